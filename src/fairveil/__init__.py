@@ -1,0 +1,57 @@
+"""fairveil: decisions that learn, keep people's data private, and treat groups and individuals fairly.
+
+>>> import fairveil
+>>> sorted(fairveil.__all__)[:3]
+['Generator', 'Guarantee', 'Ledger']
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from fairveil._version import __version__
+
+if TYPE_CHECKING:
+    from fairveil.errors import FairveilError
+    from fairveil.lab.runner import run
+    from fairveil.privacy.guarantee import Guarantee
+    from fairveil.privacy.ledger import Ledger
+    from fairveil.privacy.noise import SecureNoise, SeededNoise, ZeroNoise
+    from fairveil.randomness import Generator, generator
+
+_HOMES = {
+    "FairveilError": "fairveil.errors",
+    "Generator": "fairveil.randomness",
+    "generator": "fairveil.randomness",
+    "Guarantee": "fairveil.privacy.guarantee",
+    "Ledger": "fairveil.privacy.ledger",
+    "SecureNoise": "fairveil.privacy.noise",
+    "SeededNoise": "fairveil.privacy.noise",
+    "ZeroNoise": "fairveil.privacy.noise",
+    "run": "fairveil.lab.runner",
+}
+
+__all__ = [
+    "FairveilError",
+    "Generator",
+    "Guarantee",
+    "Ledger",
+    "SecureNoise",
+    "SeededNoise",
+    "ZeroNoise",
+    "__version__",
+    "generator",
+    "run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Public names load on first use, so that `import fairveil` stays light."""
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'fairveil' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

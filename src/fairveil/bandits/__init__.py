@@ -1,0 +1,1 @@
+from fairveil.bandits import task as task

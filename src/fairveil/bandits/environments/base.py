@@ -1,0 +1,27 @@
+"""What an environment is to the step simulator: it shows rounds and answers with rewards."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from fairveil.bandits.protocol import Round
+from fairveil.randomness import Generator
+
+
+class Environment:
+    """Public configuration of a world. ``prepare`` draws whatever is fixed for one run (theta, means)."""
+
+    name: ClassVar[str] = ""
+    family: ClassVar[str] = ""
+
+    def prepare(self, rng: Generator) -> Environment:
+        """The world of one run; most environments return themselves."""
+        return self
+
+    def show(self, index: int, rng: Generator) -> Round:
+        """The round that is offered."""
+        return Round(index)
+
+    def reward(self, round: Round, arm: int, rng: Generator) -> float:
+        """The reward of the chosen arm."""
+        raise NotImplementedError

@@ -1,0 +1,101 @@
+"""The `bandit` task: a policy in an environment for a number of rounds, measured at checkpoints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fairveil import registry
+from fairveil.bandits.environments.base import Environment
+from fairveil.bandits.family import Family
+from fairveil.bandits.protocol import Policy
+from fairveil.errors import SpecError
+from fairveil.registry import Count, register
+from fairveil.task import Outcome, Part, Task, TaskSpec
+
+DEFAULT_CHECKPOINTS = 20
+
+
+class BanditSpec(TaskSpec):
+    """Keys of a bandit spec."""
+
+    policy: dict[str, Any]
+    environment: dict[str, Any]
+    rounds: Count
+    checkpoints: list[Count] | None = None
+
+
+@register("task", "bandit")
+class BanditTask(Task):
+    """Run a bandit policy in an environment; regret, fairness and what was spent at the checkpoints."""
+
+    Spec = BanditSpec
+
+    def fill(self, model: BanditSpec) -> dict[str, Any]:
+        environment: Environment = registry.build("environment", model.environment, "environment")
+        policy: Policy = registry.build("policy", _with_arms(model.policy, environment), "policy")
+        if policy.family not in ("", environment.family):
+            raise SpecError(
+                f"a {policy.family} policy does not fit a {environment.family} environment",
+                path="policy.name",
+                given=policy.name,
+                allowed=", ".join(fitting_policies(environment.family)),
+            )
+        spec = model.model_dump(mode="json")
+        spec["environment"] = registry.describe(environment)
+        spec["policy"] = registry.describe(policy)
+        spec["checkpoints"] = _checkpoints(model)
+        return family_of(environment).complete(spec, policy, environment)
+
+    def blocks(self, spec: dict[str, Any]) -> list[dict[str, Any]]:
+        return _family(spec).blocks(spec)
+
+    def work(self, spec: dict[str, Any], block: dict[str, Any]) -> Part:
+        return _family(spec).work(spec, block)
+
+    def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
+        return _family(spec).finish(spec, parts)
+
+
+def family_of(environment: Environment) -> Family:
+    return registry.get("family", environment.family)()
+
+
+def fitting_policies(family: str) -> list[str]:
+    return [entry.name for entry in registry.entries("policy") if entry.target.family in ("", family)]
+
+
+def _family(spec: dict[str, Any]) -> Family:
+    return registry.get("family", registry.get("environment", spec["environment"]["name"]).family)()
+
+
+def _with_arms(policy: dict[str, Any], environment: Environment) -> dict[str, Any]:
+    """Policies that need the number of arms may leave it out of a spec: the environment knows it."""
+    target = registry.get("policy", policy.get("name", ""), "policy.name")
+    fields = getattr(target, "__dataclass_fields__", {})
+    known = {name: getattr(environment, name) for name in ("arms",) if hasattr(environment, name) and name in fields}
+    for name, value in known.items():
+        if policy.get(name, value) != value:
+            raise SpecError(
+                f"the policy has another number of {name} than the environment",
+                path=f"policy.{name}",
+                given=policy[name],
+                allowed=str(value),
+            )
+    return {**known, **policy}
+
+
+def _checkpoints(model: BanditSpec) -> list[int]:
+    if model.checkpoints is None:
+        grid = np.geomspace(1, model.rounds, DEFAULT_CHECKPOINTS)
+        return sorted({int(round(point)) for point in grid} | {model.rounds})
+    points = model.checkpoints
+    if not points or sorted(set(points)) != points or points[-1] > model.rounds:
+        raise SpecError(
+            "checkpoints must rise strictly and not exceed rounds",
+            path="checkpoints",
+            given=points,
+            allowed=f"rising integers in [1, {model.rounds}]",
+        )
+    return list(points)

@@ -1,0 +1,142 @@
+"""One class per kind of user mistake; all derive from FairveilError and share one shape.
+
+An error says where (``path``), what was given, what is allowed and what to do. Values that come from
+people (rewards, features, labels) never enter a message: callers pass a description instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class FairveilError(Exception):
+    """Base of every error this package raises on purpose.
+
+    >>> FairveilError("epsilon is out of range", path="policy.epsilon", given=-1, allowed="a number in [1e-6, 1e6]")
+    FairveilError('policy.epsilon: epsilon is out of range; given -1; allowed: a number in [1e-6, 1e6]')
+    """
+
+    code = "error"
+    exit_code = 1
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        path: str = "",
+        given: Any = None,
+        allowed: str = "",
+        fix: str = "",
+    ) -> None:
+        self.problem, self.path, self.allowed, self.fix = problem, path, allowed, fix
+        self.given = given
+        parts = [f"{path}: {problem}" if path else problem]
+        if given is not None:
+            parts.append(f"given {_short(given)}")
+        if allowed:
+            parts.append(f"allowed: {allowed}")
+        if fix:
+            parts.append(fix)
+        super().__init__("; ".join(parts))
+
+    def __reduce__(self) -> Any:
+        facts = {"path": self.path, "given": self.given, "allowed": self.allowed, "fix": self.fix}
+        return (_rebuild, (type(self), self.problem, facts))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The one error shape of the CLI (``--json``), the lab and the service."""
+        return {
+            "error": self.code,
+            "message": str(self),
+            "path": self.path,
+            "given": None if self.given is None else _short(self.given),
+            "allowed": self.allowed,
+            "fix": self.fix,
+        }
+
+
+def _rebuild(kind: type[FairveilError], problem: str, facts: dict[str, Any]) -> FairveilError:
+    return kind(problem, **facts)
+
+
+def _short(value: Any, limit: int = 120) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+class SpecError(FairveilError):
+    """A spec or a public configuration is wrong: unknown key, unknown name, value out of range."""
+
+    code, exit_code = "spec", 2
+
+
+class InputError(FairveilError):
+    """Data handed to an algorithm is wrong: shape, range, not finite. Never repeats a private value."""
+
+    code, exit_code = "input", 2
+
+
+class AssumptionError(FairveilError):
+    """An assumption that a theorem or a solver needs does not hold for this input."""
+
+    code, exit_code = "assumption", 2
+
+
+class HorizonError(FairveilError):
+    """A policy built for a fixed number of rounds or releases was asked to go on past it."""
+
+    code, exit_code = "horizon", 2
+
+
+class DataError(FairveilError):
+    """A data set is missing, damaged or cannot be downloaded."""
+
+    code, exit_code = "data", 3
+
+
+class DependencyError(FairveilError):
+    """An optional part of fairveil is not installed."""
+
+    code, exit_code = "dependency", 3
+
+
+class BudgetError(FairveilError):
+    """A privacy budget does not allow what was asked. Nothing was charged."""
+
+    code, exit_code = "budget", 4
+
+
+class PrivacyError(FairveilError):
+    """Something would be released without a valid guarantee (test noise, unknown event, printed variant)."""
+
+    code, exit_code = "privacy", 4
+
+
+class LedgerError(FairveilError):
+    """The ledger cannot be opened, read or written; what it says was spent stays spent."""
+
+    code, exit_code = "ledger", 5
+
+
+class LedgerTampered(LedgerError):
+    """The ledger's chain or anchor does not match its content."""
+
+    code, exit_code = "ledger-tampered", 5
+
+
+class AuditViolation(FairveilError):
+    """An audit measured a privacy loss above the claim."""
+
+    code, exit_code = "audit", 6
+
+
+class StoreError(FairveilError):
+    """Results cannot be written or read (full disk, read-only folder, damaged file)."""
+
+    code, exit_code = "store", 7
+
+
+class EngineError(FairveilError):
+    """Workers cannot be started or reached, or kept failing."""
+
+    code, exit_code = "engine", 8

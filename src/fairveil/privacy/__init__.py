@@ -1,0 +1,1 @@
+"""The privacy core: guarantees, events, accounting, noise, mechanisms, running sums, the ledger and audits."""

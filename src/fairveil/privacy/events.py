@@ -1,0 +1,190 @@
+"""What was run, as frozen versioned data: the accountant reads events, mechanisms write them.
+
+An event says what one unit pays, before any data is seen. `ParallelEvent` is charged once however many releases are
+made under it, because each unit enters exactly one of its blocks; every release under it carries its own block id.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from fairveil.errors import PrivacyError
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Event:
+    """Base of all events."""
+
+    kind: ClassVar[str] = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        table: dict[str, Any] = {"version": VERSION, "kind": self.kind}
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            if isinstance(value, Event):
+                value = value.to_dict()
+            elif isinstance(value, tuple):
+                value = [item.to_dict() for item in value]
+            table[name] = value
+        return table
+
+
+def _check(name: str, value: float, *, above: float = 0.0, below: float = math.inf) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise PrivacyError("an event needs finite numbers", path=name, given=value, allowed="a finite number")
+    if not above < value < below or 0 < abs(value) < 2.3e-308:
+        raise PrivacyError("an event number is out of range", path=name, given=value, allowed=f"in ({above}, {below})")
+
+
+@dataclass(frozen=True)
+class NothingEvent(Event):
+    """No private data is read, or the privacy was already spent on the user's side (local reports)."""
+
+    kind = "nothing"
+
+
+@dataclass(frozen=True)
+class PureEvent(Event):
+    """An epsilon-DP release."""
+
+    kind = "pure"
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        _check("epsilon", self.epsilon)
+
+
+@dataclass(frozen=True)
+class BoundedRangeEvent(Event):
+    """An exponential-mechanism selection: epsilon-DP and epsilon^2/8-zCDP (Cesar and Rogers 2021)."""
+
+    kind = "bounded-range"
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        _check("epsilon", self.epsilon)
+
+
+@dataclass(frozen=True)
+class ApproximateEvent(Event):
+    """An (epsilon, delta)-DP release without a finer description."""
+
+    kind = "approximate"
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        _check("epsilon", self.epsilon)
+        _check("delta", self.delta, below=1.0)
+
+
+@dataclass(frozen=True)
+class ZcdpEvent(Event):
+    """A rho-zCDP release: every discrete Gaussian is accounted here."""
+
+    kind = "zcdp"
+    rho: float
+
+    def __post_init__(self) -> None:
+        _check("rho", self.rho)
+
+
+FINE_GRID = 2.0**20
+"""A discrete Gaussian may be accounted as mu-GDP only if its sigma is at least this many grid units."""
+
+
+@dataclass(frozen=True)
+class GaussianEvent(Event):
+    """A mu-GDP release. ``draws`` values with sigma ``grid_sigma`` grid units each (0 draws: an ideal Gaussian).
+
+    Discrete Gaussian noise is not mu-GDP; on a grid with sigma >= 2^20 units it is so up to
+    delta + (1 + e^eps) * draws * 0.021 / grid_sigma^2. A coarser grid is refused: account it as `ZcdpEvent`.
+    """
+
+    kind = "gaussian"
+    mu: float
+    draws: int = 0
+    grid_sigma: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check("mu", self.mu)
+        if self.draws < 0 or (self.draws > 0 and not self.grid_sigma >= FINE_GRID):
+            raise PrivacyError(
+                "a discrete Gaussian on this grid is not Gaussian DP",
+                path="grid_sigma",
+                given=self.grid_sigma,
+                allowed=f"at least {FINE_GRID:.0f} grid units",
+                fix="use a finer grid or account it as zCDP",
+            )
+
+
+@dataclass(frozen=True)
+class RepeatedEvent(Event):
+    """The same event ``count`` times on the same data (adaptive composition)."""
+
+    kind = "repeated"
+    event: Event
+    count: int
+
+    def __post_init__(self) -> None:
+        if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
+            raise PrivacyError("a count is a positive integer", path="count", given=self.count, allowed="at least 1")
+
+
+@dataclass(frozen=True)
+class ComposedEvent(Event):
+    """Several events on the same data (adaptive composition)."""
+
+    kind = "composed"
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True)
+class ParallelEvent(Event):
+    """One event per block, each unit in exactly one block: charged once, released under distinct block ids."""
+
+    kind = "parallel"
+    event: Event
+
+
+KINDS: dict[str, type[Event]] = {
+    cls.kind: cls
+    for cls in (
+        NothingEvent,
+        PureEvent,
+        BoundedRangeEvent,
+        ApproximateEvent,
+        ZcdpEvent,
+        GaussianEvent,
+        RepeatedEvent,
+        ComposedEvent,
+        ParallelEvent,
+    )
+}
+
+
+def event_from_dict(table: dict[str, Any]) -> Event:
+    """Read an event back; an unknown version or kind is refused, never guessed.
+
+    >>> event_from_dict(ParallelEvent(PureEvent(0.5)).to_dict())
+    ParallelEvent(event=PureEvent(epsilon=0.5))
+    """
+    facts = dict(table)
+    version, kind = facts.pop("version", None), facts.pop("kind", None)
+    if version != VERSION or kind not in KINDS:
+        raise PrivacyError(
+            "this event is not known",
+            path="event",
+            given={"version": version, "kind": kind},
+            allowed=f"version {VERSION}, kinds {', '.join(KINDS)}",
+            fix="read it with the release of fairveil that wrote it",
+        )
+    if "event" in facts:
+        facts["event"] = event_from_dict(facts["event"])
+    if "events" in facts:
+        facts["events"] = tuple(event_from_dict(item) for item in facts["events"])
+    return KINDS[kind](**facts)

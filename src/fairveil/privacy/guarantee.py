@@ -1,0 +1,139 @@
+"""What is promised to whom: a definition, its numbers, the unit it protects and who is trusted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Definition(StrEnum):
+    """The mathematical definition in which the numbers are stated."""
+
+    PURE = "pure"
+    APPROXIMATE = "approximate"
+    ZCDP = "zcdp"
+    GAUSSIAN = "gaussian"
+
+
+class Model(StrEnum):
+    """Who sees raw data.
+
+    GLOBAL: a trusted curator; all outputs are protected. LOCAL: nobody, each person randomises first.
+    JOINT: a trusted curator; person t's own decision may depend on their data, everybody else's output is protected.
+    FEDERATED: each agent is its own curator; messages and other agents' outputs are protected.
+    """
+
+    GLOBAL = "global"
+    LOCAL = "local"
+    JOINT = "joint"
+    FEDERATED = "federated"
+
+
+class Neighbours(StrEnum):
+    """When two data sets differ in one unit."""
+
+    REPLACE_ROW = "replace-row"
+    ADD_REMOVE_ROW = "add-remove-row"
+    ZERO_OUT_ROW = "zero-out-row"
+    REPLACE_REWARD = "replace-reward"
+    REPLACE_TUPLE = "replace-tuple"
+    REPLACE_INTERACTION = "replace-interaction"
+    REPLACE_INTERACTION_ROWS_FIXED = "replace-interaction-rows-fixed"
+    REPLACE_SEQUENCE = "replace-sequence"
+    ANY_TWO_INPUTS = "any-two-inputs"
+
+
+NEIGHBOURS_IN_WORDS = {
+    Neighbours.REPLACE_ROW: "two data sets of the same size that differ in one row",
+    Neighbours.ADD_REMOVE_ROW: "two data sets, one of which has one more row",
+    Neighbours.ZERO_OUT_ROW: "two data sets that differ in one row, which is zero in one of them",
+    Neighbours.REPLACE_REWARD: "two reward tables that differ in the rewards of one round (one user)",
+    Neighbours.REPLACE_TUPLE: "two histories that differ in one candidate (features and reward) of one round",
+    Neighbours.REPLACE_INTERACTION: "two histories that differ in one interaction (contexts and reward) of one agent; "
+    "later choices may react to it",
+    Neighbours.REPLACE_INTERACTION_ROWS_FIXED: "two histories that differ in one row of one agent, all other rows fixed",
+    Neighbours.REPLACE_SEQUENCE: "two data sets that differ in one person's whole sequence",
+    Neighbours.ANY_TWO_INPUTS: "any two values of one person's input",
+}
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A privacy promise, or an honest statement that a printed promise is not established.
+
+    ``established`` is False when the numbers repeat a published claim that no valid proof supports; ``notes`` say why.
+    Nothing that serves people may run on a guarantee that is not established.
+
+    >>> Guarantee.pure(1.0, model="global", unit="one user's reward", neighbours="replace-reward").epsilon
+    1.0
+    """
+
+    definition: Definition
+    model: Model
+    unit: str
+    neighbours: Neighbours
+    epsilon: float | None = None
+    delta: float | None = None
+    rho: float | None = None
+    mu: float | None = None
+    established: bool = True
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "definition", Definition(self.definition))
+        object.__setattr__(self, "model", Model(self.model))
+        object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
+        object.__setattr__(self, "notes", tuple(self.notes))
+
+    @classmethod
+    def pure(cls, epsilon: float, **facts: Any) -> Guarantee:
+        return cls(definition=Definition.PURE, epsilon=epsilon, delta=0.0, **facts)
+
+    @classmethod
+    def approximate(cls, epsilon: float, delta: float, **facts: Any) -> Guarantee:
+        return cls(definition=Definition.APPROXIMATE, epsilon=epsilon, delta=delta, **facts)
+
+    @classmethod
+    def gaussian(cls, mu: float, delta: float, **facts: Any) -> Guarantee:
+        """mu-GDP, with the exact epsilon at the given delta beside it."""
+        from fairveil.privacy.conversions import gdp_epsilon
+
+        facts.setdefault("epsilon", gdp_epsilon(mu, delta))
+        return cls(definition=Definition.GAUSSIAN, mu=mu, delta=delta, rho=mu * mu / 2, **facts)
+
+    @classmethod
+    def zcdp(cls, rho: float, delta: float, **facts: Any) -> Guarantee:
+        """rho-zCDP, with an epsilon at the given delta beside it."""
+        from fairveil.privacy.conversions import zcdp_epsilon
+
+        facts.setdefault("epsilon", zcdp_epsilon(rho, delta))
+        return cls(definition=Definition.ZCDP, rho=rho, delta=delta, **facts)
+
+    @property
+    def neighbours_in_words(self) -> str:
+        return NEIGHBOURS_IN_WORDS[self.neighbours]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "definition": self.definition.value,
+            "model": self.model.value,
+            "unit": self.unit,
+            "neighbours": self.neighbours.value,
+            "neighbours_in_words": self.neighbours_in_words,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "rho": self.rho,
+            "mu": self.mu,
+            "established": self.established,
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        numbers = [
+            f"{name} = {value:.6g}"
+            for name, value in [("eps", self.epsilon), ("delta", self.delta), ("rho", self.rho), ("mu", self.mu)]
+            if value is not None and not (name == "delta" and value == 0)
+        ]
+        claim = f"{self.definition.value} {self.model.value} privacy ({', '.join(numbers)}) for {self.unit}"
+        return claim if self.established else f"NOT ESTABLISHED: {claim}"

@@ -1,0 +1,252 @@
+"""Everything that can be named in a spec: policies, environments, tasks, mechanisms, data sets, learners, metrics.
+
+A public configuration is a frozen dataclass whose fields are checked on construction, whether it is built from a
+spec or by hand. ``@register(kind, name)`` gives it a name; `build` turns ``{"name": ..., **parameters}`` into an object.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, dataclass_transform
+
+import pydantic
+from pydantic import ConfigDict, Field, Strict
+
+from fairveil.errors import FairveilError, SpecError
+
+C = TypeVar("C", bound=type)
+T = TypeVar("T")
+
+# Number types shared by all public configurations. Budgets below one micro-unit or above a million are refused:
+# zero, subnormal, negative, NaN, infinite and string budgets therefore fail closed in one place.
+Epsilon = Annotated[float, Strict(), Field(ge=1e-6, le=1e6, allow_inf_nan=False)]
+Delta = Annotated[float, Strict(), Field(gt=1e-300, lt=1.0, allow_inf_nan=False)]
+Positive = Annotated[float, Strict(), Field(gt=0.0, le=1e300, allow_inf_nan=False)]
+NonNegative = Annotated[float, Strict(), Field(ge=0.0, le=1e300, allow_inf_nan=False)]
+Probability = Annotated[float, Strict(), Field(ge=0.0, le=1.0, allow_inf_nan=False)]
+OpenUnit = Annotated[float, Strict(), Field(gt=0.0, lt=1.0, allow_inf_nan=False)]
+Count = Annotated[int, Strict(), Field(ge=1, le=10**12)]
+Natural = Annotated[int, Strict(), Field(ge=0, le=2**63 - 1)]
+Vector = Annotated[tuple[float, ...], Strict(False)]
+Matrix = Annotated[tuple[Vector, ...], Strict(False)]
+
+_CONFIG = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
+
+#: Packages that register names when imported. A new family or paper adds one line.
+BUILT_IN = [
+    "fairveil.privacy.mechanisms",
+    "fairveil.privacy.sums",
+    "fairveil.privacy.audit",
+    "fairveil.data",
+    "fairveil.bandits",
+    "fairveil.bandits.nash",
+    "fairveil.bandits.meritocratic",
+    "fairveil.bandits.exposure",
+    "fairveil.classify",
+    "fairveil.dynamics",
+]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One registered name: what kind it is, what it builds, and facts for `fairveil list`."""
+
+    kind: str
+    name: str
+    target: Any
+    family: str = ""
+
+    @property
+    def summary(self) -> str:
+        doc = inspect.getdoc(self.target) or ""
+        return doc.strip().split("\n")[0] if doc else ""
+
+
+_entries: dict[tuple[str, str], Entry] = {}
+_loaded = False
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=False)
+def configuration(cls: C) -> C:
+    """Make a class a frozen, validated public configuration; a wrong field raises SpecError naming it."""
+    made = pydantic.dataclasses.dataclass(frozen=True, config=_CONFIG)(cls)
+    checked = made.__init__
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            checked(self, *args, **kwargs)
+        except pydantic.ValidationError as problem:
+            raise spec_error(problem, "", _field_names(made)) from None
+
+    __init__.__wrapped__ = checked  # type: ignore[attr-defined]
+    __init__.__signature__ = inspect.signature(made)  # type: ignore[attr-defined]
+    made.__init__ = __init__  # type: ignore[assignment]
+    return made  # type: ignore[return-value]
+
+
+def register(kind: str, name: str, *, family: str = "") -> Callable[[T], T]:
+    """Class or function decorator: make ``target`` known as ``name`` among the things of this kind."""
+
+    def add(target: T) -> T:
+        known = _entries.get((kind, name))
+        if known is not None and _origin(known.target) != _origin(target):
+            raise SpecError(f"the {kind} name is already taken", given=name, fix="choose another name")
+        _entries[kind, name] = Entry(kind, name, target, family)
+        if inspect.isclass(target):
+            target.name = name  # type: ignore[attr-defined]
+        return target
+
+    return add
+
+
+def _origin(target: Any) -> tuple[str, str]:
+    return getattr(target, "__module__", ""), getattr(target, "__qualname__", repr(target))
+
+
+def load() -> None:
+    """Import every built-in package and every installed plug-in once, so that their names are registered."""
+    global _loaded
+    if _loaded:
+        return
+    _loaded = True
+    for module in BUILT_IN:
+        importlib.import_module(module)
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group="fairveil.plugins"):
+        point.load()
+
+
+def load_plugin(file: str | Path) -> None:
+    """Import one Python file that registers names of its own (``--plugin file.py``)."""
+    path = Path(file)
+    if not path.is_file():
+        raise SpecError("the plug-in file does not exist", path="plugin", given=str(file), fix="check the path")
+    load()
+    name = f"fairveil_plugin_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise SpecError("the plug-in is not a Python file", path="plugin", given=str(file), allowed="a .py file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except FairveilError:
+        raise
+    except Exception as problem:  # any mistake in a user's file: name the file and pass the cause on
+        raise SpecError(
+            f"the plug-in raised {type(problem).__name__}: {problem}", path="plugin", given=str(file)
+        ) from problem
+
+
+def entries(kind: str | None = None) -> list[Entry]:
+    """All registered entries, sorted by kind and name."""
+    load()
+    found = [entry for entry in _entries.values() if kind is None or entry.kind == kind]
+    return sorted(found, key=lambda entry: (entry.kind, entry.name))
+
+
+def names(kind: str) -> list[str]:
+    return [entry.name for entry in entries(kind)]
+
+
+def get(kind: str, name: str, path: str = "") -> Any:
+    """What is registered under this name; an unknown name suggests the nearest ones."""
+    load()
+    entry = _entries.get((kind, name)) if isinstance(name, str) else None
+    if entry is None:
+        known = names(kind)
+        near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.5)
+        raise SpecError(
+            f"there is no {kind} of this name",
+            path=path,
+            given=name,
+            allowed=", ".join(known) or f"no {kind} is registered",
+            fix=f"did you mean {' or '.join(near)}?" if near else "",
+        )
+    return entry.target
+
+
+def build(kind: str, table: Mapping[str, Any], path: str) -> Any:
+    """Build the object that ``{"name": ..., **parameters}`` describes; errors carry the path in the spec."""
+    if not isinstance(table, Mapping):
+        raise SpecError(f"a {kind} is a table", path=path, given=table, allowed='{"name": ..., parameters}')
+    parameters = dict(table)
+    if "name" not in parameters:
+        raise SpecError(f"the {kind} has no name", path=f"{path}.name", allowed=", ".join(names(kind)))
+    target = get(kind, parameters.pop("name"), f"{path}.name")
+    try:
+        return target(**parameters)
+    except SpecError as problem:
+        raise at(problem, path) from None
+    except TypeError:
+        allowed = sorted(_field_names(target)) if dataclasses.is_dataclass(target) else []
+        unknown = [key for key in parameters if allowed and key not in allowed]
+        raise SpecError(
+            f"these parameters do not fit the {kind}",
+            path=f"{path}.{unknown[0]}" if unknown else path,
+            given=sorted(parameters),
+            allowed=", ".join(allowed),
+        ) from None
+
+
+def describe(thing: Any) -> dict[str, Any]:
+    """The complete table of a public configuration, defaults filled: the inverse of `build`."""
+    table: dict[str, Any] = {"name": thing.name} if hasattr(type(thing), "name") else {}
+    for field in dataclasses.fields(thing):
+        if field.init:
+            table[field.name] = _plain(getattr(thing, field.name))
+    return table
+
+
+def at(problem: SpecError, path: str) -> SpecError:
+    """The same error, one level further down in the spec."""
+    where = ".".join(part for part in (path, problem.path) if part)
+    return type(problem)(problem.problem, path=where, given=problem.given, allowed=problem.allowed, fix=problem.fix)
+
+
+def spec_error(problem: pydantic.ValidationError, path: str = "", known: frozenset[str] = frozenset()) -> SpecError:
+    """Turn pydantic's first complaint into our error shape."""
+    first = problem.errors()[0]
+    where = ".".join([part for part in [path, *map(str, first["loc"])] if part])
+    kind, context = first["type"], first.get("ctx", {})
+    if kind in ("unexpected_keyword_argument", "extra_forbidden"):
+        near = difflib.get_close_matches(str(first["loc"][-1]), sorted(known), n=3, cutoff=0.5)
+        fix = f"did you mean {' or '.join(near)}?" if near else ""
+        return SpecError("this key is not known", path=where, allowed=", ".join(sorted(known)), fix=fix)
+    if kind in ("missing", "missing_argument"):
+        return SpecError("this key is required", path=where, fix="add it")
+    limits = [f"{word} {context[key]}" for key, word in _WORDS.items() if key in context]
+    allowed = ", ".join(limits) or str(context.get("expected", "")) or first["msg"]
+    return SpecError(first["msg"], path=where, given=first.get("input"), allowed=allowed)
+
+
+_WORDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below", "min_length": "length at least"}
+
+
+def _field_names(target: Any) -> frozenset[str]:
+    if dataclasses.is_dataclass(target):
+        return frozenset(field.name for field in dataclasses.fields(target) if field.init)
+    return frozenset()
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return describe(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        return value.item()
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return value

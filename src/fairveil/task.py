@@ -1,0 +1,83 @@
+"""What `fairveil.run` can run: a task cuts its work into blocks, works on one block, and joins the parts.
+
+Blocks depend on the spec alone, never on the number of workers, and parts are joined in block order. That is why the
+same spec gives the same result on every engine, and why an interrupted sweep resumes at the first missing block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from fairveil.errors import SpecError
+from fairveil.privacy.guarantee import Guarantee
+from fairveil.randomness import MAX_SEED
+from fairveil.registry import Count, Natural, spec_error
+
+Part = dict[str, Any]
+"""What one block yields: names to numpy arrays or plain numbers. It is pickled, saved and sent to other machines."""
+
+
+class TaskSpec(BaseModel):
+    """Keys every spec may have. A task's own model derives from this and adds its keys."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    task: str
+    seed: Natural = 0
+    runs: Count = 1
+    noise: Literal["seeded", "secure"] = "seeded"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a task hands back: plain Python values only (floats, lists, dicts with string keys)."""
+
+    metrics: dict[str, Any]
+    series: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    guarantee: Guarantee | None = None
+    simulated: bool = True
+
+
+class Task:
+    """Base of all tasks. Subclasses set ``Spec`` and implement `blocks`, `work` and `finish`."""
+
+    name: str = ""
+    Spec: type[TaskSpec] = TaskSpec
+
+    def complete(self, spec: dict[str, Any]) -> dict[str, Any]:
+        """Check a spec and fill every default; the result is plain data and complete(complete(s)) == complete(s)."""
+        try:
+            model = self.Spec.model_validate(spec)
+        except ValidationError as problem:
+            raise spec_error(problem, "", frozenset(self.Spec.model_fields)) from None
+        if model.seed > MAX_SEED:
+            raise SpecError("the seed is too large", path="seed", given=model.seed, allowed=f"at most {MAX_SEED}")
+        return self.fill(model)
+
+    def fill(self, model: Any) -> dict[str, Any]:
+        """Complete nested tables (policies, environments). The default is the model's own defaults."""
+        return model.model_dump(mode="json")
+
+    def blocks(self, spec: dict[str, Any]) -> list[dict[str, Any]]:
+        """Independent pieces of work, a function of the complete spec only."""
+        return [{}]
+
+    def work(self, spec: dict[str, Any], block: dict[str, Any]) -> Part:
+        """Do one block. Randomness comes from ``generator(spec["seed"], ...)`` with the block's own path."""
+        raise NotImplementedError
+
+    def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
+        """Join the parts, in block order."""
+        raise NotImplementedError
+
+
+def run_blocks(runs: int, size: int) -> list[dict[str, int]]:
+    """Cut runs 0..runs-1 into blocks of at most ``size`` runs.
+
+    >>> run_blocks(5, 2)
+    [{'first': 0, 'last': 2}, {'first': 2, 'last': 4}, {'first': 4, 'last': 5}]
+    """
+    return [{"first": first, "last": min(first + size, runs)} for first in range(0, runs, size)]
