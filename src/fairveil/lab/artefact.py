@@ -1,0 +1,173 @@
+"""One figure or table of a paper: the specs that make it, the pictures it shows, and the claims it must answer.
+
+A paper is one module in `fairveil.lab.papers` with one `Artefact` class per figure or table, registered as
+``paper/key``. Pictures are plain data, so that paper modules need no plotting library.
+
+    @register("artefact", "dp-ncb/b")
+    class FigureB(Artefact):
+        '''Nash regret of global policies against the horizon.'''
+        title = "Figure b: Nash regret, global privacy, k = 50, eps = 0.2"
+        source = "section 6, figure (b)"
+        notes = ("mu* is the largest mean for every policy; the published AdaP-UCB curve was measured against 1.",)
+
+        def specs(self, scale):                  # label -> spec for fairveil.run; only sizes depend on the scale
+            rounds = {"quick": 10**5, "standard": 10**7, "paper": 10**8}[scale]
+            return {"NCB": {"task": "bandit", ...}, "GDP-NCB": {...}}
+
+        def pictures(self, results):             # label -> result of fairveil.run
+            return [Chart("Nash regret", "round", "regret", tuple(line(name, r, "nash_regret") for ...), log_x=True)]
+
+        def claims(self, results):
+            return [Claim.difference("GDP-NCB is below AdaP-UCB", "section 6.1", larger, larger_std, smaller, smaller_std)]
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+Scale = Literal["quick", "standard", "paper"]
+SCALES: tuple[Scale, ...] = ("quick", "standard", "paper")
+Results = dict[str, dict[str, Any]]
+Verdict = Literal["holds", "does not hold", "undecided"]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve (or group of bars): points and, where there is one, a band."""
+
+    name: str
+    x: tuple[Any, ...]
+    y: tuple[float, ...]
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Curves, points or bars in one frame."""
+
+    title: str
+    x_label: str
+    y_label: str
+    lines: tuple[Line, ...]
+    kind: Literal["lines", "points", "bars"] = "lines"
+    log_x: bool = False
+    log_y: bool = False
+
+
+@dataclass(frozen=True)
+class Heatmap:
+    """A matrix of values over two parameters; ``values[i][j]`` belongs to ``y[i]`` and ``x[j]``."""
+
+    title: str
+    x_label: str
+    y_label: str
+    value_label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    values: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; cells are text or numbers."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+Picture = Chart | Heatmap | Table
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the text says an artefact shows, and what we measured.
+
+    The margin is signed so that positive supports the claim; ``low`` and ``high`` are its 95 % band (equal to the margin
+    for results without randomness). The claim holds when the whole band is above zero, does not hold when it is below.
+    """
+
+    text: str
+    where: str
+    margin: float
+    low: float
+    high: float
+    note: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.low > 0:
+            return "holds"
+        if self.high < 0:
+            return "does not hold"
+        return "undecided"
+
+    @classmethod
+    def exact(cls, text: str, where: str, margin: float, note: str = "") -> Claim:
+        """A claim about numbers without randomness: positive margin holds, zero or negative does not."""
+        margin = float(margin)
+        settled = margin if margin != 0 else -math.ulp(0.0)
+        return cls(text, where, margin, settled, settled, note)
+
+    @classmethod
+    def difference(
+        cls, text: str, where: str, larger: float, larger_std: float, smaller: float, smaller_std: float, note: str = ""
+    ) -> Claim:
+        """'``smaller`` is below ``larger``': both are means with the standard errors of those means."""
+        margin = float(larger) - float(smaller)
+        reach = 1.96 * math.hypot(larger_std, smaller_std)
+        return cls(text, where, margin, margin - reach, margin + reach, note)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "text": self.text,
+            "where": self.where,
+            "verdict": self.verdict,
+            "margin": self.margin,
+            "low": self.low,
+            "high": self.high,
+            "note": self.note,
+        }
+
+
+class Artefact:
+    """Base of all artefacts. ``data`` names data sets that a full run uses; see `have` for stand-ins."""
+
+    name: ClassVar[str] = ""
+    title: ClassVar[str] = ""
+    source: ClassVar[str] = ""
+    notes: ClassVar[tuple[str, ...]] = ()
+    data: ClassVar[tuple[str, ...]] = ()
+
+    def specs(self, scale: Scale) -> dict[str, dict[str, Any]]:
+        """The specs behind the artefact, by label."""
+        raise NotImplementedError
+
+    def pictures(self, results: Results) -> list[Picture]:
+        raise NotImplementedError
+
+    def claims(self, results: Results) -> list[Claim]:
+        raise NotImplementedError
+
+
+def have(dataset: str) -> bool:
+    """Is this data set on the machine? An artefact uses its generated stand-in otherwise and is marked so."""
+    from fairveil import data
+
+    return bool(data.present(dataset))
+
+
+def line(name: str, result: dict[str, Any], series: str) -> Line:
+    """A curve from a result's series, with its band."""
+    found = result["series"][series]
+    return Line(name, tuple(found["x"]), tuple(found["y"]), tuple(found.get("low", ())), tuple(found.get("high", ())))
+
+
+def last(result: dict[str, Any], metric: str) -> tuple[float, float]:
+    """The value of a metric at the last checkpoint and the standard error of that mean over runs."""
+    value = result["metrics"][metric][-1]
+    spread = result["metrics"].get(f"{metric}_std", [0.0])[-1]
+    return float(value), float(spread)
