@@ -72,6 +72,7 @@ class Entry:
 
 _entries: dict[tuple[str, str], Entry] = {}
 _loaded = False
+_plugins: list[str] = []
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=False)
@@ -128,6 +129,8 @@ def load() -> None:
 def load_plugin(file: str | Path) -> None:
     """Import one Python file that registers names of its own (``--plugin file.py``)."""
     path = Path(file)
+    if str(path.resolve()) in _plugins:
+        return
     if not path.is_file():
         raise SpecError("the plug-in file does not exist", path="plugin", given=str(file), fix="check the path")
     load()
@@ -145,6 +148,12 @@ def load_plugin(file: str | Path) -> None:
         raise SpecError(
             f"the plug-in raised {type(problem).__name__}: {problem}", path="plugin", given=str(file)
         ) from problem
+    _plugins.append(str(path.resolve()))
+
+
+def plugins() -> tuple[str, ...]:
+    """Plug-in files loaded so far: workers in other processes load them too."""
+    return tuple(_plugins)
 
 
 def entries(kind: str | None = None) -> list[Entry]:
@@ -205,6 +214,22 @@ def describe(thing: Any) -> dict[str, Any]:
         if field.init:
             table[field.name] = _plain(getattr(thing, field.name))
     return table
+
+
+_SAMPLE = {"arms": 3, "epsilon": 1.0, "delta": 1e-5, "rounds": 1000, "horizon": 1000}
+
+
+def example(target: Any) -> Any | None:
+    """An instance for listings and contract tests: ``target.example()`` where there is one, else sample parameters."""
+    if hasattr(target, "example"):
+        return target.example()
+    if not dataclasses.is_dataclass(target):
+        return None
+    missing = dataclasses.MISSING
+    required = [f for f in dataclasses.fields(target) if f.init and f.default is missing and f.default_factory is missing]
+    if any(field.name not in _SAMPLE for field in required):
+        return None
+    return target(**{field.name: _SAMPLE[field.name] for field in required})  # type: ignore[operator]
 
 
 def at(problem: SpecError, path: str) -> SpecError:

@@ -167,7 +167,10 @@ def line(name: str, result: dict[str, Any], series: str) -> Line:
 
 
 def last(result: dict[str, Any], metric: str) -> tuple[float, float]:
-    """The value of a metric at the last checkpoint and the standard error of that mean over runs."""
+    """The value of a metric at the last checkpoint and the standard error of that mean over runs.
+
+    ``<metric>_std`` is the standard deviation over runs (for Nash regret, of its jackknife pseudo-values), everywhere.
+    """
     value = result["metrics"][metric][-1]
     spread = result["metrics"].get(f"{metric}_std", [0.0])[-1]
-    return float(value), float(spread)
+    return float(value), float(spread) / math.sqrt(result["spec"]["runs"])

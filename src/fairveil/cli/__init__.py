@@ -1,0 +1,66 @@
+"""The command line: `fairveil run | list | explain | reproduce | compare | results | data | audit | ledger`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from fairveil import __version__
+from fairveil.cli import audit, data, explain, ledger, run
+from fairveil.errors import FairveilError
+
+app = typer.Typer(
+    name="fairveil",
+    help="Decisions that learn, keep people's data private, and treat groups and individuals fairly.",
+    epilog="Example: fairveil run examples/first.toml",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+EXIT_CODES = """Exit codes: 0 done, 1 unexpected, 2 wrong spec or input, 3 missing data or package, 4 privacy refused,
+5 ledger, 6 audit violated, 7 results cannot be stored, 8 workers failed, 130 interrupted."""
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fairveil {__version__}")
+        raise typer.Exit
+
+
+@app.callback(help=(app.info.help or "") + "\n\n" + EXIT_CODES)
+def options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    """Options of every command."""
+
+
+app.command("run")(run.command)
+app.command("list")(explain.listing)
+app.command("explain")(explain.command)
+app.command("audit")(audit.command)
+app.add_typer(data.app, name="data")
+app.add_typer(ledger.app, name="ledger")
+
+
+def main() -> None:
+    """Entry point: our errors become one line on stderr (or JSON on stdout) and their exit code."""
+    try:
+        app()
+    except FairveilError as problem:
+        if "--json" in sys.argv:
+            print(json.dumps(problem.to_dict()))
+        Console(stderr=True).print(f"[bold red]error[/] {problem.code}: ", end="")
+        Console(stderr=True).print(str(problem), markup=False, highlight=False, soft_wrap=True)
+        sys.exit(problem.exit_code)
+    except KeyboardInterrupt:
+        Console(stderr=True).print("interrupted; finished results are kept, run the same command to resume")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

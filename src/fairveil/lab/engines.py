@@ -1,0 +1,180 @@
+"""Where blocks of work run: in this process, on all cores, or on a Ray cluster. The results are the same.
+
+An engine maps blocks to parts in any order; the runner puts them back in block order before they are joined.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairveil import registry
+from fairveil.errors import DependencyError, EngineError, SpecError
+from fairveil.task import Part
+
+Block = tuple[int, dict[str, Any]]
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished block with what it cost."""
+
+    part: Part
+    cpu_seconds: float
+    peak_mb: float
+
+
+def work_on(spec: dict[str, Any], block: dict[str, Any], plugins: tuple[str, ...] = ()) -> Done:
+    """Do one block here; this is what every worker calls."""
+    from fairveil.lab.runner import peak_memory
+
+    for plugin in plugins:
+        registry.load_plugin(plugin)
+    before = time.process_time()
+    part = registry.get("task", spec["task"])().work(spec, block)
+    arrays = {name: np.asarray(value) for name, value in part.items()}
+    odd = [name for name, array in arrays.items() if array.dtype == object]
+    if odd:
+        raise EngineError("a block's part holds something that is not an array or a number", given=odd)
+    return Done(arrays, time.process_time() - before, peak_memory())
+
+
+class Engine:
+    """Base: maps ``(index, block)`` pairs to ``(index, Done)`` pairs, in any order."""
+
+    def map(self, spec: dict[str, Any], blocks: list[Block]) -> Iterator[tuple[int, Done]]:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Free what the engine holds."""
+
+
+class SerialEngine(Engine):
+    """One block after the other in this process."""
+
+    def map(self, spec: dict[str, Any], blocks: list[Block]) -> Iterator[tuple[int, Done]]:
+        for index, block in blocks:
+            yield index, work_on(spec, block)
+
+
+class ProcessEngine(Engine):
+    """A pool of worker processes. A worker that dies is replaced and its blocks are done again, up to three times."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        self.workers = workers or os.cpu_count() or 1
+        self._pool: concurrent.futures.ProcessPoolExecutor | None = None
+
+    def _open(self) -> concurrent.futures.ProcessPoolExecutor:
+        if self._pool is None:
+            context = multiprocessing.get_context("spawn")
+            self._pool = concurrent.futures.ProcessPoolExecutor(self.workers, mp_context=context)
+        return self._pool
+
+    def map(self, spec: dict[str, Any], blocks: list[Block]) -> Iterator[tuple[int, Done]]:
+        waiting = dict(blocks)
+        for _attempt in range(ATTEMPTS):
+            try:
+                yield from self._once(spec, waiting)
+            except BrokenProcessPool:
+                self.close()
+            if not waiting:
+                return
+        raise EngineError(
+            "workers kept dying", given=f"{len(waiting)} blocks left", fix="give fewer workers, or the serial engine"
+        )
+
+    def _once(self, spec: dict[str, Any], waiting: dict[int, dict[str, Any]]) -> Iterator[tuple[int, Done]]:
+        pool = self._open()
+        plugins = registry.plugins()
+        futures = {pool.submit(work_on, spec, block, plugins): index for index, block in waiting.items()}
+        try:
+            for future in concurrent.futures.as_completed(futures):
+                done = future.result()
+                index = futures[future]
+                del waiting[index]
+                yield index, done
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+
+
+class RayEngine(Engine):
+    """Blocks as Ray tasks, on a cluster (``address``) or on a local one; lost workers and nodes are retried."""
+
+    def __init__(self, workers: int | None = None, address: str | None = None) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise DependencyError("Ray is not installed", fix="pip install 'fairveil[ray]'") from None
+        self._ray = ray
+        self._own = not ray.is_initialized()
+        if self._own:
+            os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+            options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+            try:
+                if address is not None:
+                    ray.init(address=address, **options)
+                else:
+                    ray.init(num_cpus=workers or os.cpu_count(), include_dashboard=False, **options)
+            except (ConnectionError, RuntimeError, ValueError) as problem:
+                raise EngineError(
+                    "the Ray cluster cannot be reached",
+                    given=address or "local",
+                    fix=f"check the address and that the cluster runs ({type(problem).__name__})",
+                ) from None
+        self._remote: Callable[..., Any] = ray.remote(max_retries=ATTEMPTS, num_cpus=1)(work_on).remote
+
+    def map(self, spec: dict[str, Any], blocks: list[Block]) -> Iterator[tuple[int, Done]]:
+        ray = self._ray
+        plugins = registry.plugins()
+        limit = max(2, 2 * int(ray.cluster_resources().get("CPU", 1)))
+        queue = list(reversed(blocks))
+        flying: dict[Any, int] = {}
+        while queue or flying:
+            while queue and len(flying) < limit:
+                index, block = queue.pop()
+                flying[self._remote(spec, block, plugins)] = index
+            ready, _ = ray.wait(list(flying), num_returns=1)
+            index = flying.pop(ready[0])
+            try:
+                yield index, ray.get(ready[0])
+            except ray.exceptions.RayTaskError as problem:
+                raise problem.as_instanceof_cause() from None
+            except ray.exceptions.RayError as problem:
+                raise EngineError(
+                    "the Ray cluster lost a block for good", given=type(problem).__name__, fix="run again: it resumes"
+                ) from None
+
+    def close(self) -> None:
+        if self._own and self._ray.is_initialized():
+            self._ray.shutdown()
+
+
+ENGINES = ("serial", "processes", "ray")
+
+
+def make_engine(name: str, workers: int | None = None, address: str | None = None) -> Engine:
+    """The engine of this name; ``address`` is for Ray only."""
+    if workers is not None and (isinstance(workers, bool) or workers < 1):
+        raise SpecError("the number of workers is wrong", path="workers", given=workers, allowed="at least 1")
+    if name == "serial":
+        return SerialEngine()
+    if name == "processes":
+        return ProcessEngine(workers)
+    if name == "ray":
+        return RayEngine(workers, address)
+    raise SpecError("there is no engine of this name", path="engine", given=name, allowed=", ".join(ENGINES))

@@ -1,0 +1,139 @@
+"""Drawing pictures (plain data) with Altair: interactive HTML, SVG and PNG, all without a network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fairveil.errors import DependencyError, SpecError
+from fairveil.lab.artefact import Chart, Heatmap, Line
+from fairveil.lab.store import write_atomically
+
+PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#5F5F5F", "#8C510A", "#7B3294", "#B8A500"]
+"""Okabe and Ito's colours first: they stay apart for colour-blind readers."""
+
+
+def _altair() -> Any:
+    try:
+        import altair
+    except ImportError:
+        raise DependencyError("drawing needs Altair", fix="pip install 'fairveil[lab]'") from None
+    altair.data_transformers.disable_max_rows()
+    return altair
+
+
+def draw(picture: Chart | Heatmap, width: int = 560, height: int = 320) -> Any:
+    """An Altair chart of a picture."""
+    return _heatmap(picture, width, height) if isinstance(picture, Heatmap) else _chart(picture, width, height)
+
+
+def _chart(picture: Chart, width: int, height: int) -> Any:
+    alt = _altair()
+    rows = [
+        {"name": item.name, "x": x, "y": y, "low": _at(item.low, i), "high": _at(item.high, i)}
+        for item in picture.lines
+        for i, (x, y) in enumerate(zip(item.x, item.y))
+        if y is not None and not (picture.log_y and y <= 0) and not (picture.log_x and not isinstance(x, str) and x <= 0)
+    ]
+    if picture.log_y:
+        floor = min((row["y"] for row in rows), default=1.0) / 10
+        for row in rows:
+            row["low"] = None if row["low"] is None else max(row["low"], floor)
+    names = [item.name for item in picture.lines]
+    named = any(isinstance(row["x"], str) for row in rows)
+    scale = alt.Scale(type="log", nice=False) if picture.log_x and not named else alt.Undefined
+    x: Any = (
+        alt.X("x:N", title=picture.x_label, sort=None)
+        if named
+        else alt.X("x:Q", title=picture.x_label, scale=scale, axis=alt.Axis(format="~g", labelOverlap=True))
+    )
+    y = alt.Y("y:Q", title=picture.y_label, scale=alt.Scale(type="log") if picture.log_y else alt.Scale(zero=False))
+    colour = alt.Color("name:N", title=None, sort=names, scale=alt.Scale(domain=names, range=_colours(len(names))))
+    base = alt.Chart(alt.Data(values=rows)).encode(x=x, color=colour)
+    tips = [alt.Tooltip("name:N"), alt.Tooltip("x:N" if named else "x:Q"), alt.Tooltip("y:Q", format=".4g")]
+    if picture.kind == "bars":
+        mark = base.mark_bar().encode(y=alt.Y("y:Q", title=picture.y_label), xOffset=alt.XOffset("name:N", sort=names), tooltip=tips)
+    elif picture.kind == "points":
+        mark = base.mark_point(filled=True, size=45).encode(y=y, tooltip=tips)
+    else:
+        mark = base.mark_line(point=alt.OverlayMarkDef(size=18)).encode(y=y, tooltip=tips, order=alt.Order("x:Q"))
+    banded = any(row["low"] is not None for row in rows)
+    if banded and picture.kind == "lines":
+        band = base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q", title=picture.y_label, scale=y.scale), y2="high:Q")
+        mark = band + mark
+    elif banded:
+        offset = {"xOffset": alt.XOffset("name:N", sort=names)} if picture.kind == "bars" else {}
+        mark = mark + base.mark_rule().encode(y=alt.Y("low:Q", title=picture.y_label), y2="high:Q", **offset)
+    return mark.properties(title=picture.title, width=width, height=height)
+
+
+def _heatmap(picture: Heatmap, width: int, height: int) -> Any:
+    alt = _altair()
+    rows = [
+        {"x": x, "y": y, "value": picture.values[i][j]} for i, y in enumerate(picture.y) for j, x in enumerate(picture.x)
+    ]
+    values = [row["value"] for row in rows if row["value"] is not None]
+    crossing = bool(values) and min(values) < 0 < max(values)
+    reach = max((abs(value) for value in values), default=1.0)
+    scale = (
+        alt.Scale(scheme="blueorange", domain=[-reach, reach], domainMid=0) if crossing else alt.Scale(scheme="viridis")
+    )
+    axis = alt.Axis(format="~g", labelOverlap=True)
+    return (
+        alt.Chart(alt.Data(values=rows))
+        .mark_rect()
+        .encode(
+            x=alt.X("x:O", title=picture.x_label, axis=axis),
+            y=alt.Y("y:O", title=picture.y_label, sort="descending", axis=axis),
+            color=alt.Color("value:Q", title=picture.value_label, scale=scale),
+            tooltip=[alt.Tooltip("x:Q"), alt.Tooltip("y:Q"), alt.Tooltip("value:Q", format=".4g")],
+        )
+        .properties(title=picture.title, width=width, height=height)
+    )
+
+
+def _at(values: tuple[float, ...], index: int) -> float | None:
+    return values[index] if index < len(values) else None
+
+
+def _colours(count: int) -> list[str]:
+    return [PALETTE[i % len(PALETTE)] for i in range(count)]
+
+
+def result_charts(result: dict[str, Any]) -> list[Chart]:
+    """One chart per series of a result."""
+    charts = []
+    for name, points in result["series"].items():
+        xs = [x for x in points["x"] if x is not None]
+        wide = bool(xs) and min(xs) > 0 and max(xs) / min(xs) > 50
+        one = Line(name, tuple(points["x"]), tuple(points["y"]), tuple(points.get("low", ())), tuple(points.get("high", ())))
+        charts.append(Chart(name.replace("_", " "), "x", name, (one,), log_x=wide))
+    return charts
+
+
+def draw_result(result: dict[str, Any], file: Path) -> None:
+    """Draw every series of a result into one .html, .svg or .png file."""
+    alt = _altair()
+    charts = result_charts(result)
+    if not charts:
+        raise SpecError("this result has no series to draw", path="plot", given=result["spec"]["task"])
+    whole = alt.vconcat(*[draw(chart) for chart in charts]).resolve_scale(color="independent")
+    write_picture(whole, file)
+
+
+def write_picture(chart: Any, file: Path) -> None:
+    """Write an Altair chart; the file needs no network to open."""
+    import vl_convert
+
+    allowed = (".html", ".svg", ".png")
+    if file.suffix not in allowed:
+        raise SpecError("this kind of file cannot be drawn", path="plot", given=file.name, allowed=", ".join(allowed))
+    spec = chart.to_dict()
+    if file.suffix == ".html":
+        data = vl_convert.vegalite_to_html(spec, bundle=True).encode()
+    elif file.suffix == ".svg":
+        data = vl_convert.vegalite_to_svg(spec).encode()
+    else:
+        data = vl_convert.vegalite_to_png(spec, scale=2)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, data)

@@ -1,0 +1,59 @@
+"""Progress of long work: silent by default, a rich bar in the terminal."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+
+
+class Progress:
+    """What a runner tells about its blocks."""
+
+    def start(self, total: int, done: int) -> None: ...
+
+    def advance(self) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+class Silent(Progress):
+    """Says nothing."""
+
+
+class Bar(Progress):
+    """One line per piece of work with count, elapsed and remaining time; use as a context manager."""
+
+    def __init__(self, label: str = "", console: Console | None = None) -> None:
+        self.label = label
+        self.bars = RichProgress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console or Console(stderr=True),
+            transient=True,
+        )
+        self.task = None
+
+    def __enter__(self) -> Bar:
+        self.bars.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.bars.stop()
+
+    def start(self, total: int, done: int) -> None:
+        self.task = self.bars.add_task(self.label, total=total, completed=done)
+
+    def advance(self) -> None:
+        if self.task is not None:
+            self.bars.advance(self.task)
+
+    def finish(self) -> None:
+        if self.task is not None:
+            self.bars.remove_task(self.task)
+            self.task = None

@@ -1,0 +1,201 @@
+"""Results on disk: equal results are equal files.
+
+    <root>/<task>/<hash>/spec.json        the complete spec
+    <root>/<task>/<hash>/result.json      spec, guarantee, metrics (no timings)
+    <root>/<task>/<hash>/series.parquet   every series as rows (series, x, y, low, high)
+    <root>/<task>/<hash>/provenance.json  versions, cpu, timings, peak memory: what may differ between equal results
+    <root>/<task>/<hash>/parts/           finished blocks of an interrupted run, removed when the result is written
+
+The hash is of the complete spec. Every file is written beside its place and moved there, so a reader never sees half of one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairveil._version import __version__
+from fairveil.errors import DependencyError, StoreError
+from fairveil.task import Part
+
+SERIES_COLUMNS = ("series", "x", "y", "low", "high")
+
+
+def spec_hash(spec: dict[str, Any]) -> str:
+    """Name of a complete spec: the first 16 hex digits of the SHA-256 of its canonical JSON, with our version."""
+    text = json.dumps([__version__, spec], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Store:
+    """A folder of results, cached by spec."""
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root)
+
+    def folder(self, spec: dict[str, Any]) -> Path:
+        return self.root / spec["task"] / spec_hash(spec)
+
+    def get(self, spec: dict[str, Any]) -> dict[str, Any] | None:
+        """The stored result of a complete spec, or None. Secure noise is never answered from the store."""
+        folder = self.folder(spec)
+        if spec.get("noise") == "secure" or not (folder / "provenance.json").exists():
+            return None
+        return read_result(folder)
+
+    def put(self, result: dict[str, Any]) -> Path:
+        """Write a result; finished blocks are no longer needed after that."""
+        folder = self.folder(result["spec"])
+        body = {key: result[key] for key in ("spec", "guarantee", "metrics")}
+        with _writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(folder / "spec.json", _json(result["spec"]))
+            write_atomically(folder / "result.json", _json(body))
+            write_atomically(folder / "series.parquet", _series_bytes(result["series"]))
+            write_atomically(folder / "provenance.json", _json({"meta": result["meta"], "machine": machine_facts()}))
+            shutil.rmtree(folder / "parts", ignore_errors=True)
+        return folder
+
+    def get_part(self, spec: dict[str, Any], index: int) -> Part | None:
+        path = self.folder(spec) / "parts" / f"{index:06d}.npz"
+        if not path.exists() or spec.get("noise") == "secure":
+            return None
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                return {name: archive[name] for name in archive.files}
+        except (OSError, ValueError):
+            return None  # a damaged part is done again
+
+    def put_part(self, spec: dict[str, Any], index: int, part: Part) -> None:
+        folder = self.folder(spec) / "parts"
+        with _writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=folder, suffix=".tmp")
+            with os.fdopen(handle, "wb") as file:
+                np.savez(file, allow_pickle=False, **{key: np.asarray(value) for key, value in part.items()})
+            os.replace(name, folder / f"{index:06d}.npz")
+
+    def all(self) -> Iterator[tuple[Path, dict[str, Any]]]:
+        """Every finished result, newest first."""
+        found = sorted(self.root.glob("*/*/provenance.json"), key=lambda path: -path.stat().st_mtime)
+        for path in found:
+            yield path.parent, read_result(path.parent)
+
+
+def read_result(folder: Path) -> dict[str, Any]:
+    """A result as `fairveil.run` returned it."""
+    try:
+        body = json.loads((folder / "result.json").read_text())
+        provenance = json.loads((folder / "provenance.json").read_text())
+        series = _read_series(folder / "series.parquet")
+    except (OSError, ValueError) as problem:
+        raise StoreError(
+            "a stored result cannot be read",
+            given=folder.name,
+            fix=f"remove the folder and run again ({type(problem).__name__})",
+        ) from None
+    return {**body, "series": series, "meta": provenance["meta"]}
+
+
+def machine_facts() -> dict[str, Any]:
+    """Versions and hardware, without names or paths of the machine."""
+    import numba
+    import scipy
+
+    return {
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "numba": numba.__version__,
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write beside the place and move there: either the old file or the whole new one exists."""
+    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+class _writing:
+    """Turn an operating system's refusal into one clear message."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: Any) -> None:
+        if isinstance(value, OSError):
+            raise StoreError(
+                "results cannot be written",
+                given=str(self.folder),
+                fix=f"free some space or choose another folder ({value.strerror}); finished results are intact",
+            ) from None
+
+
+def _json(value: Any) -> bytes:
+    return (json.dumps(value, sort_keys=True, indent=1, allow_nan=False) + "\n").encode()
+
+
+def _parquet() -> Any:
+    try:
+        import pyarrow as arrow
+        import pyarrow.parquet
+    except ImportError:
+        raise DependencyError("storing results needs pyarrow", fix="pip install 'fairveil[lab]'") from None
+    return arrow, pyarrow.parquet
+
+
+def _series_bytes(series: dict[str, dict[str, list[float]]]) -> bytes:
+    import io
+
+    arrow, parquet = _parquet()
+    columns: dict[str, list[Any]] = {name: [] for name in SERIES_COLUMNS}
+    for name in sorted(series):
+        points = series[name]
+        length = len(points["x"])
+        columns["series"].extend([name] * length)
+        for key in SERIES_COLUMNS[1:]:
+            values = points.get(key) or [None] * length
+            columns[key].extend([None if value is None else float(value) for value in values])
+    types = arrow.schema([("series", arrow.string())] + [(key, arrow.float64()) for key in SERIES_COLUMNS[1:]])
+    buffer = io.BytesIO()
+    parquet.write_table(arrow.table(columns, schema=types), buffer)
+    return buffer.getvalue()
+
+
+def _read_series(path: Path) -> dict[str, dict[str, list[float]]]:
+    _, parquet = _parquet()
+    series: dict[str, dict[str, list[float]]] = {}
+    for row in parquet.read_table(path).to_pylist():
+        points = series.setdefault(row["series"], {key: [] for key in SERIES_COLUMNS[1:]})
+        for key in SERIES_COLUMNS[1:]:
+            points[key].append(row[key])
+    for points in series.values():
+        for key in ("low", "high"):
+            if all(value is None for value in points[key]):
+                del points[key]
+    return series
