@@ -1,0 +1,53 @@
+# Everything runs in .venv, made from nothing on a machine with Python 3.11+ and make.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PY     := $(BIN)/python
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: help demo test lint docs bench audit reproduce constraints clean
+
+help:            ## what each target does
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
+
+$(VENV)/.lab: pyproject.toml constraints/dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit("fairveil needs Python 3.11 or newer, found " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	@echo "installing fairveil and its pinned dependencies into $(VENV) (once, one to three minutes)"
+	@$(PY) -m pip install --quiet --disable-pip-version-check -c constraints/dev.txt -e '.[lab]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.lab
+	@$(PY) -m pip install --quiet --disable-pip-version-check -c constraints/dev.txt -e '.[lab,ray,dev]'
+	@touch $@
+
+demo: $(VENV)/.lab   ## a guided tour in about two minutes; writes out/demo/index.html
+	@$(BIN)/fairveil demo --out out/demo
+
+test: $(VENV)/.dev   ## the whole suite; FAIRVEIL_REQUIRE=browser,ray turns skips into failures
+	@$(PY) -m pytest -n auto --dist worksteal -q --doctest-modules src/fairveil tests
+
+lint: $(VENV)/.dev   ## ruff, types, import rules
+	@$(BIN)/ruff check src tests bench
+	@$(BIN)/ruff format --check --quiet src tests bench
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+docs: $(VENV)/.dev   ## build the documentation into site/
+	@$(BIN)/mkdocs build --strict --quiet
+
+bench: $(VENV)/.dev  ## benchmarks against peers and limits, as ratios
+	@for file in bench/[a-z]*.py; do echo "== $$file"; $(PY) $$file || exit 1; done
+
+audit: $(VENV)/.dev  ## audit secure noise on OS entropy; fails only at confidence 1 - 1e-6
+	@$(PY) -m fairveil.privacy.audit --secure
+
+reproduce: $(VENV)/.lab ## every figure and table of the papers at quick scale
+	@$(BIN)/fairveil reproduce all --scale quick --out out/reproduce
+
+constraints:     ## pin again (needs uv)
+	@uv pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url --upgrade --extra lab --extra ray --extra dev pyproject.toml -o constraints/dev.txt
+	@uv pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url -c constraints/dev.txt pyproject.toml -o constraints/core.txt
+
+clean:           ## remove what was made
+	@rm -rf $(VENV) out site .pytest_cache .mypy_cache .ruff_cache .hypothesis
