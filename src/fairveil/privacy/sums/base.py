@@ -3,31 +3,146 @@
 A sum is public configuration; its state is plain arrays. Rows are clipped and put on the integer grid when added, sums
 are integers, noise is integer, and only noisy values leave `release`. All estimates are floats in the data's own units.
 
+    sums = BatchSum(shape="symmetric", dimension=3, bound=1.0, mu=0.5)
+    state = sums.start()
+    state = sums.add(state, rows)                    # one row, or a block of rows, into the open leaf
+    state, estimate = sums.release(state, noise)     # close the leaf; noisy sum of everything added so far
+
 Shapes: ``shape="scalar"`` (values in [0, bound]), ``"vector"`` (l2 norm <= bound), ``"symmetric"`` (rows v of width
 ``dimension`` and l2 norm <= bound; the sum is of the outer products v v^T, a full symmetric matrix).
+Budget: exactly one of ``mu``, ``rho``, ``epsilon`` with ``delta``.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from dataclasses import KW_ONLY
+from functools import cached_property
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import Field, Strict
 
+from fairveil.errors import HorizonError, InputError, SpecError
 from fairveil.privacy.events import Event
-from fairveil.privacy.noise import Noise
+from fairveil.privacy.noise import MAX_SCALE, Noise
+from fairveil.privacy.sums.budget import ROUND_UP, Budget
+from fairveil.privacy.sums.shapes import CAPACITY, Floats, Grid
+from fairveil.randomness import Generator
+from fairveil.registry import Count, Delta, Epsilon, Positive, configuration
 
 State = dict[str, NDArray[Any]]
+Width = Annotated[int, Strict(), Field(ge=1, le=4096)]
+Bits = Annotated[int, Strict(), Field(ge=-40, le=40)]
 
 
+@configuration
 class RunningSum:
-    """Interface of TreeSum, BatchSum and ToeplitzSum."""
+    """Interface and common fields of BatchSum, TreeSum, ToeplitzSum and HybridSum.
 
-    name: str = ""
+    ``bits`` fixes the grid (rows are rounded toward zero to units of 2^-bits); left out, it is chosen from the bound
+    and the budget so that the grid is fine and int64 has room.
+    """
+
+    _: KW_ONLY
+    shape: Literal["scalar", "vector", "symmetric"] = "scalar"
+    dimension: Width = 1
+    bound: Positive = 1.0
+    mu: Positive | None = None
+    rho: Positive | None = None
+    epsilon: Epsilon | None = None
+    delta: Delta | None = None
+    neighbours: Literal["replace-row", "zero-out-row"] = "replace-row"
+    bits: Bits | None = None
+
+    def __post_init__(self) -> None:
+        if self.shape == "scalar" and self.dimension != 1:
+            raise SpecError("a scalar has dimension 1", path="dimension", given=self.dimension, allowed="1")
+        if self.budget.pure and not self._allows_pure():
+            raise SpecError("delta is missing", path="delta", allowed="delta beside epsilon, or mu, or rho instead")
+        if not 2.0**-20 <= self.sigma <= MAX_SCALE or self.grid.entry_limit * self._weight() > CAPACITY / 16:
+            raise SpecError(
+                "the noise or the rows do not fit the integer grid",
+                path="bits",
+                given=self.grid.bits,
+                fix="leave bits out, or choose a less extreme budget or bound",
+            )
+
+    # What a kind of sum says about itself -------------------------------------------------------------------------
+
+    name = ""
+
+    def _allows_pure(self) -> bool:
+        return False
+
+    def _factor(self) -> float:
+        """l2 sensitivity of the whole transcript relative to the sensitivity of one leaf."""
+        return 1.0
+
+    def _weight(self) -> float:
+        """Largest factor by which rows are multiplied before noise is added."""
+        return 1.0
+
+    def _draws(self) -> int:
+        """How many flat noises one leaf can meet."""
+        return 1
+
+    def _relative_variance(self, releases: int) -> float:
+        """Variance of the estimate relative to the variance of one draw divided by `_weight` squared."""
+        raise NotImplementedError
+
+    # Public facts -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def budget(self) -> Budget:
+        return Budget(self.mu, self.rho, self.epsilon, self.delta)
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The integer grid: about 2^30 units for a whole scalar, 2^16 for a whole row whose products are summed."""
+
+        def at(bits: int) -> Grid:
+            return Grid(self.shape, self.dimension, self.bound, self.neighbours, bits)
+
+        if self.bits is not None:
+            return at(self.bits)
+        bits = (16 if self.shape == "symmetric" else self._scalar_bits()) - math.ceil(math.log2(self.bound))
+        grid = at(bits)
+        while grid.sensitivity * self._factor() / self.budget.first_mu() > MAX_SCALE / 8:
+            grid = at(grid.bits - 1)
+        return grid
+
+    def _scalar_bits(self) -> int:
+        return 30
+
+    @cached_property
+    def _calibration(self) -> tuple[float, Event]:
+        return self.budget.calibrate(
+            self.grid.sensitivity * self._factor(), float(self.grid.spread.min()), self._draws() * self.grid.width
+        )
+
+    @cached_property
+    def sigma(self) -> float:
+        """Noise level of one draw in grid units: std of a number of the sum, of a diagonal one for matrices."""
+        return self.grid.sensitivity * self._factor() / self._calibration[0] * ROUND_UP
 
     def event(self) -> Event:
         """What one unit pays over the whole life of the sum."""
-        raise NotImplementedError
+        return self._calibration[1]
+
+    def expected_std(self, releases: int) -> float:
+        """Standard deviation of one coordinate (off-diagonal for matrices) of the estimate after this many releases."""
+        self._check_horizon(releases)
+        level = math.ldexp(self.sigma / self._weight(), -self.grid.sum_bits)
+        return level * float(self.grid.spread[-1]) * math.sqrt(self._relative_variance(releases))
+
+    def _check_horizon(self, releases: int) -> None:
+        """Raise if the sum cannot make this many releases."""
+        if isinstance(releases, bool) or not isinstance(releases, int | np.integer) or releases < 1:
+            raise InputError("releases are counted from 1", path="releases", given=releases, allowed="at least 1")
+
+    # The stream ---------------------------------------------------------------------------------------------------
 
     def start(self) -> State:
         """An empty sum."""
@@ -35,12 +150,69 @@ class RunningSum:
 
     def add(self, state: State, rows: ArrayLike) -> State:
         """Add one row, or a block of rows, to the leaf (batch) that is open now. The input state is not changed."""
-        raise NotImplementedError
+        value, count = self.grid.total(rows)
+        held = state["rows"] + count
+        # The refusal depends on the number of rows alone, which is public.
+        if float(held) * self.grid.entry_limit * self._weight() > CAPACITY:
+            raise InputError(
+                "the integer sum has no room for more rows",
+                path="rows",
+                given=int(held),
+                allowed=f"at most {int(CAPACITY / self.grid.entry_limit / self._weight())} rows",
+                fix="choose fewer bits",
+            )
+        return {**state, "open": state["open"] + value, "rows": held}
 
-    def release(self, state: State, noise: Noise) -> tuple[State, NDArray[np.float64]]:
+    def release(self, state: State, noise: Noise) -> tuple[State, Floats]:
         """Close the open leaf (batch), draw its noise, and return the noisy sum of everything added so far."""
         raise NotImplementedError
 
-    def expected_std(self, releases: int) -> float:
-        """Standard deviation of one coordinate (off-diagonal for matrices) of the estimate after this many releases."""
+    def lost(self, state: State) -> State:
+        """The release that was due is charged but its value is gone: drop the open leaf and go on without its rows."""
         raise NotImplementedError
+
+    def estimate(self, state: State) -> Floats:
+        """The last published estimate again (zeros before the first release)."""
+        return self.grid.publish(state["published"])
+
+    def releases_made(self, state: State) -> int:
+        return int(state["releases"])
+
+    def _common_state(self) -> State:
+        width = self.grid.width
+        return {
+            "open": np.zeros(width, np.int64),
+            "rows": np.zeros((), np.int64),
+            "releases": np.zeros((), np.int64),
+        }
+
+    # Simulation ---------------------------------------------------------------------------------------------------
+
+    def noise_path(self, rng: Generator, releases: int) -> Floats:
+        """Float noise of the estimates 1..releases in one go, with the law of the streaming sum; for simulators.
+
+        Flat, shape (releases, width), in the data's own units; ``grid.unpack`` gives full matrices.
+        """
+        raise NotImplementedError
+
+    def _unit_level(self) -> Floats:
+        """Std of one draw of every flat number, in the data's own units."""
+        return math.ldexp(self.sigma / self._weight(), -self.grid.sum_bits) * self.grid.spread
+
+
+@configuration
+class BoundedSum(RunningSum):
+    """A running sum whose number of releases is fixed in advance."""
+
+    releases: Count
+
+    def _check_horizon(self, releases: int) -> None:
+        super()._check_horizon(releases)
+        if releases > self.releases:
+            raise HorizonError(
+                "the sum has made all the releases it was built for",
+                path="releases",
+                given=int(releases),
+                allowed=f"at most {self.releases}",
+                fix="build it with more releases, or use HybridSum",
+            )

@@ -1,0 +1,170 @@
+"""What is summed: scalars, vectors or outer products, as flat int64 arrays on a public grid.
+
+A scalar lies in [0, bound]; a vector has l2 norm at most bound; a symmetric sum adds v v^T for rows v of l2 norm at
+most bound and keeps the upper triangle only (diagonal first, then the entries above it, row by row).
+
+Sensitivity (largest l2, for matrices Frobenius, change of the sum when one row changes):
+
+=================  ============  ============
+shape              replace-row   zero-out-row
+=================  ============  ============
+scalar in [0, b]   b             b
+vector, norm b     2 b           b
+symmetric, norm b  sqrt(2) b^2   b^2
+=================  ============  ============
+
+For two rows of norm b, ||vv^T - ww^T||_F^2 = |v|^4 + |w|^4 - 2 <v,w>^2 <= 2 b^4, reached by orthogonal rows.
+A symmetric difference D has ||D||_F^2 = sum_i D_ii^2 + 2 sum_{i<j} D_ij^2, so noise of std s on the diagonal and s/sqrt(2) above
+it costs exactly mu = ||D||_F / s: the noise is isometric and no pair of rows is better protected than another.
+
+Rows are rounded toward zero to integers BEFORE the product is formed: the norm of the integer row cannot exceed the
+bound, so the integer products keep the sensitivity. Rounding the entries of v v^T instead would raise it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairveil.errors import InputError
+from fairveil.privacy.grid import clip_norm, to_units
+from fairveil.privacy.noise import Noise
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+SENSITIVITY = {
+    ("scalar", "replace-row"): 1.0,
+    ("scalar", "zero-out-row"): 1.0,
+    ("vector", "replace-row"): 2.0,
+    ("vector", "zero-out-row"): 1.0,
+    ("symmetric", "replace-row"): math.sqrt(2.0),
+    ("symmetric", "zero-out-row"): 1.0,
+}
+CAPACITY = 2.0**61
+"""No integer sum may reach this: the other half of int64 is room for noise."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """One shape on one grid: rows are counted in units of 2^-bits, sums in units of 2^-sum_bits."""
+
+    shape: str
+    dimension: int
+    bound: float
+    neighbours: str
+    bits: int
+
+    @property
+    def sum_bits(self) -> int:
+        """Products of two rows count in squared units."""
+        return 2 * self.bits if self.shape == "symmetric" else self.bits
+
+    @cached_property
+    def width(self) -> int:
+        """Numbers in one flat sum."""
+        return self.dimension * (self.dimension + 1) // 2 if self.shape == "symmetric" else self.dimension
+
+    @property
+    def row_limit(self) -> float:
+        """Largest norm of an integer row."""
+        return math.ldexp(self.bound, self.bits)
+
+    @property
+    def entry_limit(self) -> float:
+        """Largest absolute value that one row adds to one number of the sum."""
+        return self.row_limit**2 if self.shape == "symmetric" else self.row_limit
+
+    @property
+    def sensitivity(self) -> float:
+        """Largest change of the integer sum, in units, when one row changes."""
+        return SENSITIVITY[self.shape, self.neighbours] * self.entry_limit
+
+    @cached_property
+    def spread(self) -> Floats:
+        """Noise std of every number of the flat sum relative to the noise level: 1, or 1/sqrt(2) off the diagonal."""
+        spread = np.ones(self.width)
+        if self.shape == "symmetric":
+            spread[self.dimension :] = math.sqrt(0.5)
+        spread.setflags(write=False)
+        return spread
+
+    @cached_property
+    def upper(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Row and column of every number of a flat symmetric sum."""
+        above = np.triu_indices(self.dimension, 1)
+        diagonal = np.arange(self.dimension)
+        return np.concatenate([diagonal, above[0]]), np.concatenate([diagonal, above[1]])
+
+    def rows(self, values: ArrayLike) -> Ints:
+        """One row or a block of rows, clipped and rounded toward zero to integers, as a fresh (rows, width) array."""
+        try:
+            array = np.array(values, np.float64)
+        except (TypeError, ValueError):
+            raise InputError("rows are numbers", path="rows", allowed="an array of numbers") from None
+        if self.shape == "scalar":
+            array = array.reshape(-1, 1) if array.ndim < 2 else array
+        elif array.ndim == 1:
+            array = array[None, :]
+        columns = 1 if self.shape == "scalar" else self.dimension
+        if array.ndim != 2 or array.shape[1] != columns:
+            raise InputError(
+                "the rows have the wrong shape",
+                path="rows",
+                given=array.shape,
+                allowed=f"({columns},) or (any, {columns})",
+            )
+        if not np.isfinite(array).all():
+            raise InputError("a row is not finite", path="rows", allowed="finite numbers")
+        if self.shape == "scalar":
+            return to_units(np.clip(array, 0.0, self.bound), self.bits)
+        # Rows far outside the ball are first pulled near it, so that no square overflows.
+        array *= np.minimum(1.0, 2.0 * self.bound / np.maximum(np.abs(array).max(axis=1, keepdims=True), 1e-300))
+        units = to_units(clip_norm(array, self.bound), self.bits)
+        limit = math.floor(self.row_limit**2)
+        # Exact in int64; only a rounding error of the clip gets past the limit.
+        over = np.einsum("ij,ij->i", units, units) > limit
+        if over.any():
+            units[over] = to_units(clip_norm(array[over], self.bound * (1 - 2.0**-30)), self.bits)
+        return units
+
+    def total(self, values: ArrayLike) -> tuple[Ints, int]:
+        """The flat integer sum of a block of rows and how many rows it holds."""
+        rows = self.rows(values)
+        if self.shape != "symmetric":
+            return rows.sum(axis=0), len(rows)
+        first, second = self.upper
+        if len(rows) == 1:
+            return rows[0, first] * rows[0, second], 1
+        return (rows.T @ rows)[first, second], len(rows)
+
+    def draw(self, noise: Noise, sigma: float, count: int = 1) -> Ints:
+        """``count`` flat integer noises of level ``sigma`` (units): N(0, sigma^2), off the diagonal N(0, sigma^2/2)."""
+        if self.shape != "symmetric":
+            return noise.gaussian(sigma, count * self.width).reshape(count, self.width)
+        drawn = np.empty((count, self.width), np.int64)
+        drawn[:, : self.dimension] = noise.gaussian(sigma, count * self.dimension).reshape(count, -1)
+        if self.dimension > 1:
+            above = self.width - self.dimension
+            drawn[:, self.dimension :] = noise.gaussian(sigma * math.sqrt(0.5), count * above).reshape(count, -1)
+        return drawn
+
+    def publish(self, flat: ArrayLike) -> Floats:
+        """A flat sum in units as a fresh float array in the data's own units: shape (), (d,) or (d, d)."""
+        return self.unpack(np.ldexp(np.asarray(flat, np.float64), -self.sum_bits))
+
+    def unpack(self, flat: Floats) -> Floats:
+        """Flat numbers (..., width) in their own shape: (...), (..., d) or (..., d, d)."""
+        if self.shape == "scalar":
+            return np.array(flat[..., 0])
+        if self.shape == "vector":
+            return np.array(flat)
+        full = np.empty((*flat.shape[:-1], self.dimension, self.dimension))
+        first, second = self.upper
+        full[..., first, second] = flat
+        full[..., second, first] = flat
+        return full
