@@ -6,6 +6,7 @@ same spec gives the same result on every engine, and why an interrupted sweep re
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -81,3 +82,8 @@ def run_blocks(runs: int, size: int) -> list[dict[str, int]]:
     [{'first': 0, 'last': 2}, {'first': 2, 'last': 4}, {'first': 4, 'last': 5}]
     """
     return [{"first": first, "last": min(first + size, runs)} for first in range(0, runs, size)]
+
+
+def threads() -> int:
+    """How many threads compiled work may use here: all cores, one inside an engine's worker (FAIRVEIL_THREADS)."""
+    return max(1, int(os.environ.get("FAIRVEIL_THREADS", os.cpu_count() or 1)))

@@ -20,8 +20,17 @@ from fairveil import registry
 from fairveil.errors import DependencyError, EngineError, SpecError
 from fairveil.task import Part
 
-Block = tuple[int, dict[str, Any]]
 ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Job:
+    """One block of one spec."""
+
+    key: str
+    index: int
+    spec: dict[str, Any]
+    block: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,11 @@ class Done:
     part: Part
     cpu_seconds: float
     peak_mb: float
+
+
+def one_thread() -> None:
+    """Tell compiled code in this worker to use one thread: the engine already fills the cores."""
+    os.environ["FAIRVEIL_THREADS"] = "1"
 
 
 def work_on(spec: dict[str, Any], block: dict[str, Any], plugins: tuple[str, ...] = ()) -> Done:
@@ -49,9 +63,9 @@ def work_on(spec: dict[str, Any], block: dict[str, Any], plugins: tuple[str, ...
 
 
 class Engine:
-    """Base: maps ``(index, block)`` pairs to ``(index, Done)`` pairs, in any order."""
+    """Base: does jobs in any order and yields each with what came out."""
 
-    def map(self, spec: dict[str, Any], blocks: list[Block]) -> Iterator[tuple[int, Done]]:
+    def map(self, jobs: list[Job]) -> Iterator[tuple[Job, Done]]:
         raise NotImplementedError
 
     def close(self) -> None:
@@ -61,9 +75,9 @@ class Engine:
 class SerialEngine(Engine):
     """One block after the other in this process."""
 
-    def map(self, spec: dict[str, Any], blocks: list[Block]) -> Iterator[tuple[int, Done]]:
-        for index, block in blocks:
-            yield index, work_on(spec, block)
+    def map(self, jobs: list[Job]) -> Iterator[tuple[Job, Done]]:
+        for job in jobs:
+            yield job, work_on(job.spec, job.block)
 
 
 class ProcessEngine(Engine):
@@ -76,14 +90,14 @@ class ProcessEngine(Engine):
     def _open(self) -> concurrent.futures.ProcessPoolExecutor:
         if self._pool is None:
             context = multiprocessing.get_context("spawn")
-            self._pool = concurrent.futures.ProcessPoolExecutor(self.workers, mp_context=context)
+            self._pool = concurrent.futures.ProcessPoolExecutor(self.workers, mp_context=context, initializer=one_thread)
         return self._pool
 
-    def map(self, spec: dict[str, Any], blocks: list[Block]) -> Iterator[tuple[int, Done]]:
-        waiting = dict(blocks)
+    def map(self, jobs: list[Job]) -> Iterator[tuple[Job, Done]]:
+        waiting = {(job.key, job.index): job for job in jobs}
         for _attempt in range(ATTEMPTS):
             try:
-                yield from self._once(spec, waiting)
+                yield from self._once(waiting)
             except BrokenProcessPool:
                 self.close()
             if not waiting:
@@ -92,16 +106,16 @@ class ProcessEngine(Engine):
             "workers kept dying", given=f"{len(waiting)} blocks left", fix="give fewer workers, or the serial engine"
         )
 
-    def _once(self, spec: dict[str, Any], waiting: dict[int, dict[str, Any]]) -> Iterator[tuple[int, Done]]:
+    def _once(self, waiting: dict[tuple[str, int], Job]) -> Iterator[tuple[Job, Done]]:
         pool = self._open()
         plugins = registry.plugins()
-        futures = {pool.submit(work_on, spec, block, plugins): index for index, block in waiting.items()}
+        futures = {pool.submit(work_on, job.spec, job.block, plugins): job for job in waiting.values()}
         try:
             for future in concurrent.futures.as_completed(futures):
                 done = future.result()
-                index = futures[future]
-                del waiting[index]
-                yield index, done
+                job = futures[future]
+                del waiting[job.key, job.index]
+                yield job, done
         finally:
             for future in futures:
                 future.cancel()
@@ -138,20 +152,20 @@ class RayEngine(Engine):
                 ) from None
         self._remote: Callable[..., Any] = ray.remote(max_retries=ATTEMPTS, num_cpus=1)(work_on).remote
 
-    def map(self, spec: dict[str, Any], blocks: list[Block]) -> Iterator[tuple[int, Done]]:
+    def map(self, jobs: list[Job]) -> Iterator[tuple[Job, Done]]:
         ray = self._ray
         plugins = registry.plugins()
         limit = max(2, 2 * int(ray.cluster_resources().get("CPU", 1)))
-        queue = list(reversed(blocks))
-        flying: dict[Any, int] = {}
+        queue = list(reversed(jobs))
+        flying: dict[Any, Job] = {}
         while queue or flying:
             while queue and len(flying) < limit:
-                index, block = queue.pop()
-                flying[self._remote(spec, block, plugins)] = index
+                job = queue.pop()
+                flying[self._remote(job.spec, job.block, plugins)] = job
             ready, _ = ray.wait(list(flying), num_returns=1)
-            index = flying.pop(ready[0])
+            job = flying.pop(ready[0])
             try:
-                yield index, ray.get(ready[0])
+                yield job, ray.get(ready[0])
             except ray.exceptions.RayTaskError as problem:
                 raise problem.as_instanceof_cause() from None
             except ray.exceptions.RayError as problem:

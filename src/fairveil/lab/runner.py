@@ -7,6 +7,7 @@ import resource
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,9 @@ import numpy as np
 from fairveil import registry
 from fairveil._version import __version__
 from fairveil.errors import SpecError, StoreError
-from fairveil.lab.engines import Engine, make_engine
+from fairveil.lab.engines import Done, Engine, Job, make_engine
 from fairveil.lab.progress import Progress, Silent
-from fairveil.lab.store import Store
+from fairveil.lab.store import Store, spec_hash
 from fairveil.task import Part, Task
 
 REPEATED_KEYS = ("spec", "guarantee", "metrics", "series")
@@ -56,57 +57,102 @@ def run(
     >>> result["guarantee"]["epsilon"], len(result["metrics"]["nash_regret"]) == len(result["spec"]["checkpoints"])
     (1.0, True)
     """
-    full = complete(spec)
-    if store is not None and (known := store.get(full)) is not None:
-        return known
-    return _run_new(full, engine, workers, store, progress or Silent())
+    return run_many({"": spec}, engine=engine, workers=workers, store=store, progress=progress)[""]
 
 
-def _run_new(
-    spec: dict[str, Any], engine: str | Engine, workers: int | None, store: Store | None, progress: Progress
-) -> dict[str, Any]:
-    task = task_of(spec)
-    started = time.perf_counter()
-    blocks = task.blocks(spec)
-    parts: list[Part | None] = [store.get_part(spec, index) if store else None for index in range(len(blocks))]
-    missing = [index for index, part in enumerate(parts) if part is None]
-    progress.start(len(blocks), len(blocks) - len(missing))
-    own_engine = isinstance(engine, str)
-    workforce: Engine = make_engine(engine, workers) if isinstance(engine, str) else engine
-    cpu = 0.0
-    peak = 0.0
+def run_many(
+    specs: Mapping[str, Mapping[str, Any]],
+    *,
+    engine: str | Engine = "serial",
+    workers: int | None = None,
+    store: Store | None = None,
+    progress: Progress | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Run several specs on one engine, their blocks side by side; equal specs run once. Results by label."""
+    full = {label: complete(spec) for label, spec in specs.items()}
+    sweep = _Sweep(full, store)
+    bar = progress or Silent()
+    bar.start(sweep.total, sweep.total - len(sweep.jobs))
+    workforce = make_engine(engine, workers) if isinstance(engine, str) else engine
     try:
-        for index, done in workforce.map(spec, [(index, blocks[index]) for index in missing]):
-            parts[index] = done.part
-            cpu += done.cpu_seconds
-            peak = max(peak, done.peak_mb)
-            if store is not None:
-                store.put_part(spec, index, done.part)
-            progress.advance()
+        for job, done in workforce.map(sweep.jobs):
+            sweep.take(job, done)
+            bar.advance()
     finally:
-        if own_engine:
+        if isinstance(engine, str):
             workforce.close()
-    before = time.process_time()
-    outcome = task.finish(spec, [part for part in parts if part is not None])
-    cpu += time.process_time() - before
-    result = {
-        "spec": spec,
-        "guarantee": outcome.guarantee.to_dict() if outcome.guarantee is not None else None,
-        "metrics": plain(outcome.metrics),
-        "series": {name: _points(points) for name, points in outcome.series.items()},
-        "meta": {
-            "version": __version__,
-            "seed": spec["seed"],
-            "simulated": bool(outcome.simulated),
-            "cpu_seconds": cpu,
-            "wall_seconds": time.perf_counter() - started,
-            "peak_mb": max(peak, peak_memory()),
-        },
-    }
-    progress.finish()
-    if store is not None:
-        store.put(result)
-    return result
+    bar.finish()
+    return {label: sweep.results[spec_hash(spec)] for label, spec in full.items()}
+
+
+@dataclass
+class _Open:
+    """A spec whose blocks are not all done."""
+
+    spec: dict[str, Any]
+    parts: dict[int, Part]
+    blocks: int
+    started: float
+    cpu: float = 0.0
+    peak: float = 0.0
+
+
+class _Sweep:
+    """Which blocks of which specs are missing, and the results of the specs that are complete."""
+
+    def __init__(self, specs: Mapping[str, dict[str, Any]], store: Store | None) -> None:
+        self.store = store
+        self.results: dict[str, dict[str, Any]] = {}
+        self.open: dict[str, _Open] = {}
+        self.jobs: list[Job] = []
+        self.total = 0
+        for spec in {spec_hash(spec): spec for spec in specs.values()}.values():
+            self._add(spec_hash(spec), spec)
+
+    def _add(self, key: str, spec: dict[str, Any]) -> None:
+        if self.store is not None and (known := self.store.get(spec)) is not None:
+            self.results[key] = known
+            return
+        blocks = task_of(spec).blocks(spec)
+        done = {i: self.store.get_part(spec, i) for i in range(len(blocks))} if self.store is not None else {}
+        parts = {index: part for index, part in done.items() if part is not None}
+        self.total += len(blocks)
+        self.open[key] = _Open(spec, parts, len(blocks), time.perf_counter())
+        self.jobs += [Job(key, index, spec, block) for index, block in enumerate(blocks) if index not in parts]
+        if len(parts) == len(blocks):
+            self._finish(key)
+
+    def take(self, job: Job, done: Done) -> None:
+        state = self.open[job.key]
+        state.parts[job.index] = done.part
+        state.cpu += done.cpu_seconds
+        state.peak = max(state.peak, done.peak_mb)
+        if len(state.parts) == state.blocks:
+            self._finish(job.key)
+        elif self.store is not None:
+            self.store.put_part(job.spec, job.index, done.part)
+
+    def _finish(self, key: str) -> None:
+        state = self.open.pop(key)
+        before = time.process_time()
+        outcome = task_of(state.spec).finish(state.spec, [state.parts[index] for index in range(state.blocks)])
+        result = {
+            "spec": state.spec,
+            "guarantee": outcome.guarantee.to_dict() if outcome.guarantee is not None else None,
+            "metrics": plain(outcome.metrics),
+            "series": {name: _points(points) for name, points in outcome.series.items()},
+            "meta": {
+                "version": __version__,
+                "seed": state.spec["seed"],
+                "simulated": bool(outcome.simulated),
+                "cpu_seconds": state.cpu + time.process_time() - before,
+                "wall_seconds": time.perf_counter() - state.started,
+                "peak_mb": max(state.peak, peak_memory()),
+            },
+        }
+        if self.store is not None:
+            self.store.put(result)
+        self.results[key] = result
 
 
 def _points(points: Mapping[str, Any]) -> dict[str, list[float | None]]:
