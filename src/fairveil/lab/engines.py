@@ -62,6 +62,12 @@ def work_on(spec: dict[str, Any], block: dict[str, Any], plugins: tuple[str, ...
     return Done(arrays, time.process_time() - before, peak_memory())
 
 
+def work_alone(spec: dict[str, Any], block: dict[str, Any], plugins: tuple[str, ...] = ()) -> Done:
+    """Do one block in a worker that has one core."""
+    one_thread()
+    return work_on(spec, block, plugins)
+
+
 class Engine:
     """Base: does jobs in any order and yields each with what came out."""
 
@@ -90,7 +96,7 @@ class ProcessEngine(Engine):
     def _open(self) -> concurrent.futures.ProcessPoolExecutor:
         if self._pool is None:
             context = multiprocessing.get_context("spawn")
-            self._pool = concurrent.futures.ProcessPoolExecutor(self.workers, mp_context=context, initializer=one_thread)
+            self._pool = concurrent.futures.ProcessPoolExecutor(self.workers, mp_context=context)
         return self._pool
 
     def map(self, jobs: list[Job]) -> Iterator[tuple[Job, Done]]:
@@ -109,7 +115,7 @@ class ProcessEngine(Engine):
     def _once(self, waiting: dict[tuple[str, int], Job]) -> Iterator[tuple[Job, Done]]:
         pool = self._open()
         plugins = registry.plugins()
-        futures = {pool.submit(work_on, job.spec, job.block, plugins): job for job in waiting.values()}
+        futures = {pool.submit(work_alone, job.spec, job.block, plugins): job for job in waiting.values()}
         try:
             for future in concurrent.futures.as_completed(futures):
                 done = future.result()
@@ -150,7 +156,7 @@ class RayEngine(Engine):
                     given=address or "local",
                     fix=f"check the address and that the cluster runs ({type(problem).__name__})",
                 ) from None
-        self._remote: Callable[..., Any] = ray.remote(max_retries=ATTEMPTS, num_cpus=1)(work_on).remote
+        self._remote: Callable[..., Any] = ray.remote(max_retries=ATTEMPTS, num_cpus=1)(work_alone).remote
 
     def map(self, jobs: list[Job]) -> Iterator[tuple[Job, Done]]:
         ray = self._ray

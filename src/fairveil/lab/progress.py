@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
 
@@ -37,7 +37,12 @@ class Bar(Progress):
             console=console or Console(stderr=True),
             transient=True,
         )
-        self.task = None
+        self.task: TaskID | None = None
+
+    def labelled(self, label: str) -> Bar:
+        """The same bar under another name."""
+        self.label = label
+        return self
 
     def __enter__(self) -> Bar:
         self.bars.start()

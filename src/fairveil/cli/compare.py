@@ -1,0 +1,85 @@
+"""`fairveil compare`: several specs, or a grid over one, side by side."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from fairveil import registry
+from fairveil.cli.specs import read_spec
+from fairveil.errors import SpecError
+
+
+def command(
+    specs: Annotated[list[Path], typer.Argument(help="Spec files; the first is the reference.")],
+    vary: Annotated[
+        list[str] | None, typer.Option(help="path=value,value,...: a grid over one spec, for example policy.epsilon=0.2,1,5")
+    ] = None,
+    metric: Annotated[str | None, typer.Option(help="What to compare; the first regret by default.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for results and the report.")] = Path("out/compare"),
+    engine: Annotated[str, typer.Option(help="serial, processes or ray.")] = "processes",
+    workers: Annotated[int | None, typer.Option(help="Workers of the engine; all cores by default.")] = None,
+    plugin: Annotated[list[Path] | None, typer.Option(help="A Python file that registers names of its own.")] = None,
+) -> None:
+    """Run specs and compare one metric: a table with a test of each difference, curves with bands, a Pareto front.
+
+    Example: fairveil compare examples/first.toml --vary policy.epsilon=0.2,1,5
+    """
+    from fairveil.lab import compare
+    from fairveil.lab.engines import make_engine
+    from fairveil.lab.progress import Bar
+    from fairveil.lab.report.page import Section, write_report
+    from fairveil.lab.runner import run_many
+    from fairveil.lab.store import Store
+
+    for file in plugin or []:
+        registry.load_plugin(file)
+    tables: dict[str, dict[str, Any]] = {file.stem: read_spec(file) for file in specs}
+    if len(tables) < len(specs):
+        raise SpecError("two spec files have the same name", path="specs", given=[file.name for file in specs])
+    if vary:
+        parameters = dict(_axis(text) for text in vary)
+        tables = {
+            (label if len(tables) == 1 else f"{name}, {label}"): made
+            for name, table in tables.items()
+            for label, made in compare.grid(table, parameters).items()
+        }
+    workforce = make_engine(engine, workers)
+    try:
+        with Bar("compare") as bar:
+            results = run_many(tables, engine=workforce, store=Store(out / "results"), progress=bar)
+    finally:
+        workforce.close()
+    known = compare.shared_metrics(results)
+    chosen = metric or next((name for name in known if name.endswith("regret")), known[0] if known else "")
+    table = compare.difference_table(results, chosen)
+    shown = Table(*table.columns, title=table.title)
+    for row in table.rows:
+        shown.add_row(*[f"{cell:.4g}" if isinstance(cell, float) else str("" if cell is None else cell) for cell in row])
+    console = Console()
+    console.print(shown)
+    front = compare.pareto_front(results, chosen)
+    if front:
+        console.print(f"on the Pareto front ({chosen} against epsilon): {'; '.join(front)}", markup=False)
+    promises = [(name, r["guarantee"]) for name, r in results.items() if r["guarantee"] is not None]
+    section = Section("compare", f"{chosen}: {len(results)} runs", pictures=[table, *compare.charts(results, chosen)], guarantees=promises)
+    console.print(f"report: {write_report([section], out / 'index.html', title='fairveil: comparison')}")
+
+
+def _axis(text: str) -> tuple[str, list[Any]]:
+    path, equals, values = text.partition("=")
+    if not equals or not values:
+        raise SpecError("a grid axis is path=value,value,...", path="vary", given=text)
+    return path, [_value(item) for item in values.split(",")]
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text

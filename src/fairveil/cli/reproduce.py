@@ -1,0 +1,90 @@
+"""`fairveil reproduce`: figures and tables of the papers, with their claims checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from fairveil.errors import DataError
+
+LIGHTS = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
+
+
+def command(
+    names: Annotated[list[str] | None, typer.Argument(help="all, a paper (dp-ncb) or one artefact (dp-ncb/b).")] = None,
+    scale: Annotated[str, typer.Option(help="quick (minutes), standard (an evening) or paper (full size).")] = "quick",
+    out: Annotated[Path, typer.Option(help="Folder for results and the report.")] = Path("out/reproduce"),
+    engine: Annotated[str, typer.Option(help="serial, processes or ray.")] = "processes",
+    workers: Annotated[int | None, typer.Option(help="Workers of the engine; all cores by default.")] = None,
+    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster.")] = None,
+    list_only: Annotated[bool, typer.Option("--list", help="Show artefacts, costs and last verdicts; run nothing.")] = False,
+) -> None:
+    """Reproduce figures and tables, decide their claims, and write one report.
+
+    What is finished is kept: run the same command again after an interruption and it goes on.
+
+    Example: fairveil reproduce dp-ncb/b --scale quick
+    """
+    from fairveil.lab.engines import make_engine
+    from fairveil.lab.progress import Bar
+    from fairveil.lab.report.page import section_of, write_report
+    from fairveil.lab.reproduce import artefacts, reproduce_all
+
+    console = Console()
+    if list_only:
+        console.print(_listing(names, out))
+        return
+    if not names:
+        console.print("name an artefact, a paper, or all; fairveil reproduce --list shows them")
+        raise typer.Exit(2)
+    kinds = artefacts(names)
+    workforce = make_engine(engine, workers, address)
+    sections, lost = [], []
+    try:
+        with Bar("", console=Console(stderr=True)) as bar:
+            for kind, made in reproduce_all(kinds, scale, out, engine=workforce, progress=bar.labelled):  # type: ignore[arg-type]
+                if isinstance(made, DataError):
+                    lost.append((kind.name, made))
+                    console.print(f"[yellow]{kind.name}[/] not made: {made}")
+                    continue
+                sections.append(section_of(made))
+                counts = "  ".join(f"[{LIGHTS[v]}]{n} {v}[/]" for v, n in made.verdicts().items() if n)
+                console.print(f"{kind.name}  {made.wall_seconds:.1f} s  {counts}")
+    finally:
+        workforce.close()
+    if sections:
+        lead = f"{len(sections)} artefacts at {scale} scale. Published claims are tested, not assumed."
+        console.print(f"report: {write_report(sections, out / f'{scale}.html', title='fairveil: papers reproduced', lead=lead)}")
+    if lost:
+        raise lost[0][1]
+
+
+def _listing(names: list[str] | None, folder: Path) -> Table:
+    from fairveil.lab.artefact import SCALES
+    from fairveil.lab.reproduce import artefacts, remembered
+
+    table = Table("artefact", "what it shows", *[f"cost {scale}" for scale in SCALES], "last verdicts")
+    for kind in artefacts(names):
+        known = {scale: remembered(kind.name, scale, folder) for scale in SCALES}
+        costs = [_cost(kind, scale, known[scale]) for scale in SCALES]
+        last = next((known[scale] for scale in reversed(SCALES) if known[scale]), None)
+        table.add_row(kind.name, kind.title, *costs, _verdicts(last))
+    return table
+
+
+def _cost(kind: type, scale: str, known: dict | None) -> str:
+    if known and known["cost"]:
+        return f"{known['cost']['cpu_seconds']:.0f} CPU s"
+    expected = getattr(kind, "cost", {}).get(scale)
+    return f"~{expected:g} CPU s" if expected is not None else "not measured"
+
+
+def _verdicts(last: dict | None) -> str:
+    if last is None:
+        return "not run here"
+    counts = {verdict: sum(claim["verdict"] == verdict for claim in last["claims"]) for verdict in LIGHTS}
+    return f"({last['scale']}) " + " ".join(f"[{LIGHTS[verdict]}]{n} {verdict}[/]" for verdict, n in counts.items() if n)

@@ -1,0 +1,112 @@
+"""`fairveil results`: list stored results, compare two, export CSV."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from fairveil.errors import SpecError
+
+app = typer.Typer(no_args_is_help=True, help="Stored results: list, diff, export.\n\nExample: fairveil results list")
+Folder = Annotated[Path, typer.Option("--store", help="Folder of results.")]
+DEFAULT = Path("out/reproduce/results")
+
+
+@app.command("list")
+def listing(store: Folder = DEFAULT) -> None:
+    """Every stored result, newest first.
+
+    Example: fairveil results list --store out/reproduce/results
+    """
+    from fairveil.lab.store import Store
+
+    table = Table("result", "task", "what", "seed", "runs", "CPU s")
+    for folder, result in Store(store).all():
+        spec = result["spec"]
+        table.add_row(
+            folder.name, spec["task"], _what(spec), str(spec["seed"]), str(spec["runs"]), f"{result['meta']['cpu_seconds']:.2f}"
+        )
+    Console().print(table)
+
+
+@app.command("diff")
+def diff(
+    first: Annotated[str, typer.Argument(help="Start of a result's name.")],
+    second: Annotated[str, typer.Argument(help="Start of another's.")],
+    store: Folder = DEFAULT,
+) -> None:
+    """Where two results differ: spec and metrics side by side.
+
+    Example: fairveil results diff 3fa2 9c01
+    """
+    left, right = _flat(find(store, first)), _flat(find(store, second))
+    table = Table("key", first, second)
+    for key in sorted(set(left) | set(right)):
+        if left.get(key) != right.get(key):
+            table.add_row(key, _text(left.get(key)), _text(right.get(key)))
+    Console().print(table if table.rows else "the two results are equal")
+
+
+@app.command("export")
+def export(
+    name: Annotated[str, typer.Argument(help="Start of a result's name.")],
+    file: Annotated[Path | None, typer.Option(help="Write here instead of standard output.")] = None,
+    store: Folder = DEFAULT,
+) -> None:
+    """The series of a result as CSV.
+
+    Example: fairveil results export 3fa2 --file regret.csv
+    """
+    result = find(store, name)
+    rows = [
+        [series, *[points.get(key, [None] * len(points["x"]))[i] for key in ("x", "y", "low", "high")]]
+        for series, points in sorted(result["series"].items())
+        for i in range(len(points["x"]))
+    ]
+    out = file.open("w", newline="") if file else sys.stdout
+    try:
+        writer = csv.writer(out)
+        writer.writerow(["series", "x", "y", "low", "high"])
+        writer.writerows(rows)
+    finally:
+        if file:
+            out.close()
+
+
+def find(store: Path, start: str) -> dict[str, Any]:
+    """The one stored result whose name starts like this."""
+    from fairveil.lab.store import Store
+
+    found = [(folder, result) for folder, result in Store(store).all() if folder.name.startswith(start)]
+    if len(found) != 1:
+        raise SpecError(
+            "no result has this name" if not found else "several results start like this",
+            path="result",
+            given=start,
+            allowed=", ".join(folder.name for folder, _ in found[:5]),
+            fix="see fairveil results list",
+        )
+    return found[0][1]
+
+
+def _what(spec: dict[str, Any]) -> str:
+    names = [spec[key]["name"] for key in ("policy", "environment", "learner", "target") if isinstance(spec.get(key), dict) and "name" in spec[key]]
+    return " in ".join(names) or str(spec.get("fairness", ""))
+
+
+def _flat(value: Any, path: str = "") -> dict[str, Any]:
+    if isinstance(value, dict):
+        kept = {k: v for k, v in value.items() if path or k in ("spec", "guarantee", "metrics")}
+        return {name: item for k, v in kept.items() for name, item in _flat(v, f"{path}.{k}" if path else k).items()}
+    return {path: value}
+
+
+def _text(value: Any) -> str:
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) < 60 else text[:57] + "..."

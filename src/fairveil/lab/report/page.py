@@ -1,0 +1,139 @@
+"""Building the report from reproductions (or any sections) with one template and one inlined script."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fairveil._version import __version__
+from fairveil.errors import DependencyError
+from fairveil.lab.artefact import Claim, Picture, Table
+from fairveil.lab.plots import draw
+from fairveil.lab.reproduce import Reproduction
+from fairveil.lab.store import machine_facts, write_atomically
+
+
+@dataclass
+class Section:
+    """One part of a report."""
+
+    name: str
+    title: str
+    group: str = ""
+    text: list[str] = field(default_factory=list)
+    pictures: list[Picture] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+    guarantees: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    warning: str = ""
+    facts: str = ""
+
+
+def section_of(made: Reproduction) -> Section:
+    """A reproduction as a section."""
+    artefact = made.artefact
+    promises = [(label, result["guarantee"]) for label, result in made.results.items() if result["guarantee"] is not None]
+    warning = ""
+    if made.generated:
+        warning = f"Made with generated data: {', '.join(made.generated)} not on this machine (fairveil data fetch)."
+    return Section(
+        name=artefact.name,
+        title=artefact.title,
+        group=artefact.name.split("/")[0],
+        text=[(type(artefact).__doc__ or "").strip(), f"Source: {artefact.source}."],
+        pictures=made.pictures,
+        claims=made.claims,
+        guarantees=_distinct(promises),
+        notes=list(artefact.notes),
+        warning=warning,
+        facts=f"scale {made.scale}; {len(made.results)} specs; {made.cpu_seconds:.1f} CPU s",
+    )
+
+
+def _distinct(promises: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
+    """Equal guarantees once, with all their labels."""
+    merged: dict[str, tuple[list[str], dict[str, Any]]] = {}
+    for label, promise in promises:
+        key = json.dumps(promise, sort_keys=True)
+        merged.setdefault(key, ([], promise))[0].append(label)
+    return [(", ".join(labels), promise) for labels, promise in merged.values()]
+
+
+def write_report(sections: list[Section], file: Path, *, title: str, lead: str = "") -> Path:
+    """Write one HTML file that opens without a network: interactive figures, static ones when printed or without script."""
+    try:
+        import jinja2
+        import vl_convert
+    except ImportError:
+        raise DependencyError("the report needs jinja2 and vl-convert", fix="pip install 'fairveil[lab]'") from None
+    here = Path(__file__).parent
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string((here / "template.html").read_text())
+    figures: dict[str, Any] = {}
+    rendered = [_render(section, number, figures) for number, section in enumerate(sections)]
+    counts = {
+        verdict: sum(claim["verdict"] == verdict for section in rendered for claim in section["claims"])
+        for verdict in ("holds", "does not hold", "undecided")
+    }
+    page = template.render(
+        title=title,
+        lead=lead,
+        sections=rendered,
+        counts=counts,
+        style=(here / "style.css").read_text(),
+        machine={"fairveil": __version__, **machine_facts()},
+        script=_bundle(vl_convert) if figures else "",
+        figures=json.dumps(figures).replace("</", "<\\/"),
+    )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, page.encode())
+    return file
+
+
+def _render(section: Section, number: int, figures: dict[str, Any]) -> dict[str, Any]:
+    import vl_convert
+
+    pictures: list[dict[str, Any]] = []
+    for index, picture in enumerate(section.pictures):
+        if isinstance(picture, Table):
+            pictures.append({"kind": "table", "title": picture.title, "columns": picture.columns, "rows": _cells(picture)})
+            continue
+        key = f"figure-{number}-{index}"
+        spec = draw(picture).to_dict()
+        figures[key] = spec
+        svg = re.sub(r"<\?xml[^>]*\?>", "", vl_convert.vegalite_to_svg(spec))
+        pictures.append({"kind": "figure", "key": key, "title": html.escape(picture.title), "svg": svg})
+    return {
+        "name": section.name,
+        "anchor": re.sub(r"[^a-zA-Z0-9]+", "-", section.name),
+        "title": section.title,
+        "group": section.group,
+        "text": [text for text in section.text if text],
+        "pictures": pictures,
+        "claims": [claim.to_dict() for claim in section.claims],
+        "guarantees": section.guarantees,
+        "notes": section.notes,
+        "warning": section.warning,
+        "facts": section.facts,
+    }
+
+
+def _cells(table: Table) -> list[list[str]]:
+    return [[_cell(value) for value in row] for row in table.rows]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _bundle(vl_convert: Any) -> str:
+    """Vega, Vega-Lite and the embedder as one script, inlined once for all figures."""
+    return str(vl_convert.javascript_bundle("window.fairveilEmbed = vegaEmbed;")).replace("</script", "<\\/script")
