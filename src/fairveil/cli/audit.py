@@ -1,0 +1,100 @@
+"""`fairveil audit`: attack a privacy claim."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from fairveil import registry
+from fairveil.cli.specs import read_spec
+from fairveil.errors import AuditViolation, SpecError
+
+
+def command(
+    target: Annotated[str, typer.Argument(help="A spec file (TOML or JSON), or a name with an audit pair.")],
+    trials: Annotated[int | None, typer.Option(help="Runs per world.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Budget of the named thing (names only).")] = None,
+    confidence: Annotated[float | None, typer.Option(help="Confidence of the lower bound.")] = None,
+    secure: Annotated[bool, typer.Option("--secure", help="Draw noise from OS entropy.")] = False,
+    seed: Annotated[int | None, typer.Option(help="Replace the seed.")] = None,
+    engine: Annotated[str, typer.Option(help="serial, processes or ray.")] = "serial",
+    workers: Annotated[int | None, typer.Option(help="Workers of the engine; all cores by default.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
+    plugin: Annotated[list[Path] | None, typer.Option(help="A Python file that registers names of its own.")] = None,
+) -> None:
+    """Tell two neighbouring worlds apart and bound epsilon from below; exit code 6 when the claim is broken.
+
+    Example: fairveil audit laplace --trials 100000
+    """
+    from fairveil.lab.engines import make_engine
+    from fairveil.lab.progress import Bar
+    from fairveil.lab.runner import run
+
+    for file in plugin or []:
+        registry.load_plugin(file)
+    spec = _spec(target, epsilon)
+    changes = {"trials": trials, "confidence": confidence, "seed": seed, "noise": "secure" if secure else None}
+    spec |= {key: value for key, value in changes.items() if value is not None}
+    workforce = make_engine(engine, workers)
+    try:
+        with Bar(f"audit {target}") as bar:
+            result = run(spec, engine=workforce, progress=bar)
+    finally:
+        workforce.close()
+    if as_json:
+        typer.echo(json.dumps(result, allow_nan=False))
+    else:
+        show(result, Console())
+    metrics = result["metrics"]
+    if metrics["verdict"] == "violated":
+        raise AuditViolation(
+            "the measured privacy loss exceeds the claim",
+            given=f"at least {metrics['epsilon_lower']:.4g}",
+            allowed=f"at most {metrics['claimed']['epsilon']:.4g} (delta {metrics['claimed']['delta']:.3g})",
+            fix="do not release with it; the statistic above shows how the worlds differ",
+        )
+
+
+def _spec(target: str, epsilon: float | None) -> dict[str, Any]:
+    """A spec file as it is, or a spec for a registered name with its sample parameters."""
+    if target.endswith((".toml", ".json")):
+        table = read_spec(Path(target))
+        if table.get("task") != "audit":
+            raise SpecError("this spec is not an audit", path="task", given=table.get("task"), allowed="audit")
+        return table
+    kind, _, name = target.rpartition(":")
+    name, _, second = name.partition("/")
+    kinds = (
+        [kind]
+        if kind
+        else [e.name.split(":")[0] for e in registry.entries("audit-pair") if e.name.split(":")[1] == name]
+    )
+    sample = registry.example(registry.get(kinds[0], name, "target")) if kinds else None
+    table = registry.describe(sample) if sample is not None else {"name": name}
+    if epsilon is not None:
+        table["epsilon"] = epsilon
+    if kind:
+        table["kind"] = kind
+    if second:
+        table["pair"] = second
+    return {"task": "audit", "target": table}
+
+
+def show(result: dict[str, Any], console: Console) -> None:
+    """A finding as a person reads it."""
+    metrics, claim = result["metrics"], result["metrics"]["claimed"]
+    colour = "bold red" if metrics["verdict"] == "violated" else "bold green"
+    console.print(
+        f"[{colour}]{metrics['verdict']}[/]: epsilon is at least {metrics['epsilon_lower']:.4f}", highlight=False
+    )
+    console.print(f"  claimed: epsilon {claim['epsilon']:.6g}, delta {claim['delta']:.3g}", highlight=False)
+    console.print(f"  worlds: {metrics['pair']}", markup=False, highlight=False)
+    console.print(f"  event: {metrics['statistic']}", markup=False, highlight=False)
+    rates = [f"{hits} of {trials}" for hits, trials in zip(metrics["hits"], metrics["trials"])]
+    console.print(f"  hits: {rates[0]} against {rates[1]}; confidence {metrics['confidence']}", highlight=False)
+    made = "seeded noise (simulated)" if result["meta"]["simulated"] else "secure noise"
+    console.print(f"  {made}, {result['meta']['wall_seconds']:.1f} s")

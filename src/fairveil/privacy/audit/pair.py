@@ -1,0 +1,78 @@
+"""Two neighbouring worlds of one thing, as everything that can be audited describes them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from fairveil import registry
+from fairveil.errors import SpecError
+from fairveil.privacy.conversions import gdp_epsilon, zcdp_epsilon
+from fairveil.privacy.events import (
+    ApproximateEvent,
+    BoundedRangeEvent,
+    Event,
+    GaussianEvent,
+    ParallelEvent,
+    PureEvent,
+    ZcdpEvent,
+)
+from fairveil.privacy.noise import Noise
+from fairveil.randomness import Generator
+
+Run = Callable[[int, int, Noise, Generator], ArrayLike]
+"""``run(world, trials, noise, rng)``: ``trials`` independent outputs in world 0 or 1, shape (trials,) or (trials, k)."""
+
+KIND = "audit-pair"
+
+
+@dataclass(frozen=True)
+class AuditPair:
+    """What is run, how the worlds differ (in words), what an output is, and what the thing claims."""
+
+    run: Run
+    worlds: str
+    statistic: str
+    epsilon: float
+    delta: float = 0.0
+
+
+def claim_of(event: Event, delta: float = 1e-5) -> tuple[float, float]:
+    """The (epsilon, delta) that one event promises; events in other currencies are converted at ``delta``."""
+    if isinstance(event, ParallelEvent):
+        return claim_of(event.event, delta)
+    if isinstance(event, PureEvent | BoundedRangeEvent):
+        return event.epsilon, 0.0
+    if isinstance(event, ApproximateEvent):
+        return event.epsilon, event.delta
+    if isinstance(event, ZcdpEvent):
+        return zcdp_epsilon(event.rho, delta), delta
+    if isinstance(event, GaussianEvent):
+        return gdp_epsilon(event.mu, delta), delta
+    raise SpecError("this event has no single claim to audit", given=event.kind, fix="state epsilon and delta")
+
+
+def find_pair(target: Mapping[str, Any], path: str = "target") -> tuple[Any, AuditPair]:
+    """The object a target table describes, and its pair. ``kind`` may be left out where the name is unique."""
+    table = dict(target)
+    if "name" not in table:
+        raise SpecError("the target has no name", path=f"{path}.name", allowed=", ".join(registry.names(KIND)))
+    kind, second = table.pop("kind", None), table.pop("pair", None)
+    wanted = f"{table['name']}/{second}" if second is not None else str(table["name"])
+    known = registry.names(KIND)
+    matches = [name for name in known if name == f"{kind}:{wanted}" or (kind is None and name.split(":")[1] == wanted)]
+    if len(matches) != 1:
+        near = difflib.get_close_matches(f"{kind}:{wanted}", known, n=3, cutoff=0.5)
+        raise SpecError(
+            "no audit pair is registered for this target" if not matches else "several kinds have this name",
+            path=path,
+            given=f"{kind}:{wanted}" if kind is not None else wanted,
+            allowed=", ".join(matches or known),
+            fix=f"did you mean {' or '.join(near)}?" if near and not matches else "state the kind" if matches else "",
+        )
+    thing = registry.build(matches[0].split(":")[0], table, path)
+    return thing, registry.get(KIND, matches[0])(thing)

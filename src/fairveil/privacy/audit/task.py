@@ -1,0 +1,90 @@
+"""The ``audit`` task: audits by spec, on every engine."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from fairveil.privacy.audit.attack import Finding, attack
+from fairveil.privacy.audit.pair import find_pair
+from fairveil.privacy.audit.runs import chunks, run_chunk
+from fairveil.registry import Delta, Epsilon, NonNegative, OpenUnit, describe, register
+from fairveil.task import Count, Outcome, Part, Task, TaskSpec
+
+
+class Claim(BaseModel):
+    """What is audited: epsilon, and delta (0 for a pure claim)."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    epsilon: Epsilon
+    delta: Delta | NonNegative = 0.0
+
+
+class AuditSpec(TaskSpec):
+    target: dict[str, Any]
+    claimed: Claim | None = None
+    trials: Count = 100_000
+    confidence: OpenUnit = 0.95
+
+
+@register("task", "audit")
+class Audit(Task):
+    """Measure a lower bound on epsilon by telling two neighbouring worlds apart.
+
+    ``target`` names a thing with an audit pair (``fairveil list audit-pair``), ``claimed`` is the claim under attack (by
+    default the thing's own), ``trials`` counts runs per world. Metrics: ``epsilon_lower`` at ``confidence``, ``verdict``
+    (``violated`` when the bound exceeds the claim), ``pair`` and ``statistic`` in words, and the hit counts behind them.
+    """
+
+    Spec: ClassVar[type[TaskSpec]] = AuditSpec
+
+    def fill(self, model: AuditSpec) -> dict[str, Any]:
+        full = model.model_dump(mode="json")
+        thing, pair = find_pair(model.target)
+        extra = {key: model.target[key] for key in ("kind", "pair") if key in model.target}
+        full["target"] = {**extra, **describe(thing)}
+        if model.claimed is None:
+            full["claimed"] = {"epsilon": pair.epsilon, "delta": pair.delta}
+        return full
+
+    def blocks(self, spec: dict[str, Any]) -> list[dict[str, Any]]:
+        return [{"world": world, "chunk": chunk, "trials": size} for world, chunk, size in chunks(spec["trials"])]
+
+    def work(self, spec: dict[str, Any], block: dict[str, Any]) -> Part:
+        _, pair = find_pair(spec["target"])
+        return {"output": run_chunk(pair.run, spec["noise"], spec["seed"], **block)}
+
+    def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
+        thing, pair = find_pair(spec["target"])
+        half = len(parts) // 2
+        worlds = [np.concatenate([part["output"] for part in side]) for side in (parts[:half], parts[half:])]
+        claim = spec["claimed"]
+        finding = attack(
+            worlds[0],
+            worlds[1],
+            epsilon=claim["epsilon"],
+            delta=claim["delta"],
+            confidence=spec["confidence"],
+            worlds=pair.worlds,
+            statistic=pair.statistic,
+        )
+        promise = thing.guarantee() if hasattr(thing, "guarantee") else None
+        return Outcome(metrics(finding), guarantee=promise, simulated=spec["noise"] != "secure")
+
+
+def metrics(finding: Finding) -> dict[str, Any]:
+    """A finding as plain data."""
+    return {
+        "epsilon_lower": finding.epsilon_lower,
+        "verdict": finding.verdict,
+        "pair": finding.worlds,
+        "statistic": finding.event,
+        "likelier_world": finding.likelier,
+        "hits": [finding.hits, finding.other_hits],
+        "trials": [finding.trials, finding.other_trials],
+        "claimed": {"epsilon": finding.epsilon, "delta": finding.delta},
+        "confidence": finding.confidence,
+    }
