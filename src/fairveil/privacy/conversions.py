@@ -1,17 +1,24 @@
-"""Exact conversions between the privacy currencies: Gaussian DP (mu), zCDP (rho) and (epsilon, delta).
+"""Conversions between the privacy currencies: pure epsilon, Gaussian DP (mu), zCDP (rho) and (epsilon, delta).
 
 mu-GDP converts exactly: delta(mu, eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) (Dong, Roth and Su 2022).
 rho-zCDP converts through the Renyi curve (order a costs a*rho) with the bound of Canonne, Kamath and Steinke (2020).
+epsilon-DP is tightly (epsilon tanh(epsilon/2))-zCDP (Harrison and Manurangsi 2025) and tightly
+(-2 Phi^-1(1/(1+e^epsilon)))-GDP: the trade-off curve of randomized response is two straight lines, and a convex curve
+through their three corners lies below them, so it is enough that the Gaussian curve is low enough at the kink.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import log_ndtr, ndtr
+from scipy.special import erfcx, ndtr, ndtri_exp
 
 from fairveil.errors import SpecError
+
+GRID_CONSTANT = 0.021
+"""One discrete Gaussian draw is within total variation 0.021 / sigma^2 of a rounded Gaussian (sigma in grid units)."""
 
 
 def _finite_positive(name: str, value: float) -> float:
@@ -27,15 +34,27 @@ def _probability(name: str, value: float) -> float:
     return value
 
 
+def _mills(x: float) -> float:
+    """Phi(-x) / phi(x), the ratio that neither overflows nor underflows for x >= 0."""
+    return math.sqrt(math.pi / 2) * float(erfcx(x / math.sqrt(2)))
+
+
 def gdp_delta(mu: float, epsilon: float) -> float:
     """The exact delta of mu-GDP at epsilon (epsilon may be 0).
+
+    e^eps phi(mu/2 + eps/mu) = phi(mu/2 - eps/mu) removes the exponential, so a tiny delta keeps its digits.
 
     >>> round(gdp_delta(1.0, 1.0), 6)
     0.126937
     """
-    first = ndtr(mu / 2 - epsilon / mu)
-    log_second = epsilon + log_ndtr(-mu / 2 - epsilon / mu)
-    return float(max(0.0, first - math.exp(min(log_second, 0.0))))
+    mu = _finite_positive("mu", mu)
+    if epsilon != 0:
+        epsilon = _finite_positive("epsilon", epsilon)
+    near, far = mu / 2 - epsilon / mu, mu / 2 + epsilon / mu
+    density = math.exp(-near * near / 2) / math.sqrt(2 * math.pi)
+    if near < 0:
+        return max(0.0, density * (_mills(-near) - _mills(far)))
+    return max(0.0, float(ndtr(near)) - density * _mills(far))
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
@@ -65,10 +84,21 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     low = high
     while gdp_delta(low, epsilon) > delta:
         low /= 2
+    if low == high:
+        return high
     root = brentq(lambda mu: gdp_delta(mu, epsilon) - delta, low, high, xtol=1e-15, rtol=8.9e-16)
+    step = 1e-15
     while gdp_delta(root, epsilon) > delta:
-        root *= 1 - 1e-14
-    return root
+        root *= 1 - step
+        step *= 2
+    return float(root)
+
+
+def _renyi(rho: float, delta: float, log_order_minus_one: float) -> float:
+    """The epsilon at delta that order 1 + e^x of rho-zCDP gives (Canonne, Kamath and Steinke 2020, Proposition 12)."""
+    above = math.exp(log_order_minus_one)
+    order = 1 + above
+    return rho * order - math.log1p(1 / above) - (math.log(delta) + math.log(order)) / above
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
@@ -78,15 +108,30 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     """
     _finite_positive("rho", rho)
     _probability("delta", delta)
-
-    def epsilon(log_order_minus_one: float) -> float:
-        order = 1 + math.exp(log_order_minus_one)
-        return rho * order + (math.log(1 / delta) + (order - 1) * math.log1p(-1 / order) - math.log(order)) / (order - 1)
-
     centre = math.log(math.sqrt(math.log(1 / delta) / rho))
-    found = minimize_scalar(epsilon, bounds=(centre - 8, centre + 8), method="bounded", options={"xatol": 1e-12})
+    found = minimize_scalar(
+        lambda x: _renyi(rho, delta, x), bounds=(centre - 8, centre + 8), method="bounded", options={"xatol": 1e-12}
+    )
     textbook = rho + 2 * math.sqrt(rho * math.log(1 / delta))
     return max(0.0, min(float(found.fun), textbook))
+
+
+def zcdp_delta(rho: float, epsilon: float) -> float:
+    """A delta such that rho-zCDP implies (epsilon, delta)-DP, minimised over Renyi orders; at most 1.
+
+    >>> zcdp_delta(0.5, 5.0) > gdp_delta(1.0, 5.0)        # a Gaussian is one of many rho-zCDP mechanisms
+    True
+    """
+    _finite_positive("rho", rho)
+    _finite_positive("epsilon", epsilon)
+
+    def log_delta(log_order_minus_one: float) -> float:
+        above = math.exp(log_order_minus_one)
+        return above * (rho * (1 + above) - epsilon - math.log1p(1 / above)) - math.log1p(above)
+
+    highest = math.log(max((epsilon - rho) / (2 * rho), 1.0)) + 8
+    found = minimize_scalar(log_delta, bounds=(-20.0, highest), method="bounded", options={"xatol": 1e-12})
+    return min(1.0, math.exp(min(float(found.fun), 0.0)))
 
 
 def zcdp_rho(epsilon: float, delta: float) -> float:
@@ -99,7 +144,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     low = high / 2
     while zcdp_epsilon(low, delta) > epsilon:
         low /= 2
-    for _ in range(200):
+    while high - low > 1e-15 * high:
         middle = (low + high) / 2
         if zcdp_epsilon(middle, delta) <= epsilon:
             low = middle
@@ -108,10 +153,48 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     return low
 
 
-def _not_below(value: float, holds: object) -> float:
+def pure_rho(epsilon: float) -> float:
+    """The zCDP parameter of every epsilon-DP release: epsilon tanh(epsilon/2), at most epsilon^2/2.
+
+    >>> round(pure_rho(1.0), 4)
+    0.4621
+    """
+    epsilon = _finite_positive("epsilon", epsilon)
+    return _up(epsilon * math.tanh(epsilon / 2))
+
+
+def pure_mu(epsilon: float) -> float:
+    """The Gaussian DP parameter of every epsilon-DP release: -2 Phi^-1(1 / (1 + e^epsilon)).
+
+    >>> round(pure_mu(1.0), 4)
+    1.232
+    """
+    epsilon = _finite_positive("epsilon", epsilon)
+    return _up(-2 * float(ndtri_exp(-epsilon - math.log1p(math.exp(-epsilon)))))
+
+
+def pure_renyi(epsilon: float, order: float) -> float:
+    """The largest Renyi divergence of this order between two neighbours of an epsilon-DP release."""
+    heavy = -math.log1p(math.exp(-epsilon))
+    light = heavy - epsilon
+    first, second = order * heavy + (1 - order) * light, order * light + (1 - order) * heavy
+    return _up((max(first, second) + math.log1p(math.exp(-abs(first - second)))) / (order - 1))
+
+
+def grid_correction(epsilon: float, distance: float) -> float:
+    """What a total-variation ``distance`` to the ideal Gaussian adds to delta at epsilon; may exceed 1."""
+    return math.inf if epsilon > 700 else (1 + math.exp(epsilon)) * distance
+
+
+def _up(value: float) -> float:
+    """A bound a little above a value that was computed with a few rounding errors."""
+    return value * (1 + 1e-9)
+
+
+def _not_below(value: float, holds: Callable[[float], bool]) -> float:
     """Round a root up until the inequality that it must satisfy really holds."""
     step = 1e-15
-    while not holds(value):  # type: ignore[operator]
+    while not holds(value):
         value += max(abs(value), 1.0) * step
         step *= 2
     return float(value)

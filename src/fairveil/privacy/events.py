@@ -7,7 +7,7 @@ made under it, because each unit enters exactly one of its blocks; every release
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from fairveil.errors import PrivacyError
@@ -23,7 +23,7 @@ class Event:
 
     def to_dict(self) -> dict[str, Any]:
         table: dict[str, Any] = {"version": VERSION, "kind": self.kind}
-        for name in self.__dataclass_fields__:
+        for name in (field.name for field in fields(self)):
             value = getattr(self, name)
             if isinstance(value, Event):
                 value = value.to_dict()
@@ -38,6 +38,18 @@ def _check(name: str, value: float, *, above: float = 0.0, below: float = math.i
         raise PrivacyError("an event needs finite numbers", path=name, given=value, allowed="a finite number")
     if not above < value < below or 0 < abs(value) < 2.3e-308:
         raise PrivacyError("an event number is out of range", path=name, given=value, allowed=f"in ({above}, {below})")
+
+
+def _check_count(name: str, value: int, *, at_least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
+        raise PrivacyError(
+            "an event counts in integers", path=name, given=value, allowed=f"an integer, at least {at_least}"
+        )
+
+
+def _check_event(name: str, value: Event) -> None:
+    if not isinstance(value, Event):
+        raise PrivacyError("an event can only be made of events", path=name, allowed="an event")
 
 
 @dataclass(frozen=True)
@@ -112,7 +124,10 @@ class GaussianEvent(Event):
 
     def __post_init__(self) -> None:
         _check("mu", self.mu)
-        if self.draws < 0 or (self.draws > 0 and not self.grid_sigma >= FINE_GRID):
+        _check_count("draws", self.draws, at_least=0)
+        if self.draws == 0 and self.grid_sigma != 0:
+            raise PrivacyError("a grid needs the number of draws on it", path="draws", given=0, allowed="at least 1")
+        if self.draws > 0 and not FINE_GRID <= self.grid_sigma < math.inf:
             raise PrivacyError(
                 "a discrete Gaussian on this grid is not Gaussian DP",
                 path="grid_sigma",
@@ -131,8 +146,8 @@ class RepeatedEvent(Event):
     count: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
-            raise PrivacyError("a count is a positive integer", path="count", given=self.count, allowed="at least 1")
+        _check_event("event", self.event)
+        _check_count("count", self.count, at_least=1)
 
 
 @dataclass(frozen=True)
@@ -142,6 +157,12 @@ class ComposedEvent(Event):
     kind = "composed"
     events: tuple[Event, ...]
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.events, tuple):
+            raise PrivacyError("composed events are a tuple", path="events", allowed="a tuple of events")
+        for item in self.events:
+            _check_event("events", item)
+
 
 @dataclass(frozen=True)
 class ParallelEvent(Event):
@@ -149,6 +170,9 @@ class ParallelEvent(Event):
 
     kind = "parallel"
     event: Event
+
+    def __post_init__(self) -> None:
+        _check_event("event", self.event)
 
 
 KINDS: dict[str, type[Event]] = {
@@ -167,24 +191,37 @@ KINDS: dict[str, type[Event]] = {
 }
 
 
+MAX_DEPTH = 32
+"""Events nest (composed, repeated, parallel) at most this deep when they are read back."""
+
+
 def event_from_dict(table: dict[str, Any]) -> Event:
-    """Read an event back; an unknown version or kind is refused, never guessed.
+    """Read an event back; an unknown version, kind or field is refused, never guessed.
 
     >>> event_from_dict(ParallelEvent(PureEvent(0.5)).to_dict())
     ParallelEvent(event=PureEvent(epsilon=0.5))
     """
+    return _read(table, MAX_DEPTH)
+
+
+def _read(table: Any, depth: int) -> Event:
+    if not isinstance(table, dict) or depth == 0:
+        raise PrivacyError("this is not an event", path="event", allowed=f"a table, nested at most {MAX_DEPTH} deep")
     facts = dict(table)
     version, kind = facts.pop("version", None), facts.pop("kind", None)
-    if version != VERSION or kind not in KINDS:
+    known = KINDS.get(kind) if version == VERSION and isinstance(kind, str) else None
+    if known is None or set(facts) != {field.name for field in fields(known)}:
         raise PrivacyError(
             "this event is not known",
             path="event",
-            given={"version": version, "kind": kind},
-            allowed=f"version {VERSION}, kinds {', '.join(KINDS)}",
+            given={"version": version, "kind": kind, "fields": sorted(facts)},
+            allowed=f"version {VERSION}, kinds {', '.join(KINDS)}, with exactly their own fields",
             fix="read it with the release of fairveil that wrote it",
         )
     if "event" in facts:
-        facts["event"] = event_from_dict(facts["event"])
+        facts["event"] = _read(facts["event"], depth - 1)
     if "events" in facts:
-        facts["events"] = tuple(event_from_dict(item) for item in facts["events"])
-    return KINDS[kind](**facts)
+        if not isinstance(facts["events"], list):
+            raise PrivacyError("composed events are a list", path="events", allowed="a list of events")
+        facts["events"] = tuple(_read(item, depth - 1) for item in facts["events"])
+    return known(**facts)

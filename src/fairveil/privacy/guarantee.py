@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from fairveil.errors import SpecError
 
 
 class Definition(StrEnum):
@@ -52,10 +55,47 @@ NEIGHBOURS_IN_WORDS = {
     Neighbours.REPLACE_TUPLE: "two histories that differ in one candidate (features and reward) of one round",
     Neighbours.REPLACE_INTERACTION: "two histories that differ in one interaction (contexts and reward) of one agent; "
     "later choices may react to it",
-    Neighbours.REPLACE_INTERACTION_ROWS_FIXED: "two histories that differ in one row of one agent, all other rows fixed",
+    Neighbours.REPLACE_INTERACTION_ROWS_FIXED: "two histories that differ in one row of one agent; "
+    "all other rows stay as they are",
     Neighbours.REPLACE_SEQUENCE: "two data sets that differ in one person's whole sequence",
     Neighbours.ANY_TWO_INPUTS: "any two values of one person's input",
 }
+
+
+NUMBERS = {
+    Definition.PURE: ("epsilon",),
+    Definition.APPROXIMATE: ("epsilon", "delta"),
+    Definition.ZCDP: ("rho",),
+    Definition.GAUSSIAN: ("mu",),
+}
+"""What an established guarantee must state, by definition."""
+
+
+def _member(name: str, kind: type[StrEnum], value: Any) -> StrEnum:
+    try:
+        return kind(value)
+    except ValueError:
+        raise SpecError(f"unknown {name}", path=name, given=value, allowed=", ".join(kind)) from None
+
+
+def _check_number(name: str, value: Any, *, finite: bool) -> None:
+    """None, or a number that is not negative; a claim that is not established may say infinity."""
+    if value is None:
+        return
+    wrong = isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0
+    if wrong or (finite and math.isinf(value)) or (name == "delta" and value >= 1):
+        allowed = "in [0, 1)" if name == "delta" else "not negative" + (" and finite" if finite else "")
+        raise SpecError("a guarantee states numbers", path=name, given=value, allowed=allowed)
+
+
+def _check_complete(guarantee: Guarantee) -> None:
+    for name in NUMBERS[guarantee.definition]:
+        if getattr(guarantee, name) is None:
+            raise SpecError(
+                f"a {guarantee.definition} guarantee states its {name}", path=name, allowed="a number", fix="add it"
+            )
+    if guarantee.definition is Definition.PURE and guarantee.delta:
+        raise SpecError("a pure guarantee has no delta", path="delta", given=guarantee.delta, allowed="0 or nothing")
 
 
 @dataclass(frozen=True)
@@ -81,10 +121,17 @@ class Guarantee:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "definition", Definition(self.definition))
-        object.__setattr__(self, "model", Model(self.model))
-        object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
+        for name, kind in (("definition", Definition), ("model", Model), ("neighbours", Neighbours)):
+            object.__setattr__(self, name, _member(name, kind, getattr(self, name)))
+        if not isinstance(self.notes, list | tuple) or not all(isinstance(note, str) for note in self.notes):
+            raise SpecError("notes are a list of sentences", path="notes", allowed="a tuple of strings")
         object.__setattr__(self, "notes", tuple(self.notes))
+        if not isinstance(self.unit, str) or not self.unit.strip():
+            raise SpecError("a guarantee names whom it protects", path="unit", given=self.unit, allowed="some words")
+        for name in ("epsilon", "delta", "rho", "mu"):
+            _check_number(name, getattr(self, name), finite=self.established)
+        if self.established:
+            _check_complete(self)
 
     @classmethod
     def pure(cls, epsilon: float, **facts: Any) -> Guarantee:
@@ -128,6 +175,24 @@ class Guarantee:
             "established": self.established,
             "notes": list(self.notes),
         }
+
+    @classmethod
+    def from_dict(cls, table: dict[str, Any]) -> Guarantee:
+        """Read back what `to_dict` wrote; keys that are not known are refused.
+
+        >>> g = Guarantee.zcdp(0.5, 1e-6, model="joint", unit="one person", neighbours="replace-row")
+        >>> Guarantee.from_dict(g.to_dict()) == g
+        True
+        """
+        facts = {name: value for name, value in table.items() if name != "neighbours_in_words"}
+        if set(facts) != set(cls.__dataclass_fields__):
+            raise SpecError(
+                "this is not a guarantee",
+                path="guarantee",
+                given=sorted(table),
+                allowed=", ".join(cls.__dataclass_fields__),
+            )
+        return cls(**facts)
 
     def __str__(self) -> str:
         numbers = [
