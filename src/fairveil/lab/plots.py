@@ -47,8 +47,11 @@ def _chart(picture: Chart, width: int, height: int) -> Any:
         if named
         else alt.X("x:Q", title=picture.x_label, scale=scale, axis=alt.Axis(format="~g", labelOverlap=True))
     )
-    y = alt.Y("y:Q", title=picture.y_label, scale=alt.Scale(type="log") if picture.log_y else alt.Scale(zero=False))
-    colour = alt.Color("name:N", title=None, sort=names, scale=alt.Scale(domain=names, range=_colours(len(names))))
+    y_scale = alt.Scale(type="log") if picture.log_y else alt.Scale(zero=False)
+    y = alt.Y("y:Q", title=picture.y_label, scale=y_scale)
+    legend = alt.Legend(orient="bottom", columns=2 if len(names) > 2 else 0, symbolOpacity=1, labelLimit=260)
+    colours = alt.Scale(domain=names, range=_colours(len(names)))
+    colour = alt.Color("name:N", title=None, sort=names, scale=colours, legend=legend)
     base = alt.Chart(alt.Data(values=rows)).encode(x=x, color=colour)
     tips = [alt.Tooltip("name:N"), alt.Tooltip("x:N" if named else "x:Q"), alt.Tooltip("y:Q", format=".4g")]
     if picture.kind == "bars":
@@ -59,11 +62,12 @@ def _chart(picture: Chart, width: int, height: int) -> Any:
         mark = base.mark_line(point=alt.OverlayMarkDef(size=18)).encode(y=y, tooltip=tips, order=alt.Order("x:Q"))
     banded = any(row["low"] is not None for row in rows)
     if banded and picture.kind == "lines":
-        band = base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q", title=picture.y_label, scale=y.scale), y2="high:Q")
+        band = base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q", title=picture.y_label, scale=y_scale), y2="high:Q")
         mark = band + mark
     elif banded:
         offset = {"xOffset": alt.XOffset("name:N", sort=names)} if picture.kind == "bars" else {}
-        mark = mark + base.mark_rule().encode(y=alt.Y("low:Q", title=picture.y_label), y2="high:Q", **offset)
+        rule = base.mark_rule().encode(y=alt.Y("low:Q", title=picture.y_label), y2="high:Q", **offset)
+        mark = mark + rule.encode(color=alt.value("#333333"))
     return mark.properties(title=picture.title, width=width, height=height)
 
 
@@ -85,7 +89,7 @@ def _heatmap(picture: Heatmap, width: int, height: int) -> Any:
         .encode(
             x=alt.X("x:O", title=picture.x_label, axis=axis),
             y=alt.Y("y:O", title=picture.y_label, sort="descending", axis=axis),
-            color=alt.Color("value:Q", title=picture.value_label, scale=scale),
+            color=alt.Color("value:Q", title=picture.value_label, scale=scale, legend=alt.Legend(orient="bottom")),
             tooltip=[alt.Tooltip("x:Q"), alt.Tooltip("y:Q"), alt.Tooltip("value:Q", format=".4g")],
         )
         .properties(title=picture.title, width=width, height=height)
