@@ -152,16 +152,16 @@ class RunningSum:
         """Add one row, or a block of rows, to the leaf (batch) that is open now. The input state is not changed."""
         value, count = self.grid.total(rows)
         held = state["rows"] + count
-        # The refusal depends on the number of rows alone, which is public.
-        if float(held) * self.grid.entry_limit * self._weight() > CAPACITY:
+        # The refusal depends on the numbers of rows alone, which are public.
+        if self._load(state, int(held)) * self.grid.entry_limit > CAPACITY:
             raise InputError(
-                "the integer sum has no room for more rows",
-                path="rows",
-                given=int(held),
-                allowed=f"at most {int(CAPACITY / self.grid.entry_limit / self._weight())} rows",
-                fix="choose fewer bits",
+                "the integer sum has no room for more rows", path="rows", given=int(held), fix="choose fewer bits"
             )
         return {**state, "open": state["open"] + value, "rows": held}
+
+    def _load(self, state: State, held: int) -> float:
+        """How many rows, with their weights, meet in one integer when ``held`` rows are counted."""
+        return held * self._weight()
 
     def release(self, state: State, noise: Noise) -> tuple[State, Floats]:
         """Close the open leaf (batch), draw its noise, and return the noisy sum of everything added so far."""

@@ -14,7 +14,8 @@ symmetric, norm b  sqrt(2) b^2   b^2
 =================  ============  ============
 
 For two rows of norm b, ||vv^T - ww^T||_F^2 = |v|^4 + |w|^4 - 2 <v,w>^2 <= 2 b^4, reached by orthogonal rows.
-A symmetric difference D has ||D||_F^2 = sum_i D_ii^2 + 2 sum_{i<j} D_ij^2, so noise of std s on the diagonal and s/sqrt(2) above
+A symmetric difference D has ||D||_F^2 = sum_i D_ii^2 + 2 sum_{i<j} D_ij^2, so noise of std s on the diagonal and
+s/sqrt(2) above
 it costs exactly mu = ||D||_F / s: the noise is isometric and no pair of rows is better protected than another.
 
 Rows are rounded toward zero to integers BEFORE the product is formed: the norm of the integer row cannot exceed the

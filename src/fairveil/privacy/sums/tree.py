@@ -1,0 +1,178 @@
+"""The binary mechanism: noisy sums of dyadic blocks of leaves, and an estimate that also uses the blocks inside."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from fairveil.privacy.noise import Noise
+from fairveil.privacy.sums.base import BoundedSum, State
+from fairveil.privacy.sums.shapes import Floats, Ints
+from fairveil.randomness import Generator
+from fairveil.registry import configuration, register
+
+
+@njit(cache=True, nogil=True)
+def lowest_bit(number):
+    """Index of the lowest set bit: the level of the node that closes at this leaf."""
+    level = 0
+    while not (number >> level) & 1:
+        level += 1
+    return level
+
+
+@njit(cache=True, nogil=True)
+def tree_step(stack, leaf, fresh):
+    """Close the leaf number ``leaf`` (from 1): put the prefix estimate into ``stack[level]`` and return the level.
+
+    ``stack[k]`` holds the estimate of the latest prefix whose lowest set bit is k; ``fresh`` is the noisy node that
+    closes now (or, to simulate noise alone, its noise: one draw a leaf). One addition of ``width`` numbers a leaf.
+    """
+    level = lowest_bit(leaf)
+    rest = leaf ^ (1 << level)
+    if rest == 0:
+        stack[level] = fresh
+    else:
+        stack[level] = stack[lowest_bit(rest)] + fresh
+    return level
+
+
+@njit(cache=True, nogil=True)
+def refine_step(nodes, variances, leaf, noisy):
+    """Bottom-up estimate of the node that closes at ``leaf``: write it to ``nodes[level]`` and return the level.
+
+    ``noisy[j]`` is the noisy sum of the block of 2^j leaves that ends here (all levels up to the closing one). A block
+    is measured by itself (variance 1) and by its two halves (their variances added); both are weighted inversely to
+    their variance. Unlike the plain tree this needs the noise of every block, two draws a leaf on average.
+    """
+    level = lowest_bit(leaf)
+    estimate = noisy[0].astype(np.float64)
+    variance = 1.0
+    for j in range(level):
+        halves = variances[j] + variance
+        estimate = (noisy[j + 1] * halves + nodes[j] + estimate) / (1.0 + halves)
+        variance = halves / (1.0 + halves)
+    nodes[level] = estimate
+    variances[level] = variance
+    return level
+
+
+@njit(cache=True, nogil=True)
+def tree_path(rng, levels, refine, scale, out):
+    """Noise of all prefixes 1..len(out) as one array, drawn from ``rng`` with std ``scale`` per column."""
+    width = out.shape[1]
+    stack = np.zeros((levels, width))
+    nodes = np.zeros((levels, width))
+    variances = np.zeros(levels)
+    noisy = np.zeros((levels, width))
+    for leaf in range(1, out.shape[0] + 1):
+        level = lowest_bit(leaf)
+        for j in range(level + 1 if refine else 1):
+            for k in range(width):
+                noisy[j, k] = scale[k] * rng.standard_normal()
+        if refine:
+            refine_step(nodes, variances, leaf, noisy)
+            tree_step(stack, leaf, nodes[level])
+        else:
+            tree_step(stack, leaf, noisy[0])
+        out[leaf - 1] = stack[level]
+
+
+@register("sum", "tree")
+@configuration
+class TreeSum(BoundedSum):
+    """Binary tree: each prefix is the sum of at most log2 n noisy dyadic blocks.
+
+    Guarantee: mu-GDP (rho-zCDP, (epsilon, delta)) for one row over all ``releases``. A leaf lies in at most one block
+    per level and there are h = floor(log2 releases) + 1 levels, so with node noise of std sensitivity sqrt(h)/mu it
+    pays h (mu/sqrt h)^2 = mu^2. Rows may depend on earlier releases (adaptive composition of Gaussian steps).
+    Error: std sensitivity sqrt(h popcount(t))/mu at release t. ``refine=True`` draws the noise of every block and
+    weights each block against its two halves: the same guarantee, and popcount(t) becomes the sum over the set bits
+    of v_j, v_0 = 1, v_j = 1/(1 + 1/(2 v_{j-1})), which tends to 1/2.
+    Time O(width log n) a release, memory O(width log n).
+
+    >>> round(TreeSum(7, mu=1.0).expected_std(7), 6), round(TreeSum(7, mu=1.0, refine=True).expected_std(7), 6)
+    (3.0, 2.591194)
+
+    Reference: Dwork et al. 2010; Chan, Shi and Song 2011; Honaker 2015.
+    """
+
+    refine: bool = False
+
+    @property
+    def levels(self) -> int:
+        return int(self.releases).bit_length()
+
+    def _factor(self) -> float:
+        return float(np.sqrt(self.levels))
+
+    def _draws(self) -> int:
+        return self.levels
+
+    def _node_variances(self) -> list[float]:
+        variances = [1.0]
+        for _ in range(self.levels - 1):
+            variances.append(1 / (1 + 1 / (2 * variances[-1])) if self.refine else 1.0)
+        return variances
+
+    def _relative_variance(self, releases: int) -> float:
+        return sum(variance for level, variance in enumerate(self._node_variances()) if (releases >> level) & 1)
+
+    def worst_release(self) -> int:
+        """The prefix with the largest error: the candidate that keeps n's high bits, drops one, and sets all below."""
+        last = int(self.releases)
+        lower = [((last >> level) << level) - 1 for level in range(last.bit_length()) if (last >> level) & 1]
+        return max([last, *(t for t in lower if t > 0)], key=self._relative_variance)
+
+    def start(self) -> State:
+        shape = (self.levels, self.grid.width)
+        kind = np.float64 if self.refine else np.int64
+        state = self._common_state() | {
+            "raw": np.zeros(shape, np.int64),
+            "stack": np.zeros(shape, kind),
+            "published": np.zeros(self.grid.width, kind),
+        }
+        if self.refine:
+            state |= {"nodes": np.zeros(shape), "variances": np.zeros(self.levels)}
+        return state
+
+    def release(self, state: State, noise: Noise) -> tuple[State, Floats]:
+        leaf, level, after = self._close(state, state["open"])
+        if self.refine:
+            blocks = state["open"] + np.concatenate(
+                [np.zeros((1, self.grid.width), np.int64), np.cumsum(state["raw"][:level], axis=0)]
+            )
+            refine_step(after["nodes"], after["variances"], leaf, blocks + self.grid.draw(noise, self.sigma, level + 1))
+            fresh = after["nodes"][level]
+        else:
+            fresh = after["raw"][level] + self.grid.draw(noise, self.sigma)[0]
+        tree_step(after["stack"], leaf, fresh)
+        after["published"] = after["stack"][level].copy()
+        return after, self.grid.publish(after["published"])
+
+    def lost(self, state: State) -> State:
+        # The open leaf becomes empty, which is public: the prefix keeps its last estimate and nothing is drawn again.
+        _, level, after = self._close(state, np.zeros_like(state["open"]))
+        after["stack"][level] = state["published"]
+        if self.refine:
+            after["nodes"][level] = state["nodes"][:level].sum(axis=0)
+            after["variances"][level] = state["variances"][:level].sum()
+        return after
+
+    def _close(self, state: State, value: Ints) -> tuple[int, int, State]:
+        """The state with the leaf closed but nothing released: its raw blocks are merged up to the closing level."""
+        leaf = int(state["releases"]) + 1
+        self._check_horizon(leaf)
+        level = lowest_bit(leaf)
+        after = {name: array.copy() for name, array in state.items()}
+        after["raw"][level] = value + state["raw"][:level].sum(axis=0)
+        after["raw"][:level] = 0
+        after["open"] = np.zeros_like(state["open"])
+        after["releases"] = state["releases"] + 1
+        return leaf, level, after
+
+    def noise_path(self, rng: Generator, releases: int) -> Floats:
+        self._check_horizon(releases)
+        out = np.empty((releases, self.grid.width))
+        tree_path(rng, self.levels, self.refine, self._unit_level(), out)
+        return out
