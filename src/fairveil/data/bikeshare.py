@@ -1,0 +1,75 @@
+"""UCI Bike Sharing: hourly and daily rentals of Capital Bikeshare, 2011 and 2012."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fairveil.data.files import DataFile, Download, Origin, member
+from fairveil.data.reading import columns, read_csv
+from fairveil.data.schema import Column, Dataset
+from fairveil.data.source import Source
+from fairveil.registry import configuration, register
+
+HOME = "https://archive.ics.uci.edu/dataset/275/bike+sharing+dataset"
+_ARCHIVE = Download("https://archive.ics.uci.edu/static/public/275/bike+sharing+dataset.zip")
+
+DAY = DataFile(
+    "bikeshare/day.csv",
+    "a6bcf826782d3c0fbfdcbeead17cd0884185a0dafe8ff10cd48a874ee7ba18be",
+    HOME,
+    Origin((_ARCHIVE,), member("day.csv")),
+)
+HOUR = DataFile(
+    "bikeshare/hour.csv",
+    "e03de4ee4ef4dc376ac6e04bf829673c6269e8eba5c60fa121640fa2f829504f",
+    HOME,
+    Origin((_ARCHIVE,), member("hour.csv")),
+)
+
+
+def _codes(name: str, first: int, last: int) -> Column:
+    return Column(name, "category", categories=tuple(range(first, last + 1)))
+
+
+_COMMON = (
+    Column("dteday", "text", about="date"),
+    _codes("season", 1, 4),
+    _codes("yr", 0, 1),
+    _codes("mnth", 1, 12),
+    _codes("holiday", 0, 1),
+    _codes("weekday", 0, 6),
+    _codes("workingday", 0, 1),
+    _codes("weathersit", 1, 4),
+    Column("temp", "continuous"),
+    Column("atemp", "continuous"),
+    Column("hum", "continuous"),
+    Column("windspeed", "continuous"),
+)
+
+
+def _counts(most: int) -> tuple[Column, ...]:
+    return tuple(Column(name, "continuous", low=0, high=most) for name in ("casual", "registered", "cnt"))
+
+
+@register("dataset", "bikeshare")
+@configuration
+class Bikeshare(Source):
+    """UCI Bike Sharing: 17,379 hourly or 731 daily rental counts with weather, 2011-2012.
+
+    >>> Bikeshare(every="day").every
+    'day'
+    """
+
+    every: Literal["hour", "day"] = "hour"
+
+    title = "UCI Bike Sharing (Capital Bikeshare 2011-2012)"
+    home = HOME
+    licence = "CC BY 4.0"
+    citation = "Fanaee-T and Gama (2013), doi 10.24432/C5W894"
+    files = (HOUR, DAY)
+
+    def load(self) -> Dataset:
+        hourly = self.every == "hour"
+        rows = columns(read_csv((HOUR if hourly else DAY).read()).drop(columns="instant"))
+        schema = _COMMON + ((_codes("hr", 0, 23), *_counts(2_000)) if hourly else _counts(20_000))
+        return Dataset("bikeshare", rows, schema, "cnt", (), self.facts())

@@ -1,0 +1,152 @@
+"""Columns with public bounds, and the small container that loaders and generators return.
+
+Bounds and category lists come from a data set's documentation, never from the rows: a private algorithm may clip, scale
+and encode with them without spending anything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairveil.errors import InputError, SpecError
+
+Kind = Literal["continuous", "category", "text"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: a number in [low, high], one of the listed categories, or text that no algorithm reads.
+
+    >>> Column("age", "continuous", low=17, high=90).width
+    1
+    """
+
+    name: str
+    kind: Kind
+    low: float = 0.0
+    high: float = 1.0
+    categories: tuple[Any, ...] = ()
+    about: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind == "continuous" and not (
+            math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high
+        ):
+            raise SpecError("a continuous column needs finite bounds", path=self.name, allowed="low < high")
+        if self.kind == "category" and len(set(self.categories)) != len(self.categories):
+            raise SpecError("the categories of a column repeat themselves", path=self.name)
+
+    @property
+    def width(self) -> int:
+        """How many encoded columns it becomes."""
+        return {"continuous": 1, "category": len(self.categories), "text": 0}[self.kind]
+
+    def encode(self, values: NDArray[Any], signed: bool) -> NDArray[np.float64]:
+        """Numbers clipped and scaled to [0, 1] (or [-1, 1]); categories one-hot in the order of the public list."""
+        if self.kind == "continuous":
+            numbers = np.asarray(values, np.float64)
+            if np.isnan(numbers).any():
+                raise InputError("a column has missing values", path=self.name, fix="drop or fill the incomplete rows")
+            unit = (np.clip(numbers, self.low, self.high) - self.low) / (self.high - self.low)
+            return (2 * unit - 1 if signed else unit)[:, None]
+        if self.kind == "text":
+            raise InputError("a text column cannot be encoded", path=self.name, fix="leave it out")
+        found = np.stack([np.asarray(values) == category for category in self.categories], axis=1)
+        if not found.any(axis=1).all():
+            raise InputError(
+                "a column has a value that is missing or not among its public categories",
+                path=self.name,
+                allowed=", ".join(map(str, self.categories)),
+                fix="drop those rows, or extend the schema",
+            )
+        return found.astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A matrix with the public facts about its columns. ``norm_bound`` bounds the l2 norm of every possible row."""
+
+    matrix: NDArray[np.float64]
+    names: tuple[str, ...]
+    kinds: tuple[Literal["continuous", "one-hot"], ...]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    norm_bound: float
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Rows as named numpy columns beside their public schema.
+
+    >>> sample = Dataset("tiny", {"x": np.array([1.0, 3.0])}, (Column("x", "continuous", low=0, high=4),))
+    >>> sample.encode(["x"]).matrix.tolist()
+    [[0.25], [0.75]]
+    """
+
+    name: str
+    columns: Mapping[str, NDArray[Any]]
+    schema: tuple[Column, ...]
+    target: str = ""
+    sensitive: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        missing = [column.name for column in self.schema if column.name not in self.columns]
+        lengths = {len(values) for values in self.columns.values()}
+        if missing or len(lengths) != 1:
+            raise InputError("columns and schema do not fit together", path=self.name, given=missing or sorted(lengths))
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self.columns:
+            raise SpecError("there is no such column", path=name, given=name, allowed=", ".join(self.columns))
+        return self.columns[name]
+
+    def column(self, name: str) -> Column:
+        """The public facts about one column."""
+        for column in self.schema:
+            if column.name == name:
+                return column
+        raise SpecError(
+            "there is no such column", path=name, given=name, allowed=", ".join(c.name for c in self.schema)
+        )
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Every column that can be encoded, without the target."""
+        return tuple(c.name for c in self.schema if c.kind != "text" and c.name != self.target)
+
+    def take(self, rows: NDArray[Any] | Sequence[int] | slice) -> Dataset:
+        """The same data set with only these rows (indices, a mask or a slice)."""
+        kept = {name: values[rows] for name, values in self.columns.items()}
+        return Dataset(self.name, kept, self.schema, self.target, self.sensitive, self.facts)
+
+    def encode(self, columns: Iterable[str] | None = None, *, signed: bool = False) -> Encoded:
+        """Columns side by side by their public bounds: numbers in [0, 1] (``signed``: [-1, 1]), categories one-hot."""
+        chosen = [self.column(name) for name in (self.features if columns is None else columns)]
+        if not chosen:
+            raise SpecError("no column was chosen", path="columns", allowed=", ".join(self.features))
+        blocks = [column.encode(self[column.name], signed) for column in chosen]
+        names: list[str] = []
+        kinds: list[Literal["continuous", "one-hot"]] = []
+        for column in chosen:
+            number = column.kind == "continuous"
+            names += [column.name] if number else [f"{column.name}={category}" for category in column.categories]
+            kinds += ["continuous"] if number else ["one-hot"] * column.width
+        low = np.array([-1.0 if signed and kind == "continuous" else 0.0 for kind in kinds])
+        matrix = np.ascontiguousarray(np.concatenate(blocks, axis=1))
+        return Encoded(matrix, tuple(names), tuple(kinds), low, np.ones(len(kinds)), math.sqrt(len(chosen)))
+
+    def frame(self) -> Any:
+        """The rows as a pandas DataFrame."""
+        from fairveil.data.reading import pandas
+
+        return pandas().DataFrame(dict(self.columns))

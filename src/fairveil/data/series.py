@@ -1,0 +1,99 @@
+"""Generated sequences and one-dimensional group features: AR(1) and truncated normals."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from fairveil.data.schema import Column, Dataset
+from fairveil.data.source import Synthesis
+from fairveil.errors import SpecError
+from fairveil.randomness import Generator
+from fairveil.registry import Count, Positive, configuration, register
+
+Correlation = Annotated[float, Field(gt=-1.0, lt=1.0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+@register("generator", "ar1")
+@configuration
+class Ar1(Synthesis):
+    """A stationary Gaussian AR(1) sequence: given mean, standard deviation and lag-one correlation.
+
+    >>> from fairveil.randomness import generator
+    >>> values = Ar1(rows=20000, correlation=0.9).generate(generator(0))["value"]
+    >>> bool(abs(np.corrcoef(values[1:], values[:-1])[0, 1] - 0.9) < 0.02)
+    True
+    """
+
+    rows: Count = 1_000
+    mean: Finite = 0.0
+    std: Positive = 1.0
+    correlation: Correlation = 0.8
+
+    def generate(self, rng: Generator) -> Dataset:
+        from scipy.signal import lfilter
+
+        innovations = rng.normal(0.0, self.std * math.sqrt(1 - self.correlation**2), self.rows)
+        innovations[0] = rng.normal(0.0, self.std)  # start in the stationary law
+        values = self.mean + lfilter([1.0], [1.0, -self.correlation], innovations)
+        bound = 8 * self.std
+        schema = (
+            Column("time", "continuous", low=0, high=float(self.rows)),
+            Column("value", "continuous", low=self.mean - bound, high=self.mean + bound),
+        )
+        return Dataset("ar1", {"time": np.arange(self.rows, dtype=float), "value": values}, schema, "value")
+
+
+@register("generator", "truncated-normals")
+@configuration
+class TruncatedNormals(Synthesis):
+    """Two groups with one feature, a truncated normal for each group and label.
+
+    The lists are in the order a0, a1, b0, b1 (group, label); the defaults are a well-separated textbook setting.
+
+    >>> from fairveil.randomness import generator
+    >>> sample = TruncatedNormals(rows=1000).generate(generator(0))
+    >>> sorted(set(sample["group"]))
+    ['a', 'b']
+    """
+
+    rows: Count = 10_000
+    share_a: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
+    qualified: tuple[float, float] = (0.6, 0.4)
+    means: tuple[float, float, float, float] = (4.0, 20.0, 8.0, 27.0)
+    stds: tuple[float, float, float, float] = (5.0, 6.0, 3.0, 6.0)
+    lows: tuple[float, float, float, float] = (-8.0, 5.0, -6.0, 9.0)
+    highs: tuple[float, float, float, float] = (19.0, 35.0, 25.0, 43.0)
+
+    def __post_init__(self) -> None:
+        if not all(0 < rate < 1 for rate in self.qualified):
+            raise SpecError("rates lie in (0, 1)", path="qualified", given=self.qualified, allowed="above 0, below 1")
+        for i in range(4):
+            if not (self.stds[i] > 0 and self.lows[i] < self.highs[i]):
+                raise SpecError("a truncated normal needs std > 0 and low < high", path=f"stds.{i}", given=self.stds[i])
+
+    def generate(self, rng: Generator) -> Dataset:
+        from scipy.stats import truncnorm
+
+        in_b = (rng.random(self.rows) >= self.share_a).astype(int)
+        label = (rng.random(self.rows) < np.array(self.qualified)[in_b]).astype(np.int64)
+        cell = 2 * in_b + label
+        mean, std = np.array(self.means)[cell], np.array(self.stds)[cell]
+        low, high = np.array(self.lows)[cell], np.array(self.highs)[cell]
+        feature = truncnorm.ppf(rng.random(self.rows), (low - mean) / std, (high - mean) / std, loc=mean, scale=std)
+        schema = (
+            Column("group", "category", categories=("a", "b")),
+            Column("feature", "continuous", low=min(self.lows), high=max(self.highs)),
+            Column("label", "category", categories=(0, 1)),
+        )
+        rows: dict[str, NDArray[Any]] = {
+            "group": np.where(in_b == 1, "b", "a").astype(object),
+            "feature": feature,
+            "label": label,
+        }
+        return Dataset("truncated-normals", rows, schema, "label", ("group",))
