@@ -1,0 +1,101 @@
+"""From sums of rows to a belief: a centre and an ellipsoid, in units of precision (Gram matrix over reward variance).
+
+With exact sums (G, u) the precision is (G + lambda I)/R^2 and the centre its ridge estimate. A private release gives
+G' = G + H and u' = u + h with known noise. Two ways to turn that into something positive definite:
+
+* ``ridge``: add a public multiple of I, then lift every eigenvalue that is still below lambda up to lambda.
+* ``weigh``: u' - G' theta = (h - H theta) + reward noise has covariance about (tau^2 + R^2 c g_k) in direction k of G'
+  (eigenvalue g_k), so direction k carries the precision g_k^2 / (tau^2 + R^2 c g_k), nothing if g_k <= 0, and the prior
+  lambda/R^2 is added. Always positive definite, no shift to choose, and equal to the ridge when tau = 0 and c = 1.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+ELLIPTIC, LEMMA_7 = 0, 1
+
+
+@njit(cache=True, nogil=True)
+def radius_at(rule, log_det, dimension, now):
+    """Radius of the ellipsoid in units of precision; ``rule`` = (kind, width, offset, a, b, c)."""
+    if rule[0] == ELLIPTIC:
+        inside = rule[3] + log_det - rule[4]
+    else:
+        inside = rule[3] + dimension * math.log(rule[4] + rule[5] * now)
+    return rule[1] * (rule[2] + math.sqrt(max(inside, 0.0)))
+
+
+@njit(cache=True, nogil=True)
+def refresh(prior, target, own, scales, rule, now, centre, root, work):
+    """Centre and root of the ellipsoid of prior + own rows; returns the log determinant of the precision.
+
+    ``own`` is a sum of outer products of scaled rows [x, y], ``scales`` turn its two blocks into units of precision.
+    root = radius L^-T with precision = L L^T, so that {centre + root z} is the ellipsoid.
+    """
+    dimension = len(centre)
+    factor, inverse = work[0], work[1]
+    log_det = 0.0
+    for i in range(dimension):
+        for j in range(i + 1):
+            total = prior[i, j] + scales[0] * own[i, j]
+            for k in range(j):
+                total -= factor[i, k] * factor[j, k]
+            if i == j:
+                factor[i, i] = math.sqrt(total)
+                log_det += 2.0 * math.log(factor[i, i])
+            else:
+                factor[i, j] = total / factor[j, j]
+    for j in range(dimension):
+        inverse[j, j] = 1.0 / factor[j, j]
+        for i in range(j + 1, dimension):
+            total = 0.0
+            for k in range(j, i):
+                total -= factor[i, k] * inverse[k, j]
+            inverse[i, j] = total / factor[i, i]
+    # centre = L^-T (L^-1 b); row i of L^-1 is column i of L^-T
+    for i in range(dimension):
+        centre[i] = 0.0
+    for i in range(dimension):
+        total = 0.0
+        for j in range(i + 1):
+            total += inverse[i, j] * (target[j] + scales[1] * own[j, dimension])
+        for j in range(i + 1):
+            centre[j] += inverse[i, j] * total
+    radius = radius_at(rule, log_det, dimension, now)
+    for i in range(dimension):
+        for j in range(dimension):
+            root[i, j] = radius * inverse[j, i] if j >= i else 0.0
+    return log_det
+
+
+@njit(cache=True, nogil=True)
+def ridge(gram, moment, lam, shift, variance, precision, target):
+    """Exact or shifted statistics as a precision; eigenvalues below lambda are lifted to it."""
+    dimension = len(moment)
+    values, vectors = np.linalg.eigh(gram + (lam + shift) * np.eye(dimension))
+    for k in range(dimension):
+        values[k] = max(values[k], lam) / variance
+    precision[:] = (vectors * values) @ vectors.T
+    target[:] = moment / variance
+
+
+@njit(cache=True, nogil=True)
+def weigh(gram, moment, lam, tau2, share, variance, precision, target):
+    """Released statistics as a precision, every direction by what is known about it (see the head of this file)."""
+    dimension = len(moment)
+    values, vectors = np.linalg.eigh(gram)
+    pull = vectors.T @ moment
+    for k in range(dimension):
+        if values[k] <= 0.0:
+            values[k] = 0.0
+            pull[k] = 0.0
+        else:
+            spread = tau2 + variance * share * values[k]
+            pull[k] *= values[k] / spread
+            values[k] *= values[k] / spread
+    precision[:] = (vectors * (values + lam / variance)) @ vectors.T
+    target[:] = vectors @ pull
