@@ -73,8 +73,8 @@ def row_units(rows: ArrayLike, bound: float, bits: int = ROW_BITS) -> Ints:
 def symmetric_gaussian(noise: Noise, dimension: int, sigma: float) -> Ints:
     """A symmetric integer matrix of discrete Gaussians: off-diagonal std sigma, diagonal std sqrt(2) sigma.
 
-    For two symmetric matrices that differ by D this noise costs rho = ||D||_F^2 / (4 sigma^2) in zCDP: every entry above
-    the diagonal stands for two equal ones, D_ij^2/(2 sigma^2) = 2 D_ij^2/(4 sigma^2), and a diagonal entry costs
+    For two symmetric matrices that differ by D this noise costs rho = ||D||_F^2 / (4 sigma^2) in zCDP: an entry above
+    the diagonal stands for two equal ones and costs D_ij^2/(2 sigma^2) = 2 D_ij^2/(4 sigma^2), a diagonal entry costs
     D_ii^2/(4 sigma^2). Replacing a row of norm at most L changes the sum of outer products by
     ||D||_F <= sqrt(2) L^2, hence rho = L^4/(2 sigma^2), that is mu = L^2/sigma on a fine grid.
     Only the d (d + 1)/2 entries on and above the diagonal are drawn.

@@ -1,4 +1,4 @@
-"""Where private randomness comes from. All draws are integers: data are put on a grid first, noise is added in integers.
+"""Where private randomness comes from. All draws are integers: data are put on a grid first, then noise is added.
 
 `SecureNoise` draws with OpenDP's exact samplers from the operating system's entropy and is the only source that may
 serve people. `SeededNoise` repeats itself for simulation and tests and marks every result it touches. `ZeroNoise`
@@ -57,8 +57,8 @@ class Noise:
     def exponential_coins(self, numerators: ArrayLike, denominator: int) -> Ints:
         """Exact coins: entry i shows 1 with probability exp(-numerators[i] / denominator), in integers throughout.
 
-        Canonne, Kamath and Steinke (2020): for g in [0, 1] throw coins of probability g/1, g/2, g/3, ... until one shows
-        0; the number of throws is odd with probability exp(-g). A larger exponent is a product of such coins, and the
+        For g in [0, 1] throw coins of probability g/1, g/2, g/3, ... until one shows 0; the number of throws is odd with
+        probability exp(-g) (Canonne, Kamath and Steinke 2020). A larger exponent is a product of such coins, and the
         first failure ends it, so even huge exponents cost O(1) expected throws.
         """
         left = np.array(numerators, np.int64)
@@ -130,7 +130,7 @@ def _coins(trials: int) -> int:
 
 
 class SecureNoise(Noise):
-    """Exact samplers on OS entropy. Safe across threads and forks: a forked child draws other values than its parent."""
+    """Exact samplers on OS entropy. Safe across threads and forks: a forked child draws values of its own."""
 
     __slots__ = ()
     simulated = False

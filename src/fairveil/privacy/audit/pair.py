@@ -25,7 +25,7 @@ from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 
 Run = Callable[[int, int, Noise, Generator], ArrayLike]
-"""``run(world, trials, noise, rng)``: ``trials`` independent outputs in world 0 or 1, shape (trials,) or (trials, k)."""
+"""``run(world, trials, noise, rng)``: independent outputs in world 0 or 1, shape (trials,) or (trials, k)."""
 
 KIND = "audit-pair"
 

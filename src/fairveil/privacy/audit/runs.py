@@ -66,7 +66,7 @@ def audit(
     seed: int = 0,
     workers: int = 1,
 ) -> Finding:
-    """Audit a callable ``run(world, trials, noise, rng)`` or an `AuditPair` against a claim (by default the pair's own)."""
+    """Audit a callable ``run(world, trials, noise, rng)`` or an `AuditPair` against a claim (by default its own)."""
     pair = target if isinstance(target, AuditPair) else None
     run = pair.run if pair is not None else target
     if epsilon is None and pair is None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from fairveil.privacy.audit.attack import Finding, attack
 from fairveil.privacy.audit.pair import find_pair
 from fairveil.privacy.audit.runs import chunks, run_chunk
-from fairveil.registry import Delta, Epsilon, NonNegative, OpenUnit, describe, register
+from fairveil.registry import Epsilon, OpenUnit, describe, register
 from fairveil.task import Count, Outcome, Part, Task, TaskSpec
 
 
@@ -20,7 +20,7 @@ class Claim(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     epsilon: Epsilon
-    delta: Delta | NonNegative = 0.0
+    delta: Annotated[float, Strict(), Field(ge=0.0, lt=1.0, allow_inf_nan=False)] = 0.0
 
 
 class AuditSpec(TaskSpec):
@@ -34,9 +34,10 @@ class AuditSpec(TaskSpec):
 class Audit(Task):
     """Measure a lower bound on epsilon by telling two neighbouring worlds apart.
 
-    ``target`` names a thing with an audit pair (``fairveil list audit-pair``), ``claimed`` is the claim under attack (by
-    default the thing's own), ``trials`` counts runs per world. Metrics: ``epsilon_lower`` at ``confidence``, ``verdict``
-    (``violated`` when the bound exceeds the claim), ``pair`` and ``statistic`` in words, and the hit counts behind them.
+    ``target`` names a thing with an audit pair (``fairveil list audit-pair``), ``claimed`` is the claim under attack
+    (the thing's own by default), ``trials`` counts runs per world (``runs`` is not used). Metrics: ``epsilon_lower`` at
+    ``confidence``, ``verdict`` (``violated`` when the bound exceeds the claim), ``pair`` and ``statistic`` in words, and
+    the hit counts behind them.
     """
 
     Spec: ClassVar[type[TaskSpec]] = AuditSpec
