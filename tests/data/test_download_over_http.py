@@ -1,4 +1,4 @@
-"""The downloader against a real server on the loopback interface: whole, cut, wrong, absent, interrupted and resumed."""
+"""The downloader against a real server on the loopback interface: whole, cut, wrong, absent, resumed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path) -> Iterator[Served]:
     monkeypatch.delenv("FAIRVEIL_OFFLINE", raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        thread = threading.Thread(target=running.serve_forever, daemon=True)
+        thread = threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         served.url = f"http://127.0.0.1:{running.server_address[1]}/file.bin"
         yield served

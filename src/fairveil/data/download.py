@@ -1,4 +1,4 @@
-"""One download: progress, resume after an interruption, checksum, atomic rename. A half file is never taken for a whole."""
+"""One download: progress, resume, checksum, atomic rename. A half file is never taken for a whole one."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Fico(Source):
     title = "TransUnion TransRisk scores by race (Federal Reserve Board 2007)"
     home = HOME
     licence = "none stated; figures of a US federal report"
-    citation = "Federal Reserve Board (2007), Report to the Congress on Credit Scoring; tables by Hardt, Price and Srebro (2016)"
+    citation = "Federal Reserve Board (2007), Report on Credit Scoring; tables of Hardt, Price and Srebro (2016)"
     files = (TOTALS, CDF, DEFAULTS)
 
     def load(self) -> Dataset:

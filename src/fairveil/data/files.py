@@ -44,7 +44,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class DataFile:
-    """One file in the data folder. ``sha256`` is that of the uncompressed content; ``path`` may also lie there as .gz."""
+    """One file in the data folder, plain or as .gz; ``sha256`` is that of the uncompressed content."""
 
     path: str
     sha256: str
@@ -102,7 +102,8 @@ class DataFile:
         return DataError(
             f"the data file is not available: {reason}",
             path=self.path,
-            fix=f"get it from {self.home} and put it at {places} (plain or .gz), or set {VARIABLE} to a folder that has it; "
+            fix=f"get it from {self.home} and put it at {places} (plain or .gz), "
+            f"or set {VARIABLE} to a folder that has it; "
             "the generators (fairveil data list) need no download",
         )
 

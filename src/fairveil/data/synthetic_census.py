@@ -31,12 +31,14 @@ CATEGORIES = {
 WIDTH = len(CONTINUOUS) + sum(map(len, CATEGORIES.values()))
 
 # What a unit of each encoded column adds to the score; the intercept sits in the category columns.
-_WEIGHTS = np.array(
-    [0.06, 0.16, 0.14, 0.10, -0.03, 0.02, 0.05]
-    + [0.10, 0.08, 0.06, 0.00, -0.04]
-    + [0.13, 0.10, 0.09, 0.08, 0.07]
-    + [0.12, 0.08, 0.10, 0.11]
-    + [0.02, 0.10, 0.20]
+_WEIGHTS = np.concatenate(
+    [
+        [0.06, 0.16, 0.14, 0.10, -0.03, 0.02, 0.05],
+        [0.10, 0.08, 0.06, 0.00, -0.04],
+        [0.13, 0.10, 0.09, 0.08, 0.07],
+        [0.12, 0.08, 0.10, 0.11],
+        [0.02, 0.10, 0.20],
+    ]
 )
 # Direction in which the groups' feature means move, per continuous column, and how their category odds tilt.
 _SHIFT = np.array([0.2, 0.6, 0.4, 0.3, -0.2, -0.1, 0.3])
