@@ -163,7 +163,7 @@ def _pack(code: int, values: list[float], spec: Any, path: str) -> np.ndarray:
 
     if code == kernels.NORMAL:
         need(values[1] > 0, "the standard deviation must be positive")
-        return np.array(values)
+        return np.array([*values, math.log(values[1]) + kernels.LOG_ROOT_TAU])
     if code == kernels.UNIFORM:
         need(values[0] < values[1], "the interval must not be empty")
         return np.array(values)
@@ -176,7 +176,7 @@ def _pack(code: int, values: list[float], spec: Any, path: str) -> np.ndarray:
     need(low < high, "the interval must not be empty")
     mass = kernels.normal_mass((low - mean) / std, (high - mean) / std)
     need(mass > 1e-290, "the normal has no mass in this interval")
-    return np.array([mean, std, low, high, mass])
+    return np.array([mean, std, low, high, mass, math.log(std * mass) + kernels.LOG_ROOT_TAU])
 
 
 def _histogram(spec: Any, path: str) -> Distribution:

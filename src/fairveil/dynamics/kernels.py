@@ -18,7 +18,7 @@ NORMAL, TRUNCNORM, BETA, UNIFORM, HISTOGRAM = 0, 1, 2, 3, 4
 NORMAL_REACH = 37.0
 
 _ROOT_TWO = math.sqrt(2.0)
-_LOG_ROOT_TAU = 0.5 * math.log(2.0 * math.pi)
+LOG_ROOT_TAU = 0.5 * math.log(2.0 * math.pi)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -141,7 +141,7 @@ def logpdf(code: int, p: np.ndarray, x: float) -> float:
     """Log density; minus infinity outside the support."""
     if code == NORMAL:
         z = (x - p[0]) / p[1]
-        return -0.5 * z * z - math.log(p[1]) - _LOG_ROOT_TAU
+        return -0.5 * z * z - p[2]
     if code == BETA:
         if x < 0.0 or x > 1.0:
             return -math.inf
@@ -154,7 +154,7 @@ def logpdf(code: int, p: np.ndarray, x: float) -> float:
         if x < p[2] or x > p[3]:
             return -math.inf
         z = (x - p[0]) / p[1]
-        return -0.5 * z * z - math.log(p[1] * p[4]) - _LOG_ROOT_TAU
+        return -0.5 * z * z - p[5]
     if code == UNIFORM:
         return -math.log(p[1] - p[0]) if p[0] <= x <= p[1] else -math.inf
     n = int(p[0])
@@ -201,32 +201,115 @@ def upper(code: int, p: np.ndarray) -> float:
 
 
 @njit(cache=True, nogil=True)
-def quantile(code: int, p: np.ndarray, level: float, tail: float) -> float:
-    """Smallest x with cdf(x) = level; ``tail`` is 1 - level, used instead when it is the smaller one."""
-    left, right = lower(code, p), upper(code, p)
-    if level <= 0.0:
-        return left
-    if tail <= 0.0:
-        return right
+def both(code: int, p: np.ndarray, x: float) -> tuple[float, float]:
+    """(cdf, sf) for the price of one of them; whichever is small keeps its digits."""
+    if code == NORMAL:
+        z = (x - p[0]) / p[1]
+        small = 0.5 * math.erfc(abs(z) / _ROOT_TWO)
+        if z < 0.0:
+            return small, 1.0 - small
+        return 1.0 - small, small
+    if code == BETA and 0.0 < x < 1.0 and p[0] != 1.0 and p[1] != 1.0:
+        log_front = p[0] * math.log(x) + p[1] * math.log1p(-x) - p[2]
+        if x <= (p[0] + 1.0) / (p[0] + p[1] + 2.0):
+            below = math.exp(log_front) * _beta_fraction(p[0], p[1], x) / p[0]
+            return below, 1.0 - below
+        above = math.exp(log_front) * _beta_fraction(p[1], p[0], 1.0 - x) / p[1]
+        return 1.0 - above, above
+    return cdf(code, p, x), sf(code, p, x)
+
+
+@njit(cache=True, nogil=True)
+def log_ratio(c0: int, p0: np.ndarray, c1: int, p1: np.ndarray, x: float) -> float:
+    """log f1(x)/f0(x): minus infinity where only f0 has mass, plus infinity where only f1 has."""
+    if c0 == BETA and c1 == BETA and 0.0 <= x <= 1.0:
+        value = p0[2] - p1[2]
+        if p1[0] != p0[0]:
+            value += (p1[0] - p0[0]) * (math.log(x) if x > 0.0 else -math.inf)
+        if p1[1] != p0[1]:
+            value += (p1[1] - p0[1]) * (math.log1p(-x) if x < 1.0 else -math.inf)
+        return value
+    top, bottom = logpdf(c1, p1, x), logpdf(c0, p0, x)
+    if top == -math.inf and bottom == -math.inf:
+        return -math.inf if x <= lower(c1, p1) else math.inf
+    return top - bottom
+
+
+@njit(cache=True, nogil=True)
+def mixture(w: float, c0: int, p0: np.ndarray, c1: int, p1: np.ndarray, x: float) -> tuple[float, float]:
+    """(cdf, sf) of the mixture that puts weight w on the second distribution."""
+    if w == 0.0:
+        return both(c0, p0, x)
+    if w == 1.0:
+        return both(c1, p1, x)
+    below0, above0 = both(c0, p0, x)
+    below1, above1 = both(c1, p1, x)
+    return (1.0 - w) * below0 + w * below1, (1.0 - w) * above0 + w * above1
+
+
+@njit(cache=True, nogil=True)
+def mixture_pdf(w: float, c0: int, p0: np.ndarray, c1: int, p1: np.ndarray, x: float) -> float:
+    """Density of the mixture."""
+    value = 0.0
+    if w < 1.0:
+        value += (1.0 - w) * pdf(c0, p0, x)
+    if w > 0.0:
+        value += w * pdf(c1, p1, x)
+    return value
+
+
+@njit(cache=True, nogil=True)
+def mixture_quantile(
+    w: float,
+    c0: int,
+    p0: np.ndarray,
+    c1: int,
+    p1: np.ndarray,
+    level: float,
+    tail: float,
+    left: float,
+    right: float,
+    guess: float,
+) -> float:
+    """The point in [left, right] where the mixture reaches a level; the smaller of level and tail (1 - level) decides.
+
+    Newton steps from a guess inside a shrinking bracket. A step that leaves the bracket, or is more than half as long
+    as the one before, is replaced by a halving: flat stretches and jumps of the density cost at most about sixty steps.
+    Newton's error is squared by each step, so a step below 1e-9 of the value is the last one.
+    """
+    if level <= 0.0 or tail <= 0.0:
+        return left if level <= 0.0 else right
     by_tail = tail < level
-    x = 0.5 * (left + right)
-    for _ in range(400):
-        gap = tail - sf(code, p, x) if by_tail else cdf(code, p, x) - level
+    x = guess if left < guess < right else 0.5 * (left + right)
+    scale = max(abs(left), abs(right))
+    move = right - left
+    for _ in range(200):
+        below, above = mixture(w, c0, p0, c1, p1, x)
+        gap = tail - above if by_tail else below - level
+        if gap == 0.0:
+            return x
         if gap < 0.0:
             left = x
         else:
             right = x
-        density = pdf(code, p, x)
+        density = mixture_pdf(w, c0, p0, c1, p1, x)
         step = x - gap / density if 0.0 < density < math.inf else math.nan
-        # A Newton step that leaves the bracket, or creeps along a flat tail, is replaced by a halving.
-        if not left < step < right or abs(step - x) > 0.5 * (right - left):
+        if left < step < right and abs(step - x) <= 0.5 * move:
+            if abs(step - x) <= 1e-9 * max(abs(x), 1e-12 * scale):
+                return step
+        else:
             step = 0.5 * (left + right)
-        if gap == 0.0 or step == x or right - left <= 4e-16 * max(abs(left), abs(right)):
-            return right if gap != 0.0 else x
-        if abs(step - x) <= 1e-15 * abs(x):
+        if right - left <= 2e-16 * scale:
             return step
-        x = step
+        move, x = abs(step - x), step
     return x
+
+
+@njit(cache=True, nogil=True)
+def quantile(code: int, p: np.ndarray, level: float, tail: float) -> float:
+    """The point where one distribution reaches a level; ``tail`` is 1 - level."""
+    left, right = lower(code, p), upper(code, p)
+    return mixture_quantile(0.0, code, p, code, p, level, tail, left, right, 0.5 * (left + right))
 
 
 @njit(cache=True, nogil=True)

@@ -1,0 +1,176 @@
+"""Groups as arrays: one instance or a batch of thousands, in the layout the compiled solvers take."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from fairveil.dynamics import thresholds as rules
+from fairveil.dynamics.distributions import Distribution, distribution, stack
+from fairveil.errors import SpecError
+
+#: Names of constraints in specs, and the equal rate each stands for.
+CONSTRAINTS = {
+    "none": rules.FREE,
+    "simple": rules.SIMPLE,
+    "tpr": rules.TPR,
+    "fpr": rules.FPR,
+    "dp": rules.DP,
+    "eqloss": rules.LOSS_BELOW,
+    "eqloss-above": rules.LOSS_ABOVE,
+}
+
+
+@dataclass(frozen=True)
+class Population:
+    """Groups of one or many instances; arrays have shape (instances, groups) unless said otherwise.
+
+    ``which[k, s, y]`` is the row of `codes` and `params` that holds the features of label y in group s, ``cost[k, s]``
+    the row of the manipulation cost or -1. Distributions that repeat are stored once.
+    """
+
+    names: tuple[str, ...]
+    share: np.ndarray
+    qualified: np.ndarray
+    which: np.ndarray
+    cost: np.ndarray
+    codes: np.ndarray
+    params: np.ndarray
+    gain: np.ndarray
+    loss: np.ndarray
+    distributions: tuple[Distribution, ...] = field(repr=False)
+
+    @property
+    def size(self) -> int:
+        return self.share.shape[0]
+
+    @property
+    def groups(self) -> int:
+        return self.share.shape[1]
+
+    def feature(self, instance: int, group: int, label: int) -> Distribution:
+        return self.distributions[self.which[instance, group, label]]
+
+    def cost_of(self, instance: int, group: int) -> Distribution | None:
+        row = self.cost[instance, group]
+        return None if row < 0 else self.distributions[row]
+
+    def with_rates(self, qualified: np.ndarray | None = None, share: np.ndarray | None = None) -> Population:
+        """The same features at other qualification rates or shares."""
+        return replace(
+            self,
+            qualified=self.qualified if qualified is None else np.ascontiguousarray(qualified, dtype=float),
+            share=self.share if share is None else np.ascontiguousarray(share, dtype=float),
+        )
+
+
+def population(
+    instances: Sequence[Mapping[str, Any]] | Mapping[str, Any],
+    utility: Sequence[Mapping[str, float]] | Mapping[str, float] | None = None,
+) -> Population:
+    """Pack groups tables (name -> share, qualified, features, cost) into a batch; one table makes a batch of one.
+
+    Shares default to equal ones and are normalised. ``utility`` has ``gain`` and ``loss``, one for all or one each.
+
+    >>> both = population({"a": {"qualified": 0.6, "features": {"0": ["normal", -5, 5], "1": ["normal", 5, 5]}},
+    ...                    "b": {"qualified": 0.4, "features": {"0": ["normal", -5, 5], "1": ["normal", 5, 5]}}})
+    >>> both.size, both.groups, both.share.tolist()
+    (1, 2, [[0.5, 0.5]])
+    """
+    tables = [instances] if isinstance(instances, Mapping) else list(instances)
+    names = tuple(tables[0])
+    if utility is None or isinstance(utility, Mapping):
+        one = utility or {"gain": 1.0, "loss": 1.0}
+        utilities: list[Mapping[str, float]] = [one] * len(tables)
+    else:
+        utilities = list(utility)
+    rows: dict[Distribution, int] = {}
+
+    def row(spec: Any, path: str) -> int:
+        return rows.setdefault(distribution(spec, path), len(rows))
+
+    shape = (len(tables), len(names))
+    share, qualified = np.empty(shape), np.empty(shape)
+    which, cost = np.empty((*shape, 2), dtype=np.int64), np.full(shape, -1, dtype=np.int64)
+    for k, table in enumerate(tables):
+        if tuple(table) != names:
+            raise SpecError("every instance must have the same groups", path="groups", given=list(table))
+        for s, name in enumerate(names):
+            group, path = table[name], f"groups.{name}"
+            given = group.get("share")
+            share[k, s] = 1.0 if given is None else float(given)
+            qualified[k, s] = float(group["qualified"])
+            for label in (0, 1):
+                which[k, s, label] = row(group["features"][str(label)], f"{path}.features.{label}")
+            if group.get("cost") is not None:
+                cost[k, s] = row(group["cost"], f"{path}.cost")
+    share /= share.sum(axis=1, keepdims=True)
+    known = tuple(rows)
+    codes, params = stack(known)
+    gain = np.array([float(item["gain"]) for item in utilities])
+    loss = np.array([float(item["loss"]) for item in utilities])
+    return Population(names, share, qualified, which, cost, codes, params, gain, loss, known)
+
+
+def constraint(name: str, rate: str = "tpr") -> int:
+    """The solver's code of a constraint; ``eqopt`` equalises the rate named second (tpr or fpr)."""
+    known = CONSTRAINTS.get(rate if name == "eqopt" else name)
+    if known is None:
+        allowed = "none, simple, eqopt, dp, eqloss, eqloss-above, tpr, fpr"
+        raise SpecError("this is not a fairness criterion", path="fairness", given=name, allowed=allowed)
+    return known
+
+
+def optimal_thresholds(people: Population, fairness: str = "none", rate: str = "tpr") -> np.ndarray:
+    """Optimal thresholds (instances, groups) of a decision maker who takes features at face value.
+
+    Accurate to about 1e-12; about 5 microseconds per instance and group. Above the groups' overlap everybody is
+    qualified, below nobody; ``eqloss`` takes the lower of the two thresholds with the common loss, ``eqloss-above`` the
+    upper one. Reference: lemmas 5-9 of the thesis (docs/errata/thesis.md).
+
+    >>> people = population({"a": {"qualified": 0.6, "features": {"0": ["normal", -5, 5], "1": ["normal", 5, 5]}},
+    ...                      "b": {"qualified": 0.4, "features": {"0": ["normal", -5, 5], "1": ["normal", 5, 5]}}})
+    >>> optimal_thresholds(people, "eqopt").round(6).tolist()
+    [[0.0, 0.0]]
+    """
+    kind = constraint(fairness, rate)
+    out = np.empty(people.share.shape)
+    spread_work(
+        people.size,
+        lambda first, last: rules.fair_batch(
+            kind,
+            people.share,
+            people.qualified,
+            people.which,
+            people.codes,
+            people.params,
+            people.gain,
+            people.loss,
+            first,
+            last,
+            out,
+        ),
+    )
+    return out
+
+
+def spread_work(count: int, work: Callable[[int, int], None], least: int = 256) -> None:
+    """Cut 0..count-1 into chunks for threads (compiled code holds no lock); results do not depend on the cut."""
+    workers = min(_threads(), max(1, count // least))
+    if workers == 1:
+        work(0, count)
+        return
+    cuts = np.linspace(0, count, 4 * workers + 1).astype(int)
+    with ThreadPoolExecutor(workers) as pool:
+        for done in [pool.submit(work, int(a), int(b)) for a, b in itertools.pairwise(cuts) if a < b]:
+            done.result()
+
+
+def _threads() -> int:
+    return max(1, min(int(os.environ.get("NUMBA_NUM_THREADS", "64")), len(os.sched_getaffinity(0))))
