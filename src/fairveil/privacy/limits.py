@@ -1,0 +1,165 @@
+"""A privacy budget in integer units of one currency.
+
+The currency is fixed before any data is read, because taking the best of several bounds after seeing results is not
+covered by any proof. Within one currency the sums below the limit may be reached along any adaptive path (epsilon:
+basic composition; zCDP: Feldman and Zrnic 2021, Whitehouse et al. 2023; Gaussian DP: Smith and Thakurta 2022).
+A limit in (epsilon, delta) keeps a fixed share of delta for events that add to delta; the rest is converted.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from fairveil.errors import PrivacyError, SpecError
+from fairveil.privacy.charges import DELTA_UNITS, MAX_UNITS, UNITS, Charge, Currency, charge, exactly
+from fairveil.privacy.conversions import gdp_epsilon, gdp_mu, zcdp_epsilon, zcdp_rho
+from fairveil.privacy.events import Event
+
+ADDED_SHARE = 0.01
+"""The part of delta kept for approximate events and for the correction of discrete Gaussian noise."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A budget: so many units of one currency, and so many units of added delta. Rounded down.
+
+    ``epsilon`` and ``delta`` are the promise that the limit implies (None: no promise in that form was asked for).
+
+    >>> Limit.pure(1.0).units
+    1000000
+    """
+
+    currency: Currency
+    units: int
+    delta_units: int = 0
+    epsilon: float | None = None
+    delta: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "currency", _currency(self.currency))
+        for name in ("units", "delta_units"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_UNITS:
+                raise SpecError("a limit counts in integers", path=f"limit.{name}", given=value, allowed="0 to 2^62")
+
+    @classmethod
+    def pure(cls, epsilon: float) -> Limit:
+        """epsilon-DP in total: pure and bounded-range events only."""
+        units = _floor(_number("epsilon", epsilon, 1e-6, 1e6), UNITS[Currency.EPSILON])
+        return cls(Currency.EPSILON, units, 0, float(epsilon), 0.0)
+
+    @classmethod
+    def approximate(
+        cls, epsilon: float, delta: float, *, currency: str = "zcdp", added_share: float = ADDED_SHARE
+    ) -> Limit:
+        """(epsilon, delta)-DP in total, counted in one currency.
+
+        ``zcdp`` takes every event; ``gaussian`` is tighter for Gaussian events and refuses zCDP ones; ``epsilon``
+        adds up epsilons and deltas and is best for a few pure or approximate events.
+        """
+        _number("epsilon", epsilon, 1e-6, 1e6)
+        rest, added = _split(delta, added_share)
+        kind = _currency(currency)
+        if kind is Currency.EPSILON:
+            return cls(kind, _floor(epsilon, UNITS[kind]), _floor(delta, DELTA_UNITS), float(epsilon), float(delta))
+        amount = zcdp_rho(epsilon, rest) if kind is Currency.ZCDP else gdp_mu(epsilon, rest) ** 2
+        units = _floor(amount * (1 - 1e-9), UNITS[kind])
+        return cls(kind, units, _floor(added, DELTA_UNITS), float(epsilon), float(delta))
+
+    @classmethod
+    def zcdp(cls, rho: float, delta: float | None = None, *, added_share: float = ADDED_SHARE) -> Limit:
+        """rho-zCDP in total; with ``delta`` the epsilon it implies, and room for events that add to delta."""
+        units = _floor(_number("rho", rho, 1e-12, 1e6), UNITS[Currency.ZCDP])
+        if delta is None:
+            return cls(Currency.ZCDP, units)
+        rest, added = _split(delta, added_share)
+        return cls(Currency.ZCDP, units, _floor(added, DELTA_UNITS), zcdp_epsilon(rho, rest), float(delta))
+
+    @classmethod
+    def gaussian(cls, mu: float, delta: float | None = None, *, added_share: float = ADDED_SHARE) -> Limit:
+        """mu-GDP in total; with ``delta`` the epsilon it implies, and room for the correction of discrete noise."""
+        square = exactly(_number("mu", mu, 1e-6, 1e3)) ** 2
+        units = math.floor(square * UNITS[Currency.GAUSSIAN])
+        if delta is None:
+            return cls(Currency.GAUSSIAN, units)
+        rest, added = _split(delta, added_share)
+        return cls(Currency.GAUSSIAN, units, _floor(added, DELTA_UNITS), gdp_epsilon(mu, rest), float(delta))
+
+    @classmethod
+    def covering(cls, event: Event) -> Limit:
+        """The smallest limit that lets exactly this event pass: in epsilon where possible, else in zCDP."""
+        try:
+            needed, currency = charge(event, Currency.EPSILON), Currency.EPSILON
+        except PrivacyError:
+            needed, currency = charge(event, Currency.ZCDP), Currency.ZCDP
+        if currency is Currency.EPSILON:
+            promised = needed.units / UNITS[currency], needed.delta_units / DELTA_UNITS
+            return cls(currency, needed.units, needed.delta_units, *promised)
+        return cls(currency, needed.units, needed.delta_units)
+
+    @property
+    def total(self) -> Charge:
+        return Charge(self.units, self.delta_units)
+
+    def charge(self, event: Event) -> Charge:
+        """What an event costs against this limit."""
+        return charge(event, self.currency, self.epsilon)
+
+    def words(self, amount: Charge) -> str:
+        """An amount in the currency's own numbers, exact digits, e.g. ``epsilon 0.25``."""
+        name = {Currency.EPSILON: "epsilon", Currency.ZCDP: "rho", Currency.GAUSSIAN: "mu^2"}[self.currency]
+        main = f"{name} {_decimal(amount.units, UNITS[self.currency])}"
+        shows_delta = self.delta_units or amount.delta_units
+        return f"{main}, delta {_decimal(amount.delta_units, DELTA_UNITS)}" if shows_delta else main
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "currency": self.currency.value,
+            "units": self.units,
+            "delta_units": self.delta_units,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+        }
+
+    @classmethod
+    def from_dict(cls, table: dict[str, Any]) -> Limit:
+        if not isinstance(table, dict) or set(table) != {"currency", "units", "delta_units", "epsilon", "delta"}:
+            raise SpecError("this is not a limit", path="limit", allowed="currency, units, delta_units, epsilon, delta")
+        return cls(**table)
+
+
+def _number(name: str, value: float, low: float, high: float) -> float:
+    wrong = isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high
+    if wrong:
+        raise SpecError("a budget is a number", path=f"limit.{name}", given=value, allowed=f"in [{low:g}, {high:g}]")
+    return float(value)
+
+
+def _split(delta: float, share: float) -> tuple[float, float]:
+    """The delta to convert and the delta to keep for events that add to it; together at most delta."""
+    delta = _number("delta", delta, 1e-300, 1.0)
+    if delta >= 1:
+        raise SpecError("delta is a small probability", path="limit.delta", given=delta, allowed="in (0, 1)")
+    if not _number("added_share", share, 0.0, 0.99) <= 0.99:
+        raise SpecError("the share is out of range", path="limit.added_share", given=share, allowed="in [0, 0.99]")
+    return delta * (1 - share) * (1 - 1e-12), delta * share
+
+
+def _currency(value: str) -> Currency:
+    try:
+        return Currency(value)
+    except ValueError:
+        raise SpecError("unknown currency", path="limit.currency", given=value, allowed=", ".join(Currency)) from None
+
+
+def _floor(value: float, per_one: int) -> int:
+    return math.floor(exactly(value) * per_one)
+
+
+def _decimal(units: int, per_one: int) -> str:
+    exact = (Decimal(units) / Decimal(per_one)).normalize()
+    text = exact.quantize(Decimal(1)) if exact == exact.to_integral() else exact
+    return f"{text:f}" if text == 0 or abs(exact) >= Decimal("1e-7") else f"{exact:.6e}".replace("E", "e")
