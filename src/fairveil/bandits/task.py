@@ -24,6 +24,7 @@ class BanditSpec(TaskSpec):
     environment: dict[str, Any]
     rounds: Count
     checkpoints: list[Count] | None = None
+    powers: list[float] | None = None
 
 
 @register("task", "bandit")
@@ -33,8 +34,13 @@ class BanditTask(Task):
     Spec = BanditSpec
 
     def fill(self, model: BanditSpec) -> dict[str, Any]:
-        environment: Environment = registry.build("environment", model.environment, "environment")
-        policy: Policy = registry.build("policy", _with_arms(model.policy, environment), "policy")
+        horizon = {"horizon": model.rounds}
+        environment: Environment = registry.build(
+            "environment", _with_known("environment", model.environment, horizon), "environment"
+        )
+        policy: Policy = registry.build(
+            "policy", _with_known("policy", _with_arms(model.policy, environment), horizon), "policy"
+        )
         if policy.family not in ("", environment.family):
             raise SpecError(
                 f"a {policy.family} policy does not fit a {environment.family} environment",
@@ -84,6 +90,13 @@ def _with_arms(policy: dict[str, Any], environment: Environment) -> dict[str, An
                 allowed=str(value),
             )
     return {**known, **policy}
+
+
+def _with_known(kind: str, table: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    """Fill what the spec knows already (the horizon) into a table that has such a field and leaves it out."""
+    target = registry.get(kind, table.get("name", ""), f"{kind}.name")
+    fields = getattr(target, "__dataclass_fields__", {})
+    return {**{name: value for name, value in known.items() if name in fields}, **table}
 
 
 def _checkpoints(model: BanditSpec) -> list[int]:

@@ -1,1 +1,10 @@
+"""Nash-fair bandits: plain arms, one user a round, fairness across rounds; with and without privacy."""
 
+from fairveil.bandits import random as random
+from fairveil.bandits.environments import bernoulli as bernoulli
+from fairveil.bandits.environments import extreme as extreme
+from fairveil.bandits.environments import mixed as mixed
+from fairveil.bandits.environments import table as table
+from fairveil.bandits.nash import adap_ucb as adap_ucb
+from fairveil.bandits.nash import family as family
+from fairveil.bandits.nash import ucb as ucb

@@ -1,0 +1,86 @@
+"""What all environments of plain arms share: laws, true means (also as logarithms) and the drawn instance."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairveil.bandits.environments.base import Environment
+from fairveil.bandits.environments.laws import Laws, draw
+from fairveil.bandits.protocol import Round
+from fairveil.errors import InputError, SpecError
+from fairveil.randomness import Generator
+
+
+class ArmEnvironment(Environment):
+    """k arms with rewards in [0, 1]; the mean of an arm is the same in every round."""
+
+    family = "nash"
+    arms: Any
+
+    @cached_property
+    def laws(self) -> Laws:
+        """The reward law of every arm, as arrays for compiled code."""
+        raise NotImplementedError
+
+    @cached_property
+    def true_means(self) -> NDArray[np.float64]:
+        """The mean of every arm's own law; regret is measured with these."""
+        raise NotImplementedError
+
+    @cached_property
+    def log_means(self) -> NDArray[np.float64]:
+        """Logarithms of the true means, exact where the means themselves underflow."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.true_means)
+
+    def reward(self, round: Round, arm: int, rng: Generator) -> float:
+        if not 0 <= arm < self.arms:
+            raise InputError("there is no such arm", path="arm", given=arm, allowed=f"0 to {self.arms - 1}")
+        return float(draw(self.laws, arm, round.index, rng))
+
+    def fits(self, rounds: int, strict: bool) -> None:
+        """Raise when this world cannot run that long, or would hand out rewards that a strict policy refuses."""
+
+
+def drawn_means(arms: int, low: float, high: float, seed: int) -> NDArray[np.float64]:
+    """Means uniform in [low, high] from numpy's legacy stream: seed 42, 50 arms is the published instance."""
+    if not low < high:
+        raise SpecError("the interval of means is empty", path="low", given=[low, high], allowed="low < high")
+    return np.random.RandomState(seed).uniform(low, high, arms)
+
+
+def given_means(means: tuple[float, ...]) -> NDArray[np.float64]:
+    """Means from a spec: at least one, each in [0, 1]."""
+    values = np.array(means, np.float64)
+    if values.size == 0:
+        raise SpecError("there are no arms", path="means", given=list(means), allowed="at least one mean")
+    if not ((values >= 0) & (values <= 1)).all():
+        raise SpecError("a mean is out of range", path="means", given=list(means), allowed="numbers in [0, 1]")
+    return values
+
+
+def settle_arms(environment: Any, default: int = 50) -> None:
+    """Fill in and check the number of arms of an environment whose means are given or drawn."""
+    if environment.means is not None:
+        given_means(environment.means)
+        if environment.arms not in (None, len(environment.means)):
+            raise SpecError(
+                "the number of arms differs from the number of means",
+                path="arms",
+                given=environment.arms,
+                allowed=str(len(environment.means)),
+            )
+        object.__setattr__(environment, "arms", len(environment.means))
+    elif environment.arms is None:
+        object.__setattr__(environment, "arms", default)
+    if not environment.low < environment.high:
+        raise SpecError(
+            "the interval of means is empty",
+            path="low",
+            given=[environment.low, environment.high],
+            allowed="low < high",
+        )

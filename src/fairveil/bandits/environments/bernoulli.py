@@ -1,0 +1,47 @@
+"""Arms that pay 0 or 1."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairveil.bandits.environments.arms import ArmEnvironment, drawn_means, settle_arms
+from fairveil.bandits.environments.laws import BERNOULLI, Laws, make_laws
+from fairveil.registry import Count, Natural, Probability, Vector, configuration, register
+
+ARM_LIMIT = 2**20
+
+
+@register("environment", "bernoulli")
+@configuration
+class Bernoulli(ArmEnvironment):
+    """Bernoulli arms with given means, or means drawn uniformly from an interval with a seed.
+
+    >>> Bernoulli(means=(0.2, 0.9)).arms
+    2
+    >>> round(float(Bernoulli(arms=50).true_means.max()), 6)        # the published instance: seed 42 on (0.005, 1)
+    0.97006
+    """
+
+    means: Vector | None = None
+    arms: Count | None = None
+    low: Probability = 0.005
+    high: Probability = 1.0
+    means_seed: Natural = 42
+
+    def __post_init__(self) -> None:
+        settle_arms(self)
+
+    @cached_property
+    def true_means(self) -> NDArray[np.float64]:
+        if self.means is not None:
+            return np.array(self.means, np.float64)
+        return drawn_means(self.arms or 1, self.low, self.high, self.means_seed)
+
+    @cached_property
+    def laws(self) -> Laws:
+        means = self.true_means.tolist()
+        blank = [0.0] * len(means)
+        return make_laws([BERNOULLI] * len(means), means, blank, [1.0] * len(means))

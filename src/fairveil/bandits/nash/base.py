@@ -1,0 +1,84 @@
+"""What the policies of this family share: arms, the intake of rewards, and how a run is simulated."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fairveil.bandits.environments.arms import ArmEnvironment
+from fairveil.bandits.nash.runs import Intervals, StepWalker, Streams, Walker
+from fairveil.bandits.protocol import Feedback, Policy, Round
+from fairveil.errors import HorizonError, InputError, PrivacyError
+from fairveil.privacy.grid import clip_unit
+from fairveil.privacy.guarantee import Guarantee
+
+UNIT_IN_WORDS = "one user's reward"
+
+
+class NashPolicy(Policy):
+    """A policy over plain arms. Episodic ones simulate a whole run as intervals, the others advance by rounds."""
+
+    family = "nash"
+    episodic: ClassVar[bool] = False
+    arms: Any
+
+    def intervals(self, world: ArmEnvironment, rounds: int, streams: Streams) -> Intervals:
+        """A whole run with seeded noise (episodic policies)."""
+        raise PrivacyError("this policy has no episodes", given=self.name)
+
+    def walker(self, world: ArmEnvironment, rounds: int, streams: Streams) -> Walker:
+        """A run that advances by rounds, with seeded noise."""
+        return StepWalker(self, world, rounds, streams)
+
+
+def global_guarantee(epsilon: float, *notes: str, established: bool = True) -> Guarantee:
+    """Pure privacy of one user's reward against everything the policy publishes and does, a curator being trusted."""
+    return Guarantee.pure(
+        epsilon,
+        model="global",
+        unit=UNIT_IN_WORDS,
+        neighbours="replace-reward",
+        established=established,
+        notes=notes,
+    )
+
+
+def local_guarantee(epsilon: float, *notes: str, established: bool = True) -> Guarantee:
+    """Pure privacy of one user's reward against the learner itself: only a randomised report leaves the user."""
+    return Guarantee.pure(
+        epsilon,
+        model="local",
+        unit=UNIT_IN_WORDS,
+        neighbours="any-two-inputs",
+        established=established,
+        notes=notes,
+    )
+
+
+def check_arm(feedback: Feedback, arms: int) -> None:
+    """Refuse a feedback that names no arm of this policy."""
+    if not 0 <= feedback.arm < arms or feedback.index < 0:
+        raise InputError(
+            "the feedback does not fit this policy",
+            path="feedback.arm",
+            given=feedback.arm,
+            allowed=f"arms 0 to {arms - 1}, rounds from 0",
+        )
+
+
+def check_horizon(round: Round, horizon: int) -> None:
+    """Refuse to decide past the horizon a policy was built for."""
+    if round.index >= horizon:
+        raise HorizonError(
+            "the policy was built for fewer rounds",
+            path="round",
+            given=round.index,
+            allowed=f"rounds 0 to {horizon - 1}",
+            fix="build it with a larger horizon, or wrap it in anytime",
+        )
+
+
+def unit_reward(reward: float, strict: bool) -> float:
+    """A reward in [0, 1]: clipped, or refused when ``strict``; not-a-number is always refused."""
+    return float(np.asarray(clip_unit(reward, strict=strict)))

@@ -1,0 +1,189 @@
+"""Welfare of a bandit run, round by round, for many runs at once and in memory that does not grow with rounds.
+
+The fair regrets of this family apply a concave function to E[mu_{I_t}] of every round, so the mean over runs comes
+before the logarithm. A `Tally` is fed segments: for each run the arm of each segment and the number of rounds it
+lasts. For every power p (1: average, 0: Nash) it keeps the sum over rounds of m_t^p (or log m_t), and for every run
+its influence on that sum: sum over rounds of m_t^(p-1) x_rt. The influences give the infinitesimal jackknife over
+runs; the second-order term of the logarithm gives the bias of an average of few runs.
+
+The value of a round is mu of the arm that was pulled, or, where the policy drew the arm uniformly, the mean of all
+mu (code ``arms``): the expectation over the policy's own coin, which has the same mean over runs and less variance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Welfare after ``rounds`` rounds. Rows are powers; ``influence`` is per run and centred.
+
+    ``bias`` is what an average of few runs takes off the mean logarithm; ``log_runs`` is each run's own mean logarithm.
+    """
+
+    rounds: int
+    welfare: Floats
+    influence: Floats
+    bias: float
+    log_runs: Floats
+
+    def std(self) -> Floats:
+        """Standard error of every welfare over runs (zero for a single run, which shows no spread)."""
+        runs = self.influence.shape[1]
+        if runs < 2:
+            return np.zeros(len(self.welfare))
+        return np.sqrt((self.influence**2).sum(axis=1) / (runs * (runs - 1)))
+
+
+class Tally:
+    """Accumulates segments of all runs; `snapshot` may be taken at any time."""
+
+    def __init__(self, means: Floats, log_means: Floats, powers: list[float], runs: int) -> None:
+        self.powers = np.array(powers, np.float64)
+        self.means = np.append(means, means.mean())
+        top = log_means.max()
+        average = top + np.log(np.exp(log_means - top).mean()) if np.isfinite(top) else -np.inf
+        self.logs = np.append(log_means, average)
+        self.runs = runs
+        self.rounds = 0
+        self.sums = np.zeros(len(powers))
+        self.shifts = np.zeros(len(powers))
+        self.influence = np.zeros((len(powers), runs))
+        self.bias = np.zeros(1)
+        self.log_runs = np.zeros(runs)
+
+    def add(self, codes: NDArray[np.int32], lengths: NDArray[np.int64]) -> None:
+        """``codes[r, s]`` is the arm (or ``arms`` for a uniform draw) of run r in segment s of ``lengths[s]`` rounds."""
+        _add(codes, lengths, self.means, self.logs, self.powers, self.sums, self.shifts, self.influence, self.bias)
+        _add_logs(codes, lengths, self.logs, self.log_runs)
+        self.rounds += int(lengths.sum())
+
+    def snapshot(self) -> Snapshot:
+        welfare, influence = np.zeros(len(self.powers)), np.zeros_like(self.influence)
+        for row, p in enumerate(self.powers):
+            spread = self.influence[row] - self.influence[row].mean()
+            if p == 0:
+                welfare[row] = np.exp(self.sums[row] / self.rounds)
+                influence[row] = welfare[row] * spread / self.rounds
+            elif self.sums[row] > 0:
+                welfare[row] = np.exp((self.shifts[row] + np.log(self.sums[row] / self.rounds)) / p)
+                influence[row] = welfare[row] * spread / self.sums[row]
+        bias = float(self.bias[0] / self.rounds)
+        return Snapshot(self.rounds, welfare, influence, bias, self.log_runs / self.rounds)
+
+
+@njit(cache=True, nogil=True)
+def _add(codes, lengths, means, logs, powers, sums, shifts, influence, bias):  # type: ignore[no-untyped-def]
+    runs, segments = codes.shape
+    total, square = np.zeros(segments), np.zeros(segments)
+    for r in range(runs):
+        for s in range(segments):
+            value = means[codes[r, s]]
+            total[s] += value
+            square[s] += value * value
+    base = np.zeros(segments)  # logarithm of the unit in which a segment's values are counted
+    log_mean = np.empty(segments)
+    tiny = False
+    for s in range(segments):
+        if total[s] < 1e-200:
+            tiny = True
+            top = -np.inf
+            for r in range(runs):
+                top = max(top, logs[codes[r, s]])
+            base[s] = top
+            total[s] = square[s] = 0.0
+            if top > -np.inf:
+                for r in range(runs):
+                    value = np.exp(logs[codes[r, s]] - top)
+                    total[s] += value
+                    square[s] += value * value
+        if total[s] > 0:
+            mean = total[s] / runs
+            log_mean[s] = base[s] + np.log(mean)
+            if runs > 1:
+                variance = max(0.0, (square[s] - total[s] * mean) / (runs - 1))
+                bias[0] += lengths[s] * variance / (2 * runs * mean * mean)
+        else:
+            log_mean[s] = -np.inf
+    weight = np.empty(segments)
+    for row in range(powers.size):
+        p = powers[row]
+        for s in range(segments):
+            if p == 0:
+                sums[row] += lengths[s] * log_mean[s]
+                weight[s] = lengths[s] * runs / total[s] if total[s] > 0 else 0.0
+                continue
+            term = p * log_mean[s]
+            if term > shifts[row] + 300:  # only where p < 0 meets a tiny mean: count in a larger unit from here on
+                factor = np.exp(shifts[row] - term) if term < np.inf else 0.0
+                sums[row] *= factor
+                influence[row] *= factor
+                for before in range(s):
+                    weight[before] *= factor
+                shifts[row] = term
+            part = lengths[s] * (np.exp(term - shifts[row]) if term < np.inf else 1.0)
+            sums[row] += part
+            weight[s] = part * runs / total[s] if total[s] > 0 else 0.0
+        for r in range(runs):
+            gathered = 0.0
+            if tiny:
+                for s in range(segments):
+                    value = means[codes[r, s]] if base[s] == 0.0 else np.exp(logs[codes[r, s]] - base[s])
+                    if weight[s] > 0:
+                        gathered += weight[s] * value
+            else:
+                for s in range(segments):
+                    gathered += weight[s] * means[codes[r, s]]
+            influence[row, r] += gathered
+
+
+@njit(cache=True, nogil=True)
+def _add_logs(codes, lengths, logs, log_runs):  # type: ignore[no-untyped-def]
+    for r in range(codes.shape[0]):
+        gathered = 0.0
+        for s in range(codes.shape[1]):
+            gathered += lengths[s] * logs[codes[r, s]]
+        log_runs[r] += gathered
+
+
+def merge(
+    ends: list[NDArray[np.int64]], codes: list[NDArray[np.int32]], tally: Tally, checkpoints: list[int]
+) -> list[Snapshot]:
+    """Feed runs that are given as intervals (run r pulls codes[r][j] until round ends[r][j]) and stop at checkpoints."""
+    offsets = np.concatenate([[0], np.cumsum([len(part) for part in ends])]).astype(np.int64)
+    all_ends, all_codes = np.concatenate(ends), np.concatenate(codes).astype(np.int32)
+    place = offsets[:-1].copy()
+    limit = max(1, min(4096, (1 << 21) // max(1, len(ends))))
+    buffer, lengths = np.empty((len(ends), limit), np.int32), np.empty(limit, np.int64)
+    snapshots = []
+    for checkpoint in checkpoints:
+        while tally.rounds < checkpoint:
+            used = _segments(all_ends, all_codes, place, tally.rounds, checkpoint, buffer, lengths)
+            tally.add(np.ascontiguousarray(buffer[:, :used]), lengths[:used])
+        snapshots.append(tally.snapshot())
+    return snapshots
+
+
+@njit(cache=True, nogil=True)
+def _segments(ends, codes, place, now, stop, buffer, lengths):  # type: ignore[no-untyped-def]
+    """Cut [now, stop) at every end of any run; fills at most the buffer and returns the number of segments."""
+    used = 0
+    while now < stop and used < lengths.size:
+        until = stop
+        for r in range(place.size):
+            until = min(until, ends[place[r]])
+        for r in range(place.size):
+            buffer[r, used] = codes[place[r]]
+            if ends[place[r]] == until:
+                place[r] += 1
+        lengths[used] = until - now
+        now = until
+        used += 1
+    return used
