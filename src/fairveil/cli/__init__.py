@@ -65,5 +65,3 @@ def main() -> None:
         sys.exit(130)
 
 
-if __name__ == "__main__":
-    main()

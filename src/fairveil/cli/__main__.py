@@ -1,0 +1,5 @@
+"""`python -m fairveil.cli`."""
+
+from fairveil.cli import main
+
+main()

@@ -1,0 +1,115 @@
+"""Ray: a two-node loopback cluster gives the serial result, and loses nothing when a node is killed."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+import pytest
+
+import fairveil
+from fairveil.errors import EngineError
+from fairveil.lab.runner import REPEATED_KEYS
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+SPEC = {"task": "coins", "runs": 24, "seed": 4}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def start(*options: str) -> subprocess.Popen:
+    command = [os.path.join(os.path.dirname(sys.executable), "ray"), "start", "--block", *options]
+    command += ["--node-ip-address=127.0.0.1", "--num-cpus=1", "--object-store-memory=100000000", "--disable-usage-stats"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
+    return subprocess.Popen(command, **quiet)
+
+
+def stop(process: subprocess.Popen) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.fixture
+def cluster():
+    folder = tempfile.mkdtemp(prefix="fv", dir="/tmp")
+    port = 6400 + os.getpid() % 2000
+    head = start("--head", f"--port={port}", "--include-dashboard=false", f"--temp-dir={folder}",
+                 "--min-worker-port=20000", "--max-worker-port=20999", f"--ray-client-server-port={free_port()}")
+    time.sleep(8)
+    node = start(f"--address=127.0.0.1:{port}", "--min-worker-port=21000", "--max-worker-port=21999")
+    try:
+        yield f"127.0.0.1:{port}", node
+    finally:
+        stop(node)
+        stop(head)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+DRIVER = """
+import json, os, signal, sys, time
+from fairveil import registry
+from fairveil.lab.engines import make_engine
+from fairveil.lab.runner import run
+plugin, address, spec, victim = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), int(sys.argv[4])
+registry.load_plugin(plugin)
+engine = make_engine("ray", address=address)
+import ray
+deadline = time.monotonic() + 60
+while sum(node["Alive"] for node in ray.nodes()) < 2 and time.monotonic() < deadline:
+    time.sleep(0.2)
+nodes = sum(node["Alive"] for node in ray.nodes())
+class Killer:
+    seen = 0
+    def start(self, total, done): pass
+    def finish(self): pass
+    def advance(self):
+        self.seen += 1
+        if self.seen == 3 and victim:
+            os.killpg(victim, signal.SIGKILL)
+result = run(spec, engine=engine, progress=Killer())
+engine.close()
+print(json.dumps([nodes, result]))
+"""
+
+
+def drive(coins, address, spec, victim):
+    import json
+
+    command = [sys.executable, "-c", DRIVER, str(coins), address, json.dumps(spec), str(victim)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def test_two_nodes_equal_serial_and_a_killed_node_loses_nothing(cluster, coins):
+    address, node = cluster
+    serial = fairveil.run(SPEC)
+    nodes, result = drive(coins, address, SPEC, 0)
+    assert nodes == 2
+    assert all(result[key] == serial[key] for key in REPEATED_KEYS)
+    slow = {**SPEC, "sleep": 0.2}
+    nodes, result = drive(coins, address, slow, node.pid)
+    assert nodes == 2
+    assert node.poll() is not None or node.wait(20) is not None, "the node was killed in the middle"
+    assert result["metrics"] == serial["metrics"]
+
+
+def test_an_unreachable_cluster_is_one_clear_error():
+    code = (
+        "from fairveil.lab.engines import make_engine\n"
+        "from fairveil.errors import EngineError\n"
+        "try:\n    make_engine('ray', address='127.0.0.1:1')\n"
+        "except EngineError as problem:\n    print('caught', problem.exit_code, problem.given)\n"
+    )
+    environment = {**os.environ, "RAY_gcs_rpc_server_reconnect_timeout_s": "2", "RAY_NUM_REDIS_GET_RETRIES": "1"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=environment, check=False)
+    assert f"caught {EngineError.exit_code}" in done.stdout, done.stderr[-1500:]

@@ -1,0 +1,73 @@
+"""Claims get verdicts, comparisons get tests, the report is one file that says what it must."""
+
+import pytest
+
+import fairveil
+from fairveil.errors import SpecError
+from fairveil.lab import compare
+from fairveil.lab.artefact import Chart, Claim, Heatmap, Line, Table
+from fairveil.lab.plots import draw_result, write_picture
+from fairveil.lab.report.page import Section, write_report
+
+LINES = (Line("a", (1.0, 10.0, 100.0), (3.0, 2.0, 1.0), (2.5, 1.5, 0.5), (3.5, 2.5, 1.5)), Line("b", (1.0, 10.0), (1.0, 2.0)))
+
+
+def test_verdicts_follow_the_band():
+    assert Claim("x", "y", 0.2, 0.1, 0.3).verdict == "holds"
+    assert Claim("x", "y", -0.2, -0.3, -0.1).verdict == "does not hold"
+    assert Claim("x", "y", 0.2, -0.1, 0.5).verdict == "undecided"
+    assert Claim.exact("x", "y", 0.0).verdict == "does not hold"
+    assert Claim.exact("x", "y", 1e-9).verdict == "holds"
+    assert Claim.difference("b below a", "y", 1.0, 0.1, 0.5, 0.1).verdict == "holds"
+    assert Claim.difference("b below a", "y", 1.0, 0.4, 0.5, 0.4).verdict == "undecided"
+
+
+def test_report_is_one_offline_file(tmp_path):
+    pictures = [
+        Chart("Curves </script>", "round", "regret", LINES, log_x=True, log_y=True),
+        Chart("Bars", "group", "share", (Line("p", ("g", "h"), (0.4, 0.6), (0.3, 0.5), (0.5, 0.7)),), kind="bars"),
+        Heatmap("Map", "eps", "m", "gap", (1.0, 2.0), (3.0, 4.0), ((-1.0, 1.0), (0.5, 2.0))),
+        Table("Numbers", ("name", "value"), (("<b>", 0.123456), ("none", None), ("flag", True))),
+    ]
+    section = Section("p/1", "Figure 1", pictures=pictures, claims=[Claim.exact("a < b", "s1", 1.0)], notes=["a note"])
+    page = write_report([section], tmp_path / "index.html", title="Report").read_text()
+    assert "http://" not in page.replace("http://www.w3.org", "") or "src=\"http" not in page
+    assert '<link rel="stylesheet"' not in page
+    assert "&lt;b&gt;" in page, "cells are escaped"
+    assert "Curves </script>" not in page, "titles cannot end the script"
+    assert page.count("<svg") >= 3, "static figures for print and readers without script"
+    assert "0.1235" in page
+    assert "holds" in page
+
+
+@pytest.mark.parametrize("suffix", [".html", ".svg", ".png"])
+def test_a_result_is_drawn(tmp_path, suffix):
+    result = fairveil.run({"task": "coins", "runs": 4})
+    draw_result(result, tmp_path / f"plot{suffix}")
+    assert (tmp_path / f"plot{suffix}").stat().st_size > 1000
+    with pytest.raises(SpecError, match="cannot be drawn"):
+        write_picture(None, tmp_path / "plot.gif")
+
+
+def test_grid_and_differences():
+    specs = compare.grid({"task": "coins", "runs": 4}, {"seed": [1, 2], "block": [1, 2]})
+    assert len(specs) == 4
+    assert specs["seed=2, block=1"] == {"task": "coins", "runs": 4, "seed": 2, "block": 1}
+    results = {name: fairveil.run(spec) for name, spec in specs.items()}
+    rows = compare.differences(results, "mean")
+    assert rows[0].difference == 0.0
+    assert rows[1].difference == 0.0, "the block size does not change the result"
+    assert rows[1].p_value == pytest.approx(1.0)
+    assert rows[2].low < rows[2].difference < rows[2].high
+    with pytest.raises(SpecError, match="do not share"):
+        compare.differences(results, "regret")
+    with pytest.raises(SpecError, match="through tables"):
+        compare.grid({"task": "coins"}, {"task.x": [1]})
+
+
+def test_pareto_front_keeps_what_nothing_beats():
+    def result(epsilon, regret, established=True):
+        return {"guarantee": {"epsilon": epsilon, "established": established}, "metrics": {"regret": [regret]}}
+
+    results = {"a": result(1.0, 5.0), "b": result(2.0, 3.0), "c": result(2.0, 4.0), "printed": result(0.1, 0.1, False)}
+    assert compare.pareto_front(results, "regret") == ["a", "b"]
