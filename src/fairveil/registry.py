@@ -44,6 +44,7 @@ _CONFIG = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, arbitrary
 BUILT_IN = [
     "fairveil.privacy.mechanisms",
     "fairveil.privacy.sums",
+    "fairveil.privacy.histograms",
     "fairveil.privacy.audit",
     "fairveil.data",
     "fairveil.bandits",

@@ -1,0 +1,103 @@
+"""Counts on a binary tree of bins, made consistent by weighted least squares in two passes.
+
+Nodes are numbered as in a heap: 1 is the root, node v has the halves 2v and 2v+1, the bins are the leaves
+``size .. 2 size - 1`` (size a power of two; bins beyond the last real one are empty, which is public).
+
+Going up, the measurement of a node is averaged with the sum of its halves, inversely to the variances; going down, what
+a node has more than its halves is shared between them in proportion to their variances. The result is the
+generalised least-squares estimate of all counts given all measurements (Hay et al. 2010 for equal variances).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairveil.privacy.sums.shapes import Floats
+
+
+def tree_size(bins: int) -> int:
+    """Leaves of the smallest complete binary tree over the bins."""
+    return 1 << (bins - 1).bit_length()
+
+
+def node_counts(leaves: Floats) -> Floats:
+    """Exact counts of all nodes from counts of the leaves; entry 0 is unused."""
+    size = len(leaves)
+    nodes = np.zeros(2 * size, leaves.dtype)
+    nodes[size:] = leaves
+    while size > 1:
+        half = size // 2
+        nodes[half:size] = nodes[size : 2 * size].reshape(half, 2).sum(axis=1)
+        size = half
+    return nodes
+
+
+def upward_variances(bins: int, root: float) -> Floats:
+    """Variances after the upward pass, in units of the variance of one node's noise; ``root`` that of the root's.
+
+    Nodes without a real bin are known to be zero: variance 0. A public total is ``root=0``.
+    """
+    size = tree_size(bins)
+    variances = np.zeros(2 * size)
+    variances[size : size + bins] = 1.0
+    while size > 1:
+        half = size // 2
+        below = variances[size : 2 * size].reshape(half, 2).sum(axis=1)
+        own = root if half == 1 else 1.0
+        variances[half:size] = own * below / np.where(own + below > 0, own + below, 1.0)
+        size = half
+    return variances
+
+
+def consistent_counts(measured: Floats, bins: int, root: float) -> Floats:
+    """Least-squares counts of the bins from noisy counts of all nodes; entry 1 is the total, exact if ``root`` is 0."""
+    size = tree_size(bins)
+    variances = upward_variances(bins, root)
+    estimate = np.array(measured, np.float64)
+    estimate[size + bins :] = 0.0
+    width = size
+    while width > 1:
+        half = width // 2
+        below = estimate[width : 2 * width].reshape(half, 2).sum(axis=1)
+        spread = variances[width : 2 * width].reshape(half, 2).sum(axis=1)
+        own = root if half == 1 else 1.0
+        # Weight of the node's own measurement; a node without a real bin keeps the sum of its halves, zero.
+        weight = spread / np.where(own + spread > 0, own + spread, 1.0)
+        estimate[half:width] = below + weight * (estimate[half:width] - below)
+        width = half
+    width = 2
+    while width <= size:
+        parents = estimate[width // 2 : width]
+        halves = estimate[width : 2 * width].reshape(-1, 2)
+        spread = variances[width : 2 * width].reshape(-1, 2)
+        total = spread.sum(axis=1)
+        share = spread / np.where(total > 0, total, 1.0)[:, None]
+        estimate[width : 2 * width] = (halves + share * (parents - halves.sum(axis=1))[:, None]).reshape(-1)
+        width *= 2
+    return estimate[size : size + bins]
+
+
+def prefix_variance(bins: int, first: int, root: float) -> float:
+    """Variance of the consistent count of the first ``first`` bins, in units of the variance of one node's noise.
+
+    Given the count u of a node, the prefix inside it is a + b u plus an independent error of variance w; b and w follow
+    from those of the half in which the prefix ends.
+    """
+    if first >= bins:
+        return upward_variances(bins, root)[1]
+    variances = upward_variances(bins, root)
+    node = tree_size(bins) + first  # the first leaf outside the prefix: nothing of it counts
+    slope = error = 0.0
+    while node > 1:
+        left, right = variances[node & ~1], variances[node | 1]
+        total = left + right
+        share = left / total if total > 0 else 0.0
+        between = left * right / total if total > 0 else 0.0
+        if node & 1:
+            error += (1 - slope) ** 2 * between
+            slope = slope + (1 - slope) * share
+        else:
+            error += slope**2 * between
+            slope *= share
+        node //= 2
+    return float(error + slope**2 * variances[1])
