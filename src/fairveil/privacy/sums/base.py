@@ -15,10 +15,11 @@ Budget: exactly one of ``mu``, ``rho``, ``epsilon`` with ``delta``.
 
 from __future__ import annotations
 
+import copy
 import math
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -124,7 +125,7 @@ class RunningSum:
 
     @cached_property
     def sigma(self) -> float:
-        """Noise level of one draw in grid units: std of a number of the sum, of a diagonal one for matrices."""
+        """Noise level of one draw in grid units: its std (on the diagonal for matrices), or the scale of Laplace noise."""
         return self.grid.sensitivity * self._factor() / self._calibration[0] * ROUND_UP
 
     def event(self) -> Event:
@@ -187,6 +188,15 @@ class RunningSum:
         }
 
     # Simulation ---------------------------------------------------------------------------------------------------
+
+    def many(self, copies: int) -> Self:
+        """The same sum over ``copies`` independent streams of the same rows, side by side: estimates gain a first axis.
+
+        One call then advances every stream. For simulation and audits; noise and event are those of a single stream.
+        """
+        twin = copy.copy(self)
+        twin.__dict__.update(grid=replace(self.grid, copies=copies), sigma=self.sigma, _calibration=self._calibration)
+        return twin
 
     def noise_path(self, rng: Generator, releases: int) -> Floats:
         """Float noise of the estimates 1..releases in one go, with the law of the streaming sum; for simulators.

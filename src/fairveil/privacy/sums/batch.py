@@ -7,10 +7,9 @@ import math
 import numpy as np
 
 from fairveil.errors import InputError
-from fairveil.privacy.events import Event, ParallelEvent, PureEvent
+from fairveil.privacy.events import Event, ParallelEvent
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import RunningSum, State
-from fairveil.privacy.sums.budget import ROUND_UP
 from fairveil.privacy.sums.shapes import Floats, Ints
 from fairveil.randomness import Generator
 from fairveil.registry import configuration, register
@@ -39,18 +38,7 @@ class BatchSum(RunningSum):
     def _allows_pure(self) -> bool:
         return self.shape == "scalar"
 
-    @property
-    def sigma(self) -> float:  # type: ignore[override]
-        """Noise level of a batch in grid units: Gaussian std, or Laplace scale for a pure budget."""
-        if self.budget.pure:
-            assert self.epsilon is not None
-            return self.grid.sensitivity / self.epsilon * ROUND_UP
-        return self.grid.sensitivity / self._calibration[0] * ROUND_UP
-
     def event(self) -> Event:
-        if self.budget.pure:
-            assert self.epsilon is not None
-            return ParallelEvent(PureEvent(self.epsilon))
         return ParallelEvent(self._calibration[1])
 
     def _relative_variance(self, releases: int) -> float:
@@ -63,7 +51,7 @@ class BatchSum(RunningSum):
     def release(self, state: State, noise: Noise) -> tuple[State, Floats]:
         drawn: Ints
         if self.budget.pure:
-            drawn = noise.laplace(self.sigma, 1)
+            drawn = noise.laplace(self.sigma, self.grid.width)
         else:
             drawn = self.grid.draw(noise, self.sigma)[0]
         last = state["open"] + drawn

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from fairveil.errors import SpecError
 from fairveil.privacy.conversions import gdp_mu, zcdp_rho
-from fairveil.privacy.events import FINE_GRID, Event, GaussianEvent, ZcdpEvent
+from fairveil.privacy.events import FINE_GRID, Event, GaussianEvent, PureEvent, ZcdpEvent
 
 ROUND_UP = 1 + 2.0**-40
 """Noise levels are enlarged by this factor, far more than the rounding errors of the arithmetic that gave them."""
@@ -43,7 +43,7 @@ class Budget:
         return self.epsilon is not None and self.delta is None
 
     def first_mu(self) -> float:
-        """The mu before any correction for the grid: enough to choose the grid."""
+        """The mu (epsilon if pure) before any correction for the grid: enough to choose the grid."""
         if self.mu is not None:
             return self.mu
         if self.rho is not None:
@@ -52,7 +52,7 @@ class Budget:
         return self.epsilon if self.delta is None else gdp_mu(self.epsilon, self.delta)
 
     def calibrate(self, sensitivity: float, thinnest: float, draws: int) -> tuple[float, Event]:
-        """The mu to calibrate with, and its event.
+        """The mu (epsilon if pure) that divides the sensitivity, and the event.
 
         ``sensitivity`` is the l2 sensitivity of the whole noisy transcript in units of one draw, ``thinnest`` the
         smallest std of a draw relative to sensitivity/mu, ``draws`` how many draws one unit's data can meet.
@@ -65,7 +65,8 @@ class Budget:
             fine = GaussianEvent(mu, draws, sigma) if sigma >= FINE_GRID else ZcdpEvent(mu * mu / 2)
             return mu, fine
         assert self.epsilon is not None
-        assert self.delta is not None
+        if self.delta is None:
+            return mu, PureEvent(self.epsilon)
         # Written with exp(eps + ...) so that a huge epsilon makes the correction infinite, which refuses this branch.
         exponent = self.epsilon + math.log1p(math.exp(-self.epsilon)) + math.log(draws * 0.021) - 2 * math.log(sigma)
         correction = math.exp(min(exponent, 0.0))

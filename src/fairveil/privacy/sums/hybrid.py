@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property, lru_cache
-from typing import Annotated, Any, Literal
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, Strict
@@ -103,7 +103,31 @@ class HybridSum(RunningSum):
 
     def epoch_sum(self, epoch: int) -> BoundedSum:
         """The inner sum of an epoch, of size 2^epoch."""
-        return _inner(self, epoch)
+        if epoch not in self._epochs:
+            common: dict[str, Any] = {
+                "shape": self.shape,
+                "dimension": self.dimension,
+                "bound": self.bound,
+                "neighbours": self.neighbours,
+                "bits": self.grid.bits,
+                "mu": self._calibration[0] * math.sqrt(1 - self.share),
+            }
+            made: BoundedSum
+            if self.inner == "toeplitz":
+                made = ToeplitzSum(2**epoch, **common)
+            else:
+                made = TreeSum(2**epoch, refine=self.inner == "refined-tree", **common)
+            self._epochs[epoch] = made if self.grid.copies == 1 else made.many(self.grid.copies)
+        return self._epochs[epoch]
+
+    @cached_property
+    def _epochs(self) -> dict[int, BoundedSum]:
+        return {}
+
+    def many(self, copies: int) -> Self:
+        twin = super().many(copies)
+        twin.__dict__["_epochs"] = {}
+        return twin
 
     def _closed_std(self, epoch: int) -> float:
         inner = self.epoch_sum(epoch).expected_std(2**epoch)
@@ -195,21 +219,6 @@ class HybridSum(RunningSum):
                 path[first + size - 1] += own / (own + total) * (drawn - path[first + size - 1])
             settled = path[first + size - 1].copy()
         return path
-
-
-@lru_cache(maxsize=128)
-def _inner(outer: HybridSum, epoch: int) -> BoundedSum:
-    common: dict[str, Any] = {
-        "shape": outer.shape,
-        "dimension": outer.dimension,
-        "bound": outer.bound,
-        "neighbours": outer.neighbours,
-        "bits": outer.grid.bits,
-        "mu": outer._calibration[0] * math.sqrt(1 - outer.share),
-    }
-    if outer.inner == "toeplitz":
-        return ToeplitzSum(2**epoch, **common)
-    return TreeSum(2**epoch, refine=outer.inner == "refined-tree", **common)
 
 
 def _inner_state(state: State) -> State:

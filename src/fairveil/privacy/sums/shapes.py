@@ -52,13 +52,17 @@ CAPACITY = 2.0**61
 
 @dataclass(frozen=True)
 class Grid:
-    """One shape on one grid: rows are counted in units of 2^-bits, sums in units of 2^-sum_bits."""
+    """One shape on one grid: rows are counted in units of 2^-bits, sums in units of 2^-sum_bits.
+
+    ``copies`` lays several independent streams of the same rows side by side in one flat array, for simulation.
+    """
 
     shape: str
     dimension: int
     bound: float
     neighbours: str
     bits: int
+    copies: int = 1
 
     @property
     def sum_bits(self) -> int:
@@ -67,7 +71,11 @@ class Grid:
 
     @cached_property
     def width(self) -> int:
-        """Numbers in one flat sum."""
+        """Numbers in one flat array."""
+        return self.copies * self._single
+
+    @cached_property
+    def _single(self) -> int:
         return self.dimension * (self.dimension + 1) // 2 if self.shape == "symmetric" else self.dimension
 
     @property
@@ -88,9 +96,10 @@ class Grid:
     @cached_property
     def spread(self) -> Floats:
         """Noise std of every number of the flat sum relative to the noise level: 1, or 1/sqrt(2) off the diagonal."""
-        spread = np.ones(self.width)
+        single = np.ones(self._single)
         if self.shape == "symmetric":
-            spread[self.dimension :] = math.sqrt(0.5)
+            single[self.dimension :] = math.sqrt(0.5)
+        spread = np.tile(single, self.copies)
         spread.setflags(write=False)
         return spread
 
@@ -137,29 +146,32 @@ class Grid:
         """The flat integer sum of a block of rows and how many rows it holds."""
         rows = self.rows(values)
         if self.shape != "symmetric":
-            return rows.sum(axis=0), len(rows)
-        first, second = self.upper
-        if len(rows) == 1:
-            return rows[0, first] * rows[0, second], 1
-        return (rows.T @ rows)[first, second], len(rows)
+            flat = rows.sum(axis=0)
+        else:
+            first, second = self.upper
+            flat = rows[0, first] * rows[0, second] if len(rows) == 1 else (rows.T @ rows)[first, second]
+        return np.tile(flat, self.copies), len(rows)
 
     def draw(self, noise: Noise, sigma: float, count: int = 1) -> Ints:
         """``count`` flat integer noises of level ``sigma`` (units): N(0, sigma^2), off the diagonal N(0, sigma^2/2)."""
         if self.shape != "symmetric":
             return noise.gaussian(sigma, count * self.width).reshape(count, self.width)
-        drawn = np.empty((count, self.width), np.int64)
-        drawn[:, : self.dimension] = noise.gaussian(sigma, count * self.dimension).reshape(count, -1)
+        rows = count * self.copies
+        drawn = np.empty((rows, self._single), np.int64)
+        drawn[:, : self.dimension] = noise.gaussian(sigma, rows * self.dimension).reshape(rows, -1)
         if self.dimension > 1:
-            above = self.width - self.dimension
-            drawn[:, self.dimension :] = noise.gaussian(sigma * math.sqrt(0.5), count * above).reshape(count, -1)
-        return drawn
+            above = self._single - self.dimension
+            drawn[:, self.dimension :] = noise.gaussian(sigma * math.sqrt(0.5), rows * above).reshape(rows, -1)
+        return drawn.reshape(count, self.width)
 
     def publish(self, flat: ArrayLike) -> Floats:
         """A flat sum in units as a fresh float array in the data's own units: shape (), (d,) or (d, d)."""
         return self.unpack(np.ldexp(np.asarray(flat, np.float64), -self.sum_bits))
 
     def unpack(self, flat: Floats) -> Floats:
-        """Flat numbers (..., width) in their own shape: (...), (..., d) or (..., d, d)."""
+        """Flat numbers (..., width) in their own shape: (...), (..., d) or (..., d, d), after an axis of copies."""
+        if self.copies > 1:
+            flat = flat.reshape(*flat.shape[:-1], self.copies, self._single)
         if self.shape == "scalar":
             return np.array(flat[..., 0])
         if self.shape == "vector":
