@@ -226,11 +226,13 @@ def example(target: Any) -> Any | None:
         return target.example()
     if not dataclasses.is_dataclass(target):
         return None
-    missing = dataclasses.MISSING
-    required = [f for f in dataclasses.fields(target) if f.init and f.default is missing and f.default_factory is missing]
-    if any(field.name not in _SAMPLE for field in required):
+    fields = [field for field in dataclasses.fields(target) if field.init]
+    absent = dataclasses.MISSING
+    open_fields = [f.name for f in fields if f.default is None or (f.default is absent and f.default_factory is absent)]
+    required = [f.name for f in fields if f.default is absent and f.default_factory is absent]
+    if any(name not in _SAMPLE for name in required):
         return None
-    return target(**{field.name: _SAMPLE[field.name] for field in required})  # type: ignore[operator]
+    return target(**{name: _SAMPLE[name] for name in open_fields if name in required or name == "arms"})
 
 
 def at(problem: SpecError, path: str) -> SpecError:
