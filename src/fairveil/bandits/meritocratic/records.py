@@ -1,0 +1,63 @@
+"""From person records to a pool of candidates: a hold-out for the true weights, groups by (intersections of) attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairveil.bandits.meritocratic.world import Floats, Pool
+from fairveil.errors import SpecError
+from fairveil.randomness import Generator
+
+
+class People(NamedTuple):
+    """The pool that is played, the weights that are true for it, and its groups."""
+
+    pool: Pool
+    theta: Floats
+    groups: tuple[str, ...]
+
+
+def scale_to_range(values: NDArray[Any], low: float, high: float) -> Floats:
+    """Numbers clipped to their documented range and moved to [-1, 1]."""
+    return 2 * (np.clip(values.astype(np.float64), low, high) - low) / (high - low) - 1
+
+
+def check_attributes(attributes: Sequence[str], allowed: str) -> None:
+    if not attributes or len(set(attributes)) != len(attributes):
+        raise SpecError(
+            "groups need at least one attribute, each once", path="attributes", given=list(attributes), allowed=allowed
+        )
+
+
+def split_people(
+    features: Floats,
+    target: Floats,
+    attributes: dict[str, NDArray[Any]],
+    minimum: int,
+    holdout: float,
+    rng: Generator,
+    standardise: bool,
+) -> People:
+    """Fit theta* by least squares on a random hold-out and group the records that are left.
+
+    A group is a combination of attribute values with at least ``minimum`` records in the whole data.
+    """
+    held, played = np.split(rng.permutation(len(target)), [round(holdout * len(target))])
+    aim = target[held]
+    if standardise:
+        aim = (aim - aim.mean()) / aim.std()
+    # Indicators of a category sum to the constant column: a whisper of ridge makes the fit unique.
+    gram = features[held].T @ features[held] + 1e-8 * len(held) * np.eye(features.shape[1])
+    theta = np.linalg.solve(gram, features[held].T @ aim)
+    labels = np.array(["/".join(f"{name}={value}" for name, value in zip(attributes, row)) for row in zip(*attributes.values())])
+    values, counts = np.unique(labels, return_counts=True)
+    kept = values[counts >= minimum]
+    if len(kept) < 2:
+        raise SpecError("fewer than two groups have enough records", path="minimum", given=minimum, fix="lower it")
+    inside = played[np.isin(labels[played], kept)]
+    group = np.searchsorted(kept, labels[inside])
+    return People(Pool.of(features[inside], group, theta), theta, tuple(str(value) for value in kept))

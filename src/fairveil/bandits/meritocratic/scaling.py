@@ -1,0 +1,169 @@
+"""How candidates and rewards are put on a public scale before a private sum sees them.
+
+A scaling is public configuration: which columns are used, a centre and a spread for each, a norm bound, and the range of
+the reward. It may come from documentation, from published tables or from an earlier private release, never from the
+people it is applied to. The regret of a run is always measured on the environment's own scores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field, Strict
+
+from fairveil.bandits.meritocratic.world import Floats, Schema
+from fairveil.errors import SpecError
+from fairveil.registry import Natural, Positive, Vector, configuration
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+@configuration
+class Scaling:
+    """z = (x - centre) / spread on the kept columns, clipped to l2 norm ``norm``; reward clipped to a public interval.
+
+    ``kind``: ``declared`` takes the schema's published centres and spreads (public preconditioning), ``bounds`` uses
+    public ranges alone (midpoint, and the spread of a uniform law), ``raw`` leaves columns as they are encoded. With
+    ``columns``, ``centre`` and ``spread`` written out the kind is only a name. Whatever is left out is filled from the
+    environment's schema when a spec is completed; in the step interface everything must be given.
+
+    >>> Scaling(columns=(0,), centre=(1.0,), spread=(2.0,), reward_bound=1.0, norm=1.0).apply(np.array([[5.0]]))
+    array([[2.]])
+    """
+
+    kind: Literal["declared", "bounds", "raw"] = "declared"
+    columns: Annotated[tuple[Natural, ...], Strict(False)] | None = None
+    centre: Vector | None = None
+    spread: Vector | None = None
+    norm: Positive | None = None
+    reward_centre: Number | None = None
+    reward_bound: Positive | None = None
+
+    def __post_init__(self) -> None:
+        width = None if self.columns is None else len(self.columns)
+        for name in ("centre", "spread"):
+            given = getattr(self, name)
+            if given is not None and (width is None or len(given) != width):
+                raise SpecError(
+                    f"{name} needs one number per kept column",
+                    path=f"scaling.{name}",
+                    given=len(given),
+                    allowed=f"{width} numbers" if width is not None else "columns beside it",
+                )
+        if self.spread is not None and not all(math.isfinite(value) and value > 0 for value in self.spread):
+            raise SpecError("a spread is positive", path="scaling.spread", allowed="above 0")
+        if self.centre is not None and not all(math.isfinite(value) for value in self.centre):
+            raise SpecError("a centre is finite", path="scaling.centre", allowed="finite numbers")
+
+    def resolved(self, schema: Schema) -> Scaling:
+        """The same scaling with everything that was left out taken from public facts."""
+        if self.columns is not None and (not self.columns or max(self.columns) >= len(schema.names)):
+            raise SpecError(
+                "the kept columns do not exist",
+                path="scaling.columns",
+                given=list(self.columns),
+                allowed=f"indices below {len(schema.names)}",
+            )
+        if self.columns is None:
+            kept = np.arange(len(schema.names)) if self.kind == "raw" else np.flatnonzero(schema.informative)
+            columns = tuple(int(column) for column in kept)
+        else:
+            columns = self.columns
+        where = np.array(columns)
+        if self.kind == "declared":
+            centre, spread = schema.centre[where], schema.spread[where]
+        elif self.kind == "bounds":
+            centre = (schema.low[where] + schema.high[where]) / 2
+            spread = np.maximum(schema.high[where] - schema.low[where], 1e-9) / math.sqrt(12)
+        else:
+            centre, spread = np.zeros(len(where)), np.ones(len(where))
+        return replace(
+            self,
+            columns=columns,
+            centre=self.centre if self.centre is not None else tuple(centre.tolist()),
+            spread=self.spread if self.spread is not None else tuple(spread.tolist()),
+            norm=self.norm if self.norm is not None else self._default_norm(schema, where),
+            reward_centre=self.reward_centre if self.reward_centre is not None else schema.reward_centre,
+            reward_bound=self.reward_bound if self.reward_bound is not None else 2 * schema.reward_spread,
+        )
+
+    def _default_norm(self, schema: Schema, kept: NDArray[np.int64]) -> float:
+        """Root of the expected squared norm if centres and spreads were right; the largest norm for raw columns."""
+        if self.kind == "raw":
+            widest = np.maximum(np.abs(schema.low[kept]), np.abs(schema.high[kept]))
+            return float(np.sqrt((widest**2).sum()))
+        return math.sqrt(len(kept))
+
+    def ready(self) -> Ready:
+        """Arrays for the inner loops; an incomplete scaling is refused by name."""
+        for name in ("columns", "centre", "spread", "norm", "reward_centre", "reward_bound"):
+            if getattr(self, name) is None:
+                raise SpecError(
+                    "the scaling is not complete: its bounds are public inputs",
+                    path=f"scaling.{name}",
+                    fix="give it, or run through a spec whose environment has a public schema",
+                )
+        assert self.norm is not None and self.reward_centre is not None and self.reward_bound is not None
+        return Ready(
+            np.array(self.columns, np.int64),
+            np.array(self.centre),
+            np.array(self.spread),
+            self.norm,
+            self.reward_centre,
+            self.reward_bound,
+        )
+
+    def apply(self, features: Floats) -> Floats:
+        """Scaled columns of a block of candidates, not clipped."""
+        return self.ready().apply(features)
+
+
+class Ready:
+    """A complete scaling as arrays."""
+
+    def __init__(
+        self, columns: NDArray[np.int64], centre: Floats, spread: Floats, norm: float, middle: float, bound: float
+    ) -> None:
+        self.columns, self.centre, self.spread = columns, centre, spread
+        self.norm, self.reward_centre, self.reward_bound = norm, middle, bound
+
+    @property
+    def width(self) -> int:
+        return len(self.columns)
+
+    def apply(self, features: Floats) -> Floats:
+        return (features[..., self.columns] - self.centre) / self.spread
+
+    def clip_reward(self, reward: Floats) -> Floats:
+        """Centred reward inside [-reward_bound, reward_bound]."""
+        return np.clip(np.asarray(reward) - self.reward_centre, -self.reward_bound, self.reward_bound)
+
+    def pull_back(self, direction: Floats, width: int) -> tuple[Floats, float]:
+        """Weights and offset on raw features such that <w, x> - offset = <direction, z>."""
+        weights = np.zeros(width)
+        weights[self.columns] = direction / self.spread
+        return weights, float(direction @ (self.centre / self.spread))
+
+
+def _from_table(given: Any) -> Any:
+    """A spec writes a scaling as a table."""
+    if not isinstance(given, Mapping):
+        return given
+    try:
+        return Scaling(**given)
+    except TypeError:
+        unknown = sorted(set(given) - set(Scaling.__dataclass_fields__))  # type: ignore[attr-defined]
+        raise SpecError(
+            "this key is not known",
+            path=f"scaling.{unknown[0] if unknown else ''}",
+            allowed=", ".join(Scaling.__dataclass_fields__),  # type: ignore[attr-defined]
+        ) from None
+
+
+ScalingTable = Annotated[Scaling, BeforeValidator(_from_table)]
+"""A field that takes a `Scaling` or its table."""

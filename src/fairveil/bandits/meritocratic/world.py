@@ -1,0 +1,241 @@
+"""What every meritocratic environment shares: rounds of candidates with a group, features, a score and a relative rank.
+
+A candidate's score is <features, theta>; its relative rank is F_g(score), F_g being the law of the scores in its own
+group g. A round is a list of candidates: a group may show several, one or none, and may join later. Rounds are drawn in
+chunks, so that simulators need memory for one chunk only. Everything in a `Schema` is public knowledge about the
+columns; a policy's scaling is made from it and never from candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Annotated, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, Strict
+
+from fairveil.bandits.environments.base import Environment
+from fairveil.bandits.protocol import Candidate, Round
+from fairveil.errors import SpecError
+from fairveil.randomness import Generator
+from fairveil.registry import Natural, NonNegative, configuration
+
+Slots = Annotated[int, Strict(), Field(ge=1, le=64)]
+Present = Annotated[float, Strict(), Field(gt=0.0, le=1.0, allow_inf_nan=False)]
+Lost = Annotated[float, Strict(), Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Public facts about the encoded columns and the reward.
+
+    ``centre`` and ``spread`` are declared typical values (published marginals), not estimates from the candidates;
+    ``informative`` is False for columns that cannot change a rank within a group (constant in every group, or the
+    redundant level of a category).
+    """
+
+    names: tuple[str, ...]
+    low: Floats
+    high: Floats
+    centre: Floats
+    spread: Floats
+    informative: NDArray[np.bool_]
+    reward_centre: float
+    reward_spread: float
+
+    @property
+    def bound(self) -> float:
+        """l2 bound of [x, y] when every column and the reward stay in their public ranges."""
+        widest = np.maximum(np.abs(self.low), np.abs(self.high))
+        reward = abs(self.reward_centre) + 4 * self.reward_spread
+        return float(np.sqrt((widest**2).sum() + reward**2))
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Consecutive rounds, all slots side by side; ``group`` is -1 where a slot is empty.
+
+    ``arrival`` is the number of decided rounds after which the reward of a round is known (at least its own number
+    plus one), or -1 when it never arrives.
+    """
+
+    first: int
+    features: Floats  # (rounds, slots, columns)
+    group: Ints  # (rounds, slots)
+    score: Floats  # (rounds, slots)
+    rank: Floats  # (rounds, slots)
+    reward_noise: Floats  # (rounds,)
+    arrival: Ints  # (rounds,)
+
+    def __len__(self) -> int:
+        return len(self.reward_noise)
+
+
+@configuration
+class MeritocraticEnvironment(Environment):
+    """Base of the family's environments; subclasses are frozen configurations that fill in the pieces below.
+
+    Common fields: ``candidates`` per group and round, ``presence`` (probability that a slot is filled), ``joins`` (round
+    at which a group first appears), ``delay`` (mean rounds until a reward arrives, geometric), ``missing``
+    (probability that it never does) and ``noise`` (standard deviation of the rewards around the scores).
+    """
+
+    family: ClassVar[str] = "meritocratic"
+
+    _: KW_ONLY
+    candidates: Slots = 1
+    presence: Present = 1.0
+    joins: dict[str, Natural] = field(default_factory=dict)
+    delay: NonNegative = 0.0
+    missing: Lost = 0.0
+    noise: NonNegative = 0.2
+
+    # Pieces of a concrete world --------------------------------------------------------------------------------------
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        raise NotImplementedError
+
+    @property
+    def theta(self) -> Floats:
+        raise NotImplementedError
+
+    @property
+    def schema(self) -> Schema:
+        raise NotImplementedError
+
+    def people(self, groups: Ints, rng: Generator) -> tuple[Floats, Floats, Floats]:
+        """Features, scores and true relative ranks of freshly drawn members of these groups."""
+        raise NotImplementedError
+
+    def relative_rank(self, groups: Ints, scores: Floats) -> Floats:
+        """F_g(score) for each pair."""
+        raise NotImplementedError
+
+    # What follows from them ------------------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> int:
+        return len(self.group_names)
+
+    @property
+    def features(self) -> int:
+        return len(self.theta)
+
+    @property
+    def steady(self) -> bool:
+        """Every group shows the same number of candidates in every round, so totals are public."""
+        return self.presence >= 1.0 and not self.joins
+
+    def slots(self) -> Ints:
+        """The group of each slot of a round."""
+        return np.repeat(np.arange(self.groups), self.candidates)
+
+    def draw(self, first: int, count: int, rng: Generator) -> Chunk:
+        """Rounds first .. first + count - 1."""
+        slots = self.slots()
+        group = np.tile(slots, (count, 1))
+        features, score, rank = self.people(group.ravel(), rng)
+        shape = group.shape
+        features, score, rank = features.reshape(*shape, -1), score.reshape(shape), rank.reshape(shape)
+        if not self.steady:
+            filled = rng.random(shape) < self.presence
+            filled &= np.arange(first, first + count)[:, None] >= self._first_rounds()[slots]
+            group = np.where(filled, group, -1)
+            features, score = features * filled[:, :, None], score * filled
+            rank = np.where(filled, rank, -np.inf)
+        reward_noise = self.noise * rng.standard_normal(count)
+        return Chunk(first, features, group, score, rank, reward_noise, self._arrivals(first, count, rng))
+
+    def _first_rounds(self) -> Ints:
+        return np.array([self.joins.get(name, 0) for name in self.group_names], np.int64)
+
+    def _arrivals(self, first: int, count: int, rng: Generator) -> Ints:
+        arrival = np.arange(first + 1, first + count + 1)
+        if self.delay > 0:
+            arrival = arrival + rng.geometric(1.0 / (1.0 + self.delay), count) - 1
+        if self.missing > 0:
+            arrival = np.where(rng.random(count) < self.missing, -1, arrival)
+        return arrival
+
+    def check_joins(self) -> None:
+        """Called by subclasses: every group named in ``joins`` exists."""
+        unknown = sorted(set(self.joins) - set(self.group_names))
+        if unknown:
+            raise SpecError(
+                "a joining group is not known", path="joins", given=unknown[0], allowed=", ".join(self.group_names)
+            )
+
+    # Step interface --------------------------------------------------------------------------------------------------
+
+    def show(self, index: int, rng: Generator) -> Round:
+        return round_of(self.draw(index, 1, rng), 0)
+
+    def reward(self, round: Round, arm: int, rng: Generator) -> float:
+        return float(round.candidates[arm].features @ self.theta + self.noise * rng.standard_normal())
+
+
+def round_of(chunk: Chunk, row: int) -> Round:
+    """One row of a chunk as the round a policy sees: empty slots are left out."""
+    filled = np.flatnonzero(chunk.group[row] >= 0)
+    people = tuple(Candidate(int(chunk.group[row, slot]), chunk.features[row, slot]) for slot in filled)
+    return Round(chunk.first + row, people)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A finite population: members of each group side by side, sampled with replacement.
+
+    ``rank`` is the empirical distribution function of the member's own group at its own score, ties included.
+    """
+
+    features: Floats
+    start: Ints
+    size: Ints
+    score: Floats
+    rank: Floats
+    ordered: tuple[Floats, ...]
+
+    @classmethod
+    def of(cls, features: Floats, group: Ints, theta: Floats) -> Pool:
+        order = np.argsort(group, kind="stable")
+        features = np.ascontiguousarray(features[order])
+        score = features @ theta
+        size = np.bincount(group)
+        start = np.concatenate([[0], np.cumsum(size)[:-1]])
+        rank, ordered = np.empty_like(score), []
+        for first, count in zip(start, size):
+            own = score[first : first + count]
+            ordered.append(np.sort(own))
+            rank[first : first + count] = np.searchsorted(ordered[-1], own, side="right") / count
+        return cls(features, start, size, score, rank, tuple(ordered))
+
+    def sample(self, groups: Ints, rng: Generator) -> tuple[Floats, Floats, Floats]:
+        member = self.start[groups] + (rng.random(len(groups)) * self.size[groups]).astype(np.int64)
+        return self.features[member], self.score[member], self.rank[member]
+
+    def relative_rank(self, groups: Ints, scores: Floats) -> Floats:
+        rank = np.empty(len(scores))
+        for group, ordered in enumerate(self.ordered):
+            own = groups == group
+            rank[own] = np.searchsorted(ordered, scores[own], side="right") / len(ordered)
+        return rank
+
+
+@configuration
+class PoolEnvironment(MeritocraticEnvironment):
+    """A world whose candidates are drawn with replacement from a finite pool, afresh in every run."""
+
+    @property
+    def pool(self) -> Pool:
+        raise NotImplementedError
+
+    def people(self, groups: Ints, rng: Generator) -> tuple[Floats, Floats, Floats]:
+        return self.pool.sample(groups, rng)
+
+    def relative_rank(self, groups: Ints, scores: Floats) -> Floats:
+        return self.pool.relative_rank(groups, scores)
+
