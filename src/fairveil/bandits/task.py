@@ -39,7 +39,9 @@ class BanditTask(Task):
             "environment", _with_known("environment", model.environment, horizon), "environment"
         )
         policy: Policy = registry.build(
-            "policy", _with_known("policy", _with_arms(model.policy, environment), horizon), "policy"
+            "policy",
+            _with_known("policy", _with_facts(model.policy, environment), horizon | environment.hints()),
+            "policy",
         )
         if policy.family not in ("", environment.family):
             raise SpecError(
@@ -76,15 +78,15 @@ def _family(spec: dict[str, Any]) -> Family:
     return registry.get("family", registry.get("environment", spec["environment"]["name"]).family)()
 
 
-def _with_arms(policy: dict[str, Any], environment: Environment) -> dict[str, Any]:
-    """Policies that need the number of arms may leave it out of a spec: the environment knows it."""
+def _with_facts(policy: dict[str, Any], environment: Environment) -> dict[str, Any]:
+    """Policies may leave out of a spec what the environment fixes (the number of arms, of agents, ...)."""
     target = registry.get("policy", policy.get("name", ""), "policy.name")
     fields = getattr(target, "__dataclass_fields__", {})
-    known = {name: getattr(environment, name) for name in ("arms",) if hasattr(environment, name) and name in fields}
+    known = {name: value for name, value in environment.facts().items() if name in fields}
     for name, value in known.items():
         if policy.get(name, value) != value:
             raise SpecError(
-                f"the policy has another number of {name} than the environment",
+                f"the policy has other {name} than the environment",
                 path=f"policy.{name}",
                 given=policy[name],
                 allowed=str(value),

@@ -157,7 +157,9 @@ class TableMerit(Merit):
 
     def __post_init__(self) -> None:
         if len(self.values) < 2 or not self.low < self.high:
-            raise SpecError("a merit table needs two points", path="values", given=len(self.values), allowed="at least 2")
+            raise SpecError(
+                "a merit table needs two points", path="values", given=len(self.values), allowed="at least 2"
+            )
         values = np.asarray(self.values)
         if not np.isfinite(values).all():
             raise AssumptionError("the merit is not finite everywhere", path="values", allowed="finite numbers")

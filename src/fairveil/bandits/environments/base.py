@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from fairveil.bandits.protocol import Round
 from fairveil.randomness import Generator
@@ -13,6 +13,14 @@ class Environment:
 
     name: ClassVar[str] = ""
     family: ClassVar[str] = ""
+
+    def facts(self) -> dict[str, Any]:
+        """What a policy must agree with (number of arms, of agents, ...); left out of a policy's spec, it is filled in."""
+        return {"arms": self.arms} if hasattr(self, "arms") else {}
+
+    def hints(self) -> dict[str, Any]:
+        """What a policy assumes about this world when its spec does not say otherwise."""
+        return {}
 
     def prepare(self, rng: Generator) -> Environment:
         """The world of one run; most environments return themselves."""

@@ -165,7 +165,9 @@ def optimistic(base, slopes, kind, numbers, table, means, law, work):
     value = _ascend(base, slopes, kind, numbers, table, reach, z, means, law, slope, gradient, trial)
     if second >= 0:
         _means(base, slopes, other, spare_means)
-        found = _ascend(base, slopes, kind, numbers, table, reach, other, spare_means, spare_law, slope, gradient, trial)
+        found = _ascend(
+            base, slopes, kind, numbers, table, reach, other, spare_means, spare_law, slope, gradient, trial
+        )
         if found > value:
             value = found
             for a in range(actions):

@@ -170,4 +170,6 @@ def schedule_from(given: Any, path: str = "schedule") -> Schedule:
         return registry.build("schedule", {"name": given}, path)
     if isinstance(given, dict):
         return registry.build("schedule", given, path)
-    raise SpecError("a schedule is a name or a table", path=path, given=given, allowed=", ".join(registry.names("schedule")))
+    raise SpecError(
+        "a schedule is a name or a table", path=path, given=given, allowed=", ".join(registry.names("schedule"))
+    )

@@ -1,0 +1,149 @@
+"""The world of exposure-fair bandits: agents that see contexts of actions and share one linear reward parameter."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Annotated, Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from pydantic import Strict
+
+from fairveil.bandits.environments.base import Environment
+from fairveil.bandits.protocol import Candidate, Round
+from fairveil.errors import SpecError
+from fairveil.fairness.exposure import Merit, merits_from
+from fairveil.randomness import Generator
+from fairveil.registry import Count, NonNegative, Vector, configuration, register
+
+Floats = NDArray[np.float64]
+CONTEXTS = {"uniform": 0, "raw": 1, "sphere": 2}
+
+
+@njit(cache=True, nogil=True)
+def draw_contexts(rng, kind, contexts):
+    """Fill contexts (actions, dimension): uniform in the cube over sqrt(d), the cube itself, or the positive sphere."""
+    actions, dimension = contexts.shape
+    if kind == 2:
+        for a in range(actions):
+            norm = 0.0
+            for k in range(dimension):
+                contexts[a, k] = abs(rng.standard_normal())
+                norm += contexts[a, k] ** 2
+            norm = math.sqrt(norm)
+            for k in range(dimension):
+                contexts[a, k] /= norm
+    else:
+        scale = 1.0 if kind == 1 else 1.0 / math.sqrt(dimension)
+        for a in range(actions):
+            for k in range(dimension):
+                contexts[a, k] = rng.random() * scale
+
+
+@register("environment", "exposure")
+@configuration
+class ExposureWorld(Environment):
+    """Linear rewards <theta*, x> + N(0, noise^2) for ``agents`` agents that each see ``actions`` contexts a round.
+
+    ``contexts``: "uniform" ([0,1]^d over sqrt d, norms <= 1), "raw" ([0,1]^d, norms up to sqrt d), "sphere" (positive
+    part of the unit sphere); one name, or one per agent. ``theta``: fixed, or uniform on the positive part of the unit
+    sphere, drawn anew for every run. ``merit``: one, or one per agent. ``agent_rounds``: agents that stop early.
+
+    Decisions are counted over all agents: in every round the agents that still play decide one after the other.
+    """
+
+    family = "exposure"
+
+    agents: Count = 10
+    actions: Count = 10
+    dimension: Count = 5
+    noise: NonNegative = 0.1
+    merit: Any = ("exp", 10.0)
+    contexts: Any = "uniform"
+    theta: Vector | None = None
+    agent_rounds: Annotated[tuple[Count, ...], Strict(False)] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.merit, list | tuple | dict | str | Merit):
+            merits = merits_from(self.merit, self.agents)
+        else:
+            raise SpecError("a merit is a list", path="merit", given=self.merit, allowed='["exp", 10]')
+        same = all(merit == merits[0] for merit in merits)
+        object.__setattr__(self, "merit", merits[0].to_list() if same else tuple(merit.to_list() for merit in merits))
+        names = (self.contexts,) * self.agents if isinstance(self.contexts, str) else tuple(self.contexts)
+        if len(names) != self.agents or any(name not in CONTEXTS for name in names):
+            raise SpecError(
+                "contexts are one name, or one per agent",
+                path="contexts",
+                given=self.contexts,
+                allowed=", ".join(CONTEXTS),
+            )
+        if self.theta is not None and (len(self.theta) != self.dimension or not np.isfinite(self.theta).all()):
+            raise SpecError(
+                "theta has another dimension", path="theta", given=len(self.theta), allowed=str(self.dimension)
+            )
+        if self.agent_rounds is not None and len(self.agent_rounds) != self.agents:
+            raise SpecError(
+                "there is not one number of rounds per agent",
+                path="agent_rounds",
+                given=len(self.agent_rounds),
+                allowed=str(self.agents),
+            )
+
+    def facts(self) -> dict[str, Any]:
+        lasts = None if self.agent_rounds is None else list(self.agent_rounds)
+        return {"agents": self.agents, "dimension": self.dimension, "agent_rounds": lasts}
+
+    def hints(self) -> dict[str, Any]:
+        return {"merit": self.merit, "reward_std": float(self.noise) if self.noise > 0 else 0.01}
+
+    def merits(self) -> tuple[Merit, ...]:
+        return merits_from(self.merit, self.agents)
+
+    def context_codes(self) -> NDArray[np.int64]:
+        names = (self.contexts,) * self.agents if isinstance(self.contexts, str) else self.contexts
+        return np.array([CONTEXTS[name] for name in names])
+
+    def last_rounds(self, rounds: int) -> NDArray[np.int64]:
+        """How many rounds every agent plays."""
+        return last_rounds(self.agents, rounds, self.agent_rounds)
+
+    def prepare(self, rng: Generator) -> ExposureWorld:
+        direction = np.abs(rng.standard_normal(self.dimension))
+        if self.theta is not None:
+            return self
+        return dataclasses.replace(self, theta=tuple((direction / np.linalg.norm(direction)).tolist()))
+
+    def show(self, index: int, rng: Generator) -> Round:
+        contexts = np.empty((self.actions, self.dimension))
+        agent = self.turn(index)[1]
+        draw_contexts(rng, self.context_codes()[agent], contexts)
+        return Round(index, tuple(Candidate(0, row) for row in contexts), agent)
+
+    def reward(self, round: Round, arm: int, rng: Generator) -> float:
+        assert self.theta is not None
+        return float(np.dot(self.theta, round.candidates[arm].features) + self.noise * rng.standard_normal())
+
+    def turn(self, index: int) -> tuple[int, int]:
+        """The round and the agent of a decision."""
+        if self.agent_rounds is None:
+            return divmod(index, self.agents)
+        lasts = np.array(self.agent_rounds)
+        low, high = 0, int(lasts.max())
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if decisions_until(middle, lasts) <= index else (low, middle)
+        playing = np.flatnonzero(lasts > low)
+        return low, int(playing[index - decisions_until(low, lasts)])
+
+
+def last_rounds(agents: int, rounds: int, agent_rounds: tuple[int, ...] | None) -> NDArray[np.int64]:
+    """How many of the ``rounds`` every agent plays."""
+    return np.minimum(np.full(agents, rounds) if agent_rounds is None else np.array(agent_rounds), rounds)
+
+
+def decisions_until(round: int, lasts: NDArray[np.int64]) -> int:
+    """Decisions made when everybody has played ``round`` rounds, or all of theirs."""
+    return int(np.minimum(round, lasts).sum())

@@ -1,0 +1,193 @@
+"""What the private exposure policies share: clipped rows, one running sum per agent, noisy synchronisations."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairveil.bandits.exposure.base import ExposurePolicy
+from fairveil.bandits.exposure.belief import weigh
+from fairveil.bandits.exposure.schedules import Determinant
+from fairveil.bandits.protocol import Feedback, Round, State, copy_state
+from fairveil.errors import InputError, SpecError
+from fairveil.privacy.events import Event
+from fairveil.privacy.guarantee import Neighbours
+from fairveil.privacy.noise import Noise
+from fairveil.privacy.sums.base import RunningSum
+from fairveil.registry import Count, Delta, Epsilon, Positive, configuration
+
+Floats = NDArray[np.float64]
+EXACT_ROWS = 2**21
+"""Rows on the grid are summed exactly in float64 up to this many in one leaf."""
+SUM = "sum/"
+
+
+@configuration
+class PrivatePolicy(ExposurePolicy):
+    """Common fields of private policies.
+
+    Rows are [x/L, w y/B] with |x| <= L (``context_bound``), |y| <= B (``reward_bound``) and w = ``reward_weight``: their norm
+    is at most sqrt(1 + w^2) whatever happens. ``strict`` refuses a context above L; otherwise it is clipped, silently,
+    because how often that happens is private. ``releases`` sizes the sum (by default from the schedule).
+    """
+
+    _: KW_ONLY
+    epsilon: Epsilon
+    delta: Delta
+    context_bound: Positive = 1.0
+    reward_bound: Positive = 1.0
+    reward_weight: Positive = 1.0
+    strict: bool = False
+    releases: Count | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.releases is not None and self.protocol.size(self.horizon, self.agents, self.dimension) > self.releases:
+            raise SpecError(
+                "the schedule synchronises more often than the sum is sized for",
+                path="releases",
+                given=self.releases,
+                allowed=f"at least {self.protocol.size(self.horizon, self.agents, self.dimension)}",
+                fix="leave releases out, or choose a schedule with fewer synchronisations",
+            )
+
+    @cached_property
+    def sums(self) -> RunningSum:
+        """The running sum of every agent; each agent has the whole budget for its own rows."""
+        raise NotImplementedError
+
+    @property
+    def row_bound(self) -> float:
+        return math.sqrt(1.0 + self.reward_weight**2)
+
+    @property
+    def room(self) -> int:
+        """Releases that the sum is sized for."""
+        return self.releases if self.releases is not None else max(self.syncs, 1)
+
+    def rows_rule(self) -> Floats:
+        units = 2.0**self.sums.grid.bits
+        return np.array([1.0, self.context_bound, self.reward_bound, self.reward_weight, units])
+
+    def event(self) -> Event:
+        return self.sums.event()
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """A frozen policy protects an interaction with all that follows from it; raw rows only with other rows fixed."""
+        return Neighbours.REPLACE_INTERACTION_ROWS_FIXED if self.uses_local else Neighbours.REPLACE_INTERACTION
+
+    def notes(self) -> tuple[str, ...]:
+        """What the guarantee protects, in words."""
+        if self.uses_local:
+            scope = (
+                "protects all messages of an agent and all actions of the other agents against a change of one row "
+                "[context, reward] of that agent while its other rows stay fixed; the agent's own later actions use its "
+                "raw rows, are not protected, and the rows they lead to are taken as fixed"
+            )
+        else:
+            scope = (
+                "protects all messages of an agent, all actions of the other agents and the agent's own actions in all "
+                "other rounds against a change of one interaction (contexts and reward), with everything that follows from it"
+            )
+        return (
+            scope,
+            "every agent is its own curator and spends this budget on its own rows; messages may be seen by anybody",
+        )
+
+    # State --------------------------------------------------------------------------------------------------------
+
+    def start(self) -> State:
+        state = super().start() | {"variance": np.zeros(()), "counted": np.zeros(2)}
+        one = self.sums.start()
+        return state | {SUM + name: np.stack([array] * self.agents) for name, array in one.items()}
+
+    def release(self, state: State, noise: Noise) -> State:
+        """Every agent draws its own noise; only noisy sums leave it. Each row is in exactly one leaf."""
+        self.check_room(state)
+        after = copy_state(state)
+        batches = np.empty_like(after["leaf"])
+        for i in range(self.agents):
+            batches[i] = self.privatise(after, i, noise)
+        self.publish(after, batches.sum(axis=0), batches)
+        return after
+
+    def privatise(self, state: State, agent: int, noise: Noise) -> Floats:
+        """The message of one agent: what `publish` adds for it. The only place where noise meets rows; in place."""
+        own = {name.removeprefix(SUM): array[agent] for name, array in state.items() if name.startswith(SUM)}
+        own["open"] = self._units(state["leaf"][agent])
+        own, estimate = self.sums.release(own, noise)
+        for name, array in own.items():
+            state[SUM + name][agent] = array
+        return self.message_of(own, estimate)
+
+    def message_of(self, own: State, estimate: Floats) -> Floats:
+        """What an agent publishes out of its sum."""
+        return estimate
+
+    def lost(self, state: State, block: str) -> State:
+        self.check_room(state)
+        after = copy_state(state)
+        for i in range(self.agents):
+            own = {name.removeprefix(SUM): array[i] for name, array in after.items() if name.startswith(SUM)}
+            for name, array in self.sums.lost(own).items():
+                after[SUM + name][i] = array
+        self.close(after)
+        return after
+
+    def learn(self, state: State, feedback: Feedback) -> State:
+        if int(state["acted"].max()) - int(state["last"]) >= EXACT_ROWS:
+            raise InputError(
+                "too many rows since the last synchronisation",
+                path="policy.schedule",
+                allowed=f"at most {EXACT_ROWS} rows a synchronisation",
+                fix="synchronise more often",
+            )
+        return super().learn(state, feedback)
+
+    def contexts_of(self, round: Round) -> Floats:
+        contexts = super().contexts_of(round)
+        if self.strict and (np.linalg.norm(contexts, axis=1) > self.context_bound * (1 + 1e-12)).any():
+            raise InputError(
+                "a context is longer than its bound",
+                path="round.candidates",
+                allowed=f"l2 norm at most {self.context_bound}",
+                fix="rescale contexts, raise context_bound, or use strict=False",
+            )
+        return contexts
+
+    def _units(self, leaf: Floats) -> NDArray[np.int64]:
+        """A leaf as the flat integers of the sum: exact, because rows were put on the grid before they were added."""
+        first, second = self.sums.grid.upper
+        return np.rint(np.ldexp(leaf[first, second], self.sums.grid.sum_bits)).astype(np.int64)
+
+    # Beliefs ------------------------------------------------------------------------------------------------------
+
+    def noise_gain(self) -> float:
+        """Variance of a coordinate of h - H theta relative to the noise variance of one scaled entry, |theta| = S."""
+        _, context, reward, weight, _ = self.compiled.rows
+        bent = (self.parameter_bound * context**2) ** 2 * (1 + 1 / self.dimension)
+        return float((context * reward / weight) ** 2 + bent)
+
+    def weighted_prior(self, total: Floats, variance: float, share: float) -> tuple[Floats, Floats]:
+        """Precision and target of released sums whose entries carry noise of this variance."""
+        gram, moment = self.natural(total)
+        precision, target = np.empty_like(gram), np.empty_like(moment)
+        noise = variance * self.noise_gain()
+        weigh(gram, moment, self.regularisation, noise, share, self.reward_std**2, precision, target)
+        return precision, target
+
+    def check_raw_trigger(self, allowed: bool) -> None:
+        raw = isinstance(self.protocol, Determinant) and self.protocol.raw
+        if raw and not allowed:
+            raise SpecError(
+                "the raw determinant trigger shows everybody when unreleased rows crossed a threshold",
+                path="schedule.raw",
+                given=True,
+                allowed="false",
+                fix="use raw=false, or variant='printed' of priv-fairx to study it",
+            )
