@@ -45,3 +45,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def repository() -> Path:
     return ROOT
+
+
+@pytest.fixture(autouse=True)
+def _own_names():
+    """Names and plug-ins that a test registers do not outlive it."""
+    from fairveil import registry
+
+    registry.load()
+    entries, plugins = dict(registry._entries), list(registry._plugins)
+    yield
+    registry._entries.clear()
+    registry._entries.update(entries)
+    registry._plugins[:] = plugins

@@ -140,3 +140,9 @@ class EngineError(FairveilError):
     """Workers cannot be started or reached, or kept failing."""
 
     code, exit_code = "engine", 8
+
+
+class ContractError(FairveilError):
+    """A policy, mechanism or environment breaks a law that all of its kind keep."""
+
+    code, exit_code = "contract", 2
