@@ -1,0 +1,116 @@
+"""Names, validated configuration and the one error shape."""
+
+import dataclasses
+import pickle
+
+import pytest
+
+from fairveil import errors, registry
+from fairveil.errors import FairveilError, SpecError
+from fairveil.registry import Count, Delta, Epsilon, Vector, build, configuration, describe, register
+
+
+@register("policy", "test-thing")
+@configuration
+class Thing:
+    """A thing for tests."""
+
+    arms: Count
+    epsilon: Epsilon
+    delta: Delta = 1e-5
+    means: Vector = (0.1, 0.2)
+
+
+@pytest.fixture(autouse=True)
+def thing():
+    register("policy", "test-thing")(Thing)
+
+
+@pytest.mark.parametrize(
+    "epsilon", [0, 0.0, -1.0, 5e-324, 1e-7, float("nan"), float("inf"), -float("inf"), "1", None, True, [1.0], 1e7]
+)
+def test_bad_budgets_fail_closed_and_name_the_field(epsilon):
+    for make in (lambda: Thing(arms=2, epsilon=epsilon), lambda: build("policy", {"name": "test-thing", "arms": 2, "epsilon": epsilon}, "policy")):
+        with pytest.raises(SpecError) as caught:
+            make()
+        assert caught.value.path.endswith("epsilon")
+        assert caught.value.allowed
+
+
+@pytest.mark.parametrize("delta", [0, 0.0, 1, 1.0, 1.5, -1e-9, float("nan"), float("inf"), "0.1"])
+def test_bad_deltas_fail_closed(delta):
+    with pytest.raises(SpecError) as caught:
+        Thing(arms=2, epsilon=1.0, delta=delta)
+    assert caught.value.path == "delta"
+
+
+def test_build_and_describe_are_inverse():
+    made = build("policy", {"name": "test-thing", "arms": 2, "epsilon": 1, "means": [0.5, 0.6]}, "policy")
+    assert made.means == (0.5, 0.6)
+    assert describe(made) == {"name": "test-thing", "arms": 2, "epsilon": 1.0, "delta": 1e-5, "means": [0.5, 0.6]}
+    assert build("policy", describe(made), "policy") == made
+
+
+def test_configurations_are_frozen():
+    made = Thing(arms=2, epsilon=1.0)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made.arms = 3
+    assert made.arms == 2
+
+
+@pytest.mark.parametrize(
+    ("table", "path", "word"),
+    [
+        ({"name": "test-thing", "arms": 2, "epsilon": 1.0, "epsilom": 2}, "policy.epsilom", "epsilon"),
+        ({"name": "test-thing", "epsilon": 1.0}, "policy.arms", "required"),
+        ({"name": "test-thin"}, "policy.name", "test-thing"),
+        ({}, "policy.name", "no name"),
+        (["test-thing"], "policy", "table"),
+        ({"name": "test-thing", "arms": 2, "epsilon": 1.0, "means": ["a"]}, "policy.means.0", "number"),
+    ],
+)
+def test_errors_name_the_path_and_the_remedy(table, path, word):
+    with pytest.raises(SpecError) as caught:
+        build("policy", table, "policy")
+    assert caught.value.path == path
+    assert word in str(caught.value)
+
+
+def test_a_name_belongs_to_one_thing():
+    class Other:
+        """Another thing."""
+
+    with pytest.raises(SpecError, match="already taken"):
+        register("policy", "test-thing")(Other)
+
+
+ALL_ERRORS = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, FairveilError)]
+
+
+@pytest.mark.parametrize("kind", ALL_ERRORS)
+def test_every_error_has_one_shape_and_survives_a_worker(kind):
+    problem = kind("it broke", path="a.b", given=[1] * 100, allowed="less", fix="do less")
+    again = pickle.loads(pickle.dumps(problem))
+    assert type(again) is kind
+    assert again.to_dict() == problem.to_dict()
+    assert set(problem.to_dict()) == {"error", "message", "path", "given", "allowed", "fix"}
+    assert len(problem.to_dict()["given"]) <= 120
+    assert kind.exit_code != 0
+
+
+def test_error_codes_are_distinct():
+    assert len({kind.code for kind in ALL_ERRORS}) == len(ALL_ERRORS)
+
+
+def test_every_entry_has_a_summary():
+    for entry in registry.entries():
+        assert entry.summary, f"{entry.kind} {entry.name} has no docstring"
+
+
+def test_plugins_that_are_wrong_say_so(tmp_path):
+    with pytest.raises(SpecError, match="does not exist"):
+        registry.load_plugin(tmp_path / "nothing.py")
+    (tmp_path / "broken.py").write_text("1 / 0")
+    with pytest.raises(SpecError, match="ZeroDivisionError"):
+        registry.load_plugin(tmp_path / "broken.py")
+    assert not any("broken" in plugin for plugin in registry.plugins())
