@@ -181,14 +181,34 @@ class Histogram:
 
     def release(self, state: State, noise: Noise) -> tuple[State, PrivateHistogram]:
         """Close the batch and publish its histogram; a public total is the number of values."""
-        units = state["open"] << self.grid_bits
-        total = float(state["open"].sum())
-        if self.total == "noisy":
-            total = math.ldexp(float(units.sum() + noise.gaussian(self.total_sigma, 1)[0]), -self.grid_bits)
-        counts = self._measure(units, total, noise)
-        if self.total == "noisy":
-            total = float(counts.sum())  # the bins say something about the total too
+        counts = self.measure(state, noise)[0]
+        # A noisy total is the sum of the consistent counts: the bins say something about it too.
+        total = float(state["open"].sum()) if self.total == "public" else float(counts.sum())
         return self.start(), PrivateHistogram.of(self.low, self.high, counts, total)
+
+    def measure(self, state: State, noise: Noise, copies: int = 1) -> Floats:
+        """Consistent noisy counts of the open batch, shape (copies, bins), each copy with noise of its own.
+
+        More than one copy is for simulation and audits: publishing several copies of one batch costs several budgets.
+        """
+        units = state["open"] << self.grid_bits
+        total = np.full(copies, units.sum())
+        if self.total == "noisy":
+            total = total + noise.gaussian(self.total_sigma, copies)
+        if self.bins == 1:
+            return self._publish(total[:, None])
+        if self.method == "toeplitz":
+            noisy = prefix.encode(units) + noise.gaussian(self.sigma, copies * self.bins).reshape(copies, -1)
+            return self._publish(np.diff(prefix.bridge(prefix.decode(noisy), total, self._root), prepend=0.0))
+        size = tree.tree_size(self.bins)
+        exact = tree.node_counts(np.concatenate([units, np.zeros(size - self.bins, np.int64)]))
+        nodes = np.tile(exact, (copies, 1))
+        nodes[:, 1] = total
+        nodes[:, 2:] += noise.gaussian(self.sigma, copies * (2 * size - 2)).reshape(copies, -1)
+        return self._publish(tree.consistent_counts(nodes, self.bins, self._root))
+
+    def _publish(self, units: Floats) -> Floats:
+        return np.ldexp(np.asarray(units, np.float64), -self.grid_bits)
 
     def lost(self, state: State) -> State:
         """The release that was due is charged but its value is gone: drop the batch."""
@@ -197,18 +217,3 @@ class Histogram:
     @property
     def _weight(self) -> float:
         return float(prefix.bin_coefficients(self.bins)[0]) if self.method == "toeplitz" else 1.0
-
-    def _measure(self, units: Ints, total: float, noise: Noise) -> Floats:
-        """Noisy counts of the bins, consistent with the total."""
-        if self.bins == 1:
-            return np.array([total])
-        if self.method == "toeplitz":
-            noisy = prefix.encode(units) + noise.gaussian(self.sigma, self.bins)
-            prefixes = prefix.bridge(np.ldexp(prefix.decode(noisy), -self.grid_bits), total, self._root)
-            return np.diff(prefixes, prepend=0.0)
-        size = tree.tree_size(self.bins)
-        nodes = tree.node_counts(np.concatenate([units, np.zeros(size - self.bins, np.int64)]))
-        nodes[2:] += noise.gaussian(self.sigma, 2 * size - 2)
-        measured = np.ldexp(nodes.astype(np.float64), -self.grid_bits)
-        measured[1] = total
-        return tree.consistent_counts(measured, self.bins, self._root)

@@ -48,9 +48,9 @@ def encode(counts: Ints) -> Ints:
 
 
 def decode(noisy: Ints) -> Floats:
-    """Prefix sums from noisy coded counts: solve C x = noisy and add up."""
-    c = bin_coefficients(len(noisy)).astype(np.float64)
-    return np.cumsum(lfilter([1.0], c, noisy.astype(np.float64)))
+    """Prefix sums from noisy coded counts (..., bins): solve C x = noisy and add up."""
+    c = bin_coefficients(noisy.shape[-1]).astype(np.float64)
+    return np.cumsum(lfilter([1.0], c, noisy.astype(np.float64), axis=-1), axis=-1)
 
 
 @lru_cache(maxsize=32)
@@ -63,11 +63,11 @@ def prefix_moments(bins: int) -> tuple[Floats, Floats]:
     return variance, covariance
 
 
-def bridge(prefixes: Floats, total: float, total_variance: float) -> Floats:
-    """Correct prefixes to what is known of the total: exact (variance 0) or noisy (in units of the code's noise)."""
-    variance, covariance = prefix_moments(len(prefixes))
+def bridge(prefixes: Floats, total: Ints, total_variance: float) -> Floats:
+    """Correct prefixes (copies, bins) to the total (copies,): exact (variance 0) or noisy (in units of the code's)."""
+    variance, covariance = prefix_moments(prefixes.shape[-1])
     gain = covariance / (variance[-1] + total_variance)
-    return prefixes + gain * (total - prefixes[-1])
+    return prefixes + gain * (total - prefixes[:, -1])[:, None]
 
 
 def bridge_variance(bins: int, first: int, total_variance: float) -> float:

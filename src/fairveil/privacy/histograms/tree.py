@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairveil.privacy.sums.shapes import Floats
+from fairveil.privacy.sums.shapes import Floats, Ints
 
 
 def tree_size(bins: int) -> int:
@@ -20,7 +20,7 @@ def tree_size(bins: int) -> int:
     return 1 << (bins - 1).bit_length()
 
 
-def node_counts(leaves: Floats) -> Floats:
+def node_counts(leaves: Ints) -> Ints:
     """Exact counts of all nodes from counts of the leaves; entry 0 is unused."""
     size = len(leaves)
     nodes = np.zeros(2 * size, leaves.dtype)
@@ -49,32 +49,33 @@ def upward_variances(bins: int, root: float) -> Floats:
     return variances
 
 
-def consistent_counts(measured: Floats, bins: int, root: float) -> Floats:
-    """Least-squares counts of the bins from noisy counts of all nodes; entry 1 is the total, exact if ``root`` is 0."""
-    size = tree_size(bins)
+def consistent_counts(measured: Floats | Ints, bins: int, root: float) -> Floats:
+    """Least-squares counts (copies, bins) from noisy counts of all nodes; entry 1, the total, is exact if root is 0."""
+    size, copies = tree_size(bins), len(measured)
     variances = upward_variances(bins, root)
     estimate = np.array(measured, np.float64)
-    estimate[size + bins :] = 0.0
+    estimate[:, size + bins :] = 0.0
     width = size
     while width > 1:
         half = width // 2
-        below = estimate[width : 2 * width].reshape(half, 2).sum(axis=1)
+        below = estimate[:, width : 2 * width].reshape(copies, half, 2).sum(axis=2)
         spread = variances[width : 2 * width].reshape(half, 2).sum(axis=1)
         own = root if half == 1 else 1.0
         # Weight of the node's own measurement; a node without a real bin keeps the sum of its halves, zero.
         weight = spread / np.where(own + spread > 0, own + spread, 1.0)
-        estimate[half:width] = below + weight * (estimate[half:width] - below)
+        estimate[:, half:width] = below + weight * (estimate[:, half:width] - below)
         width = half
     width = 2
     while width <= size:
-        parents = estimate[width // 2 : width]
-        halves = estimate[width : 2 * width].reshape(-1, 2)
+        parents = estimate[:, width // 2 : width]
+        halves = estimate[:, width : 2 * width].reshape(copies, -1, 2)
         spread = variances[width : 2 * width].reshape(-1, 2)
         total = spread.sum(axis=1)
         share = spread / np.where(total > 0, total, 1.0)[:, None]
-        estimate[width : 2 * width] = (halves + share * (parents - halves.sum(axis=1))[:, None]).reshape(-1)
+        excess = (parents - halves.sum(axis=2))[:, :, None]
+        estimate[:, width : 2 * width] = (halves + share * excess).reshape(copies, -1)
         width *= 2
-    return estimate[size : size + bins]
+    return estimate[:, size : size + bins]
 
 
 def prefix_variance(bins: int, first: int, root: float) -> float:

@@ -125,7 +125,7 @@ class RunningSum:
 
     @cached_property
     def sigma(self) -> float:
-        """Noise level of one draw in grid units: its std (on the diagonal for matrices), or the scale of Laplace noise."""
+        """Noise level of one draw in grid units: std (on the diagonal for matrices), or Laplace scale."""
         return self.grid.sensitivity * self._factor() / self._calibration[0] * ROUND_UP
 
     def event(self) -> Event:

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairveil.errors import InputError
-from fairveil.privacy.grid import clip_norm, to_units
+from fairveil.privacy.grid import row_units, to_units
 from fairveil.privacy.noise import Noise
 
 Ints = NDArray[np.int64]
@@ -132,15 +132,7 @@ class Grid:
             raise InputError("a row is not finite", path="rows", allowed="finite numbers")
         if self.shape == "scalar":
             return to_units(np.clip(array, 0.0, self.bound), self.bits)
-        # Rows far outside the ball are first pulled near it, so that no square overflows.
-        array *= np.minimum(1.0, 2.0 * self.bound / np.maximum(np.abs(array).max(axis=1, keepdims=True), 1e-300))
-        units = to_units(clip_norm(array, self.bound), self.bits)
-        limit = math.floor(self.row_limit**2)
-        # Exact in int64; only a rounding error of the clip gets past the limit.
-        over = np.einsum("ij,ij->i", units, units) > limit
-        if over.any():
-            units[over] = to_units(clip_norm(array[over], self.bound * (1 - 2.0**-30)), self.bits)
-        return units
+        return row_units(array, self.bound, self.bits)
 
     def total(self, values: ArrayLike) -> tuple[Ints, int]:
         """The flat integer sum of a block of rows and how many rows it holds."""
