@@ -68,11 +68,8 @@ def _spec(target: str, epsilon: float | None) -> dict[str, Any]:
         return table
     kind, _, name = target.rpartition(":")
     name, _, second = name.partition("/")
-    kinds = (
-        [kind]
-        if kind
-        else [e.name.split(":")[0] for e in registry.entries("audit-pair") if e.name.split(":")[1] == name]
-    )
+    pairs = [entry.name.split(":") for entry in registry.entries("audit-pair")]
+    kinds = [kind] if kind else [known for known, short in pairs if short == name]
     sample = registry.example(registry.get(kinds[0], name, "target")) if kinds else None
     table = registry.describe(sample) if sample is not None else {"name": name}
     if epsilon is not None:

@@ -57,9 +57,9 @@ class Noise:
     def exponential_coins(self, numerators: ArrayLike, denominator: int) -> Ints:
         """Exact coins: entry i shows 1 with probability exp(-numerators[i] / denominator), in integers throughout.
 
-        For g in [0, 1] throw coins of probability g/1, g/2, g/3, ... until one shows 0; the number of throws is odd with
-        probability exp(-g) (Canonne, Kamath and Steinke 2020). A larger exponent is a product of such coins, and the
-        first failure ends it, so even huge exponents cost O(1) expected throws.
+        For g in [0, 1] throw coins of probability g/1, g/2, g/3, ... until one shows 0; the number of throws is odd
+        with probability exp(-g) (Canonne, Kamath and Steinke 2020). A larger exponent is a product of such coins, and
+        the first failure ends it, so even huge exponents cost O(1) expected throws.
         """
         left = np.array(numerators, np.int64)
         if left.ndim != 1 or (left < 0).any() or not 1 <= denominator <= MAX_RANGE:
@@ -90,6 +90,29 @@ class Noise:
             odd[running] = throw % 2 == 1
         return odd
 
+    def select(self, gaps: ArrayLike, denominator: int, size: int = 1) -> Ints:
+        """``size`` exact draws of an index i with probability proportional to exp(-gaps[i] / denominator).
+
+        Rejection: propose an index uniformly, keep it on an exponential coin. Some gap must be 0, so at most
+        ``len(gaps)`` proposals are needed on average; they are drawn in blocks and the first one kept counts.
+        """
+        costs = np.asarray(gaps, np.int64)
+        if costs.ndim != 1 or len(costs) == 0 or costs.min() != 0:
+            raise PrivacyError(
+                "a selection needs gaps to the best candidate", allowed="a vector whose smallest entry is 0"
+            )
+        chosen = np.zeros(size, np.int64)
+        waiting = np.arange(size)
+        while len(waiting):
+            width = int(min(len(costs), max(1, _SELECT_BLOCK // len(waiting))))
+            proposed = self.uniform_integers(len(costs), len(waiting) * width)
+            kept = self.exponential_coins(costs[proposed], denominator).reshape(len(waiting), width)
+            first, found = kept.argmax(1), kept.any(1)
+            rows = np.flatnonzero(found)
+            chosen[waiting[rows]] = proposed.reshape(len(waiting), width)[rows, first[rows]]
+            waiting = waiting[~found]
+        return chosen
+
     def binomial(self, trials: int, size: int = 1) -> Ints:
         """``size`` exact counts of heads in ``trials`` fair coins, by counting random bits."""
         _coins(trials)
@@ -106,6 +129,7 @@ class Noise:
 
 
 _BIT_BLOCK = 2**20
+_SELECT_BLOCK = 2**10
 
 
 def _scale(name: str, value: float) -> float:
@@ -222,6 +246,9 @@ class ZeroNoise(Noise):
     def exponential_coins(self, numerators: ArrayLike, denominator: int) -> Ints:
         """A coin shows 1 where the exponent is zero: the limit of an infinite budget."""
         return (np.asarray(numerators, np.int64) == 0).astype(np.int64)
+
+    def select(self, gaps: ArrayLike, denominator: int, size: int = 1) -> Ints:
+        return np.full(size, np.argmin(np.asarray(gaps, np.int64)), np.int64)
 
     def binomial(self, trials: int, size: int = 1) -> Ints:
         return np.full(size, _coins(trials) // 2, np.int64)

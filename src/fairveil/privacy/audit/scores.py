@@ -27,15 +27,23 @@ def scores(zero: Floats, one: Floats, statistic: str) -> Iterator[Score]:
     width = zero.shape[1]
     for column in range(min(width, COORDINATES)):
         name = statistic if width == 1 else f"{statistic}[{column}]"
-        yield Score(name, lambda rows, c=column: rows[:, c])
+        yield Score(name, _coordinate(column))
         if (np.rint(zero[:, column]) != zero[:, column]).any():
-            yield Score(f"lowest set bit of {name}", lambda rows, c=column: lowest_bit(rows[:, c]))
+            yield Score(f"lowest set bit of {name}", _bit_of(column))
     if width > 1:
         weights = separating_direction(zero, one)
         yield Score(f"a linear combination of {statistic}", lambda rows: rows @ weights)
         pattern = _patterns(zero, one)
         if pattern is not None:
             yield Score(f"the pattern of {statistic}", pattern)
+
+
+def _coordinate(column: int) -> Callable[[Floats], Floats]:
+    return lambda rows: rows[:, column]
+
+
+def _bit_of(column: int) -> Callable[[Floats], Floats]:
+    return lambda rows: lowest_bit(rows[:, column])
 
 
 def separating_direction(zero: Floats, one: Floats) -> Floats:

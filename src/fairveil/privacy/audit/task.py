@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, Strict
@@ -36,11 +36,11 @@ class Audit(Task):
 
     ``target`` names a thing with an audit pair (``fairveil list audit-pair``), ``claimed`` is the claim under attack
     (the thing's own by default), ``trials`` counts runs per world (``runs`` is not used). Metrics: ``epsilon_lower`` at
-    ``confidence``, ``verdict`` (``violated`` when the bound exceeds the claim), ``pair`` and ``statistic`` in words, and
-    the hit counts behind them.
+    ``confidence``, ``verdict`` (``violated`` when the bound exceeds the claim), ``pair`` and ``statistic`` in words,
+    and the hit counts behind them.
     """
 
-    Spec: ClassVar[type[TaskSpec]] = AuditSpec
+    Spec = AuditSpec
 
     def fill(self, model: AuditSpec) -> dict[str, Any]:
         full = model.model_dump(mode="json")

@@ -1,6 +1,33 @@
 """One release each: every mechanism carries its sensitivity, its event and its proof."""
 
+from fairveil.privacy.mechanisms.above_threshold import AboveThreshold
 from fairveil.privacy.mechanisms.base import Mechanism
+from fairveil.privacy.mechanisms.binomial import Binomial, binomial_delta, binomial_epsilon
+from fairveil.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from fairveil.privacy.mechanisms.discrete_laplace import DiscreteLaplace
+from fairveil.privacy.mechanisms.exponential import Exponential
+from fairveil.privacy.mechanisms.gaussian import Gaussian
+from fairveil.privacy.mechanisms.laplace import Laplace
+from fairveil.privacy.mechanisms.noisy_max import ReportNoisyMax
+from fairveil.privacy.mechanisms.norm_gamma import NormGamma
 from fairveil.privacy.mechanisms.one_bit import OneBit
+from fairveil.privacy.mechanisms.permute_and_flip import PermuteAndFlip
+from fairveil.privacy.mechanisms.randomized_response import RandomizedResponse
 
-__all__ = ["Mechanism", "OneBit"]
+__all__ = [
+    "AboveThreshold",
+    "Binomial",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "Exponential",
+    "Gaussian",
+    "Laplace",
+    "Mechanism",
+    "NormGamma",
+    "OneBit",
+    "PermuteAndFlip",
+    "RandomizedResponse",
+    "ReportNoisyMax",
+    "binomial_delta",
+    "binomial_epsilon",
+]

@@ -1,11 +1,16 @@
-"""What every mechanism has: a sensitivity, an event, and one release."""
+"""What every mechanism has: a sensitivity, an event, a guarantee, and one release."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from fairveil.privacy.events import Event
-from fairveil.privacy.noise import Noise
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairveil.errors import InputError
+from fairveil.privacy.events import ApproximateEvent, BoundedRangeEvent, Event, PureEvent, ZcdpEvent
+from fairveil.privacy.guarantee import Guarantee
+from fairveil.privacy.noise import Ints, Noise
 
 
 class Mechanism:
@@ -17,6 +22,71 @@ class Mechanism:
         """What one release costs, before any data."""
         raise NotImplementedError
 
+    def guarantee(self) -> Guarantee | None:
+        """The promise for one release, read off the event."""
+        event = self.event()
+        facts: dict[str, Any] = {
+            "model": "global",
+            "unit": "one person's contribution to the value",
+            "neighbours": "replace-row",
+            "notes": ("holds for every neighbouring relation under which the stated sensitivity is a bound",),
+        }
+        if isinstance(event, PureEvent | BoundedRangeEvent):
+            return Guarantee.pure(event.epsilon, **facts)
+        if isinstance(event, ApproximateEvent):
+            return Guarantee.approximate(event.epsilon, event.delta, **facts)
+        if isinstance(event, ZcdpEvent):
+            return Guarantee.zcdp(event.rho, 1e-5, **facts)
+        return None
+
     def release(self, value: Any, noise: Noise) -> Any:
-        """The private answer. ``value`` is clipped to its public range first."""
+        """The private answer. ``value`` is put on the public grid (and into its public range) first."""
+        return self.releases(value, noise, 1)[0]
+
+    def releases(self, value: Any, noise: Noise, count: int) -> Any:
+        """``count`` independent releases of one value, drawn together: for audits and simulation.
+
+        Each of them costs one event.
+        """
         raise NotImplementedError
+
+
+def as_vector(value: ArrayLike, dimension: int) -> NDArray[np.float64]:
+    """A value as ``dimension`` finite coordinates; a plain number is one coordinate."""
+    array = np.atleast_1d(np.asarray(value, np.float64))
+    if array.shape != (dimension,) or not np.isfinite(array).all():
+        raise InputError(
+            "the value does not fit the mechanism",
+            path="value",
+            given=f"shape {array.shape}",
+            allowed=f"{dimension} finite coordinate{'s' if dimension > 1 else ''}",
+        )
+    return array
+
+
+def as_integers(value: ArrayLike, dimension: int) -> Ints:
+    """A value as ``dimension`` integers; a value off the lattice is refused, because it would show its fraction."""
+    array = np.atleast_1d(np.asarray(value))
+    if array.shape != (dimension,) or array.dtype.kind not in "iu":
+        raise InputError(
+            "this mechanism takes integers only",
+            path="value",
+            given=f"shape {array.shape}, type {array.dtype}",
+            allowed=f"{dimension} integer{'s' if dimension > 1 else ''}",
+            fix="round the value to a public lattice first, or use a mechanism for real numbers",
+        )
+    return np.clip(array, -(2**61), 2**61).astype(np.int64)
+
+
+def as_scores(scores: ArrayLike) -> NDArray[np.float64]:
+    """A non-empty vector of scores without NaN."""
+    array = np.asarray(scores, np.float64)
+    if array.ndim != 1 or len(array) == 0 or np.isnan(array).any():
+        allowed = "a non-empty vector of numbers"
+        raise InputError("the scores are not usable", path="scores", given=f"shape {array.shape}", allowed=allowed)
+    return array
+
+
+def shaped(rows: NDArray[Any], value: ArrayLike) -> NDArray[Any]:
+    """One row a release; releases of a plain number are plain numbers."""
+    return rows[:, 0] if np.ndim(value) == 0 else rows

@@ -32,7 +32,7 @@ class OneBit(Mechanism):
     >>> from fairveil.privacy.noise import SeededNoise
     >>> mechanism = OneBit(epsilon=1.0)
     >>> reports = mechanism.encode(np.full(200_000, 0.3), SeededNoise(1))
-    >>> abs(mechanism.decode(reports).mean() - 0.3) < 0.01
+    >>> bool(abs(mechanism.decode(reports).mean() - 0.3) < 0.01)
     True
 
     Reference: Warner 1965; Duchi, Jordan and Wainwright 2018.
