@@ -1,8 +1,9 @@
 """Group-meritocratic bandits: choose the candidate of the highest relative rank within its own group, privately."""
 
 from fairveil.bandits.environments import adult, census, gaussian, synthetic_census
+from fairveil.bandits.meritocratic.batched import BatchedPrivateFairGreedy
 from fairveil.bandits.meritocratic.family import Meritocratic
 from fairveil.bandits.meritocratic.oful import Greedy, Oful
 from fairveil.bandits.meritocratic.scaling import Scaling
 
-__all__ = ["Greedy", "Meritocratic", "Oful", "Scaling", "adult", "census", "gaussian", "synthetic_census"]
+__all__ = ["BatchedPrivateFairGreedy", "Greedy", "Meritocratic", "Oful", "Scaling", "adult", "census", "gaussian", "synthetic_census"]

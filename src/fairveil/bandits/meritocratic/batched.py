@@ -1,0 +1,369 @@
+"""Batched-Private-Fair-Greedy: frozen batches of growing length, each person in one regression sum and one histogram."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Annotated, Literal
+
+import numpy as np
+from numba import njit
+from pydantic import Field
+from scipy.special import ndtr
+
+from fairveil.bandits.meritocratic.estimate import row_weight, score_direction
+from fairveil.bandits.meritocratic.runner import Runner
+from fairveil.bandits.meritocratic.scaling import Ready, Scaling, ScalingTable
+from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints
+from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, State
+from fairveil.errors import SpecError
+from fairveil.privacy.conversions import gdp_mu
+from fairveil.privacy.events import ComposedEvent, Event
+from fairveil.privacy.guarantee import Guarantee
+from fairveil.privacy.histograms import Histogram
+from fairveil.privacy.noise import Noise
+from fairveil.privacy.sums import BatchSum
+from fairveil.randomness import Generator
+from fairveil.registry import Count, Delta, Epsilon, OpenUnit, Positive, configuration, register
+
+GROUP_WEIGHT = 1.0
+"""Size of the group indicator in a row of the regression sum; scaled columns have spread about one."""
+RANK_DOUBT = 0.15
+"""How far a rank read off the standard normal law is typically wrong; the histogram takes over when it is better."""
+
+
+@njit(cache=True, nogil=True)
+def normal_cdf(x):
+    return 0.5 * math.erfc(-x * 0.7071067811865476)
+
+
+@njit(cache=True, nogil=True)
+def table_rank(position, table):
+    """Linear interpolation in a table over [0, 1]."""
+    place = position * (table.shape[0] - 1)
+    left = min(int(place), table.shape[0] - 2)
+    part = place - left
+    return table[left] * (1.0 - part) + table[left + 1] * part
+
+
+@njit(cache=True, nogil=True)
+def best_by_table(features, group, weights, offset, deviation, tables, rng):
+    """Slot of the highest estimated rank, ties broken uniformly, and that rank; -1 when every slot is empty."""
+    best, chosen, ties = -1.0, -1, 0
+    for slot in range(group.shape[0]):
+        if group[slot] < 0:
+            continue
+        score = -offset
+        for i in range(weights.shape[0]):
+            score += features[slot, i] * weights[i]
+        rank = table_rank(normal_cdf(score / deviation), tables[group[slot]])
+        if rank > best:
+            best, chosen, ties = rank, slot, 1
+        elif rank == best:
+            ties += 1
+            if rng.random() * ties < 1.0:
+                chosen = slot
+    return chosen, best
+
+
+@njit(cache=True, nogil=True)
+def play_frozen(features, group, weights, offset, deviation, tables, rng, slots, estimates):
+    """Decide a block of rounds with one frozen rule."""
+    for row in range(group.shape[0]):
+        slot, rank = best_by_table(features[row], group[row], weights, offset, deviation, tables, rng)
+        slots[row], estimates[row] = max(slot, 0), rank
+
+
+@register("policy", "batched-private-fair-greedy")
+@configuration
+class BatchedPrivateFairGreedy(Policy):
+    """Fair-Greedy in frozen batches: one noisy regression sum and one noisy score histogram per group and batch.
+
+    Guarantee: (epsilon, delta) joint privacy, exactly mu-GDP, for one candidate (features, reward, and in ``noisy``
+    totals its presence) of one round; its group, the arrival times of rewards and everything in the configuration are
+    public. A changed candidate changes (a) its round's row of the regression sum of the batch in which the reward
+    arrives: one replaced row of norm at most L, Frobenius sensitivity sqrt(2) L^2 with L^2 = norm^2 + 1 + norm^2, or
+    one row in each of two batches, which is no more; (b) one value of its group's histogram in one batch. Decisions of
+    other rounds read these releases and their own candidates only (billboard lemma). mu^2 is split between (a) and (b).
+    Cost: one event for ever, whatever the number of batches; no horizon is needed.
+    Time O(candidates * features) a decision; memory O(window * candidates * features), constant in the horizon.
+
+    A batch starts with ``first_batch`` rounds and grows by ``growth``. The first one chooses uniformly. The histogram
+    of a batch is taken of its first ``window`` rounds, on bins that are equal parts of the normal law of the estimated
+    scores, and is averaged with that law according to the size of its noise.
+
+    >>> import fairveil
+    >>> result = fairveil.run({"task": "bandit", "rounds": 2000, "seed": 1,
+    ...     "policy": {"name": "batched-private-fair-greedy", "epsilon": 5.0, "delta": 1e-5},
+    ...     "environment": {"name": "synthetic-census", "people_per_group": 1000}})
+    >>> result["metrics"]["fair_regret"][-1] < 0.5 * 600
+    True
+
+    Reference: Grazzi et al. 2022 for Fair-Greedy; docs/guides/meritocratic.md, docs/errata/private-fair-greedy.md.
+    """
+
+    family = "meritocratic"
+
+    epsilon: Epsilon
+    delta: Delta
+    groups: Count | None = None
+    features: Count | None = None
+    scaling: ScalingTable = Scaling()
+    totals: Literal["public", "noisy"] | None = None
+    first_batch: Count | None = None
+    growth: Annotated[float, Field(ge=1.05, le=16.0, allow_inf_nan=False)] = 1.5
+    rank_share: OpenUnit = 0.1
+    bins: Annotated[int, Field(ge=4, le=1024)] = 32
+    window: Count = 16_384
+    correlation: Positive = 0.003
+
+    # Public numbers --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def mu(self) -> float:
+        return gdp_mu(self.epsilon, self._delta_left)
+
+    @property
+    def _delta_left(self) -> float:
+        """A thousandth of delta pays for noise being discrete; the grid is far finer than that needs."""
+        return self.delta * 0.999
+
+    @cached_property
+    def ready(self) -> Ready:
+        return self.scaling.ready()
+
+    @cached_property
+    def _group_count(self) -> int:
+        if self.groups is None:
+            raise SpecError("the number of groups is not known", path="policy.groups", fix="give groups")
+        return self.groups
+
+    @property
+    def reward_weight(self) -> float:
+        """The reward is scaled up until it has the same norm as the columns: then neither drowns in the other's noise."""
+        return self.ready.norm / self.ready.reward_bound
+
+    @cached_property
+    def sums(self) -> BatchSum:
+        bound = math.sqrt(2 * self.ready.norm**2 + GROUP_WEIGHT**2)
+        width = self.ready.width + self._group_count + 1
+        return BatchSum(shape="symmetric", dimension=width, bound=bound, mu=self.mu * math.sqrt(1 - self.rank_share))
+
+    @cached_property
+    def histogram(self) -> Histogram:
+        return Histogram(self.bins, total=self.totals or "noisy", mu=self.mu * math.sqrt(self.rank_share))
+
+    def batch_length(self, number: int) -> int:
+        """Rounds of batch 0, 1, 2, ...: public and free of any horizon."""
+        start = self.first_batch if self.first_batch is not None else max(32, math.ceil(30 / self.mu))
+        return min(math.ceil(start * self.growth**number), 2**40)
+
+    # Privacy ---------------------------------------------------------------------------------------------------------
+
+    def event(self) -> Event:
+        return ComposedEvent((self.sums.event(), self.histogram.event()))
+
+    def guarantee(self) -> Guarantee:
+        return Guarantee.approximate(
+            self.epsilon,
+            self.delta,
+            mu=self.mu,
+            model="joint",
+            unit="one candidate of one round",
+            neighbours="replace-tuple",
+        )
+
+    # Step interface --------------------------------------------------------------------------------------------------
+
+    def start(self) -> State:
+        width = self.ready.width + self._group_count + 1
+        return {
+            **{f"sum_{name}": array for name, array in self.sums.start().items()},
+            "moments": np.zeros((width, width)),
+            "rows": np.zeros(()),
+            "noise_variance": np.zeros(()),
+            "batch": np.zeros((), np.int64),
+            "end": np.asarray(self.batch_length(0)),
+            "arrived": np.zeros((), np.int64),
+            "people": np.zeros((0, self.ready.width)),
+            "people_group": np.zeros(0, np.int64),
+            "people_rounds": np.zeros((), np.int64),
+            "direction": np.zeros(self.ready.width),
+            "deviation": np.ones(()),
+            "tables": np.zeros((self._group_count, self.bins + 1)),
+            "rank_std": np.full(self._group_count, RANK_DOUBT),
+        }
+
+    def rule(self, state: State, width: int) -> tuple[Floats, float, float, Floats]:
+        """The frozen rule on raw features: weights, offset, deviation and rank tables."""
+        weights, offset = self.ready.pull_back(state["direction"], width)
+        return weights, offset, float(state["deviation"]), state["tables"]
+
+    def decide(self, state: State, round: Round, rng: Generator) -> Decision:
+        count = len(round.candidates)
+        if state["batch"] == 0:
+            return Decision(int(rng.integers(0, count)), 1.0 / count, np.full(count, 1.0 / count))
+        features = np.stack([candidate.features for candidate in round.candidates])
+        group = np.array([candidate.group for candidate in round.candidates])
+        slot, _ = best_by_table(features, group, *self.rule(state, features.shape[1]), rng)
+        return Decision(int(slot))
+
+    def learn(self, state: State, feedback: Feedback) -> State:
+        assert feedback.round is not None
+        features = np.stack([candidate.features for candidate in feedback.round.candidates])
+        group = np.array([candidate.group for candidate in feedback.round.candidates])
+        after = self.add_rows(
+            state, features[feedback.arm][None], group[feedback.arm][None], np.array([feedback.reward])
+        )
+        return self.add_people(after, features[None], group[None])
+
+    def add_rows(self, state: State, features: Floats, group: Ints, reward: Floats) -> State:
+        """Chosen candidates whose rewards have arrived enter the open regression sum."""
+        rows = self.sum_rows(features, group, reward)
+        part = self.sums.add({name[4:]: array for name, array in state.items() if name.startswith("sum_")}, rows)
+        return {**state, **{f"sum_{name}": array for name, array in part.items()}, "arrived": state["arrived"] + len(rows)}
+
+    def add_people(self, state: State, features: Floats, group: Ints) -> State:
+        """All candidates of these rounds wait for the histogram at the end of the batch; at most ``window`` rounds do."""
+        room = max(0, min(len(features), self.window - int(state["people_rounds"])))
+        scaled, labels = self.ready.apply(features[:room]), group[:room]
+        filled = labels >= 0
+        return {
+            **state,
+            "people": np.concatenate([state["people"], scaled[filled]]),
+            "people_group": np.concatenate([state["people_group"], labels[filled]]),
+            "people_rounds": state["people_rounds"] + room,
+        }
+
+    def sum_rows(self, features: Floats, group: Ints, reward: Floats) -> Floats:
+        """Rows [z, a e_g, w y] of the regression sum; a row whose z is too long shrinks as a whole, so it stays linear."""
+        scaled = self.ready.apply(features)
+        columns = self.ready.width
+        rows = np.zeros((len(scaled), columns + self._group_count + 1))
+        rows[:, :columns] = scaled
+        rows[np.arange(len(rows)), columns + group] = GROUP_WEIGHT
+        rows[:, -1] = self.reward_weight * self.ready.clip_reward(reward)
+        length = np.sqrt((scaled**2).sum(axis=1))
+        return rows * np.minimum(1.0, self.ready.norm / np.maximum(length, 1e-300))[:, None]
+
+    def due(self, state: State, now: int) -> str | None:
+        return f"batch-{int(state['batch'])}" if now >= state["end"] else None
+
+    def release(self, state: State, noise: Noise) -> State:
+        """Close the batch: noisy moments, new direction, noisy histograms under it."""
+        sums = {name[4:]: array for name, array in state.items() if name.startswith("sum_")}
+        arrived = float(state["arrived"])
+        sums, _ = self.sums.release(sums, noise)
+        variance = self.sums.expected_std(1) ** 2
+        weight = row_weight(arrived, variance)
+        moments = state["moments"] + weight * self.sums.last_batch(sums)
+        rows = float(state["rows"]) + weight * arrived
+        noise_variance = float(state["noise_variance"]) + weight**2 * variance
+        after = self._next_batch(state, sums)
+        after |= {"moments": moments, "rows": np.asarray(rows), "noise_variance": np.asarray(noise_variance)}
+        if rows > 0:
+            found = score_direction(
+                moments,
+                self.ready.width,
+                rows,
+                math.sqrt(noise_variance),
+                GROUP_WEIGHT,
+                self.reward_weight,
+                self.correlation,
+            )
+            after |= {"direction": found.weights, "deviation": np.asarray(found.deviation)}
+        return after | self._rank_tables(state, after, noise)
+
+    def lost(self, state: State, block: str) -> State:
+        """Drop the batch's rows and people and go on with the rule that stands."""
+        sums = self.sums.lost({name[4:]: array for name, array in state.items() if name.startswith("sum_")})
+        return self._next_batch(state, sums)
+
+    def _next_batch(self, state: State, sums: State) -> State:
+        number = int(state["batch"]) + 1
+        return {
+            **state,
+            **{f"sum_{name}": array for name, array in sums.items()},
+            "batch": np.asarray(number),
+            "end": state["end"] + self.batch_length(number),
+            "arrived": np.zeros((), np.int64),
+            "people": np.zeros((0, self.ready.width)),
+            "people_group": np.zeros(0, np.int64),
+            "people_rounds": np.zeros((), np.int64),
+        }
+
+    def _rank_tables(self, state: State, after: State, noise: Noise) -> State:
+        """Histograms of the batch's people under the new direction, one per group, each person in one of them."""
+        position = ndtr(state["people"] @ after["direction"] / float(after["deviation"]))
+        normal = np.linspace(0.0, 1.0, self.bins + 1)
+        middle = self.histogram.expected_std(self.bins // 2)
+        tables, spreads = [], []
+        for group in range(self._group_count):
+            opened = self.histogram.add(self.histogram.start(), position[state["people_group"] == group])
+            _, shown = self.histogram.release(opened, noise)
+            # Privacy noise and sampling, with a total that is itself noisy for groups that may be absent.
+            total = max(shown.total, 1.0)
+            variance = (middle / total) ** 2 + 0.25 / total
+            trust = RANK_DOUBT**2 / (RANK_DOUBT**2 + variance) if not shown.empty else 0.0
+            tables.append(trust * shown.levels + (1 - trust) * normal)
+            spreads.append(math.sqrt(trust**2 * variance + (1 - trust) ** 2 * RANK_DOUBT**2))
+        return {"tables": np.stack(tables), "rank_std": np.array(spreads)}
+
+    # Simulation ------------------------------------------------------------------------------------------------------
+
+    def runner(self, slots: Ints, rng: Generator, noise: Noise) -> Runner:
+        return BatchedRunner(self, rng, noise)
+
+
+Played = tuple[Floats, Ints, Ints, Floats, Ints]
+"""Rounds that were decided: features and groups of all slots, chosen slots, rewards, arrivals."""
+
+
+class BatchedRunner(Runner):
+    """Blocks of rounds through the same rows, sums, histograms and decision kernel as the step interface."""
+
+    def __init__(self, policy: BatchedPrivateFairGreedy, rng: Generator, noise: Noise) -> None:
+        self.policy, self.rng, self.noise = policy, rng, noise
+        self.state = policy.start()
+        self.width = 0
+        self.late: list[Played] = []
+
+    def play(self, chunk: Chunk) -> tuple[Ints, Floats]:
+        slots, estimates = np.zeros(len(chunk), np.int64), np.full(len(chunk), np.nan)
+        self.width = chunk.features.shape[2]
+        first = 0
+        while first < len(chunk):
+            last = min(len(chunk), int(self.state["end"]) - chunk.first)
+            self._play_part(chunk, slice(first, last), slots[first:last], estimates[first:last])
+            first = last
+            while self.policy.due(self.state, chunk.first + first) is not None:
+                self.state = self.policy.release(self.state, self.noise)
+                self.releases += 1
+        return slots, estimates
+
+    def _play_part(self, chunk: Chunk, part: slice, slots: Ints, estimates: Floats) -> None:
+        features, group = chunk.features[part], chunk.group[part]
+        if self.state["batch"] == 0:
+            slots[:] = np.where(group >= 0, self.rng.random(group.shape), -1.0).argmax(axis=1)
+        else:
+            play_frozen(features, group, *self.policy.rule(self.state, self.width), self.rng, slots, estimates)
+        reward = chunk.score[part][np.arange(len(slots)), slots] + chunk.reward_noise[part]
+        self._learn((features, group, slots.copy(), reward, chunk.arrival[part]), chunk.first + part.stop)
+
+    def _learn(self, played: Played, now: int) -> None:
+        """Hand over the rounds whose reward has arrived, in the order of the rounds; the others wait or are dropped."""
+        features, group, slots, reward, arrival = (np.concatenate(pieces) for pieces in zip(*self.late, played))
+        filled = group[np.arange(len(slots)), slots] >= 0
+        here, later = filled & (arrival >= 0) & (arrival <= now), filled & (arrival > now)
+        rows = np.flatnonzero(here)
+        if len(rows):
+            chosen = slots[rows]
+            self.state = self.policy.add_rows(self.state, features[rows, chosen], group[rows, chosen], reward[rows])
+            self.state = self.policy.add_people(self.state, features[rows], group[rows])
+        self.late = [(features[later], group[later], slots[later], reward[later], arrival[later])]
+
+    def theta(self) -> Floats | None:
+        return self.policy.ready.pull_back(self.state["direction"], self.width)[0]
+
+    def rank_uncertainty(self) -> Floats | None:
+        return self.state["rank_std"].copy()
