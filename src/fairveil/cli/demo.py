@@ -1,0 +1,31 @@
+"""`fairveil demo`: the guided tour."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+
+def command(
+    out: Annotated[Path, typer.Option(help="Folder for results and the report.")] = Path("out/demo"),
+    workers: Annotated[int | None, typer.Option(help="Worker processes; all cores by default.")] = None,
+) -> None:
+    """A guided tour in about two minutes: private fair decisions, what they cost, what they do in ten years.
+
+    Example: fairveil demo --out out/demo
+    """
+    from fairveil.lab.demo import tour
+    from fairveil.lab.engines import make_engine
+    from fairveil.lab.progress import Bar
+
+    console = Console()
+    engine = make_engine("processes", workers)
+    try:
+        with Bar("working") as bar:
+            page = tour(out, engine, console, bar)
+    finally:
+        engine.close()
+    console.print(f"open {page}")

@@ -1,0 +1,198 @@
+"""The guided tour behind `make demo`: each family's problem solved privately, beside its non-private and printed twins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from fairveil.lab.artefact import Chart, Claim, Line, Picture, Table, last, line
+from fairveil.lab.engines import Engine
+from fairveil.lab.progress import Progress
+from fairveil.lab.report.page import Section, write_report
+from fairveil.lab.runner import run_many
+from fairveil.lab.store import Store
+
+Results = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One problem: specs by label, the metric that answers it, and what to look for."""
+
+    name: str
+    title: str
+    text: str
+    metric: str
+    specs: dict[str, dict[str, Any]]
+    ours: str
+    printed: str
+    axis: str = "round"
+
+
+ARMS = {"name": "bernoulli", "arms": 50, "low": 0.005, "high": 1.0, "means_seed": 42}
+NASH = {"task": "bandit", "rounds": 100_000, "runs": 20, "seed": 1, "environment": ARMS}
+CENSUS = {"task": "bandit", "rounds": 10_000, "runs": 3, "seed": 1, "environment": {"name": "synthetic-census"}}
+AGENTS = {"task": "bandit", "rounds": 3_000, "runs": 3, "seed": 1, "environment": {"name": "exposure", "agents": 10}}
+
+CHAPTERS = (
+    Chapter(
+        "trial",
+        "A trial with 50 treatments: nobody should pay for learning",
+        "Each patient's outcome is protected (pure epsilon = 0.2). Nash regret is the gap between the best treatment and the "
+        "geometric mean of what patients could expect, so giving a few people almost nothing is expensive.",
+        "nash_regret",
+        {
+            "not private: ncb": {**NASH, "policy": {"name": "ncb", "horizon": 100_000}},
+            "as published: gdp-ncb": {**NASH, "policy": {"name": "gdp-ncb", "horizon": 100_000, "epsilon": 0.2, "variant": "figure"}},
+            "ours: private-nash": {**NASH, "policy": {"name": "private-nash", "epsilon": 0.2}},
+        },
+        ours="ours: private-nash",
+        printed="as published: gdp-ncb",
+    ),
+    Chapter(
+        "screening",
+        "A screening queue: candidates of four groups, ranked within their own group",
+        "Features favour one group. The fair choice is the candidate with the best rank within the own group; fair regret counts "
+        "how far below that the choices were. Each candidate is protected (epsilon = 1, delta = 1e-5).",
+        "fair_regret",
+        {
+            "not private: fair-greedy": {**CENSUS, "policy": {"name": "fair-greedy"}},
+            "as published: private-fair-greedy": {
+                **CENSUS,
+                "policy": {"name": "private-fair-greedy", "epsilon": 15.0, "delta": 0.1, "variant": "printed"},
+            },
+            "ours: batched-private-fair-greedy": {
+                **CENSUS,
+                "policy": {"name": "batched-private-fair-greedy", "epsilon": 1.0, "delta": 1e-5},
+            },
+        },
+        ours="ours: batched-private-fair-greedy",
+        printed="as published: private-fair-greedy",
+    ),
+    Chapter(
+        "recommender",
+        "Ten shops that learn together: exposure in proportion to merit",
+        "Ten agents share noisy statistics only. Fairness regret is the distance between the exposure items deserve and get.",
+        "fairness_regret",
+        {
+            "not private: fed-fairx": {**AGENTS, "policy": {"name": "fed-fairx"}},
+            "as published: priv-fairx": {
+                **AGENTS,
+                "policy": {"name": "priv-fairx", "epsilon": 2.0, "delta": 0.1, "variant": "printed"},
+            },
+            "ours: batched-priv-fairx": {**AGENTS, "policy": {"name": "batched-priv-fairx", "epsilon": 2.0, "delta": 0.1}},
+        },
+        ours="ours: batched-priv-fairx",
+        printed="as published: priv-fairx",
+    ),
+)
+
+PEOPLE = {
+    "a": {
+        "arrivals": 10_000.0,
+        "qualified": 0.6,
+        "features": {"0": ["truncnorm", 4.0, 5.0, -8.0, 19.0], "1": ["truncnorm", 20.0, 6.0, 5.0, 35.0]},
+    },
+    "b": {
+        "arrivals": 10_000.0,
+        "qualified": 0.4,
+        "features": {"0": ["truncnorm", 8.0, 3.0, -6.0, 25.0], "1": ["truncnorm", 27.0, 6.0, 9.0, 43.0]},
+    },
+}
+RULES = {"none": "no rule", "simple": "one threshold", "dp": "equal acceptance", "eqloss": "equal loss"}
+STEPS = 60
+
+
+def tour(folder: Path, engine: Engine, console: Console, progress: Progress) -> Path:
+    """Run all chapters, print the closing table, write the report; returns its path."""
+    store = Store(folder / "results")
+    closing = RichTable("problem", "policy", "metric", "value", "guarantee", title="fairveil: the tour in one table")
+    sections = []
+    for chapter in CHAPTERS:
+        console.print(f"[bold]{chapter.title}[/]")
+        console.print(f"  {chapter.text}")
+        results = run_many(chapter.specs, engine=engine, store=store, progress=progress)
+        for label, result in results.items():
+            closing.add_row(chapter.name, label, chapter.metric, f"{_last(result, chapter.metric):.4g}", promise(result))
+        sections.append(_section(chapter, results))
+    console.print("[bold]Ten years later: who is still there?[/]")
+    console.print("  Two groups stay when they are judged well. Each rule changes who is left to be judged next.")
+    longterm = run_many(
+        {word: {"task": "participation", "groups": PEOPLE, "fairness": rule, "steps": STEPS} for rule, word in RULES.items()},
+        engine=engine,
+        store=store,
+        progress=progress,
+    )
+    for label, result in longterm.items():
+        closing.add_row("ten years", label, "share of group a", f"{_share(result)[-1]:.3f}", "")
+    sections.append(_longterm_section(longterm))
+    sections.append(_ledger_section(folder))
+    console.print(closing)
+    return write_report(sections, folder / "index.html", title="fairveil: a guided tour", lead=LEAD)
+
+
+LEAD = (
+    "Three decision problems solved privately and fairly, each beside its non-private and its published counterpart, and one "
+    "long-term question. Everything here is simulated; the last section draws real noise under a ledger."
+)
+
+
+def promise(result: dict[str, Any]) -> str:
+    """A guarantee in a few words."""
+    found = result["guarantee"]
+    if found is None:
+        return "none"
+    numbers = f"eps {found['epsilon']:.3g}" + (f", delta {found['delta']:.0e}" if found["delta"] else "")
+    return numbers if found["established"] else f"claimed {numbers}, not established"
+
+
+def _last(result: dict[str, Any], metric: str) -> float:
+    return float(result["metrics"][metric][-1])
+
+
+def _share(result: dict[str, Any]) -> list[float]:
+    return [float(value) for value in result["metrics"]["share"]["a"]]
+
+
+def _section(chapter: Chapter, results: Results) -> Section:
+    curves = tuple(line(label, result, chapter.metric) for label, result in results.items())
+    chart: Picture = Chart(chapter.metric.replace("_", " "), chapter.axis, chapter.metric, curves, log_x=True)
+    better = Claim.difference(
+        f"{chapter.ours} is below {chapter.printed}",
+        "this tour",
+        *last(results[chapter.printed], chapter.metric),
+        *last(results[chapter.ours], chapter.metric),
+    )
+    promises = [(label, result["guarantee"]) for label, result in results.items() if result["guarantee"] is not None]
+    return Section(chapter.name, chapter.title, text=[chapter.text], pictures=[chart], claims=[better], guarantees=promises)
+
+
+def _longterm_section(results: Results) -> Section:
+    lines = tuple(Line(label, tuple(range(1, len(_share(r)) + 1)), tuple(_share(r))) for label, r in results.items())
+    text = "Both groups arrive in equal numbers. A person stays with the probability of having been judged correctly."
+    chart = Chart("share of group a among those who are left", "step", "share of group a", lines)
+    return Section("ten-years", "Ten years later: who is still there?", text=[text], pictures=[chart])
+
+
+def _ledger_section(folder: Path) -> Section:
+    """One real release: charged and synced before its noise is drawn, read back afterwards."""
+    import numpy as np
+
+    from fairveil.privacy.ledger import Ledger
+    from fairveil.privacy.mechanisms import Laplace
+    from fairveil.privacy.noise import SecureNoise
+
+    path = folder / "ledger.sqlite"
+    for old in folder.glob("ledger.sqlite*"):
+        old.unlink()
+    mechanism = Laplace(sensitivity=1.0, epsilon=0.5)
+    with Ledger.open(path, epsilon=1.0, delta=1e-6) as ledger:
+        first = ledger.release("count-monday", mechanism.event(), lambda noise: mechanism.release(120.0, noise), SecureNoise())
+        again = ledger.release("count-monday", mechanism.event(), lambda noise: np.nan, SecureNoise())
+    rows = (("count-monday", float(first), "charged, synced, drawn, published"), ("asked again", float(again), "the stored value, nothing spent"))
+    table = Table("Two requests for one block", ("block", "value", "what happened"), rows)
+    return Section("ledger", "A release under the ledger", text=["Secure noise from the operating system, pure epsilon = 0.5."], pictures=[table])
