@@ -1,0 +1,92 @@
+"""What a learner is: public configuration that makes scikit-learn style estimators and knows what fitting them costs.
+
+A later learner plugs in by registering a configuration of this kind; the closed loop in `fairveil.dynamics` takes it
+unchanged. An estimator needs ``fit(X, y)`` and ``predict(X)``; where its methods accept ``sensitive_features`` they are
+given the group of every row.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairveil.errors import DependencyError
+from fairveil.privacy.events import Event, NothingEvent
+from fairveil.privacy.guarantee import Guarantee
+from fairveil.privacy.noise import Noise
+from fairveil.randomness import Generator
+
+
+class Learner:
+    """Public configuration of a binary classifier (labels 0 and 1)."""
+
+    name: str = ""
+
+    def planned(self, fits: int, rows: int) -> Learner:
+        """The same learner for a public number of retrainings and a public, nominal number of rows in each."""
+        return self
+
+    def estimator(self, noise: Noise, rng: Generator) -> Any:
+        """A fresh, unfitted estimator: ``noise`` for everything private, ``rng`` for everything else."""
+        raise NotImplementedError
+
+    def event(self) -> Event:
+        """What one unit pays over all planned fits, before any data."""
+        return NothingEvent()
+
+    def spent(self, fits: int) -> float | None:
+        """Epsilon after this many fits; None for a learner that promises nothing."""
+        return None
+
+    def guarantee(self) -> Guarantee | None:
+        """The promise over all planned fits, or None."""
+        return None
+
+
+def fit(estimator: Any, features: NDArray[Any], labels: NDArray[Any], groups: NDArray[Any]) -> Any:
+    """Fit with the groups where the estimator asks for them. People of one label only get a constant decision.
+
+    Private estimators are always fitted: whether everybody has the same label is itself private.
+    """
+    if not getattr(estimator, "private", False) and len(np.unique(labels)) < 2:
+        return Constant(int(labels[0]) if len(labels) else 0)
+    if accepts(estimator.fit, "sensitive_features"):
+        return estimator.fit(features, labels, sensitive_features=groups)
+    return estimator.fit(features, labels)
+
+
+def predict(estimator: Any, features: NDArray[Any], groups: NDArray[Any], rng: Generator) -> NDArray[np.int64]:
+    """Decisions 0 or 1; a randomised rule draws from ``rng``."""
+    extra: dict[str, Any] = {}
+    if accepts(estimator.predict, "sensitive_features"):
+        extra["sensitive_features"] = groups
+    if accepts(estimator.predict, "random_state"):
+        extra["random_state"] = int(rng.integers(2**31))
+    return np.asarray(estimator.predict(features, **extra)).astype(np.int64)
+
+
+def accepts(method: Any, name: str) -> bool:
+    """Whether a method has a parameter of this name."""
+    return name in inspect.signature(method).parameters
+
+
+class Constant:
+    """The same decision for everybody."""
+
+    def __init__(self, decision: int) -> None:
+        self.decision = decision
+
+    def predict(self, features: NDArray[Any]) -> NDArray[np.int64]:
+        return np.full(len(features), self.decision, np.int64)
+
+
+def scikit_learn() -> Any:
+    """The scikit-learn module, or an error that says how to get it."""
+    try:
+        import sklearn
+    except ImportError:
+        raise DependencyError("this needs scikit-learn", fix="pip install 'fairveil[lab]'") from None
+    return sklearn

@@ -1,0 +1,201 @@
+"""The built-in learners: plain, private, and fair by reductions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, Literal
+
+from fairveil.classify.budget import fit_mu
+from fairveil.classify.learner import Learner, scikit_learn
+from fairveil.classify.perturbation import Perturbation
+from fairveil.errors import DependencyError, SpecError
+from fairveil.privacy.events import Event
+from fairveil.privacy.guarantee import Guarantee, Neighbours
+from fairveil.privacy.noise import Noise
+from fairveil.randomness import Generator
+from fairveil.registry import Count, Delta, Epsilon, NonNegative, Positive, configuration, register
+
+
+@register("learner", "logistic")
+@configuration
+class Logistic(Learner):
+    """Logistic regression of scikit-learn, no privacy, no fairness.
+
+    >>> Logistic().event().kind
+    'nothing'
+    """
+
+    strength: Positive = 1.0
+
+    def estimator(self, noise: Noise, rng: Generator) -> Any:
+        scikit_learn()
+        from sklearn.linear_model import LogisticRegression
+
+        return LogisticRegression(C=1 / self.strength)
+
+
+@register("learner", "fair-reductions")
+@configuration
+class FairReductions(Learner):
+    """Logistic regression under a fairness constraint by fairlearn's exponentiated gradient, no privacy.
+
+    ``constraint``: ``dp`` (equal acceptance rates) or ``eqopt`` (equal true positive rates), up to ``slack``.
+
+    Reference: Agarwal, Beygelzimer, Dudik, Langford and Wallach (2018).
+    """
+
+    constraint: Literal["dp", "eqopt"] = "dp"
+    slack: NonNegative = 0.02
+    strength: Positive = 1.0
+    iterations: Count = 30
+
+    def estimator(self, noise: Noise, rng: Generator) -> Any:
+        scikit_learn()
+        try:
+            from fairlearn.reductions import DemographicParity, ExponentiatedGradient, TruePositiveRateParity
+        except ImportError:
+            raise DependencyError("this needs fairlearn", fix="pip install 'fairveil[lab]'") from None
+        from sklearn.linear_model import LogisticRegression
+
+        kind = DemographicParity if self.constraint == "dp" else TruePositiveRateParity
+        return ExponentiatedGradient(
+            LogisticRegression(C=1 / self.strength),
+            constraints=kind(difference_bound=self.slack),
+            max_iter=self.iterations,
+        )
+
+
+@register("learner", "private-logistic")
+@configuration
+class PrivateLogistic(Learner):
+    """Differentially private logistic regression by output or objective perturbation.
+
+    Guarantee: (epsilon, delta)-DP, or epsilon-DP with ``definition="pure"``, over all ``retrainings`` together, for one
+    person's row replaced (Gaussian objective perturbation: added or removed); a person may be in every retraining.
+    Rows are clipped to ``norm_bound``; the solver's ``tolerance`` (relative to the row norm) is charged.
+    Cost: mu^2 (or epsilon) is split equally over the retrainings. Fit O(n d^2) a Newton step.
+
+    ``strength`` is the public regularisation; left out, it is chosen from the public number of rows, the budget and the
+    width. ``rows`` fixes that number in advance; left out, the number of rows given to ``fit`` is taken as public.
+
+    >>> round(PrivateLogistic(epsilon=2.0, retrainings=4).guarantee().epsilon, 6)
+    2.0
+
+    Reference: Chaudhuri, Monteleoni and Sarwate (2011); Kifer, Smith and Thakurta (2012); docs/guarantees/classify.md.
+    """
+
+    epsilon: Epsilon
+    delta: Delta = 1e-5
+    method: Literal["output", "objective"] = "objective"
+    definition: Literal["gaussian", "pure"] = "gaussian"
+    norm_bound: Positive = 1.0
+    intercept: bool = True
+    strength: Positive | None = None
+    tolerance: Positive = 1e-6
+    rows: Count | None = None
+    retrainings: Count | None = None
+
+    def __post_init__(self) -> None:
+        if self.tolerance > 0.1:
+            raise SpecError("the tolerance is too loose", path="tolerance", given=self.tolerance, allowed="at most 0.1")
+        self.perturbation(rows=self.rows or 1000, width=2).check()
+
+    @property
+    def fits(self) -> int:
+        return 1 if self.retrainings is None else self.retrainings
+
+    @property
+    def bound(self) -> float:
+        """Norm of the longest row, with its intercept entry."""
+        return math.hypot(self.norm_bound, 1.0) if self.intercept else self.norm_bound
+
+    def planned(self, fits: int, rows: int) -> PrivateLogistic:
+        if self.retrainings is not None and self.retrainings < fits:
+            raise SpecError(
+                "there will be more retrainings than the budget was split over",
+                path="retrainings",
+                given=self.retrainings,
+                allowed=f"at least {fits}",
+                fix="leave it out",
+            )
+        return replace(self, retrainings=self.retrainings or fits, rows=self.rows or rows)
+
+    def perturbation(self, rows: int, width: int) -> Perturbation:
+        """Everything public that one fit needs. ``width`` counts the intercept."""
+        made = Perturbation(
+            self.method,
+            self.definition,
+            self.epsilon,
+            self.delta,
+            self.fits,
+            self.bound,
+            1.0,
+            self.tolerance * self.bound,
+        )
+        strength = _strength(made, self.rows or rows, width) if self.strength is None else self.strength
+        return replace(made, strength=strength)
+
+    def estimator(self, noise: Noise, rng: Generator) -> Any:
+        scikit_learn()
+        from fairveil.classify.estimator import PrivateLogisticRegression
+
+        return PrivateLogisticRegression(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            method=self.method,
+            definition=self.definition,
+            norm_bound=self.norm_bound,
+            fit_intercept=self.intercept,
+            strength=self.strength,
+            tolerance=self.tolerance,
+            rows=self.rows,
+            retrainings=self.fits,
+            classes=(0, 1),
+            noise=noise,
+        )
+
+    def event(self) -> Event:
+        return self.perturbation(rows=self.rows or 1000, width=2).event()
+
+    def spent(self, fits: int) -> float:
+        return self.perturbation(rows=self.rows or 1000, width=2).spent(fits)
+
+    def guarantee(self) -> Guarantee:
+        removed = self.method == "objective" and self.definition == "gaussian"
+        facts: dict[str, Any] = {
+            "model": "global",
+            "unit": "one person's row" if self.fits == 1 else f"one person's rows in all {self.fits} retrainings",
+            "neighbours": Neighbours.ZERO_OUT_ROW if removed else Neighbours.REPLACE_ROW,
+            "notes": _notes(self),
+        }
+        if self.definition == "pure":
+            return Guarantee.pure(self.epsilon, **facts)
+        return Guarantee.approximate(self.epsilon, self.delta, **facts)
+
+
+def _notes(learner: PrivateLogistic) -> tuple[str, ...]:
+    notes = [
+        "the fitted weights are protected; a decision shown to a person also depends on that person's own features"
+    ]
+    if learner.fits > 1:
+        notes.append("a person may be in every retraining, with the same row or another each time")
+    if learner.rows is None and learner.strength is None:
+        notes.append("the number of rows is taken as public")
+    return tuple(notes)
+
+
+def _strength(made: Perturbation, rows: int, width: int) -> float:
+    """A regularisation from public numbers: noise cost against shrinkage, for weights of norm about four.
+
+    Output noise of std 2L/(strength m) costs about L^4/(2 strength^2 m^2) in log loss a row, shrinkage 8 strength/rows;
+    the sum is least at strength^3 = L^4 rows/(8 m^2). Objective noise matters less, so there the regularisation only
+    keeps the determinant's part of the budget to an eighth.
+    """
+    if made.method == "objective":
+        return max(1.0, made.bound**2 / (4 * math.expm1(made.fit_epsilon / 8)))
+    if made.definition == "pure":
+        precision = made.fit_epsilon / math.sqrt(2 * width)
+    else:
+        precision = fit_mu(made.epsilon, made.delta, made.fits)
+    return max(1e-3, (made.bound**4 * rows / (8 * precision**2)) ** (1 / 3))
