@@ -1,0 +1,120 @@
+"""Check a ledger without writing to it, and say what the check can and cannot show."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from fairveil.errors import LedgerError, LedgerTampered
+from fairveil.privacy.ledger.anchor import Anchor, FileAnchor
+from fairveil.privacy.ledger.book import check_mark
+from fairveil.privacy.ledger.chain import ANCHOR, LOST, PUBLISH, RESERVE, State, advance, begin, damaged
+from fairveil.privacy.ledger.store import Store, explain
+
+NO_ANCHOR = "no anchor was given: that the file was set back to an older copy, or cut, cannot be detected"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `verify` found in an unchanged ledger."""
+
+    ledger: str
+    entries: int
+    head: str
+    simulated: bool
+    unit: str
+    limit: str
+    spent: str
+    reserved: str
+    remaining: str
+    promise: str
+    published: int
+    lost: int
+    under_way: int
+    anchor: str
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "notes": list(self.notes)}
+
+
+def verify(path: str | os.PathLike[str], anchor: str | os.PathLike[str] | Anchor | None = None) -> Report:
+    """Check pages, every link, every charge and total, and the anchor; LedgerTampered says what is wrong.
+
+    Reads only, in constant memory and linear time; also works on a read-only copy.
+    """
+    place = Path(path)
+    if not place.is_file():
+        raise LedgerError("there is no ledger here", path=str(place), allowed="a ledger file", fix="check the path")
+    mark_place = FileAnchor(anchor) if isinstance(anchor, str | os.PathLike) else anchor
+    # read before the ledger: a ledger that grows meanwhile still contains what this mark has seen
+    try:
+        mark = None if mark_place is None else mark_place.read()
+        with Store.reading(place) as store:
+            store.check_pages()
+            state, kinds, again = _replay(store)
+            if mark is not None:
+                check_mark(mark, state, store, place)
+    except (sqlite3.Error, OSError) as problem:
+        raise explain(problem, place, "nothing was changed") from problem
+    if mark_place is None:
+        words = NO_ANCHOR
+    elif mark is None:
+        raise LedgerTampered("there is no anchor here", path=str(mark_place), fix="name the file used with the ledger")
+    elif mark.sequence == state.sequence:
+        words = f"matches at entry {mark.sequence}"
+    else:
+        behind = state.sequence - mark.sequence
+        words = (
+            f"matches at entry {mark.sequence}, {behind} behind: a crash, or a write under way; it moves on when opened"
+        )
+    return _report(state, kinds, words, again)
+
+
+def _replay(store: Store) -> tuple[State, Counter[str], int]:
+    rows = store.rows()
+    first = next(rows, None)
+    if first is None:
+        raise damaged(0, "the first entry is missing")
+    state, kinds, again = begin(first), Counter[str](), 0
+    for row in rows:
+        state = advance(state, row, store)
+        kinds[row.kind] += 1
+        again += row.kind == ANCHOR and bool(row.table.get("again"))
+    return state, kinds, again
+
+
+def _report(state: State, kinds: Counter[str], anchor: str, again: int) -> Report:
+    notes = []
+    if state.simulated:
+        notes.append("simulated: this ledger takes seeded noise and protects nobody")
+    if state.anchored and anchor == NO_ANCHOR:
+        notes.append("this ledger has an anchor: give it to detect that the file was set back")
+    if again:
+        notes.append(f"its anchor was lost and started anew {again} time(s): before that it could have been set back")
+    limit = state.limit
+    promised = limit.epsilon is not None and limit.delta is not None
+    promise = (
+        f"({limit.epsilon:.6g}, {limit.delta:.3g})-DP in total" if promised else f"{limit.words(limit.total)} in total"
+    )
+    return Report(
+        ledger=state.ledger,
+        entries=state.sequence + 1,
+        head=state.head,
+        simulated=state.simulated,
+        unit=state.unit,
+        limit=limit.words(limit.total),
+        spent=limit.words(state.filter.spent),
+        reserved=limit.words(state.filter.reserved),
+        remaining=limit.words(state.filter.remaining),
+        promise=promise,
+        published=kinds[PUBLISH],
+        lost=kinds[LOST],
+        under_way=kinds[RESERVE] - kinds[PUBLISH] - kinds[LOST],
+        anchor=anchor,
+        notes=tuple(notes),
+    )
