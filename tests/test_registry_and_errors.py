@@ -30,7 +30,10 @@ def thing():
     "epsilon", [0, 0.0, -1.0, 5e-324, 1e-7, float("nan"), float("inf"), -float("inf"), "1", None, True, [1.0], 1e7]
 )
 def test_bad_budgets_fail_closed_and_name_the_field(epsilon):
-    for make in (lambda: Thing(arms=2, epsilon=epsilon), lambda: build("policy", {"name": "test-thing", "arms": 2, "epsilon": epsilon}, "policy")):
+    for make in (
+        lambda: Thing(arms=2, epsilon=epsilon),
+        lambda: build("policy", {"name": "test-thing", "arms": 2, "epsilon": epsilon}, "policy"),
+    ):
         with pytest.raises(SpecError) as caught:
             make()
         assert caught.value.path.endswith("epsilon")

@@ -1,7 +1,7 @@
 """Everything that can be named in a spec: policies, environments, tasks, mechanisms, data sets, learners, metrics.
 
 A public configuration is a frozen dataclass whose fields are checked on construction, whether it is built from a
-spec or by hand. ``@register(kind, name)`` gives it a name; `build` turns ``{"name": ..., **parameters}`` into an object.
+spec or by hand. ``@register(kind, name)`` names it; `build` turns ``{"name": ..., **parameters}`` into an object.
 """
 
 from __future__ import annotations

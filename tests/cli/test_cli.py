@@ -25,7 +25,11 @@ means = [0.2, 0.8]
 
 def run(*arguments, code=0):
     done = subprocess.run(
-        [sys.executable, "-m", "fairveil.cli", *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-m", "fairveil.cli", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done

@@ -91,7 +91,9 @@ def test_a_broken_policy_is_caught(kind, law):
 
 
 def test_check_policy_names_the_broken_law():
-    assert check_policy(registry.build("policy", {"name": "adap-ucb", "arms": 2, "epsilon": 1.0}, "policy")) == list(LAWS)
+    assert check_policy(registry.build("policy", {"name": "adap-ucb", "arms": 2, "epsilon": 1.0}, "policy")) == list(
+        LAWS
+    )
     registry.register("policy", "grows-test-policy")(Grows)
     with pytest.raises(ContractError, match="bounded_memory"):
         check_policy(Grows())

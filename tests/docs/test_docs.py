@@ -50,7 +50,10 @@ def test_every_public_name_and_command_is_documented():
         assert f"fairveil {command}" in text, f"fairveil {command} is not in the docs"
 
 
-@pytest.mark.parametrize("kind", ["policy", "environment", "task", "mechanism", "sum", "dataset", "generator", "learner", "merit", "schedule"])
+@pytest.mark.parametrize(
+    "kind",
+    ["policy", "environment", "task", "mechanism", "sum", "dataset", "generator", "learner", "merit", "schedule"],
+)
 def test_every_registered_name_is_documented(kind):
     text = everything()
     missing = [entry.name for entry in registry.entries(kind) if f"`{entry.name}`" not in text]
@@ -61,7 +64,16 @@ def test_the_repository_names_no_machine_and_no_registry():
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
     if not tracked:
         pytest.skip("not a git checkout")
-    wrong = re.compile(r"/(?:w" + r"ork|r" + r"oot|ho" + r"me)/|py" + r"pi\.org|python" + r"hosted|registry\.np" + r"mjs|deb\.deb" + r"ian")
+    wrong = re.compile(
+        r"/(?:w"
+        + r"ork|r"
+        + r"oot|ho"
+        + r"me)/|py"
+        + r"pi\.org|python"
+        + r"hosted|registry\.np"
+        + r"mjs|deb\.deb"
+        + r"ian"
+    )
     found = []
     for file in tracked:
         path = ROOT / file

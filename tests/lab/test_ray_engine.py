@@ -27,7 +27,12 @@ def free_port() -> int:
 
 def start(*options: str) -> subprocess.Popen:
     command = [os.path.join(os.path.dirname(sys.executable), "ray"), "start", "--block", *options]
-    command += ["--node-ip-address=127.0.0.1", "--num-cpus=1", "--object-store-memory=100000000", "--disable-usage-stats"]
+    command += [
+        "--node-ip-address=127.0.0.1",
+        "--num-cpus=1",
+        "--object-store-memory=100000000",
+        "--disable-usage-stats",
+    ]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
     return subprocess.Popen(command, **quiet)
 
@@ -42,8 +47,15 @@ def stop(process: subprocess.Popen) -> None:
 def cluster():
     folder = tempfile.mkdtemp(prefix="fv", dir="/tmp")
     port = 6400 + os.getpid() % 2000
-    head = start("--head", f"--port={port}", "--include-dashboard=false", f"--temp-dir={folder}",
-                 "--min-worker-port=20000", "--max-worker-port=20999", f"--ray-client-server-port={free_port()}")
+    head = start(
+        "--head",
+        f"--port={port}",
+        "--include-dashboard=false",
+        f"--temp-dir={folder}",
+        "--min-worker-port=20000",
+        "--max-worker-port=20999",
+        f"--ray-client-server-port={free_port()}",
+    )
     time.sleep(8)
     node = start(f"--address=127.0.0.1:{port}", "--min-worker-port=21000", "--max-worker-port=21999")
     try:
@@ -111,5 +123,7 @@ def test_an_unreachable_cluster_is_one_clear_error():
         "except EngineError as problem:\n    print('caught', problem.exit_code, problem.given)\n"
     )
     environment = {**os.environ, "RAY_gcs_rpc_server_reconnect_timeout_s": "2", "RAY_NUM_REDIS_GET_RETRIES": "1"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=environment, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=environment, check=False
+    )
     assert f"caught {EngineError.exit_code}" in done.stdout, done.stderr[-1500:]

@@ -9,7 +9,10 @@ from fairveil.lab.artefact import Chart, Claim, Heatmap, Line, Table
 from fairveil.lab.plots import draw_result, write_picture
 from fairveil.lab.report.page import Section, write_report
 
-LINES = (Line("a", (1.0, 10.0, 100.0), (3.0, 2.0, 1.0), (2.5, 1.5, 0.5), (3.5, 2.5, 1.5)), Line("b", (1.0, 10.0), (1.0, 2.0)))
+LINES = (
+    Line("a", (1.0, 10.0, 100.0), (3.0, 2.0, 1.0), (2.5, 1.5, 0.5), (3.5, 2.5, 1.5)),
+    Line("b", (1.0, 10.0), (1.0, 2.0)),
+)
 
 
 def test_verdicts_follow_the_band():
@@ -31,7 +34,7 @@ def test_report_is_one_offline_file(tmp_path):
     ]
     section = Section("p/1", "Figure 1", pictures=pictures, claims=[Claim.exact("a < b", "s1", 1.0)], notes=["a note"])
     page = write_report([section], tmp_path / "index.html", title="Report").read_text()
-    assert "http://" not in page.replace("http://www.w3.org", "") or "src=\"http" not in page
+    assert "http://" not in page.replace("http://www.w3.org", "") or 'src="http' not in page
     assert '<link rel="stylesheet"' not in page
     assert "&lt;b&gt;" in page, "cells are escaped"
     assert "Curves </script>" not in page, "titles cannot end the script"

@@ -45,7 +45,10 @@ def world_of(policy: Policy) -> Environment:
     arms = getattr(policy, "arms", None)
     if target.family == "nash" and arms is not None:
         return target(means=tuple(float(mean) for mean in np.linspace(0.2, 0.8, arms)))
-    return registry.example(target)
+    made: Environment | None = registry.example(target)
+    if made is None:
+        raise ContractError("its family's world has no example", path=policy.name, fix="pass an environment")
+    return made
 
 
 def _must(holds: object, problem: str, fix: str = "") -> None:
@@ -53,7 +56,9 @@ def _must(holds: object, problem: str, fix: str = "") -> None:
         raise ContractError(problem, fix=fix)
 
 
-def _play(policy: Policy, world: Environment, noise: Noise, delay: Delay | None = None, rounds: int = ROUNDS) -> list[Step]:
+def _play(
+    policy: Policy, world: Environment, noise: Noise, delay: Delay | None = None, rounds: int = ROUNDS
+) -> list[Step]:
     return list(walk(policy, world, rounds, generator(5, "explore"), generator(5, "world"), noise, delay))
 
 
@@ -62,7 +67,9 @@ def _copy(state: State) -> State:
 
 
 def _equal(first: State, second: State) -> bool:
-    return set(first) == set(second) and all(np.array_equal(first[key], second[key], equal_nan=first[key].dtype.kind == "f") for key in first)
+    return set(first) == set(second) and all(
+        np.array_equal(first[key], second[key], equal_nan=first[key].dtype.kind == "f") for key in first
+    )
 
 
 def table_round_trip(policy: Policy, world: Environment) -> None:
@@ -171,7 +178,9 @@ def bounded_memory(policy: Policy, world: Environment) -> None:
     """The state does not grow with rounds, unless the algorithm keeps the history by definition (keeps_history)."""
     if getattr(policy, "keeps_history", False):
         return
-    sizes = [sum(value.nbytes for value in step.state.values()) for step in _play(policy, world, SeededNoise(3), rounds=300)]
+    sizes = [
+        sum(value.nbytes for value in step.state.values()) for step in _play(policy, world, SeededNoise(3), rounds=300)
+    ]
     _must(sizes[-1] <= 2 * sizes[20] + 4096, "the state grows with the rounds")
 
 

@@ -34,7 +34,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback(help=(app.info.help or "") + "\n\n" + EXIT_CODES)
 def options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
     """Options of every command."""
 
@@ -64,5 +66,3 @@ def main() -> None:
     except KeyboardInterrupt:
         Console(stderr=True).print("interrupted; finished results are kept, run the same command to resume")
         sys.exit(130)
-
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +13,7 @@ from rich.console import Console
 from fairveil import registry
 from fairveil.cli.specs import read_spec
 from fairveil.errors import AuditViolation, SpecError
+from fairveil.privacy.audit.pair import sample_target
 
 
 def command(
@@ -66,19 +68,23 @@ def _spec(target: str, epsilon: float | None) -> dict[str, Any]:
         if table.get("task") != "audit":
             raise SpecError("this spec is not an audit", path="task", given=table.get("task"), allowed="audit")
         return table
-    kind, _, name = target.rpartition(":")
-    name, _, second = name.partition("/")
-    pairs = [entry.name.split(":") for entry in registry.entries("audit-pair")]
-    kinds = [kind] if kind else [known for known, short in pairs if short == name]
-    sample = registry.example(registry.get(kinds[0], name, "target")) if kinds else None
-    table = registry.describe(sample) if sample is not None else {"name": name}
-    if epsilon is not None:
-        table["epsilon"] = epsilon
-    if kind:
-        table["kind"] = kind
-    if second:
-        table["pair"] = second
-    return {"task": "audit", "target": table}
+    pairs = registry.names("audit-pair")
+    found = [pair for pair in pairs if target in (pair, pair.split(":")[1])]
+    if len(found) != 1:
+        near = difflib.get_close_matches(target, [*pairs, *(pair.split(":")[1] for pair in pairs)], n=3, cutoff=0.5)
+        raise SpecError(
+            "several things have this name" if found else "nothing with an audit pair has this name",
+            path="target",
+            given=target,
+            allowed=", ".join(found or pairs),
+            fix=f"did you mean {' or '.join(near)}?" if near and not found else "",
+        )
+    sample = sample_target(found[0])
+    if sample is None:
+        raise SpecError(
+            "this name has no sample parameters", path="target", given=target, fix="write a spec file for it"
+        )
+    return {"task": "audit", "target": sample | ({"epsilon": epsilon} if epsilon is not None else {})}
 
 
 def show(result: dict[str, Any], console: Console) -> None:

@@ -18,7 +18,8 @@ from fairveil.errors import SpecError
 def command(
     specs: Annotated[list[Path], typer.Argument(help="Spec files; the first is the reference.")],
     vary: Annotated[
-        list[str] | None, typer.Option(help="path=value,value,...: a grid over one spec, for example policy.epsilon=0.2,1,5")
+        list[str] | None,
+        typer.Option(help="path=value,value,...: a grid over one spec, for example policy.epsilon=0.2,1,5"),
     ] = None,
     metric: Annotated[str | None, typer.Option(help="What to compare; the first regret by default.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for results and the report.")] = Path("out/compare"),
@@ -60,14 +61,21 @@ def command(
     table = compare.difference_table(results, chosen)
     shown = Table(*table.columns, title=table.title)
     for row in table.rows:
-        shown.add_row(*[f"{cell:.4g}" if isinstance(cell, float) else str("" if cell is None else cell) for cell in row])
+        shown.add_row(
+            *[f"{cell:.4g}" if isinstance(cell, float) else str("" if cell is None else cell) for cell in row]
+        )
     console = Console()
     console.print(shown)
     front = compare.pareto_front(results, chosen)
     if front:
         console.print(f"on the Pareto front ({chosen} against epsilon): {'; '.join(front)}", markup=False)
     promises = [(name, r["guarantee"]) for name, r in results.items() if r["guarantee"] is not None]
-    section = Section("compare", f"{chosen}: {len(results)} runs", pictures=[table, *compare.charts(results, chosen)], guarantees=promises)
+    section = Section(
+        "compare",
+        f"{chosen}: {len(results)} runs",
+        pictures=[table, *compare.charts(results, chosen)],
+        guarantees=promises,
+    )
     console.print(f"report: {write_report([section], out / 'index.html', title='fairveil: comparison')}")
 
 

@@ -102,7 +102,8 @@ def parameters(target: Any) -> list[tuple[str, str, str]]:
         text = kind or str(annotation).replace("typing.", "")
         default: Any = field.default
         if default is dataclasses.MISSING:
-            default = "required" if field.default_factory is dataclasses.MISSING else field.default_factory()
+            make: Any = field.default_factory
+            default = "required" if make is dataclasses.MISSING else make()
         described.append((field.name, " ".join([text, *limits]), str(default)))
     return described
 

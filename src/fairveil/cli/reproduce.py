@@ -21,7 +21,9 @@ def command(
     engine: Annotated[str, typer.Option(help="serial, processes or ray.")] = "processes",
     workers: Annotated[int | None, typer.Option(help="Workers of the engine; all cores by default.")] = None,
     address: Annotated[str | None, typer.Option(help="Address of a Ray cluster.")] = None,
-    list_only: Annotated[bool, typer.Option("--list", help="Show artefacts, costs and last verdicts; run nothing.")] = False,
+    list_only: Annotated[
+        bool, typer.Option("--list", help="Show artefacts, costs and last verdicts; run nothing.")
+    ] = False,
 ) -> None:
     """Reproduce figures and tables, decide their claims, and write one report.
 
@@ -58,7 +60,9 @@ def command(
         workforce.close()
     if sections:
         lead = f"{len(sections)} artefacts at {scale} scale. Published claims are tested, not assumed."
-        console.print(f"report: {write_report(sections, out / f'{scale}.html', title='fairveil: papers reproduced', lead=lead)}")
+        console.print(
+            f"report: {write_report(sections, out / f'{scale}.html', title='fairveil: papers reproduced', lead=lead)}"
+        )
     if lost:
         raise lost[0][1]
 
@@ -87,4 +91,6 @@ def _verdicts(last: dict | None) -> str:
     if last is None:
         return "not run here"
     counts = {verdict: sum(claim["verdict"] == verdict for claim in last["claims"]) for verdict in LIGHTS}
-    return f"({last['scale']}) " + " ".join(f"[{LIGHTS[verdict]}]{n} {verdict}[/]" for verdict, n in counts.items() if n)
+    return f"({last['scale']}) " + " ".join(
+        f"[{LIGHTS[verdict]}]{n} {verdict}[/]" for verdict, n in counts.items() if n
+    )

@@ -30,7 +30,12 @@ def listing(store: Folder = DEFAULT) -> None:
     for folder, result in Store(store).all():
         spec = result["spec"]
         table.add_row(
-            folder.name, spec["task"], _what(spec), str(spec["seed"]), str(spec["runs"]), f"{result['meta']['cpu_seconds']:.2f}"
+            folder.name,
+            spec["task"],
+            _what(spec),
+            str(spec["seed"]),
+            str(spec["runs"]),
+            f"{result['meta']['cpu_seconds']:.2f}",
         )
     Console().print(table)
 
@@ -96,7 +101,11 @@ def find(store: Path, start: str) -> dict[str, Any]:
 
 
 def _what(spec: dict[str, Any]) -> str:
-    names = [spec[key]["name"] for key in ("policy", "environment", "learner", "target") if isinstance(spec.get(key), dict) and "name" in spec[key]]
+    names = [
+        spec[key]["name"]
+        for key in ("policy", "environment", "learner", "target")
+        if isinstance(spec.get(key), dict) and "name" in spec[key]
+    ]
     return " in ".join(names) or str(spec.get("fairness", ""))
 
 

@@ -23,7 +23,9 @@ def command(
     engine: Annotated[str, typer.Option(help="serial, processes or ray.")] = "serial",
     workers: Annotated[int | None, typer.Option(help="Workers of the engine; all cores by default.")] = None,
     address: Annotated[str | None, typer.Option(help="Address of a Ray cluster.")] = None,
-    store: Annotated[Path | None, typer.Option(help="Folder of results: reuse what is there, resume what was cut off.")] = None,
+    store: Annotated[
+        Path | None, typer.Option(help="Folder of results: reuse what is there, resume what was cut off.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the series into this .html, .svg or .png file.")] = None,
     plugin: Annotated[list[Path] | None, typer.Option(help="A Python file that registers names of its own.")] = None,
 ) -> None:
@@ -80,7 +82,9 @@ def show(result: dict[str, Any], console: Console) -> None:
     console.print(table)
     meta = result["meta"]
     made = "simulated (seeded noise)" if meta["simulated"] else "secure noise"
-    console.print(f"{made}; {meta['cpu_seconds']:.2f} CPU s, {meta['wall_seconds']:.2f} s, peak {meta['peak_mb']:.0f} MB")
+    console.print(
+        f"{made}; {meta['cpu_seconds']:.2f} CPU s, {meta['wall_seconds']:.2f} s, peak {meta['peak_mb']:.0f} MB"
+    )
 
 
 def _cell(value: Any) -> str:

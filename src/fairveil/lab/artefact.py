@@ -15,10 +15,11 @@ A paper is one module in `fairveil.lab.papers` with one `Artefact` class per fig
             return {"NCB": {"task": "bandit", ...}, "GDP-NCB": {...}}
 
         def pictures(self, results):             # label -> result of fairveil.run
-            return [Chart("Nash regret", "round", "regret", tuple(line(name, r, "nash_regret") for ...), log_x=True)]
+            curves = tuple(line(name, result, "nash_regret") for name, result in results.items())
+            return [Chart("Nash regret", "round", "regret", curves, log_x=True)]
 
         def claims(self, results):
-            return [Claim.difference("GDP-NCB is below AdaP-UCB", "section 6.1", larger, larger_std, smaller, smaller_std)]
+            return [Claim.difference("GDP-NCB is below AdaP-UCB", "section 6.1", *last(adap, m), *last(gdp, m))]
 """
 
 from __future__ import annotations
@@ -86,8 +87,8 @@ Picture = Chart | Heatmap | Table
 class Claim:
     """What the text says an artefact shows, and what we measured.
 
-    The margin is signed so that positive supports the claim; ``low`` and ``high`` are its 95 % band (equal to the margin
-    for results without randomness). The claim holds when the whole band is above zero, does not hold when it is below.
+    The margin is signed so that positive supports the claim; ``low`` and ``high`` are its 95 % band (equal to the
+    margin for results without randomness). The claim holds when the whole band is above zero, does not hold when it is below.
     """
 
     text: str
@@ -159,7 +160,7 @@ def have(dataset: str) -> bool:
     """Is this data set on the machine? An artefact uses its generated stand-in otherwise and is marked so."""
     from fairveil import data
 
-    return bool(data.present(dataset))
+    return bool(data.available(dataset))
 
 
 def line(name: str, result: dict[str, Any], series: str) -> Line:

@@ -55,7 +55,11 @@ def _put(spec: dict[str, Any], path: str, value: Any) -> None:
 def shared_metrics(results: Mapping[str, dict[str, Any]]) -> list[str]:
     """Metrics with a number at the end that all results have."""
     common = set.intersection(*[set(result["metrics"]) for result in results.values()])
-    return sorted(name for name in common if not name.endswith("_std") and all(_number(r, name) is not None for r in results.values()))
+    return sorted(
+        name
+        for name in common
+        if not name.endswith("_std") and all(_number(r, name) is not None for r in results.values())
+    )
 
 
 def _number(result: dict[str, Any], metric: str) -> float | None:

@@ -1,4 +1,4 @@
-"""The guided tour behind `make demo`: each family's problem solved privately, beside its non-private and printed twins."""
+"""The guided tour behind `make demo`: each family's problem solved privately, beside non-private and printed twins."""
 
 from __future__ import annotations
 
@@ -42,12 +42,15 @@ CHAPTERS = (
     Chapter(
         "trial",
         "A trial with 50 treatments: nobody should pay for learning",
-        "Each patient's outcome is protected (pure epsilon = 0.2). Nash regret is the gap between the best treatment and the "
-        "geometric mean of what patients could expect, so giving a few people almost nothing is expensive.",
+        "Each patient's outcome is protected (pure epsilon = 0.2). Nash regret is the gap between the best treatment and "
+        "the geometric mean of what patients could expect, so giving a few people almost nothing is expensive.",
         "nash_regret",
         {
             "not private: ncb": {**NASH, "policy": {"name": "ncb", "horizon": 100_000}},
-            "as published: gdp-ncb": {**NASH, "policy": {"name": "gdp-ncb", "horizon": 100_000, "epsilon": 0.2, "variant": "figure"}},
+            "as published: gdp-ncb": {
+                **NASH,
+                "policy": {"name": "gdp-ncb", "horizon": 100_000, "epsilon": 0.2, "variant": "figure"},
+            },
             "ours: private-nash": {**NASH, "policy": {"name": "private-nash", "epsilon": 0.2}},
         },
         ours="ours: private-nash",
@@ -56,8 +59,8 @@ CHAPTERS = (
     Chapter(
         "screening",
         "A screening queue: candidates of four groups, ranked within their own group",
-        "Features favour one group. The fair choice is the candidate with the best rank within the own group; fair regret counts "
-        "how far below that the choices were. Each candidate is protected (epsilon = 1, delta = 1e-5).",
+        "Features favour one group. The fair choice is the candidate with the best rank within the own group; fair regret "
+        "counts how far below that the choices were. Each candidate is protected (epsilon = 1, delta = 1e-5).",
         "fair_regret",
         {
             "not private: fair-greedy": {**CENSUS, "policy": {"name": "fair-greedy"}},
@@ -76,7 +79,8 @@ CHAPTERS = (
     Chapter(
         "recommender",
         "Ten shops that learn together: exposure in proportion to merit",
-        "Ten agents share noisy statistics only. Fairness regret is the distance between the exposure items deserve and get.",
+        "Ten agents share noisy statistics only. Fairness regret is the distance between the exposure that items deserve "
+        "and get.",
         "fairness_regret",
         {
             "not private: fed-fairx": {**AGENTS, "policy": {"name": "fed-fairx"}},
@@ -84,7 +88,10 @@ CHAPTERS = (
                 **AGENTS,
                 "policy": {"name": "priv-fairx", "epsilon": 2.0, "delta": 0.1, "variant": "printed"},
             },
-            "ours: batched-priv-fairx": {**AGENTS, "policy": {"name": "batched-priv-fairx", "epsilon": 2.0, "delta": 0.1}},
+            "ours: batched-priv-fairx": {
+                **AGENTS,
+                "policy": {"name": "batched-priv-fairx", "epsilon": 2.0, "delta": 0.1},
+            },
         },
         ours="ours: batched-priv-fairx",
         printed="as published: priv-fairx",
@@ -117,12 +124,17 @@ def tour(folder: Path, engine: Engine, console: Console, progress: Progress) -> 
         console.print(f"  {chapter.text}")
         results = run_many(chapter.specs, engine=engine, store=store, progress=progress)
         for label, result in results.items():
-            closing.add_row(chapter.name, label, chapter.metric, f"{_last(result, chapter.metric):.4g}", promise(result))
+            closing.add_row(
+                chapter.name, label, chapter.metric, f"{_last(result, chapter.metric):.4g}", promise(result)
+            )
         sections.append(_section(chapter, results))
     console.print("[bold]Ten years later: who is still there?[/]")
     console.print("  Two groups stay when they are judged well. Each rule changes who is left to be judged next.")
     longterm = run_many(
-        {word: {"task": "participation", "groups": PEOPLE, "fairness": rule, "steps": STEPS} for rule, word in RULES.items()},
+        {
+            word: {"task": "participation", "groups": PEOPLE, "fairness": rule, "steps": STEPS}
+            for rule, word in RULES.items()
+        },
         engine=engine,
         store=store,
         progress=progress,
@@ -136,8 +148,8 @@ def tour(folder: Path, engine: Engine, console: Console, progress: Progress) -> 
 
 
 LEAD = (
-    "Three decision problems solved privately and fairly, each beside its non-private and its published counterpart, and one "
-    "long-term question. Everything here is simulated; the last section draws real noise under a ledger."
+    "Three decision problems solved privately and fairly, each beside its non-private and its published counterpart, and "
+    "one long-term question. Everything here is simulated; the last section draws real noise under a ledger."
 )
 
 
@@ -168,7 +180,9 @@ def _section(chapter: Chapter, results: Results) -> Section:
         *last(results[chapter.ours], chapter.metric),
     )
     promises = [(label, result["guarantee"]) for label, result in results.items() if result["guarantee"] is not None]
-    return Section(chapter.name, chapter.title, text=[chapter.text], pictures=[chart], claims=[better], guarantees=promises)
+    return Section(
+        chapter.name, chapter.title, text=[chapter.text], pictures=[chart], claims=[better], guarantees=promises
+    )
 
 
 def _longterm_section(results: Results) -> Section:
@@ -180,19 +194,29 @@ def _longterm_section(results: Results) -> Section:
 
 def _ledger_section(folder: Path) -> Section:
     """One real release: charged and synced before its noise is drawn, read back afterwards."""
-    import numpy as np
-
     from fairveil.privacy.ledger import Ledger
+    from fairveil.privacy.limits import Limit
     from fairveil.privacy.mechanisms import Laplace
-    from fairveil.privacy.noise import SecureNoise
 
-    path = folder / "ledger.sqlite"
-    for old in folder.glob("ledger.sqlite*"):
+    for old in folder.glob("ledger.db*"):
         old.unlink()
-    mechanism = Laplace(sensitivity=1.0, epsilon=0.5)
-    with Ledger.open(path, epsilon=1.0, delta=1e-6) as ledger:
-        first = ledger.release("count-monday", mechanism.event(), lambda noise: mechanism.release(120.0, noise), SecureNoise())
-        again = ledger.release("count-monday", mechanism.event(), lambda noise: np.nan, SecureNoise())
-    rows = (("count-monday", float(first), "charged, synced, drawn, published"), ("asked again", float(again), "the stored value, nothing spent"))
-    table = Table("Two requests for one block", ("block", "value", "what happened"), rows)
-    return Section("ledger", "A release under the ledger", text=["Secure noise from the operating system, pure epsilon = 0.5."], pictures=[table])
+    count = Laplace(sensitivity=1.0, epsilon=0.5)
+    with Ledger.open(folder / "ledger.db", limit=Limit.pure(1.0), unit="one visitor") as ledger:
+        first = ledger.release("monday", lambda noise: float(count.release(120.0, noise)), event=count.event())
+        again = ledger.release("monday", lambda noise: 0.0, event=count.event())
+    rows = (
+        ("monday", first, "charged, synced, drawn, stored, published"),
+        ("monday, asked again", again, "the stored value: nothing drawn, nothing spent"),
+    )
+    return Section(
+        "ledger",
+        "A release under the ledger",
+        text=[
+            "A count with secure noise from the operating system, pure epsilon = 0.5 out of 1.",
+            SHOW.format(folder / "ledger.db"),
+        ],
+        pictures=[Table("Two requests for one block", ("block", "value", "what happened"), rows)],
+    )
+
+
+SHOW = "Look at it with: fairveil ledger show {}"

@@ -33,7 +33,9 @@ def _chart(picture: Chart, width: int, height: int) -> Any:
         {"name": item.name, "x": x, "y": y, "low": _at(item.low, i), "high": _at(item.high, i)}
         for item in picture.lines
         for i, (x, y) in enumerate(zip(item.x, item.y))
-        if y is not None and not (picture.log_y and y <= 0) and not (picture.log_x and not isinstance(x, str) and x <= 0)
+        if y is not None
+        and not (picture.log_y and y <= 0)
+        and not (picture.log_x and not isinstance(x, str) and x <= 0)
     ]
     if picture.log_y:
         floor = min((row["y"] for row in rows), default=1.0) / 10
@@ -55,7 +57,9 @@ def _chart(picture: Chart, width: int, height: int) -> Any:
     base = alt.Chart(alt.Data(values=rows)).encode(x=x, color=colour)
     tips = [alt.Tooltip("name:N"), alt.Tooltip("x:N" if named else "x:Q"), alt.Tooltip("y:Q", format=".4g")]
     if picture.kind == "bars":
-        mark = base.mark_bar().encode(y=alt.Y("y:Q", title=picture.y_label), xOffset=alt.XOffset("name:N", sort=names), tooltip=tips)
+        mark = base.mark_bar().encode(
+            y=alt.Y("y:Q", title=picture.y_label), xOffset=alt.XOffset("name:N", sort=names), tooltip=tips
+        )
     elif picture.kind == "points":
         mark = base.mark_point(filled=True, size=45).encode(y=y, tooltip=tips)
     else:
@@ -74,7 +78,9 @@ def _chart(picture: Chart, width: int, height: int) -> Any:
 def _heatmap(picture: Heatmap, width: int, height: int) -> Any:
     alt = _altair()
     rows = [
-        {"x": x, "y": y, "value": picture.values[i][j]} for i, y in enumerate(picture.y) for j, x in enumerate(picture.x)
+        {"x": x, "y": y, "value": picture.values[i][j]}
+        for i, y in enumerate(picture.y)
+        for j, x in enumerate(picture.x)
     ]
     values = [row["value"] for row in rows if row["value"] is not None]
     crossing = bool(values) and min(values) < 0 < max(values)
@@ -110,7 +116,9 @@ def result_charts(result: dict[str, Any]) -> list[Chart]:
     for name, points in result["series"].items():
         xs = [x for x in points["x"] if x is not None]
         wide = bool(xs) and min(xs) > 0 and max(xs) / min(xs) > 50
-        one = Line(name, tuple(points["x"]), tuple(points["y"]), tuple(points.get("low", ())), tuple(points.get("high", ())))
+        one = Line(
+            name, tuple(points["x"]), tuple(points["y"]), tuple(points.get("low", ())), tuple(points.get("high", ()))
+        )
         charts.append(Chart(name.replace("_", " "), "x", name, (one,), log_x=wide))
     return charts
 

@@ -48,7 +48,9 @@ class Bar(Progress):
         self.bars.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.bars.stop()
 
     def start(self, total: int, done: int) -> None:

@@ -48,7 +48,9 @@ class Reproduction:
             "scale": self.scale,
             "generated": list(self.generated),
             "claims": [plain(claim.to_dict()) for claim in self.claims],
-            "pictures": [{"kind": type(picture).__name__.lower(), **plain(asdict(picture))} for picture in self.pictures],
+            "pictures": [
+                {"kind": type(picture).__name__.lower(), **plain(asdict(picture))} for picture in self.pictures
+            ],
         }
 
 
@@ -88,9 +90,7 @@ def reproduce(
     pictures, claims = artefact.pictures(results), artefact.claims(results)
     cpu = sum(result["meta"]["cpu_seconds"] for result in results.values())
     generated = tuple(name for name in artefact.data if not have(name))
-    return Reproduction(
-        artefact, scale, results, pictures, claims, generated, cpu, time.perf_counter() - started
-    )
+    return Reproduction(artefact, scale, results, pictures, claims, generated, cpu, time.perf_counter() - started)
 
 
 def reproduce_all(

@@ -157,7 +157,9 @@ class _Sweep:
 
 def _points(points: Mapping[str, Any]) -> dict[str, list[float | None]]:
     """A series as lists of floats; a band that is absent has no keys."""
-    kept = {key: plain(list(points[key])) for key in ("x", "y", "low", "high") if key in points and len(points[key]) > 0}
+    kept = {
+        key: plain(list(points[key])) for key in ("x", "y", "low", "high") if key in points and len(points[key]) > 0
+    }
     return {key: [None if value is None else float(value) for value in values] for key, values in kept.items()}
 
 

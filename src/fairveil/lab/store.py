@@ -6,7 +6,7 @@
     <root>/<task>/<hash>/provenance.json  versions, cpu, timings, peak memory: what may differ between equal results
     <root>/<task>/<hash>/parts/           finished blocks of an interrupted run, removed when the result is written
 
-The hash is of the complete spec. Every file is written beside its place and moved there, so a reader never sees half of one.
+The hash is of the complete spec. Every file is written beside its place and moved there: a reader never sees half of one.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def _series_bytes(series: dict[str, dict[str, list[float]]]) -> bytes:
         length = len(points["x"])
         columns["series"].extend([name] * length)
         for key in SERIES_COLUMNS[1:]:
-            values = points.get(key) or [None] * length
+            values: list[Any] = list(points.get(key) or [None] * length)
             columns[key].extend([None if value is None else float(value) for value in values])
     types = arrow.schema([("series", arrow.string())] + [(key, arrow.float64()) for key in SERIES_COLUMNS[1:]])
     buffer = io.BytesIO()

@@ -36,7 +36,9 @@ class Section:
 def section_of(made: Reproduction) -> Section:
     """A reproduction as a section."""
     artefact = made.artefact
-    promises = [(label, result["guarantee"]) for label, result in made.results.items() if result["guarantee"] is not None]
+    promises = [
+        (label, result["guarantee"]) for label, result in made.results.items() if result["guarantee"] is not None
+    ]
     warning = ""
     if made.generated:
         warning = f"Made with generated data: {', '.join(made.generated)} not on this machine (fairveil data fetch)."
@@ -64,7 +66,7 @@ def _distinct(promises: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dic
 
 
 def write_report(sections: list[Section], file: Path, *, title: str, lead: str = "") -> Path:
-    """Write one HTML file that opens without a network: interactive figures, static ones when printed or without script."""
+    """Write one HTML file that opens without a network: interactive figures, static ones in print or without script."""
     try:
         import jinja2
         import vl_convert
@@ -100,12 +102,15 @@ def _render(section: Section, number: int, figures: dict[str, Any]) -> dict[str,
     pictures: list[dict[str, Any]] = []
     for index, picture in enumerate(section.pictures):
         if isinstance(picture, Table):
-            pictures.append({"kind": "table", "title": picture.title, "columns": picture.columns, "rows": _cells(picture)})
+            pictures.append(
+                {"kind": "table", "title": picture.title, "columns": picture.columns, "rows": _cells(picture)}
+            )
             continue
         key = f"figure-{number}-{index}"
         spec = draw(picture).to_dict()
         figures[key] = spec
         svg = re.sub(r"<\?xml[^>]*\?>", "", vl_convert.vegalite_to_svg(spec))
+        svg = re.sub(r"\b(gradient_|clip)(\d+)", rf"{key}-\1\2", svg)  # ids are unique in the whole page
         pictures.append({"kind": "figure", "key": key, "title": html.escape(picture.title), "svg": svg})
     return {
         "name": section.name,
