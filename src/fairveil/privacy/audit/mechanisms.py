@@ -36,7 +36,10 @@ def _pair(mechanism: Mechanism, inputs: tuple[Any, Any], worlds: str, statistic:
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> NDArray[Any]:
         return mechanism.releases(inputs[world], noise, trials)
 
-    return AuditPair(run, worlds, statistic, *claim_of(mechanism.event(), getattr(mechanism, "delta", None) or 1e-5))
+    epsilon, delta = getattr(mechanism, "epsilon", None), getattr(mechanism, "delta", None)
+    if epsilon is None or not hasattr(mechanism, "delta"):
+        epsilon, delta = claim_of(mechanism.event())
+    return AuditPair(run, worlds, statistic, epsilon, delta)
 
 
 def _shift(mechanism: Any, length: float, dtype: Callable[[Any], Any]) -> tuple[Any, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -76,3 +77,23 @@ def find_pair(target: Mapping[str, Any], path: str = "target") -> tuple[Any, Aud
         )
     thing = registry.build(matches[0].split(":")[0], table, path)
     return thing, registry.get(KIND, matches[0])(thing)
+
+
+_BUDGET = {"epsilon": 1.0, "delta": 1e-5}
+_SAMPLES: tuple[dict[str, Any], ...] = (_BUDGET, {**_BUDGET, "releases": 8})
+
+
+def sample_target(pair_name: str) -> dict[str, Any] | None:
+    """A target table for a registered pair, built from the thing's own example or from common sample parameters."""
+    kind, _, rest = pair_name.partition(":")
+    name, _, second = rest.partition("/")
+    target = registry.get(kind, name)
+    ways: list[Callable[[], Any]] = [partial(registry.example, target)]
+    for build in ways + [partial(target, **sample) for sample in _SAMPLES]:
+        try:
+            thing = build()
+        except (SpecError, TypeError):
+            continue
+        if thing is not None:
+            return {"kind": kind, **registry.describe(thing)} | ({"pair": second} if second else {})
+    return None

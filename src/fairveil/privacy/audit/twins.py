@@ -7,6 +7,7 @@ them beside the sound ones; nothing else may import them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from fairveil.privacy.mechanisms import AboveThreshold, Binomial, Laplace
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 
-Floats = NDArray[np.float64]
+Floats = NDArray[np.floating[Any]]
 
 
 def half_noise(epsilon: float) -> AuditPair:
@@ -60,7 +61,7 @@ def float_noise(epsilon: float) -> AuditPair:
     """Textbook Laplace noise in floating point: its low bits tell which grid the value was on."""
 
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-        return world + rng.laplace(0.0, 1 / epsilon, trials)
+        return rng.laplace(0.0, 1 / epsilon, trials) + float(world)
 
     return AuditPair(run, "the value is 0 or 1", "noisy value", epsilon)
 
