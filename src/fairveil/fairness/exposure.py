@@ -1,8 +1,8 @@
 """Exposure in proportion to merit: merit functions as objects, the fair law, and the regret of not playing it.
 
-Every action with mean reward mu has merit f(mu) > 0 and deserves to be shown with probability f(mu) / sum f (Wang et al.
-2021). A merit function is public data: a kind, a few numbers and, for functions given by a user, a table. The compiled
-kernels of the bandits read exactly that, so one function serves the environment, the policies and the metrics.
+Every action with mean reward mu has merit f(mu) > 0 and deserves to be shown with probability f(mu) / sum f (Wang et
+al. 2021). A merit function is public data: a kind, a few numbers and, for functions given by a user, a table. The
+compiled kernels of the bandits read exactly that, so one function serves the environment, the policies and the metrics.
 
 In a spec a merit is a list, ``["exp", 10]``, or a list of such lists, one per agent.
 """
@@ -142,10 +142,10 @@ class PowerMerit(Merit):
 class TableMerit(Merit):
     """A user's merit: values on equally spaced points of [low, high], straight in between, constant outside.
 
-    The declared Lipschitz constant and lower bound are checked against the values; a merit that is negative, not finite,
-    steeper or lower than declared is refused.
+    The declared Lipschitz constant and lower bound are checked against the values; a merit that is negative, not
+    finite, steeper or lower than declared is refused.
 
-    >>> float(TableMerit((1.0, 2.0, 4.0), lipschitz=2.0, lower_bound=1.0, low=0.0, high=2.0)(1.5))
+    >>> round(float(TableMerit((1.0, 2.0, 4.0), lipschitz=2.0, lower_bound=1.0, low=0.0, high=2.0)(1.5)), 6)
     3.0
     """
 

@@ -15,7 +15,7 @@ class Environment:
     family: ClassVar[str] = ""
 
     def facts(self) -> dict[str, Any]:
-        """What a policy must agree with (number of arms, of agents, ...); left out of a policy's spec, it is filled in."""
+        """What a policy must agree with (number of arms, ...); left out of its spec, it is filled in."""
         return {"arms": self.arms} if hasattr(self, "arms") else {}
 
     def hints(self) -> dict[str, Any]:

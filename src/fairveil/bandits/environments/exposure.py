@@ -92,6 +92,11 @@ class ExposureWorld(Environment):
                 allowed=str(self.agents),
             )
 
+    @classmethod
+    def example(cls) -> ExposureWorld:
+        """A small world for listings and contract tests."""
+        return cls(agents=3, actions=4, dimension=2)
+
     def facts(self) -> dict[str, Any]:
         lasts = None if self.agent_rounds is None else list(self.agent_rounds)
         return {"agents": self.agents, "dimension": self.dimension, "agent_rounds": lasts}

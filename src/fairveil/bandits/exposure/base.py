@@ -1,8 +1,8 @@
 """What all exposure policies share: beliefs of many agents as one value, decisions, rows, synchronisations.
 
 State is plain arrays with one slice per agent. A synchronisation adds what the agents publish to ``released`` (scaled
-units of [x, y][x, y]^T) and derives every agent's prior belief from it; between synchronisations only ``leaf`` (rows not
-published yet) and, for policies that use their own raw rows, ``local`` and the belief change.
+units of [x, y][x, y]^T) and derives every agent's prior belief from it; between synchronisations only ``leaf`` (rows
+not published yet) and, for policies that use their own raw rows, ``local`` and the belief change.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ Floats = NDArray[np.float64]
 
 @configuration
 class ExposurePolicy(Policy):
-    """Common public configuration. ``agents``, ``dimension``, ``horizon`` (rounds) and ``merit`` come from the world in a spec.
+    """Common public configuration. ``agents``, ``dimension``, ``horizon`` (rounds) and ``merit`` come from the world
+    in a spec.
 
-    ``reward_std`` is R, ``parameter_bound`` S >= |theta*|, ``failure`` the chance that a confidence set may miss theta*,
-    ``width`` multiplies its radius (0: no optimism).
+    ``reward_std`` is R, ``parameter_bound`` S >= |theta*|, ``failure`` the chance that a confidence set may miss
+    theta*, ``width`` multiplies its radius (0: no optimism).
     """
 
     family: ClassVar[str] = "exposure"
@@ -66,6 +67,11 @@ class ExposurePolicy(Policy):
                 given=len(self.agent_rounds),
                 allowed=str(self.agents),
             )
+
+    @classmethod
+    def example(cls) -> Any:
+        """A small instance for listings and contract tests."""
+        return cls(agents=3, dimension=2, horizon=200)
 
     # Public facts -------------------------------------------------------------------------------------------------
 

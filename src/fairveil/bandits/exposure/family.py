@@ -21,7 +21,7 @@ from fairveil.task import Outcome, Part, run_blocks
 
 @register("family", "exposure")
 class ExposureFamily(Family):
-    """Fairness regret (average over agents, and sum), reward regret, exposure against merit, messages, privacy spent."""
+    """Fairness regret (average over agents, and sum), reward regret, exposure and merit, messages, privacy spent."""
 
     def complete(self, spec: dict[str, Any], policy: Policy, environment: Environment) -> dict[str, Any]:
         if not isinstance(environment, ExposureWorld):

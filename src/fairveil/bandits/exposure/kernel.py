@@ -1,4 +1,5 @@
-"""The compiled loop: every agent sees contexts, decides, earns and keeps its row, for a stretch without synchronisation.
+"""The compiled loop: every agent sees contexts, decides, earns and keeps its row, for a stretch without
+synchronisation.
 
 The step interface calls the same functions one decision at a time.
 """
@@ -97,7 +98,7 @@ def draw_arm(law, coin):
 def advance(
     first, last, world_rng, choice_rng, world, rules, prior, target, centre, root, leaf, local, start_det, tally
 ):
-    """Play rounds first..last-1; stops after the round in which an agent's raw trigger fires. Returns the round reached."""
+    """Play rounds first..last-1, or until an agent's raw trigger fires; returns the round reached."""
     agents, dimension = centre.shape
     actions = len(tally.pulls)
     contexts = np.empty((actions, dimension))

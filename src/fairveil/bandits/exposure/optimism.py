@@ -5,8 +5,8 @@ mu = base + slopes z with base = X centre and slopes = X root. The objective g(z
 
 Ascent: from a point z the best step of the linearised problem on the ball is closed form, z' = gradient/|gradient|
 (projected gradient ascent with an unbounded step). It is taken whole when g rises and halved otherwise. Starts: the
-centre and, where the ellipsoid is large enough to bend the landscape, the maximiser of every action. The measured gap to a
-global search is in bench/exposure_optimism.py.
+centre and, where the ellipsoid is large enough to bend the landscape, the maximiser of every action. The measured
+gap to a global search is in bench/exposure_optimism.py.
 """
 
 from __future__ import annotations
@@ -183,8 +183,8 @@ def optimistic_law(
 
     >>> from fairveil.fairness.exposure import ExpMerit
     >>> law, value = optimistic_law(np.eye(2), [0.0, 0.0], 0.1 * np.eye(2), ExpMerit(10.0))
-    >>> bool(value > 0.05), law.round(2).max()
-    (True, np.float64(0.73))
+    >>> value > 0.05, float(law.max()) > 0.7
+    (True, True)
     """
     x, middle, factor = (np.ascontiguousarray(item, np.float64) for item in (contexts, centre, root))
     actions, dimension = x.shape

@@ -27,11 +27,11 @@ class PrivFairx(PrivatePolicy):
 
     Guarantee, ``sound`` (default): (epsilon, delta) federated privacy of one interaction of one agent; the tree has the
     true number of levels and exact Gaussian calibration, and the policy is frozen between synchronisations.
-    ``printed``: the published variance and the agent's own raw rows between synchronisations (``local_raw``). Its noise is
-    many times more than its claim needs, so the claim holds, but only with the agent's other rows fixed; with a
-    raw determinant trigger it is not established.
-    ``confidence``: "lemma-7" (published radius; eigenvalues by a public shift, or ``definite="floor"``) or "weighted" (each
-    direction by its own noise, see `fairveil.bandits.exposure.belief`). Defaults follow the variant.
+    ``printed``: the published variance and the agent's own raw rows between synchronisations (``local_raw``). Its
+    noise is many times more than its claim needs, so the claim holds, but only with the agent's other rows fixed;
+    with a raw determinant trigger it is not established.
+    ``confidence``: "lemma-7" (published radius; eigenvalues by a public shift, or ``definite="floor"``) or
+    "weighted" (each direction by its own noise, see `fairveil.bandits.exposure.belief`). Defaults follow the variant.
     Cost: one mu-GDP event per agent for all synchronisations. A release takes O(agents d^2), a message (d+1)^2 numbers.
 
     >>> policy = PrivFairx(agents=10, dimension=5, horizon=100_000, epsilon=2.0, delta=0.1, variant="printed")
@@ -64,8 +64,8 @@ class PrivFairx(PrivatePolicy):
         """The Gaussian-DP parameter of all messages of one agent together."""
         if self.variant == "sound":
             return gdp_mu(self.epsilon, self.delta)
-        # Printed variance of a node: 16 n (L^2+1)^2 ln(2/delta)^2 / eps^2 with n = 1 + ceil(log2 releases), over rows of
-        # squared norm L^2 + 1; a row is in `levels` nodes.
+        # Printed variance of a node: 16 n (L^2+1)^2 ln(2/delta)^2 / eps^2 with n = 1 + ceil(log2 releases), over
+        # rows of squared norm L^2 + 1; a row is in `levels` nodes.
         depth = 1 + math.ceil(math.log2(self.room))
         levels = int(self.room).bit_length()
         return math.sqrt(levels) * self.epsilon / (4 * math.sqrt(depth) * math.log(2 / self.delta))
@@ -93,13 +93,18 @@ class PrivFairx(PrivatePolicy):
         if self.variant == "sound":
             return Guarantee.approximate(self.epsilon, self.delta, notes=(*self.notes(), lift), **facts)
         over = (
-            f"the published variance is calibrated for epsilon = {self.epsilon:g} at delta = {self.delta:g} but protects "
+            f"the published variance is meant for epsilon = {self.epsilon:g} at delta = {self.delta:g} but protects "
             "more: the mu stated here is exact for the symmetric (d+1) x (d+1) reading with each row inserted once"
         )
         raw = isinstance(self.protocol, Determinant) and self.protocol.raw
         trigger = ("the time of a synchronisation depends on raw rows and is visible: not established",) if raw else ()
         return Guarantee.gaussian(
-            self.mu, self.delta, established=not raw, notes=(*self.notes(), lift, over, *trigger), **facts
+            self.mu,
+            self.delta,
+            epsilon=self.epsilon,
+            established=not raw,
+            notes=(*self.notes(), lift, over, *trigger),
+            **facts,
         )
 
     def publish(self, state: State, total: Floats, own: Floats | None) -> None:

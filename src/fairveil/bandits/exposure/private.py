@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import KW_ONLY
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +31,10 @@ SUM = "sum/"
 class PrivatePolicy(ExposurePolicy):
     """Common fields of private policies.
 
-    Rows are [x/L, w y/B] with |x| <= L (``context_bound``), |y| <= B (``reward_bound``) and w = ``reward_weight``: their norm
-    is at most sqrt(1 + w^2) whatever happens. ``strict`` refuses a context above L; otherwise it is clipped, silently,
-    because how often that happens is private. ``releases`` sizes the sum (by default from the schedule).
+    Rows are [x/L, w y/B] with |x| <= L (``context_bound``), |y| <= B (``reward_bound``) and w = ``reward_weight``:
+    their norm is at most sqrt(1 + w^2) whatever happens. ``strict`` refuses a context above L; otherwise it is
+    clipped, silently, because how often that happens is private. ``releases`` sizes the sum (by default from the
+    schedule).
     """
 
     _: KW_ONLY
@@ -54,6 +56,10 @@ class PrivatePolicy(ExposurePolicy):
                 allowed=f"at least {self.protocol.size(self.horizon, self.agents, self.dimension)}",
                 fix="leave releases out, or choose a schedule with fewer synchronisations",
             )
+
+    @classmethod
+    def example(cls) -> Any:
+        return cls(agents=3, dimension=2, horizon=200, epsilon=1.0, delta=1e-5)
 
     @cached_property
     def sums(self) -> RunningSum:
@@ -78,7 +84,7 @@ class PrivatePolicy(ExposurePolicy):
 
     @property
     def neighbours(self) -> Neighbours:
-        """A frozen policy protects an interaction with all that follows from it; raw rows only with other rows fixed."""
+        """A frozen policy protects an interaction and all that follows; raw rows only with other rows fixed."""
         return Neighbours.REPLACE_INTERACTION_ROWS_FIXED if self.uses_local else Neighbours.REPLACE_INTERACTION
 
     def notes(self) -> tuple[str, ...]:
@@ -86,13 +92,13 @@ class PrivatePolicy(ExposurePolicy):
         if self.uses_local:
             scope = (
                 "protects all messages of an agent and all actions of the other agents against a change of one row "
-                "[context, reward] of that agent while its other rows stay fixed; the agent's own later actions use its "
-                "raw rows, are not protected, and the rows they lead to are taken as fixed"
+                "[context, reward] of that agent while its other rows stay fixed; the agent's own later actions use "
+                "its raw rows, are not protected, and the rows they lead to are taken as fixed"
             )
         else:
             scope = (
                 "protects all messages of an agent, all actions of the other agents and the agent's own actions in all "
-                "other rounds against a change of one interaction (contexts and reward), with everything that follows from it"
+                "other rounds against a change of one interaction (contexts and reward), with all that follows from it"
             )
         return (
             scope,

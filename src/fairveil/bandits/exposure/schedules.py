@@ -119,11 +119,12 @@ class Growing(Schedule):
 @register("schedule", "determinant")
 @configuration
 class Determinant(Schedule):
-    """When (rounds since the last one) x log(det(V + S)/det V) passes a threshold (baseline B1, Dubey and Pentland 2020).
+    """When (rounds since the last one) x log(det(V + S)/det V) passes a threshold (baseline B1, Dubey and Pentland
+    2020).
 
-    ``raw=False``: S is the rounds since the last synchronisation times the released mean Gram matrix of a round, so the time
-    is a function of what everybody knows already. ``raw=True``: S is an agent's own unreleased rows; the time then leaks
-    them, so private policies allow it only as ``printed``, with a guarantee that is not established.
+    ``raw=False``: S is the rounds since the last synchronisation times the released mean Gram matrix of a round, so
+    the time is a function of what everybody knows already. ``raw=True``: S is an agent's own unreleased rows; the
+    time then leaks them, so private policies allow it only as ``printed``, with a guarantee that is not established.
     At most ``max_syncs`` synchronisations. Without a threshold: T ln(m T)/(d m), the choice of Wang et al. 2020.
     """
 
