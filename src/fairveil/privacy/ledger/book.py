@@ -43,6 +43,10 @@ class Book:
         self._closed = False
         _books.add(self)
 
+    def exists(self) -> bool:
+        with self._explained("nothing was charged"):
+            return self.path.exists()
+
     def create(self, table: dict[str, Any], name: str) -> None:
         """Make the file if there is none; two processes that start together make one ledger."""
         with self.guard, self._explained("nothing was charged"), self._writer.held():
@@ -72,16 +76,19 @@ class Book:
 
     def adopt_anchor(self, again: bool) -> None:
         """Start to use an anchor that has no mark yet. ``again``: the old mark was lost, say so in the ledger."""
-        if self.anchor is None or self.anchor.read() is not None:
-            return
-        with self.writing("nothing was charged", check_anchor=False):
-            if self.state.anchored and self.state.sequence > 0 and not again:
+        with self._explained("nothing was charged"):
+            if self.anchor is None or self.anchor.read() is not None:
+                return
+        with self.writing("nothing was charged", check_anchor=False) as store:
+            # a crash between the entry that starts an anchor and its first mark leaves nothing after that entry
+            just_started = self.state.sequence == 0 or store.find(ANCHOR, str(self.state.sequence)) is not None
+            if self.state.anchored and not just_started and not again:
                 raise LedgerTampered(
                     "this ledger has an anchor, but no mark was found where the anchor should be",
                     path=str(self.anchor),
                     fix="name the right anchor; if it is lost for good, open once with reanchor=True",
                 )
-            if not self.state.anchored or again:
+            if not self.state.anchored or not just_started:
                 number = str(self.state.sequence + 1)
                 self.append(ANCHOR, number, self.state.filter, {"again": self.state.anchored})
             else:
@@ -100,9 +107,9 @@ class Book:
                         self._check_anchor(store)
                     self._fresh = self.state
                     yield store
-                    outcome[0] = "whether it is on disk is not known; open the ledger again to see"
             except (sqlite3.Error, OSError):
                 self._disconnect()  # nothing that SQLite remembers about a failed transaction is kept
+                outcome[0] = self._effect_of_failure(effect)
                 raise
             finally:
                 done, self._fresh = self._fresh, None
@@ -150,6 +157,14 @@ class Book:
             self._closed = True
             self._disconnect()
             self._writer.close()
+
+    def _effect_of_failure(self, effect: str) -> str:
+        """A commit that reports an error has, very rarely, reached the disk: look."""
+        try:
+            reached = self._connected().last() != (self.state.sequence, self.state.head)
+        except (sqlite3.Error, OSError, LedgerError):
+            return "the ledger cannot be read now; open it again to see whether it was charged"
+        return STANDS if reached else effect
 
     def _connected(self) -> Store:
         if self._closed:

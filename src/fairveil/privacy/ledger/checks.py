@@ -1,0 +1,122 @@
+"""What is refused before anything is written, each with its own sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fairveil.errors import LedgerError, PrivacyError, SpecError
+from fairveil.privacy.events import Event
+from fairveil.privacy.ledger.book import Book
+from fairveil.privacy.ledger.chain import ACCOUNT, FORMAT, LOST, PUBLISH, Row
+from fairveil.privacy.ledger.store import Store
+from fairveil.privacy.limits import Limit
+from fairveil.privacy.noise import Noise, SecureNoise, ZeroNoise
+
+
+class ReleaseLost(LedgerError):
+    """The block was charged, but its value never reached the ledger. It stays charged and is never drawn again."""
+
+    code = "release-lost"
+
+
+def first(path: Path, limit: Limit | None, simulated: bool, unit: str, anchored: bool) -> dict[str, Any]:
+    if limit is None:
+        raise LedgerError(
+            "there is no ledger here", path=str(path), allowed="an existing file, or a limit", fix="give limit=Limit..."
+        )
+    if not path.parent.is_dir():
+        raise LedgerError("the folder of the ledger does not exist", path=str(path), fix="create the folder first")
+    table = {"format": FORMAT, "limit": limit.to_dict(), "simulated": bool(simulated), "anchored": anchored}
+    return {**table, "unit": str(unit)}
+
+
+def check_same(book: Book, limit: Limit | None, simulated: bool) -> None:
+    if limit is not None and limit != book.state.limit:
+        raise LedgerError(
+            "the ledger has another limit",
+            path="limit",
+            given=limit.to_dict(),
+            allowed=str(book.state.limit.to_dict()),
+            fix="open it without a limit to keep its own; a limit never changes",
+        )
+    if book.state.simulated != bool(simulated):
+        raise PrivacyError(
+            "a simulated ledger stays simulated" if book.state.simulated else "this ledger protects people",
+            path="simulated",
+            given=simulated,
+            allowed=str(book.state.simulated),
+        )
+
+
+def check_name(field: str, name: str) -> None:
+    if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable():
+        raise SpecError("a name is needed", path=field, given=name, allowed="1 to 200 printable characters")
+
+
+def check_repeated(name: str, known: object, asked: object) -> None:
+    if known != asked:
+        raise LedgerError(
+            "this name was used for something else",
+            path="block",
+            given=name,
+            allowed="the event or account it was used with, or a new name",
+            fix="every release carries its own block id; nothing was charged",
+        )
+
+
+def check_account(store: Store, name: str, sequence: int) -> None:
+    account = store.find(ACCOUNT, name)
+    if account is None:
+        raise LedgerError("this account was never paid for", path="account", given=name, fix="call spend first")
+    allowed = account.table["releases"]
+    if allowed is not None and store.releases_under(name, sequence) >= allowed:
+        raise LedgerError(
+            "this account has no release left",
+            path="account",
+            given=name,
+            allowed=f"{allowed} in all",
+            fix="pay for another account; nothing was charged",
+        )
+
+
+def settlement(store: Store, block: str) -> Row | None:
+    return store.find(PUBLISH, block) or store.find(LOST, block)
+
+
+def stored_text(row: Row) -> str:
+    if row.kind == LOST or row.value is None:
+        raise ReleaseLost(
+            "this block was charged but its value is lost",
+            path="block",
+            given=row.name,
+            fix="go on without it (a policy's lost()); it is never drawn again",
+        )
+    return row.value
+
+
+def accepted(noise: Noise | None, simulated: bool) -> Noise:
+    """Secure noise unless another is given; what does not protect only for a simulated ledger; no noise never."""
+    source = SecureNoise() if noise is None else noise
+    protects = isinstance(source, Noise) and source.protects and not source.simulated
+    if isinstance(source, ZeroNoise) or not isinstance(source, Noise) or not (protects or simulated):
+        raise PrivacyError(
+            "this ledger does not take this noise",
+            path="noise",
+            given=type(source).__name__,
+            allowed="SecureNoise" + (" or SeededNoise" if simulated else ""),
+            fix="a ledger for simulations is opened with simulated=True, and stays one",
+        )
+    return source
+
+
+def check_pays(event: Event | None, account: str | None) -> None:
+    if (event is None) == (account is None):
+        raise SpecError("a release names its event or its account", path="event", allowed="exactly one of the two")
+    if event is not None and not isinstance(event, Event):
+        raise SpecError("this is not an event", path="event", given=type(event).__name__, allowed="an Event")
+
+
+def check_releases(releases: int | None) -> None:
+    if releases is not None and (isinstance(releases, bool) or not isinstance(releases, int) or releases < 1):
+        raise SpecError("releases is a count", path="releases", given=releases, allowed="at least 1, or None")
