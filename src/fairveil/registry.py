@@ -81,12 +81,13 @@ def configuration(cls: C) -> C:
     """Make a class a frozen, validated public configuration; a wrong field raises SpecError naming it."""
     made = pydantic.dataclasses.dataclass(frozen=True, config=_CONFIG)(cls)
     checked = made.__init__
+    order = tuple(field.name for field in dataclasses.fields(made) if field.init and not field.kw_only)
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         try:
             checked(self, *args, **kwargs)
         except pydantic.ValidationError as problem:
-            raise spec_error(problem, "", _field_names(made)) from None
+            raise spec_error(problem, "", _field_names(made), order) from None
 
     __init__.__wrapped__ = checked  # type: ignore[attr-defined]
     __init__.__signature__ = inspect.signature(made)  # type: ignore[attr-defined]
@@ -241,10 +242,15 @@ def at(problem: SpecError, path: str) -> SpecError:
     return type(problem)(problem.problem, path=where, given=problem.given, allowed=problem.allowed, fix=problem.fix)
 
 
-def spec_error(problem: pydantic.ValidationError, path: str = "", known: frozenset[str] = frozenset()) -> SpecError:
-    """Turn pydantic's first complaint into our error shape."""
+def spec_error(
+    problem: pydantic.ValidationError, path: str = "", known: frozenset[str] = frozenset(), order: tuple[str, ...] = ()
+) -> SpecError:
+    """Turn pydantic's first complaint into our error shape; ``order`` names arguments that were given by position."""
     first = problem.errors()[0]
-    where = ".".join([part for part in [path, *map(str, first["loc"])] if part])
+    place: list[int | str] = list(first["loc"])
+    if place and isinstance(place[0], int) and place[0] < len(order):
+        place[0] = order[place[0]]
+    where = ".".join([part for part in [path, *map(str, place)] if part])
     kind, context = first["type"], first.get("ctx", {})
     if kind in ("unexpected_keyword_argument", "extra_forbidden"):
         near = difflib.get_close_matches(str(first["loc"][-1]), sorted(known), n=3, cutoff=0.5)

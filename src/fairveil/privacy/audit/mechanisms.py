@@ -36,9 +36,8 @@ def _pair(mechanism: Mechanism, inputs: tuple[Any, Any], worlds: str, statistic:
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> NDArray[Any]:
         return mechanism.releases(inputs[world], noise, trials)
 
-    epsilon, delta = getattr(mechanism, "epsilon", None), getattr(mechanism, "delta", None)
-    if epsilon is None or not hasattr(mechanism, "delta"):
-        epsilon, delta = claim_of(mechanism.event())
+    stated: Any = getattr(mechanism, "epsilon", None), getattr(mechanism, "delta", None)
+    epsilon, delta = stated if None not in stated else claim_of(mechanism.event())
     return AuditPair(run, worlds, statistic, epsilon, delta)
 
 
@@ -101,7 +100,8 @@ def randomized_response_pair(mechanism: RandomizedResponse) -> AuditPair:
     return _pair(mechanism, (0, 1), "one person's category is 0 or 1", "report")
 
 
-def _selection_pair(mechanism: Selection) -> AuditPair:
+def selection_pair(mechanism: Selection) -> AuditPair:
+    """One candidate is a sensitivity ahead of all others, or behind them."""
     top = mechanism.sensitivity
     ahead, behind = np.zeros(CANDIDATES), np.full(CANDIDATES, top)
     ahead[0], behind[0] = top, 0.0
@@ -114,7 +114,7 @@ def _selection_pair(mechanism: Selection) -> AuditPair:
 
 
 for _name in ("exponential", "permute-and-flip", "report-noisy-max"):
-    register("audit-pair", f"mechanism:{_name}")(_selection_pair)
+    register("audit-pair", f"mechanism:{_name}")(selection_pair)
 
 
 @register("audit-pair", "mechanism:above-threshold")
