@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairveil.errors import LedgerError, LedgerTampered
+from fairveil.privacy.charges import Charge
 from fairveil.privacy.ledger.anchor import Anchor, FileAnchor
 from fairveil.privacy.ledger.book import check_mark
 from fairveil.privacy.ledger.chain import ANCHOR, LOST, PUBLISH, RESERVE, State, advance, begin, damaged
@@ -75,6 +76,21 @@ def verify(path: str | os.PathLike[str], anchor: str | os.PathLike[str] | Anchor
     return _report(state, kinds, words, again)
 
 
+def entries(path: str | os.PathLike[str], first: int = 0) -> list[dict[str, Any]]:
+    """The entries from ``first`` on as plain data, each with its charge in words; values stay in the ledger."""
+    place = Path(path)
+    try:
+        with Store.reading(place) as store:
+            genesis = next(store.rows(), None)
+            if genesis is None:
+                raise damaged(0, "the first entry is missing")
+            limit = begin(genesis).limit
+            found = [row.describe() for row in store.rows(first - 1)]
+    except (sqlite3.Error, OSError) as problem:
+        raise explain(problem, place, "nothing was changed") from problem
+    return [{**entry, "charged": limit.words(Charge(*entry.get("charge", (0, 0))))} for entry in found]
+
+
 def _replay(store: Store) -> tuple[State, Counter[str], int]:
     rows = store.rows()
     first = next(rows, None)
@@ -98,9 +114,7 @@ def _report(state: State, kinds: Counter[str], anchor: str, again: int) -> Repor
         notes.append(f"its anchor was lost and started anew {again} time(s): before that it could have been set back")
     limit = state.limit
     promised = limit.epsilon is not None and limit.delta is not None
-    promise = (
-        f"({limit.epsilon:.6g}, {limit.delta:.3g})-DP in total" if promised else f"{limit.words(limit.total)} in total"
-    )
+    promise = f"({limit.epsilon:.6g}, {limit.delta:.3g})-DP" if promised else limit.words(limit.total)
     return Report(
         ledger=state.ledger,
         entries=state.sequence + 1,

@@ -1,0 +1,86 @@
+"""`fairveil ledger`: look at a privacy ledger, and check it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from fairveil.privacy.ledger.verify import Report, entries, verify
+
+app = typer.Typer(help="Show and check privacy ledgers.", no_args_is_help=True)
+
+File = Annotated[Path, typer.Argument(help="The ledger file.")]
+AnchorFile = Annotated[Path | None, typer.Option(help="The anchor file of this ledger, in its second place.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command()
+def show(
+    path: File,
+    anchor: AnchorFile = None,
+    last: Annotated[int, typer.Option(min=0, help="How many of the newest entries to list.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """What was spent, on what, and what is left. The ledger is checked first; nothing is written.
+
+    Example: fairveil ledger show out/demo/ledger.db
+    """
+    report = verify(path, anchor)
+    listed = entries(path, report.entries - last) if last else []
+    if as_json:
+        typer.echo(json.dumps({**report.to_dict(), "last": listed}))
+        return
+    console = Console()
+    _print(report, console)
+    if listed:
+        console.print(_listing(listed))
+
+
+@app.command("verify")
+def check(path: File, anchor: AnchorFile = None, as_json: AsJson = False) -> None:
+    """Check every entry, the totals and the anchor; exit code 5 and a reason when something was changed.
+
+    Example: fairveil ledger verify loan.db --anchor /mnt/other/loan.anchor
+    """
+    report = verify(path, anchor)
+    if as_json:
+        typer.echo(json.dumps({"verdict": "intact", **report.to_dict()}))
+        return
+    console = Console()
+    console.print(f"intact: {report.entries} entries, head {report.head[:16]}", highlight=False)
+    console.print(f"anchor: {report.anchor}", highlight=False, soft_wrap=True)
+    for note in report.notes:
+        console.print(f"note: {note}", highlight=False, soft_wrap=True)
+
+
+def _print(report: Report, console: Console) -> None:
+    table = Table(show_header=False, box=None)
+    rows = {
+        "protects": report.unit or "one unit, as its events define it",
+        "promise": f"{report.promise} in total",
+        "limit": report.limit,
+        "spent": report.spent,
+        "reserved": report.reserved,
+        "remaining": report.remaining,
+        "releases": f"{report.published} published, {report.lost} lost, {report.under_way} under way",
+        "anchor": report.anchor,
+    }
+    for name, value in rows.items():
+        table.add_row(f"[bold]{name}[/]", value)
+    console.print(table)
+    for note in report.notes:
+        console.print(f"note: {note}", highlight=False, soft_wrap=True)
+
+
+def _listing(listed: list[dict[str, Any]]) -> Table:
+    table = Table("entry", "time", "kind", "name", "paid by", "charge")
+    for entry in listed:
+        event = entry.get("event")
+        paid = entry.get("account") or (event["kind"] if event else "")
+        table.add_row(str(entry["sequence"]), entry["time"], entry["kind"], entry["name"], paid, entry["charged"])
+    return table
