@@ -75,6 +75,8 @@ class Policy:
     name: ClassVar[str] = ""
     family: ClassVar[str] = ""
     horizon_free: ClassVar[bool] = True
+    released: ClassVar[tuple[str, ...]] = ()
+    """The state arrays that hold only released values and public counters: what a ledger may store of a release."""
 
     def event(self) -> Event:
         """What the whole run costs, before any data."""

@@ -82,5 +82,7 @@ def _listing(listed: list[dict[str, Any]]) -> Table:
     for entry in listed:
         event = entry.get("event")
         paid = entry.get("account") or (event["kind"] if event else "")
-        table.add_row(str(entry["sequence"]), entry["time"], entry["kind"], entry["name"], paid, entry["charged"])
+        name = entry["name"][:12] if entry["kind"] == "genesis" else entry["name"]
+        charged = entry["charged"] if any(entry.get("charge", ())) else ""
+        table.add_row(str(entry["sequence"]), entry["time"][:19], entry["kind"], name, paid, charged)
     return table

@@ -112,8 +112,7 @@ class Limit:
         """An amount in the currency's own numbers, exact digits, e.g. ``epsilon 0.25``."""
         name = {Currency.EPSILON: "epsilon", Currency.ZCDP: "rho", Currency.GAUSSIAN: "mu^2"}[self.currency]
         main = f"{name} {_decimal(amount.units, UNITS[self.currency])}"
-        shows_delta = self.delta_units or amount.delta_units
-        return f"{main}, delta {_decimal(amount.delta_units, DELTA_UNITS)}" if shows_delta else main
+        return f"{main}, delta {_decimal(amount.delta_units, DELTA_UNITS)}" if amount.delta_units else main
 
     def to_dict(self) -> dict[str, Any]:
         return {
