@@ -215,8 +215,6 @@ def merit_from(given: Any, path: str = "merit") -> Merit:
             return target(*numbers)
         except SpecError as problem:
             raise registry.at(problem, path) from None
-        except TypeError:
-            raise SpecError("the merit has the wrong number of parameters", path=path, given=list(given)) from None
     raise SpecError("a merit is a list", path=path, given=given, allowed='["exp", 10], ["affine", 1, 0.5], ...')
 
 
