@@ -23,6 +23,7 @@ SHAPES: dict[str, tuple[int, str]] = {
     "beta": (kernels.BETA, '["beta", a, b]'),
     "uniform": (kernels.UNIFORM, '["uniform", low, high]'),
     "histogram": (kernels.HISTOGRAM, '["histogram", [edges], [weights]]'),
+    "tempered": (kernels.TEMPERED, '["tempered", base, low, high, factor]'),
 }
 
 
@@ -97,7 +98,7 @@ class Distribution:
 
     def to_list(self) -> list[Any]:
         """The spec form again."""
-        return [list(part) if isinstance(part, tuple) else part for part in self.spec]
+        return _lists(self.spec)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Distribution) and self.spec == other.spec
@@ -128,6 +129,8 @@ def distribution(spec: Any, path: str = "") -> Distribution:
         raise SpecError("the distribution has the wrong number of parameters", path=path, given=spec, allowed=form)
     if code == kernels.HISTOGRAM:
         return _histogram(spec, path)
+    if code == kernels.TEMPERED:
+        return _tempered(spec, path)
     try:
         values = [float(value) for value in spec[1:] if not isinstance(value, str | bool)]
     except (TypeError, ValueError):
@@ -154,6 +157,10 @@ def stack(distributions: Sequence[Distribution]) -> tuple[np.ndarray, np.ndarray
     for row, item in enumerate(distributions):
         params[row, : item.params.size] = item.params
     return np.array([item.code for item in distributions], dtype=np.int64), params
+
+
+def _lists(parts: tuple[Any, ...]) -> list[Any]:
+    return [_lists(part) if isinstance(part, tuple) else part for part in parts]
 
 
 def _pack(code: int, values: list[float], spec: Any, path: str) -> np.ndarray:
@@ -197,3 +204,22 @@ def _histogram(spec: Any, path: str) -> Distribution:
     total = np.concatenate([[0.0], np.cumsum(weights / weights.sum())])
     params = np.concatenate([[weights.size], edges, total / total[-1]])
     return Distribution(("histogram", tuple(edges.tolist()), tuple(weights.tolist())), kernels.HISTOGRAM, params)
+
+
+def _tempered(spec: Any, path: str) -> Distribution:
+    """A distribution whose density is scaled by a factor on [low, high]; the rest is rescaled to keep the mass."""
+    base = distribution(spec[1], path)
+    low, high, factor = (float(value) for value in spec[2:])
+    below, above = float(base.cdf(low)), float(base.sf(high))
+    inside = 1.0 - below - above
+    if base.code == kernels.TEMPERED or not low < high or not 0.0 < factor * inside < 1.0 or below + above <= 0.0:
+        raise SpecError(
+            "the factor must leave some mass inside and outside the interval",
+            path=path,
+            given=list(spec),
+            allowed=SHAPES["tempered"][1],
+        )
+    rest = (1.0 - factor * inside) / (below + above)
+    head = [base.code, low, high, factor, rest, below, above]
+    full = (spec[0], tuple(base.spec), low, high, factor)
+    return Distribution(full, kernels.TEMPERED, np.concatenate([head, base.params]))

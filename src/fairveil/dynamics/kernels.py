@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numba import njit
 
-NORMAL, TRUNCNORM, BETA, UNIFORM, HISTOGRAM = 0, 1, 2, 3, 4
+NORMAL, TRUNCNORM, BETA, UNIFORM, HISTOGRAM, TEMPERED = 0, 1, 2, 3, 4, 5
 
 #: Standard deviations kept of a normal: beyond them the tail is below the smallest normal double.
 NORMAL_REACH = 37.0
@@ -93,8 +93,7 @@ def _cell(p: np.ndarray, x: float) -> int:
 
 
 @njit(cache=True, nogil=True)
-def cdf(code: int, p: np.ndarray, x: float) -> float:
-    """P(X <= x)."""
+def _cdf(code: int, p: np.ndarray, x: float) -> float:
     if code == NORMAL:
         return phi((x - p[0]) / p[1])
     if code == BETA:
@@ -119,8 +118,37 @@ def cdf(code: int, p: np.ndarray, x: float) -> float:
 
 
 @njit(cache=True, nogil=True)
+def cdf(code: int, p: np.ndarray, x: float) -> float:
+    """P(X <= x).
+
+    A tempered distribution is another one whose density is multiplied by p[3] on [p[1], p[2]] and by p[4] elsewhere;
+    p[5], p[6] are the base's masses below and above that interval, p[7:] its parameters.
+    """
+    if code != TEMPERED:
+        return _cdf(code, p, x)
+    base = int(p[0])
+    if x <= p[1]:
+        return p[4] * _cdf(base, p[7:], x)
+    if x <= p[2]:
+        return p[4] * p[5] + p[3] * (_cdf(base, p[7:], x) - p[5])
+    return 1.0 - p[4] * _sf(base, p[7:], x)
+
+
+@njit(cache=True, nogil=True)
 def sf(code: int, p: np.ndarray, x: float) -> float:
     """P(X > x), with full relative accuracy in the upper tail."""
+    if code != TEMPERED:
+        return _sf(code, p, x)
+    base = int(p[0])
+    if x > p[2]:
+        return p[4] * _sf(base, p[7:], x)
+    if x > p[1]:
+        return p[4] * p[6] + p[3] * (_sf(base, p[7:], x) - p[6])
+    return 1.0 - p[4] * _cdf(base, p[7:], x)
+
+
+@njit(cache=True, nogil=True)
+def _sf(code: int, p: np.ndarray, x: float) -> float:
     if code == NORMAL:
         return phi((p[0] - x) / p[1])
     if code == BETA:
@@ -133,12 +161,19 @@ def sf(code: int, p: np.ndarray, x: float) -> float:
         return normal_mass((x - p[0]) / p[1], (p[3] - p[0]) / p[1]) / p[4]
     if code == UNIFORM:
         return min(1.0, max(0.0, (p[1] - x) / (p[1] - p[0])))
-    return 1.0 - cdf(code, p, x)
+    return 1.0 - _cdf(code, p, x)
 
 
 @njit(cache=True, nogil=True)
 def logpdf(code: int, p: np.ndarray, x: float) -> float:
     """Log density; minus infinity outside the support."""
+    if code == TEMPERED:
+        return _logpdf(int(p[0]), p[7:], x) + math.log(p[3] if p[1] <= x <= p[2] else p[4])
+    return _logpdf(code, p, x)
+
+
+@njit(cache=True, nogil=True)
+def _logpdf(code: int, p: np.ndarray, x: float) -> float:
     if code == NORMAL:
         z = (x - p[0]) / p[1]
         return -0.5 * z * z - p[2]
@@ -175,6 +210,13 @@ def pdf(code: int, p: np.ndarray, x: float) -> float:
 @njit(cache=True, nogil=True)
 def lower(code: int, p: np.ndarray) -> float:
     """Left end of the support; for a normal, where the tail vanishes in double precision."""
+    if code == TEMPERED:
+        return _lower(int(p[0]), p[7:])
+    return _lower(code, p)
+
+
+@njit(cache=True, nogil=True)
+def _lower(code: int, p: np.ndarray) -> float:
     if code == NORMAL:
         return p[0] - NORMAL_REACH * p[1]
     if code == BETA:
@@ -189,6 +231,13 @@ def lower(code: int, p: np.ndarray) -> float:
 @njit(cache=True, nogil=True)
 def upper(code: int, p: np.ndarray) -> float:
     """Right end of the support; for a normal, where the tail vanishes in double precision."""
+    if code == TEMPERED:
+        return _upper(int(p[0]), p[7:])
+    return _upper(code, p)
+
+
+@njit(cache=True, nogil=True)
+def _upper(code: int, p: np.ndarray) -> float:
     if code == NORMAL:
         return p[0] + NORMAL_REACH * p[1]
     if code == BETA:

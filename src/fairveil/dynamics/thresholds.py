@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 
 from fairveil.dynamics.kernels import (
+    NORMAL,
     log_ratio,
     lower,
     mixture,
@@ -346,6 +347,70 @@ def _equal_loss(
         out[s] = near
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _unit(c: int, p: np.ndarray) -> float:
+    """A length on which a distribution changes."""
+    return p[1] if c == NORMAL else 0.1 * (upper(c, p) - lower(c, p))
+
+
+@njit(cache=True, nogil=True)
+def follow(
+    kind: int,
+    share: np.ndarray,
+    alpha: np.ndarray,
+    which: np.ndarray,
+    codes: np.ndarray,
+    params: np.ndarray,
+    gain: float,
+    loss: float,
+    out: np.ndarray,
+) -> bool:
+    """Newton from the thresholds in ``out`` to the fair ones nearby; False (and ``out`` spoilt) when that fails.
+
+    The condition is monotone, so a root found here is the root. Densities turn a move of one group's threshold into
+    the moves that keep the others at the same level.
+    """
+    groups = share.size
+    low, high, pace = np.empty(groups), np.empty(groups), np.empty(groups)
+    r, thinnest, unit = 0, math.inf, 1.0
+    for s in range(groups):
+        i, j = which[s, 0], which[s, 1]
+        low[s] = min(lower(codes[i], params[i]), lower(codes[j], params[j]))
+        high[s] = max(upper(codes[i], params[i]), upper(codes[j], params[j]))
+        length = min(_unit(codes[i], params[i]), _unit(codes[j], params[j]))
+        density = mixture_pdf(weight(kind, alpha[s]), codes[i], params[i], codes[j], params[j], out[s]) * length
+        if not 0.0 < density < math.inf:
+            return False
+        if density < thinnest:
+            r, thinnest, unit = s, density, length
+    x = out[r]
+    for _ in range(12):
+        _spread(kind, alpha, which, codes, params, r, x, low, high, out)
+        f = _total(kind, share, alpha, which, codes, params, gain, loss, out)
+        for s in range(groups):
+            i, j = which[s, 0], which[s, 1]
+            pace[s] = mixture_pdf(weight(kind, alpha[s]), codes[i], params[i], codes[j], params[j], out[s])
+        small = 1e-6 * unit
+        own = pace[r]
+        for s in range(groups):
+            if not 0.0 < pace[s] < math.inf:
+                return False
+            pace[s] = out[s] + small * own / pace[s]
+        rise = (_total(kind, share, alpha, which, codes, params, gain, loss, pace) - f) / small
+        if not 0.0 < rise < math.inf or math.isnan(f):
+            return False
+        step = -f / rise
+        if abs(step) > 4.0 * unit:
+            return False
+        x += step
+        if not low[r] < x < high[r]:
+            return False
+        if abs(step) <= 1e-8 * unit:
+            _spread(kind, alpha, which, codes, params, r, x, low, high, out)
+            return True
+    return False
+
+
 @njit(cache=True, nogil=True)
 def fair_batch(
     kind: int,
@@ -358,8 +423,12 @@ def fair_batch(
     loss: np.ndarray,
     first: int,
     last: int,
+    warm: bool,
     out: np.ndarray,
 ) -> None:
-    """`fair` for instances first..last-1 of a batch."""
+    """`fair` for instances first..last-1 of a batch; ``warm`` starts from the thresholds in ``out``."""
+    linked = kind in (TPR, FPR, DP) and share.shape[1] > 1
     for k in range(first, last):
+        if warm and linked and follow(kind, share[k], alpha[k], which[k], codes, params, gain[k], loss[k], out[k]):
+            continue
         fair(kind, share[k], alpha[k], which[k], codes, params, gain[k], loss[k], out[k])

@@ -1,0 +1,185 @@
+"""Spec keys the three models share, and grids: one spec that stands for thousands of instances."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from fairveil.dynamics.distributions import distribution
+from fairveil.errors import SpecError
+from fairveil.registry import NonNegative, OpenUnit, Positive, spec_error
+from fairveil.task import Task, TaskSpec
+
+MAX_INSTANCES = 10**6
+
+
+class Table(BaseModel):
+    """A nested table of a spec: unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Utility(Table):
+    """What accepting a qualified person gains and accepting an unqualified one costs."""
+
+    gain: Positive = 1.0
+    loss: Positive = 1.0
+
+
+class FeatureTable(Table):
+    """One group: how many qualify, and the features of both labels."""
+
+    qualified: OpenUnit
+    features: dict[str, list[Any]]
+
+
+class GroupTable(FeatureTable):
+    """A group with its share of the population."""
+
+    share: NonNegative | None = None
+
+
+class ModelSpec(TaskSpec):
+    """Keys of all three models. ``grid`` maps a path (or several, with commas) to the values it takes.
+
+    An axis may also have a free name and list tables of paths and values, to vary several things together.
+    """
+
+    groups: dict[str, Any]
+    check: bool = True
+    grid: dict[str, list[Any]] = Field(default_factory=dict)
+
+
+class ModelTask(Task):
+    """Base of the three model tasks: completes groups, expands grids, cuts a grid into blocks."""
+
+    Group: type[FeatureTable] = GroupTable
+    block = 500
+
+    def fill(self, model: Any) -> dict[str, Any]:
+        spec = model.model_dump(mode="json")
+        spec["groups"] = self._groups(spec["groups"])
+        if spec["grid"]:
+            count = math.prod(shape_of(spec))
+            if count > MAX_INSTANCES:
+                allowed = f"at most {MAX_INSTANCES} instances"
+                raise SpecError("the grid is too large", path="grid", given=count, allowed=allowed)
+            for instance in expand(spec):
+                self._check_instance(instance)
+        return spec
+
+    def blocks(self, spec: dict[str, Any]) -> list[dict[str, Any]]:
+        count = math.prod(shape_of(spec))
+        return [{"first": k, "last": min(k + self.block, count)} for k in range(0, count, self.block)]
+
+    def _check_instance(self, instance: dict[str, Any]) -> None:
+        try:
+            self.Spec.model_validate(instance)
+        except ValidationError as problem:
+            raise spec_error(problem, "", frozenset(self.Spec.model_fields)) from None
+        self._groups(instance["groups"])
+
+    def _groups(self, groups: Mapping[str, Any]) -> dict[str, Any]:
+        if len(groups) < 1:
+            raise SpecError("there is no group", path="groups", allowed="a table of at least one group")
+        full = {}
+        for name, table in groups.items():
+            path = f"groups.{name}"
+            try:
+                group = self.Group.model_validate(table)
+            except ValidationError as problem:
+                raise spec_error(problem, path, frozenset(self.Group.model_fields)) from None
+            if sorted(group.features) != ["0", "1"]:
+                allowed = 'a table with "0" (unqualified) and "1" (qualified)'
+                raise SpecError(
+                    "features need one distribution per label",
+                    path=f"{path}.features",
+                    given=sorted(group.features),
+                    allowed=allowed,
+                )
+            for label, features in group.features.items():
+                distribution(features, f"{path}.features.{label}")
+            self.check_group(group, path)
+            full[name] = group.model_dump(mode="json")
+        given = [table["share"] for table in full.values()] if "share" in self.Group.model_fields else []
+        if given and any(item is None for item in given) != all(item is None for item in given):
+            raise SpecError("either every group has a share or none", path="groups", fix="add the missing shares")
+        if given and given[0] is None:
+            for table in full.values():
+                table["share"] = 1.0 / len(full)
+        elif given and sum(given) <= 0:
+            raise SpecError("shares must have a positive sum", path="groups", given=given)
+        return full
+
+    def check_group(self, group: Any, path: str) -> None:
+        """Check what this model adds to a group."""
+
+
+def shape_of(spec: Mapping[str, Any]) -> tuple[int, ...]:
+    """Lengths of the grid's axes; empty for a single instance."""
+    return tuple(len(values) for values in spec.get("grid", {}).values())
+
+
+def expand(spec: Mapping[str, Any], first: int = 0, last: int | None = None) -> list[dict[str, Any]]:
+    """The instances first..last-1 of a spec's grid in row-major order (the last axis moves fastest).
+
+    >>> spec = {"groups": {"a": {"qualified": 0.5}}, "grid": {"groups.a.qualified": [0.1, 0.9]}}
+    >>> [instance["groups"]["a"]["qualified"] for instance in expand(spec)]
+    [0.1, 0.9]
+    """
+    base = {key: value for key, value in spec.items() if key != "grid"}
+    grid = spec.get("grid", {})
+    if not grid:
+        return [base]
+    for axis, values in grid.items():
+        if not values:
+            raise SpecError("a grid axis has no values", path=f"grid.{axis}", allowed="a list of at least one value")
+    out = []
+    for choice in itertools.islice(itertools.product(*grid.values()), first, last):
+        instance = dict(base)
+        instance["groups"] = copy.deepcopy(base["groups"])
+        for key in ("utility",):
+            if key in base:
+                instance[key] = dict(base[key])
+        for axis, value in zip(grid, choice, strict=True):
+            changes = value if isinstance(value, Mapping) else {path.strip(): value for path in axis.split(",")}
+            for path, item in changes.items():
+                _assign(instance, path, item, f"grid.{axis}")
+        out.append(instance)
+    return out
+
+
+def _assign(instance: dict[str, Any], path: str, value: Any, where: str) -> None:
+    target: Any = instance
+    *parents, leaf = path.split(".")
+    try:
+        for part in parents:
+            target = target[int(part)] if isinstance(target, list) else target[part]
+        if isinstance(target, list):
+            target[int(leaf)] = value
+        elif leaf in target:
+            target[leaf] = value
+        else:
+            raise KeyError(leaf)
+    except (KeyError, IndexError, ValueError, TypeError):
+        raise SpecError(
+            "the grid names a place that the spec does not have",
+            path=where,
+            given=path,
+            allowed="dotted paths such as groups.a.qualified or groups.a.cost.1",
+        ) from None
+
+
+def nest(values: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    """Lay a flat list out as nested lists of the grid's shape; a single value for no grid."""
+    if not shape:
+        return values[0]
+    if len(shape) == 1:
+        return list(values)
+    step = len(values) // shape[0]
+    return [nest(values[k * step : (k + 1) * step], shape[1:]) for k in range(shape[0])]

@@ -1,0 +1,92 @@
+"""Where participation ends: the stationary shares, without waiting for slow dynamics to get there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairveil.dynamics.participation.model import Model
+
+#: Points of the scan along the share of the first group.
+POINTS = 400
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Shares (instances, groups) that reproduce themselves, the thresholds and losses there, and how well they do."""
+
+    share: np.ndarray
+    thresholds: np.ndarray
+    loss: np.ndarray
+    residual: np.ndarray
+
+
+def response(system: Model, share: np.ndarray) -> np.ndarray:
+    """Shares at rest if the decisions made for ``share`` were kept for ever."""
+    _, seen = system.at_share(share)
+    numbers = system.rest(seen)
+    lost = ~np.isfinite(numbers)
+    numbers = np.where(lost.any(axis=1, keepdims=True), lost.astype(float), numbers)
+    return numbers / numbers.sum(axis=1, keepdims=True)
+
+
+def limit(system: Model, points: int = POINTS) -> Limit:
+    """Stationary shares that the dynamics reaches from its start (arrivals).
+
+    For two groups the share of the first one moves in one direction until its response crosses it; that crossing is
+    bracketed by a scan and halved to full precision, also where the plain iteration would cycle. For more groups the
+    response is iterated with damping. ``residual`` says how well the shares reproduce themselves.
+
+    Reference: theorem 15, n_a/n_b = (beta_a/beta_b) (1 - lambda_b)/(1 - lambda_a).
+    """
+    start = system.arrivals / system.arrivals.sum(axis=1, keepdims=True)
+    share = _two(system, start, points) if start.shape[1] == 2 else _damped(system, start)
+    theta, seen = system.at_share(share)
+    residual = np.abs(response(system, share) - share).max(axis=1)
+    return Limit(share, theta, seen.loss, residual)
+
+
+def _two(system: Model, start: np.ndarray, points: int) -> np.ndarray:
+    def excess(first: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        return response(system.select(rows), np.stack([first, 1.0 - first], axis=1))[:, 0] - first
+
+    every = np.arange(len(start))
+    near = start[:, 0].copy()
+    direction = np.sign(excess(near, every))
+    out = near.copy()
+    end = np.where(direction > 0, 1.0 - 1e-9, 1e-9)
+    far = near.copy()
+    open_ = direction != 0
+    for k in range(1, points + 1):
+        rows = every[open_]
+        if not rows.size:
+            break
+        far[rows] = start[rows, 0] + (end[rows] - start[rows, 0]) * k / points
+        crossed = np.sign(excess(far[rows], rows)) != direction[rows]
+        near[rows[~crossed]] = far[rows[~crossed]]
+        open_[rows[crossed]] = False
+    rows = every[(direction != 0) & ~open_]
+    for _ in range(80):
+        if not rows.size:
+            break
+        middle = 0.5 * (near[rows] + far[rows])
+        same = np.sign(excess(middle, rows)) == direction[rows]
+        near[rows[same]], far[rows[~same]] = middle[same], middle[~same]
+    out[direction != 0] = np.where(open_, far, 0.5 * (near + far))[direction != 0]
+    return np.stack([out, 1.0 - out], axis=1)
+
+
+def _damped(system: Model, start: np.ndarray, rounds: int = 2000) -> np.ndarray:
+    share, pace = start.copy(), 0.5
+    before = np.inf
+    for _ in range(rounds):
+        move = response(system, share) - share
+        size = float(np.abs(move).max())
+        if size < 1e-13:
+            break
+        if size > 0.99 * before:
+            pace = max(0.05, 0.9 * pace)
+        before = size
+        share = share + pace * move
+    return share

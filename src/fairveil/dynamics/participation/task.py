@@ -1,0 +1,152 @@
+"""The `participation` task: which groups stay when decisions repeat."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from fairveil.dynamics import assumptions
+from fairveil.dynamics.instances import FeatureTable, ModelSpec, ModelTask, Table, expand, nest, shape_of
+from fairveil.dynamics.participation.limits import limit
+from fairveil.dynamics.participation.model import model, simulate
+from fairveil.dynamics.participation.reshape import DRIFTS
+from fairveil.dynamics.participation.retention import retention
+from fairveil.dynamics.population import Population
+from fairveil.registry import Count, NonNegative, Positive, register
+from fairveil.task import Outcome, Part
+
+#: Points of the path that a single instance reports as series.
+SHOWN = 1000
+
+
+class ParticipationGroup(FeatureTable):
+    """A group of the participation model: new users per step, label rate and features."""
+
+    arrivals: Positive
+
+
+class Reshape(Table):
+    """Decisions that change people: ``composition`` moves label rates, ``effort`` moves features."""
+
+    kind: Literal["composition", "effort"]
+    pace: NonNegative = 0.1
+
+
+class ParticipationSpec(ModelSpec):
+    """Keys of a participation spec; see `retention` and `growth` for the models of staying and growing."""
+
+    fairness: Literal["none", "simple", "eqopt", "dp", "eqloss", "eqloss-above"] = "none"
+    rate: Literal["tpr", "fpr"] = "fpr"
+    retention: str | dict[str, Any] = "accuracy"
+    attraction: str | dict[str, Any] | None = None
+    growth: Literal["arrive", "join", "attract", "quadratic"] = "arrive"
+    reshape: Reshape | None = None
+    follow_labels: bool = False
+    steps: Count = 100
+
+
+@register("task", "participation")
+class ParticipationTask(ModelTask):
+    """Shares of groups among the users in the long run, under repeated one-shot (fair) decisions."""
+
+    Spec = ParticipationSpec
+    Group = ParticipationGroup
+    block = 500
+
+    def fill(self, model: Any) -> dict[str, Any]:
+        if model.retention != "subgroup":
+            retention(model.retention)
+        if model.attraction is not None:
+            retention(model.attraction, "attraction")
+        return super().fill(model)
+
+    def work(self, spec: dict[str, Any], block: dict[str, Any]) -> Part:
+        instances = expand(spec, block["first"], block["last"])
+        drift = spec["reshape"]
+        system = model(
+            [item["groups"] for item in instances],
+            spec["fairness"],
+            spec["retention"],
+            spec["rate"],
+            spec["growth"],
+            spec["attraction"],
+            DRIFTS[drift["kind"]](drift["pace"]) if drift else None,
+            follow_labels=spec["follow_labels"],
+            check=spec["check"],
+        )
+        history = simulate(system, spec["steps"])
+        part: Part = {
+            "share": history.share[-1],
+            "thresholds": history.thresholds[-1],
+            "loss": history.loss[-1],
+            "numbers": history.numbers[-1],
+            "monotone": _monotone(history.share[:, :, 0]),
+            "violations": [item.where for item in assumptions.feature_violations(system.people)],
+            "separated": _separated(system.people),
+        }
+        if system.drift is None and not system.follow_labels:
+            end = limit(system)
+            part |= {"limit": end.share, "limit_thresholds": end.thresholds, "residual": end.residual}
+        if not spec["grid"]:
+            part["path"] = np.stack([history.share[:, 0], history.thresholds[:, 0], history.loss[:, 0]])
+            part["average"] = history.average_loss[:, 0]
+            part["path_numbers"] = history.numbers[:, 0]
+        return part
+
+    def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
+        names, shape = list(spec["groups"]), shape_of(spec)
+        plain = ("violations", "path", "average", "path_numbers")
+        joined = {key: np.concatenate([part[key] for part in parts]) for key in parts[0] if key not in plain}
+
+        def table(key: str) -> dict[str, Any]:
+            return {name: nest(joined[key][:, s].tolist(), shape) for s, name in enumerate(names)}
+
+        metrics: dict[str, Any] = {
+            "share": table("share"),
+            # Without a stationary formula (moving features or labels) the last simulated share stands for the limit.
+            "limit": table("limit" if "limit" in joined else "share"),
+            "thresholds": table("thresholds"),
+            "loss": table("loss"),
+            "numbers": table("numbers"),
+            "monotone": nest(joined["monotone"].tolist(), shape),
+            "assumptions": {
+                "checked": spec["check"],
+                "violations": sorted({str(text) for part in parts for text in part["violations"]}),
+                "monotone_features": table("separated"),
+            },
+        }
+        if "limit" in joined:
+            metrics["limit_thresholds"] = table("limit_thresholds")
+            metrics["limit_residual"] = nest(joined["residual"].tolist(), shape)
+        return Outcome(metrics, _series(names, parts[0]), simulated=False)
+
+
+def _separated(people: Population) -> np.ndarray:
+    """Assumption 7 per instance and group; reported, not enforced. Repeated features are looked at once."""
+    known: dict[bytes, list[bool]] = {}
+    for k in range(people.size):
+        key = people.which[k].tobytes()
+        if key not in known:
+            known[key] = list(assumptions.assumption_7(people, k).values())
+    return np.array([known[people.which[k].tobytes()] for k in range(people.size)])
+
+
+def _monotone(share: np.ndarray) -> np.ndarray:
+    """Does the first group's share (steps, instances) move in one direction only?"""
+    change = np.diff(share, axis=0)
+    return ((change >= -1e-12).all(axis=0)) | ((change <= 1e-12).all(axis=0))
+
+
+def _series(names: list[str], part: Part) -> dict[str, dict[str, list[float]]]:
+    if "path" not in part:
+        return {}
+    steps = part["path"].shape[1]
+    shown = np.unique(np.linspace(0, steps - 1, min(steps, SHOWN)).astype(int))
+    times = (shown + 1).tolist()
+    out = {"average_loss": {"x": times, "y": part["average"][shown].tolist()}}
+    for s, name in enumerate(names):
+        for row, what in enumerate(("share", "threshold", "loss")):
+            out[f"{what}_{name}"] = {"x": times, "y": part["path"][row, shown, s].tolist()}
+        out[f"numbers_{name}"] = {"x": times, "y": part["path_numbers"][shown, s].tolist()}
+    return out

@@ -1,0 +1,133 @@
+"""The `qualification` task: where qualification rates go when decisions repeat."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fairveil.dynamics import assumptions
+from fairveil.dynamics.instances import GroupTable, ModelSpec, ModelTask, Utility, expand, nest, shape_of
+from fairveil.dynamics.qualification.conditions import common_condition
+from fairveil.dynamics.qualification.equilibria import long_run
+from fairveil.dynamics.qualification.interventions import constant_thresholds
+from fairveil.dynamics.qualification.model import Model, model, path
+from fairveil.dynamics.strategic.task import gaps
+from fairveil.errors import SpecError
+from fairveil.registry import Count, register
+from fairveil.task import Outcome, Part
+
+#: Steps of the path that a single instance reports as a series.
+SHOWN = 1000
+
+
+class QualificationGroup(GroupTable):
+    """A group of the qualification model; ``qualified`` is its rate at the start."""
+
+    transitions: list[list[float]]
+
+
+class QualificationSpec(ModelSpec):
+    """Keys of a qualification spec. ``thresholds`` fixes them for good instead of optimising at every step."""
+
+    utility: Utility = Field(default_factory=Utility)
+    fairness: Literal["none", "simple", "eqopt", "dp"] = "none"
+    rate: Literal["tpr", "fpr"] = "tpr"
+    steps: Count = 200
+    thresholds: dict[str, float] | None = None
+
+
+@register("task", "qualification")
+class QualificationTask(ModelTask):
+    """Equilibrium qualification rates of groups under repeated optimal (fair) decisions."""
+
+    Spec = QualificationSpec
+    Group = QualificationGroup
+    block = 2500
+
+    def fill(self, model: Any) -> dict[str, Any]:
+        if model.thresholds is not None and set(model.thresholds) != set(model.groups):
+            raise SpecError(
+                "constant thresholds need one number per group",
+                path="thresholds",
+                given=sorted(model.thresholds),
+                allowed=", ".join(model.groups),
+            )
+        return super().fill(model)
+
+    def check_group(self, group: Any, path: str) -> None:
+        table = group.transitions
+        if len(table) != 2 or any(len(row) != 2 for row in table):
+            allowed = "[[T00, T01], [T10, T11]]: the chance to be qualified next, by state and decision"
+            raise SpecError("transitions are two by two", path=f"{path}.transitions", given=table, allowed=allowed)
+
+    def work(self, spec: dict[str, Any], block: dict[str, Any]) -> Part:
+        system, violations = self._system(spec, block)
+        found = long_run(system, spec["steps"])
+        part: Part = {
+            "equilibrium": found.equilibrium,
+            "oscillates": found.settling.oscillates,
+            "period": found.settling.period,
+            "swing": found.settling.swing,
+            "unique": found.unique,
+            "stable": found.stable,
+            "final": found.settling.final,
+            "thresholds": system.thresholds(found.equilibrium),
+            "condition": [common_condition(table) for table in system.transitions],
+            "violations": violations,
+        }
+        if not spec["grid"]:
+            part["path"] = path(system, min(spec["steps"], SHOWN))[:, 0]
+        return part
+
+    def _system(self, spec: dict[str, Any], block: dict[str, Any]) -> tuple[Model, list[str]]:
+        instances = expand(spec, block["first"], block["last"])
+        system = model(
+            [item["groups"] for item in instances],
+            [item["utility"] for item in instances],
+            spec["fairness"],
+            spec["rate"],
+            check=spec["check"],
+        )
+        violations: list[str] = []
+        if not spec["check"]:
+            seen = assumptions.feature_violations(system.people)
+            for table in system.transitions:
+                seen += assumptions.transition_violations(system.people.names, table)
+            violations = sorted({item.where for item in seen})
+        if spec["thresholds"] is not None:
+            fixed = [spec["thresholds"][name] for name in spec["groups"]]
+            system = constant_thresholds(system, fixed)
+        return system, violations
+
+    def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
+        names, shape = list(spec["groups"]), shape_of(spec)
+        plain = ("violations", "condition", "path")
+        joined = {key: np.concatenate([part[key] for part in parts]) for key in parts[0] if key not in plain}
+
+        def table(key: str) -> dict[str, Any]:
+            return {name: nest(joined[key][:, s].tolist(), shape) for s, name in enumerate(names)}
+
+        metrics: dict[str, Any] = {
+            "equilibrium": table("equilibrium"),
+            "gap": gaps(joined["equilibrium"], names, shape),
+            "oscillates": nest(joined["oscillates"].tolist(), shape),
+            "unique": nest(joined["unique"].tolist(), shape),
+            "stable": nest(joined["stable"].tolist(), shape),
+            "period": nest(joined["period"].tolist(), shape),
+            "swing": nest(joined["swing"].tolist(), shape),
+            "final": table("final"),
+            "thresholds": table("thresholds"),
+            "condition": nest([str(kind) for part in parts for kind in part["condition"]], shape),
+            "assumptions": {
+                "checked": spec["check"],
+                "violations": sorted({str(text) for part in parts for text in part["violations"]}),
+            },
+        }
+        series = {}
+        if "path" in parts[0]:
+            times = list(range(len(parts[0]["path"])))
+            for s, name in enumerate(names):
+                series[f"qualified_{name}"] = {"x": times, "y": parts[0]["path"][:, s].tolist()}
+        return Outcome(metrics, series, simulated=False)

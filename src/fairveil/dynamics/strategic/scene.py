@@ -1,0 +1,144 @@
+"""One population of the strategic model with the curves the theory speaks about: benefit, gain, turning points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from fairveil.dynamics import assumptions, search, thresholds
+from fairveil.dynamics.distributions import Distribution
+from fairveil.dynamics.population import Population, population
+from fairveil.dynamics.strategic.policies import POINTS, Policy, solve
+from fairveil.errors import SpecError
+
+
+class Scene:
+    """Groups with costs and a utility; group indices are 0, 1, ... in the order given.
+
+    >>> from fairveil.dynamics import fico_groups
+    >>> scene = Scene({name: {**group, "cost": ["beta", 10, 2]} for name, group in fico_groups().items()})
+    >>> round(scene.peak(0), 6)                   # x* of table 6.1
+    0.276818
+    """
+
+    def __init__(self, groups: Mapping[str, Any], gain: float = 1.0, loss: float = 1.0) -> None:
+        self.groups = {name: dict(table) for name, table in groups.items()}
+        self.people: Population = population(groups, {"gain": gain, "loss": loss})
+        if np.any(self.people.cost < 0):
+            raise SpecError("every group needs a manipulation cost", path="groups", fix='add "cost": ["beta", 10, 2]')
+        self.gain, self.loss = float(gain), float(loss)
+        self._solved: dict[tuple[str, bool], Policy] = {}
+
+    def changed(self, group: int, **facts: Any) -> Scene:
+        """The same scene with some facts of one group replaced."""
+        name = self.people.names[group]
+        return Scene({**self.groups, name: {**self.groups[name], **facts}}, self.gain, self.loss)
+
+    @cached_property
+    def delta(self) -> float:
+        """The qualification rate at which accepting everybody breaks even."""
+        return self.loss / (self.gain + self.loss)
+
+    def alpha(self, s: int) -> float:
+        return float(self.people.qualified[0, s])
+
+    def features(self, s: int) -> tuple[Distribution, Distribution]:
+        return self.people.feature(0, s, 0), self.people.feature(0, s, 1)
+
+    def cost(self, s: int) -> Distribution:
+        found = self.people.cost_of(0, s)
+        assert found is not None
+        return found
+
+    def policy(self, fairness: str = "none", strategic: bool = True) -> Policy:
+        key = (fairness, strategic)
+        if key not in self._solved:
+            self._solved[key] = solve(self.people, fairness, strategic)
+        return self._solved[key]
+
+    def theta(self, s: int, fairness: str = "none", strategic: bool = True) -> float:
+        return float(self.policy(fairness, strategic).thresholds[0, s])
+
+    @lru_cache(maxsize=64)  # noqa: B019  (scenes are short-lived values)
+    def peak(self, s: int) -> float:
+        """x*: where f1 = f0, the threshold that invites most manipulation."""
+        f0, f1 = self.features(s)
+        return float(thresholds.free(0.5, f0.code, f0.params, f1.code, f1.params, 1.0, 1.0))
+
+    def benefit(self, s: int, x: float) -> float:
+        """F0(x) - F1(x)."""
+        f0, f1 = self.features(s)
+        return float(search.benefit(f0.code, f0.params, f1.code, f1.params, float(x)))
+
+    def marginal(self, s: int, x: float) -> float:
+        """The marginal manipulation gain at threshold x."""
+        cost = self.cost(s)
+        return self.loss * (1.0 - self.alpha(s)) * float(search.pressure(cost.code, cost.params, self.benefit(s, x)))
+
+    def top_marginal(self, s: int) -> float:
+        """Largest marginal gain over all thresholds; at x* when it rises with the benefit (assumption 12)."""
+        return self.marginal(s, self.peak(s))
+
+    def manipulation(self, s: int, x: float) -> float:
+        return float(self.cost(s).cdf(self.benefit(s, x)))
+
+    def utility(self, s: int, x: float, aware: bool = True) -> float:
+        """Utility of threshold x in group s; ``aware=False`` ignores manipulation."""
+        f0, f1 = self.features(s)
+        cost = self.cost(s)
+        code = cost.code if aware else -1
+        args = (self.alpha(s), f0.code, f0.params, f1.code, f1.params, code, cost.params, self.gain, self.loss)
+        return float(search.value(*args, float(x)))
+
+    def level(self, s: int, criterion: str, x: float) -> float:
+        """Share below x: of the qualified (eqopt) or of everybody (dp)."""
+        f0, f1 = self.features(s)
+        if criterion == "eqopt":
+            return float(f1.cdf(x))
+        return self.alpha(s) * float(f1.cdf(x)) + (1.0 - self.alpha(s)) * float(f0.cdf(x))
+
+    def turning_points(self, s: int, points: int = POINTS) -> list[tuple[float, float]]:
+        """Every extreme point (threshold, utility) of the group's own utility, left to right."""
+        f0, f1 = self.features(s)
+        cost = self.cost(s)
+        room = np.empty(16)
+        args = (self.alpha(s), f0.code, f0.params, f1.code, f1.params, cost.code, cost.params, self.gain, self.loss)
+        count = search.turning_points(*args, points, room)
+        return [(float(x), self.utility(s, float(x))) for x in room[:count]]
+
+    def around(self, s: int, height: float) -> tuple[float, float] | None:
+        """The thresholds below and above x* at which the marginal gain has this height; None when it never has."""
+        if self.top_marginal(s) <= height:
+            return None
+        f0, f1 = self.features(s)
+        low, high = search.span(0, self.alpha(s), f0.code, f0.params, f1.code, f1.params)
+        return self._cross(s, low, height, self.marginal), self._cross(s, high, height, self.marginal)
+
+    def mirror(self, s: int, x: float) -> float:
+        """The other threshold with the same manipulation benefit as x, on the far side of x*."""
+        f0, f1 = self.features(s)
+        low, high = search.span(0, self.alpha(s), f0.code, f0.params, f1.code, f1.params)
+        return self._cross(s, high if x < self.peak(s) else low, self.benefit(s, x), self.benefit)
+
+    def _cross(self, s: int, far: float, height: float, curve: Any) -> float:
+        near = self.peak(s)
+        for _ in range(200):
+            middle = 0.5 * (near + far)
+            if middle in (near, far):
+                break
+            if curve(s, middle) > height:
+                near = middle
+            else:
+                far = middle
+        return 0.5 * (near + far)
+
+    def rising_gain(self, s: int) -> bool:
+        """Assumption 12 for this group."""
+        return assumptions.assumption_12(*self.features(s), self.cost(s), self.benefit(s, self.peak(s)))
+
+    def single_peaked(self, s: int) -> bool:
+        """Does the group's utility have one extreme point only?"""
+        return len(self.turning_points(s)) == 1
