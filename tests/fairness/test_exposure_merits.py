@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairveil import registry
@@ -65,6 +65,7 @@ def test_merits_are_registered_and_survive_the_short_form():
     assert merit_from({"name": "power", "exponent": 3.0}) == PowerMerit(3.0)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.floats(-50, 50), min_size=1, max_size=12),
     st.sampled_from(MERITS),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairveil import registry
@@ -32,6 +32,7 @@ def test_the_published_schedule_at_full_size():
     assert paper.times(1000, 4100, 5) == EveryRound().times(1000, 1, 5)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 3000), st.integers(1, 50), st.integers(1, 8))
 def test_times_rise_and_stay_inside(rounds, agents, dimension):
     for schedule in (Never(), EveryRound(), Doubling(), Paper(), Growing(1.3, 2), Growing(2.5)):

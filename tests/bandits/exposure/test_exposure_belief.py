@@ -1,0 +1,123 @@
+"""Beliefs: exact statistics give the ridge, released ones are always positive definite, confidence sets cover."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairveil.bandits.exposure import BatchedPrivFairx, FedFairx, PrivFairx
+from fairveil.bandits.exposure.belief import ELLIPTIC, refresh, ridge, weigh
+from fairveil.privacy.noise import SeededNoise
+
+
+def problem(seed, dimension=4, rows=60):
+    rng = np.random.default_rng(seed)
+    x = rng.random((rows, dimension)) / np.sqrt(dimension)
+    y = x @ np.full(dimension, dimension**-0.5) + 0.1 * rng.normal(size=rows)
+    return x.T @ x, x.T @ y
+
+
+def test_without_noise_weighing_is_the_ridge():
+    gram, moment = problem(1)
+    one, two, a, b = np.empty((4, 4)), np.empty((4, 4)), np.empty(4), np.empty(4)
+    ridge(gram, moment, 1.0, 0.0, 0.01, one, a)
+    weigh(gram, moment, 1.0, 0.0, 1.0, 0.01, two, b)
+    np.testing.assert_allclose(one, (gram + np.eye(4)) / 0.01, rtol=1e-9)
+    np.testing.assert_allclose(two, one, rtol=1e-9)
+    np.testing.assert_allclose(a, b, rtol=1e-9)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 10**6), st.floats(0.01, 1e6), st.sampled_from(["ridge", "weigh"]))
+def test_the_precision_is_positive_definite_whatever_the_noise(seed, scale, how):
+    gram, moment = problem(seed)
+    rng = np.random.default_rng(seed)
+    noise = scale * rng.normal(size=(4, 4))
+    noisy = gram + (noise + noise.T) / 2
+    precision, target = np.empty((4, 4)), np.empty(4)
+    if how == "ridge":
+        ridge(noisy, moment, 1.0, 0.0, 0.01, precision, target)
+    else:
+        weigh(noisy, moment, 1.0, scale**2, 1.0, 0.01, precision, target)
+    eigenvalues = np.linalg.eigvalsh(precision)
+    assert eigenvalues[0] >= 100.0 * (1 - 1e-6) - 1e-9 * eigenvalues[-1]
+
+
+def test_refresh_solves_and_factors_as_numpy_does():
+    gram, moment = problem(3)
+    own = np.zeros((5, 5))
+    own[:4, :4], own[:4, 4] = gram, moment
+    prior, target = 100 * np.eye(4), np.array([1.0, 2.0, 3.0, 4.0])
+    rule = np.array([ELLIPTIC, 0.7, 1.5, 2.0, 3.0, 0.0])
+    centre, root, work = np.empty(4), np.empty((4, 4)), np.empty((2, 4, 4))
+    log_det = refresh(prior, target, own, np.array([100.0, 100.0]), rule, 1.0, centre, root, work)
+    precision = prior + 100 * gram
+    np.testing.assert_allclose(centre, np.linalg.solve(precision, target + 100 * moment), rtol=1e-10)
+    assert log_det == pytest.approx(np.linalg.slogdet(precision)[1])
+    radius = 0.7 * (1.5 + np.sqrt(2.0 + log_det - 3.0))
+    np.testing.assert_allclose(root @ root.T, radius**2 * np.linalg.inv(precision), rtol=1e-9)
+    assert np.allclose(np.tril(root, -1), 0)
+
+
+@pytest.mark.parametrize("kind", ["sound", "printed-shift", "printed-floor", "batched", "personal"])
+def test_released_beliefs_stay_positive_definite_under_heavy_noise(kind):
+    facts = {"agents": 3, "dimension": 4, "horizon": 200, "epsilon": 0.05, "delta": 1e-6, "schedule": "every-round"}
+    policy = {
+        "sound": lambda: PrivFairx(**facts),
+        "printed-shift": lambda: PrivFairx(**facts, variant="printed"),
+        "printed-floor": lambda: PrivFairx(**facts, variant="printed", definite="floor"),
+        "batched": lambda: BatchedPrivFairx(**facts),
+        "personal": lambda: BatchedPrivFairx(**facts, personal=True),
+    }[kind]()
+    state, noise = policy.start(), SeededNoise(5)
+    for _ in range(60):
+        state = policy.release(state, noise)
+        for prior in state["prior"]:
+            values = np.linalg.eigvalsh(prior)
+            assert values[0] > 0.99 * policy.regularisation / policy.reward_std**2 - 1e-9 * values[-1]
+        assert np.isfinite(state["centre"]).all()
+        assert np.isfinite(state["root"]).all()
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 20.0])
+def test_confidence_sets_of_released_statistics_cover_the_parameter(epsilon):
+    # 200 independent federations; a set may miss with probability 0.1, so at most 20 + 3 sqrt(18) = 33 misses.
+    misses = 0
+    rng = np.random.default_rng(17)
+    policy = BatchedPrivFairx(
+        agents=4, dimension=3, horizon=4000, epsilon=epsilon, delta=1e-3, schedule={"name": "growing", "factor": 2.0}
+    )
+    for trial in range(200):
+        theta = np.abs(rng.normal(size=3))
+        theta /= np.linalg.norm(theta)
+        state, noise = policy.start(), SeededNoise(trial)
+        for time in policy.times:
+            rows = time - int(state["last"])
+            for i in range(policy.agents):
+                x = rng.random((rows, 3)) / np.sqrt(3)
+                y = np.clip(x @ theta + 0.1 * rng.normal(size=rows), -1, 1)
+                v = np.column_stack([x, policy.reward_weight * y])
+                state["leaf"][i] = np.trunc(v * 2.0**15).T @ np.trunc(v * 2.0**15) / 2.0**30
+            state = policy.release(state, noise)
+        z = np.linalg.solve(state["root"][0], theta - state["centre"][0])
+        misses += np.linalg.norm(z) > 1
+    assert misses <= 33
+
+
+def test_more_precise_releases_make_smaller_sets():
+    facts = {"agents": 3, "dimension": 3, "horizon": 1000}
+    sizes = {}
+    for name, policy in {
+        "exact": FedFairx(**facts, schedule="doubling", local_raw=False),
+        "loose": BatchedPrivFairx(**facts, epsilon=5.0, delta=1e-3, schedule="doubling"),
+        "tight": BatchedPrivFairx(**facts, epsilon=0.2, delta=1e-3, schedule="doubling"),
+    }.items():
+        state, rng = policy.start(), np.random.default_rng(2)
+        for time in policy.times:
+            rows = time - int(state["last"])
+            for i in range(3):
+                v = np.trunc(np.column_stack([rng.random((rows, 3)) / 2, rng.random(rows) / 2]) * 2**15) / 2**15
+                state["leaf"][i] = v.T @ v
+            state = policy.release(state, SeededNoise(4, time))
+        sizes[name] = abs(np.linalg.det(state["root"][0]))
+    assert sizes["exact"] < sizes["loose"] < sizes["tight"]

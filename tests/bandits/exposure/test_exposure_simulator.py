@@ -1,0 +1,214 @@
+"""The compiled simulator against the step interface, decision by decision; worlds in which agents differ; results."""
+
+import numpy as np
+import pytest
+
+import fairveil
+from fairveil import registry
+from fairveil.bandits.environments.exposure import ExposureWorld, decisions_until
+from fairveil.bandits.exposure import BatchedPrivFairx, FairxLinUcb, FedFairx, PrivFairx
+from fairveil.bandits.exposure.simulate import simulate
+from fairveil.bandits.steps import walk
+from fairveil.errors import HorizonError, InputError, SpecError
+from fairveil.fairness.exposure import fair_law
+from fairveil.privacy.noise import ZeroNoise
+from fairveil.randomness import generator
+
+WORLD = {"name": "exposure", "agents": 3, "actions": 4, "dimension": 2}
+FACTS = {"agents": 3, "dimension": 2, "horizon": 40}
+PRIVATE = {"epsilon": 2.0, "delta": 0.1}
+POLICIES = {
+    "alone": lambda: FairxLinUcb(**FACTS),
+    "federated": lambda: FedFairx(**FACTS),
+    "federated-frozen": lambda: FedFairx(**FACTS, local_raw=False, schedule="doubling"),
+    "federated-raw-trigger": lambda: FedFairx(**FACTS, schedule={"name": "determinant", "raw": True, "threshold": 5.0}),
+    "federated-determinant": lambda: FedFairx(**FACTS, schedule={"name": "determinant", "threshold": 5.0}),
+    "sound": lambda: PrivFairx(**FACTS, **PRIVATE),
+    "sound-determinant": lambda: PrivFairx(**FACTS, **PRIVATE, schedule={"name": "determinant", "threshold": 3.0}),
+    "printed": lambda: PrivFairx(**FACTS, **PRIVATE, variant="printed"),
+    "printed-floor": lambda: PrivFairx(**FACTS, **PRIVATE, variant="printed", definite="floor"),
+    "batched": lambda: BatchedPrivFairx(**FACTS, **PRIVATE, schedule={"name": "growing", "factor": 1.5}),
+    "batched-raw": lambda: BatchedPrivFairx(**FACTS, **PRIVATE, local_raw=True, schedule="doubling"),
+    "personal": lambda: BatchedPrivFairx(**FACTS, **PRIVATE, personal=True, schedule="doubling"),
+    "lazy": lambda: PrivFairx(**FACTS, **PRIVATE, width=0.0),
+}
+
+
+def step_by_step(policy, world, rounds, seed):
+    """Fairness and reward regret, pulls and synchronisations of one run through the protocol, without noise."""
+    decisions = decisions_until(rounds, world.last_rounds(rounds))
+    place = world.prepare(generator(seed, "world", 0))
+    fairness, reward = np.zeros(world.agents), np.zeros(world.agents)
+    pulls = np.zeros(world.actions, np.int64)
+    steps = walk(policy, world, decisions, generator(seed, "choice", 0), generator(seed, "world", 0), ZeroNoise())
+    for step in steps:
+        means = np.array([candidate.features for candidate in step.round.candidates]) @ np.array(place.theta)
+        fair = fair_law(means, place.merits()[step.round.agent])
+        fairness[step.round.agent] += np.abs(fair - step.decision.probabilities).sum()
+        reward[step.round.agent] += (fair - step.decision.probabilities) @ means
+        pulls[step.decision.arm] += 1
+    return fairness, reward, pulls, int(step.state["syncs"])
+
+
+@pytest.fixture
+def silent(monkeypatch):
+    """Noise paths of zeros: what the compiled simulator does with `ZeroNoise`."""
+    for name in ("batch", "tree"):
+        kind = registry.get("sum", name)
+        monkeypatch.setattr(kind, "noise_path", lambda self, rng, releases: np.zeros((releases, self.grid.width)))
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_compiled_equals_step_by_step(name, silent):
+    policy, world = POLICIES[name](), ExposureWorld(agents=3, actions=4, dimension=2)
+    fairness, reward, pulls, syncs = step_by_step(policy, world, 40, 9)
+    part = simulate(policy, world, {"seed": 9, "rounds": 40, "checkpoints": [7, 40], "noise": "seeded"}, 0)
+    assert part["pulls"].tolist() == pulls.tolist()
+    assert part["syncs"] == syncs
+    np.testing.assert_allclose(part["fairness"][-1], fairness, rtol=1e-9)
+    np.testing.assert_allclose(part["reward"][-1], reward, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["federated", "printed", "batched", "personal"])
+def test_compiled_equals_step_by_step_when_agents_differ(name, silent):
+    world = ExposureWorld(
+        agents=3,
+        actions=4,
+        dimension=2,
+        merit=(("exp", 5.0), ("affine", 1.0, 0.5), ("power", 2.0)),
+        contexts=("uniform", "sphere", "raw"),
+        agent_rounds=(40, 11, 25),
+    )
+    policy = POLICIES[name]()
+    policy = registry.build(
+        "policy",
+        {**registry.describe(policy), "merit": world.merit, "agent_rounds": list(world.agent_rounds)},
+        "policy",
+    )
+    fairness, _, pulls, syncs = step_by_step(policy, world, 40, 3)
+    part = simulate(policy, world, {"seed": 3, "rounds": 40, "checkpoints": [40], "noise": "seeded"}, 0)
+    assert part["pulls"].tolist() == pulls.tolist()
+    assert pulls.sum() == 40 + 11 + 25
+    assert part["syncs"] == syncs
+    np.testing.assert_allclose(part["fairness"][-1], fairness, rtol=1e-9)
+
+
+def spec(policy, rounds=60, runs=2, **more):
+    return {"task": "bandit", "policy": policy, "environment": WORLD, "rounds": rounds, "runs": runs, "seed": 4, **more}
+
+
+@pytest.mark.parametrize("name", ["fairx-linucb", "fed-fairx", "priv-fairx", "batched-priv-fairx"])
+def test_a_spec_runs_and_repeats(name):
+    table = {"name": name} | (PRIVATE if "priv" in name else {})
+    first, second = fairveil.run(spec(table)), fairveil.run(spec(table))
+    assert first["metrics"] == second["metrics"]
+    assert fairveil.run(first["spec"])["spec"] == first["spec"]
+    metrics = first["metrics"]
+    for key in ("fairness_regret", "fairness_regret_sum", "reward_regret"):
+        assert len(metrics[key]) == len(metrics[f"{key}_std"]) == len(first["spec"]["checkpoints"])
+    np.testing.assert_allclose(metrics["fairness_regret_sum"], 3 * np.array(metrics["fairness_regret"]))
+    for key in ("selection_share", "exposure_share", "merit_share"):
+        assert sum(metrics[key]) == pytest.approx(1.0)
+    assert metrics["messages"]["count"] == 3 * metrics["synchronisations"]
+    assert metrics["messages"]["bytes"] == metrics["messages"]["count"] * 8 * 6
+    spent = metrics["spent"]["epsilon"]
+    assert spent == ([2.0] * 3 if "priv" in name else [0.0] * 3)
+    assert first["meta"]["simulated"]
+    assert (first["guarantee"] is None) == ("priv" not in name)
+
+
+def test_another_seed_gives_another_run_and_more_runs_keep_the_first():
+    base = fairveil.run(spec({"name": "fed-fairx"}))["metrics"]["fairness_regret_runs"]
+    more = fairveil.run(spec({"name": "fed-fairx"}, runs=3))["metrics"]["fairness_regret_runs"]
+    assert more[:2] == base
+    assert fairveil.run({**spec({"name": "fed-fairx"}), "seed": 5})["metrics"]["fairness_regret_runs"] != base
+
+
+def test_policies_see_the_same_world_so_that_runs_can_be_paired():
+    alone = fairveil.run(spec({"name": "fairx-linucb"}))["metrics"]
+    together = fairveil.run(spec({"name": "fed-fairx"}))["metrics"]
+    assert alone["merit_share"] == together["merit_share"]
+
+
+def test_secure_noise_runs_the_policy_itself():
+    result = fairveil.run(spec({"name": "batched-priv-fairx", **PRIVATE, "schedule": "doubling"}, noise="secure"))
+    assert not result["meta"]["simulated"]
+    assert result["metrics"]["synchronisations"] == 6
+
+
+def test_the_random_policy_and_sums_before_any_synchronisation():
+    result = fairveil.run(spec({"name": "random"}, rounds=30))["metrics"]
+    assert "theta_error" not in result
+    assert max(result["exposure_share"]) == pytest.approx(0.25)
+    alone = fairveil.run(spec({"name": "fed-fairx", "schedule": "never"}))["metrics"]
+    assert alone["fairness_regret"] == fairveil.run(spec({"name": "fairx-linucb"}))["metrics"]["fairness_regret"]
+    silent = fairveil.run(spec({"name": "priv-fairx", **PRIVATE, "schedule": "never"}))["metrics"]
+    assert silent["spent"]["epsilon"] == [0.0] * 3
+
+
+def test_one_agent_is_a_federation_too():
+    world = {**WORLD, "agents": 1}
+    for table in ({"name": "fed-fairx"}, {"name": "batched-priv-fairx", **PRIVATE, "personal": True}):
+        result = fairveil.run({**spec(table), "environment": world})
+        assert result["metrics"]["fairness_regret"][-1] > 0
+    # Personal learning of a single agent has nobody to listen to: it is exactly learning alone, up to the grid.
+    alone = fairveil.run({**spec({"name": "fairx-linucb"}), "environment": world})["metrics"]["fairness_regret"]
+    np.testing.assert_allclose(result["metrics"]["fairness_regret"], alone, rtol=2e-2)
+
+
+def test_actions_are_chosen_as_often_as_the_laws_say():
+    metrics = fairveil.run(spec({"name": "fairx-linucb"}, rounds=400))["metrics"]
+    np.testing.assert_allclose(metrics["selection_share"], metrics["exposure_share"], atol=0.06)
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"agents": 4}, "policy.agents"),
+        ({"dimension": 3}, "policy.dimension"),
+        ({"horizon": 10}, "policy.horizon"),
+        ({"width": -1.0}, "policy.width"),
+        ({"schedule": {"name": "growing", "first": 0}}, "schedule.first"),
+        ({"merit": ["exp", -1]}, "merit.rate"),
+        ({"merit": [["exp", 1], ["exp", 2]]}, "merit"),
+        ({"personal": True}, "policy.personal"),
+    ],
+)
+def test_wrong_specs_name_the_place(change, path):
+    with pytest.raises((SpecError, HorizonError), match=path):
+        fairveil.run(spec({"name": "fed-fairx", **change}))
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"contexts": "cube"}, "contexts"),
+        ({"contexts": ["uniform"]}, "contexts"),
+        ({"theta": [1.0]}, "theta"),
+        ({"agent_rounds": [3]}, "agent_rounds"),
+        ({"noise": -0.1}, "environment.noise"),
+        ({"merit": ["step", 1]}, "merit"),
+        ({"merit": 3}, "merit"),
+    ],
+)
+def test_wrong_worlds_name_the_place(change, path):
+    with pytest.raises(SpecError, match=path):
+        fairveil.run({**spec({"name": "fed-fairx"}), "environment": {**WORLD, **change}})
+
+
+def test_rounds_that_do_not_fit_are_refused():
+    policy = PrivFairx(**FACTS, **PRIVATE, strict=True)
+    world = ExposureWorld(agents=3, actions=4, dimension=2, contexts="raw", theta=(0.6, 0.8))
+    rng = np.random.default_rng(1)
+    long = next(shown for index in range(0, 300, 3) if _longest(shown := world.show(index, rng)) > 1)
+    with pytest.raises(InputError, match="longer than its bound") as problem:
+        policy.decide(policy.start(), long, rng)
+    assert "1.2" not in str(problem.value)
+    assert PrivFairx(**FACTS, **PRIVATE).decide(policy.start(), long, rng).arm < 4
+    other = ExposureWorld(agents=3, actions=4, dimension=3).prepare(rng).show(0, rng)
+    with pytest.raises(InputError, match="dimension"):
+        policy.decide(policy.start(), other, rng)
+
+
+def _longest(shown):
+    return max(np.linalg.norm(candidate.features) for candidate in shown.candidates)
