@@ -22,6 +22,8 @@ from fairveil.registry import Count, Delta, Epsilon, Positive, configuration, re
 
 GRID_LOSS = 0.021
 """Total variation between a discrete Gaussian and a rounded Gaussian is at most this over sigma^2 (in grid units)."""
+RESERVE = 1e-4
+"""Share of delta that is set aside for the grid."""
 _FINENESS = 26
 
 
@@ -45,8 +47,8 @@ class Gaussian(Mechanism):
     Proof: a Gaussian rounded to integers after integer shift is post-processing of a Gaussian release, mu-GDP with
     mu = sensitivity_units / sigma_units. The discrete Gaussian that is drawn differs from it by at most
     t = 0.021/sigma_units^2 in total variation per coordinate, which adds (1 + e^epsilon) t dimension to delta; sigma is
-    at least 2^26 units, and more where that is needed to keep the addition below a thousandth of delta. The calibration
-    subtracts it.
+    at least 2^26 units, and more where that is needed to keep the addition below 1e-4 delta, which the calibration
+    sets aside.
     Cost: one draw a coordinate; O(dimension) time and memory.
 
     >>> round(Gaussian(sensitivity=1.0, epsilon=1.0, delta=1e-5).std, 3), Gaussian(sensitivity=1.0, mu=0.5).std
@@ -120,9 +122,9 @@ class Gaussian(Mechanism):
 def _plan(sensitivity: float, epsilon: float | None, delta: float | None, mu: float | None, dimension: int) -> Plan:
     fineness = _FINENESS
     if mu is None and epsilon is not None and delta is not None:
-        loss = math.log(GRID_LOSS * dimension) + epsilon + math.log1p(math.exp(-epsilon)) - math.log(1e-3 * delta)
-        fineness = max(fineness, math.ceil(loss / math.log(4.0)))  # (1 + e^eps) 0.021 d / 4^fineness <= delta/1000
-        mu = gdp_mu(epsilon, delta * (1 - 1e-3))
+        loss = math.log(GRID_LOSS * dimension) + epsilon + math.log1p(math.exp(-epsilon)) - math.log(RESERVE * delta)
+        fineness = max(fineness, math.ceil(loss / math.log(4.0)))  # (1 + e^eps) 0.021 d / 4^fineness <= reserve
+        mu = gdp_mu(epsilon, delta * (1 - RESERVE))
     budget = Fraction(mu or 0.0)
     bits = max(grid_bits(sensitivity), grid_bits(Fraction(sensitivity) / budget, fineness=fineness))
     units: float = units_above(sensitivity, bits)
