@@ -90,7 +90,9 @@ def test_error_formula_is_the_exact_variance_of_the_streaming_code(name):
     np.testing.assert_allclose(measured, expected, rtol=1e-7)
 
 
-@pytest.mark.parametrize("sums", [TreeSum(4, mu=0.7, shape="symmetric", dimension=2), HybridSum(mu=0.7, shape="vector")])
+@pytest.mark.parametrize(
+    "sums", [TreeSum(4, mu=0.7, shape="symmetric", dimension=2), HybridSum(mu=0.7, shape="vector")]
+)
 def test_wide_sums_pay_the_budget_too(sums):
     assert max(observed_mu(sums, 3)) <= 0.7 * (1 + 1e-9)
     square = BatchSum(mu=0.7, shape=sums.shape, dimension=sums.dimension)

@@ -1,4 +1,4 @@
-"""Laws that every running sum obeys: exact without noise, no aliasing, repeatable, restartable, survives lost releases."""
+"""Laws that every running sum obeys: exact without noise, no aliasing, repeatable, restartable, losses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fairveil.bandits.protocol import load_state, save_state
 from fairveil.errors import HorizonError
-from fairveil.privacy.noise import SeededNoise, SecureNoise, ZeroNoise
+from fairveil.privacy.noise import SecureNoise, SeededNoise, ZeroNoise
 from fairveil.privacy.sums import BatchSum, HybridSum, ToeplitzSum, TreeSum
 
 RELEASES = 11

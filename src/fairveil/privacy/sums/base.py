@@ -62,7 +62,8 @@ class RunningSum:
             raise SpecError("a scalar has dimension 1", path="dimension", given=self.dimension, allowed="1")
         if self.budget.pure and not self._allows_pure():
             raise SpecError("delta is missing", path="delta", allowed="delta beside epsilon, or mu, or rho instead")
-        if not 2.0**-20 <= self.sigma <= MAX_SCALE or self.grid.entry_limit * self._weight() > CAPACITY / 16:
+        rough = self.bits is None and self.grid.row_limit < 2**8
+        if rough or not 2.0**-20 <= self.sigma <= MAX_SCALE or self.grid.entry_limit * self._weight() > CAPACITY / 16:
             raise SpecError(
                 "the noise or the rows do not fit the integer grid",
                 path="bits",
@@ -108,11 +109,10 @@ class RunningSum:
 
         if self.bits is not None:
             return at(self.bits)
-        bits = (16 if self.shape == "symmetric" else self._scalar_bits()) - math.ceil(math.log2(self.bound))
-        grid = at(bits)
-        while grid.sensitivity * self._factor() / self.budget.first_mu() > MAX_SCALE / 8:
-            grid = at(grid.bits - 1)
-        return grid
+        grid = at((16 if self.shape == "symmetric" else self._scalar_bits()) - math.ceil(math.log2(self.bound)))
+        # Large noise needs room: coarsen the rows until it fits, as far as a whole row keeps 2^8 units.
+        excess = math.log2(grid.sensitivity) + math.log2(self._factor() / self.budget.first_mu() * 8 / MAX_SCALE)
+        return at(grid.bits - max(0, math.ceil(excess / (2 if self.shape == "symmetric" else 1))))
 
     def _scalar_bits(self) -> int:
         return 30

@@ -84,7 +84,7 @@ class HybridSum(RunningSum):
         return column_norm(coefficients) / math.sqrt(1 - self.share)
 
     def _scalar_bits(self) -> int:
-        return 24 if self.inner == "toeplitz" else 30
+        return 26 if self.inner == "toeplitz" else 30
 
     @cached_property
     def _calibration(self) -> tuple[float, Event]:

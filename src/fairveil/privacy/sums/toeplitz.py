@@ -104,7 +104,7 @@ class ToeplitzSum(BoundedSum):
         super().__post_init__()
 
     def _scalar_bits(self) -> int:
-        return 24  # the coefficients add bits of their own
+        return 26  # the coefficients add bits of their own
 
     @property
     def diagonals(self) -> int:
