@@ -88,7 +88,8 @@ class Claim:
     """What the text says an artefact shows, and what we measured.
 
     The margin is signed so that positive supports the claim; ``low`` and ``high`` are its 95 % band (equal to the
-    margin for results without randomness). The claim holds when the whole band is above zero, does not hold when it is below.
+    margin for results without randomness). The claim holds when the whole band is above zero, does not hold when it is
+    below.
     """
 
     text: str

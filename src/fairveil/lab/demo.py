@@ -42,7 +42,8 @@ CHAPTERS = (
     Chapter(
         "trial",
         "A trial with 50 treatments: nobody should pay for learning",
-        "Each patient's outcome is protected (pure epsilon = 0.2). Nash regret is the gap between the best treatment and "
+        "Each patient's outcome is protected (pure epsilon = 0.2). Nash regret is the gap between the best "
+        "treatment and "
         "the geometric mean of what patients could expect, so giving a few people almost nothing is expensive.",
         "nash_regret",
         {
@@ -59,7 +60,8 @@ CHAPTERS = (
     Chapter(
         "screening",
         "A screening queue: candidates of four groups, ranked within their own group",
-        "Features favour one group. The fair choice is the candidate with the best rank within the own group; fair regret "
+        "Features favour one group. The fair choice is the candidate with the best rank within the own group; "
+        "fair regret "
         "counts how far below that the choices were. Each candidate is protected (epsilon = 1, delta = 1e-5).",
         "fair_regret",
         {
@@ -79,7 +81,8 @@ CHAPTERS = (
     Chapter(
         "recommender",
         "Ten shops that learn together: exposure in proportion to merit",
-        "Ten agents share noisy statistics only. Fairness regret is the distance between the exposure that items deserve "
+        "Ten agents share noisy statistics only. Fairness regret is the distance between the exposure that "
+        "items deserve "
         "and get.",
         "fairness_regret",
         {
@@ -148,7 +151,8 @@ def tour(folder: Path, engine: Engine, console: Console, progress: Progress) -> 
 
 
 LEAD = (
-    "Three decision problems solved privately and fairly, each beside its non-private and its published counterpart, and "
+    "Three decision problems solved privately and fairly, each beside its non-private and its published "
+    "counterpart, and "
     "one long-term question. Everything here is simulated; the last section draws real noise under a ledger."
 )
 

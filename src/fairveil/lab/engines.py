@@ -8,6 +8,7 @@ from __future__ import annotations
 import concurrent.futures
 import multiprocessing
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
@@ -66,6 +67,20 @@ def work_alone(spec: dict[str, Any], block: dict[str, Any], plugins: tuple[str, 
     """Do one block in a worker that has one core."""
     one_thread()
     return work_on(spec, block, plugins)
+
+
+def probe(address: str, seconds: float = 5.0) -> None:
+    """Is anybody there? Ray itself would keep trying for minutes before it says no."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not host or not port.isdigit():
+        raise SpecError(
+            "a Ray address is host:port", path="address", given=address, allowed="for example 10.0.0.5:6379"
+        )
+    try:
+        socket.create_connection((host, int(port)), timeout=seconds).close()
+    except OSError as problem:
+        fix = f"start it with 'ray start --head', or check the address ({problem.strerror or type(problem).__name__})"
+        raise EngineError("no Ray cluster answers there", path="address", given=address, fix=fix) from None
 
 
 class Engine:
@@ -143,6 +158,8 @@ class RayEngine(Engine):
         self._ray = ray
         self._own = not ray.is_initialized()
         if self._own:
+            if address is not None:
+                probe(address)
             os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
             options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
             try:

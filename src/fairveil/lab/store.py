@@ -6,7 +6,7 @@
     <root>/<task>/<hash>/provenance.json  versions, cpu, timings, peak memory: what may differ between equal results
     <root>/<task>/<hash>/parts/           finished blocks of an interrupted run, removed when the result is written
 
-The hash is of the complete spec. Every file is written beside its place and moved there: a reader never sees half of one.
+The hash is of the complete spec. Every file is written beside its place and moved there: nobody ever reads half of one.
 """
 
 from __future__ import annotations
