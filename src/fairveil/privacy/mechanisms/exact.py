@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_FLOOR, Context, Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 
 COIN_BITS = 62
@@ -17,11 +17,10 @@ _LARGEST_LOG_ODDS = 43.0  # ln(2^62) < 42.98: beyond this a 62-bit coin cannot t
 def exp_below(exponent: float) -> Fraction:
     """A rational number at most e^exponent, within 1e-45 of it (relatively).
 
-    `Decimal.exp` is correctly rounded at 50 digits; lowering the last digits turns that into a lower bound.
+    `Decimal.exp` is correctly rounded at 50 digits; taking off one part in 10^46 turns that into a lower bound.
     """
-    context = Context(prec=50, rounding=ROUND_FLOOR)
-    value = context.multiply(Decimal(exponent).exp(context), Decimal(1) - Decimal(10) ** -46)
-    return Fraction(value)
+    near = Fraction(Decimal(exponent).exp(Context(prec=50)))
+    return near * (1 - Fraction(1, 10**46))
 
 
 def keep_weight(epsilon: float) -> int:
