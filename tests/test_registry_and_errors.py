@@ -10,7 +10,6 @@ from fairveil.errors import FairveilError, SpecError
 from fairveil.registry import Count, Delta, Epsilon, Vector, build, configuration, describe, register
 
 
-@register("policy", "test-thing")
 @configuration
 class Thing:
     """A thing for tests."""
