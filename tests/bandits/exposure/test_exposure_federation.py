@@ -1,0 +1,261 @@
+"""Agents and their messages: nothing raw leaves, nothing bad is believed, nothing is spent twice."""
+
+import logging
+
+import numpy as np
+import pytest
+
+from fairveil.bandits.environments.exposure import ExposureWorld
+from fairveil.bandits.exposure import BatchedPrivFairx, PrivFairx
+from fairveil.bandits.exposure.agent import Agent, exchange
+from fairveil.bandits.exposure.messages import Message
+from fairveil.bandits.protocol import Candidate, Feedback, Round, settle
+from fairveil.errors import HorizonError, InputError, PrivacyError
+from fairveil.privacy.ledger import Ledger, Limit
+from fairveil.privacy.noise import Noise, SeededNoise
+from fairveil.randomness import generator
+
+FACTS = {"agents": 3, "dimension": 2, "horizon": 24, "epsilon": 2.0, "delta": 1e-3, "schedule": "doubling"}
+POLICIES = {
+    "sound": lambda: PrivFairx(**FACTS),
+    "batched": lambda: BatchedPrivFairx(**FACTS),
+    "personal": lambda: BatchedPrivFairx(**FACTS, personal=True),
+    "printed": lambda: PrivFairx(**FACTS, variant="printed"),
+}
+
+
+@pytest.fixture
+def federation(tmp_path):
+    ledgers = []
+
+    def make(policy):
+        for i in range(policy.agents):
+            path, limit = tmp_path / f"{len(ledgers)}.db", Limit.covering(policy.event())
+            ledgers.append(Ledger.open(path, limit=limit, simulated=True))
+        return [Agent(policy, i, ledgers[-policy.agents + i]) for i in range(policy.agents)]
+
+    yield make
+    for ledger in ledgers:
+        ledger.close()
+
+
+def play(agents, rounds, noise, seed=1):
+    """A federation in one process; returns all messages and the exact sums behind each of them."""
+    policy = agents[0].policy
+    world = ExposureWorld(agents=len(agents), actions=4, dimension=2)
+    rng, choice = generator(seed, "world"), generator(seed, "choice")
+    place = world.prepare(rng)
+    sent, exact, arms = [], [], []
+    raw = np.zeros((len(agents), 3, 3))
+    for now in range(rounds):
+        for i, agent in enumerate(agents):
+            contexts = np.array([candidate.features for candidate in place.show(now * len(agents) + i, rng).candidates])
+            decision = agent.act(contexts, choice)
+            reward = float(contexts[decision.arm] @ place.theta + 0.1 * rng.standard_normal())
+            agent.observe(reward)
+            arms.append(decision.arm)
+            row = np.append(contexts[decision.arm], policy.reward_weight * np.clip(reward, -1, 1))
+            raw[i] += np.outer(row, row)
+        if agents[0].due():
+            exact.append(raw.copy())
+            sent.append(exchange(agents, [noise] * len(agents)))
+            if isinstance(policy, BatchedPrivFairx):
+                raw[:] = 0
+    return sent, exact, arms
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_federation_of_agents_decides_as_the_policy_does(name, federation):
+    policy = POLICIES[name]()
+    agents = federation(policy)
+    _, _, arms = play(agents, 24, SeededNoise(8))
+    # the same through the policy's own steps
+    world = ExposureWorld(agents=3, actions=4, dimension=2)
+    rng, choice, noise = generator(1, "world"), generator(1, "choice"), SeededNoise(8)
+    place, state, found = world.prepare(rng), policy.start(), []
+    for index in range(3 * 24):
+        shown = place.show(index, rng)
+        decision = policy.decide(state, shown, choice)
+        found.append(decision.arm)
+        state = policy.learn(state, Feedback(index, decision.arm, place.reward(shown, decision.arm, rng), shown))
+        state = settle(policy, state, index + 1, noise)
+    assert arms == found
+    for i, agent in enumerate(agents):
+        np.testing.assert_allclose(agent.state["centre"][i], state["centre"][i], rtol=1e-12)
+        assert agent.syncs == 5
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_number_of_every_message_carries_noise(name, federation):
+    policy = POLICIES[name]()
+    sent, exact, _ = play(federation(policy), 24, SeededNoise(8))
+    level = policy.sums.expected_std(1)
+    assert len(sent) == 5
+    offsets = []
+    for messages, sums in zip(sent, exact):
+        for message in messages:
+            truth = sums[message.sender]
+            offsets.append((message.matrix() - truth)[np.triu_indices(3)][:-1])  # the y y entry is never sent
+            assert message.guarantee == policy.guarantee().to_dict()
+            assert set(vars(message)) == {"sender", "sync", "round", "gram", "moment", "guarantee"}
+    offsets = np.array(offsets)
+    assert (np.abs(offsets) > level * 1e-4).all()  # not one entry is exact: chance of a false alarm below 1e-2 in all
+    assert 0.5 * level < offsets.std() < 6 * level
+
+
+class Spy(Noise):
+    """Seeded noise that counts its draws."""
+
+    simulated = True
+
+    def __init__(self):
+        self.inner, self.draws = SeededNoise(3), 0
+
+    def gaussian(self, sigma, size=1):
+        self.draws += size
+        return self.inner.gaussian(sigma, size)
+
+
+def test_sending_again_repeats_the_message_and_spends_nothing(federation):
+    agents = federation(POLICIES["batched"]())
+    agent, noise = agents[0], Spy()
+    agent.act(np.eye(2), generator(1))
+    agent.observe(0.4)
+    assert agent.due()
+    assert agent.ledger.spent.units == 0
+    first = agent.send(noise)
+    spent, draws = agent.ledger.spent, noise.draws
+    assert spent.units > 0
+    assert draws > 0
+    again = agent.send(noise)
+    assert again is first
+    assert (agent.ledger.spent, noise.draws) == (spent, draws)
+    assert agent.ledger.status("sync-0") == "published"
+    stored = agent.ledger.value("sync-0")
+    assert np.array_equal(stored["gram"], first.gram)
+
+
+def test_the_whole_run_is_charged_once(federation):
+    policy = POLICIES["batched"]()
+    agents = federation(policy)
+    play(agents, 24, SeededNoise(2))
+    for agent in agents:
+        assert agent.ledger.spent == Limit.covering(policy.event()).charge(policy.event())
+
+
+def test_messages_travel_as_bytes(federation):
+    agents = federation(POLICIES["sound"]())
+    agents[1].act(np.eye(2), generator(1))
+    agents[1].observe(0.4)
+    message = agents[1].send(SeededNoise(1))
+    there = Message.from_bytes(message.to_bytes())
+    assert (there.sender, there.sync, there.round) == (1, 0, 1)
+    assert np.array_equal(there.gram, message.gram)
+    assert np.array_equal(there.moment, message.moment)
+    assert agents[0].receive(there).accepted
+    for junk in (b"", b"{}", b"\xff\xfe", b'{"version": 9}', message.to_bytes()[:-5], b"[1, 2]"):
+        with pytest.raises(InputError, match="not a message"):
+            Message.from_bytes(junk)
+
+
+def changed(message, **facts):
+    return Message(**{**vars(message), **facts})
+
+
+BAD = {
+    "shape": (lambda m: changed(m, gram=np.zeros((3, 3))), "wrong shape"),
+    "vector": (lambda m: changed(m, moment=np.zeros((2, 1))), "wrong shape"),
+    "type": (lambda m: changed(m, gram=m.gram.astype(np.float32)), "wrong shape"),
+    "list": (lambda m: changed(m, moment=[0.0, 1.0]), "wrong shape"),
+    "nan": (lambda m: changed(m, gram=np.full((2, 2), np.nan)), "not finite"),
+    "infinite": (lambda m: changed(m, moment=np.array([np.inf, 0.0])), "not finite"),
+    "crooked": (lambda m: changed(m, gram=np.array([[1.0, 2.0], [3.0, 4.0]])), "not symmetric"),
+    "stranger": (lambda m: changed(m, sender=7), "stranger"),
+    "negative": (lambda m: changed(m, sender=-1), "stranger"),
+    "itself": (lambda m: changed(m, sender=0), "itself"),
+    "future": (lambda m: changed(m, sync=3), "out of order"),
+    "round": (lambda m: changed(m, round=2), "not in the schedule"),
+    "place": (lambda m: changed(m, sync="0"), "place in the schedule"),
+    "promise": (lambda m: changed(m, guarantee={**m.guarantee, "epsilon": 0.1}), "another guarantee"),
+    "no promise": (lambda m: changed(m, guarantee=None), "another guarantee"),
+    "junk": (lambda m: "hello", "not a message"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_messages_are_refused_logged_without_content_and_cost_nothing(case, federation, caplog):
+    agents = federation(POLICIES["batched"]())
+    agents[1].act(np.eye(2), generator(1))
+    agents[1].observe(0.4)
+    good = agents[1].send(SeededNoise(1))
+    make, reason = BAD[case]
+    before = {name: array.copy() for name, array in agents[0].state.items()}
+    with caplog.at_level(logging.DEBUG):
+        receipt = agents[0].receive(make(good))
+    assert not receipt.accepted
+    assert reason in receipt.reason
+    assert agents[0].refused == [receipt.reason]
+    assert agents[0].ledger.spent.units == 0
+    assert all(np.array_equal(before[name], agents[0].state[name]) for name in before)
+    assert len(caplog.records) == 1
+    digits = [text for number in (*good.gram.ravel(), *good.moment) for text in (f"{number:.3f}", repr(float(number)))]
+    assert not any(text in caplog.text for text in digits)
+    assert agents[0].receive(good).accepted  # and the honest message still gets through
+
+
+def test_replayed_messages_are_refused(federation):
+    agents = federation(POLICIES["batched"]())
+    sent, _, _ = play(agents, 24, SeededNoise(2))
+    assert agents[0].receive(sent[0][1]).reason == "replayed"
+    assert agents[0].receive(sent[-1][2]).reason == "replayed"
+    fresh = federation(POLICIES["batched"]())
+    assert fresh[0].receive(sent[0][1]).accepted
+    assert fresh[0].receive(sent[0][1]).reason == "replayed"
+
+
+def test_a_message_of_the_next_synchronisation_may_wait(federation):
+    agents = federation(POLICIES["batched"]())
+    sent, _, _ = play(agents, 24, SeededNoise(2))
+    late = federation(POLICIES["batched"]())[0]
+    late.act(np.eye(2), generator(1))
+    late.observe(0.1)
+    assert late.receive(sent[1][1]).accepted
+    assert late.receive(sent[0][1]).accepted
+    assert late.receive(sent[0][2]).accepted
+    assert late.syncs == 0
+    late.send(SeededNoise(1))
+    assert late.syncs == 1
+    assert late.receive(sent[1][1]).reason == "replayed"
+    assert late.receive(sent[1][2]).accepted
+
+
+def test_agents_refuse_to_run_without_a_promise_or_past_their_schedule(federation, tmp_path):
+    raw = PrivFairx(**{**FACTS, "schedule": {"name": "determinant", "raw": True}}, variant="printed")
+    with pytest.raises(PrivacyError, match="established"):
+        Agent(raw, 0, None)
+    with pytest.raises(InputError, match="unknown"):
+        Agent(POLICIES["sound"](), 3, None)
+    agents = federation(POLICIES["batched"]())
+    with pytest.raises(InputError, match="no open decision"):
+        agents[0].observe(1.0)
+    play(agents, 24, SeededNoise(2))
+    spent = agents[0].ledger.spent
+    assert not agents[0].due(10**6)
+    with pytest.raises(HorizonError, match="no synchronisation is left"):
+        agents[0].send(SeededNoise(1))
+    assert agents[0].ledger.spent == spent
+
+
+def test_a_wrong_reward_or_context_is_refused_without_its_value(federation):
+    agent = federation(POLICIES["batched"]())[0]
+    with pytest.raises(InputError) as problem:
+        agent.act([[0.123, np.nan], [0.0, 1.0]], generator(1))
+    assert "0.123" not in str(problem.value)
+    agent.act(np.eye(2), generator(1))
+    with pytest.raises(InputError, match="not a number"):
+        agent.observe(float("nan"))
+    shown = Round(0, (Candidate(0, np.zeros(2)),), agent=9)
+    with pytest.raises(InputError, match="unknown"):
+        agent.policy.decide(agent.state, shown, generator(1))
+    with pytest.raises(InputError, match="learn from contexts"):
+        agent.policy.learn(agent.state, Feedback(0, 0, 0.5))
