@@ -32,7 +32,7 @@ class Logistic(Learner):
         scikit_learn()
         from sklearn.linear_model import LogisticRegression
 
-        return LogisticRegression(C=1 / self.strength)
+        return LogisticRegression(C=1 / self.strength, solver="newton-cholesky")
 
 
 @register("learner", "fair-reductions")
@@ -53,17 +53,10 @@ class FairReductions(Learner):
     def estimator(self, noise: Noise, rng: Generator) -> Any:
         scikit_learn()
         try:
-            from fairlearn.reductions import DemographicParity, ExponentiatedGradient, TruePositiveRateParity
+            from fairveil.classify.reductions import ReductionsClassifier
         except ImportError:
             raise DependencyError("this needs fairlearn", fix="pip install 'fairveil[lab]'") from None
-        from sklearn.linear_model import LogisticRegression
-
-        kind = DemographicParity if self.constraint == "dp" else TruePositiveRateParity
-        return ExponentiatedGradient(
-            LogisticRegression(C=1 / self.strength),
-            constraints=kind(difference_bound=self.slack),
-            max_iter=self.iterations,
-        )
+        return ReductionsClassifier(self.constraint, self.slack, self.strength, self.iterations)
 
 
 @register("learner", "private-logistic")

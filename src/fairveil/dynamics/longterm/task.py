@@ -1,0 +1,219 @@
+"""The `longterm` task: any learner inside the participation or the qualification dynamics."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field, ValidationError, field_validator
+
+from fairveil.classify.learner import Learner
+from fairveil.dynamics.instances import Table
+from fairveil.dynamics.longterm.loop import Loop, Retention, simulate
+from fairveil.dynamics.longterm.world import World
+from fairveil.errors import SpecError
+from fairveil.privacy.guarantee import Guarantee, Neighbours
+from fairveil.privacy.noise import make_noise
+from fairveil.randomness import generator
+from fairveil.registry import Count, NonNegative, OpenUnit, Probability, build, describe, register, spec_error
+from fairveil.task import Outcome, Part, Task, TaskSpec, run_blocks
+
+Chances = Annotated[list[list[Probability]], Field(min_length=2, max_length=2)]
+
+
+class RetentionTable(Table):
+    """``accuracy``: stay with the group's accuracy. ``own``: ``right`` after a right decision, ``wrong`` after a wrong."""
+
+    kind: Literal["accuracy", "own"] = "accuracy"
+    right: Probability = 0.95
+    wrong: Probability = 0.5
+
+
+class LongtermGroup(Table):
+    """One group. ``arrivals``: people a step (participation). ``share``: of the people (qualification)."""
+
+    qualified: OpenUnit
+    features: dict[str, list[Any]]
+    arrivals: Annotated[int, Field(ge=1, le=10**7)] | None = None
+    share: NonNegative | None = None
+    transitions: Chances | None = None
+
+
+class LongtermSpec(TaskSpec):
+    """Keys of a longterm spec. ``people`` is the size of the population in the qualification model."""
+
+    model: Literal["participation", "qualification"] = "participation"
+    learner: dict[str, Any]
+    groups: dict[str, Any]
+    retention: RetentionTable = Field(default_factory=RetentionTable)
+    transitions: Chances | None = None
+    steps: Annotated[int, Field(ge=1, le=10_000)] = 20
+    people: Count = 1000
+    persons: Literal["stay", "fresh"] = "stay"
+    group_feature: bool = False
+    evaluation: Annotated[int, Field(ge=10, le=10**6)] = 2000
+
+    @field_validator("retention", mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
+
+
+@register("task", "longterm")
+class LongtermTask(Task):
+    """What a learner, private or fair or neither, does to groups when it is retrained on who is left.
+
+    Metrics (one number a step): ``share``, ``qualified``, ``loss``, ``accepted`` by group, ``epsilon_spent`` (of one
+    person so far; null without a guarantee), ``parity_gap``, ``opportunity_gap``; means over runs with ``_std``.
+    """
+
+    Spec = LongtermSpec
+
+    def fill(self, model: Any) -> dict[str, Any]:
+        spec = model.model_dump(mode="json")
+        spec["groups"] = _complete_groups(spec)
+        loop = _loop(spec)
+        rows = int(loop.arrivals.sum())
+        learner: Learner = build("learner", spec["learner"], "learner")
+        spec["learner"] = describe(learner.planned(_fits(spec), rows))
+        return spec
+
+    def blocks(self, spec: dict[str, Any]) -> list[dict[str, Any]]:
+        return run_blocks(spec["runs"], 1)
+
+    def work(self, spec: dict[str, Any], block: dict[str, Any]) -> Part:
+        loop = _loop(spec)
+        learner: Learner = build("learner", spec["learner"], "learner")
+        runs = []
+        for run in range(block["first"], block["last"]):
+            rng = generator(spec["seed"], "longterm", run)
+            noise = make_noise(spec["noise"], spec["seed"], "longterm", run)
+            history = simulate(loop, lambda noise=noise, rng=rng: learner.estimator(noise, rng), rng)  # type: ignore[misc]
+            runs.append(
+                {
+                    "share": history.share,
+                    "qualified": history.qualified,
+                    "loss": history.loss,
+                    "accepted": history.accepted,
+                    "people": history.people.astype(float),
+                    "parity_gap": _gap(history.accepted),
+                    "opportunity_gap": _gap(history.hits),
+                }
+            )
+        return {name: np.stack([run[name] for run in runs]) for name in runs[0]}
+
+    def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
+        joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        names = list(spec["groups"])
+        times = [float(step + 1) for step in range(spec["steps"])]
+        metrics: dict[str, Any] = {}
+        series: dict[str, dict[str, list[float]]] = {}
+        for name, values in joined.items():
+            mean, std = values.mean(axis=0), values.std(axis=0)
+            reach = 1.96 * std / np.sqrt(len(values))
+            if values.ndim == 2:
+                metrics[name], metrics[f"{name}_std"] = mean.tolist(), std.tolist()
+                series[name] = _line(times, mean, reach)
+                continue
+            metrics[name] = {group: mean[:, s].tolist() for s, group in enumerate(names)}
+            metrics[f"{name}_std"] = {group: std[:, s].tolist() for s, group in enumerate(names)}
+            for s, group in enumerate(names):
+                series[f"{name}_{group}"] = _line(times, mean[:, s], reach[:, s])
+        learner: Learner = build("learner", spec["learner"], "learner")
+        metrics["epsilon_spent"] = _spent(spec, learner)
+        return Outcome(metrics, series, _promise(spec, learner), simulated=spec["noise"] != "secure")
+
+
+def _fits(spec: dict[str, Any]) -> int:
+    """In how many retrainings one person can be."""
+    return spec["steps"] if spec["persons"] == "stay" else 1
+
+
+def _spent(spec: dict[str, Any], learner: Learner) -> list[float | None]:
+    return [learner.spent(min(step + 1, _fits(spec))) for step in range(spec["steps"])]
+
+
+def _promise(spec: dict[str, Any], learner: Learner) -> Guarantee | None:
+    promise = learner.guarantee()
+    if promise is None:
+        return None
+    if _fits(spec) == 1:
+        return dataclasses.replace(promise, unit="one person, who is in exactly one retraining")
+    sequence = promise.neighbours is Neighbours.REPLACE_ROW
+    return dataclasses.replace(
+        promise,
+        unit=f"one person's whole history, in up to {spec['steps']} retrainings",
+        neighbours=Neighbours.REPLACE_SEQUENCE if sequence else promise.neighbours,
+    )
+
+
+def _loop(spec: dict[str, Any]) -> Loop:
+    groups = spec["groups"]
+    world = World.of(groups, spec["group_feature"])
+    table = None
+    if spec["model"] == "participation":
+        sizes = np.array([group["arrivals"] for group in groups.values()], np.int64)
+    else:
+        sizes = _sizes(np.array([group["share"] for group in groups.values()], float), spec["people"])
+        table = np.array([group["transitions"] for group in groups.values()], float)
+    retention = Retention(**spec["retention"])
+    return Loop(world, spec["model"], sizes, spec["steps"], spec["persons"], retention, table, spec["evaluation"])
+
+
+def _sizes(share: np.ndarray, people: int) -> np.ndarray:
+    """Whole numbers of people by largest remainder, at least one a group."""
+    exact = share / share.sum() * people
+    sizes = np.floor(exact).astype(np.int64)
+    for s in np.argsort(sizes - exact)[: people - int(sizes.sum())]:
+        sizes[s] += 1
+    return np.maximum(sizes, 1)
+
+
+def _complete_groups(spec: dict[str, Any]) -> dict[str, Any]:
+    if not spec["groups"]:
+        raise SpecError("there is no group", path="groups", allowed="a table of at least one group")
+    full: dict[str, Any] = {}
+    for name, table in spec["groups"].items():
+        path = f"groups.{name}"
+        try:
+            group = LongtermGroup.model_validate(table)
+        except ValidationError as problem:
+            raise spec_error(problem, path, frozenset(LongtermGroup.model_fields)) from None
+        if sorted(group.features) != ["0", "1"]:
+            raise SpecError(
+                "features need one entry per label",
+                path=f"{path}.features",
+                given=sorted(group.features),
+                allowed='a table with "0" (unqualified) and "1" (qualified)',
+            )
+        filled = group.model_dump(mode="json")
+        if spec["model"] == "participation":
+            if group.arrivals is None:
+                raise SpecError("this key is required", path=f"{path}.arrivals", fix="say how many people come a step")
+        else:
+            filled["transitions"] = filled["transitions"] or spec["transitions"]
+            filled["share"] = 1.0 if group.share is None else group.share
+            _check_transitions(filled["transitions"], path)
+        full[name] = filled
+    if spec["model"] == "qualification" and sum(group["share"] for group in full.values()) <= 0:
+        raise SpecError("shares must have a positive sum", path="groups")
+    return full
+
+
+def _check_transitions(table: Any, path: str) -> None:
+    if table is None or any(len(row) != 2 for row in table):
+        raise SpecError(
+            "the qualification model needs transitions",
+            path=f"{path}.transitions",
+            given=table,
+            allowed="[[T00, T01], [T10, T11]]: the chance to be qualified next, by state and decision",
+        )
+
+
+def _gap(rates: np.ndarray) -> np.ndarray:
+    return rates.max(axis=1) - rates.min(axis=1)
+
+
+def _line(times: list[float], mean: np.ndarray, reach: np.ndarray) -> dict[str, list[float]]:
+    return {"x": times, "y": mean.tolist(), "low": (mean - reach).tolist(), "high": (mean + reach).tolist()}
