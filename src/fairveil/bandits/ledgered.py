@@ -19,7 +19,7 @@ def drive(
     """Make every release that is due when ``now`` rounds have been decided, each through the ledger.
 
     The whole run is charged once, as ``account``, before the first release. BudgetError: nothing was charged or
-    released, and the policy may go on deciding from what it has. Several policies share a ledger under different accounts.
+    released, and the policy may go on deciding from what it has. Policies that share a ledger have their own accounts.
     """
     while (block := policy.due(state, now)) is not None:
         state = _release(policy, state, block, ledger, account, noise)

@@ -76,19 +76,19 @@ class Book:
 
     def adopt_anchor(self, again: bool) -> None:
         """Start to use an anchor that has no mark yet. ``again``: the old mark was lost, say so in the ledger."""
-        with self._explained("nothing was charged"):
-            if self.anchor is None or self.anchor.read() is not None:
-                return
+        if self.anchor is None:
+            return
         with self.writing("nothing was charged", check_anchor=False) as store:
-            # a crash between the entry that starts an anchor and its first mark leaves nothing after that entry
-            just_started = self.state.sequence == 0 or store.find(ANCHOR, str(self.state.sequence)) is not None
+            if self.anchor.read() is not None:
+                return
+            just_started = anchor_just_started(self.state, store)
             if self.state.anchored and not just_started and not again:
                 raise LedgerTampered(
                     "this ledger has an anchor, but no mark was found where the anchor should be",
                     path=str(self.anchor),
                     fix="name the right anchor; if it is lost for good, open once with reanchor=True",
                 )
-            if not self.state.anchored or not just_started:
+            if not just_started:
                 number = str(self.state.sequence + 1)
                 self.append(ANCHOR, number, self.state.filter, {"again": self.state.anchored})
             else:
@@ -235,6 +235,12 @@ class Book:
         self._writer.close()
         if self.on_fork is not None:
             self.on_fork()
+
+
+def anchor_just_started(state: State, store: Store) -> bool:
+    """Whether nothing came after the entry that starts an anchor: then a crash may have kept the first mark away."""
+    last = store.find(ANCHOR, str(state.sequence))
+    return state.anchored and (state.sequence == 0 or last is not None)
 
 
 def check_mark(mark: Mark, state: State, store: Store, path: Path) -> None:

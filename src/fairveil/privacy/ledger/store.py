@@ -54,15 +54,19 @@ class Store:
         point("create-begin")
         connection = _connect(fresh)
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
+            # a rollback journal here: with a write-ahead log a full disk could leave the content outside the file
+            connection.execute("PRAGMA journal_mode = DELETE")
             connection.execute("BEGIN IMMEDIATE")
             for statement in _SCHEMA.values():
                 connection.execute(statement)
             _insert(connection, first)
             point("create-commit")
             connection.execute("COMMIT")
+            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
         finally:
             connection.close()
+        if mode != "wal" or fresh.with_name(fresh.name + "-wal").exists():
+            raise sqlite3.OperationalError("the file system does not take a write-ahead log, or the disk is full")
         point("create-rename")
         os.rename(fresh, path)
         sync_folder(path.parent)

@@ -12,7 +12,7 @@ from typing import Any
 from fairveil.errors import LedgerError, LedgerTampered
 from fairveil.privacy.charges import Charge
 from fairveil.privacy.ledger.anchor import Anchor, FileAnchor
-from fairveil.privacy.ledger.book import check_mark
+from fairveil.privacy.ledger.book import anchor_just_started, check_mark
 from fairveil.privacy.ledger.chain import ANCHOR, LOST, PUBLISH, RESERVE, State, advance, begin, damaged
 from fairveil.privacy.ledger.store import Store, explain
 
@@ -60,10 +60,13 @@ def verify(path: str | os.PathLike[str], anchor: str | os.PathLike[str] | Anchor
             state, kinds, again = _replay(store)
             if mark is not None:
                 check_mark(mark, state, store, place)
+            just_started = anchor_just_started(state, store)
     except (sqlite3.Error, OSError) as problem:
         raise explain(problem, place, "nothing was changed") from problem
     if mark_place is None:
         words = NO_ANCHOR
+    elif mark is None and just_started:
+        words = "no mark yet: nothing was written since this ledger has an anchor"
     elif mark is None:
         raise LedgerTampered("there is no anchor here", path=str(mark_place), fix="name the file used with the ledger")
     elif mark.sequence == state.sequence:
