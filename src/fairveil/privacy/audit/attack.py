@@ -87,9 +87,9 @@ def attack(
     """Lower-bound epsilon from the outputs of world 0 and world 1, one row a trial.
 
     A quarter of the trials proposes events: thresholds and unions of likelihood-ratio cells (hockey stick), for each
-    coordinate, the most separating linear combination, the pattern of values and the lowest set bit of floats. A
-    second quarter picks one event and the world in which it is likelier. The other half measures that one event, and
-    only this measurement enters the bound: its confidence does not suffer from the search. Runtime O(n log n).
+    coordinate, the most separating linear combination and the lowest set bit of floats. A second quarter picks one
+    event and the world in which it is likelier. The other half measures that one event, and only this measurement
+    enters the bound: its confidence does not suffer from the search. Runtime O(n log n).
     """
     if not 0 < confidence < 1:
         raise SpecError("the confidence is wrong", path="confidence", given=confidence, allowed="above 0, below 1")

@@ -13,8 +13,10 @@ import argparse
 import concurrent.futures
 import multiprocessing
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from fairveil import registry
@@ -60,6 +62,17 @@ def work(job: Job, trials: int, confidence: float, noise: str, seed: int) -> Fin
     return audit(pair, trials=trials, confidence=confidence, noise=noise, seed=seed)
 
 
+@contextmanager
+def _mapper(workers: int) -> Iterator[Callable[..., Iterator[Finding]]]:
+    """``map`` in this process, or over several."""
+    if workers == 1:
+        yield map
+        return
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(workers, mp_context=context) as pool:
+        yield pool.map
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m fairveil.privacy.audit", description=(__doc__ or "").split("\n")[0]
@@ -78,11 +91,9 @@ def main(arguments: list[str] | None = None) -> int:
     noise = "secure" if chosen.secure else "seeded"
     print(f"{len(work_list)} audits, {chosen.trials} trials per world, {noise} noise, confidence {confidence:.7g}")
     wrong: list[str] = []
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(chosen.workers, mp_context=context) as pool:
-        futures = [pool.submit(work, job, chosen.trials, confidence, noise, chosen.seed) for job in work_list]
-        for job, future in zip(work_list, futures):
-            finding = future.result()
+    one = partial(work, trials=chosen.trials, confidence=confidence, noise=noise, seed=chosen.seed)
+    with _mapper(chosen.workers) as spread:
+        for job, finding in zip(work_list, spread(one, work_list)):
             fine = finding.violated == job.broken
             wrong += [] if fine else [f"{job.title} at epsilon {finding.epsilon:g}"]
             verdict = ("caught" if finding.violated else "ESCAPED") if job.broken else finding.verdict

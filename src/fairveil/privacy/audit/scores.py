@@ -1,4 +1,4 @@
-"""Numbers to attack: coordinates of an output, linear combinations, patterns of values, and float bits."""
+"""Numbers to attack: coordinates of an output, linear combinations, and float bits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 COORDINATES = 16
 """Coordinates attacked one by one; wider outputs are attacked through their best linear combination only."""
-PATTERNS = 512
 
 
 @dataclass(frozen=True)
@@ -33,9 +32,6 @@ def scores(zero: Floats, one: Floats, statistic: str) -> Iterator[Score]:
     if width > 1:
         weights = separating_direction(zero, one)
         yield Score(f"a linear combination of {statistic}", lambda rows: rows @ weights)
-        pattern = _patterns(zero, one)
-        if pattern is not None:
-            yield Score(f"the pattern of {statistic}", pattern)
 
 
 def _coordinate(column: int) -> Callable[[Floats], Floats]:
@@ -55,18 +51,6 @@ def separating_direction(zero: Floats, one: Floats) -> Floats:
     # a direction without spread separates perfectly if the means differ there: keep it, but bounded
     strength = (vectors.T @ (shift / scale)) / np.maximum(values, 1e-12)
     return (vectors @ strength) / scale
-
-
-def _patterns(zero: Floats, one: Floats) -> Callable[[Floats], Floats] | None:
-    known = np.unique(np.concatenate([zero, one]), axis=0)
-    if len(known) > PATTERNS:
-        return None
-    index = {row.tobytes(): float(rank) for rank, row in enumerate(known)}
-
-    def of(rows: Floats) -> Floats:
-        return np.array([index.get(row.tobytes(), -1.0) for row in rows])
-
-    return of
 
 
 def lowest_bit(values: Floats) -> Floats:
