@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ class Scene:
             raise SpecError("every group needs a manipulation cost", path="groups", fix='add "cost": ["beta", 10, 2]')
         self.gain, self.loss = float(gain), float(loss)
         self._solved: dict[tuple[str, bool], Policy] = {}
+        self._peaks: dict[int, float] = {}
 
     def changed(self, group: int, **facts: Any) -> Scene:
         """The same scene with some facts of one group replaced."""
@@ -62,11 +63,12 @@ class Scene:
     def theta(self, s: int, fairness: str = "none", strategic: bool = True) -> float:
         return float(self.policy(fairness, strategic).thresholds[0, s])
 
-    @lru_cache(maxsize=64)  # noqa: B019  (scenes are short-lived values)
     def peak(self, s: int) -> float:
         """x*: where f1 = f0, the threshold that invites most manipulation."""
-        f0, f1 = self.features(s)
-        return float(thresholds.free(0.5, f0.code, f0.params, f1.code, f1.params, 1.0, 1.0))
+        if s not in self._peaks:
+            f0, f1 = self.features(s)
+            self._peaks[s] = float(thresholds.free(0.5, f0.code, f0.params, f1.code, f1.params, 1.0, 1.0))
+        return self._peaks[s]
 
     def benefit(self, s: int, x: float) -> float:
         """F0(x) - F1(x)."""

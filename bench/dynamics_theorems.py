@@ -1,0 +1,233 @@
+"""Check every theorem of the three models on random instances and report counterexamples.
+
+    python bench/dynamics_theorems.py [--count 1000] [--seed 0] [--only 23,24] [--json out.json]
+
+Each line: theorem, instances tried until ``count`` met its premises (or four times as many were drawn), how many
+did, for how many the conclusion held.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from fairveil.dynamics.checks import Check, sweep
+from fairveil.dynamics.participation import Composition, Effort
+from fairveil.dynamics.participation import draws as staying
+from fairveil.dynamics.participation import theorems as stay
+from fairveil.dynamics.qualification import draws as rates
+from fairveil.dynamics.qualification import theorems as qualify
+from fairveil.dynamics.strategic import Scene, draws, fair_theorems, theorems
+from fairveil.randomness import Generator, generator
+
+Try = Callable[[Generator], tuple[Any, Check]]
+RATES = ("eqopt", "dp")
+LINKED = ("simple", "eqopt", "dp")
+
+
+def ahead(scene: Scene, criterion: str) -> int:
+    """The group with the higher rate under the naive policy."""
+    return 0 if scene.policy(strategic=False).unfairness(criterion)[0] > 0 else 1
+
+
+def higher(scene: Scene) -> int:
+    return 0 if scene.alpha(0) > scene.alpha(1) else 1
+
+
+def blurred(scene: Scene) -> int:
+    """The group whose labels are less distinguishable."""
+    gaps = [f1.spec[1] - f0.spec[1] for f0, f1 in map(scene.features, (0, 1))]
+    return 0 if gaps[0] < gaps[1] else 1
+
+
+def on_scene(make: Callable[[Generator], Scene], see: Callable[[Scene], Check]) -> Try:
+    def one(rng: Generator) -> tuple[Any, Check]:
+        scene = make(rng)
+        return {"groups": scene.groups, "gain": scene.gain, "loss": scene.loss}, see(scene)
+
+    return one
+
+
+def on_model(make: Callable[[Generator], Any], see: Callable[[Any], Check]) -> Try:
+    def one(rng: Generator) -> tuple[Any, Check]:
+        system = make(rng)
+        people = system.people
+        facts = {
+            "qualified": people.qualified[0].tolist(),
+            "share": people.share[0].tolist(),
+            "features": [[people.feature(0, s, y).to_list() for y in (0, 1)] for s in (0, 1)],
+            "gain": float(people.gain[0]),
+        }
+        for key in ("transitions", "arrivals"):
+            if hasattr(system, key):
+                facts[key] = getattr(system, key)[0].tolist()
+        return facts, see(system)
+
+    return one
+
+
+def strategic_sweeps() -> dict[str, list[Try]]:
+    plain, low = draws.random_scene, lambda r: draws.random_scene(r, False, "low")
+    return {
+        "theorem 22": [on_scene(plain, lambda s: theorems.theorem_22(s, 0))],
+        "theorem 23": [
+            on_scene(
+                lambda r, same=same: draws.random_scene(r, same, "opposite"),
+                lambda s, c=c: theorems.theorem_23(s, c, 0),
+            )
+            for c in RATES
+            for same in (True, False)
+        ],
+        "theorem 24": [on_scene(low, lambda s, c=c: theorems.theorem_24(s, c, ahead(s, c))) for c in RATES],
+        "theorem 25": [
+            on_scene(lambda r, k=k: draws.cheap_scene(r, k), lambda s, c=c: fair_theorems.theorem_25(s, c, ahead(s, c)))
+            for c in RATES
+            for k in (1, 2, 3)
+        ],
+        "theorem 26.1": [on_scene(plain, lambda s, c=c: fair_theorems.theorem_26(s, c)) for c in RATES],
+        "theorem 26.1 extreme": [
+            on_scene(plain, lambda s, c=c: fair_theorems.theorem_26_extreme(s, c, higher(s))) for c in RATES
+        ],
+        "theorem 26.2": [
+            on_scene(draws.peaked_scene, lambda s, c=c: fair_theorems.theorem_26_several(s, c)) for c in RATES
+        ],
+        "theorem 27": [
+            on_scene(draws.edge_scene, lambda s, c=c: fair_theorems.theorem_27(s, c, blurred(s))) for c in RATES
+        ],
+        "proposition 6": [
+            on_scene(
+                lambda r: draws.random_scene(r, True, "low"), lambda s, c=c: theorems.proposition_6(s, c, higher(s))
+            )
+            for c in RATES
+        ],
+        "proposition 6.1": [
+            on_scene(lambda r: draws.random_scene(r, True, "low"), lambda s: theorems.proposition_6_equal(s, higher(s)))
+        ],
+        "proposition 7": [
+            on_scene(draws.edge_scene, lambda s, c=c: fair_theorems.proposition_7(s, c, 0)) for c in RATES
+        ],
+        "proposition 8": [
+            on_scene(lambda r: draws.random_scene(r, True, "opposite"), fair_theorems.proposition_8),
+        ],
+    }
+
+
+def qualification_sweeps() -> dict[str, list[Try]]:
+    cases, kinds = ("1a", "1b"), ("none", *RATES)
+    return {
+        "theorem 17": [
+            on_model(lambda r, c=c, f=f: rates.random_model(r, c, False, fairness=f), qualify.theorem_17)
+            for c in ("1a", "1b", "1c", "1d")
+            for f in kinds
+        ],
+        "theorem 19": [
+            on_model(
+                lambda r, c=c, same=same: rates.random_model(r, c, same, gap=0.5),
+                lambda m, f=f: qualify.theorem_19(m, f, 0.45),
+            )
+            for c in cases
+            for f in RATES
+            for same in (True, False)
+        ],
+        "theorem 20": [
+            on_model(lambda r, c=c: rates.random_model(r, c), lambda m, f=f: qualify.theorem_20(m, f))
+            for c in cases
+            for f in RATES
+        ],
+        "theorem 21": [
+            on_model(lambda r: rates.random_model(r, "1b", same_transitions=True, ordered=True), qualify.theorem_21)
+        ],
+        "proposition 3": [
+            on_model(lambda r, c=c, f=f: rates.random_model(r, c, False, fairness=f), qualify.proposition_3)
+            for c in cases
+            for f in kinds
+        ],
+        "proposition 4": [
+            on_model(lambda r, c=c: rates.random_model(r, c, False), qualify.proposition_4) for c in cases
+        ],
+        "proposition 5": [
+            on_model(
+                lambda r, c=c, f=f: rates.random_model(r, c, False, fairness=f),
+                lambda m, y=y, d=d: qualify.proposition_5(m, 0, y, d),
+            )
+            for c in cases
+            for f in kinds
+            for y, d in itertools.product((0, 1), (0, 1))
+        ],
+    }
+
+
+def participation_sweeps() -> dict[str, list[Try]]:
+    def shares(rng: Generator) -> tuple[float, float]:
+        first, second = rng.uniform(0.05, 0.95, 2).tolist()
+        return first, second
+
+    def one_shot(fairness: str) -> Try:
+        def one(rng: Generator) -> tuple[Any, Check]:
+            pair = shares(rng)
+            return on_model(lambda r: staying.random_model(r, fairness), lambda m: stay.theorem_14(m, *pair))(rng)
+
+        return one
+
+    return {
+        "theorem 14": [one_shot(f) for f in LINKED],
+        "theorem 12": [
+            on_model(lambda r, f=f, d=d: staying.random_model(r, f, d), stay.theorem_12)
+            for f in LINKED
+            for d in ("accuracy", "disparity")
+        ],
+        "theorem 15": [
+            on_model(lambda r, f=f: staying.random_model(r, f), lambda m: stay.theorem_15(m, 6000)) for f in LINKED
+        ],
+        "theorem 16": [
+            on_model(lambda r, f=f, d=d: staying.random_model(r, f, drift=d), stay.theorem_16)
+            for f in LINKED
+            for d in (Composition(0.02), Effort(0.02))
+        ],
+    }
+
+
+def cases(tries: list[Try], rng: Generator, count: int) -> Iterator[tuple[Any, Check]]:
+    """Draw until enough instances meet the premises, taking the variants in turn; give up at four times as many."""
+    applied = 0
+    for k in range(4 * count):
+        instance, seen = tries[k % len(tries)](rng)
+        applied += seen.applies
+        yield instance, seen
+        if applied >= count:
+            return
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--json", default="")
+    options = parser.parse_args()
+    every = {**strategic_sweeps(), **qualification_sweeps(), **participation_sweeps()}
+    chosen = [word.strip() for word in options.only.split(",") if word.strip()]
+    results = []
+    print(f"{'statement':24}{'tried':>8}{'applied':>9}{'held':>8}{'failed':>8}{'seconds':>9}")
+    for name, tries in every.items():
+        if chosen and not any(name.split()[1] == word or name == word for word in chosen):
+            continue
+        start = time.perf_counter()
+        seen = sweep(name, cases(tries, generator(options.seed, name), options.count))
+        failed = seen.applied - seen.held
+        seconds = time.perf_counter() - start
+        print(f"{name:24}{seen.tried:8}{seen.applied:9}{seen.held:8}{failed:8}{seconds:9.1f}", flush=True)
+        for instance, example in seen.counterexamples:
+            print("   counterexample:", json.dumps({"instance": instance, **example.to_dict()}))
+        results.append(seen.to_dict())
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(results, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""Participation: theorems 12-16 and lemma 6 as checks on one instance of two groups."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from fairveil.dynamics.assumptions import assumption_7, feature_violations
+from fairveil.dynamics.checks import Check, check
+from fairveil.dynamics.kernels import log_ratio
+from fairveil.dynamics.measures import measure
+from fairveil.dynamics.participation.limits import limit
+from fairveil.dynamics.participation.model import History, Model, simulate
+
+SAME = 1e-10
+
+
+def psi(system: Model, thresholds: np.ndarray) -> float:
+    """The function of table 4.1 that equals n_a/n_b at the one-shot decision (two groups, one instance).
+
+    Outside the overlap the likelihood ratio is 0 or infinite; the other columns of the table are those limits.
+    """
+    people = system.people
+    odds = []
+    for s in (0, 1):
+        f0, f1 = people.feature(0, s, 0), people.feature(0, s, 1)
+        alpha = people.qualified[0, s]
+        ratio = log_ratio(f0.code, f0.params, f1.code, f1.params, float(thresholds[s]))
+        odds.append(math.exp(min(ratio, 700.0)) * alpha / (1.0 - alpha))
+    (ra, rb), (alpha_a, alpha_b) = odds, people.qualified[0]
+    if system.fairness == "simple":
+        slope = []
+        for s in (0, 1):
+            alpha = people.qualified[0, s]
+            f0, f1 = people.feature(0, s, 0), people.feature(0, s, 1)
+            slope.append(alpha * f1.pdf(thresholds[s]) - (1.0 - alpha) * f0.pdf(thresholds[s]))
+        return -slope[1] / slope[0]
+    if system.fairness == "eqopt":
+        return (rb - 1.0) / (1.0 - ra) * (1.0 - alpha_b) / (1.0 - alpha_a)
+    return (1.0 - 2.0 / (rb + 1.0)) * (2.0 / (1.0 - ra) - 1.0)
+
+
+def theorem_14(system: Model, share: float, other: float) -> Check:
+    """The decision solves psi = n_a/n_b, and both thresholds rise (or both fall) with group a's share."""
+    low, high = sorted((share, other))
+    (first, second) = (system.at_share(np.array([[n, 1.0 - n]]))[0][0] for n in (low, high))
+    value, target = psi(system, first), low / (1.0 - low)
+    change = second - first
+    return check(
+        f"theorem 14 ({system.fairness})",
+        {
+            "features rise and fall on the overlap (assumption 7)": all(assumption_7(system.people).values()),
+            "simple, eqopt or dp": system.fairness in ("simple", "eqopt", "dp"),
+            "the groups' own optima differ in level": bool(np.abs(change).max() > 1e-9),
+        },
+        lambda: abs(value / target - 1.0) < 1e-5 and bool(change.min() >= -SAME or change.max() <= SAME),
+        psi=value,
+        ratio=target,
+        change=change.tolist(),
+    )
+
+
+def theorem_12(system: Model, steps: int = 60) -> Check:
+    """A group whose retention is higher at first gains ground for ever: shares and retentions move one way."""
+    history = simulate(system, steps)
+    share, stay = history.share[:, 0, 0], history.retention[:, 0]
+    sign = np.sign(stay[0, 0] - stay[0, 1])
+    return check(
+        f"theorem 12 ({system.fairness})",
+        {
+            "features rise and fall on the overlap (assumption 7)": all(assumption_7(system.people).values()),
+            "simple, eqopt or dp": system.fairness in ("simple", "eqopt", "dp"),
+            "retention driven by loss or disparity": getattr(system.stay, "driver", "") in ("accuracy", "disparity"),
+            "retentions differ at first": sign != 0,
+        },
+        lambda: (
+            bool(np.all(sign * np.diff(share) >= -SAME))
+            and bool(np.all(sign * np.diff(stay[:, 0]) >= -SAME))
+            and bool(np.all(sign * np.diff(stay[:, 1]) <= SAME))
+        ),
+        first=float(share[0]),
+        last=float(share[-1]),
+    )
+
+
+def theorem_15(system: Model, steps: int = 20000) -> Check:
+    """Thresholds converge monotonically and the shares to (beta_a/beta_b) (1 - lambda_b)/(1 - lambda_a)."""
+    end = limit(system)
+    history = simulate(system, 200)
+    moves = np.diff(history.thresholds[:, 0], axis=0)
+    monotone = all((moves[:, s] >= -1e-9).all() or (moves[:, s] <= 1e-9).all() for s in (0, 1))
+    assert system.stay is not None
+    far = _run_out(system, steps)
+    stay = system.stay(measure(system.people, end.thresholds))[0]
+    ratio = system.arrivals[0, 0] / system.arrivals[0, 1] * (1.0 - stay[1]) / (1.0 - stay[0])
+    return check(
+        f"theorem 15 ({system.fairness})",
+        {
+            "features rise and fall on the overlap (assumption 7)": all(assumption_7(system.people).values()),
+            "simple, eqopt or dp": system.fairness in ("simple", "eqopt", "dp"),
+            "retention driven by loss or disparity": getattr(system.stay, "driver", "") in ("accuracy", "disparity"),
+        },
+        lambda: monotone and abs(ratio * end.share[0, 1] / end.share[0, 0] - 1.0) < 1e-6 and far < 1e-4,
+        limit=float(end.share[0, 0]),
+        distance=far,
+    )
+
+
+def _run_out(system: Model, steps: int) -> float:
+    """Distance of the simulated share from the limit, after enough steps for the slower group to settle."""
+    end = limit(system)
+    now = np.array(system.arrivals, dtype=float)
+    theta = None
+    assert system.stay is not None
+    for t in range(steps):
+        people = system.people.with_rates(share=now / now.sum())
+        theta = system.thresholds(people, t, theta)
+        stay = system.stay(measure(people, theta))
+        following = system.growth.step(now, stay, np.ones_like(now), system.arrivals)
+        moved = float(np.abs(following / now - 1.0).max())
+        now = following
+        if moved < 1e-9:
+            break
+    return float(abs(now[0, 0] / now.sum() - end.share[0, 0]))
+
+
+def theorem_16(system: Model, steps: int = 40) -> Check:
+    """Features that react to decisions (``drift``) make disparity worse, and faster than fixed ones would.
+
+    Conditions 3 and 4 ask that features react slowly; they are not checked term by term: ``slow`` says whether the
+    drifting retentions stay within a tenth of the difference between the groups, the regime the conditions describe.
+    """
+    still, moving = simulate(replace(system, drift=None), steps), simulate(system, steps)
+    share, fixed = moving.share[:, 0, 0], still.share[:, 0, 0]
+    sign = np.sign(still.retention[0, 0, 0] - still.retention[0, 0, 1])
+    slow = _slow(still, moving)
+    return check(
+        f"theorem 16 ({system.fairness})",
+        {
+            "features rise and fall on the overlap (assumption 7)": all(assumption_7(system.people).values()),
+            "monotone likelihood ratio": not feature_violations(system.people),
+            "simple, eqopt or dp": system.fairness in ("simple", "eqopt", "dp"),
+            "retentions differ at first": sign != 0,
+            "features react slowly (conditions 3 and 4)": slow,
+        },
+        lambda: bool(np.all(sign * np.diff(share) >= -SAME) and np.all(sign * (share - fixed) >= -SAME)),
+        fixed=float(fixed[-1]),
+        moving=float(share[-1]),
+    )
+
+
+def _slow(still: History, moving: History) -> bool:
+    between = np.abs(still.retention[:, 0, 0] - still.retention[:, 0, 1])
+    return bool(np.all(np.abs(moving.retention - still.retention)[:, 0].max(axis=1) <= 0.1 * between))
