@@ -90,6 +90,7 @@ def fitted(policy: Policy, environment: MeritocraticEnvironment, rounds: int) ->
         "groups": environment.groups,
         "features": environment.features,
         "rounds": rounds,
+        "candidates": len(environment.slots()),
         "totals": "public" if environment.steady else "noisy",
     }
     known = {item.name for item in fields(policy)} if hasattr(policy, "__dataclass_fields__") else set()

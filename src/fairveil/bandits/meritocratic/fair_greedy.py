@@ -1,0 +1,39 @@
+"""Fair-Greedy: ridge regression on the first half of the history, empirical ranks on the second half. Not private."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairveil.bandits.meritocratic.exact import ExactRunner, HalvedHistory
+from fairveil.bandits.meritocratic.regression import weights_of
+from fairveil.bandits.meritocratic.runner import Runner
+from fairveil.bandits.meritocratic.world import Floats, Ints
+from fairveil.bandits.protocol import State
+from fairveil.privacy.noise import Noise
+from fairveil.randomness import Generator
+from fairveil.registry import configuration, register
+
+
+@register("policy", "fair-greedy")
+@configuration
+class FairGreedy(HalvedHistory):
+    """The candidate of the highest estimated relative rank; exact, without privacy.
+
+    Guarantee: none. Simulated in far less than the window * features work a round that the definition suggests (see
+    `fairveil.bandits.meritocratic.window`); memory O(rounds * candidates * features).
+
+    >>> import fairveil
+    >>> result = fairveil.run({"task": "bandit", "rounds": 500, "seed": 1, "policy": {"name": "fair-greedy"},
+    ...     "environment": {"name": "gaussian", "weights": [1.0, 0.5], "means": [[0.0, 0.0], [2.0, 0.0]]}})
+    >>> result["metrics"]["fair_regret"][-1] < 40
+    True
+
+    Reference: Grazzi, Akhavan, Falk, Cella and Pontil 2022.
+    """
+
+    def _weights(self, state: State, now: int) -> Floats:
+        rows = state["rows"][state["rows_round"] < now // 2]
+        return weights_of(rows.T @ rows, self.ridge, self.ridge) if len(rows) else np.zeros(state["rows"].shape[1] - 1)
+
+    def runner(self, slots: Ints, rng: Generator, noise: Noise) -> Runner:
+        return ExactRunner(self, slots, rng)
