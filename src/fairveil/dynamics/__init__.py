@@ -2,6 +2,7 @@
 
 from fairveil.dynamics.distributions import Distribution, distribution, empirical
 from fairveil.dynamics.fico import fico_groups
+from fairveil.dynamics.longterm import LongtermTask
 from fairveil.dynamics.measures import measure
 from fairveil.dynamics.participation import ParticipationTask
 from fairveil.dynamics.population import Population, optimal_thresholds, population
@@ -10,6 +11,7 @@ from fairveil.dynamics.strategic import Scene, StrategicTask
 
 __all__ = [
     "Distribution",
+    "LongtermTask",
     "ParticipationTask",
     "Population",
     "QualificationTask",

@@ -9,7 +9,7 @@ composition of its fits and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from fairveil.classify.learner import fit, predict
 from fairveil.dynamics.longterm.world import Floats, People, World
+from fairveil.dynamics.measures import Measures
+from fairveil.dynamics.participation.retention import Retention, retention
 from fairveil.fairness.groups import Groups
 from fairveil.fairness.metrics import group_rates
 from fairveil.randomness import Generator
@@ -26,10 +28,9 @@ MakeEstimator = Callable[[], Any]
 
 
 @dataclass(frozen=True)
-class Retention:
-    """Who stays: with the group's accuracy, or by one's own decision (right or wrong)."""
+class Own:
+    """Everybody stays by their own decision: with chance ``right`` after a right one, ``wrong`` after a wrong one."""
 
-    kind: Literal["accuracy", "own"] = "accuracy"
     right: float = 0.95
     wrong: float = 0.5
 
@@ -40,6 +41,7 @@ class Loop:
 
     ``persons="stay"``: the same people are seen again and again, and one person may be in every retraining.
     ``persons="fresh"``: every step draws new people from the groups as they are, so each is in exactly one.
+    ``retention`` is a function of a group's `Measures` (see `fairveil.dynamics.participation.retention`), or `Own`.
     """
 
     world: World
@@ -47,14 +49,14 @@ class Loop:
     arrivals: NDArray[np.int64]
     steps: int
     persons: Literal["stay", "fresh"] = "stay"
-    retention: Retention = Retention()
+    retention: Retention | Own = field(default_factory=lambda: retention("accuracy"))
     transitions: Floats | None = None
     evaluation: int = 2000
 
 
 @dataclass(frozen=True)
 class History:
-    """One run, arrays of shape (steps, groups): people present, share qualified, loss, acceptance, and rates of hits."""
+    """One run, arrays of shape (steps, groups): people present, and their rates; ``hits`` are true positive rates."""
 
     people: NDArray[np.int64]
     qualified: Floats
@@ -81,7 +83,7 @@ def simulate(loop: Loop, make: MakeEstimator, rng: Generator) -> History:
     rates = world.qualified.copy()
     mass = loop.arrivals.astype(float)
     present = world.draw(loop.arrivals, rates, rng)
-    rows: dict[str, list[Floats]] = {name: [] for name in ("people", "qualified", "loss", "accepted", "hits")}
+    rows: dict[str, list[NDArray[Any]]] = {name: [] for name in ("people", "qualified", "loss", "accepted", "hits")}
     for step in range(loop.steps):
         if step and loop.persons == "fresh":
             present = world.draw(np.rint(mass).astype(np.int64), rates, rng)
@@ -112,24 +114,32 @@ def _retain(
 ) -> tuple[Floats, People]:
     """N' = N lambda + arrivals, person by person (stay) or in expected numbers (fresh)."""
     world, rule = loop.world, loop.retention
-    chance = np.where(decisions == present.labels, rule.right, rule.wrong)
-    if rule.kind == "accuracy" or loop.persons == "fresh":
-        right = 1 - _expected_loss(loop, estimator, world.qualified, rng)
-        by_group = right if rule.kind == "accuracy" else rule.right * right + rule.wrong * (1 - right)
-        chance = by_group[present.groups]
-        mass = mass * by_group + loop.arrivals
+    if isinstance(rule, Own) and loop.persons == "stay":
+        chance = np.where(decisions == present.labels, rule.right, rule.wrong)
+    else:
+        seen = _expected(loop, estimator, rng)
+        by_group = rule.right - (rule.right - rule.wrong) * seen.loss if isinstance(rule, Own) else rule(seen)
+        chance = by_group[0][present.groups]
+        mass = mass * by_group[0] + loop.arrivals
     if loop.persons == "fresh":
         return mass, present
     stayed = present.take(rng.random(len(present)) < chance)
     return mass, stayed.joined(world.draw(loop.arrivals, world.qualified, rng))
 
 
-def _expected_loss(loop: Loop, estimator: Any, rates: Floats, rng: Generator) -> Floats:
-    """The model's error on each group's law, from people who are in nobody's data."""
-    counts = np.full(len(loop.world.names), loop.evaluation)
-    sample = loop.world.draw(counts, rates, rng)
-    decisions = _decide(estimator, loop.world, sample, rng)
-    return group_rates(sample.labels, decisions, Groups(loop.world.names, sample.groups)).error
+def _expected(loop: Loop, estimator: Any, rng: Generator) -> Measures:
+    """What the model does to each group's law, seen on people who are in nobody's data."""
+    above = np.stack([_acceptance(loop, estimator, label, rng) for label in (0, 1)])[:, None, :]
+    nothing = np.zeros_like(above[0])
+    rates = loop.world.qualified[None, :]
+    return Measures(1 - above[0], 1 - above[1], above[0], above[1], nothing, nothing, rates)
+
+
+def _acceptance(loop: Loop, estimator: Any, label: int, rng: Generator) -> Floats:
+    """Acceptance rate of each group among people of one label."""
+    size = len(loop.world.names)
+    sample = loop.world.draw(np.full(size, loop.evaluation), np.full(size, float(label)), rng)
+    return _decide(estimator, loop.world, sample, rng).reshape(size, loop.evaluation).mean(axis=1)
 
 
 def _move(
@@ -144,11 +154,6 @@ def _move(
         return rates, world.with_features(labels, present.groups, rng)
     sides = []
     for label in (0, 1):
-        accepted = np.empty(len(world.names))
-        counts = np.full(len(world.names), loop.evaluation)
-        sample = world.draw(counts, np.full(len(world.names), float(label)), rng)
-        decided = _decide(estimator, world, sample, rng)
-        for group in range(len(world.names)):
-            accepted[group] = decided[sample.groups == group].mean()
+        accepted = _acceptance(loop, estimator, label, rng)
         sides.append(table[:, label, 0] * (1 - accepted) + table[:, label, 1] * accepted)
     return (1 - rates) * sides[0] + rates * sides[1], present

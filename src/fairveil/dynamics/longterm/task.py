@@ -6,12 +6,13 @@ import dataclasses
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError
 
 from fairveil.classify.learner import Learner
 from fairveil.dynamics.instances import Table
-from fairveil.dynamics.longterm.loop import Loop, Retention, simulate
+from fairveil.dynamics.longterm.loop import Loop, Own, simulate
 from fairveil.dynamics.longterm.world import World
+from fairveil.dynamics.participation.retention import retention
 from fairveil.errors import SpecError
 from fairveil.privacy.guarantee import Guarantee, Neighbours
 from fairveil.privacy.noise import make_noise
@@ -22,10 +23,10 @@ from fairveil.task import Outcome, Part, Task, TaskSpec, run_blocks
 Chances = Annotated[list[list[Probability]], Field(min_length=2, max_length=2)]
 
 
-class RetentionTable(Table):
-    """``accuracy``: stay with the group's accuracy. ``own``: ``right`` after a right decision, ``wrong`` after a wrong."""
+class OwnTable(Table):
+    """Staying by one's own decision: with chance ``right`` after a right one, ``wrong`` after a wrong one."""
 
-    kind: Literal["accuracy", "own"] = "accuracy"
+    driver: Literal["own"] = "own"
     right: Probability = 0.95
     wrong: Probability = 0.5
 
@@ -41,23 +42,21 @@ class LongtermGroup(Table):
 
 
 class LongtermSpec(TaskSpec):
-    """Keys of a longterm spec. ``people`` is the size of the population in the qualification model."""
+    """Keys of a longterm spec. ``people`` is the size of the population in the qualification model.
+
+    ``retention`` is written as in a participation spec, or ``own`` (a table with ``right`` and ``wrong``).
+    """
 
     model: Literal["participation", "qualification"] = "participation"
     learner: dict[str, Any]
     groups: dict[str, Any]
-    retention: RetentionTable = Field(default_factory=RetentionTable)
+    retention: str | dict[str, Any] = "accuracy"
     transitions: Chances | None = None
     steps: Annotated[int, Field(ge=1, le=10_000)] = 20
     people: Count = 1000
     persons: Literal["stay", "fresh"] = "stay"
     group_feature: bool = False
     evaluation: Annotated[int, Field(ge=10, le=10**6)] = 2000
-
-    @field_validator("retention", mode="before")
-    @classmethod
-    def _by_name(cls, value: Any) -> Any:
-        return {"kind": value} if isinstance(value, str) else value
 
 
 @register("task", "longterm")
@@ -73,6 +72,7 @@ class LongtermTask(Task):
     def fill(self, model: Any) -> dict[str, Any]:
         spec = model.model_dump(mode="json")
         spec["groups"] = _complete_groups(spec)
+        spec["retention"] = _complete_retention(spec["retention"])
         loop = _loop(spec)
         rows = int(loop.arrivals.sum())
         learner: Learner = build("learner", spec["learner"], "learner")
@@ -157,8 +157,25 @@ def _loop(spec: dict[str, Any]) -> Loop:
     else:
         sizes = _sizes(np.array([group["share"] for group in groups.values()], float), spec["people"])
         table = np.array([group["transitions"] for group in groups.values()], float)
-    retention = Retention(**spec["retention"])
-    return Loop(world, spec["model"], sizes, spec["steps"], spec["persons"], retention, table, spec["evaluation"])
+    stay = _retention(spec["retention"])
+    return Loop(world, spec["model"], sizes, spec["steps"], spec["persons"], stay, table, spec["evaluation"])
+
+
+def _retention(table: Any) -> Any:
+    if isinstance(table, dict) and table.get("driver") == "own":
+        return Own(table["right"], table["wrong"])
+    return retention(table)
+
+
+def _complete_retention(table: Any) -> Any:
+    own = table == "own" or (isinstance(table, dict) and table.get("driver") == "own")
+    if not own:
+        retention(table)
+        return table
+    try:
+        return OwnTable.model_validate({} if table == "own" else table).model_dump(mode="json")
+    except ValidationError as problem:
+        raise spec_error(problem, "retention", frozenset(OwnTable.model_fields)) from None
 
 
 def _sizes(share: np.ndarray, people: int) -> np.ndarray:
