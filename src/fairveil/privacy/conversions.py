@@ -175,10 +175,12 @@ def pure_mu(epsilon: float) -> float:
 
 def pure_renyi(epsilon: float, order: float) -> float:
     """The largest Renyi divergence of this order between two neighbours of an epsilon-DP release."""
-    heavy = -math.log1p(math.exp(-epsilon))
-    light = heavy - epsilon
-    first, second = order * heavy + (1 - order) * light, order * light + (1 - order) * heavy
-    return _up((max(first, second) + math.log1p(math.exp(-abs(first - second)))) / (order - 1))
+    if order * epsilon > 600:  # cosh overflows; log(2 cosh x) is x up to e^(-2x)
+        spread = (order - 0.5) * epsilon - epsilon / 2 + math.log1p(math.exp(-(2 * order - 1) * epsilon))
+        return _up((spread - math.log1p(math.exp(-epsilon))) / (order - 1))
+    # log(cosh((order - 1/2) epsilon) / cosh(epsilon / 2)), written without cancellation
+    growth = 2 * math.sinh(order * epsilon / 2) * math.sinh((order - 1) * epsilon / 2) / math.cosh(epsilon / 2)
+    return _up(math.log1p(growth) / (order - 1))
 
 
 def grid_correction(epsilon: float, distance: float) -> float:
