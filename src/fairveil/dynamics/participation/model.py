@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -64,13 +64,14 @@ class Model:
 
 @dataclass(frozen=True)
 class History:
-    """A simulated path; arrays are (steps, instances, groups), the start first."""
+    """A simulated path; arrays are (steps, instances, groups), the start first; ``people`` by step."""
 
     numbers: np.ndarray
     thresholds: np.ndarray
     loss: np.ndarray
     retention: np.ndarray
     qualified: np.ndarray
+    people: tuple[Population, ...] = field(repr=False, default=())
 
     @property
     def share(self) -> np.ndarray:
@@ -134,6 +135,7 @@ def simulate(system: Model, steps: int, start: np.ndarray | None = None) -> Hist
     parts = labels * now
     arriving = labels * system.arrivals
     keep: dict[str, list[np.ndarray]] = {key: [] for key in ("numbers", "thresholds", "loss", "retention", "qualified")}
+    present: list[Population] = []
     theta: np.ndarray | None = None
     before: Measures | None = None
     for t in range(steps):
@@ -147,6 +149,7 @@ def simulate(system: Model, steps: int, start: np.ndarray | None = None) -> Hist
             stay = ((1.0 - leave) * parts).sum(axis=0) / parts.sum(axis=0)
         else:
             stay = system.stay(seen)
+        present.append(people)
         for key, value in zip(keep, (now, theta, seen.loss, stay, people.qualified), strict=True):
             keep[key].append(value)
         if system.stay is None:
@@ -158,4 +161,4 @@ def simulate(system: Model, steps: int, start: np.ndarray | None = None) -> Hist
         if system.drift is not None and before is not None:
             people = system.drift(first, people, before, seen)
         before = seen
-    return History(**{key: np.array(values) for key, values in keep.items()})
+    return History(**{key: np.array(values) for key, values in keep.items()}, people=tuple(present))
