@@ -233,7 +233,10 @@ def example(target: Any) -> Any | None:
     required = [f.name for f in fields if f.default is absent and f.default_factory is absent]
     if any(name not in _SAMPLE for name in required):
         return None
-    return target(**{name: _SAMPLE[name] for name in open_fields if name in required or name == "arms"})
+    try:
+        return target(**{name: _SAMPLE[name] for name in open_fields if name in required or name == "arms"})
+    except SpecError:
+        return None  # its parameters depend on each other: only its own example() could know
 
 
 def at(problem: SpecError, path: str) -> SpecError:

@@ -1,13 +1,12 @@
 """The command line as a person meets it: help with examples, results, errors with exit codes."""
 
 import json
-import subprocess
-import sys
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
-from fairveil.cli import app
+from fairveil.cli import app, main
 
 RUNNER = CliRunner()
 SPEC = """
@@ -23,16 +22,18 @@ means = [0.2, 0.8]
 """
 
 
-def run(*arguments, code=0):
-    done = subprocess.run(
-        [sys.executable, "-m", "fairveil.cli", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return done
+@pytest.fixture
+def run(capsys):
+    """Call the command line in this process: what it printed, after checking its exit code."""
+
+    def call(*arguments, code=0):
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        shown = capsys.readouterr()
+        assert (ended.value.code or 0) == code, shown.out + shown.err
+        return SimpleNamespace(stdout=shown.out, stderr=shown.err)
+
+    return call
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def spec(tmp_path):
 def all_commands():
     names = [[command.name] for command in app.registered_commands]
     for group in app.registered_groups:
-        names += [[group.name, command.name] for command in group.typer_instance.registered_commands]
+        names += [[group.name, c.name or c.callback.__name__] for c in group.typer_instance.registered_commands]
     return names
 
 
@@ -60,7 +61,7 @@ def test_version_and_bare_call():
     assert "run" in RUNNER.invoke(app, []).output
 
 
-def test_run_prints_guarantee_and_metrics(spec, tmp_path):
+def test_run_prints_guarantee_and_metrics(run, spec, tmp_path):
     shown = run("run", spec, "--plot", tmp_path / "plot.svg").stdout
     assert "pure global privacy, epsilon 1" in shown
     assert "nash_regret" in shown
@@ -68,7 +69,7 @@ def test_run_prints_guarantee_and_metrics(spec, tmp_path):
     assert (tmp_path / "plot.svg").exists()
 
 
-def test_run_json_is_the_result_and_engines_agree(spec):
+def test_run_json_is_the_result_and_engines_agree(run, spec):
     serial = json.loads(run("run", spec, "--json").stdout)
     processes = json.loads(run("run", spec, "--json", "--engine", "processes", "--workers", 2).stdout)
     assert {key: serial[key] for key in ("spec", "guarantee", "metrics", "series")} == {
@@ -94,7 +95,7 @@ def test_run_json_is_the_result_and_engines_agree(spec):
         (("rounds = 500", "rounds = 500\nhorizon = 2"), "horizon"),
     ],
 )
-def test_a_wrong_spec_exits_2_and_names_the_path(spec, change, path):
+def test_a_wrong_spec_exits_2_and_names_the_path(run, spec, change, path):
     spec.write_text(SPEC.replace(*change))
     done = run("run", spec, "--json", code=2)
     problem = json.loads(done.stdout)
@@ -103,13 +104,13 @@ def test_a_wrong_spec_exits_2_and_names_the_path(spec, change, path):
     assert "error" in done.stderr
 
 
-def test_missing_and_unreadable_files_exit_2(tmp_path):
+def test_missing_and_unreadable_files_exit_2(run, tmp_path):
     assert "does not exist" in run("run", tmp_path / "no.toml", code=2).stderr
     (tmp_path / "bad.toml").write_text("task = ")
     assert "cannot be read" in run("run", tmp_path / "bad.toml", code=2).stderr
 
 
-def test_list_and_explain():
+def test_list_and_explain(run):
     listed = json.loads(run("list", "policy", "--json").stdout)
     by_name = {row["name"]: row for row in listed}
     assert by_name["adap-ucb"]["guarantee"] == "pure global"
@@ -121,7 +122,7 @@ def test_list_and_explain():
     assert "allowed" in run("list", "polici", code=2).stderr
 
 
-def test_compare_and_results(spec, tmp_path):
+def test_compare_and_results(run, spec, tmp_path):
     out = tmp_path / "out"
     shown = run("compare", spec, "--vary", "policy.epsilon=0.5,2", "--out", out, "--engine", "serial").stdout
     assert "policy.epsilon=0.5" in shown
@@ -136,7 +137,7 @@ def test_compare_and_results(spec, tmp_path):
     assert "no result" in run("results", "diff", "zz", "zz", "--store", out / "results", code=2).stderr
 
 
-def test_reproduce_lists_and_suggests():
+def test_reproduce_lists_and_suggests(run):
     shown = run("reproduce", "--list").stdout
     assert "dp-ncb/b" in shown
     assert "dp-ncb/" in run("reproduce", "dp-ncb/bb", code=2).stderr

@@ -53,12 +53,13 @@ app.add_typer(data.app, name="data")
 app.add_typer(ledger.app, name="ledger")
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Entry point: our errors become one line on stderr (or JSON on stdout) and their exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
     try:
-        app()
+        app(given)
     except FairveilError as problem:
-        if "--json" in sys.argv:
+        if "--json" in given:
             print(json.dumps(problem.to_dict()))
         Console(stderr=True).print(f"[bold red]error[/] {problem.code}: ", end="")
         Console(stderr=True).print(str(problem), markup=False, highlight=False, soft_wrap=True)
