@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cached_property
 from typing import Annotated, Any
 
 import numpy as np
@@ -53,16 +54,16 @@ class AboveThreshold(Mechanism):
     def example(cls) -> AboveThreshold:
         return cls(sensitivity=1.0, epsilon=1.0, threshold=10.0)
 
-    @property
+    @cached_property
     def bits(self) -> int:
         """Queries are counted in units of 2^-bits."""
         return grid_bits(self.sensitivity, Fraction(self.sensitivity) / Fraction(self.epsilon))
 
-    @property
+    @cached_property
     def threshold_scale(self) -> float:
         return float_above(2 * units_above(self.sensitivity, self.bits) / Fraction(self.epsilon))
 
-    @property
+    @cached_property
     def query_scale(self) -> float:
         factor = 2 if self.monotone else 4
         return float_above(factor * units_above(self.sensitivity, self.bits) / Fraction(self.epsilon))

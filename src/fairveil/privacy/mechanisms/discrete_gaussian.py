@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -62,14 +62,14 @@ class DiscreteGaussian(Mechanism):
     def example(cls) -> DiscreteGaussian:
         return cls(sensitivity=1.0, epsilon=1.0, delta=1e-5)
 
-    @property
+    @cached_property
     def spent(self) -> float:
         """rho of one release."""
         if self.rho is not None:
             return self.rho
         return _rho(float(self.epsilon or 0.0), float(self.delta or 0.0))
 
-    @property
+    @cached_property
     def sigma(self) -> float:
         return sigma_above(self.sensitivity, self.spent)
 

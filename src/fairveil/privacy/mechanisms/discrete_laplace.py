@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,7 +41,7 @@ class DiscreteLaplace(Mechanism):
     def example(cls) -> DiscreteLaplace:
         return cls(sensitivity=1, epsilon=1.0)
 
-    @property
+    @cached_property
     def scale(self) -> float:
         return float_above(Fraction(self.sensitivity) / Fraction(self.epsilon))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from decimal import Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 COIN_BITS = 62
 """Exact coins have probabilities that are multiples of 2^-62."""
@@ -23,6 +24,7 @@ def exp_below(exponent: float) -> Fraction:
     return near * (1 - Fraction(1, 10**46))
 
 
+@lru_cache(maxsize=1024)
 def keep_weight(epsilon: float) -> int:
     """The largest n < 2^62 with n / (2^62 - n) <= e^epsilon: a coin n/2^62 never spends more than epsilon."""
     odds = exp_below(min(float(epsilon), _LARGEST_LOG_ODDS))

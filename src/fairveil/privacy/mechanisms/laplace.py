@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -59,16 +60,16 @@ class Laplace(Mechanism):
     def example(cls) -> Laplace:
         return cls(sensitivity=1.0, epsilon=1.0)
 
-    @property
+    @cached_property
     def bits(self) -> int:
         """The grid has units of 2^-bits."""
         return grid_bits(self.sensitivity, Fraction(self.sensitivity) / Fraction(self.epsilon))
 
-    @property
+    @cached_property
     def sensitivity_units(self) -> int:
         return units_above(self.sensitivity, self.bits) + self.dimension - 1
 
-    @property
+    @cached_property
     def scale_units(self) -> float:
         return float_above(self.sensitivity_units / Fraction(self.epsilon))
 

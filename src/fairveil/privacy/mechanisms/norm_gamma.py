@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cached_property
 from typing import Annotated
 
 import numpy as np
@@ -55,12 +56,12 @@ class NormGamma(Mechanism):
     def example(cls) -> NormGamma:
         return cls(sensitivity=1.0, epsilon=1.0, dimension=2)
 
-    @property
+    @cached_property
     def bits(self) -> int:
         """The grid has units of 2^-bits."""
         return grid_bits(self.sensitivity, Fraction(self.sensitivity) / Fraction(self.epsilon))
 
-    @property
+    @cached_property
     def scale_units(self) -> int:
         """a, a multiple of 16."""
         spread = units_above(self.sensitivity, self.bits) + _ceil_root(self.dimension) + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,17 +41,17 @@ class OneBit(Mechanism):
 
     epsilon: Epsilon
 
-    @property
+    @cached_property
     def keep(self) -> float:
         """P(report = b): e^eps / (e^eps + 1), rounded down to the exact coin that is thrown."""
         return keep_weight(self.epsilon) / COINS
 
-    @property
+    @cached_property
     def low(self) -> float:
         """P(report = 1) for x = 0."""
         return (COINS - keep_weight(self.epsilon)) / COINS
 
-    @property
+    @cached_property
     def slope(self) -> float:
         """P(report = 1 | x = 1) - P(report = 1 | x = 0); the decoded report spans an interval of length 1/slope."""
         return (2 * keep_weight(self.epsilon) - COINS) / COINS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Annotated
 
 import numpy as np
@@ -46,7 +47,7 @@ class RandomizedResponse(Mechanism):
     def example(cls) -> RandomizedResponse:
         return cls(categories=2, epsilon=1.0)
 
-    @property
+    @cached_property
     def weights(self) -> tuple[int, int]:
         """Integers (truth, each other category) whose ratio is at most e^epsilon."""
         odds = exp_below(min(self.epsilon, 43.0))

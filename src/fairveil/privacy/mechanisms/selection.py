@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cached_property
 
 from numpy.typing import ArrayLike
 
@@ -30,12 +31,12 @@ class Selection(Mechanism):
         # monotone scores all move in one direction, so the gap to the best moves by one sensitivity only
         return 1 if self.monotone else 2
 
-    @property
+    @cached_property
     def bits(self) -> int:
         """Scores are counted in units of 2^-bits."""
         return grid_bits(self.sensitivity, Fraction(self.sensitivity) / Fraction(self.epsilon))
 
-    @property
+    @cached_property
     def scale_units(self) -> int:
         """factor * sensitivity / epsilon in units, rounded up to an integer."""
         units = self._factor * units_above(self.sensitivity, self.bits)
