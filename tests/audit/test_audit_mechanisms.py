@@ -164,7 +164,7 @@ def test_wrong_specs_name_the_field(change, path):
 
 def test_the_whole_list_covers_every_mechanism_and_twin():
     listed = list(jobs(["mechanism"]))
-    assert {job.title for job in listed if not job.broken} == {f"mechanism:{name}" for name in MECHANISMS}
+    assert {job.title for job in listed if not job.broken} >= {f"mechanism:{name}" for name in MECHANISMS}
     assert {job.title for job in listed if job.broken} == {f"twin:{name}" for name in TWINS}
     assert all(sum(job.title == title for job in listed) == 3 for title in {job.title for job in listed})
 
