@@ -28,6 +28,7 @@ from fairveil.privacy.audit.twins import TWINS
 
 BUDGETS = (0.1, 1.0, 5.0)
 SURE = 1 - 1e-6
+LIGHTER = 10
 
 
 @dataclass(frozen=True)
@@ -38,17 +39,20 @@ class Job:
     target: tuple[tuple[str, Any], ...] | None
     epsilon: float
     broken: bool
+    share: int = 1
+    """The trials are divided by this: one run of a sum or a policy makes many draws."""
 
 
 def jobs(kinds: list[str], budgets: tuple[float, ...] = BUDGETS) -> Iterator[Job]:
-    """Every registered pair of these kinds with its sample parameters, at each budget; then every twin."""
+    """Every registered pair of these kinds with its sample parameters (mechanisms at each budget); then every twin."""
     for entry in registry.entries(KIND):
         table = sample_target(entry.name) if entry.name.split(":")[0] in kinds else None
         if table is None:
             continue
-        for epsilon in budgets if table.get("epsilon") is not None else (0.0,):
+        single = table["kind"] == "mechanism"
+        for epsilon in budgets if single else (0.0,):
             given = table | ({"epsilon": epsilon} if epsilon > 0 else {})
-            yield Job(entry.name, tuple(given.items()), epsilon, broken=False)
+            yield Job(entry.name, tuple(given.items()), epsilon, broken=False, share=1 if single else LIGHTER)
     for name in TWINS:
         for epsilon in budgets:
             yield Job(f"twin:{name}", None, epsilon, broken=True)
@@ -57,7 +61,8 @@ def jobs(kinds: list[str], budgets: tuple[float, ...] = BUDGETS) -> Iterator[Job
 def work(job: Job, trials: int, confidence: float, noise: str, seed: int) -> Finding:
     """One audit; what every worker process calls."""
     if job.target is not None:
-        return audit(find_pair(dict(job.target))[1], trials=trials, confidence=confidence, noise=noise, seed=seed)
+        pair = find_pair(dict(job.target))[1]
+        return audit(pair, trials=max(40, trials // job.share), confidence=confidence, noise=noise, seed=seed)
     pair = TWINS[job.title.removeprefix("twin:")](job.epsilon)
     return audit(pair, trials=trials, confidence=confidence, noise=noise, seed=seed)
 
@@ -78,7 +83,12 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m fairveil.privacy.audit", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument("--secure", action="store_true", help="draw noise from OS entropy")
-    parser.add_argument("--trials", type=int, default=100_000, help="runs per world (default 100000)")
+    parser.add_argument(
+        "--trials",
+        type=int,
+        default=100_000,
+        help="runs per world (default 100000; a tenth for other kinds than mechanism)",
+    )
     parser.add_argument("--kind", action="append", help="kinds to audit (default: mechanism and sum)")
     parser.add_argument("--confidence", type=float, help="of the bounds (default 1 - 1e-6 with --secure, else 0.95)")
     parser.add_argument("--seed", type=int, default=0, help="of seeded noise")

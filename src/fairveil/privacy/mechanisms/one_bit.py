@@ -83,8 +83,11 @@ class OneBit(Mechanism):
         return (np.asarray(bits, np.float64) - self.low) / self.slope
 
     def release(self, value: ArrayLike, noise: Noise) -> NDArray[np.float64]:
-        """The decoded report."""
+        """The decoded report (one for every entry of an array)."""
         return self.decode(self.encode(value, noise))
+
+    def releases(self, value: float, noise: Noise, count: int) -> NDArray[np.float64]:
+        return self.release(np.full(count, value), noise)
 
 
 def half_width(epsilon: float, count: float, log_inverse_failure: float) -> float:
