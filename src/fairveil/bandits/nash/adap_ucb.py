@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fairveil.bandits.nash.base import global_guarantee
-from fairveil.bandits.nash.episodes import ADAP, ADAP_FIGURE, EpisodePolicy
+from fairveil.bandits.nash.blocks import ADAP, ADAP_FIGURE, Recipe
+from fairveil.bandits.nash.episodes import ARRIVALS_IN_WORDS, EpisodePolicy
 from fairveil.bandits.nash.indices import parameters
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.registry import Count, Epsilon, Positive, configuration, register
@@ -19,10 +18,10 @@ from fairveil.registry import Count, Epsilon, Positive, configuration, register
 class AdapUcb(EpisodePolicy):
     """UCB on episode means that are released once, with Laplace noise, and replaced by the next episode's.
 
-    Guarantee (``variant="sound"``): epsilon-DP (pure, global) for one user's reward; every reward, the first of each arm
-    included, enters exactly one release with Laplace noise of scale 1/epsilon on the sum.
+    Guarantee (``variant="sound"``): epsilon-DP (pure, global) for one user's reward; every reward, the first of each
+    arm included, enters exactly one release with Laplace noise of scale 1/epsilon on the sum.
     Cost: one event for the whole run, parallel over episodes. Decide O(1), release O(arms), memory O(arms); a run of T
-    rounds is simulated in O(arms^2 log T). Needs no horizon.
+    rounds is simulated in O(arms^2 log T) steps at most. Needs no horizon.
     ``variant="figure"`` is what the DP-NCB figures show: a bonus without 1/epsilon, and the first reward of every arm
     used without noise; its guarantee is not established.
 
@@ -37,19 +36,30 @@ class AdapUcb(EpisodePolicy):
     alpha: Positive = 3.1
     variant: Literal["sound", "figure"] = "sound"
     strict: bool = False
+    arrivals: Literal["public", "private"] = "public"
 
-    @property
-    def rule(self) -> int:  # type: ignore[override]
-        return ADAP if self.variant == "sound" else ADAP_FIGURE
-
-    def numbers(self) -> NDArray[np.float64]:
-        return parameters(self.alpha, self.epsilon)
+    def recipe(self) -> Recipe:
+        figure = self.variant == "figure"
+        return Recipe(
+            rule=ADAP_FIGURE if figure else ADAP,
+            par=parameters(self.alpha, self.release_epsilon),
+            success=self.success,
+            raw_first=figure,
+            private_counts=self.arrivals == "private",
+            keep=False,
+            shuffle=False,
+            first=1,
+            growth=0.0,
+        )
 
     def guarantee(self) -> Guarantee:
         if self.variant == "sound":
-            return global_guarantee(self.epsilon, "whether a reward arrived is public")
+            return global_guarantee(self.epsilon, ARRIVALS_IN_WORDS[self.arrivals])
         return global_guarantee(
             self.epsilon,
             "not established: the first reward of every arm enters the index without noise",
             established=False,
         )
+
+    def spent(self, releases: int) -> float:
+        return super().spent(releases) if self.variant == "sound" else math.nan

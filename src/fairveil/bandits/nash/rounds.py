@@ -9,7 +9,7 @@ bound reaches the best exact value are looked at: the arms are exactly those of 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,19 +31,19 @@ class Rules:
     """Public numbers of a sequential policy, ready for compiled code.
 
     ``report``: how a reward reaches the learner, with ``success`` the parameter of the discrete Laplace law and
-    ``low``/``slope`` the probability of a one-bit report. ``phase``: how uniform exploration ends, with ``bar``.
+    ``low``/``slope`` the probability of a one-bit report. ``phase``: how uniform exploration
+    ends, with its numbers ``bar``; ``limit``: after so many rounds in any case (-1: there is no such phase, 0: no limit).
     """
 
     rule: int
     par: NDArray[np.float64]
     report: int = RAW
     success: float = 1.0
-    shift: float = 0.0
     low: float = 0.0
     slope: float = 1.0
     phase: int = FIXED
-    bar: NDArray[np.float64] | None = None
-    limit: int = 0
+    bar: NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))
+    limit: int = -1
 
 
 class RoundWalker(Walker):
@@ -58,9 +58,9 @@ class RoundWalker(Walker):
         play(
             rules.rule,
             rules.par,
-            (rules.report, rules.success, rules.shift, rules.low, rules.slope),
+            (rules.report, rules.success, rules.low, rules.slope),
             (rules.phase, rules.limit),
-            np.zeros(4) if rules.bar is None else rules.bar,
+            rules.bar,
             self.world.laws,
             self.world.true_means,
             (self.state["counts"], self.state["sums"], self.state["phase"]),
@@ -78,7 +78,7 @@ class RoundWalker(Walker):
 @njit(cache=True, nogil=True)
 def take(intake, laws: Laws, means, arm, now, world, noise):  # type: ignore[no-untyped-def]
     """What the learner receives for one pull."""
-    report, success, shift, low, slope = intake
+    report, success, low, slope = intake
     if report == RAW:
         return draw(laws, arm, now, world)
     if report == ONE_BIT:
@@ -87,7 +87,7 @@ def take(intake, laws: Laws, means, arm, now, world, noise):  # type: ignore[no-
         return 1.0 if world.random() < low + slope * value else 0.0
     units = draw_units(laws, arm, now, world)
     units += noise.geometric(success) - noise.geometric(success)
-    value = units / UNIT + shift
+    value = units / UNIT
     if report == LAPLACE_CLIPPED:
         return min(1.0, max(0.0, value))
     return value
@@ -136,7 +136,7 @@ def play(rule, par, intake, phases, bar, laws: Laws, means, state, sources, star
             phase[0] = 1
     if now >= stop:
         return
-    moving = rule == UCB or rule == LOCAL_UCB
+    moving = rule in (UCB, LOCAL_UCB)
     keys = np.empty(arms)
     until = now  # keys hold for rounds before this one
     padded, winner = make_tree(keys)

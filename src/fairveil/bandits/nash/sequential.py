@@ -1,0 +1,96 @@
+"""Policies that decide every round: the step API over the same compiled index and intake as the simulator."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from fairveil.bandits.environments.arms import ArmEnvironment
+from fairveil.bandits.environments.laws import UNIT
+from fairveil.bandits.nash.base import NashPolicy, check_arm, check_horizon, unit_reward
+from fairveil.bandits.nash.indices import best_arm
+from fairveil.bandits.nash.rounds import (
+    LAPLACE_CLIPPED,
+    ONE_BIT,
+    RAW,
+    RoundWalker,
+    Rules,
+    absorb,
+    phase_over,
+)
+from fairveil.bandits.nash.runs import Streams, Walker
+from fairveil.bandits.protocol import Decision, Feedback, Round, State, copy_state
+from fairveil.errors import InputError
+from fairveil.privacy.grid import to_units
+from fairveil.privacy.mechanisms.one_bit import OneBit
+from fairveil.privacy.noise import Noise
+from fairveil.randomness import Generator
+
+
+class SequentialPolicy(NashPolicy):
+    """Uniform exploration while ``phase[0]`` is 0, then the arm with the largest index; subclasses give the rules.
+
+    Local policies randomise in `report`: one bit, or the reward plus discrete Laplace noise of scale 1/epsilon.
+    """
+
+    strict: Any
+
+    def rules(self) -> Rules:
+        """Public numbers for compiled code."""
+        raise NotImplementedError
+
+    def start(self) -> State:
+        adaptive = self.rules().limit < 0
+        return {
+            "counts": np.zeros(self.arms, np.int64),
+            "sums": np.zeros(self.arms),
+            "phase": np.array([int(adaptive), 0], np.int64),
+        }
+
+    def decide(self, state: State, round: Round, rng: Generator) -> Decision:
+        check_horizon(round, getattr(self, "horizon", math.inf))
+        rules = self.rules()
+        over = rules.limit > 0 and round.index >= rules.limit
+        if state["phase"][0] == 0 and not over:
+            law = np.full(self.arms, 1.0 / self.arms)
+            return Decision(int(rng.integers(0, self.arms)), 1.0 / self.arms, law)
+        log_now = math.log(round.index + 1.0)
+        return Decision(int(best_arm(rules.rule, state["sums"], state["counts"], log_now, rules.par)))
+
+    def report(self, feedback: Feedback, noise: Noise) -> Feedback:
+        rules = self.rules()
+        if rules.report == RAW:
+            return feedback
+        value = unit_reward(feedback.reward, self.strict)
+        if rules.report == ONE_BIT:
+            sent = float(OneBit(epsilon=self.epsilon).encode([value], noise)[0])  # type: ignore[attr-defined]
+        else:
+            sent = (int(to_units(value)) + int(noise.laplace(UNIT / self.epsilon)[0])) / UNIT  # type: ignore[attr-defined]
+        return Feedback(feedback.index, feedback.arm, sent, feedback.round)
+
+    def learn(self, state: State, feedback: Feedback) -> State:
+        check_arm(feedback, self.arms)
+        rules, value = self.rules(), float(feedback.reward)
+        if rules.report == RAW:
+            value = unit_reward(value, self.strict)
+        elif not math.isfinite(value) or (rules.report == ONE_BIT and value not in (0.0, 1.0)):
+            raise InputError("this is not a report", path="feedback.reward", allowed="what report returns")
+        if rules.report == LAPLACE_CLIPPED:
+            value = min(1.0, max(0.0, value))
+        after = copy_state(state)
+        if after["phase"][0] == 0 and 0 < rules.limit <= feedback.index:
+            after["phase"][0] = 1
+        arm = feedback.arm
+        absorb(rules.report, after["counts"], after["sums"], after["phase"], arm, value)
+        if after["phase"][0] == 0:
+            after["phase"][1] += 1
+            done = feedback.index + 1
+            if phase_over(rules.phase, rules.limit, rules.bar, done, after["sums"][arm], after["counts"][arm]):
+                after["phase"][0] = 1
+        return after
+
+    def walker(self, world: ArmEnvironment, rounds: int, streams: Streams) -> Walker:
+        spent = getattr(self, "epsilon", 0.0)
+        return RoundWalker(self.start(), self.rules(), world, streams, spent)
