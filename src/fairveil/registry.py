@@ -218,23 +218,28 @@ def describe(thing: Any) -> dict[str, Any]:
     return table
 
 
-_SAMPLE = {"arms": 3, "epsilon": 1.0, "delta": 1e-5, "rounds": 1000, "horizon": 1000}
+_SAMPLE = {"arms": 3, "epsilon": 1.0, "delta": 1e-5, "rounds": 1000, "horizon": 1000, "bound": 2.0, "sensitivity": 1.0}
+
+
+def sample(target: Any) -> dict[str, Any]:
+    """Values for the required parameters of a configuration that have well-known names."""
+    if not dataclasses.is_dataclass(target):
+        return {}
+    absent = dataclasses.MISSING
+    required = [
+        f.name for f in dataclasses.fields(target) if f.init and f.default is absent and f.default_factory is absent
+    ]
+    return {name: _SAMPLE[name] for name in required if name in _SAMPLE}
 
 
 def example(target: Any) -> Any | None:
-    """An instance for listings and contract tests: ``target.example()`` where there is one, else sample parameters."""
+    """An instance for listings: ``target.example()`` where there is one, else sample parameters, else None."""
     if hasattr(target, "example"):
         return target.example()
     if not dataclasses.is_dataclass(target):
         return None
-    fields = [field for field in dataclasses.fields(target) if field.init]
-    absent = dataclasses.MISSING
-    open_fields = [f.name for f in fields if f.default is None or (f.default is absent and f.default_factory is absent)]
-    required = [f.name for f in fields if f.default is absent and f.default_factory is absent]
-    if any(name not in _SAMPLE for name in required):
-        return None
     try:
-        return target(**{name: _SAMPLE[name] for name in open_fields if name in required or name == "arms"})
+        return target(**sample(target))  # type: ignore[operator]
     except SpecError:
         return None  # its parameters depend on each other: only its own example() could know
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from fairveil import registry
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.protocol import Feedback, Policy, State, load_state, save_state
 from fairveil.bandits.steps import Delay, Step, random_delay, walk
+from fairveil.bandits.task import BanditTask
 from fairveil.errors import ContractError
 from fairveil.privacy.events import NothingEvent, event_from_dict
 from fairveil.privacy.noise import Noise, SecureNoise, SeededNoise, ZeroNoise
@@ -25,7 +27,13 @@ ROUNDS = 120
 Law = Callable[[Policy, Environment], None]
 
 #: The world a family's policies are checked in.
-WORLDS = {"": "bernoulli", "nash": "bernoulli", "meritocratic": "gaussian", "exposure": "exposure"}
+WORLDS: dict[str, dict[str, Any]] = {
+    "": {"name": "bernoulli"},
+    "nash": {"name": "bernoulli"},
+    "meritocratic": {"name": "gaussian", "weights": [1.0, 0.5], "means": [[0.0, 0.0], [1.0, 0.5], [0.5, 1.0]]},
+    "exposure": {"name": "exposure", "agents": 1, "actions": 4, "dimension": 3},
+}
+ARMS = {"name": "bernoulli", "means": [0.2, 0.5, 0.8]}
 
 
 def check_policy(policy: Policy, environment: Environment | None = None) -> list[str]:
@@ -41,14 +49,26 @@ def check_policy(policy: Policy, environment: Environment | None = None) -> list
 
 def world_of(policy: Policy) -> Environment:
     """An environment that fits a policy: as many arms as it has, where it has a number of arms."""
-    target = registry.get("environment", WORLDS[policy.family])
-    arms = getattr(policy, "arms", None)
-    if target.family == "nash" and arms is not None:
-        return target(means=tuple(float(mean) for mean in np.linspace(0.2, 0.8, arms)))
-    made: Environment | None = registry.example(target)
-    if made is None:
-        raise ContractError("its family's world has no example", path=policy.name, fix="pass an environment")
+    table, arms = WORLDS[policy.family], getattr(policy, "arms", None)
+    if table["name"] == "bernoulli":
+        table = {**table, "means": np.linspace(0.2, 0.8, 3 if arms is None else arms).tolist()}
+    made: Environment = registry.build("environment", table, "environment")
     return made
+
+
+def fitting(name: str) -> tuple[Policy, Environment]:
+    """A registered policy and a world of its family, completed against each other as a spec would be."""
+    target = registry.get("policy", name)
+    spec = {
+        "task": "bandit",
+        "rounds": 1000,
+        "policy": {"name": name, **registry.sample(target)},
+        "environment": WORLDS[target.family] if target.family not in ("", "nash") else ARMS,
+    }
+    full = BanditTask().complete(spec)
+    return registry.build("policy", full["policy"], "policy"), registry.build(
+        "environment", full["environment"], "environment"
+    )
 
 
 def _must(holds: object, problem: str, fix: str = "") -> None:
