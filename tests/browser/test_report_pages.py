@@ -1,0 +1,83 @@
+"""The report in Chromium: no requests, no script errors, nothing wider than the screen, figures drawn, both themes."""
+
+import shutil
+
+import pytest
+
+from fairveil.lab.artefact import Chart, Claim, Heatmap, Line, Table
+from fairveil.lab.report.page import Section, write_report
+
+pytestmark = pytest.mark.browser
+FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
+--disable-component-update --disable-sync""".split()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    points = tuple(float(10**i) for i in range(6))
+    pictures = [
+        Chart(
+            "Regret",
+            "round",
+            "regret",
+            (Line("a", points, points, points, points), Line("b", points, points)),
+            log_x=True,
+        ),
+        Heatmap("Map", "eps", "m", "gap", (1.0, 2.0), (3.0, 4.0), ((-1.0, 1.0), (0.5, 2.0))),
+        Table("Wide", tuple(f"column {i}" for i in range(14)), (tuple(0.123456 * i for i in range(14)),) * 3),
+    ]
+    claims = [Claim.exact("a is below b", "section 1", 1.0), Claim.exact("b is below c", "section 2", -1.0)]
+    sections = [Section(f"p/{i}", f"Figure {i}", "p", pictures=pictures, claims=claims) for i in range(3)]
+    return write_report(sections, tmp_path_factory.mktemp("report") / "index.html", title="A report")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        path = shutil.which("chromium") or shutil.which("google-chrome")
+        opened = driver.chromium.launch(executable_path=path, headless=True, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_report_in_a_browser(page, browser, width, theme):
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
+    tab = context.new_page()
+    requests, errors = [], []
+    tab.on("request", lambda request: requests.append(request.url))
+    tab.on("pageerror", lambda error: errors.append(str(error)))
+    tab.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    tab.goto(page.as_uri())
+    tab.wait_for_selector(".figure.drawn", timeout=20_000)
+    for key in ("figure-1-0", "figure-2-1"):
+        tab.evaluate(f"document.getElementById('{key}').scrollIntoView()")
+        tab.wait_for_selector(f"#{key}.drawn", timeout=20_000)
+    assert requests == [page.as_uri()], "the file needs no network"
+    assert not errors
+    wide = tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert wide <= 0, "nothing is wider than the screen"
+    background = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (background == "rgb(255, 255, 255)") == (theme == "light")
+    assert tab.locator(".claims .verdict.holds").count() == 3
+    assert tab.locator(".claims .verdict.does-not-hold").count() == 3
+    context.close()
+
+
+def test_without_script_and_in_print_the_static_figures_show(page, browser):
+    context = browser.new_context(java_script_enabled=False)
+    tab = context.new_page()
+    tab.goto(page.as_uri())
+    assert tab.locator("#figure-0-0 .still svg").is_visible()
+    context.close()
+    context = browser.new_context()
+    tab = context.new_page()
+    tab.goto(page.as_uri())
+    tab.wait_for_selector("#figure-0-0.drawn", timeout=20_000)
+    assert not tab.locator("#figure-0-0 .still svg").is_visible()
+    tab.emulate_media(media="print")
+    assert tab.locator("#figure-0-0 .still svg").is_visible()
+    context.close()
