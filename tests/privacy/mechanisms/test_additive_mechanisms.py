@@ -115,6 +115,17 @@ def test_gaussian_law_and_budget_from_mu():
     assert gdp_delta(0.5, promise.epsilon) <= promise.delta
 
 
+@pytest.mark.parametrize("mu", [0.01, 1.0, 3.0, 8.0, 30.0])
+def test_the_epsilon_of_a_mu_holds_on_the_grid(mu):
+    mechanism = Gaussian(sensitivity=1.0, mu=mu, dimension=4)
+    promise = mechanism.guarantee()
+    correction = (1 + math.exp(promise.epsilon)) * 4 * GRID_LOSS / mechanism.plan.sigma_units**2
+    by_gdp = gdp_delta(mu, promise.epsilon) + correction <= promise.delta
+    by_zcdp = zcdp_epsilon(mu**2 / 2, promise.delta) <= promise.epsilon
+    assert by_gdp or by_zcdp
+    assert mu > 2.0 or by_gdp  # the tighter conversion wherever the grid allows it
+
+
 def test_grid_loss_covers_the_exact_distance():
     """Total variation between the discrete law and a rounded normal, computed exactly at sizes where it is visible."""
     from scipy.special import ndtr
@@ -196,7 +207,10 @@ def test_integer_mechanisms_refuse_what_is_not_an_integer(mechanism):
             mechanism.release(value, SeededNoise(1))
     released = mechanism.release(5, SeededNoise(1))
     assert released.dtype == np.int64
-    assert mechanism.release(5, ZeroNoise()) == 5
+    for kind in (int, np.int8, np.uint8, np.uint64, np.int64):
+        assert mechanism.release(kind(5), ZeroNoise()) == 5
+    assert mechanism.release(np.uint64(2**64 - 1), ZeroNoise()) == 2**61  # saturates
+    assert mechanism.release(-(2**63), ZeroNoise()) == -(2**61)
 
 
 # Binomial -----------------------------------------------------------------------------------------------------------

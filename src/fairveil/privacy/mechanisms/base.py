@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairveil.errors import InputError
 from fairveil.privacy.events import ApproximateEvent, BoundedRangeEvent, Event, PureEvent, ZcdpEvent
+from fairveil.privacy.grid import LARGEST_UNIT
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Ints, Noise
 
@@ -75,7 +76,9 @@ def as_integers(value: ArrayLike, dimension: int) -> Ints:
             allowed=f"{dimension} integer{'s' if dimension > 1 else ''}",
             fix="round the value to a public lattice first, or use a mechanism for real numbers",
         )
-    return np.clip(array, -(2**61), 2**61).astype(np.int64)
+    if array.dtype.kind == "u":
+        return np.minimum(array.astype(np.uint64), np.uint64(LARGEST_UNIT)).astype(np.int64)
+    return np.clip(array.astype(np.int64), -LARGEST_UNIT, LARGEST_UNIT)
 
 
 def as_scores(scores: ArrayLike) -> NDArray[np.float64]:

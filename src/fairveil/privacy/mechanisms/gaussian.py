@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairveil.errors import SpecError
-from fairveil.privacy.conversions import gdp_epsilon, gdp_mu
+from fairveil.privacy.conversions import gdp_epsilon, gdp_mu, zcdp_epsilon
 from fairveil.privacy.events import Event, GaussianEvent
 from fairveil.privacy.grid import from_units, to_units
 from fairveil.privacy.guarantee import Guarantee
@@ -98,11 +98,13 @@ class Gaussian(Mechanism):
         return GaussianEvent(self.plan.mu, draws=self.dimension, grid_sigma=self.plan.sigma_units)
 
     def guarantee(self) -> Guarantee:
-        mu = self.plan.mu
-        delta = 1e-5 if self.delta is None else self.delta
-        epsilon = gdp_epsilon(mu, delta) if self.epsilon is None else self.epsilon
+        """The exact promise; with a ``mu`` so large that the grid shows, epsilon comes from zCDP, valid on any grid."""
+        plan, delta = self.plan, 1e-5 if self.delta is None else self.delta
+        epsilon = gdp_epsilon(plan.mu, delta * (1 - RESERVE)) if self.epsilon is None else self.epsilon
+        if _log_loss(epsilon, self.dimension) - 2 * math.log(plan.sigma_units) > math.log(RESERVE * delta):
+            epsilon = zcdp_epsilon(plan.mu**2 / 2, delta)
         return Guarantee.gaussian(
-            mu,
+            plan.mu,
             delta,
             epsilon=epsilon,
             model="global",
@@ -118,12 +120,17 @@ class Gaussian(Mechanism):
         return shaped(from_units(to_units(vector, plan.bits) + drawn, plan.bits), value)
 
 
+def _log_loss(epsilon: float, dimension: int) -> float:
+    """ln of (1 + e^epsilon) 0.021 d: what the grid adds to delta, times sigma^2 in grid units."""
+    return math.log(GRID_LOSS * dimension) + epsilon + math.log1p(math.exp(-epsilon))
+
+
 @lru_cache(maxsize=1024)
 def _plan(sensitivity: float, epsilon: float | None, delta: float | None, mu: float | None, dimension: int) -> Plan:
     fineness = _FINENESS
     if mu is None and epsilon is not None and delta is not None:
-        loss = math.log(GRID_LOSS * dimension) + epsilon + math.log1p(math.exp(-epsilon)) - math.log(RESERVE * delta)
-        fineness = max(fineness, math.ceil(loss / math.log(4.0)))  # (1 + e^eps) 0.021 d / 4^fineness <= reserve
+        loss = _log_loss(epsilon, dimension) - math.log(RESERVE * delta)
+        fineness = max(fineness, math.ceil(loss / math.log(4.0)))
         mu = gdp_mu(epsilon, delta * (1 - RESERVE))
     budget = Fraction(mu or 0.0)
     bits = max(grid_bits(sensitivity), grid_bits(Fraction(sensitivity) / budget, fineness=fineness))
