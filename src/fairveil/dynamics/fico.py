@@ -40,8 +40,8 @@ def fico_groups(names: Sequence[str] = tuple(TABLE), source: str = "fitted", cel
     data = load("fico")
     groups = {}
     for name in names:
-        rows = np.asarray(data.rows["group"]) == _IN_TABLES[name]
-        score, below, repay = (np.asarray(data.rows[key], dtype=float)[rows] for key in ("score", "cdf", "repay"))
+        rows = data["group"] == _IN_TABLES[name]
+        score, below, repay = (np.asarray(data[key], dtype=float)[rows] for key in ("score", "cdf", "repay"))
         groups[name] = _from_scores(score, below, repay, data.facts["shares"][_IN_TABLES[name]], cells)
     return groups
 

@@ -1,6 +1,6 @@
 """Gymnasium environments: an agent sets the thresholds, the populations answer. Importing this needs gymnasium.
 
-``gymnasium.make("fairveil/Participation-v0")`` (or ``Qualification``, ``Strategic``) after importing this module, or build
+``gymnasium.make("fairveil/Participation-v0")`` (or Qualification, Strategic) after importing this module, or build
 the classes with groups of your own. An action is one number in [0, 1] a group, stretched over the range where the
 features of any group have mass; the reward is what the decision maker gains in that step.
 """

@@ -78,4 +78,5 @@ def measure(people: Population, thresholds: np.ndarray) -> Measures:
         theta,
         out,
     )
-    return Measures(*out, qualified=people.qualified)
+    below0, below1, above0, above1, manipulation, utility = out
+    return Measures(below0, below1, above0, above1, manipulation, utility, people.qualified)

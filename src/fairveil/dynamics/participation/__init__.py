@@ -1,31 +1,42 @@
 """Participation: one-shot decisions, retention, reshaping, limits, and the criterion a dynamics calls for."""
 
 from fairveil.dynamics.participation.criteria import FairSet, fair_set, resting_ratio, sustaining
+from fairveil.dynamics.participation.criterion_task import CriterionTask
 from fairveil.dynamics.participation.growth import GROWTH, Growth
+from fairveil.dynamics.participation.learned import empirical_thresholds, simulate_learned
 from fairveil.dynamics.participation.limits import Limit, limit, response
 from fairveil.dynamics.participation.model import History, Model, model, simulate
 from fairveil.dynamics.participation.reshape import Composition, Effort
 from fairveil.dynamics.participation.retention import DRIVERS, Response, retention
 from fairveil.dynamics.participation.task import ParticipationTask
+from fairveil.dynamics.participation.trained import LossTable, loss_table, shares_over_time
+from fairveil.dynamics.participation.trained_task import TrainedTask
 
 __all__ = [
     "DRIVERS",
     "GROWTH",
     "Composition",
+    "CriterionTask",
     "Effort",
     "FairSet",
     "Growth",
     "History",
+    "LossTable",
     "Limit",
     "Model",
     "ParticipationTask",
     "Response",
+    "TrainedTask",
+    "empirical_thresholds",
     "fair_set",
     "limit",
+    "loss_table",
     "model",
     "response",
     "resting_ratio",
     "retention",
+    "shares_over_time",
     "simulate",
+    "simulate_learned",
     "sustaining",
 ]

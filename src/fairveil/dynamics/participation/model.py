@@ -161,4 +161,5 @@ def simulate(system: Model, steps: int, start: np.ndarray | None = None) -> Hist
         if system.drift is not None and before is not None:
             people = system.drift(first, people, before, seen)
         before = seen
-    return History(**{key: np.array(values) for key, values in keep.items()}, people=tuple(present))
+    numbers, thresholds, loss, stays, qualified = (np.array(values) for values in keep.values())
+    return History(numbers, thresholds, loss, stays, qualified, tuple(present))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
 from fairveil.dynamics import assumptions
 from fairveil.dynamics.instances import FeatureTable, ModelSpec, ModelTask, Table, expand, nest, shape_of
+from fairveil.dynamics.participation.learned import simulate_learned
 from fairveil.dynamics.participation.limits import limit
 from fairveil.dynamics.participation.model import model, simulate
 from fairveil.dynamics.participation.reshape import DRIFTS
 from fairveil.dynamics.participation.retention import retention
 from fairveil.dynamics.population import Population
+from fairveil.errors import SpecError
+from fairveil.randomness import generator
 from fairveil.registry import Count, NonNegative, Positive, register
 from fairveil.task import Outcome, Part
 
@@ -43,6 +47,7 @@ class ParticipationSpec(ModelSpec):
     growth: Literal["arrive", "join", "attract", "quadratic"] = "arrive"
     reshape: Reshape | None = None
     follow_labels: bool = False
+    decisions: Literal["optimal", "learned"] = "optimal"
     steps: Count = 100
 
 
@@ -59,7 +64,19 @@ class ParticipationTask(ModelTask):
             retention(model.retention)
         if model.attraction is not None:
             retention(model.attraction, "attraction")
+        if model.decisions == "learned" and (model.grid or model.reshape or model.retention == "subgroup"):
+            raise SpecError(
+                "learned decisions follow one population with group retention and fixed features",
+                path="decisions",
+                given="learned",
+                fix="leave out grid, reshape and subgroup retention",
+            )
         return super().fill(model)
+
+    def blocks(self, spec: dict[str, Any]) -> list[dict[str, Any]]:
+        if spec["decisions"] == "learned":
+            return [{"first": 0, "last": 1, "run": run} for run in range(spec["runs"])]
+        return super().blocks(spec)
 
     def work(self, spec: dict[str, Any], block: dict[str, Any]) -> Part:
         instances = expand(spec, block["first"], block["last"])
@@ -75,7 +92,10 @@ class ParticipationTask(ModelTask):
             follow_labels=spec["follow_labels"],
             check=spec["check"],
         )
-        history = simulate(system, spec["steps"])
+        if spec["decisions"] == "learned":
+            history = simulate_learned(system, spec["steps"], generator(spec["seed"], "run", block["run"]))
+        else:
+            history = simulate(system, spec["steps"])
         part: Part = {
             "share": history.share[-1],
             "thresholds": history.thresholds[-1],
@@ -85,7 +105,7 @@ class ParticipationTask(ModelTask):
             "violations": [item.where for item in assumptions.feature_violations(system.people)],
             "separated": _separated(system.people),
         }
-        if system.drift is None and not system.follow_labels:
+        if system.drift is None and not system.follow_labels and spec["decisions"] == "optimal":
             end = limit(system)
             part |= {"limit": end.share, "limit_thresholds": end.thresholds, "residual": end.residual}
         if not spec["grid"]:
@@ -95,6 +115,17 @@ class ParticipationTask(ModelTask):
         return part
 
     def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
+        if spec["decisions"] == "learned":
+            # Runs are repetitions of one instance: average what each of them measured.
+            spread = {"share_std": np.std([part["share"][0] for part in parts], axis=0)}
+            mean = {key: np.mean([part[key] for part in parts], axis=0) for key in parts[0] if key != "violations"}
+            mean |= {"violations": parts[0]["violations"], "monotone": np.array([all(p["monotone"][0] for p in parts)])}
+            outcome = self._joined(spec, [mean])
+            outcome.metrics["share_std"] = dict(zip(spec["groups"], spread["share_std"].tolist(), strict=True))
+            return replace(outcome, simulated=True)
+        return self._joined(spec, parts)
+
+    def _joined(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
         names, shape = list(spec["groups"]), shape_of(spec)
         plain = ("violations", "path", "average", "path_numbers")
         joined = {key: np.concatenate([part[key] for part in parts]) for key in parts[0] if key not in plain}
@@ -135,7 +166,7 @@ def _separated(people: Population) -> np.ndarray:
 def _monotone(share: np.ndarray) -> np.ndarray:
     """Does the first group's share (steps, instances) move in one direction only?"""
     change = np.diff(share, axis=0)
-    return ((change >= -1e-12).all(axis=0)) | ((change <= 1e-12).all(axis=0))
+    return np.asarray((change >= -1e-12).all(axis=0) | (change <= 1e-12).all(axis=0))
 
 
 def _series(names: list[str], part: Part) -> dict[str, dict[str, list[float]]]:

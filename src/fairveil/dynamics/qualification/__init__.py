@@ -21,18 +21,23 @@ from fairveil.dynamics.qualification.interventions import (
 )
 from fairveil.dynamics.qualification.model import Model, model, path
 from fairveil.dynamics.qualification.task import QualificationTask
+from fairveil.dynamics.qualification.trained import ResponseTable, endings, response_table, transition_grid
+from fairveil.dynamics.qualification.trained_task import TrainedTask
 
 __all__ = [
     "Longrun",
     "Model",
     "QualificationTask",
+    "ResponseTable",
     "Settling",
+    "TrainedTask",
     "Uniqueness",
     "common_condition",
     "common_rates",
     "condition",
     "constant_thresholds",
     "equalising",
+    "endings",
     "equilibria",
     "fixed_point",
     "jacobian",
@@ -42,7 +47,9 @@ __all__ = [
     "path",
     "raised",
     "reachable",
+    "response_table",
     "settle",
     "stable",
+    "transition_grid",
     "uniqueness",
 ]

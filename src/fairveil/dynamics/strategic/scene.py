@@ -70,6 +70,12 @@ class Scene:
             self._peaks[s] = float(thresholds.free(0.5, f0.code, f0.params, f1.code, f1.params, 1.0, 1.0))
         return self._peaks[s]
 
+    def window(self, s: int) -> tuple[float, float]:
+        """An interval of thresholds worth drawing: all but a thousandth of each label."""
+        f0, f1 = self.features(s)
+        ends = [item.ppf(q) for item in (f0, f1) for q in (1e-3, 1.0 - 1e-3)]
+        return float(min(ends)), float(max(ends))
+
     def benefit(self, s: int, x: float) -> float:
         """F0(x) - F1(x)."""
         f0, f1 = self.features(s)

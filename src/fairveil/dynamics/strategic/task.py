@@ -12,10 +12,14 @@ from fairveil.dynamics.distributions import distribution
 from fairveil.dynamics.instances import GroupTable, ModelSpec, ModelTask, Utility, expand, nest, shape_of
 from fairveil.dynamics.population import Population, population
 from fairveil.dynamics.strategic.policies import solve
+from fairveil.dynamics.strategic.scene import Scene
 from fairveil.dynamics.thresholds import free
 from fairveil.errors import SpecError
 from fairveil.registry import register
 from fairveil.task import Outcome, Part
+
+#: Points of the curves that a single instance reports as series.
+CURVE = 301
 
 
 class StrategicGroup(GroupTable):
@@ -59,7 +63,9 @@ class StrategicTask(ModelTask):
         if found and spec["check"]:
             raise found[0].error(f"groups.{found[0].group}.features")
         policy = solve(people, spec["fairness"], spec["strategic"], spec["rate"], spec["points"], monotone=not found)
-        return {
+        part: Part = {} if spec["grid"] else self._curves(instances[0])
+        return part | {
+            "peak": _peaks(people),
             "thresholds": policy.thresholds,
             "utility": policy.utility,
             "total": policy.total,
@@ -70,9 +76,24 @@ class StrategicTask(ModelTask):
             "violations": [item.where for item in found],
         }
 
+    def _curves(self, instance: dict[str, Any]) -> Part:
+        """Utility, its extreme points and manipulation along the threshold, for one instance."""
+        scene = Scene(instance["groups"], **instance["utility"])
+        part: Part = {}
+        for s in range(scene.people.groups):
+            low, high = scene.window(s)
+            x = np.linspace(low, high, CURVE)
+            part[f"curve{s}"] = np.array(
+                [x, [scene.utility(s, at) for at in x], [scene.utility(s, at, aware=False) for at in x]]
+            )
+            part[f"fraud{s}"] = np.array([scene.manipulation(s, at) for at in x])
+            part[f"turns{s}"] = np.array(scene.turning_points(s)).reshape(-1, 2)
+        return part
+
     def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
         names, shape = list(spec["groups"]), shape_of(spec)
-        joined = {key: np.concatenate([part[key] for part in parts]) for key in parts[0] if key != "violations"}
+        keys = [key for key in parts[0] if key not in ("violations",) and not key[-1].isdigit()]
+        joined = {key: np.concatenate([part[key] for part in parts]) for key in keys}
 
         def table(key: str) -> dict[str, Any]:
             return {name: nest(joined[key][:, s].tolist(), shape) for s, name in enumerate(names)}
@@ -83,6 +104,7 @@ class StrategicTask(ModelTask):
             "unfairness": {key: gaps(joined[key], names, shape) for key in ("eqopt", "dp")},
             "manipulation": table("manipulation"),
             "acceptance": table("dp"),
+            "peak": table("peak"),
             "assumptions": {
                 "checked": spec["check"],
                 "violations": sorted({str(text) for part in parts for text in part["violations"]}),
@@ -91,7 +113,15 @@ class StrategicTask(ModelTask):
                 },
             },
         }
-        return Outcome(metrics, simulated=False)
+        series: dict[str, dict[str, list[float]]] = {}
+        if not spec["grid"]:
+            metrics["extreme_points"] = {name: parts[0][f"turns{s}"].tolist() for s, name in enumerate(names)}
+            for s, name in enumerate(names):
+                x, aware, naive = parts[0][f"curve{s}"].tolist()
+                series[f"utility_{name}"] = {"x": x, "y": aware}
+                series[f"naive_utility_{name}"] = {"x": x, "y": naive}
+                series[f"manipulation_{name}"] = {"x": x, "y": parts[0][f"fraud{s}"].tolist()}
+        return Outcome(metrics, series, simulated=False)
 
 
 def gaps(rate: np.ndarray, names: list[str], shape: tuple[int, ...]) -> Any:
@@ -106,6 +136,20 @@ def gaps(rate: np.ndarray, names: list[str], shape: tuple[int, ...]) -> Any:
         for j, second in enumerate(names)
         if i < j
     }
+
+
+def _peaks(people: Population) -> np.ndarray:
+    """x* of every group: the threshold that invites most manipulation."""
+    out = np.empty(people.share.shape)
+    known: dict[tuple[int, int], float] = {}
+    for k in range(people.size):
+        for s in range(people.groups):
+            key = (int(people.which[k, s, 0]), int(people.which[k, s, 1]))
+            if key not in known:
+                f0, f1 = (people.distributions[row] for row in key)
+                known[key] = float(free(0.5, f0.code, f0.params, f1.code, f1.params, 1.0, 1.0))
+            out[k, s] = known[key]
+    return out
 
 
 def _rising(people: Population) -> np.ndarray:
