@@ -28,8 +28,8 @@ from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 from fairveil.registry import register
 
-CANDIDATES = 10
-QUERIES = 10
+CANDIDATES = 6
+QUERIES = 6
 
 
 def _pair(mechanism: Mechanism, inputs: tuple[Any, Any], worlds: str, statistic: str) -> AuditPair:
