@@ -104,7 +104,8 @@ class EpisodePolicy(NashPolicy):
     def learn(self, state: State, feedback: Feedback) -> State:
         check_arm(feedback, self.arms)
         value = unit_reward(feedback.reward, self.strict)
-        if not state["open"][OPENED] <= feedback.index < state["open"][CLOSES]:
+        arm, opened, closes, _ = (int(entry) for entry in state["open"])
+        if not opened <= feedback.index < closes or arm not in (-1, feedback.arm):
             return state  # its episode has closed: using it now would put it into a block chosen after the fact
         after = copy_state(state)
         after["open"][ARM] = feedback.arm

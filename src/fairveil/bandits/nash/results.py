@@ -48,7 +48,8 @@ def outcome(
     }
     guarantee = policy.guarantee()
     if guarantee is not None:
-        metrics["spent"] = {"epsilon": float(facts["spent"].max())}
+        spent = float(facts["spent"].max())
+        metrics["spent"] = {"epsilon": spent if np.isfinite(spent) else None}
     series = {
         name: _series(spec["checkpoints"], metrics[name], metrics[f"{name}_std"])
         for name in ("nash_regret", "average_regret")
