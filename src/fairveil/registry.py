@@ -260,7 +260,7 @@ def spec_error(
         place[0] = order[place[0]]
     where = ".".join([part for part in [path, *map(str, place)] if part])
     kind, context = first["type"], first.get("ctx", {})
-    if kind in ("unexpected_keyword_argument", "extra_forbidden"):
+    if kind in _UNKNOWN:
         near = difflib.get_close_matches(str(first["loc"][-1]), sorted(known), n=3, cutoff=0.5)
         fix = f"did you mean {' or '.join(near)}?" if near else ""
         return SpecError("this key is not known", path=where, allowed=", ".join(sorted(known)), fix=fix)
@@ -271,6 +271,7 @@ def spec_error(
     return SpecError(first["msg"], path=where, given=first.get("input"), allowed=allowed)
 
 
+_UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
 _WORDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below", "min_length": "length at least"}
 
 

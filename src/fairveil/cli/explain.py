@@ -96,7 +96,7 @@ def parameters(target: Any) -> list[tuple[str, str, str]]:
         if not field.init:
             continue
         known = getattr(target, "__pydantic_fields__", {}).get(field.name)
-        limits = [repr(item) for item in known.metadata if "Strict" not in repr(item)] if known else []
+        limits = [text for item in (known.metadata if known else []) if (text := _limit(item))]
         annotation = getattr(known, "annotation", field.type)
         kind = getattr(annotation, "__name__", None) if inspect.isclass(annotation) else None
         text = kind or str(annotation).replace("typing.", "")
@@ -104,8 +104,15 @@ def parameters(target: Any) -> list[tuple[str, str, str]]:
         if default is dataclasses.MISSING:
             make: Any = field.default_factory
             default = "required" if make is dataclasses.MISSING else make()
-        described.append((field.name, " ".join([text, *limits]), str(default)))
+        described.append((field.name, ", ".join([text, *limits]), str(default)))
     return described
+
+
+def _limit(item: Any) -> str:
+    """One limit of a parameter in words."""
+    words = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below", "min_length": "length at least"}
+    found = [f"{word} {getattr(item, key):g}" for key, word in words.items() if getattr(item, key, None) is not None]
+    return " and ".join(found)
 
 
 def guarantee_kind(entry: registry.Entry) -> str:
