@@ -4,11 +4,19 @@ from typing import TYPE_CHECKING, Any
 
 from fairveil.classify.learner import Learner
 from fairveil.classify.learners import FairReductions, Logistic, PrivateLogistic
+from fairveil.classify.pairs import private_logistic_pair
 
 if TYPE_CHECKING:
     from fairveil.classify.estimator import PrivateLogisticRegression
 
-__all__ = ["FairReductions", "Learner", "Logistic", "PrivateLogistic", "PrivateLogisticRegression"]
+__all__ = [
+    "FairReductions",
+    "Learner",
+    "Logistic",
+    "PrivateLogistic",
+    "PrivateLogisticRegression",
+    "private_logistic_pair",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from fairveil import data
+from fairveil.classify import PrivateLogisticRegression
+from fairveil.errors import PrivacyError, SpecError
+from fairveil.privacy.noise import SeededNoise, ZeroNoise
+from fairveil.randomness import generator
+
+
+@parametrize_with_checks(
+    [
+        PrivateLogisticRegression(),
+        PrivateLogisticRegression(method="output", definition="pure"),
+    ]
+)
+def test_scikit_learn_accepts_it(estimator, check) -> None:
+    check(estimator)
+
+
+def _people(rows: int = 4000):
+    sample = data.load("synthetic-adult", seed=0, rows=rows)
+    encoded = sample.encode()
+    return encoded.matrix / encoded.norm_bound, sample["income"]
+
+
+def test_it_learns_and_a_larger_budget_learns_better() -> None:
+    x, y = _people(12_000)
+    train, test = slice(0, 9000), slice(9000, None)
+
+    def score(epsilon: float) -> float:
+        models = [PrivateLogisticRegression(epsilon, random_state=seed).fit(x[train], y[train]) for seed in range(4)]
+        return float(np.mean([model.score(x[test], y[test]) for model in models]))
+
+    plain = PrivateLogisticRegression(1.0, strength=1.0, method="output", noise=ZeroNoise()).fit(x[train], y[train])
+    base = max(y[test].mean(), 1 - y[test].mean())
+    best = plain.score(x[test], y[test])
+    assert score(3.0) > best - 0.01
+    assert score(1.0) > base + 0.02
+    assert score(3.0) > score(0.1)
+
+
+def test_a_seed_repeats_and_is_marked_as_simulation_and_entropy_does_neither() -> None:
+    x, y = _people(300)
+    first, again, other = (PrivateLogisticRegression(random_state=seed).fit(x, y) for seed in (1, 1, 2))
+    assert (first.coef_ == again.coef_).all()
+    assert (first.coef_ != other.coef_).any()
+    assert first.simulated_
+    secure, fresh = PrivateLogisticRegression().fit(x, y), PrivateLogisticRegression().fit(x, y)
+    assert not secure.simulated_
+    assert (secure.coef_ != fresh.coef_).any()
+
+
+def test_it_clones_and_works_in_pipelines() -> None:
+    x, y = _people(300)
+    model = PrivateLogisticRegression(2.0, random_state=3)
+    assert clone(model).get_params() == model.get_params()
+    pipeline = make_pipeline(FunctionTransformer(lambda rows: rows / 2), model).fit(x, y)
+    assert pipeline.predict_proba(x[:5]).shape == (5, 2)
+
+
+def test_an_own_source_of_noise_cannot_be_cloned_into_a_second_stream() -> None:
+    with pytest.raises(PrivacyError, match="copied"):
+        clone(PrivateLogisticRegression(noise=SeededNoise(1)))
+
+
+def test_public_classes_need_not_all_occur() -> None:
+    x, _ = _people(50)
+    model = PrivateLogisticRegression(classes=(0, 1), random_state=0).fit(x, np.ones(50, int))
+    assert model.classes_.tolist() == [0, 1]
+    with pytest.raises(ValueError, match="public classes"):
+        PrivateLogisticRegression(classes=(0, 1)).fit(x, np.full(50, 2))
+
+
+def test_long_rows_are_clipped_in_training_and_prediction() -> None:
+    rng = generator(1)
+    x = rng.normal(size=(200, 2))
+    y = (x[:, 0] > 0).astype(int)
+    long = x * 1000
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    first, second = (PrivateLogisticRegression(random_state=0).fit(rows, y) for rows in (long, unit))
+    assert np.allclose(first.coef_, second.coef_, atol=1e-9)
+    assert np.allclose(first.decision_function(long), second.decision_function(unit), atol=1e-9)
+
+
+def test_the_guarantee_states_unit_neighbours_and_what_is_public() -> None:
+    promise = PrivateLogisticRegression(2.0, retrainings=5, method="output").guarantee()
+    assert (promise.epsilon, promise.delta, promise.neighbours) == (2.0, 1e-5, "replace-row")
+    assert "5 retrainings" in promise.unit
+    assert any("number of rows" in note for note in promise.notes)
+    assert PrivateLogisticRegression(2.0).guarantee().neighbours == "zero-out-row"
+    assert PrivateLogisticRegression(2.0, definition="pure").guarantee().definition == "pure"
+
+
+def test_bad_budgets_are_refused_at_fit() -> None:
+    x, y = _people(20)
+    for epsilon in (0, -1.0, float("nan"), "1", None, True):
+        with pytest.raises(SpecError, match="epsilon"):
+            PrivateLogisticRegression(epsilon).fit(x, y)
