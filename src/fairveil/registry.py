@@ -253,8 +253,11 @@ def at(problem: SpecError, path: str) -> SpecError:
 def spec_error(
     problem: pydantic.ValidationError, path: str = "", known: frozenset[str] = frozenset(), order: tuple[str, ...] = ()
 ) -> SpecError:
-    """Turn pydantic's first complaint into our error shape; ``order`` names arguments that were given by position."""
-    first = problem.errors()[0]
+    """Turn pydantic's most telling complaint into our error shape: an unknown key comes first, it explains a missing one.
+
+    ``order`` names arguments that were given by position.
+    """
+    first = min(problem.errors(), key=lambda complaint: complaint["type"] not in _UNKNOWN)
     place: list[int | str] = list(first["loc"])
     if place and isinstance(place[0], int) and place[0] < len(order):
         place[0] = order[place[0]]
