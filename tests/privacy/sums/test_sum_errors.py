@@ -126,10 +126,11 @@ def test_published_tables_of_the_regression_noise():
     assert BatchSum(**common).expected_std(ends) == pytest.approx(0.93, abs=0.01)
 
 
-def test_hybrid_error_stays_within_twice_the_known_horizon():
+def test_hybrid_error_stays_near_that_of_a_known_horizon():
+    """One release before an epoch closes is the worst moment."""
     hybrid = HybridSum(mu=1.0)
-    for horizon in (10, 100, 1_000, 10_000):
-        assert hybrid.expected_std(horizon) <= 2 * ToeplitzSum(horizon, mu=1.0).expected_std(horizon)
+    for horizon in (1, 2, 10, 362, 1_022, 8_190, 65_534):
+        assert hybrid.expected_std(horizon) <= 1.72 * ToeplitzSum(horizon, mu=1.0).expected_std(horizon)
 
 
 def test_tree_step_is_the_whole_kernel_a_simulator_needs():
