@@ -138,8 +138,12 @@ class ToeplitzSum(BoundedSum):
         decoder.setflags(write=False)
         return decoder
 
+    @cached_property
+    def _variances(self) -> Floats:
+        return np.cumsum(self.decoder**2)
+
     def _relative_variance(self, releases: int) -> float:
-        return float(np.sum(self.decoder[:releases] ** 2))
+        return float(self._variances[releases - 1])
 
     def worst_release(self) -> int:
         """The prefix with the largest error: the last one, because variances only add up."""
