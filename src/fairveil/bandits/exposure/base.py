@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Strict
 
 from fairveil.bandits.environments.exposure import decisions_until, last_rounds
-from fairveil.bandits.exposure.belief import ELLIPTIC, refresh, ridge
+from fairveil.bandits.exposure.belief import ELLIPTIC, refresh, refresh_all, ridge
 from fairveil.bandits.exposure.kernel import Rules, add_row, choose_law, draw_arm, make_row
 from fairveil.bandits.exposure.schedules import NEVER, Determinant, Schedule, schedule_from
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, State, copy_state
@@ -249,14 +249,11 @@ class ExposurePolicy(Policy):
         return int(state["next"]) if state["next"] != NEVER else int(state["acted"].max())
 
     def refresh_beliefs(self, state: State) -> None:
-        work = np.empty((2, self.dimension, self.dimension))
-        local = state["local"] if self.uses_local else np.zeros_like(state["local"])
-        scales, rule, now = self.scales(), state["rule"], float(state["last"])
-        for i in range(self.agents):
-            state["start_det"][i] = refresh(
-                state["prior"][i], state["target"][i], local[i], scales, rule, now,
-                state["centre"][i], state["root"][i], work,
-            )  # fmt: skip
+        """Every agent's belief from its prior and, where it uses them, its own rows; in place."""
+        refresh_all(
+            state["prior"], state["target"], state["local"], self.compiled.scales, state["rule"], float(state["last"]),
+            state["centre"], state["root"], state["start_det"],
+        )  # fmt: skip
 
     def plan(self, state: State) -> None:
         """Set the time of the next synchronisation, or arm the raw trigger, in place."""

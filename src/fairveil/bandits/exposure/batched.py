@@ -103,13 +103,13 @@ class BatchedPrivFairx(PrivatePolicy):
     def batch_weight(self, rows: int) -> float:
         """How much a batch of this many rows of one agent counts."""
         known = self.row_information or self.context_bound**2 / (12 * self.dimension)
-        even = self.sums.expected_std(1) ** 2 * self.noise_gain() / (self.reward_std**2 * known)
+        even = self.noise_variance(1) * self.noise_gain() / (self.reward_std**2 * known)
         return rows / (even + rows)
 
     def publish(self, state: State, total: Floats, own: Floats | None) -> None:
         rows = self.time_of(state) - int(state["last"])
         weight = self.batch_weight(rows)
-        each = self.sums.expected_std(1) ** 2 * weight**2
+        each = self.noise_variance(1) * weight**2
         state["released"] += weight * total
         state["variance"] += each * self.agents
         state["counted"] += np.array([weight * rows, weight**2 * rows])

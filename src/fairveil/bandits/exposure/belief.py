@@ -73,6 +73,14 @@ def refresh(prior, target, own, scales, rule, now, centre, root, work):
 
 
 @njit(cache=True, nogil=True)
+def refresh_all(prior, target, own, scales, rule, now, centre, root, log_dets):
+    """`refresh` for every agent; agents that use no rows of their own have empty sums in ``own``."""
+    work = np.empty((2, centre.shape[1], centre.shape[1]))
+    for i in range(len(centre)):
+        log_dets[i] = refresh(prior[i], target[i], own[i], scales, rule, now, centre[i], root[i], work)
+
+
+@njit(cache=True, nogil=True)
 def ridge(gram, moment, lam, shift, variance, precision, target):
     """Exact or shifted statistics as a precision; eigenvalues below lambda are lifted to it."""
     dimension = len(moment)

@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from fairveil.fairness.exposure import Merit, log_merit
+from fairveil.fairness.exposure import EXP, Merit, log_merit
 
 FLAT = 0.5
 """Below this (steepness of ln f times the largest half-width) restarts never found anything better in the benchmark."""
@@ -31,18 +31,35 @@ SECOND_START = 1.0
 @njit(cache=True, nogil=True)
 def value_and_slope(means, kind, numbers, table, law, slope):
     """g at these means; writes the law and dg/dmu."""
-    top = -np.inf
-    for a in range(len(means)):
-        law[a], slope[a] = log_merit(means[a], kind, numbers, table)
-        top = max(top, law[a])
+    actions = len(means)
     total = 0.0
     value = 0.0
-    for a in range(len(means)):
+    if kind == EXP:  # the common case, three times faster without the general one's branches
+        rate = numbers[0]
+        top = means[0]
+        for a in range(1, actions):
+            top = max(top, means[a])
+        for a in range(actions):
+            weight = math.exp(rate * (means[a] - top))
+            law[a] = weight
+            total += weight
+            value += weight * means[a]
+        scale = 1.0 / total
+        value *= scale
+        for a in range(actions):
+            law[a] *= scale
+            slope[a] = law[a] * (1.0 + rate * (means[a] - value))
+        return value
+    top = -np.inf
+    for a in range(actions):
+        law[a], slope[a] = log_merit(means[a], kind, numbers, table)
+        top = max(top, law[a])
+    for a in range(actions):
         law[a] = math.exp(law[a] - top)
         total += law[a]
         value += law[a] * means[a]
     value /= total
-    for a in range(len(means)):
+    for a in range(actions):
         law[a] /= total
         slope[a] = law[a] * (1.0 + slope[a] * (means[a] - value))
     return value
@@ -141,7 +158,8 @@ def optimistic(base, slopes, kind, numbers, table, means, law, work):
         runner_up = -np.inf
         for b in range(actions):
             length = spare_means[b]
-            if length <= 0.0:
+            # An action whose own best mean is below a value that is reached already leads nowhere better.
+            if length <= 0.0 or base[b] + length <= best:
                 continue
             for a in range(actions):
                 total = 0.0

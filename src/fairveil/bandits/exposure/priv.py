@@ -110,7 +110,7 @@ class PrivFairx(PrivatePolicy):
     def publish(self, state: State, total: Floats, own: Floats | None) -> None:
         release = int(state["syncs"]) + 1
         state["released"] = total
-        each = self.sums.expected_std(release) ** 2
+        each = self.noise_variance(release)
         state["variance"][...] = each * self.agents
         state["counted"][:] = self.time_of(state)
         if self.confidence == "weighted":

@@ -66,6 +66,16 @@ class PrivatePolicy(ExposurePolicy):
         """The running sum of every agent; each agent has the whole budget for its own rows."""
         raise NotImplementedError
 
+    def noise_variance(self, release: int) -> float:
+        """Variance of the off-diagonal numbers of one agent's estimate at a release (from 1)."""
+        if release not in self._variances:
+            self._variances[release] = self.sums.expected_std(release) ** 2
+        return self._variances[release]
+
+    @cached_property
+    def _variances(self) -> dict[int, float]:
+        return {}
+
     @property
     def row_bound(self) -> float:
         return math.sqrt(1.0 + self.reward_weight**2)

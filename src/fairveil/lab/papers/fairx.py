@@ -1,0 +1,418 @@
+"""Federated exposure-fair bandits (Solanki, Jain and Gujar): experiments 1 to 4, reward regret, and our map."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.stats import t as student
+
+from fairveil.lab.artefact import Artefact, Chart, Claim, Heatmap, Line, Picture, Results, Scale, Table, last, line
+from fairveil.registry import register
+
+Spec = dict[str, Any]
+BUDGET = {"epsilon": 2.0, "delta": 0.1}
+RADIUS = {"confidence": "weighted"}
+ALONE, FED = "alone (B0)", "Fed-FairX"
+PRINTED, SOUND = "Priv-FairX as printed", "Priv-FairX sound"
+PRINTED_OURS = "Priv-FairX printed noise, our confidence set"
+BATCHED, PERSONAL = "Batched-Priv-FairX", "Batched-Priv-FairX personal"
+SETTING = (
+    "left open by the paper and chosen here: 10 actions, reward noise 0.1, lambda 1, contexts uniform in the cube over "
+    "sqrt(d), theta* uniform on the positive unit sphere, confidence radius of Abbasi-Yadkori et al. at 0.1"
+)
+LEMMA = (
+    "the printed policy uses the radius of lemma 7, which never shrinks below the means it is to tell apart; the line "
+    "'printed noise, our confidence set' keeps its noise and replaces only what is computed from it"
+)
+
+
+def world(agents: int = 10, noise: float = 0.1) -> Spec:
+    return {"name": "exposure", "agents": agents, "noise": noise}
+
+
+def spec(policy: Spec, rounds: int, runs: int, agents: int = 10, noise: float = 0.1) -> Spec:
+    return {
+        "task": "bandit",
+        "policy": policy,
+        "environment": world(agents, noise),
+        "rounds": rounds,
+        "runs": runs,
+        "seed": 2024,
+    }
+
+
+def printed(**facts: Any) -> Spec:
+    return {"name": "priv-fairx", "variant": "printed", **BUDGET, **facts}
+
+
+def sound(**facts: Any) -> Spec:
+    return {"name": "priv-fairx", **BUDGET, **facts}
+
+
+def batched(**facts: Any) -> Spec:
+    return {"name": "batched-priv-fairx", **BUDGET, **facts}
+
+
+def paired(text: str, where: str, larger: Spec, smaller: Spec, factor: float = 1.0, note: str = "") -> Claim:
+    """'``smaller`` is below ``factor`` times ``larger``', run by run: the same seed shows both the same world."""
+    first, second = (np.array(result["metrics"]["fairness_regret_runs"]) for result in (larger, smaller))
+    gaps = factor * first - second
+    margin = float(gaps.mean())
+    reach = float(student.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / math.sqrt(len(gaps))) if len(gaps) > 1 else 0.0
+    return Claim(text, where, margin, margin - reach, margin + reach, note)
+
+
+def final(result: Spec) -> float:
+    return last(result, "fairness_regret")[0]
+
+
+def summary(results: Results) -> Table:
+    """Last values of every line."""
+    rows = []
+    for name, result in results.items():
+        regret, error = last(result, "fairness_regret")
+        reward = last(result, "reward_regret")[0]
+        metrics = result["metrics"]
+        rows.append((name, round(regret, 1), round(error, 1), round(reward, 1), int(metrics["synchronisations"])))
+    columns = ("policy", "fairness regret", "standard error", "reward regret", "synchronisations")
+    return Table("At the last round", columns, tuple(rows))
+
+
+@register("artefact", "fairx/exp1")
+class Experiment1(Artefact):
+    """Fairness regret of learning alone, federated and privately federated."""
+
+    title = "Experiment 1: fairness regret against rounds (m = 10, eps = 2, delta = 0.1)"
+    source = "section 6.4, figure 1 (a)"
+    notes: ClassVar[tuple[str, ...]] = (SETTING, LEMMA)
+    sizes: ClassVar[dict[Scale, tuple[int, int]]] = {
+        "quick": (8_000, 3),
+        "standard": (30_000, 5),
+        "paper": (100_000, 5),
+    }
+    metric = "fairness_regret"
+    width = 1.0
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        rounds, runs = self.sizes[scale]
+        policies = {
+            ALONE: {"name": "fairx-linucb"},
+            FED: {"name": "fed-fairx"},
+            PRINTED: printed(),
+            PRINTED_OURS: printed(**RADIUS),
+            SOUND: sound(),
+            BATCHED: batched(),
+            PERSONAL: batched(personal=True),
+        }
+        return {label: spec({**policy, "width": self.width}, rounds, runs) for label, policy in policies.items()}
+
+    def pictures(self, results: Results) -> list[Picture]:
+        label = self.metric.replace("_", " ")
+        lines = tuple(line(name, result, self.metric) for name, result in results.items())
+        return [Chart(self.title, "round", label, lines, log_x=True), summary(results)]
+
+    def claims(self, results: Results) -> list[Claim]:
+        where = "section 6.5, first inference"
+        alone = results[ALONE]
+        found = [
+            paired("Fed-FairX is below learning alone", where, alone, results[FED]),
+            paired("Priv-FairX as printed is below learning alone", where, alone, results[PRINTED]),
+            paired("with our confidence set it is", where, alone, results[PRINTED_OURS]),
+            paired("Priv-FairX sound is below learning alone", where, alone, results[SOUND]),
+            paired("Batched-Priv-FairX is below learning alone", "ours", alone, results[BATCHED]),
+            paired("Batched-Priv-FairX personal is below learning alone", "ours", alone, results[PERSONAL]),
+        ]
+        for name in (PRINTED, PRINTED_OURS):
+            text = f"Batched-Priv-FairX has at most half the fairness regret of {name}"
+            found.append(paired(text, "ours", results[name], results[BATCHED], factor=0.5))
+        ratio = results[PRINTED]["metrics"]["synchronisations"] / results[BATCHED]["metrics"]["synchronisations"]
+        note = f"{ratio:.0f} times; the number of published synchronisations grows with the rounds"
+        found.append(Claim.exact("it synchronises at least 100 times less often", "ours", ratio - 100, note))
+        return found
+
+
+@register("artefact", "fairx/greedy")
+class WithoutOptimism(Experiment1):
+    """Experiment 1 with every policy at the centre of its confidence set."""
+
+    title = "Experiment 1 without optimism: width 0 for every policy"
+    source = "not in the paper"
+    notes: ClassVar[tuple[str, ...]] = (
+        SETTING,
+        "contexts are so diverse here that nobody needs to explore: what the confidence radius costs is the difference "
+        "to experiment 1",
+    )
+    width = 0.0
+
+
+@register("artefact", "fairx/reward")
+class RewardRegret(Experiment1):
+    """Reward regret against the fair optimal policy, same runs as experiment 1."""
+
+    title = "Reward regret against rounds (m = 10, eps = 2, delta = 0.1)"
+    source = "section 6.2 (appendix of the paper)"
+    notes: ClassVar[tuple[str, ...]] = (
+        SETTING,
+        "the comparator is the fair policy, not the best action: an optimistic policy favours rewarding actions beyond "
+        "their fair share and earns more than it, so reward regret can be negative",
+    )
+    metric = "reward_regret"
+
+    def claims(self, results: Results) -> list[Claim]:
+        found = []
+        for name in (FED, BATCHED):
+            ours, alone = (last(results[label], "reward_regret") for label in (name, ALONE))
+            gap = abs(alone[0]) - abs(ours[0])
+            reach = 1.96 * math.hypot(alone[1], ours[1])
+            text = f"{name} is nearer to the fair policy's reward than learning alone"
+            found.append(Claim(text, "ours", gap, gap - reach, gap + reach))
+        return found
+
+
+@register("artefact", "fairx/exp2")
+class Experiment2(Artefact):
+    """Synchronisation protocols under privacy: the paper's, B1 (determinant) and B2 (doubling)."""
+
+    title = "Experiment 2: synchronisation protocols (m = 10, eps = 2, delta = 0.1)"
+    source = "section 6.4, figure 1 (b)"
+    notes: ClassVar[tuple[str, ...]] = (
+        SETTING,
+        LEMMA,
+        "B1's threshold is not published: T ln(mT)/(dm) here; printed B1 looks at raw rows (not established), sound B1 "
+        "at released statistics, at most 256 times",
+    )
+    sizes: ClassVar[dict[Scale, tuple[int, int]]] = {
+        "quick": (8_000, 3),
+        "standard": (30_000, 5),
+        "paper": (100_000, 5),
+    }
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        rounds, runs = self.sizes[scale]
+        found = {}
+        for label, policy, raw in (("printed", printed, True), ("our set", _ours, True), ("sound", sound, False)):
+            found[f"paper, {label}"] = spec(policy(), rounds, runs)
+            trigger = {"name": "determinant", "raw": raw}
+            found[f"B1, {label}"] = spec(policy(schedule=trigger), rounds, runs)
+            found[f"B2, {label}"] = spec(policy(schedule="doubling"), rounds, runs)
+        found[BATCHED] = spec(batched(), rounds, runs)
+        return found
+
+    def pictures(self, results: Results) -> list[Picture]:
+        lines = tuple(line(name, result, "fairness_regret") for name, result in results.items())
+        return [Chart(self.title, "round", "fairness regret", lines, log_x=True), summary(results)]
+
+    def claims(self, results: Results) -> list[Claim]:
+        where, found = "section 6.5, second inference", []
+        for label in ("printed", "our set", "sound"):
+            paper, first, second = (results[f"{name}, {label}"] for name in ("paper", "B1", "B2"))
+            found.append(paired(f"{label}: the paper's protocol is below B1", where, first, paper))
+            text = f"{label}: the paper's protocol is comparable to B2 (at most 10 % above it)"
+            found.append(paired(text, where, second, paper, factor=1.1))
+        return found
+
+
+def _ours(**facts: Any) -> Spec:
+    return printed(**RADIUS, **facts)
+
+
+@register("artefact", "fairx/exp3")
+class Experiment3(Artefact):
+    """Fairness regret against the number of agents."""
+
+    title = "Experiment 3: fairness regret at the last round against the number of agents (eps = 2, delta = 0.1)"
+    source = "section 6.4, figure 1 (c)"
+    notes: ClassVar[tuple[str, ...]] = (
+        SETTING,
+        LEMMA,
+        "regret is defined as an average over agents, the theorem's sqrt(m) is for their sum: both are shown",
+    )
+    sizes: ClassVar[dict[Scale, tuple[int, int, tuple[int, ...]]]] = {
+        "quick": (4_000, 3, (1, 3, 10)),
+        "standard": (20_000, 5, (1, 2, 5, 10, 20)),
+        "paper": (100_000, 5, (1, 2, 5, 10, 20)),
+    }
+    lines: ClassVar[dict[str, Spec]] = {
+        FED: {"name": "fed-fairx"},
+        PRINTED: printed(),
+        PRINTED_OURS: _ours(),
+        SOUND: sound(),
+        BATCHED: batched(),
+    }
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        rounds, runs, grid = self.sizes[scale]
+        return {
+            f"{name}, m = {agents}": spec(policy, rounds, runs, agents)
+            for name, policy in self.lines.items()
+            for agents in grid
+        }
+
+    def pictures(self, results: Results) -> list[Picture]:
+        charts: list[Picture] = []
+        for metric, label in (("fairness_regret", "average over agents"), ("fairness_regret_sum", "sum over agents")):
+            lines = []
+            for name in self.lines:
+                points = _series(results, name, metric)
+                lines.append(Line(name, *zip(*points)))
+            title = f"{self.title}, {label}"
+            charts.append(Chart(title, "agents", f"fairness regret, {label}", tuple(lines), log_x=True, log_y=True))
+        return charts
+
+    def claims(self, results: Results) -> list[Claim]:
+        where, found = "section 6.5, third inference", []
+        for name in self.lines:
+            few, *_, many = (results[label] for label in results if label.startswith(f"{name}, m = "))
+            found.append(paired(f"{name}: more agents have less regret each", where, few, many))
+            points = _series(results, name, "fairness_regret_sum")
+            slope = float(np.polyfit(np.log([p[0] for p in points]), np.log([p[1] for p in points]), 1)[0])
+            spread = max(p[3] - p[2] for p in points) / max(p[1] for p in points)
+            text = f"{name}: the sum over agents grows more slowly than m (exponent below 1; the theorem says 1/2)"
+            found.append(Claim(text, where, 1 - slope, 1 - slope - spread, 1 - slope + spread, f"exponent {slope:.2f}"))
+        return found
+
+
+def _series(results: Results, name: str, metric: str) -> list[tuple[float, float, float, float]]:
+    """(parameter, value, low, high) of all specs of one line; labels end in ' = value'."""
+    points = []
+    for label, result in results.items():
+        if label.startswith(f"{name}, "):
+            value, error = last(result, metric)
+            points.append((float(label.rsplit("= ", 1)[1]), value, value - 1.96 * error, value + 1.96 * error))
+    return points
+
+
+@register("artefact", "fairx/exp4")
+class Experiment4(Artefact):
+    """Fairness regret against the privacy budget."""
+
+    title = "Experiment 4: fairness regret at the last round against epsilon (m = 10, delta = 0.1)"
+    source = "section 6.4, figure 1 (d)"
+    notes: ClassVar[tuple[str, ...]] = (
+        SETTING,
+        LEMMA,
+        "'reasonable performance for eps >= 1' is read as: below learning alone at eps = 1",
+    )
+    sizes: ClassVar[dict[Scale, tuple[int, int, tuple[float, ...]]]] = {
+        "quick": (5_000, 3, (0.2, 1.0, 5.0)),
+        "standard": (20_000, 5, (0.2, 0.5, 1.0, 2.0, 5.0)),
+        "paper": (100_000, 5, (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)),
+    }
+    lines: ClassVar[dict[str, Spec]] = {
+        PRINTED: printed(),
+        PRINTED_OURS: _ours(),
+        SOUND: sound(),
+        BATCHED: batched(),
+        PERSONAL: batched(personal=True),
+    }
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        rounds, runs, grid = self.sizes[scale]
+        found = {
+            f"{name}, eps = {epsilon:g}": spec({**policy, "epsilon": epsilon}, rounds, runs)
+            for name, policy in self.lines.items()
+            for epsilon in grid
+        }
+        return found | {ALONE: spec({"name": "fairx-linucb"}, rounds, runs)}
+
+    def pictures(self, results: Results) -> list[Picture]:
+        lines = [Line(name, *zip(*_series(results, name, "fairness_regret"))) for name in self.lines]
+        x = lines[0].x
+        lines.append(Line(ALONE, x, (final(results[ALONE]),) * len(x)))
+        return [Chart(self.title, "epsilon", "fairness regret", tuple(lines), log_x=True, log_y=True)]
+
+    def claims(self, results: Results) -> list[Claim]:
+        where, found = "section 6.5, fourth inference", []
+        for name in self.lines:
+            small, *_, large = (results[label] for label in results if label.startswith(f"{name}, eps = "))
+            found.append(paired(f"{name}: a larger epsilon means less regret", where, small, large))
+            one = results[f"{name}, eps = 1"]
+            found.append(paired(f"{name}: below learning alone at eps = 1", where, results[ALONE], one))
+        return found
+
+
+@register("artefact", "fairx/map")
+class Map(Artefact):
+    """Where collaborating under privacy beats learning alone: budget, reward noise, number of agents."""
+
+    title = "Regret saved by collaborating, as a share of the regret of learning alone"
+    width = 1.0
+    source = "ours: the paper assumes that it does"
+    notes: ClassVar[tuple[str, ...]] = (
+        SETTING,
+        "delta = 1e-5; rewards are clipped to 1 + 2 x noise; positive: collaborating is better; personal agents "
+        "add their own raw rows and are protected with rows fixed",
+    )
+    sizes: ClassVar[dict[Scale, tuple[int, int, tuple[float, ...], tuple[float, ...], tuple[int, ...]]]] = {
+        "quick": (2_500, 4, (0.5, 2.0, 8.0), (0.1, 0.5, 2.0), (3, 10)),
+        "standard": (10_000, 8, (0.5, 1.0, 2.0, 4.0, 8.0), (0.1, 0.3, 1.0, 3.0), (3, 10, 30)),
+        "paper": (50_000, 10, (0.5, 1.0, 2.0, 4.0, 8.0), (0.1, 0.3, 1.0, 3.0), (3, 10, 30)),
+    }
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        rounds, runs, budgets, noises, sizes = self.sizes[scale]
+        found = {}
+        for m in sizes:
+            for noise in noises:
+                alone = {"name": "fairx-linucb", "width": self.width}
+                found[f"alone, m = {m}, noise = {noise:g}"] = spec(alone, rounds, runs, m, noise)
+                for epsilon in budgets:
+                    facts = {"epsilon": epsilon, "delta": 1e-5, "reward_bound": 1 + 2 * noise, "width": self.width}
+                    for kind, policy in (("frozen", batched(**facts)), ("personal", batched(**facts, personal=True))):
+                        label = f"{kind}, m = {m}, noise = {noise:g}, eps = {epsilon:g}"
+                        found[label] = spec(policy, rounds, runs, m, noise)
+        return found
+
+    def pictures(self, results: Results) -> list[Picture]:
+        cells = _cells(results)
+        pictures: list[Picture] = []
+        for kind in ("frozen", "personal"):
+            for m in sorted({cell[1] for cell in cells}):
+                here = [cell for cell in cells if cell[:2] == (kind, m)]
+                noises, budgets = sorted({cell[2] for cell in here}), sorted({cell[3] for cell in here})
+                saved = {(noise, epsilon): 1 - final(one) / final(alone) for _, _, noise, epsilon, alone, one in here}
+                values = tuple(tuple(saved[noise, epsilon] for epsilon in budgets) for noise in noises)
+                title = f"{self.title}: {kind}, m = {m}"
+                pictures.append(
+                    Heatmap(title, "epsilon", "reward noise", "share saved", tuple(budgets), tuple(noises), values)
+                )
+        return pictures
+
+    def claims(self, results: Results) -> list[Claim]:
+        cells = _cells(results)
+        worst, best = None, None
+        for kind, m, noise, epsilon, alone, one in cells:
+            claim = paired(f"m = {m}, noise = {noise:g}, eps = {epsilon:g}", "ours", alone, one)
+            if kind == "personal" and (worst is None or claim.high / final(alone) < worst[0]):
+                worst = (claim.high / final(alone), claim.text)
+            if kind == "frozen" and (best is None or claim.low / final(alone) > best[0]):
+                best = (claim.low / final(alone), claim.text)
+        assert worst is not None
+        assert best is not None
+        text = "personal never exceeds learning alone by more than the 95 % band of paired seeds, over the whole map"
+        return [
+            Claim.exact(text, "ours", worst[0], f"worst cell {worst[1]}"),
+            Claim.exact("somewhere frozen collaboration beats learning alone", "ours", best[0], f"best cell {best[1]}"),
+        ]
+
+
+@register("artefact", "fairx/map-greedy")
+class GreedyMap(Map):
+    """The same map when nobody is optimistic."""
+
+    title = "Regret saved by collaborating without optimism, as a share of the regret of learning alone"
+    width = 0.0
+
+
+def _cells(results: Results) -> list[tuple[str, int, float, float, Spec, Spec]]:
+    """(kind, agents, noise, epsilon, result alone, result) of every cell."""
+    cells = []
+    for label, result in results.items():
+        kind, *facts = label.split(", ")
+        if kind != "alone":
+            m, noise, epsilon = (float(fact.rsplit("= ", 1)[1]) for fact in facts)
+            alone = results[f"alone, m = {int(m)}, noise = {noise:g}"]
+            cells.append((kind, int(m), noise, epsilon, alone, result))
+    return cells
