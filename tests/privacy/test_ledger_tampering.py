@@ -1,0 +1,310 @@
+"""Ledgers that were edited, cut, replaced or set back: each is refused with its own clear sentence."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+
+import pytest
+
+from fairveil.errors import LedgerError, LedgerTampered
+from fairveil.privacy.events import ParallelEvent, PureEvent
+from fairveil.privacy.ledger import Ledger, Limit, Mark, verify
+from fairveil.privacy.ledger.chain import START, Row, link
+from fairveil.privacy.ledger.store import _SCHEMA
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A ledger with two paid releases and one under an account, and its anchor."""
+    path, anchor = tmp_path / "ledger.db", tmp_path / "second" / "anchor.json"
+    anchor.parent.mkdir()
+    with Ledger.open(path, limit=Limit.pure(1.0), anchor=anchor) as ledger:
+        ledger.release("a", lambda noise: [1, 2], event=PureEvent(0.25))
+        ledger.spend("run", ParallelEvent(PureEvent(0.25)))
+        ledger.release("b", lambda noise: 3, account="run")
+        ledger.release("c", lambda noise: 4, event=PureEvent(0.125))
+    return path, anchor
+
+
+def edit(path, *statements: str) -> None:
+    """What somebody with a database browser would do: take the guards off, change, put the guards back."""
+    connection = sqlite3.connect(path)
+    connection.execute("DROP TRIGGER entries_keep")
+    connection.execute("DROP TRIGGER entries_stay")
+    for statement in statements:
+        connection.execute(statement)
+    connection.execute(_SCHEMA["entries_keep"])
+    connection.execute(_SCHEMA["entries_stay"])
+    connection.commit()
+    connection.close()
+
+
+def rewrite(path) -> None:
+    """Recompute every hash, as somebody who knows the format would after an edit."""
+    connection = sqlite3.connect(path)
+    connection.execute("DROP TRIGGER entries_keep")
+    previous = START
+    query = "SELECT sequence, kind, name, account, facts, value, hash FROM entries ORDER BY sequence"
+    for found in connection.execute(query).fetchall():
+        row = Row(*found)
+        previous = link(previous, row)
+        connection.execute("UPDATE entries SET hash = ? WHERE sequence = ?", (previous, row.sequence))
+    connection.execute(_SCHEMA["entries_keep"])
+    connection.commit()
+    connection.close()
+
+
+def refused(path, anchor, words: str) -> None:
+    """Both ways in refuse it."""
+    with pytest.raises(LedgerTampered, match=words):
+        verify(path, anchor)
+    with pytest.raises(LedgerTampered, match=words):
+        Ledger.open(path, anchor=anchor)
+
+
+def test_an_untouched_ledger_passes(place):
+    path, anchor = place
+    report = verify(path, anchor)
+    assert report.anchor == "matches at entry 7"
+    assert (report.published, report.lost, report.under_way) == (3, 0, 0)
+    assert report.spent == "epsilon 0.625"
+
+
+def test_without_an_anchor_verify_says_what_it_cannot_see(place):
+    report = verify(place[0])
+    assert "cannot be detected" in report.anchor
+    assert any("has an anchor" in note for note in report.notes)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE entries SET value = '9' WHERE sequence = 2",
+        "UPDATE entries SET facts = replace(facts, '250000', '150000') WHERE sequence = 1",
+        "UPDATE entries SET name = 'z' WHERE sequence = 1",
+        "UPDATE entries SET account = 'other' WHERE sequence = 4",
+        "UPDATE entries SET kind = 'lost' WHERE sequence = 5",
+        "UPDATE entries SET hash = upper(hash) WHERE sequence = 6",
+        "UPDATE entries SET facts = replace(facts, 'false', 'true') WHERE sequence = 0",
+        "UPDATE entries SET facts = replace(facts, '1000000', '9000000') WHERE sequence = 0",
+        "UPDATE entries SET facts = '{' WHERE sequence = 3",
+    ],
+)
+def test_edited_entries(place, statement):
+    edit(place[0], statement)
+    refused(*place, "was changed")
+
+
+@pytest.mark.parametrize("statement", ["DELETE FROM entries WHERE sequence = 3", "DELETE FROM entries"])
+def test_removed_entries(place, statement):
+    edit(place[0], statement)
+    refused(*place, "missing")
+
+
+def test_a_cut_tail_is_seen_by_the_anchor_alone(place):
+    path, anchor = place
+    edit(path, "DELETE FROM entries WHERE sequence >= 6")
+    refused(path, anchor, "set back, cut or rewritten")
+    assert verify(path).spent == "epsilon 0.5"  # a whole chain by itself: this is what the anchor is for
+
+
+def test_an_older_copy_is_seen_by_the_anchor_alone(place, tmp_path):
+    path, anchor = place
+    shutil.copy(path, tmp_path / "old.db")
+    with Ledger.open(path, anchor=anchor) as ledger:
+        ledger.release("d", lambda noise: 5, event=PureEvent(0.125))
+    shutil.copy(tmp_path / "old.db", path)
+    refused(path, anchor, "its anchor has seen entry 9")
+    assert verify(path).entries == 8
+
+
+def test_a_chain_that_was_rewritten_as_a_whole_is_seen_by_the_anchor(place):
+    path, anchor = place
+    edit(path, "UPDATE entries SET value = '9' WHERE sequence = 5")
+    rewrite(path)
+    assert verify(path).entries == 8
+    refused(path, anchor, "set back, cut or rewritten")
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("UPDATE entries SET facts = replace(facts, '[250000,0]', '[150000,0]') WHERE sequence = 1", "smaller"),
+        (
+            "UPDATE entries SET facts = replace(facts, '\"charge\":[0,0]', '\"charge\":[-5,0]') WHERE sequence = 4",
+            "smaller",
+        ),
+        ("UPDATE entries SET facts = replace(facts, '[625000', '[525000') WHERE sequence = 7", "add up"),
+        (
+            "UPDATE entries SET facts = replace(facts, '\"units\":1000000', '\"units\":400000') WHERE sequence = 0",
+            "limit",
+        ),
+        ("UPDATE entries SET name = 'x' WHERE sequence = 2", "no reservation"),
+        ("UPDATE entries SET account = 'free' WHERE sequence = 4", "not opened"),
+        ("UPDATE entries SET kind = 'gift' WHERE sequence = 3", "kind is not known"),
+        ("UPDATE entries SET facts = replace(facts, '\"version\":1', '\"version\":7') WHERE sequence = 1", "rules"),
+        (
+            "UPDATE entries SET facts = replace(facts, '\"format\":1', '\"format\":2') WHERE sequence = 0",
+            "another format",
+        ),
+    ],
+)
+def test_a_rewritten_chain_still_has_to_obey_the_rules(place, statement, words):
+    """Without the anchor: the hashes fit again, but charges, totals, accounts and the order are checked too."""
+    path, _ = place
+    edit(path, statement)
+    rewrite(path)
+    with pytest.raises(LedgerError, match=words):
+        verify(path)
+
+
+def test_a_block_settled_twice_in_a_rewritten_chain(place):
+    path, _ = place
+    row = sqlite3.connect(path).execute("SELECT facts FROM entries WHERE sequence = 7").fetchone()[0]
+    edit(path, f"INSERT INTO entries VALUES (8, 'lost', 'a', NULL, '{row}', NULL, '')")
+    rewrite(path)
+    with pytest.raises(LedgerTampered, match="settled before"):
+        verify(path)
+
+
+def test_an_account_used_too_often_in_a_rewritten_chain(tmp_path):
+    path = tmp_path / "ledger.db"
+    with Ledger.open(path, limit=Limit.pure(1.0)) as ledger:
+        ledger.spend("run", PureEvent(0.25), releases=2)
+        ledger.release("a", lambda noise: 1, account="run")
+        ledger.release("b", lambda noise: 1, account="run")
+    edit(path, "UPDATE entries SET facts = replace(facts, '\"releases\":2', '\"releases\":1') WHERE sequence = 1")
+    rewrite(path)
+    with pytest.raises(LedgerTampered, match="no release left"):
+        verify(path)
+
+
+@pytest.mark.parametrize("keep", [0, 10, 100, 5000, 9000])
+def test_truncated_files(place, keep):
+    path, anchor = place
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(LedgerTampered, match=r"damaged|not an unchanged fairveil ledger"):
+        verify(path, anchor)
+    with pytest.raises(LedgerTampered, match=r"damaged|not an unchanged fairveil ledger"):
+        Ledger.open(path, anchor=anchor, limit=Limit.pure(1.0))
+
+
+def test_garbage_and_flipped_bytes(place):
+    path, anchor = place
+    original = path.read_bytes()
+    path.write_bytes(b"this is no database" * 1000)
+    refused(path, anchor, "damaged")
+    found = original.find(b'"totals":[250000')
+    path.write_bytes(original[:found] + original[found:].replace(b"[250000", b"[240000", 1))
+    refused(path, anchor, "was changed")
+
+
+def test_another_schema_is_refused(place):
+    path, anchor = place
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TRIGGER cheap AFTER INSERT ON entries BEGIN SELECT 1; END")
+    connection.commit()
+    connection.close()
+    refused(path, anchor, "not an unchanged fairveil ledger")
+
+
+def test_the_table_refuses_changes_by_itself(place):
+    connection = sqlite3.connect(place[0])
+    for statement in ("UPDATE entries SET value = '1'", "DELETE FROM entries"):
+        with pytest.raises(sqlite3.IntegrityError, match="only grows"):
+            connection.execute(statement)
+    connection.close()
+
+
+def test_a_missing_ledger_with_an_anchor_is_not_a_new_one(place):
+    path, anchor = place
+    path.unlink()
+    with pytest.raises(LedgerTampered, match="the ledger is gone"):
+        Ledger.open(path, limit=Limit.pure(1.0), anchor=anchor)
+
+
+def test_a_ledger_with_an_anchor_does_not_open_without_it(place):
+    with pytest.raises(LedgerError, match="has an anchor"):
+        Ledger.open(place[0])
+
+
+def test_a_lost_anchor_is_an_error_until_it_is_replaced_on_purpose(place):
+    path, anchor = place
+    anchor.unlink()
+    refused(path, anchor, "anchor")
+    with Ledger.open(path, anchor=anchor, reanchor=True) as ledger:
+        ledger.release("d", lambda noise: 5, event=PureEvent(0.125))
+    report = verify(path, anchor)
+    assert report.anchor == "matches at entry 10"
+    assert any("started anew 1 time" in note for note in report.notes)
+
+
+def test_an_anchor_can_be_added_later(tmp_path):
+    path, anchor = tmp_path / "ledger.db", tmp_path / "anchor.json"
+    with Ledger.open(path, limit=Limit.pure(1.0)) as ledger:
+        ledger.release("a", lambda noise: 1, event=PureEvent(0.25))
+    with Ledger.open(path, anchor=anchor) as ledger:
+        ledger.release("b", lambda noise: 1, event=PureEvent(0.25))
+    assert verify(path, anchor).anchor == "matches at entry 5"
+    assert verify(path, anchor).notes == ()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2}', '{"format":1,"ledger":"x","sequence":"1","head":""}'])
+def test_a_damaged_anchor(place, text):
+    path, anchor = place
+    anchor.write_text(text)
+    refused(path, anchor, "anchor file is damaged")
+
+
+def test_the_anchor_of_another_ledger(place, tmp_path):
+    path, _ = place
+    Ledger.open(tmp_path / "b.db", limit=Limit.pure(1.0), anchor=tmp_path / "b.json").close()
+    refused(path, tmp_path / "b.json", "another ledger")
+
+
+def test_an_anchor_that_is_behind_is_no_alarm_and_moves_on(place):
+    path, anchor = place
+    table = json.loads(anchor.read_text())
+    rows = list(sqlite3.connect(path).execute("SELECT sequence, hash FROM entries WHERE sequence = 6"))
+    anchor.write_text(json.dumps({**table, "sequence": rows[0][0], "head": rows[0][1]}))
+    assert "1 behind" in verify(path, anchor).anchor
+    Ledger.open(path, anchor=anchor).close()
+    assert verify(path, anchor).anchor == "matches at entry 7"
+
+
+def test_a_file_set_back_under_a_running_process_is_noticed_without_an_anchor(tmp_path):
+    path = tmp_path / "ledger.db"
+    with Ledger.open(path, limit=Limit.pure(1.0)) as ledger:
+        ledger.release("a", lambda noise: 1, event=PureEvent(0.25))
+    shutil.copy(path, tmp_path / "old.db")
+    with Ledger.open(path) as ledger:
+        ledger.release("b", lambda noise: 1, event=PureEvent(0.25))
+        for name in ("ledger.db", "ledger.db-wal", "ledger.db-shm"):
+            (tmp_path / name).unlink(missing_ok=True)
+        shutil.copy(tmp_path / "old.db", path)
+        with pytest.raises(LedgerTampered, match="this process saw entry 4"):
+            ledger.release("c", lambda noise: 1, event=PureEvent(0.25))
+        path.unlink()
+        with pytest.raises(LedgerTampered, match="gone"):
+            ledger.spend("d", PureEvent(0.25))
+
+
+def test_an_anchor_may_be_any_object_with_read_and_write(tmp_path):
+    class Memory:
+        mark: Mark | None = None
+
+        def read(self) -> Mark | None:
+            return self.mark
+
+        def write(self, mark: Mark) -> None:
+            assert self.mark is None or mark.sequence > self.mark.sequence
+            self.mark = mark
+
+    memory = Memory()
+    with Ledger.open(tmp_path / "ledger.db", limit=Limit.pure(1.0), anchor=memory) as ledger:
+        ledger.release("a", lambda noise: 1, event=PureEvent(0.25))
+    assert memory.mark is not None
+    assert memory.mark.sequence == 2
+    assert verify(tmp_path / "ledger.db", memory).anchor == "matches at entry 2"
