@@ -22,7 +22,7 @@ def test_no_audit_exceeds_the_claim(method, definition, trials, epsilon) -> None
     pair = private_logistic_pair(PrivateLogistic(epsilon, method=method, definition=definition))
     finding = audit(pair.run, epsilon=pair.epsilon, delta=pair.delta, trials=trials)
     assert finding.verdict == "consistent"
-    assert epsilon < 5 or finding.epsilon_lower > 0.8  # the pair is not blind
+    assert epsilon < 5 or finding.epsilon_lower > 0.5  # the pair is not blind
 
 
 def _weights(learner: PrivateLogistic, world: int, copies: int = 60_000, crowd: int = 400, **changes):

@@ -17,7 +17,7 @@ from fairveil.errors import SpecError
 from fairveil.privacy.guarantee import Guarantee, Neighbours
 from fairveil.privacy.noise import make_noise
 from fairveil.randomness import generator
-from fairveil.registry import Count, NonNegative, OpenUnit, Probability, build, describe, register, spec_error
+from fairveil.registry import Count, NonNegative, OpenUnit, Probability, at, build, describe, register, spec_error
 from fairveil.task import Outcome, Part, Task, TaskSpec, run_blocks
 
 Chances = Annotated[list[list[Probability]], Field(min_length=2, max_length=2)]
@@ -76,7 +76,10 @@ class LongtermTask(Task):
         loop = _loop(spec)
         rows = int(loop.arrivals.sum())
         learner: Learner = build("learner", spec["learner"], "learner")
-        spec["learner"] = describe(learner.planned(_fits(spec), rows))
+        try:
+            spec["learner"] = describe(learner.planned(_fits(spec), rows))
+        except SpecError as problem:
+            raise at(problem, "learner") from None
         return spec
 
     def blocks(self, spec: dict[str, Any]) -> list[dict[str, Any]]:
