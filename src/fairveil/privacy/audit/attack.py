@@ -12,7 +12,6 @@ from fairveil.errors import InputError, SpecError
 from fairveil.privacy.audit.bounds import epsilon_lower
 from fairveil.privacy.audit.scores import Floats, Score, scores
 
-Flags = NDArray[np.bool_]
 CELLS = 512
 """A score with at most this many distinct values is cut value by value; otherwise at quantiles."""
 QUANTILES = 128
