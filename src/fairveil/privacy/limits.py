@@ -104,6 +104,12 @@ class Limit:
     def total(self) -> Charge:
         return Charge(self.units, self.delta_units)
 
+    def same(self, other: Limit) -> bool:
+        """Whether both state one promise; converted units may differ by the rounding of another machine."""
+        facts = (self.currency, self.epsilon, self.delta, self.delta_units)
+        close = abs(self.units - other.units) <= (self.units // 10**6 if self.delta else 0)
+        return facts == (other.currency, other.epsilon, other.delta, other.delta_units) and close
+
     def charge(self, event: Event) -> Charge:
         """What an event costs against this limit."""
         return charge(event, self.currency, self.epsilon)

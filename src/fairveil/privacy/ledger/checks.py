@@ -32,7 +32,7 @@ def first(path: Path, limit: Limit | None, simulated: bool, unit: str, anchored:
 
 
 def check_same(book: Book, limit: Limit | None, simulated: bool) -> None:
-    if limit is not None and limit != book.state.limit:
+    if limit is not None and not limit.same(book.state.limit):
         raise LedgerError(
             "the ledger has another limit",
             path="limit",

@@ -71,9 +71,12 @@ class Session:
 
     def begin(self) -> None:
         """Start to be visible; call it under the writer lock."""
-        if self._descriptor is None:
+        while self._descriptor is None:
             self.folder.mkdir(exist_ok=True)
-            descriptor = os.open(self.folder / self.token, _FLAGS, 0o644)
+            try:
+                descriptor = os.open(self.folder / self.token, _FLAGS, 0o644)
+            except FileNotFoundError:
+                continue  # a session that ended just now took the empty folder away
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             self._descriptor = descriptor
 
