@@ -7,6 +7,7 @@ from fairveil.bandits.environments import mixed as mixed
 from fairveil.bandits.environments import table as table
 from fairveil.bandits.nash import adap_ucb as adap_ucb
 from fairveil.bandits.nash import anytime as anytime
+from fairveil.bandits.nash import audits as audits
 from fairveil.bandits.nash import family as family
 from fairveil.bandits.nash import gdp_ncb as gdp_ncb
 from fairveil.bandits.nash import ldp_ncb as ldp_ncb

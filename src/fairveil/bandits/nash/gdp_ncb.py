@@ -27,7 +27,7 @@ from fairveil.privacy.grid import to_units
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
-from fairveil.registry import Count, Epsilon, Positive, configuration, register
+from fairveil.registry import Count, Epsilon, NonNegative, Positive, configuration, register
 
 EXPLORING = -2
 """Value of the open arm while the uniform phase lasts."""
@@ -64,8 +64,8 @@ class GdpNcb(EpisodePolicy):
     arms: Count
     horizon: Count
     epsilon: Epsilon
-    c: Positive = 3.0
-    alpha: Positive = 3.1
+    c: NonNegative = 3.0
+    alpha: NonNegative = 3.1
     variant: Literal["sound", "printed", "figure"] = "sound"
     phase1: Literal["fixed", "threshold"] = "fixed"
     phase_rounds: Count | None = None

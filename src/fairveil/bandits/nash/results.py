@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ BAND = 1.96
 def outcome(
     spec: dict[str, Any], policy: Policy, best: float, snapshots: list[Snapshot], facts: dict[str, NDArray[Any]]
 ) -> Outcome:
-    """Regret of every power at every checkpoint, with its standard error over runs.
+    """Regret of every power at every checkpoint, with its standard deviation over runs (jackknife pseudo-values).
 
     ``nash_regret`` puts the mean over runs inside the product (the definition); with few runs it is biased upward, and
     ``nash_regret_corrected`` adds the second-order term back. ``nash_regret_per_run`` is the mean over runs of each
@@ -51,16 +52,17 @@ def outcome(
         spent = float(facts["spent"].max())
         metrics["spent"] = {"epsilon": spent if np.isfinite(spent) else None}
     series = {
-        name: _series(spec["checkpoints"], metrics[name], metrics[f"{name}_std"])
+        name: _series(spec["checkpoints"], metrics[name], metrics[f"{name}_std"], spec["runs"])
         for name in ("nash_regret", "average_regret")
     }
     return Outcome(metrics, series, guarantee, simulated=spec["noise"] == "seeded")
 
 
-def _series(x: list[int], y: list[float], std: list[float]) -> dict[str, list[float]]:
+def _series(x: list[int], y: list[float], std: list[float], runs: int) -> dict[str, list[float]]:
+    reach = BAND / math.sqrt(runs)
     return {
         "x": [float(point) for point in x],
         "y": y,
-        "low": [value - BAND * error for value, error in zip(y, std)],
-        "high": [value + BAND * error for value, error in zip(y, std)],
+        "low": [value - reach * error for value, error in zip(y, std)],
+        "high": [value + reach * error for value, error in zip(y, std)],
     }

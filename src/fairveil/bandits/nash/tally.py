@@ -35,11 +35,11 @@ class Snapshot:
     log_runs: Floats
 
     def std(self) -> Floats:
-        """Standard error of every welfare over runs (zero for a single run, which shows no spread)."""
+        """Standard deviation over runs of every welfare's jackknife pseudo-values; one run shows no spread."""
         runs = self.influence.shape[1]
         if runs < 2:
             return np.zeros(len(self.welfare))
-        return np.sqrt((self.influence**2).sum(axis=1) / (runs * (runs - 1)))
+        return np.sqrt((self.influence**2).sum(axis=1) / (runs - 1))
 
 
 class Tally:
@@ -60,7 +60,7 @@ class Tally:
         self.log_runs = np.zeros(runs)
 
     def add(self, codes: NDArray[np.int32], lengths: NDArray[np.int64]) -> None:
-        """``codes[r, s]`` is the arm (or ``arms`` for a uniform draw) of run r in segment s of ``lengths[s]`` rounds."""
+        """``codes[r, s]`` is the arm (``arms``: a uniform draw) of run r in segment s, which lasts ``lengths[s]`` rounds."""
         _add(codes, lengths, self.means, self.logs, self.powers, self.sums, self.shifts, self.influence, self.bias)
         _add_logs(codes, lengths, self.logs, self.log_runs)
         self.rounds += int(lengths.sum())
@@ -156,7 +156,7 @@ def _add_logs(codes, lengths, logs, log_runs):  # type: ignore[no-untyped-def]
 def merge(
     ends: list[NDArray[np.int64]], codes: list[NDArray[np.int32]], tally: Tally, checkpoints: list[int]
 ) -> list[Snapshot]:
-    """Feed runs that are given as intervals (run r pulls codes[r][j] until round ends[r][j]) and stop at checkpoints."""
+    """Feed runs given as intervals (run r pulls codes[r][j] until round ends[r][j]), with a snapshot a checkpoint."""
     offsets = np.concatenate([[0], np.cumsum([len(part) for part in ends])]).astype(np.int64)
     all_ends, all_codes = np.concatenate(ends), np.concatenate(codes).astype(np.int32)
     place = offsets[:-1].copy()
