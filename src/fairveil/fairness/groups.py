@@ -74,9 +74,10 @@ def intersections(attributes: Mapping[str, ArrayLike], order: int) -> dict[str, 
     return found
 
 
-def _labels(sensitive: Sensitive) -> NDArray[Any]:
-    if hasattr(sensitive, "to_dict") and hasattr(sensitive, "columns"):  # a pandas DataFrame, without importing pandas
-        sensitive = {str(name): sensitive[name].to_numpy() for name in sensitive.columns}
+def _labels(given: Any) -> NDArray[Any]:
+    sensitive = given
+    if hasattr(given, "to_dict") and hasattr(given, "columns"):  # a pandas DataFrame, without importing pandas
+        sensitive = {str(name): given[name].to_numpy() for name in given.columns}
     if not isinstance(sensitive, Mapping):
         values = np.asarray(sensitive)
         if values.ndim == 2 and values.shape[1] == 1:
