@@ -75,4 +75,5 @@ def simulate_learned(system: Model, steps: int, rng: Generator, smallest: int = 
             keep[key].append(value)
         drawn = np.ones_like(now) if system.draw is None else system.draw(seen)
         now = system.growth.step(now, stay, drawn, system.arrivals)
-    return History(*(np.array(values) for values in keep.values()))
+    numbers, thresholds, loss, stays, qualified = (np.array(values) for values in keep.values())
+    return History(numbers, thresholds, loss, stays, qualified)

@@ -1,0 +1,512 @@
+"""Who becomes qualified: figures 5.2-5.6 and tables 5.1-5.4 of the thesis chapter on group qualification."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fairveil.dynamics import distribution, fico_groups
+from fairveil.dynamics.qualification import draws, transition_grid
+from fairveil.lab.artefact import Artefact, Chart, Claim, Line, Picture, Results, Scale, Table, have
+from fairveil.randomness import generator
+from fairveil.registry import register
+
+Spec = dict[str, Any]
+
+POLICIES = {"UN": "none", "EqOpt": "eqopt", "DP": "dp"}
+GAUSS = {"0": ["normal", -5, 5], "1": ["normal", 5, 5]}
+STARTS = ((0.1, 0.1), (0.1, 0.9), (0.9, 0.1), (0.9, 0.9), (0.5, 0.2), (0.2, 0.5))
+VALUES = (0.1, 0.3, 0.5, 0.7, 0.9)
+LEARNER = (
+    "logistic regression on all attributes but race and sex, people reweighted to the rate of the moment; it depends "
+    "on the rate alone and is tabulated at 41 rates"
+)
+
+
+def group(qualified: float, transitions: Any, features: Any = GAUSS, share: float = 0.5) -> Spec:
+    return {"share": share, "qualified": qualified, "features": features, "transitions": transitions}
+
+
+def spec(groups: Spec, fairness: str = "none", **more: Any) -> Spec:
+    return {"task": "qualification", "groups": groups, "fairness": fairness, "steps": 200, **more}
+
+
+def gaps(results: Results) -> dict[str, np.ndarray]:
+    return {name: np.array(found["metrics"]["gap"]) for name, found in results.items()}
+
+
+@register("artefact", "thesis-qualification/5.2")
+class Figure52(Artefact):
+    """Paths of qualification rates in a Gaussian case under three policies."""
+
+    title = "Figure 5.2: paths of (alpha_a, alpha_b), condition 1b"
+    source = "section 5.4.2"
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        made = {}
+        for name, fairness in POLICIES.items():
+            for k, (first, second) in enumerate(STARTS):
+                people = {
+                    "a": group(first, [[0.4, 0.5], [0.5, 0.9]]),
+                    "b": group(second, [[0.1, 0.5], [0.5, 0.7]]),
+                }
+                made[f"{name} path {k + 1}"] = spec(people, fairness)
+        return made
+
+    def pictures(self, results: Results) -> list[Picture]:
+        out: list[Picture] = []
+        for name in POLICIES:
+            lines = tuple(
+                Line(
+                    label,
+                    tuple(found["series"]["qualified_a"]["y"][:40]),
+                    tuple(found["series"]["qualified_b"]["y"][:40]),
+                )
+                for label, found in results.items()
+                if label.startswith(name)
+            )
+            out.append(Chart(name, "alpha_a", "alpha_b", lines, "points"))
+        rows = tuple(
+            (name, *(round(results[f"{name} path 1"]["metrics"]["equilibrium"][g], 6) for g in "ab"))
+            for name in POLICIES
+        )
+        return [*out, Table("Equilibria", ("policy", "alpha_a", "alpha_b"), rows)]
+
+    def claims(self, results: Results) -> list[Claim]:
+        ends = {
+            name: np.array(
+                [
+                    [found["metrics"]["equilibrium"][g] for g in "ab"]
+                    for label, found in results.items()
+                    if name in label
+                ]
+            )
+            for name in POLICIES
+        }
+        spread = max(float(np.ptp(points, axis=0).max()) for points in ends.values())
+        gap = {name: float(points[0, 0] - points[0, 1]) for name, points in ends.items()}
+        return [
+            Claim.exact("all paths of a policy lead to one equilibrium", "theorem 18", 1e-8 - spread),
+            Claim.exact("fairness narrows the gap: EqOpt below UN", "theorem 20", gap["UN"] - gap["EqOpt"]),
+            Claim.exact("DP narrows it further than EqOpt", "table 5.1", gap["EqOpt"] - gap["DP"]),
+        ]
+
+
+class _RandomTable(Artefact):
+    """Equilibria for random parameters, one grid per policy."""
+
+    def cases(self, count: int) -> dict[str, tuple[Spec, list[Spec]]]:
+        """Part of the table -> base groups and, per column, what to change."""
+        raise NotImplementedError
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        count = {"quick": 60, "standard": 300, "paper": 1000}[scale]
+        return {
+            f"{part} {name}": spec(base, fairness, grid={"column": columns}, **self.more())
+            for part, (base, columns) in self.cases(count).items()
+            for name, fairness in POLICIES.items()
+        }
+
+    def more(self) -> Spec:
+        return {}
+
+    def pictures(self, results: Results) -> list[Picture]:
+        shown = 9
+        rows = tuple(
+            (label, *(round(100.0 * gap, 2) for gap in found["metrics"]["gap"][:shown]))
+            for label, found in results.items()
+        )
+        columns = ("policy (x 10^-2)", *(str(k + 1) for k in range(shown)))
+        return [Table("Gap alpha_a - alpha_b at the equilibrium, first columns", columns, rows)]
+
+
+def single(results: Results, part: str) -> np.ndarray:
+    """Columns with one equilibrium under every policy."""
+    return np.all([np.array(results[f"{part} {name}"]["metrics"]["unique"]) for name in POLICIES], axis=0)
+
+
+@register("artefact", "thesis-qualification/table-5.1")
+class Table51(_RandomTable):
+    """Identical features, random transitions."""
+
+    title = "Table 5.1: gap at the equilibrium, identical features, different transitions"
+    source = "section 5.8"
+    notes = ("transitions are drawn at random as in the thesis, so only orderings can be compared",)
+
+    def cases(self, count: int) -> dict[str, tuple[Spec, list[Spec]]]:
+        out = {}
+        for case in ("1a", "1b"):
+            rng = generator(51, case)
+            columns = [
+                {f"groups.{g}.transitions": draws.random_transitions(rng, case) for g in "ab"} for _ in range(count)
+            ]
+            base = {g: group(0.5, draws.random_transitions(generator(0), case)) for g in "ab"}
+            out[case] = (base, columns)
+        return out
+
+    def claims(self, results: Results) -> list[Claim]:
+        out = []
+        for part, sign, word in (("1a", 1.0, "widen"), ("1b", -1.0, "narrow")):
+            keep = single(results, part)
+            gap = {name: np.array(results[f"{part} {name}"]["metrics"]["gap"])[keep] for name in POLICIES}
+            note = f"{keep.sum()} of {keep.size} columns have one equilibrium under every policy"
+            wider = np.minimum(
+                sign * (np.abs(gap["EqOpt"]) - np.abs(gap["UN"])), sign * (np.abs(gap["DP"]) - np.abs(gap["UN"]))
+            )
+            out.append(
+                Claim.exact(f"({part}) EqOpt and DP {word} the gap", "theorem 20", float(wider.min()) + 1e-9, note)
+            )
+            middle = sign * (np.abs(gap["DP"]) - np.abs(gap["EqOpt"]))
+            out.append(
+                Claim.exact(f"({part}) EqOpt lies between UN and DP", "table 5.1", float(middle.min()) + 1e-9, note)
+            )
+            turned = np.minimum(gap["UN"] * gap["EqOpt"], gap["UN"] * gap["DP"])
+            out.append(
+                Claim.exact(f"({part}) the disadvantaged group stays", "theorem 20", float(turned.min()) + 1e-9, note)
+            )
+        return out
+
+
+@register("artefact", "thesis-qualification/table-5.2")
+class Table52(_RandomTable):
+    """Same transitions, different features of the unqualified."""
+
+    title = "Table 5.2: gap at the equilibrium, same transitions, condition 2 and theorem 21"
+    source = "section 5.8"
+    notes = (
+        "features, transitions (condition 1b) and gain are drawn so that theorem 21 applies; only orderings compare",
+    )
+
+    def cases(self, count: int) -> dict[str, tuple[Spec, list[Spec]]]:
+        rng = generator(52)
+        columns = []
+        for _ in range(count):
+            made = draws.random_model(rng, "1b", same_transitions=True, ordered=True)
+            change: Spec = {"utility.gain": float(made.people.gain[0])}
+            for s, g in enumerate("ab"):
+                change[f"groups.{g}.transitions"] = made.transitions[0, s].tolist()
+                for y in (0, 1):
+                    change[f"groups.{g}.features.{y}"] = made.people.feature(0, s, y).to_list()
+            columns.append(change)
+        return {"1b": ({g: group(0.5, [[0.2, 0.5], [0.5, 0.8]]) for g in "ab"}, columns)}
+
+    def more(self) -> Spec:
+        return {"utility": {"gain": 1.0, "loss": 1.0}}
+
+    def claims(self, results: Results) -> list[Claim]:
+        keep = single(results, "1b")
+        gap = {name: np.array(results[f"1b {name}"]["metrics"]["gap"])[keep] for name in POLICIES}
+        turned = float((gap["DP"] < 0).mean())
+        return [
+            Claim.exact("group b is behind without a constraint", "theorem 21", float(gap["UN"].min()) + 1e-9),
+            Claim.exact("EqOpt mitigates", "theorem 21", float((gap["UN"] - gap["EqOpt"]).min()) + 1e-9),
+            Claim.exact("EqOpt does not turn the gap", "theorem 21", float(gap["EqOpt"].min()) + 1e-9),
+            Claim.exact(
+                "DP may leave a small gap of either sign",
+                "table 5.2",
+                float(min(turned, 1.0 - turned)),
+                f"{100 * turned:.0f} % of columns have the gap turned",
+            ),
+            Claim.exact(
+                "DP leaves less of the gap than EqOpt on average",
+                "table 5.2",
+                float(np.abs(gap["EqOpt"]).mean() - np.abs(gap["DP"]).mean()),
+            ),
+        ]
+
+
+def credit(source: str = "fitted") -> Spec:
+    """Caucasian and African-American groups with the shares and rates of section 5.8."""
+    people = fico_groups(["african-american", "caucasian"], source)
+    facts = {"african-american": (0.12, 0.34), "caucasian": (0.88, 0.76)}
+    return {
+        name: group(facts[name][1], [[0.1, 0.5], [0.5, 0.9]], table["features"], facts[name][0])
+        for name, table in people.items()
+    }
+
+
+@register("artefact", "thesis-qualification/5.3")
+class Figure53(Artefact):
+    """Score densities of the two groups."""
+
+    title = "Figure 5.3: feature distributions of the credit scores"
+    source = "section 5.8"
+    data = ("fico",)
+    notes = (
+        "the fitted betas of table 6.1 are used; where the score tables are present, their histograms beside them",
+    )
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        made = {"fitted": spec(credit(), "none", steps=50)}
+        if have("fico"):
+            made["tables"] = spec(credit("tables"), "none", steps=50)
+        return made
+
+    def pictures(self, results: Results) -> list[Picture]:
+        x = np.linspace(0.005, 0.995, 199)
+        out: list[Picture] = []
+        for label, found in results.items():
+            lines = tuple(
+                Line(f"{name}, y = {y}", tuple(x), tuple(distribution(table["features"][y]).pdf(x)))
+                for name, table in found["spec"]["groups"].items()
+                for y in ("0", "1")
+            )
+            out.append(Chart(label, "score", "density", lines))
+        return out
+
+    def claims(self, results: Results) -> list[Claim]:
+        out = []
+        for label, found in results.items():
+            low = []
+            for table in found["spec"]["groups"].values():
+                f0, f1 = (distribution(table["features"][y]) for y in ("0", "1"))
+                x = np.linspace(0.05, 0.95, 19)
+                low.append(float((f0.cdf(x) - f1.cdf(x)).min()))
+            out.append(
+                Claim.exact(
+                    f"{label}: those who repay score higher", "figure 5.3", min(low), "at every score from .05 to .95"
+                )
+            )
+        return out
+
+
+@register("artefact", "thesis-qualification/5.4")
+class Figure54(Artefact):
+    """Credit scores: equilibria for grids of transitions."""
+
+    title = "Figure 5.4: equilibria of repayment rates for grids of transitions"
+    source = "section 5.8"
+    notes = (
+        "u_plus = u_minus is assumed; features are the betas of table 6.1",
+        "that African-Americans always stay disadvantaged, and that EqOpt is equal for large T10, is not reproduced "
+        "with these betas and not asserted",
+    )
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        made = {}
+        variants = {
+            "same": {"african-american": (0.1, (0.1, 0.5, 0.9)), "caucasian": (0.1, (0.1, 0.5, 0.9))},
+            "different": {"african-american": (0.1, (0.20, 0.53, 0.85)), "caucasian": (0.4, (0.45, 0.65, 0.85))},
+        }
+        for variant, facts in variants.items():
+            columns = []
+            for i in range(3):
+                for j in range(3):
+                    columns.append(
+                        {
+                            f"groups.{name}.transitions": [[t00, grid[j]], [grid[i], 0.9]]
+                            for name, (t00, grid) in facts.items()
+                        }
+                    )
+            for name, fairness in POLICIES.items():
+                made[f"{variant} {name}"] = spec(credit(), fairness, grid={"transitions": columns})
+        return made
+
+    def pictures(self, results: Results) -> list[Picture]:
+        out: list[Picture] = []
+        for variant, title in (("same", "(a) same transitions"), ("different", "(b) lower transitions for one group")):
+            lines = tuple(
+                Line(
+                    name,
+                    tuple(results[f"{variant} {name}"]["metrics"]["equilibrium"]["african-american"]),
+                    tuple(results[f"{variant} {name}"]["metrics"]["equilibrium"]["caucasian"]),
+                )
+                for name in POLICIES
+            )
+            out.append(Chart(title, "alpha of African-Americans", "alpha of Caucasians", lines, "points"))
+        return out
+
+    def claims(self, results: Results) -> list[Claim]:
+        rise = []
+        for found in results.values():
+            for rates in found["metrics"]["equilibrium"].values():
+                rise.append(float(np.diff(np.array(rates).reshape(3, 3), axis=1).min()))
+        gap = {label: float(np.abs(found["metrics"]["gap"]).mean()) for label, found in results.items()}
+        return [
+            Claim.exact("a higher T01 raises every equilibrium", "section 5.8", min(rise)),
+            Claim.exact(
+                "DP is more equitable than EqOpt on average (same)", "section 5.8", gap["same EqOpt"] - gap["same DP"]
+            ),
+            Claim.exact(
+                "DP is more equitable than UN on average (same)", "section 5.8", gap["same UN"] - gap["same DP"]
+            ),
+            Claim.exact(
+                "lower transitions for one group reinforce the inequality (UN)",
+                "section 5.8",
+                gap["different UN"] - gap["same UN"],
+            ),
+        ]
+
+
+def trained(transitions: Any, cutoffs: tuple[float, ...] = (0.5,), **more: Any) -> Spec:
+    return {
+        "task": "qualification-trained",
+        "data": "compas",
+        "cutoffs": list(cutoffs),
+        "transitions": np.asarray(transitions).tolist(),
+        "seed": 5,
+        **more,
+    }
+
+
+def ratio_grid(k: float, other: float | None = None) -> np.ndarray:
+    """T00 and T10 over the five values; T11 = k T10 and T01 = k T00, or ``other`` times T00."""
+    first = k if other is None else other
+    return np.array([[[t00, first * t00], [t10, k * t10]] for t00 in VALUES for t10 in VALUES])
+
+
+class _Oscillation(Artefact):
+    data = ("compas",)
+
+    def pictures(self, results: Results) -> list[Picture]:
+        out: list[Picture] = []
+        for label, found in results.items():
+            table = np.array(found["spec"]["transitions"])
+            swing = np.array(found["metrics"]["swing"]["0.5"])
+            lines = tuple(
+                Line(f"T10 = {t10:g}", tuple(VALUES), tuple(swing[np.isclose(table[:, 1, 0], t10)])) for t10 in VALUES
+            )
+            out.append(Chart(label, "T00", "swing of the rate", lines, "points"))
+        return out
+
+
+@register("artefact", "thesis-qualification/5.5")
+class Figure55(_Oscillation):
+    """COMPAS: oscillation for other combinations of transitions."""
+
+    title = "Figure 5.5: oscillation of recidivism, T11 = k T10, T01 = k' T00"
+    source = "section 5.8"
+    notes = (LEARNER, "the ratios of T01 in the other panels are not given; 0.1, 0.5 and 0.9 are used")
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        return {
+            f"k = {k:g}, k' = {other:g}": trained(ratio_grid(k, other)) for k in VALUES for other in (0.1, 0.5, 0.9)
+        }
+
+    def claims(self, results: Results) -> list[Claim]:
+        swing = {label: float(np.mean(found["metrics"]["swing"]["0.5"])) for label, found in results.items()}
+        return [
+            Claim.exact(
+                "decisions with much influence oscillate, decisions with little do not",
+                "figure 5.5",
+                swing["k = 0.1, k' = 0.1"] - swing["k = 0.9, k' = 0.9"] - 1e-6,
+            )
+        ]
+
+
+@register("artefact", "thesis-qualification/5.6")
+class Figure56(_Oscillation):
+    """COMPAS: oscillation when acceptance lowers both transitions by a ratio."""
+
+    title = "Figure 5.6: oscillation of recidivism, T^{y1} = k T^{y0}"
+    source = "section 5.8"
+    notes = (LEARNER, "k = 0, 1 in the text is read as k = .1")
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        return {f"k = {k:g}": trained(ratio_grid(k)) for k in VALUES}
+
+    def claims(self, results: Results) -> list[Claim]:
+        still = {label: 1.0 - float(np.mean(found["metrics"]["oscillates"]["0.5"])) for label, found in results.items()}
+        low = []
+        for found in results.values():
+            table = np.array(found["spec"]["transitions"])
+            low.append(np.array(found["metrics"]["oscillates"]["0.5"])[table[:, 0, 0] <= 0.5])
+        return [
+            Claim.exact(
+                "most systems settle when k >= 0.5",
+                "section 5.8",
+                min(still[f"k = {k:g}"] for k in (0.5, 0.7, 0.9)) - 0.5,
+            ),
+            Claim.exact("most systems settle when T00 <= 0.5", "section 5.8", 0.5 - float(np.concatenate(low).mean())),
+            Claim.exact("other systems oscillate", "section 5.8", 1.0 - still["k = 0.1"]),
+        ]
+
+
+@register("artefact", "thesis-qualification/table-5.3")
+class Table53(Artefact):
+    """COMPAS: other cut-offs and oscillation over 125 transitions per condition."""
+
+    title = "Table 5.3: higher and lower cut-offs, share of oscillating systems"
+    source = "section 5.8"
+    data = ("compas",)
+    notes = (
+        LEARNER,
+        "the 125 transitions are not listed; the larger chance of each state takes the five values .1 to .9 and the "
+        "smaller one k times it, k over the same values",
+    )
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        return {case: trained(transition_grid(case), (0.5, 0.8, 0.2)) for case in ("1a", "1b", "1c", "1d")}
+
+    def rows(self, results: Results) -> dict[str, list[float]]:
+        out = {}
+        for case, found in results.items():
+            rate = {key: np.array(value) for key, value in found["metrics"]["rate"].items()}
+            moves = {key: np.array(value) for key, value in found["metrics"]["oscillates"].items()}
+            row = []
+            for key in ("0.8", "0.2"):
+                keep = ~moves["0.5"] & ~moves[key]
+                row.append(float((rate[key] < rate["0.5"] - 1e-9)[keep].mean()))
+            out[case] = [*row, *(float(moves[key].mean()) for key in ("0.5", "0.8", "0.2"))]
+        return out
+
+    def pictures(self, results: Results) -> list[Picture]:
+        rows = tuple((case, *(round(value, 2) for value in row)) for case, row in self.rows(results).items())
+        columns = ("condition", "high < optimal", "low < optimal", "osi", "osi_H", "osi_L")
+        return [Table("Share of transitions", columns, rows)]
+
+    def claims(self, results: Results) -> list[Claim]:
+        rows = self.rows(results)
+        return [
+            Claim.exact("(1a) a higher cut-off never lowers recidivism", "proposition 3", 0.005 - rows["1a"][0]),
+            Claim.exact("(1a) a lower cut-off always lowers it", "proposition 3", rows["1a"][1] - 0.995),
+            Claim.exact("(1b) a higher cut-off lowers it nearly always", "proposition 3", rows["1b"][0] - 0.9),
+            Claim.exact("(1b) a lower cut-off nearly never does", "proposition 3", 0.1 - rows["1b"][1]),
+            Claim.exact(
+                "no oscillation under 1b and 1c", "section 5.8", 1e-9 - max(max(rows[c][2:]) for c in ("1b", "1c"))
+            ),
+            Claim.exact("oscillation occurs under 1a", "section 5.8", rows["1a"][2]),
+            Claim.exact(
+                "(1a) a higher cut-off oscillates less, a lower one more",
+                "table 5.3",
+                min(rows["1a"][2] - rows["1a"][3], rows["1a"][4] - rows["1a"][2]),
+            ),
+        ]
+
+
+@register("artefact", "thesis-qualification/table-5.4")
+class Table54(Artefact):
+    """COMPAS: long-run recidivism under three cut-offs for five random transitions."""
+
+    title = "Table 5.4: recidivism in the long run under three cut-offs"
+    source = "section 5.8"
+    data = ("compas",)
+    notes = (
+        LEARNER,
+        "transitions are drawn at random from condition 1a, the only one in which the printed order (low, optimal, "
+        "high) holds throughout; only the order can be compared",
+    )
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        rng = generator(54)
+        made = {}
+        for k in range(5):
+            tables = [draws.random_transitions(rng, "1a", gap=0.6)]
+            made[f"run {k + 1}"] = trained(tables, (0.5, 0.8, 0.2), resample=True, seed=100 + k)
+        return made
+
+    def pictures(self, results: Results) -> list[Picture]:
+        rows = tuple(
+            (label, *(round(found["metrics"]["rate"][key][0], 3) for key in ("0.5", "0.8", "0.2")))
+            for label, found in results.items()
+        )
+        return [Table("Recidivism in the long run", ("run", "UN", "UN high", "UN low"), rows)]
+
+    def claims(self, results: Results) -> list[Claim]:
+        rates = np.array(
+            [[found["metrics"]["rate"][key][0] for key in ("0.2", "0.5", "0.8")] for found in results.values()]
+        )
+        return [
+            Claim.exact("low below optimal below high in every run", "table 5.4", float(np.diff(rates, axis=1).min()))
+        ]
