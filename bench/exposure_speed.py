@@ -1,4 +1,5 @@
-"""Agent-rounds per second of the exposure simulator against a plain NumPy loop of the same algorithm, and where time goes.
+"""Agent-rounds per second of the exposure simulator against a plain NumPy loop of the same algorithm, and where time
+goes.
 
 The NumPy twin makes the same random draws and the same ascent steps; its regret must agree, which is checked first.
 CPU time of this process, so that a shared machine does not matter much.

@@ -48,7 +48,7 @@ def test_refresh_solves_and_factors_as_numpy_does():
     own = np.zeros((5, 5))
     own[:4, :4], own[:4, 4] = gram, moment
     prior, target = 100 * np.eye(4), np.array([1.0, 2.0, 3.0, 4.0])
-    rule = np.array([ELLIPTIC, 0.7, 1.5, 2.0, 3.0, 0.0])
+    rule = np.array([ELLIPTIC, 0.7, 1.5, 2.0, 3.0, 0.0, 0.0, 0.0, 0.0])
     centre, root, work = np.empty(4), np.empty((4, 4)), np.empty((2, 4, 4))
     log_det = refresh(prior, target, own, np.array([100.0, 100.0]), rule, 1.0, centre, root, work)
     precision = prior + 100 * gram

@@ -101,7 +101,7 @@ def _play_interval(rng, first_reward, rounds, rules, prior, target, centre, root
             make_row(contexts[arm], first_reward if step == 0 else 0.0, rules.rows, row)
             add_row(row, leaves[trial])
             if rules.local:
-                refresh(prior, target, leaves[trial], rules.scales, rules.rule, step + 1.0, middle, factor, factors)
+                refresh(prior, target, leaves[trial], rules.scales, rules.rule[0], step + 1.0, middle, factor, factors)
 
 
 def run_reaction(policy: PrivatePolicy, world: int, trials: int, noise: Noise, rng: Generator) -> Floats:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Strict
 
 from fairveil.bandits.environments.exposure import decisions_until, last_rounds
-from fairveil.bandits.exposure.belief import ELLIPTIC, refresh, refresh_all, ridge
+from fairveil.bandits.exposure.belief import ELLIPTIC, RULE, refresh, refresh_all, ridge
 from fairveil.bandits.exposure.kernel import Rules, add_row, choose_law, draw_arm, make_row
 from fairveil.bandits.exposure.schedules import NEVER, Determinant, Schedule, schedule_from
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, State, copy_state
@@ -121,14 +121,15 @@ class ExposurePolicy(Policy):
         prior = self.regularisation / self.reward_std**2
         offset = math.sqrt(prior) * self.parameter_bound
         confidence = 2 * math.log(1 / self.failure)
-        return np.array([ELLIPTIC, self.width, offset, confidence, self.dimension * math.log(prior), 0.0])
+        start = self.dimension * math.log(prior)
+        return np.array([ELLIPTIC, self.width, offset, confidence, start, 0.0, 0.0, 0.0, 0.0])
 
     @cached_property
     def compiled(self) -> Rules:
         """The configuration as the kernels read it; the radius rule and the trigger are in the state."""
         kinds, numbers, tables = merit_codes(self.merits)
         return Rules(
-            kinds, numbers, tables, self.rows_rule(), self.scales(), self.elliptic_rule(), self.uses_local, np.zeros(2)
+            kinds, numbers, tables, self.rows_rule(), self.scales(), np.zeros((0, RULE)), self.uses_local, np.zeros(2)
         )
 
     def rules(self, state: State) -> Rules:
@@ -151,7 +152,7 @@ class ExposurePolicy(Policy):
             "leaf": np.zeros((agents, width, width)),
             "local": np.zeros((agents, width, width)),
             "released": np.zeros((width, width)),
-            "rule": self.elliptic_rule(),
+            "rule": np.tile(self.elliptic_rule(), (agents, 1)),
             "trigger": np.array([np.inf, 0.0]),
         }
         self.refresh_beliefs(state)
@@ -194,7 +195,7 @@ class ExposurePolicy(Policy):
             work = np.empty((2, self.dimension, self.dimension))
             refresh(
                 after["prior"][agent], after["target"][agent], after["local"][agent], self.compiled.scales,
-                after["rule"], float(after["acted"][agent]), after["centre"][agent], after["root"][agent], work,
+                after["rule"][agent], float(after["acted"][agent]), after["centre"][agent], after["root"][agent], work,
             )  # fmt: skip
         return after
 
@@ -289,7 +290,7 @@ class ExposurePolicy(Policy):
         limit, last = state["trigger"]
         for i in range(self.agents):
             log_det = refresh(
-                state["prior"][i], state["target"][i], state["local"][i], self.compiled.scales, state["rule"],
+                state["prior"][i], state["target"][i], state["local"][i], self.compiled.scales, state["rule"][i],
                 float(now), centre, root, work,
             )  # fmt: skip
             if (now - last) * (log_det - state["start_det"][i]) > limit:

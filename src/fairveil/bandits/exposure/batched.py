@@ -118,13 +118,10 @@ class BatchedPrivFairx(PrivatePolicy):
             assert own is not None
             state["own"] += weight * own
             others = float(state["variance"]) * (self.agents - 1) / self.agents
-            for i in range(self.agents):
-                rest = state["released"] - state["own"][i] if self.agents > 1 else np.zeros_like(total)
-                state["prior"][i], state["target"][i] = self.weighted_prior(rest, others, share)
+            for i in range(self.agents if self.agents > 1 else 0):
+                self.weighted_belief(state, slice(i, i + 1), state["released"] - state["own"][i], others, share)
         else:
-            state["prior"][:], state["target"][:] = self.weighted_prior(
-                state["released"], float(state["variance"]), share
-            )
+            self.weighted_belief(state, slice(None), state["released"], float(state["variance"]), share)
         self.close(state)
 
     def mean_gain(self, state: State) -> Floats:

@@ -17,16 +17,44 @@ import numpy as np
 from numba import njit
 
 ELLIPTIC, LEMMA_7 = 0, 1
+RULE = 9
+"""Numbers of a radius rule: kind, width, offset, a, b, c, and the cap (offset, a, prior precision or 0 for none)."""
 
 
 @njit(cache=True, nogil=True)
-def radius_at(rule, log_det, dimension, now):
-    """Radius of the ellipsoid in units of precision; ``rule`` = (kind, width, offset, a, b, c)."""
+def radius_at(rule, log_det, own_log_det, dimension, now):
+    """Radius of the ellipsoid in units of precision.
+
+    ELLIPTIC: offset + sqrt(a + ln det P - b). LEMMA_7: offset + sqrt(a + d ln(b + c now)). A cap keeps the radius at or
+    below that of an agent which has its own rows and nothing else.
+    """
     if rule[0] == ELLIPTIC:
         inside = rule[3] + log_det - rule[4]
     else:
         inside = rule[3] + dimension * math.log(rule[4] + rule[5] * now)
-    return rule[1] * (rule[2] + math.sqrt(max(inside, 0.0)))
+    radius = rule[2] + math.sqrt(max(inside, 0.0))
+    if rule[8] > 0.0:
+        alone = rule[7] + own_log_det - dimension * math.log(rule[8])
+        radius = min(radius, rule[6] + math.sqrt(max(alone, 0.0)))
+    return rule[1] * radius
+
+
+@njit(cache=True, nogil=True)
+def factorise(prior, spread, own, scale, factor):
+    """Lower Cholesky factor of prior + spread I + scale own; returns the log determinant."""
+    dimension = factor.shape[0]
+    log_det = 0.0
+    for i in range(dimension):
+        for j in range(i + 1):
+            total = prior[i, j] + scale * own[i, j]
+            for k in range(j):
+                total -= factor[i, k] * factor[j, k]
+            if i == j:
+                factor[i, i] = math.sqrt(total + spread)
+                log_det += 2.0 * math.log(factor[i, i])
+            else:
+                factor[i, j] = total / factor[j, j]
+    return log_det
 
 
 @njit(cache=True, nogil=True)
@@ -38,17 +66,11 @@ def refresh(prior, target, own, scales, rule, now, centre, root, work):
     """
     dimension = len(centre)
     factor, inverse = work[0], work[1]
-    log_det = 0.0
-    for i in range(dimension):
-        for j in range(i + 1):
-            total = prior[i, j] + scales[0] * own[i, j]
-            for k in range(j):
-                total -= factor[i, k] * factor[j, k]
-            if i == j:
-                factor[i, i] = math.sqrt(total)
-                log_det += 2.0 * math.log(factor[i, i])
-            else:
-                factor[i, j] = total / factor[j, j]
+    own_log_det = 0.0
+    if rule[8] > 0.0:
+        inverse[:] = 0.0
+        own_log_det = factorise(inverse, rule[8], own, scales[0], factor)
+    log_det = factorise(prior, 0.0, own, scales[0], factor)
     for j in range(dimension):
         inverse[j, j] = 1.0 / factor[j, j]
         for i in range(j + 1, dimension):
@@ -65,7 +87,7 @@ def refresh(prior, target, own, scales, rule, now, centre, root, work):
             total += inverse[i, j] * (target[j] + scales[1] * own[j, dimension])
         for j in range(i + 1):
             centre[j] += inverse[i, j] * total
-    radius = radius_at(rule, log_det, dimension, now)
+    radius = radius_at(rule, log_det, own_log_det, dimension, now)
     for i in range(dimension):
         for j in range(dimension):
             root[i, j] = radius * inverse[j, i] if j >= i else 0.0
@@ -77,7 +99,7 @@ def refresh_all(prior, target, own, scales, rule, now, centre, root, log_dets):
     """`refresh` for every agent; agents that use no rows of their own have empty sums in ``own``."""
     work = np.empty((2, centre.shape[1], centre.shape[1]))
     for i in range(len(centre)):
-        log_dets[i] = refresh(prior[i], target[i], own[i], scales, rule, now, centre[i], root[i], work)
+        log_dets[i] = refresh(prior[i], target[i], own[i], scales, rule[i], now, centre[i], root[i], work)
 
 
 @njit(cache=True, nogil=True)
@@ -93,7 +115,11 @@ def ridge(gram, moment, lam, shift, variance, precision, target):
 
 @njit(cache=True, nogil=True)
 def weigh(gram, moment, lam, tau2, share, variance, precision, target):
-    """Released statistics as a precision, every direction by what is known about it (see the head of this file)."""
+    """Released statistics as a precision, every direction by what is known about it (see the head of this file).
+
+    Returns the smallest eigenvalue of the precision, the number of directions that the releases decide (each counted by
+    its share of the precision), and the log determinant.
+    """
     dimension = len(moment)
     values, vectors = np.linalg.eigh(gram)
     pull = vectors.T @ moment
@@ -105,5 +131,12 @@ def weigh(gram, moment, lam, tau2, share, variance, precision, target):
             spread = tau2 + variance * share * values[k]
             pull[k] *= values[k] / spread
             values[k] *= values[k] / spread
-    precision[:] = (vectors * (values + lam / variance)) @ vectors.T
+    base = lam / variance
+    precision[:] = (vectors * (values + base)) @ vectors.T
     target[:] = vectors @ pull
+    decided = 0.0
+    log_det = 0.0
+    for k in range(dimension):
+        decided += values[k] / (values[k] + base)
+        log_det += math.log(values[k] + base)
+    return base + values.min(), decided, log_det

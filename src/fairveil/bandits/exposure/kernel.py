@@ -139,7 +139,7 @@ def advance(
             if rules.local:
                 add_row(row, local[i])
                 log_det = refresh(
-                    prior[i], target[i], local[i], rules.scales, rules.rule, now + 1.0, centre[i], root[i], factors
+                    prior[i], target[i], local[i], rules.scales, rules.rule[i], now + 1.0, centre[i], root[i], factors
                 )
                 if (now + 1 - rules.trigger[1]) * (log_det - start_det[i]) > rules.trigger[0]:
                     fired = True

@@ -114,11 +114,9 @@ class PrivFairx(PrivatePolicy):
         state["variance"][...] = each * self.agents
         state["counted"][:] = self.time_of(state)
         if self.confidence == "weighted":
-            precision, target = self.weighted_prior(total, float(state["variance"]), 1.0)
+            self.weighted_belief(state, slice(None), total, float(state["variance"]), 1.0)
         else:
-            precision, target = self._lemma_7(state, math.sqrt(each))
-        state["prior"][:] = precision
-        state["target"][:] = target
+            state["prior"][:], state["target"][:] = self._lemma_7(state, math.sqrt(each))
         self.close(state)
 
     def _lemma_7(self, state: State, std: float) -> tuple[Floats, Floats]:
@@ -134,7 +132,8 @@ class PrivFairx(PrivatePolicy):
         else:
             shift, low, high = 0.0, self.regularisation, self.regularisation + operator
         offset = m * (self.parameter_bound * math.sqrt(high) + vector / math.sqrt(low)) / self.reward_std
-        state["rule"][:] = (LEMMA_7, self.width, offset, 2 * math.log(2 / self.failure), high / low, 1 / (d * low))
+        confidence = 2 * math.log(2 / self.failure)
+        state["rule"][:, :6] = (LEMMA_7, self.width, offset, confidence, high / low, 1 / (d * low))
         precision, target = np.empty_like(gram), np.empty_like(moment)
         ridge(gram, moment, self.regularisation, shift, self.reward_std**2, precision, target)
         return precision, target

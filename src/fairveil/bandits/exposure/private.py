@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import chi2
 
 from fairveil.bandits.exposure.base import ExposurePolicy
-from fairveil.bandits.exposure.belief import weigh
+from fairveil.bandits.exposure.belief import ELLIPTIC, weigh
 from fairveil.bandits.exposure.schedules import Determinant
 from fairveil.bandits.protocol import Feedback, Round, State, copy_state
 from fairveil.errors import InputError, SpecError
@@ -189,13 +190,38 @@ class PrivatePolicy(ExposurePolicy):
         bent = (self.parameter_bound * context**2) ** 2 * (1 + 1 / self.dimension)
         return float((context * reward / weight) ** 2 + bent)
 
-    def weighted_prior(self, total: Floats, variance: float, share: float) -> tuple[Floats, Floats]:
-        """Precision and target of released sums whose entries carry noise of this variance."""
+    def weighted_belief(self, state: State, who: slice, total: Floats, variance: float, share: float) -> None:
+        """Prior belief and radius of some agents from released sums whose entries carry noise of this variance, in
+        place.
+
+        theta - centre has three parts, measured in units of the precision P: the noise of the releases, which is
+        normal, so its squared length is at most a chi-square quantile with as many degrees of freedom as the
+        releases decide directions (one quantile for all releases, by the union bound); the pull of the prior, at most
+        (lambda/R^2) S / sqrt(smallest eigenvalue); and, where own rows are used, their reward noise, at most
+        2 ln(1/failure) + ln det P - ln det prior (Abbasi-Yadkori et al. 2011 with this prior). Noise in G itself
+        makes the normal part approximate; coverage is tested. An agent that keeps all its own rows never uses a
+        larger radius than it would alone.
+        """
         gram, moment = self.natural(total)
         precision, target = np.empty_like(gram), np.empty_like(moment)
-        noise = variance * self.noise_gain()
-        weigh(gram, moment, self.regularisation, noise, share, self.reward_std**2, precision, target)
-        return precision, target
+        r2 = self.reward_std**2
+        tau2 = variance * self.noise_gain()
+        low, decided, log_det = weigh(gram, moment, self.regularisation, tau2, share, r2, precision, target)
+        state["prior"][who], state["target"][who] = precision, target
+        base, own = self.regularisation / r2, 2 * math.log(1 / self.failure) if self.uses_local else 0.0
+        released = float(np.interp(decided, *self._quantiles))
+        pull = base * self.parameter_bound / math.sqrt(low)
+        state["rule"][who, :6] = (ELLIPTIC, self.width, pull, own + released, log_det, 0.0)
+        if self.keeps_local:
+            state["rule"][who, 6:] = (math.sqrt(base) * self.parameter_bound, own, base)
+
+    @cached_property
+    def _quantiles(self) -> tuple[Floats, Floats]:
+        """Chi-square quantiles against (fractional) degrees of freedom, at a chance that covers all releases."""
+        degrees = np.linspace(0.0, self.dimension, 32 * self.dimension + 1)
+        values = chi2.isf(self.failure / self.room, np.maximum(degrees, 1e-3))
+        values[0] = 0.0
+        return degrees, values
 
     def check_raw_trigger(self, allowed: bool) -> None:
         raw = isinstance(self.protocol, Determinant) and self.protocol.raw
