@@ -68,7 +68,13 @@ CHAPTERS = (
             "not private: fair-greedy": {**CENSUS, "policy": {"name": "fair-greedy"}},
             "as published: private-fair-greedy": {
                 **CENSUS,
-                "policy": {"name": "private-fair-greedy", "epsilon": 15.0, "delta": 0.1, "variant": "printed"},
+                "policy": {
+                    "name": "private-fair-greedy",
+                    "epsilon": 15.0,
+                    "delta": 0.1,
+                    "bound": 5.0,
+                    "variant": "printed",
+                },
             },
             "ours: batched-private-fair-greedy": {
                 **CENSUS,
@@ -171,7 +177,7 @@ def _last(result: dict[str, Any], metric: str) -> float:
 
 
 def _share(result: dict[str, Any]) -> list[float]:
-    return [float(value) for value in result["metrics"]["share"]["a"]]
+    return [float(value) for value in result["series"]["share_a"]["y"]]
 
 
 def _section(chapter: Chapter, results: Results) -> Section:
