@@ -11,12 +11,15 @@ from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 from fairveil.registry import register
 
-CROWD = 60
-"""Rows that agree: they make the weights large, so that the row in question pulls with nearly its full norm."""
+CROWD = {"output": 4000, "objective": 60}
+"""Rows that agree: they make the weights large, so that the row in question pulls with nearly its full norm.
+
+Output perturbation solves once for all trials, objective perturbation once a trial.
+"""
 TILT = 0.25
 
 
-def worlds(learner: PrivateLogistic, world: int, crowd: int = CROWD) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def worlds(learner: PrivateLogistic, world: int, crowd: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Rows (clipped, with intercept) and signs. The last row disagrees with the crowd and points up or down.
 
     World 1 replaces it by its mirror image, or leaves a zero row where the guarantee is for rows added or removed.
@@ -41,12 +44,13 @@ def removes(learner: PrivateLogistic) -> bool:
 
 @register("audit-pair", "learner:private-logistic")
 def private_logistic_pair(learner: PrivateLogistic) -> AuditPair:
-    """The weight along which the two worlds differ, from many fits on the same 61 rows."""
+    """The weight along which the two worlds differ, from many fits on the same rows."""
+    crowd = CROWD[learner.method]
 
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> NDArray[np.float64]:
-        rows, signs = worlds(learner, world)
+        rows, signs = worlds(learner, world, crowd)
         return learner.perturbation(len(rows), rows.shape[1]).release(rows, signs, noise, copies=trials)[:, 1]
 
     how = "removed" if removes(learner) else "replaced by its mirror image"
     delta = 0.0 if learner.definition == "pure" else learner.delta
-    return AuditPair(run, f"one of 61 rows is there or {how}", "the second weight", learner.spent(1), delta)
+    return AuditPair(run, f"one of {crowd + 1} rows is there or {how}", "the second weight", learner.spent(1), delta)
