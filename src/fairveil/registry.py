@@ -218,7 +218,16 @@ def describe(thing: Any) -> dict[str, Any]:
     return table
 
 
-_SAMPLE = {"arms": 3, "epsilon": 1.0, "delta": 1e-5, "rounds": 1000, "horizon": 1000, "bound": 2.0, "sensitivity": 1.0}
+_SAMPLE: dict[str, Any] = {
+    "arms": 3,
+    "epsilon": 1.0,
+    "delta": 1e-5,
+    "rounds": 1000,
+    "horizon": 1000,
+    "bound": 2.0,
+    "sensitivity": 1.0,
+    "inner": {"name": "gdp-ncb", "epsilon": 1.0},
+}
 
 
 def sample(target: Any) -> dict[str, Any]:

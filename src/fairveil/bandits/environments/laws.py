@@ -6,7 +6,7 @@ integer grid; `draw_sum` gives the sum of a whole episode on the grid, in one bi
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -57,13 +57,13 @@ def draw(laws: Laws, arm: int, index: int, rng: Generator) -> float:
 
 
 @njit(cache=True, nogil=True)
-def draw_units(laws: Laws, arm: int, index: int, rng: Generator) -> int:
+def draw_units(laws: Laws, arm: int, index: int, rng: Generator) -> Any:
     """One reward on the integer grid, rounded toward zero as the step API does."""
     return np.int64(draw(laws, arm, index, rng) * UNIT)
 
 
 @njit(cache=True, nogil=True)
-def draw_sum(laws: Laws, arm: int, index: int, count: int, rng: Generator) -> int:
+def draw_sum(laws: Laws, arm: int, index: int, count: int, rng: Generator) -> Any:
     """The sum of rounds index .. index + count - 1 of one arm, in grid units: one draw where the law allows it."""
     kind = laws.kind[arm]
     if kind == BERNOULLI:

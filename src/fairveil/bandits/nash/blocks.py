@@ -91,7 +91,7 @@ def candidates(recipe: Recipe, published: Published, now, bounds, until, marked)
             until[i] = int(now * SLACK)
             bounds[i] = block_index(recipe, published, i, until[i])
     best, found = -np.inf, 0
-    first = np.argmax(bounds)
+    first = int(np.argmax(bounds))
     for step in range(arms + 1):
         i = first if step == 0 else step - 1
         if (step > 0 and i == first) or bounds[i] < best:
@@ -122,7 +122,7 @@ def nth(marked, pick):  # type: ignore[no-untyped-def]
 def episode_length(recipe: Recipe, published: Published, arm):  # type: ignore[no-untyped-def]
     """Rounds of the next episode of an arm; a function of public numbers."""
     if recipe.growth > 0:
-        return max(recipe.first, int(math.ceil(recipe.growth * published.played[arm])))
+        return max(recipe.first, math.ceil(recipe.growth * published.played[arm]))
     return max(recipe.first, 2 * published.lengths[arm])
 
 

@@ -54,7 +54,7 @@ class NashFamily(Family):
 
     def work(self, spec: dict[str, Any], block: dict[str, Any]) -> Part:
         policy, world = _pair(spec)
-        if _episodic(policy, spec):
+        if isinstance(policy, NashPolicy) and _episodic(policy, spec):
             return _intervals(spec, policy, world, block["first"], block["last"])
         return _rounds(spec, policy, world)
 
@@ -151,4 +151,6 @@ def _pack(snapshots: list[Snapshot]) -> Part:
 
 def _unpack(part: Part, spec: dict[str, Any]) -> list[Snapshot]:
     rows = zip(spec["checkpoints"], part["welfare"], part["influence"], part["bias"], part["log_runs"])
-    return [Snapshot(rounds, *row[:2], float(row[2]), row[3]) for rounds, *row in rows]
+    return [
+        Snapshot(rounds, welfare, influence, float(bias), logs) for rounds, welfare, influence, bias, logs in rows
+    ]

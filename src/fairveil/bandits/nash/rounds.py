@@ -31,8 +31,8 @@ class Rules:
     """Public numbers of a sequential policy, ready for compiled code.
 
     ``report``: how a reward reaches the learner, with ``success`` the parameter of the discrete Laplace law and
-    ``low``/``slope`` the probability of a one-bit report. ``phase``: how uniform exploration
-    ends, with its numbers ``bar``; ``limit``: after so many rounds in any case (-1: there is no such phase, 0: no limit).
+    ``low``/``slope`` the probability of a one-bit report. ``phase``: how uniform exploration ends, with its numbers
+    ``bar``; ``limit``: after so many rounds in any case (-1: there is no such phase, 0: there is no limit).
     """
 
     rule: int

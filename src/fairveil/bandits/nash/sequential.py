@@ -36,6 +36,7 @@ class SequentialPolicy(NashPolicy):
     """
 
     strict: Any
+    horizon: Any
 
     def rules(self) -> Rules:
         """Public numbers for compiled code."""
@@ -50,7 +51,8 @@ class SequentialPolicy(NashPolicy):
         }
 
     def decide(self, state: State, round: Round, rng: Generator) -> Decision:
-        check_horizon(round, getattr(self, "horizon", math.inf))
+        if not self.horizon_free:
+            check_horizon(round, self.horizon)
         rules = self.rules()
         over = rules.limit > 0 and round.index >= rules.limit
         if state["phase"][0] == 0 and not over:

@@ -60,7 +60,7 @@ class Tally:
         self.log_runs = np.zeros(runs)
 
     def add(self, codes: NDArray[np.int32], lengths: NDArray[np.int64]) -> None:
-        """``codes[r, s]`` is the arm (``arms``: a uniform draw) of run r in segment s, which lasts ``lengths[s]`` rounds."""
+        """``codes[r, s]`` is the arm (``arms``: uniform) of run r in segment s, which lasts ``lengths[s]`` rounds."""
         _add(codes, lengths, self.means, self.logs, self.powers, self.sums, self.shifts, self.influence, self.bias)
         _add_logs(codes, lengths, self.logs, self.log_runs)
         self.rounds += int(lengths.sum())
