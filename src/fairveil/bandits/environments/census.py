@@ -40,10 +40,10 @@ CATEGORIES = {
 class Census(PoolEnvironment):
     """Workers of the American Community Survey 2018 (14 states); reward is standardised income, linear in 24 features.
 
-    Encoding: AGEP COW SCHL OCCP POBP RELP WKHP scaled by their code ranges to [-1, 1]; MAR (5), SEX (2) and RAC1P (9) as
-    -1/+1 indicators; a constant 1. Target: PINCP, standardised over the hold-out. theta* is the least-squares fit on a
-    hold-out fifth of the records that is never played; the others are drawn with replacement within their group.
-    Groups: every value (or intersection of values) of ``attributes`` with at least ``minimum`` records.
+    Encoding: AGEP COW SCHL OCCP POBP RELP WKHP scaled by their code ranges to [-1, 1]; MAR (5), SEX (2) and RAC1P
+    (9) as -1/+1 indicators; a constant 1. Target: PINCP, standardised over the hold-out. theta* is the least-squares
+    fit on a hold-out fifth of the records that is never played; the others are drawn with replacement within their
+    group. Groups: every value (or intersection of values) of ``attributes`` with at least ``minimum`` records.
     Reward noise has standard deviation 0.2. Needs the data set ``acs``.
     """
 

@@ -7,9 +7,8 @@ from functools import lru_cache
 import numpy as np
 
 from fairveil.bandits.meritocratic.world import Floats, Pool, PoolEnvironment, Schema
-from fairveil.data.synthetic_census import CATEGORIES, CONTINUOUS, GROUPS
+from fairveil.data.synthetic_census import CATEGORIES, CONTINUOUS, GROUPS, synthetic_census
 from fairveil.data.synthetic_census import Census as Generated
-from fairveil.data.synthetic_census import synthetic_census
 from fairveil.randomness import generator
 from fairveil.registry import Count, Natural, configuration, register
 

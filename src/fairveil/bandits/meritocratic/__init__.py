@@ -1,6 +1,7 @@
 """Group-meritocratic bandits: choose the candidate of the highest relative rank within its own group, privately."""
 
 from fairveil.bandits.environments import adult, census, gaussian, synthetic_census
+from fairveil.bandits.meritocratic import audit as audit
 from fairveil.bandits.meritocratic.batched import BatchedPrivateFairGreedy
 from fairveil.bandits.meritocratic.fair_greedy import FairGreedy
 from fairveil.bandits.meritocratic.family import Meritocratic
@@ -8,4 +9,16 @@ from fairveil.bandits.meritocratic.oful import Greedy, Oful
 from fairveil.bandits.meritocratic.private_fair_greedy import PrivateFairGreedy
 from fairveil.bandits.meritocratic.scaling import Scaling
 
-__all__ = ["BatchedPrivateFairGreedy", "FairGreedy", "Greedy", "Meritocratic", "Oful", "PrivateFairGreedy", "Scaling", "adult", "census", "gaussian", "synthetic_census"]
+__all__ = [
+    "BatchedPrivateFairGreedy",
+    "FairGreedy",
+    "Greedy",
+    "Meritocratic",
+    "Oful",
+    "PrivateFairGreedy",
+    "Scaling",
+    "adult",
+    "census",
+    "gaussian",
+    "synthetic_census",
+]

@@ -1,4 +1,4 @@
-"""Batched-Private-Fair-Greedy: frozen batches of growing length, each person in one regression sum and one histogram."""
+"""Batched-Private-Fair-Greedy: frozen batches that grow, each person in one regression sum and one histogram."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pydantic import Field
 from scipy.special import ndtr
 
 from fairveil.bandits.meritocratic.estimate import row_weight, score_direction
+from fairveil.bandits.meritocratic.exact import uniform_slot
 from fairveil.bandits.meritocratic.runner import Runner
 from fairveil.bandits.meritocratic.scaling import Ready, Scaling, ScalingTable
 from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints
@@ -140,7 +141,7 @@ class BatchedPrivateFairGreedy(Policy):
 
     @property
     def reward_weight(self) -> float:
-        """The reward is scaled up until it has the same norm as the columns: then neither drowns in the other's noise."""
+        """The reward is scaled up to the norm of the columns: then neither drowns in the other's noise."""
         return self.ready.norm / self.ready.reward_bound
 
     @cached_property
@@ -201,10 +202,10 @@ class BatchedPrivateFairGreedy(Policy):
 
     def decide(self, state: State, round: Round, rng: Generator) -> Decision:
         count = len(round.candidates)
-        if state["batch"] == 0:
-            return Decision(int(rng.integers(0, count)), 1.0 / count, np.full(count, 1.0 / count))
-        features = np.stack([candidate.features for candidate in round.candidates])
         group = np.array([candidate.group for candidate in round.candidates])
+        if state["batch"] == 0:
+            return Decision(int(uniform_slot(group, rng)), 1.0 / count, np.full(count, 1.0 / count))
+        features = np.stack([candidate.features for candidate in round.candidates])
         slot, _ = best_by_table(features, group, *self.rule(state, features.shape[1]), rng)
         return Decision(int(slot))
 
@@ -221,10 +222,14 @@ class BatchedPrivateFairGreedy(Policy):
         """Chosen candidates whose rewards have arrived enter the open regression sum."""
         rows = self.sum_rows(features, group, reward)
         part = self.sums.add({name[4:]: array for name, array in state.items() if name.startswith("sum_")}, rows)
-        return {**state, **{f"sum_{name}": array for name, array in part.items()}, "arrived": state["arrived"] + len(rows)}
+        return {
+            **state,
+            **{f"sum_{name}": array for name, array in part.items()},
+            "arrived": state["arrived"] + len(rows),
+        }
 
     def add_people(self, state: State, features: Floats, group: Ints) -> State:
-        """All candidates of these rounds wait for the histogram at the end of the batch; at most ``window`` rounds do."""
+        """All candidates of these rounds, at most ``window`` rounds, wait for the histogram at the end of the batch."""
         room = max(0, min(len(features), self.window - int(state["people_rounds"])))
         scaled, labels = self.ready.apply(features[:room]), group[:room]
         filled = labels >= 0
@@ -236,7 +241,7 @@ class BatchedPrivateFairGreedy(Policy):
         }
 
     def sum_rows(self, features: Floats, group: Ints, reward: Floats) -> Floats:
-        """Rows [z, a e_g, w y] of the regression sum; a row whose z is too long shrinks as a whole, so it stays linear."""
+        """Rows [z, a e_g, w y] of the regression sum; where z is too long the whole row shrinks and stays linear."""
         scaled = self.ready.apply(features)
         columns = self.ready.width
         rows = np.zeros((len(scaled), columns + self._group_count + 1))
@@ -344,7 +349,7 @@ class BatchedRunner(Runner):
     def _play_part(self, chunk: Chunk, part: slice, slots: Ints, estimates: Floats) -> None:
         features, group = chunk.features[part], chunk.group[part]
         if self.state["batch"] == 0:
-            slots[:] = np.where(group >= 0, self.rng.random(group.shape), -1.0).argmax(axis=1)
+            slots[:] = [max(0, uniform_slot(row, self.rng)) for row in group]
         else:
             play_frozen(features, group, *self.policy.rule(self.state, self.width), self.rng, slots, estimates)
         reward = chunk.score[part][np.arange(len(slots)), slots] + chunk.reward_noise[part]

@@ -1,7 +1,8 @@
 """What Fair-Greedy and Private-Fair-Greedy share: regression on the first half of the history, ranks on the second.
 
-Before round t (counted from 1) let h = floor((t-1)/2). Rows 1..h feed the regression, rounds h+1..t-1 the ranks: a round
-leaves the rank window when it enters the regression. The weights change every second round. Rounds 1 and 2 are uniform.
+Before round t (counted from 1) let h = floor((t-1)/2). Rows 1..h feed the regression, rounds h+1..t-1 the ranks: a
+round leaves the rank window when it enters the regression. The weights change every second round. Rounds 1 and 2 are
+uniform.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from fairveil.bandits.meritocratic.window import Store, add_member, count_at_mos
 from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, State
 from fairveil.errors import SpecError
+from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 from fairveil.registry import Count, Positive, configuration
 
@@ -146,7 +148,8 @@ class HalvedHistory(Policy):
     def _floor(self) -> float:
         return self.ridge
 
-    # Step interface: the whole history is the state, so it suits short runs and tests ------------------------------
+    # Step interface: the whole history is the state, so it suits short runs; people enter with their round's feedback
+    # --
 
     def start(self) -> State:
         if self.features is None or self.groups is None:
@@ -157,6 +160,9 @@ class HalvedHistory(Policy):
             "people_round": np.zeros(0, np.int64),
             "rows": np.zeros((0, self.features + 1)),
             "rows_round": np.zeros(0, np.int64),
+            "entered": np.zeros(0, np.bool_),
+            "theta": np.zeros(self.features),
+            "ready_for": np.zeros((), np.int64),
         }
 
     def learn(self, state: State, feedback: Feedback) -> State:
@@ -172,10 +178,28 @@ class HalvedHistory(Policy):
             "people_round": np.concatenate([state["people_round"], np.full(len(shown), feedback.index)]),
             "rows": np.concatenate([state["rows"], row[None]]),
             "rows_round": np.concatenate([state["rows_round"], [feedback.index]]),
+            "entered": np.concatenate([state["entered"], [False]]),
         }
 
-    def _weights(self, state: State, now: int) -> Floats:
-        """The weights that stand before round ``now`` (from 0)."""
+    def due(self, state: State, now: int) -> str | None:
+        return f"round-{int(state['ready_for']) + 1}" if state["ready_for"] < now else None
+
+    def release(self, state: State, noise: Noise) -> State:
+        """Prepare the next round; in every second one a leaf of the regression closes and the weights change."""
+        now = int(state["ready_for"]) + 1
+        after = {**state, "ready_for": np.asarray(now)}
+        if now >= 2 and now % 2 == 0:
+            fresh = (state["rows_round"] < now // 2) & ~state["entered"]
+            after["entered"] = state["entered"] | fresh
+            after |= self._close_leaf(after, state["rows"][fresh], now // 2, noise)
+        return after
+
+    def lost(self, state: State, block: str) -> State:
+        """Go on with the weights that stand."""
+        return {**state, "ready_for": state["ready_for"] + 1}
+
+    def _close_leaf(self, state: State, fresh: Floats, leaf: int, noise: Noise) -> State:
+        """Entries of the state that change when these rows enter: at least ``theta``."""
         raise NotImplementedError
 
     def _noise_of_ranks(self, state: State, slots: int) -> tuple[Floats, Floats]:
@@ -183,9 +207,10 @@ class HalvedHistory(Policy):
 
     def decide(self, state: State, round: Round, rng: Generator) -> Decision:
         count, now = len(round.candidates), round.index
+        group = np.array([candidate.group for candidate in round.candidates])
         if now < 2:
-            return Decision(int(rng.integers(0, count)), 1.0 / count, np.full(count, 1.0 / count))
-        theta = self._weights(state, now)
+            return Decision(int(uniform_slot(group, rng)), 1.0 / count, np.full(count, 1.0 / count))
+        theta = state["theta"]
         ranks = np.empty(count)
         noise, total_noise = self._noise_of_ranks(state, count)
         inside = state["people_round"] >= now // 2
@@ -194,7 +219,6 @@ class HalvedHistory(Policy):
             threshold = dot(np.ascontiguousarray(candidate.features), theta)
             below = sum(dot(person, theta) <= threshold for person in own)
             ranks[slot] = estimated_rank(below, len(own), noise[slot], total_noise[slot], rng)
-        group = np.array([candidate.group for candidate in round.candidates])
         return Decision(int(best_rank(ranks, group, rng)))
 
 
@@ -202,7 +226,8 @@ class ExactRunner(Runner):
     """Compiled run; memory grows with the history, as the policy's definition asks."""
 
     def __init__(self, policy: HalvedHistory, slots: Ints, rng: Generator) -> None:
-        assert policy.features is not None and policy.groups is not None
+        assert policy.features is not None
+        assert policy.groups is not None
         self.policy, self.rng = policy, rng
         self.per_group = int(np.bincount(slots, minlength=policy.groups).max())
         self.store: Store = new_store(policy.groups, 0, policy.features)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from fairveil.bandits.meritocratic.exact import ExactRunner, HalvedHistory
 from fairveil.bandits.meritocratic.regression import weights_of
 from fairveil.bandits.meritocratic.runner import Runner
@@ -31,9 +29,9 @@ class FairGreedy(HalvedHistory):
     Reference: Grazzi, Akhavan, Falk, Cella and Pontil 2022.
     """
 
-    def _weights(self, state: State, now: int) -> Floats:
-        rows = state["rows"][state["rows_round"] < now // 2]
-        return weights_of(rows.T @ rows, self.ridge, self.ridge) if len(rows) else np.zeros(state["rows"].shape[1] - 1)
+    def _close_leaf(self, state: State, fresh: Floats, leaf: int, noise: Noise) -> State:
+        rows = state["rows"][state["entered"]]
+        return {"theta": weights_of(rows.T @ rows, self.ridge, self.ridge)}
 
     def runner(self, slots: Ints, rng: Generator, noise: Noise) -> Runner:
         return ExactRunner(self, slots, rng)

@@ -1,24 +1,25 @@
 """The family `meritocratic`: runs a policy on rounds of candidates and measures fairness by relative ranks.
 
-Fair pseudo-regret adds, in every round, the best relative rank shown minus the relative rank chosen (Grazzi et al. 2022),
-both under the true score distribution of each group.
+Fair pseudo-regret adds, in every round, the best relative rank shown minus the relative rank chosen (Grazzi et al.
+2022), both under the true score distribution of each group.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fairveil import registry
-from fairveil.bandits.family import Family
 from fairveil.bandits.environments.base import Environment
+from fairveil.bandits.family import Family
 from fairveil.bandits.meritocratic.runner import Runner, StepRunner, UniformRunner
 from fairveil.bandits.meritocratic.scaling import Scaling
 from fairveil.bandits.meritocratic.world import Chunk, Floats, MeritocraticEnvironment
 from fairveil.bandits.protocol import Policy
 from fairveil.errors import SpecError
+from fairveil.fairness.ranks import fair_regret, parity_gap, within_group_correlation
 from fairveil.privacy.noise import make_noise
 from fairveil.randomness import generator
 from fairveil.registry import register
@@ -76,11 +77,15 @@ class Meritocratic(Family):
         if not np.isnan(joined["rank_uncertainty"]).any():
             metrics["rank_uncertainty"] = _by_group(names, joined["rank_uncertainty"].mean(axis=0))
         metrics["releases"] = float(joined["releases"].mean())
-        metrics["spent"] = {} if guarantee is None else {
-            key: value
-            for key in ("epsilon", "delta", "mu", "rho")
-            if (value := getattr(guarantee, key)) is not None
-        }
+        metrics["spent"] = (
+            {}
+            if guarantee is None
+            else {
+                key: value
+                for key in ("epsilon", "delta", "mu", "rho")
+                if (value := getattr(guarantee, key)) is not None
+            }
+        )
         return Outcome(metrics, series, guarantee, simulated=spec["noise"] == "seeded")
 
 
@@ -93,7 +98,7 @@ def fitted(policy: Policy, environment: MeritocraticEnvironment, rounds: int) ->
         "candidates": len(environment.slots()),
         "totals": "public" if environment.steady else "noisy",
     }
-    known = {item.name for item in fields(policy)} if hasattr(policy, "__dataclass_fields__") else set()
+    known = set(getattr(policy, "__dataclass_fields__", {}))
     changes: dict[str, Any] = {}
     for name, value in facts.items():
         if name not in known:
@@ -102,9 +107,16 @@ def fitted(policy: Policy, environment: MeritocraticEnvironment, rounds: int) ->
         if given is None:
             changes[name] = value
         elif name in ("groups", "features") and given != value:
-            raise SpecError(f"the environment has another number of {name}", path=f"policy.{name}", given=given, allowed=str(value))
+            raise SpecError(
+                f"the environment has another number of {name}", path=f"policy.{name}", given=given, allowed=str(value)
+            )
         elif name == "rounds" and given < value:
-            raise SpecError("the policy's horizon is shorter than the run", path="policy.rounds", given=given, allowed=f"at least {value}")
+            raise SpecError(
+                "the policy's horizon is shorter than the run",
+                path="policy.rounds",
+                given=given,
+                allowed=f"at least {value}",
+            )
         elif name == "totals" and given == "public" and value == "noisy":
             raise SpecError(
                 "totals are not public where a group may be absent", path="policy.totals", given=given, allowed="noisy"
@@ -144,7 +156,7 @@ def _one_run(spec: dict[str, Any], policy: Policy, environment: MeritocraticEnvi
         while at < count and spec["checkpoints"][at] <= first:
             curves["fair_regret"][at] = tally.fair
             curves["reward_regret"][at] = tally.reward
-            curves["parity_gap"][at] = tally.parity_gap()
+            curves["parity_gap"][at] = parity_gap(tally.chosen, tally.shown)
             theta = runner.theta()
             if theta is not None:
                 curves["theta_error"][at] = reference.error(theta)
@@ -173,7 +185,7 @@ class _Tally:
         filled = chunk.group >= 0
         some = filled.any(axis=1)
         rank = chunk.rank[rows, slots]
-        self.fair += float((chunk.rank.max(axis=1) - rank)[some].sum())
+        self.fair += float(fair_regret(chunk.rank, slots).sum())
         best = np.where(filled, chunk.score, -np.inf).max(axis=1)
         self.reward += float((best - chunk.score[rows, slots])[some].sum())
         self.chosen += np.bincount(chunk.group[rows, slots][some], minlength=len(self.chosen))
@@ -181,12 +193,6 @@ class _Tally:
         known = ~np.isnan(estimates) & some
         self.rank_error += float(np.abs(estimates - rank)[known].sum())
         self.ranked += int(known.sum())
-
-    def parity_gap(self) -> float:
-        """Largest minus smallest chance of a shown candidate to be chosen, over the groups that were shown."""
-        seen = self.shown > 0
-        rates = self.chosen[seen] / self.shown[seen]
-        return float(rates.max() - rates.min())
 
 
 class _Reference:
@@ -196,15 +202,11 @@ class _Reference:
         groups = np.repeat(np.arange(environment.groups), REFERENCE)
         features, scores, _ = environment.people(groups, rng)
         self.features = features.reshape(environment.groups, REFERENCE, -1)
-        centred = scores.reshape(environment.groups, REFERENCE)
-        self.centred = centred - centred.mean(axis=1, keepdims=True)
+        self.scores = scores.reshape(environment.groups, REFERENCE)
 
     def error(self, theta: Floats) -> float:
-        """One minus the mean correlation, within groups, of estimated and true scores (0: same order, 1: no relation)."""
-        scores = self.features @ theta
-        scores -= scores.mean(axis=1, keepdims=True)
-        scale = np.sqrt((scores**2).sum(axis=1) * (self.centred**2).sum(axis=1))
-        return float(1 - ((scores * self.centred).sum(axis=1) / np.maximum(scale, 1e-300)).mean())
+        """One minus the mean correlation of estimated and true scores within groups (0: same order)."""
+        return 1.0 - within_group_correlation(self.features @ theta, self.scores)
 
 
 def _by_group(names: tuple[str, ...], values: Floats) -> dict[str, float]:

@@ -42,7 +42,7 @@ def optimistic_slot(features, group, theta, inverse, width):
 
 @njit(cache=True, nogil=True)
 def learn_row(x, reward, inverse, moment, theta, log_det):
-    """Add one row to a ridge regression kept as an inverse Gram matrix (Sherman and Morrison); returns log det V / det lambda I."""
+    """Add a row to a ridge regression kept as an inverse (Sherman and Morrison); returns ln det V/det lambda I."""
     columns = x.shape[0]
     step = np.empty(columns)
     for i in range(columns):
@@ -169,7 +169,15 @@ class LinearRunner(Runner):
         own = np.arange(chunk.first + 1, chunk.first + len(chunk) + 1)
         if not self.waiting.queue and (chunk.arrival == own).all():
             self.log_det = play_at_once(
-                chunk.features, chunk.group, chunk.score, chunk.reward_noise, chunk.first, exploration, *held, self.log_det, slots
+                chunk.features,
+                chunk.group,
+                chunk.score,
+                chunk.reward_noise,
+                chunk.first,
+                exploration,
+                *held,
+                self.log_det,
+                slots,
             )
             return slots, np.full(len(chunk), np.nan)
         inverse, moment, theta = held

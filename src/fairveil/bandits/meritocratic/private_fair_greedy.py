@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field
 
 from fairveil.bandits.meritocratic import wishart
 from fairveil.bandits.meritocratic.exact import ExactRunner, HalvedHistory
@@ -15,7 +14,7 @@ from fairveil.bandits.meritocratic.regression import weights_of
 from fairveil.bandits.meritocratic.runner import Runner, StepRunner
 from fairveil.bandits.meritocratic.world import Floats, Ints
 from fairveil.bandits.protocol import State
-from fairveil.errors import HorizonError, SpecError
+from fairveil.errors import SpecError
 from fairveil.privacy.conversions import gdp_mu
 from fairveil.privacy.events import ApproximateEvent, ComposedEvent, Event, GaussianEvent
 from fairveil.privacy.guarantee import Guarantee
@@ -32,18 +31,19 @@ UNIT = float(2**GRID_BITS)
 class PrivateFairGreedy(HalvedHistory):
     """Fair-Greedy with joint privacy: every round a noisy rank per candidate, every second round a noisy regression.
 
-    Guarantee (``variant="sound"``): (epsilon, delta) joint privacy, exactly mu-GDP with mu^2 = mu_reg^2 + mu_rank^2, for
-    one candidate of one round; ``alpha_eps`` is the share of mu^2 that the regression gets. Regression: rows [x, y]
+    Guarantee (``variant="sound"``): (epsilon, delta) joint privacy, exactly mu-GDP with mu^2 = mu_reg^2 + mu_rank^2,
+    for one candidate of one round; ``alpha_eps`` is the share of mu^2 that the regression gets. Regression: rows [x, y]
     clipped to the public ``bound`` L, prefix sums of outer products by the square-root Toeplitz factorisation, one
     replaced leaf of Frobenius sensitivity sqrt(2) L^2. Ranks: count noise of variance t ln 2 / mu_rank^2 in round t;
     a candidate of round s is counted in rounds s+1..2s only and pays sum mu_rank^2/(t ln 2) <= mu_rank^2, without a
-    horizon. With noisy totals each query is a pair (count, total) and both noises grow by sqrt 2. ``bound`` has no default.
+    horizon. With noisy totals each query is a pair (count, total) and both noises grow by sqrt 2. ``bound`` has no
+    default.
 
     ``variant="printed"`` draws what the paper prints: tree noise from the (eps alpha_eps, delta alpha_delta) budget by
     advanced composition, a positive-definite shift, rank noise for T queries (``ranks``: zcdp or approx). It is private
     for a fixed public L and far noisier than it need be; its `guarantee` states the mu that the noise really gives.
-    ``shift``: once per prefix, or in every node as in the authors' runs. Noise ``wishart`` and ``shifted-wishart``: printed only,
-    not established.
+    ``shift``: once per prefix, or in every node as in the authors' runs. Noise ``wishart`` and ``shifted-wishart``:
+    printed only, not established.
 
     Cost: one event for the horizon ``rounds``. Time and memory as Fair-Greedy, and O(features^2) numbers a leaf.
 
@@ -111,7 +111,7 @@ class PrivateFairGreedy(HalvedHistory):
     @cached_property
     def sums(self) -> RunningSum:
         """The running sum of outer products. For the printed noise its mu is what that noise really costs."""
-        shape = {"shape": "symmetric", "dimension": self._width, "bound": self.bound}
+        shape: dict[str, Any] = {"shape": "symmetric", "dimension": self._width, "bound": self.bound}
         if self.variant == "sound":
             return ToeplitzSum(self.leaves, mu=self.mu * math.sqrt(self.alpha_eps), **shape)
         levels = int(self.leaves).bit_length()
@@ -159,7 +159,9 @@ class PrivateFairGreedy(HalvedHistory):
             return self.ridge
         if self.regression == "shifted-wishart":
             degrees = self._degrees
-            return self.ridge - wishart.prefix_shift(self._width, self.printed_levels, degrees, self.bound, self._horizon)
+            return self.ridge - wishart.prefix_shift(
+                self._width, self.printed_levels, degrees, self.bound, self._horizon
+            )
         gamma = self.printed_node_std * math.sqrt(2 * self.printed_levels)
         gamma *= 4 * math.sqrt(self._width - 1) + 2 * math.log(2 * self._horizon)
         return 2 * gamma * (int(leaf).bit_count() if self.shift == "node" else 1)
@@ -199,53 +201,32 @@ class PrivateFairGreedy(HalvedHistory):
         return {
             **super().start(),
             **{f"sum_{name}": array for name, array in self.sums.start().items()},
-            "entered": np.zeros(0, np.int64),
-            "theta": np.zeros(self._width - 1),
             "count_noise": np.zeros(slots),
             "total_noise": np.zeros(slots),
-            "ready_for": np.zeros((), np.int64),
         }
 
-    def due(self, state: State, now: int) -> str | None:
-        return f"round-{int(state['ready_for'])}" if state["ready_for"] < now else None
-
     def release(self, state: State, noise: Noise) -> State:
-        """Prepare the next round: close a leaf of the regression in every second round, draw the noise of the counts."""
+        """Close a leaf in every second round, and draw the noise of the next round's counts."""
         now = int(state["ready_for"]) + 1
-        if now >= self._horizon:
+        if now >= self._horizon:  # nothing is decided after the last round, so nothing is released for it
             return {**state, "ready_for": np.asarray(now)}
-        after = self._close_leaf(state, now, noise) if now >= 2 and now % 2 == 0 else dict(state)
+        after = super().release(state, noise)
         if now >= 2:
             size, sigma = len(state["count_noise"]), self.count_std(now) * UNIT
             after["count_noise"] = noise.gaussian(sigma, size) / UNIT
             after["total_noise"] = noise.gaussian(sigma, size) / UNIT if self.totals == "noisy" else np.zeros(size)
-        after["ready_for"] = np.asarray(now)
         return after
 
-    def _close_leaf(self, state: State, now: int, noise: Noise) -> State:
-        half = now // 2
-        if half > self.leaves:
-            raise HorizonError("the run is longer than the policy's horizon", path="rounds", given=now)
+    def _close_leaf(self, state: State, fresh: Floats, leaf: int, noise: Noise) -> State:
         if self.regression != "gaussian":
             raise SpecError("Wishart noise runs in the simulator only", path="regression", given=self.regression)
-        fresh = (state["rows_round"] < half) & ~np.isin(state["rows_round"], state["entered"])
         sums = {name[4:]: array for name, array in state.items() if name.startswith("sum_")}
-        if fresh.any():
-            sums = self.sums.add(sums, state["rows"][fresh])
+        if len(fresh):
+            sums = self.sums.add(sums, fresh)
         sums, moments = self.sums.release(sums, noise)
-        return {
-            **state,
-            **{f"sum_{name}": array for name, array in sums.items()},
-            "entered": np.concatenate([state["entered"], state["rows_round"][fresh]]),
-            "theta": weights_of(moments, self._ridge_at(half), self._floor),
-        }
-
-    def lost(self, state: State, block: str) -> State:
-        """A lost round leaves the last weights and no rank noise to spend: the round is decided by the noise kept before."""
-        return {**state, "ready_for": state["ready_for"] + 1}
-
-    def _weights(self, state: State, now: int) -> Floats:
-        return state["theta"]
+        changed: State = {f"sum_{name}": array for name, array in sums.items()}
+        changed["theta"] = weights_of(moments, self._ridge_at(leaf), self._floor)
+        return changed
 
     def _noise_of_ranks(self, state: State, slots: int) -> tuple[Floats, Floats]:
         return state["count_noise"][:slots], state["total_noise"][:slots]
@@ -265,7 +246,6 @@ class PrivateRunner(ExactRunner):
         super().__init__(policy, slots, rng)
         self.private, self.noise = policy, noise
         self.path = self._draw_path()
-        self.total_std = np.zeros(0)
 
     def _draw_path(self) -> Floats:
         policy = self.private

@@ -1,4 +1,4 @@
-"""From person records to a pool of candidates: a hold-out for the true weights, groups by (intersections of) attributes."""
+"""From person records to a pool of candidates: a hold-out for the true weights, groups by attributes."""
 
 from __future__ import annotations
 
@@ -52,8 +52,10 @@ def split_people(
         aim = (aim - aim.mean()) / aim.std()
     # Indicators of a category sum to the constant column: a whisper of ridge makes the fit unique.
     gram = features[held].T @ features[held] + 1e-8 * len(held) * np.eye(features.shape[1])
-    theta = np.linalg.solve(gram, features[held].T @ aim)
-    labels = np.array(["/".join(f"{name}={value}" for name, value in zip(attributes, row)) for row in zip(*attributes.values())])
+    theta: Floats = np.linalg.solve(gram, features[held].T @ aim).astype(np.float64)
+    labels = np.array(
+        ["/".join(f"{name}={value}" for name, value in zip(attributes, row)) for row in zip(*attributes.values())]
+    )
     values, counts = np.unique(labels, return_counts=True)
     kept = values[counts >= minimum]
     if len(kept) < 2:

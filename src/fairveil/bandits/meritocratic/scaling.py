@@ -1,7 +1,7 @@
 """How candidates and rewards are put on a public scale before a private sum sees them.
 
-A scaling is public configuration: which columns are used, a centre and a spread for each, a norm bound, and the range of
-the reward. It may come from documentation, from published tables or from an earlier private release, never from the
+A scaling is public configuration: which columns are used, a centre and a spread for each, a norm bound, and the range
+of the reward. It may come from documentation, from published tables or from an earlier private release, never from the
 people it is applied to. The regret of a run is always measured on the environment's own scores.
 """
 
@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, Field, Strict
 
 from fairveil.bandits.meritocratic.world import Floats, Schema
 from fairveil.errors import SpecError
-from fairveil.registry import Natural, Positive, Vector, configuration
+from fairveil.registry import Natural, Positive, Vector, at, configuration
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -51,21 +51,21 @@ class Scaling:
             if given is not None and (width is None or len(given) != width):
                 raise SpecError(
                     f"{name} needs one number per kept column",
-                    path=f"scaling.{name}",
+                    path=name,
                     given=len(given),
                     allowed=f"{width} numbers" if width is not None else "columns beside it",
                 )
         if self.spread is not None and not all(math.isfinite(value) and value > 0 for value in self.spread):
-            raise SpecError("a spread is positive", path="scaling.spread", allowed="above 0")
+            raise SpecError("a spread is positive", path="spread", allowed="above 0")
         if self.centre is not None and not all(math.isfinite(value) for value in self.centre):
-            raise SpecError("a centre is finite", path="scaling.centre", allowed="finite numbers")
+            raise SpecError("a centre is finite", path="centre", allowed="finite numbers")
 
     def resolved(self, schema: Schema) -> Scaling:
         """The same scaling with everything that was left out taken from public facts."""
         if self.columns is not None and (not self.columns or max(self.columns) >= len(schema.names)):
             raise SpecError(
                 "the kept columns do not exist",
-                path="scaling.columns",
+                path="policy.scaling.columns",
                 given=list(self.columns),
                 allowed=f"indices below {len(schema.names)}",
             )
@@ -108,7 +108,9 @@ class Scaling:
                     path=f"scaling.{name}",
                     fix="give it, or run through a spec whose environment has a public schema",
                 )
-        assert self.norm is not None and self.reward_centre is not None and self.reward_bound is not None
+        assert self.norm is not None
+        assert self.reward_centre is not None
+        assert self.reward_bound is not None
         return Ready(
             np.array(self.columns, np.int64),
             np.array(self.centre),
@@ -156,13 +158,8 @@ def _from_table(given: Any) -> Any:
         return given
     try:
         return Scaling(**given)
-    except TypeError:
-        unknown = sorted(set(given) - set(Scaling.__dataclass_fields__))  # type: ignore[attr-defined]
-        raise SpecError(
-            "this key is not known",
-            path=f"scaling.{unknown[0] if unknown else ''}",
-            allowed=", ".join(Scaling.__dataclass_fields__),  # type: ignore[attr-defined]
-        ) from None
+    except SpecError as problem:
+        raise at(problem, "scaling") from None
 
 
 ScalingTable = Annotated[Scaling, BeforeValidator(_from_table)]

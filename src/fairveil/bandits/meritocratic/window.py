@@ -3,7 +3,8 @@
 Asked for is #{i in window: <x_i, theta> <= <x, theta>}, in float64, for a new theta every second round: recomputing all
 scores costs window * features each time. Two observations make it cheap without changing a single count:
 
-* Scores under an old theta_r bound those under theta. With d = theta/a - theta_r (a > 0 rescales, which keeps the order)
+* Scores under an old theta_r bound those under theta. With d = theta/a - theta_r (a > 0 rescales, which keeps the
+order)
   and any centre m, <x_i, theta>/a = s_i + <m, d> + <x_i - m, d> and |<x_i - m, d>| <= max_i ||x_i - m|| ||d||. Members
   whose old score is farther than that from the threshold need no new dot product; only the band between is recomputed.
 * When the band would be wide, all scores are renewed in one float32 pass over columns that lie contiguously in memory
@@ -178,7 +179,8 @@ def count_at_most(store, group, theta, threshold):
                 count += 1
         store.work[2] += last - first
         return count
-    # float32 scores of a row differ from exact ones by at most (features + 4) 2^-23 ||x|| ||theta||; a few ulps of float64 for the rest.
+    # float32 scores of a row differ from exact ones by at most (features + 4) 2^-23 ||x|| ||theta||; a few ulps of
+    # float64 for the rest.
     rounding = (features + 4) * 1.2e-7 * store.longest[group] * math.sqrt(square) + 1e-12 * abs(threshold / scale)
     half = reach * (1.0 + 1e-9) + rounding
     middle = threshold / scale - shift

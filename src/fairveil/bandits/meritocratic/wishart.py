@@ -1,6 +1,7 @@
 """Wishart noise on a binary tree of outer products: an alternative of the published implementation.
 
-Kept to reproduce; no guarantee is claimed for it here. Degrees of freedom and shift follow Shariff and Sheffet 2018, 4.1.
+Kept to reproduce; no guarantee is claimed for it here. Degrees of freedom and shift follow Shariff and Sheffet 2018,
+4.1.
 """
 
 from __future__ import annotations

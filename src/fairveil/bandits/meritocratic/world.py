@@ -18,6 +18,7 @@ from pydantic import Field, Strict
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.protocol import Candidate, Round
 from fairveil.errors import SpecError
+from fairveil.fairness.ranks import relative_rank
 from fairveil.randomness import Generator
 from fairveil.registry import Natural, NonNegative, configuration
 
@@ -78,8 +79,8 @@ class Chunk:
 class MeritocraticEnvironment(Environment):
     """Base of the family's environments; subclasses are frozen configurations that fill in the pieces below.
 
-    Common fields: ``candidates`` per group and round, ``presence`` (probability that a slot is filled), ``joins`` (round
-    at which a group first appears), ``delay`` (mean rounds until a reward arrives, geometric), ``missing``
+    Common fields: ``candidates`` per group and round, ``presence`` (probability that a slot is filled), ``joins``
+    (round at which a group first appears), ``delay`` (mean rounds until a reward arrives, geometric), ``missing``
     (probability that it never does) and ``noise`` (standard deviation of the rewards around the scores).
     """
 
@@ -210,7 +211,7 @@ class Pool:
         for first, count in zip(start, size):
             own = score[first : first + count]
             ordered.append(np.sort(own))
-            rank[first : first + count] = np.searchsorted(ordered[-1], own, side="right") / count
+            rank[first : first + count] = relative_rank(ordered[-1], own)
         return cls(features, start, size, score, rank, tuple(ordered))
 
     def sample(self, groups: Ints, rng: Generator) -> tuple[Floats, Floats, Floats]:
@@ -221,7 +222,7 @@ class Pool:
         rank = np.empty(len(scores))
         for group, ordered in enumerate(self.ordered):
             own = groups == group
-            rank[own] = np.searchsorted(ordered, scores[own], side="right") / len(ordered)
+            rank[own] = relative_rank(ordered, scores[own])
         return rank
 
 
@@ -238,4 +239,3 @@ class PoolEnvironment(MeritocraticEnvironment):
 
     def relative_rank(self, groups: Ints, scores: Floats) -> Floats:
         return self.pool.relative_rank(groups, scores)
-
