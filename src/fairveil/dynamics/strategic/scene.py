@@ -10,6 +10,7 @@ import numpy as np
 
 from fairveil.dynamics import assumptions, search, thresholds
 from fairveil.dynamics.distributions import Distribution
+from fairveil.dynamics.measures import measure
 from fairveil.dynamics.population import Population, population
 from fairveil.dynamics.strategic.policies import POINTS, Policy, solve
 from fairveil.errors import SpecError
@@ -59,6 +60,10 @@ class Scene:
         if key not in self._solved:
             self._solved[key] = solve(self.people, fairness, strategic)
         return self._solved[key]
+
+    def recall(self, thresholds: np.ndarray, fairness: str = "none", strategic: bool = True) -> None:
+        """Take over thresholds (1, groups) that were solved for elsewhere, such as one point of a grid."""
+        self._solved[fairness, strategic] = Policy(thresholds, measure(self.people, thresholds), self.people.share)
 
     def theta(self, s: int, fairness: str = "none", strategic: bool = True) -> float:
         return float(self.policy(fairness, strategic).thresholds[0, s])

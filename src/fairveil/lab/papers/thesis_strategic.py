@@ -1,0 +1,812 @@
+"""Who manipulates: figures 6.3-6.14, tables 6.1-6.3 and the worked examples of the thesis chapter on manipulation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fairveil.dynamics import Scene, distribution, fico_groups
+from fairveil.dynamics.assumptions import likelihood_ratio_fall, rising_gain_limit
+from fairveil.dynamics.strategic.fair_theorems import disincentive_condition
+from fairveil.lab.artefact import Artefact, Chart, Claim, Heatmap, Line, Picture, Results, Scale, Table, have, line
+from fairveil.randomness import generator
+from fairveil.registry import register
+
+Spec = dict[str, Any]
+
+GAUSS = {"0": ["normal", -5, 5], "1": ["normal", 5, 5]}
+POLICIES = {"UN": "none", "EqOpt": "eqopt", "DP": "dp"}
+FICO = "features are the fitted betas of table 6.1"
+
+
+def group(qualified: float, cost: list[Any], features: Any = GAUSS, share: float = 0.5) -> Spec:
+    return {"share": share, "qualified": qualified, "features": features, "cost": cost}
+
+
+def spec(groups: Spec, fairness: str = "none", strategic: bool = True, **more: Any) -> Spec:
+    return {"task": "strategic", "groups": groups, "fairness": fairness, "strategic": strategic, **more}
+
+
+def credit(first: str, second: str, costs: tuple[list[Any], list[Any]], source: str = "fitted") -> Spec:
+    people = fico_groups([first, second], source)
+    return {name: {**table, "cost": cost} for (name, table), cost in zip(people.items(), costs, strict=True)}
+
+
+def blurred_and_clear() -> dict[str, Any]:
+    """The features of figures 6.3 and 6.6."""
+    return {
+        "a": {"0": ["normal", -2, 4.5], "1": ["normal", 2, 4.5]},
+        "b": {"0": ["normal", -5, 4.5], "1": ["normal", 5, 4.5]},
+    }
+
+
+@register("artefact", "thesis-strategic/examples")
+class Examples(Artefact):
+    """The worked examples of sections 6.5 and 6.6."""
+
+    title = "Sections 6.5, 6.6: utilities with several extreme points"
+    source = "sections 6.5 and 6.6"
+    notes = (
+        "N(5, 4) and N(5, 9) are read with the second number as a variance",
+        "the last two examples violate assumption 12",
+    )
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        first = {"a": group(0.6, ["beta", 10, 4], {"0": ["normal", -5, 4.7], "1": ["normal", 5, 4.7]})}
+        tight = {"0": ["normal", -5, 2], "1": ["normal", 5, 2]}
+        left = {"a": group(0.4, ["beta", 10, 2], tight, 0.3), "b": group(0.6, ["beta", 10, 1], tight, 0.7)}
+        right = {
+            "a": group(0.65, ["beta", 10, 3], {"0": ["normal", -10, 3], "1": ["normal", 5, 3]}),
+            "b": group(0.6, ["beta", 10, 2], {"0": ["normal", -5, 3], "1": ["normal", 5, 3]}),
+        }
+        return {
+            "6.5": spec(first),
+            "6.6 left, UN": spec(left),
+            "6.6 left, EqOpt": spec(left, "eqopt"),
+            "6.6 right, UN": spec(right),
+            "6.6 right, EqOpt": spec(right, "eqopt"),
+        }
+
+    def pictures(self, results: Results) -> list[Picture]:
+        one = results["6.5"]
+        out: list[Picture] = [
+            Chart(
+                "Section 6.5: utility of a threshold",
+                "threshold",
+                "utility",
+                (line("with manipulation", one, "utility_a"), line("ignoring it", one, "naive_utility_a")),
+            )
+        ]
+        for side in ("left", "right"):
+            found = results[f"6.6 {side}, UN"]
+            lines = tuple(line(f"group {name}", found, f"utility_{name}") for name in "ab")
+            out.append(Chart(f"Section 6.6, {side}: utilities", "threshold", "utility", lines))
+        rows = []
+        for label, found in results.items():
+            for name in found["spec"]["groups"]:
+                metrics = found["metrics"]
+                rows.append(
+                    (label, name, round(metrics["thresholds"][name], 4), round(metrics["manipulation"][name], 4))
+                )
+        return [
+            *out,
+            Table("Thresholds and manipulation", ("example", "group", "threshold", "manipulate"), tuple(rows)),
+        ]
+
+    def claims(self, results: Results) -> list[Claim]:
+        first = results["6.5"]["metrics"]
+        turns = first["extreme_points"]["a"]
+
+        def change(side: str, key: str) -> list[float]:
+            free, fair = (results[f"6.6 {side}, {policy}"]["metrics"][key] for policy in ("UN", "EqOpt"))
+            return [fair[name] - free[name] for name in "ab"]
+
+        left, right = change("left", "thresholds"), change("right", "thresholds")
+        cheat_left, cheat_right = change("left", "manipulation"), change("right", "manipulation")
+        return [
+            Claim.exact(
+                "the utility of section 6.5 has three extreme points", "section 6.5", 0.5 - abs(len(turns) - 3)
+            ),
+            Claim.exact("the best of them is the lowest", "section 6.5", turns[1][0] - first["thresholds"]["a"]),
+            Claim.exact("left: both groups are over-selected under EqOpt", "section 6.6 (a)", -max(left)),
+            Claim.exact("left: a manipulates more, b less", "section 6.6 (a)", min(cheat_left[0], -cheat_left[1])),
+            Claim.exact("right: both groups are under-selected under EqOpt", "section 6.6 (b)", min(right)),
+            Claim.exact("right: both manipulate more", "section 6.6 (b)", min(cheat_right)),
+        ]
+
+
+@register("artefact", "thesis-strategic/6.3")
+class Figure63(Artefact):
+    """Where the condition of theorem 27 holds, by both groups' rates."""
+
+    title = "Figure 6.3: qualification rates that meet the condition of theorem 27"
+    source = "section 6.6, proposition 7"
+    notes = ("u_plus = u_minus for EqOpt and u_plus:u_minus = 1:2 for DP, where proposition 7 applies",)
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        count = {"quick": 14, "standard": 40, "paper": 100}[scale]
+        features, cost = blurred_and_clear(), ["beta", 10, 1]
+        made = {}
+        for name, loss in (("eqopt", 1.0), ("dp", 2.0)):
+            delta = loss / (1.0 + loss)
+            values = np.linspace(delta, 0.95, count + 1)[1:].tolist()
+            people = {key: group(0.9, cost, features[key]) for key in "ab"}
+            grid = {"groups.a.qualified": values, "groups.b.qualified": values}
+            made[name] = spec(people, utility={"gain": 1.0, "loss": loss}, grid=grid, points=1024)
+        return made
+
+    def region(self, criterion: str, found: Spec) -> np.ndarray:
+        """1 where the condition holds with a in the role of the group near break-even."""
+        first, second = found["spec"]["grid"].values()
+        out = np.zeros((len(first), len(second)))
+        base = Scene(found["spec"]["groups"], **found["spec"]["utility"])
+        for i, alpha in enumerate(first):
+            for j, beta in enumerate(second):
+                scene = base.changed(0, qualified=alpha).changed(1, qualified=beta)
+                scene.recall(np.array([[found["metrics"]["thresholds"][name][i][j] for name in "ab"]]))
+                out[i, j] = disincentive_condition(scene, criterion, 0)
+        return out
+
+    def pictures(self, results: Results) -> list[Picture]:
+        out: list[Picture] = []
+        for name, found in results.items():
+            first, second = found["spec"]["grid"].values()
+            values = tuple(tuple(row) for row in self.region(name, found))
+            out.append(Heatmap(name, "alpha_b", "alpha_a", "condition holds", tuple(second), tuple(first), values))
+        return out
+
+    def claims(self, results: Results) -> list[Claim]:
+        out = []
+        for name, found in results.items():
+            region = self.region(name, found)
+            edge = region[:, 0] if name == "eqopt" else region[:1, 0]
+            out.append(
+                Claim.exact(f"{name}: the condition holds near break-even", "proposition 7", float(edge.min()) - 0.5)
+            )
+            out.append(Claim.exact(f"{name}: it does not hold everywhere", "figure 6.3", 1.0 - float(region.mean())))
+        return out
+
+
+@register("artefact", "thesis-strategic/6.4")
+class Figure64(Artefact):
+    """Beta costs and the marginal manipulation gain they lead to (an illustration)."""
+
+    title = "Figure 6.4: densities of beta costs and scaled marginal gain"
+    source = "section 6.7"
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        return {}
+
+    def pictures(self, results: Results) -> list[Picture]:
+        z = np.linspace(0.005, 0.995, 199)
+        densities, gains = [], []
+        for a, b in ((10, 1), (10, 3), (10, 5), (10, 10), (5, 5)):
+            cost = distribution(["beta", a, b])
+            name = f"Beta({a}, {b})"
+            densities.append(Line(name, tuple(z), tuple(cost.pdf(z))))
+            gains.append(Line(name, tuple(z), tuple(cost.cdf(z) + z * cost.pdf(z))))
+        return [
+            Chart("Density of the cost", "z", "P_C(z)", tuple(densities)),
+            Chart("Scaled marginal gain", "z", "F_C(z) + z P_C(z)", tuple(gains)),
+        ]
+
+    def claims(self, results: Results) -> list[Claim]:
+        limit = rising_gain_limit(distribution(["beta", 8, 3]))
+        return [
+            Claim.exact("the gain of Beta(8, 3) rises up to .82", "section 6.5, example 2", 0.005 - abs(limit - 0.82)),
+            Claim.exact(
+                "the gain of Beta(10, 1) rises throughout",
+                "section 6.5",
+                rising_gain_limit(distribution(["beta", 10, 1])) - 0.999,
+            ),
+        ]
+
+
+class _Rounds(Artefact):
+    """Unfairness with and without anticipation for random rates."""
+
+    first_cost: tuple[tuple[str, list[Any]], ...] = ()
+    second_cost: list[Any]
+    above: bool
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        count = {"quick": 40, "standard": 200, "paper": 1000}[scale]
+        rng = generator(65, "rates")
+        rounds = []
+        for _ in range(count):
+            if self.above:
+                pair = (float(rng.uniform(0.51, 0.95)), float(rng.uniform(0.05, 0.49)))
+            else:
+                low, high = sorted(rng.uniform(0.05, 0.49, 2).tolist())
+                pair = (high, low)
+            rounds.append({"groups.a.qualified": pair[0], "groups.b.qualified": pair[1]})
+        made = {}
+        for label, cost in self.first_cost:
+            people = {"a": group(0.6, cost), "b": group(0.4, self.second_cost)}
+            for strategic in (True, False):
+                name = f"{label}, {'strategic' if strategic else 'non-strategic'}"
+                made[name] = spec(people, "none", strategic, grid={"round": rounds}, points=2048)
+        return made
+
+    def pictures(self, results: Results) -> list[Picture]:
+        out: list[Picture] = []
+        for label, _ in self.first_cost:
+            for criterion in ("eqopt", "dp"):
+                lines = tuple(
+                    Line(kind, tuple(range(1, len(gap) + 1)), tuple(gap))
+                    for kind in ("strategic", "non-strategic")
+                    for gap in [results[f"{label}, {kind}"]["metrics"]["unfairness"][criterion]]
+                )
+                out.append(Chart(f"{label}, {criterion}", "round", "unfairness", lines, "points"))
+        return out
+
+
+@register("artefact", "thesis-strategic/6.5")
+class Figure65(_Rounds):
+    """Majority-qualified against majority-unqualified group: anticipation widens the gap."""
+
+    title = "Figure 6.5: unfairness with alpha_a > break-even > alpha_b"
+    source = "section 6.7, theorem 23"
+    first_cost = (("C_a = Beta(10, 1)", ["beta", 10, 1]),)
+    second_cost = ["beta", 10, 3]  # noqa: RUF012
+    above = True
+
+    def claims(self, results: Results) -> list[Claim]:
+        out = []
+        label = self.first_cost[0][0]
+        for criterion in ("eqopt", "dp"):
+            smart, naive = (
+                np.array(results[f"{label}, {kind}"]["metrics"]["unfairness"][criterion])
+                for kind in ("strategic", "non-strategic")
+            )
+            out.append(
+                Claim.exact(
+                    f"{criterion}: anticipation worsens unfairness in every round",
+                    "theorem 23",
+                    float((smart - naive).min()),
+                )
+            )
+            out.append(
+                Claim.exact(f"{criterion}: group b is disadvantaged in every round", "theorem 23", float(naive.min()))
+            )
+        return out
+
+
+@register("artefact", "thesis-strategic/6.7")
+class Figure67(_Rounds):
+    """Both groups majority-unqualified: cheap manipulation turns the disadvantage round."""
+
+    title = "Figure 6.7: unfairness with break-even > alpha_a > alpha_b, falling cost of a"
+    source = "section 6.7, theorem 24"
+    notes = ("the costs of group a in the panels are not given; three are used",)
+    first_cost = (
+        ("C_a = Beta(10, 1)", ["beta", 10, 1]),
+        ("C_a = Beta(2, 1)", ["beta", 2, 1]),
+        ("C_a = Beta(0.5, 1)", ["beta", 0.5, 1]),
+    )
+    second_cost = ["beta", 10, 1]  # noqa: RUF012
+    above = False
+
+    def claims(self, results: Results) -> list[Claim]:
+        def flipped(label: str, criterion: str) -> float:
+            return float((np.array(results[f"{label}, strategic"]["metrics"]["unfairness"][criterion]) < 0).mean())
+
+        out = []
+        for criterion in ("eqopt", "dp"):
+            dear, cheap = flipped(self.first_cost[0][0], criterion), flipped(self.first_cost[2][0], criterion)
+            out.append(
+                Claim.exact(
+                    f"{criterion}: cheaper manipulation turns more disadvantages round", "theorem 24", cheap - dear
+                )
+            )
+            out.append(Claim.exact(f"{criterion}: with the cheapest most are turned round", "figure 6.7", cheap - 0.5))
+        return out
+
+
+@register("artefact", "thesis-strategic/6.6")
+class Figure66(Artefact):
+    """Rates and shares for which a constraint disincentivises both groups."""
+
+    title = "Figure 6.6: fairness that disincentivises both groups"
+    source = "section 6.7, theorem 27"
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        count = {"quick": 6, "standard": 14, "paper": 30}[scale]
+        features, cost = blurred_and_clear(), ["beta", 10, 1]
+        made = {}
+        for label, loss in (("1/2", 2.0), ("1/1.1", 1.1)):
+            delta = loss / (1.0 + loss)
+            near = (delta + np.linspace(0.002, 0.06, count)).tolist()
+            share = [{"groups.a.share": n, "groups.b.share": 1.0 - n} for n in np.linspace(0.5, 0.98, count).tolist()]
+            grid = {"groups.a.qualified": near, "groups.b.qualified": near, "share of a": share}
+            people = {key: group(0.9, cost, features[key]) for key in "ab"}
+            for name, fairness in POLICIES.items():
+                made[f"{label} {name}"] = spec(
+                    people, fairness, utility={"gain": 1.0, "loss": loss}, grid=grid, points=1024
+                )
+        return made
+
+    def both_less(self, results: Results, label: str, policy: str) -> np.ndarray:
+        """(alpha_a, alpha_b, n_a): do both groups manipulate less under the constraint?"""
+        free, fair = (results[f"{label} {name}"]["metrics"]["manipulation"] for name in ("UN", policy))
+        return np.all([np.array(fair[g]) < np.array(free[g]) for g in "ab"], axis=0)
+
+    def pictures(self, results: Results) -> list[Picture]:
+        out: list[Picture] = []
+        for label in ("1/2", "1/1.1"):
+            for policy in ("EqOpt", "DP"):
+                found = results[f"{label} {policy}"]["spec"]["grid"]
+                seen = self.both_less(results, label, policy).mean(axis=2)
+                out.append(
+                    Heatmap(
+                        f"u_plus/u_minus = {label}, {policy}",
+                        "alpha_b",
+                        "alpha_a",
+                        "share of n_a with less manipulation in both groups",
+                        tuple(found["groups.b.qualified"]),
+                        tuple(found["groups.a.qualified"]),
+                        tuple(tuple(row) for row in seen),
+                    )
+                )
+        return out
+
+    def claims(self, results: Results) -> list[Claim]:
+        out = []
+        for label in ("1/2", "1/1.1"):
+            for policy in ("EqOpt", "DP"):
+                seen = self.both_less(results, label, policy)
+                text = f"{label}, {policy}: both groups can be disincentivised for a small alpha_a and a large n_a"
+                out.append(Claim.exact(text, "theorem 27", float(seen[0, :, -1].mean()) - 1e-9))
+        return out
+
+
+class _Surfaces(Artefact):
+    """Manipulation of two groups over two parameters under three policies."""
+
+    panels: tuple[str, ...] = ("",)
+
+    def surface(self, results: Results, panel: str, policy: str, name: str) -> np.ndarray:
+        return np.array(results[f"{panel}{policy}"]["metrics"]["manipulation"][name])
+
+    def change(self, results: Results, panel: str, policy: str, name: str) -> np.ndarray:
+        return self.surface(results, panel, policy, name) - self.surface(results, panel, "UN", name)
+
+    def pictures(self, results: Results) -> list[Picture]:
+        out: list[Picture] = []
+        for panel in self.panels:
+            found = results[f"{panel}UN"]["spec"]
+            (y_label, y), (x_label, x) = found["grid"].items()
+            for name in found["groups"]:
+                for policy in POLICIES:
+                    values = tuple(tuple(row) for row in self.surface(results, panel, policy, name))
+                    axes = [self.numbers(axis) for axis in (x, y)]
+                    title = f"{panel}{name}, {policy}"
+                    out.append(Heatmap(title, x_label, y_label, "manipulate", axes[0], axes[1], values))
+        return out
+
+    @staticmethod
+    def numbers(values: list[Any]) -> tuple[float, ...]:
+        return tuple(float(next(iter(v.values())) if isinstance(v, dict) else v) for v in values)
+
+
+def wide_and_narrow(first: float, second: float, share: float = 0.5) -> Spec:
+    """The groups of figures 6.8 and 6.9."""
+    narrow = {"0": ["normal", -5, 4], "1": ["normal", 5, 4]}
+    return {
+        "a": group(first, ["beta", 10, 1], narrow, share),
+        "b": group(second, ["beta", 10, 1], GAUSS, 1.0 - share),
+    }
+
+
+@register("artefact", "thesis-strategic/6.8")
+class Figure68(_Surfaces):
+    """Manipulation against the rate and share of a majority-qualified group."""
+
+    title = "Figure 6.8: manipulation probabilities, alpha_b = 0.4"
+    source = "section 6.7, theorem 26.1(i)"
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        count = {"quick": 8, "standard": 20, "paper": 40}[scale]
+        shares = [{"groups.a.share": n, "groups.b.share": 1.0 - n} for n in np.linspace(0.5, 0.98, count).tolist()]
+        grid = {"groups.a.qualified": np.linspace(0.51, 0.98, count).tolist(), "share of a": shares}
+        return {name: spec(wide_and_narrow(0.6, 0.4), code, grid=grid, points=1024) for name, code in POLICIES.items()}
+
+    def claims(self, results: Results) -> list[Claim]:
+        out = []
+        for policy in ("EqOpt", "DP"):
+            up, down = self.change(results, "", policy, "a")[-1, -1], self.change(results, "", policy, "b")[-1, -1]
+            text = f"{policy}: for large alpha_a and n_a, a manipulates more and b less"
+            out.append(Claim.exact(text, "theorem 26.1(i)", float(min(up, -down))))
+        return out
+
+
+@register("artefact", "thesis-strategic/6.9")
+class Figure69(_Surfaces):
+    """Manipulation when both groups are majority-qualified, or both are not."""
+
+    title = "Figure 6.9: manipulation probabilities, n_a = 0.5"
+    source = "section 6.7, theorem 26.1(ii)"
+    panels = ("high ", "low ")
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        count = {"quick": 8, "standard": 20, "paper": 40}[scale]
+        made = {}
+        for panel, low, high in (("high ", 0.52, 0.97), ("low ", 0.03, 0.48)):
+            values = np.linspace(low, high, count).tolist()
+            grid = {"groups.a.qualified": values, "groups.b.qualified": values}
+            for name, code in POLICIES.items():
+                made[f"{panel}{name}"] = spec(wide_and_narrow(low, low), code, grid=grid, points=1024)
+        return made
+
+    def claims(self, results: Results) -> list[Claim]:
+        out = []
+        for panel, row in (("high ", -1), ("low ", 0)):
+            for policy in ("EqOpt", "DP"):
+                first, second = (self.change(results, panel, policy, name)[row] for name in "ab")
+                apart = -first * second
+                text = f"{panel}{policy}: with an extreme alpha_a one group manipulates more, the other less"
+                out.append(Claim.exact(text, "theorem 26.1(ii)", float(apart.min()) + 1e-12))
+        return out
+
+
+@register("artefact", "thesis-strategic/table-6.1")
+class Table61(Artefact):
+    """Credit scores of four groups: rates, features, shares and x*."""
+
+    title = "Table 6.1: four groups of the credit score data"
+    source = "section 6.7"
+    data = ("fico",)
+    notes = ("the betas are taken from the thesis: ordinary fits to the public tables give other f^0",)
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        made = {"fitted": spec({name: {**t, "cost": ["beta", 10, 2]} for name, t in fico_groups().items()})}
+        if have("fico"):
+            tables = fico_groups(source="tables")
+            made["tables"] = spec({name: {**t, "cost": ["beta", 10, 2]} for name, t in tables.items()})
+        return made
+
+    def pictures(self, results: Results) -> list[Picture]:
+        out: list[Picture] = []
+        for label, found in results.items():
+            rows = tuple(
+                (name, round(t["qualified"], 4), round(t["share"], 4), round(found["metrics"]["peak"][name], 3))
+                for name, t in found["spec"]["groups"].items()
+            )
+            out.append(Table(label, ("group", "alpha", "n", "x*"), rows))
+        return out
+
+    def claims(self, results: Results) -> list[Claim]:
+        printed = {"caucasian": 0.277, "african-american": 0.174, "hispanic": 0.262, "asian": 0.342}
+        peak = results["fitted"]["metrics"]["peak"]
+        out = [
+            Claim.exact(
+                "x* agrees with the printed column",
+                "table 6.1",
+                0.0015 - max(abs(peak[n] - x) for n, x in printed.items()),
+            )
+        ]
+        if "tables" in results:
+            fitted, tables = (results[key]["spec"]["groups"] for key in ("fitted", "tables"))
+            off = max(abs(fitted[n]["qualified"] - tables[n]["qualified"]) for n in printed)
+            shares = max(abs(fitted[n]["share"] - tables[n]["share"]) for n in printed)
+            out.append(Claim.exact("rates agree with the public tables within .005", "table 6.1", 0.005 - off))
+            out.append(Claim.exact("shares agree with the public totals", "table 6.1", 0.0001 - shares))
+        return out
+
+
+PRINTED_62 = {
+    ("beta", "caucasian"): (0.355, 0.556, 0.136, 0.611, 0.680, 0.449),
+    ("beta", "hispanic"): (0.292, 0.493, 0.034, 0.421, 0.490, 0.242),
+    ("beta", "asian"): (0.333, 0.533, 0.123, 0.634, 0.703, 0.522),
+    ("uniform", "caucasian"): (0.743, 0.871, 0.136, 0.794, 0.838, 0.449),
+    ("uniform", "hispanic"): (0.722, 0.850, 0.034, 0.684, 0.727, 0.242),
+    ("uniform", "asian"): (0.738, 0.866, 0.123, 0.825, 0.868, 0.522),
+}
+
+
+@register("artefact", "thesis-strategic/table-6.2")
+class Table62(Artefact):
+    """Unfairness of strategic and non-strategic policies against African-Americans."""
+
+    title = "Table 6.2: unfairness of strategic and non-strategic policies"
+    source = "section 6.7"
+    notes = (FICO, "rounding of the printed parameters explains differences up to about .003")
+    costs = (
+        ("beta", ["beta", 10, 2], ["beta", 10, 6]),
+        ("uniform", ["uniform", 0, 1], ["uniform", 0, 0.5]),
+    )
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        made = {}
+        for kind, dear, cheap in self.costs:
+            for name in ("caucasian", "hispanic", "asian"):
+                made[f"{kind} {name} equal"] = spec(credit(name, "african-american", (dear, dear)))
+                made[f"{kind} {name} unequal"] = spec(credit(name, "african-american", (dear, cheap)))
+                made[f"{kind} {name} naive"] = spec(credit(name, "african-american", (dear, dear)), strategic=False)
+        return made
+
+    def rows(self, results: Results) -> dict[tuple[str, str], tuple[float, ...]]:
+        out = {}
+        for kind, name in PRINTED_62:
+            found = [
+                results[f"{kind} {name} {which}"]["metrics"]["unfairness"] for which in ("equal", "unequal", "naive")
+            ]
+            out[kind, name] = tuple(item[criterion] for criterion in ("eqopt", "dp") for item in found)
+        return out
+
+    def pictures(self, results: Results) -> list[Picture]:
+        columns = (
+            "cost",
+            "group a",
+            *(f"{c} {w}" for c in ("EqOpt", "DP") for w in ("C_a = C_b", "C_a != C_b", "non-strategic")),
+        )
+        ours = tuple((*key, *(round(value, 3) for value in row)) for key, row in self.rows(results).items())
+        printed = tuple((*key, *row) for key, row in PRINTED_62.items())
+        return [Table("Measured", columns, ours), Table("Printed", columns, printed)]
+
+    def claims(self, results: Results) -> list[Claim]:
+        rows = self.rows(results)
+        off = max(abs(a - b) for key, row in rows.items() for a, b in zip(row, PRINTED_62[key], strict=True))
+        table = np.array(list(rows.values()))
+        worse = np.minimum(table[:, [0, 3]] - table[:, [2, 5]], table[:, [1, 4]] - table[:, [0, 3]])
+        return [
+            Claim.exact(
+                "every entry within .0015 of the printed one",
+                "table 6.2",
+                0.0015 - off,
+                f"largest difference {off:.4f}",
+            ),
+            Claim.exact("African-Americans are disadvantaged throughout", "section 6.7", float(table.min())),
+            Claim.exact("anticipation worsens unfairness, cheap costs of b more so", "theorem 23", float(worse.min())),
+        ]
+
+
+@register("artefact", "thesis-strategic/table-6.3")
+class Table63(Artefact):
+    """A naive decision maker who gains from both groups by being fair."""
+
+    title = "Table 6.3: utilities of non-strategic policies with and without EqOpt"
+    source = "section 6.7"
+    notes = (FICO, "u_minus of 3 to 4 multiplies the rounding of the printed rates: utilities differ by thousandths")
+    cases = (
+        ("1 : 4", 4.0, ["beta", 10, 10], ["beta", 10, 10], (-0.190, -0.189, 0.024, 0.034)),
+        ("1 : 3.1", 3.1, ["beta", 10, 1], ["beta", 10, 10], (0.396, 0.397, 0.181, 0.201)),
+    )
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        made = {}
+        for label, loss, first, second, _ in self.cases:
+            people = credit("caucasian", "asian", (first, second))
+            for name in ("UN", "EqOpt"):
+                made[f"{label} {name}"] = spec(people, POLICIES[name], False, utility={"gain": 1.0, "loss": loss})
+        return made
+
+    def pictures(self, results: Results) -> list[Picture]:
+        rows = []
+        for label, _, _, _, printed in self.cases:
+            found = [results[f"{label} {name}"]["metrics"]["utility"] for name in ("UN", "EqOpt")]
+            rows.append((label, *(round(item[g], 3) for g in ("caucasian", "asian") for item in found)))
+            rows.append((f"{label} printed", *printed))
+        columns = ("u_plus : u_minus", "U_a (UN)", "U_a (EqOpt)", "U_b (UN)", "U_b (EqOpt)")
+        return [Table("True utilities", columns, tuple(rows))]
+
+    def claims(self, results: Results) -> list[Claim]:
+        out = []
+        for label, *_ in self.cases:
+            free, fair = (results[f"{label} {name}"]["metrics"]["utility"] for name in ("UN", "EqOpt"))
+            for g in ("caucasian", "asian"):
+                out.append(
+                    Claim.exact(f"{label}: EqOpt earns more from the {g} group", "theorem 25", fair[g] - free[g])
+                )
+        return out
+
+
+@register("artefact", "thesis-strategic/6.10")
+class Figure610(Artefact):
+    """Score distributions, qualification profiles and likelihood ratios (an illustration)."""
+
+    title = "Figure 6.10: score distributions, profiles and likelihood ratios"
+    source = "section 6.7"
+    notes = (FICO,)
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        return {}
+
+    def pictures(self, results: Results) -> list[Picture]:
+        x = np.linspace(0.01, 0.99, 99)
+        pdf, cdf, profile, ratio = [], [], [], []
+        for name, table in fico_groups().items():
+            f0, f1 = (distribution(table["features"][y]) for y in ("0", "1"))
+            alpha = table["qualified"]
+            mixed = alpha * f1.pdf(x) + (1 - alpha) * f0.pdf(x)
+            pdf.append(Line(name, tuple(x), tuple(mixed)))
+            cdf.append(Line(name, tuple(x), tuple(alpha * f1.cdf(x) + (1 - alpha) * f0.cdf(x))))
+            profile.append(Line(name, tuple(x), tuple(alpha * f1.pdf(x) / mixed)))
+            ratio.append(Line(name, tuple(x), tuple(np.exp(f1.logpdf(x) - f0.logpdf(x)))))
+        return [
+            Chart("Density of scores", "score", "density", tuple(pdf)),
+            Chart("Distribution of scores", "score", "share below", tuple(cdf)),
+            Chart("Qualification profile", "score", "P(Y = 1 | x)", tuple(profile)),
+            Chart("Likelihood ratio f1/f0", "score", "ratio", tuple(ratio), log_y=True),
+        ]
+
+    def claims(self, results: Results) -> list[Claim]:
+        falls = [
+            likelihood_ratio_fall(*(distribution(table["features"][y]) for y in ("0", "1")))
+            for table in fico_groups().values()
+        ]
+        return [
+            Claim.exact(
+                "the likelihood ratio rises in every group", "assumption 11", 0.5 - sum(f is not None for f in falls)
+            )
+        ]
+
+
+@register("artefact", "thesis-strategic/6.11")
+class Figure611(Artefact):
+    """The fitted betas beside the score tables (an illustration)."""
+
+    title = "Figure 6.11: beta densities and score tables"
+    source = "section 6.7"
+    data = ("fico",)
+    notes = ("without the score tables only the betas are drawn",)
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        return {}
+
+    def pictures(self, results: Results) -> list[Picture]:
+        x = np.linspace(0.0125, 0.9875, 79)
+        tables = fico_groups(source="tables") if have("fico") else {}
+        out: list[Picture] = []
+        for name, table in fico_groups().items():
+            lines = [
+                Line(f"Beta, y = {y}", tuple(x), tuple(distribution(table["features"][y]).pdf(x))) for y in ("0", "1")
+            ]
+            if name in tables:
+                lines += [
+                    Line(f"tables, y = {y}", tuple(x), tuple(distribution(tables[name]["features"][y]).pdf(x)))
+                    for y in ("0", "1")
+                ]
+            out.append(Chart(name, "score", "density", tuple(lines)))
+        return out
+
+    def claims(self, results: Results) -> list[Claim]:
+        low = []
+        for table in fico_groups().values():
+            f0, f1 = (distribution(table["features"][y]) for y in ("0", "1"))
+            low.append(float(f1.ppf(0.5) - f0.ppf(0.5)))
+        return [Claim.exact("those who repay have the higher median score in every group", "figure 6.11", min(low))]
+
+
+@register("artefact", "thesis-strategic/6.12")
+class Figure612(Artefact):
+    """Cheaper manipulation of the advantaged group mitigates and turns the unfairness."""
+
+    title = "Figure 6.12: unfairness as the cost of group a falls"
+    source = "section 6.7, theorem 24"
+    notes = (FICO, "group a is Hispanic, group b African-American")
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        count = {"quick": 12, "standard": 30, "paper": 60}[scale]
+        utility = {"gain": 1.0, "loss": 2.0}
+        first = credit("hispanic", "african-american", (["beta", 10, 5], ["beta", 10, 5]))
+        second = credit("hispanic", "african-american", (["uniform", 0, 1], ["uniform", 0, 1]))
+        made = {}
+        for strategic, word in ((True, "strategic"), (False, "non-strategic")):
+            beta = {"groups.hispanic.cost.2": np.linspace(1.0, 15.0, count).tolist()}
+            uniform = {"groups.hispanic.cost.2": np.linspace(0.2, 2.0, count).tolist()}
+            made[f"beta {word}"] = spec(first, "none", strategic, utility=utility, grid=beta)
+            made[f"uniform {word}"] = spec(second, "none", strategic, utility=utility, grid=uniform)
+        return made
+
+    def pictures(self, results: Results) -> list[Picture]:
+        out: list[Picture] = []
+        for kind, label in (("beta", "b of C_a = Beta(10, b)"), ("uniform", "c of C_a = U[0, c]")):
+            lines = []
+            for word in ("strategic", "non-strategic"):
+                found = results[f"{kind} {word}"]
+                x = tuple(found["spec"]["grid"]["groups.hispanic.cost.2"])
+                for criterion in ("eqopt", "dp"):
+                    lines.append(Line(f"{word}, {criterion}", x, tuple(found["metrics"]["unfairness"][criterion])))
+            out.append(Chart(kind, label, "unfairness", tuple(lines)))
+        return out
+
+    def claims(self, results: Results) -> list[Claim]:
+        out = []
+        for kind, cheap in (("beta", -1), ("uniform", 0)):
+            for criterion in ("eqopt", "dp"):
+                smart = results[f"{kind} strategic"]["metrics"]["unfairness"][criterion]
+                naive = results[f"{kind} non-strategic"]["metrics"]["unfairness"][criterion]
+                out.append(
+                    Claim.exact(f"{kind}, {criterion}: b is behind without anticipation", "section 6.7", min(naive))
+                )
+                out.append(
+                    Claim.exact(
+                        f"{kind}, {criterion}: b gains the advantage for cheap costs of a", "theorem 24", -smart[cheap]
+                    )
+                )
+        return out
+
+
+@register("artefact", "thesis-strategic/6.13")
+class Figure613(_Surfaces):
+    """Manipulation under strategic policies for the same beta costs in both groups."""
+
+    title = "Figure 6.13: manipulation probabilities, C_a = C_b = Beta(a, b)"
+    source = "section 6.7"
+    notes = (
+        FICO,
+        "the pairs of the two panels are not named; African-American and Asian, Caucasian and Asian show what they say",
+    )
+    panels = ("(a) ", "(b) ")
+    pairs = (("african-american", "asian"), ("caucasian", "asian"))
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        count = {"quick": 6, "standard": 15, "paper": 29}[scale]
+        values = np.linspace(1.0, 15.0, count).tolist()
+        made = {}
+        for panel, (first, second) in zip(self.panels, self.pairs, strict=True):
+            grid = {f"groups.{first}.cost.{k},groups.{second}.cost.{k}": values for k in (1, 2)}
+            people = credit(first, second, (["beta", 1, 1], ["beta", 1, 1]))
+            for name, code in POLICIES.items():
+                made[f"{panel}{name}"] = spec(people, code, grid=grid, points=2048)
+        return made
+
+    def claims(self, results: Results) -> list[Claim]:
+        first, second = (self.change(results, "(a) ", "EqOpt", name) for name in self.pairs[0])
+        both = float(((first > 1e-6) & (second > 1e-6)).mean())
+        apart = []
+        for name in self.pairs[1]:
+            equal, parity = (self.change(results, "(b) ", policy, name) for policy in ("EqOpt", "DP"))
+            apart.append(float((equal * parity < 0).mean()))
+        return [
+            Claim.exact(
+                "(a) fairness can incentivise both groups",
+                "section 6.7",
+                both - 1e-9,
+                f"in {100 * both:.0f} % of costs",
+            ),
+            Claim.exact("(b) EqOpt and DP can have opposite effects", "section 6.7", min(apart) - 1e-9),
+        ]
+
+
+@register("artefact", "thesis-strategic/6.14")
+class Figure614(_Surfaces):
+    """Manipulation under strategic policies for different uniform costs."""
+
+    title = "Figure 6.14: manipulation probabilities, C_s = U[0, c_s]"
+    source = "section 6.7"
+    notes = (
+        FICO,
+        "the pairs of the panels are not named; Caucasian and African-American, Caucasian and Asian are used",
+    )
+    panels = ("(a) ", "(b) ")
+    pairs = (("caucasian", "african-american"), ("caucasian", "asian"))
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        count = {"quick": 6, "standard": 15, "paper": 37}[scale]
+        values = np.linspace(0.2, 2.0, count).tolist()
+        made = {}
+        for panel, (first, second) in zip(self.panels, self.pairs, strict=True):
+            grid = {f"groups.{first}.cost.2": values, f"groups.{second}.cost.2": values}
+            people = credit(first, second, (["uniform", 0, 1], ["uniform", 0, 1]))
+            for name, code in POLICIES.items():
+                made[f"{panel}{name}"] = spec(people, code, grid=grid, points=2048)
+        return made
+
+    def claims(self, results: Results) -> list[Claim]:
+        out = []
+        for panel, (first, second) in zip(self.panels, self.pairs, strict=True):
+            for policy in ("EqOpt", "DP"):
+                cheap_a = min(
+                    self.change(results, panel, policy, first)[0, -1],
+                    -self.change(results, panel, policy, second)[0, -1],
+                )
+                cheap_b = min(
+                    self.change(results, panel, policy, second)[-1, 0],
+                    -self.change(results, panel, policy, first)[-1, 0],
+                )
+                text = f"{panel}{policy}: the group with cheap manipulation is incentivised, the other one not"
+                out.append(Claim.exact(text, "section 6.7", float(min(cheap_a, cheap_b)), f"{first} and {second}"))
+        return out
