@@ -191,3 +191,14 @@ def test_other_bad_limits():
         Limit.approximate(1.0, 1e-5, added_share=1.0)
     with pytest.raises(SpecError, match="units"):
         Limit("epsilon", -1)
+
+
+def test_one_limit_on_two_machines_is_one_limit():
+    limit = Limit.approximate(1.0, 1e-5)
+    rounded = Limit(limit.currency, limit.units - 3, limit.delta_units, limit.epsilon, limit.delta)
+    assert limit.same(rounded)
+    assert Limit.gaussian(0.5, 1e-6).same(Limit.gaussian(0.5, 1e-6))
+    for other in (Limit.approximate(1.01, 1e-5), Limit.approximate(1.0, 2e-5), Limit.pure(1.0), Limit.zcdp(0.5)):
+        assert not limit.same(other)
+    assert not Limit.pure(1.0).same(Limit("epsilon", 1_000_001, 0, 1.0, 0.0))
+    assert not Limit.zcdp(0.5).same(Limit.zcdp(0.5, 1e-6))

@@ -15,7 +15,7 @@ import pytest
 import fairveil
 from fairveil.errors import BudgetError, InputError, LedgerError, PrivacyError, SpecError
 from fairveil.privacy.events import GaussianEvent, NothingEvent, ParallelEvent, PureEvent, ZcdpEvent
-from fairveil.privacy.ledger import Ledger, Limit, ReleaseLost, verify
+from fairveil.privacy.ledger import Ledger, Limit, ReleaseLost, faults, verify
 from fairveil.privacy.ledger.values import decode, encode
 from fairveil.privacy.noise import Noise, SecureNoise, SeededNoise, ZeroNoise
 
@@ -316,6 +316,33 @@ def test_waiting_for_a_draw_elsewhere_ends(path):
         go_on.set()
         thread.join()
         assert other.release("a", lambda noise: pytest.fail("drawn"), event=PureEvent(0.1)) == 3
+
+
+def test_a_process_that_runs_on_finds_the_block_of_a_dead_one_lost(path):
+    class Killed(BaseException):
+        pass
+
+    def die(noise):
+        faults.hook = stop  # from here on nothing reaches the disk
+        raise Killed
+
+    def stop(name: str) -> None:
+        raise LedgerError(name)
+
+    dead = Ledger.open(path, limit=Limit.pure(1.0))
+    with Ledger.open(path) as alive:
+        try:
+            with pytest.raises(Killed):
+                dead.release("a", die, event=PureEvent(0.25))
+        finally:
+            faults.hook = None
+        assert alive.status("a") == "reserved"
+        dead._session.forget()  # what the kernel does at the end of a process
+        dead._book.close()
+        with pytest.raises(ReleaseLost):
+            alive.release("a", lambda noise: pytest.fail("drawn"), event=PureEvent(0.25))
+        assert alive.filter.reserved.units == 0
+        assert alive.spent.units == 250_000
 
 
 def test_time_per_spend_and_memory_do_not_grow(path):

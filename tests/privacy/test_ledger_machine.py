@@ -109,18 +109,25 @@ class LedgerMachine(RuleBasedStateMachine):
             assert self.seen.setdefault(block, value) == value
             assert self.drawn[block] == [value]
 
-    @rule(block=names, size=sizes, point=st.integers(0, 30), kind=st.sampled_from(["kill", "full"]))
-    def something_happens_in_the_middle(self, block, size, point, kind) -> None:
+    @rule(
+        block=names,
+        size=sizes,
+        point=st.integers(0, 30),
+        kind=st.sampled_from(["kill", "full", "full for long"]),
+        fail=st.booleans(),
+    )
+    def something_happens_in_the_middle(self, block, size, point, kind, fail) -> None:
         count = iter(range(10**6))
 
         def hook(name: str) -> None:
-            if next(count) == point:
+            now = next(count)
+            if now == point or (now > point and kind == "full for long"):
                 raise Killed if kind == "kill" else sqlite3.OperationalError("database or disk is full")
 
         size = self.asked.get(block, size)
         faults.hook = hook
         try:
-            self._ask(block, size)
+            self._ask(block, size, fail)
         except (Killed, LedgerError, sqlite3.OperationalError):
             if self.ledger.status(block) != "unknown":
                 self.asked[block] = size

@@ -106,9 +106,12 @@ class Limit:
 
     def same(self, other: Limit) -> bool:
         """Whether both state one promise; converted units may differ by the rounding of another machine."""
-        facts = (self.currency, self.epsilon, self.delta, self.delta_units)
-        close = abs(self.units - other.units) <= (self.units // 10**6 if self.delta else 0)
-        return facts == (other.currency, other.epsilon, other.delta, other.delta_units) and close
+        if (self.currency, self.delta, self.delta_units) != (other.currency, other.delta, other.delta_units):
+            return False
+        converted = bool(self.delta)
+        mine, yours = (1.0 if limit.epsilon is None else limit.epsilon for limit in (self, other))
+        close = abs(self.units - other.units) <= (self.units // 10**6 if converted else 0)
+        return close and (self.epsilon is None) == (other.epsilon is None) and math.isclose(mine, yours, rel_tol=1e-6)
 
     def charge(self, event: Event) -> Charge:
         """What an event costs against this limit."""
