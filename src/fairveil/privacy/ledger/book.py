@@ -19,7 +19,7 @@ from typing import Any
 from fairveil.errors import LedgerError, LedgerTampered
 from fairveil.privacy.filters import Filter
 from fairveil.privacy.ledger.anchor import Anchor, Mark
-from fairveil.privacy.ledger.chain import ANCHOR, GENESIS, START, State, advance, begin, damaged, make_row, totals
+from fairveil.privacy.ledger.chain import ANCHOR, GENESIS, START, State, advance, make_row, replay, totals
 from fairveil.privacy.ledger.locks import WriterLock
 from fairveil.privacy.ledger.store import Store, explain
 
@@ -64,15 +64,8 @@ class Book:
     def load(self) -> None:
         """Check the whole chain from its first row; constant memory, time linear in the length."""
         with self.guard, self._explained("nothing was charged"):
-            store = self._connected()
-            rows = store.rows()
-            first = next(rows, None)
-            if first is None:
-                raise damaged(0, "the first entry is missing")
-            state = begin(first)
-            for row in rows:
-                state = advance(state, row, store)
-            self.state = state
+            for state, _ in replay(self._connected()):
+                self.state = state
 
     def adopt_anchor(self, again: bool) -> None:
         """Start to use an anchor that has no mark yet. ``again``: the old mark was lost, say so in the ledger."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -55,11 +56,13 @@ class Row:
 
 
 class Rows(Protocol):
-    """What `advance` looks up among the rows before."""
+    """All rows, in order or looked up."""
 
     def find(self, kind: str, name: str) -> Row | None: ...
 
     def releases_under(self, account: str, before: int) -> int: ...
+
+    def rows(self, after: int = -1) -> Iterator[Row]: ...
 
 
 def link(previous: str, row: Row) -> str:
@@ -134,6 +137,16 @@ def begin(row: Row) -> State:
         return State(row.name, table["simulated"], table["anchored"], table["unit"], Filter(limit), 0, row.hash)
     except (FairveilError, KeyError) as problem:
         raise damaged(0, "its facts cannot be read") from problem
+
+
+def replay(rows: Rows) -> Iterator[tuple[State, Row]]:
+    """The state after each row, from the first on, in constant memory."""
+    state = None
+    for row in rows.rows():
+        state = begin(row) if state is None else advance(state, row, rows)
+        yield state, row
+    if state is None:
+        raise damaged(0, "the first entry is missing")
 
 
 def advance(state: State, row: Row, rows: Rows) -> State:

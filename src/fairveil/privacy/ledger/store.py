@@ -156,7 +156,7 @@ class Store:
         return None if found is None else Row(*found)
 
     def rows(self, after: int = -1, at_most: int = -1) -> Iterator[Row]:
-        """Rows in order, in constant memory."""
+        """Rows in order after a sequence number, in constant memory; -1 for ``at_most``: all of them."""
         query = f"SELECT {_COLUMNS} FROM entries WHERE sequence > ? ORDER BY sequence LIMIT ?"
         for found in self._connection.execute(query, (after, at_most)):
             yield Row(*found)

@@ -13,7 +13,7 @@ from fairveil.errors import LedgerError, LedgerTampered
 from fairveil.privacy.charges import Charge
 from fairveil.privacy.ledger.anchor import Anchor, FileAnchor
 from fairveil.privacy.ledger.book import anchor_just_started, check_mark
-from fairveil.privacy.ledger.chain import ANCHOR, LOST, PUBLISH, RESERVE, State, advance, begin, damaged
+from fairveil.privacy.ledger.chain import ANCHOR, LOST, PUBLISH, RESERVE, State, replay
 from fairveil.privacy.ledger.store import Store, explain
 
 NO_ANCHOR = "no anchor was given: that the file was set back to an older copy, or cut, cannot be detected"
@@ -84,10 +84,7 @@ def entries(path: str | os.PathLike[str], first: int = 0) -> list[dict[str, Any]
     place = Path(path)
     try:
         with Store.reading(place) as store:
-            genesis = next(store.rows(), None)
-            if genesis is None:
-                raise damaged(0, "the first entry is missing")
-            limit = begin(genesis).limit
+            limit = next(replay(store))[0].limit
             found = [row.describe() for row in store.rows(first - 1)]
     except (sqlite3.Error, OSError) as problem:
         raise explain(problem, place, "nothing was changed") from problem
@@ -95,13 +92,9 @@ def entries(path: str | os.PathLike[str], first: int = 0) -> list[dict[str, Any]
 
 
 def _replay(store: Store) -> tuple[State, Counter[str], int]:
-    rows = store.rows()
-    first = next(rows, None)
-    if first is None:
-        raise damaged(0, "the first entry is missing")
-    state, kinds, again = begin(first), Counter[str](), 0
-    for row in rows:
-        state = advance(state, row, store)
+    kinds, again = Counter[str](), 0
+    for now, row in replay(store):
+        state = now
         kinds[row.kind] += 1
         again += row.kind == ANCHOR and bool(row.table.get("again"))
     return state, kinds, again
