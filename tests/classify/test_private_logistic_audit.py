@@ -31,7 +31,7 @@ def _weights(learner: PrivateLogistic, world: int, copies: int = 60_000, crowd: 
     return made.release(rows, signs, SeededNoise(9, "world", world), copies=copies)[:, 1]
 
 
-OUTPUT = PrivateLogistic(2.0, method="output", intercept=False, strength=1.0)
+OUTPUT = PrivateLogistic(2.0, method="output", intercept=False, strength=1.0, tolerance=1e-6)
 
 
 def test_the_measured_mu_of_output_perturbation_is_close_to_and_below_the_charged_one() -> None:

@@ -206,6 +206,19 @@ def test_huge_epsilons_are_refused_on_the_grid_but_not_in_pure_form() -> None:
     assert PrivateLogistic(200.0, definition="pure").guarantee().epsilon == 200.0
 
 
+@pytest.mark.parametrize("definition", ["gaussian", "pure"])
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 0.1, 10.0])
+@pytest.mark.parametrize("shape", [(1, 1), (3000, 30)])
+def test_the_default_tolerance_is_reached_at_every_scale_of_noise(definition, epsilon, shape) -> None:
+    rng = generator(6)
+    rows = rng.normal(size=shape)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    for method in ("output", "objective"):
+        learner = PrivateLogistic(epsilon, method=method, definition=definition, intercept=False)
+        weights = learner.perturbation(*shape).release(rows, np.sign(rows[:, 0]), SeededNoise(7))
+        assert np.isfinite(weights).all()
+
+
 def test_too_many_columns_are_refused() -> None:
     made = PrivateLogistic(1.0, method="output").perturbation(1, 5000)
     with pytest.raises(InputError, match="columns"):
@@ -213,8 +226,8 @@ def test_too_many_columns_are_refused() -> None:
 
 
 def test_planning_keeps_a_larger_plan_and_refuses_a_smaller_one() -> None:
-    assert PrivateLogistic(1.0).planned(7, 500) == PrivateLogistic(1.0, retrainings=7, rows=500)
-    assert PrivateLogistic(1.0, retrainings=9).planned(7, 500).fits == 9
+    assert PrivateLogistic(1.0).planned(7, 500, 900) == PrivateLogistic(1.0, retrainings=7, rows=500, most_rows=900)
+    assert PrivateLogistic(1.0, retrainings=9).planned(7, 500, 500).fits == 9
     with pytest.raises(SpecError, match="retrainings"):
-        PrivateLogistic(1.0, retrainings=3).planned(7, 500)
+        PrivateLogistic(1.0, retrainings=3).planned(7, 500, 500)
     assert replace(PrivateLogistic(1.0), retrainings=2).fits == 2

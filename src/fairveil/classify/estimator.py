@@ -46,8 +46,9 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         norm_bound: float = 1.0,
         fit_intercept: bool = True,
         strength: float | None = None,
-        tolerance: float = 1e-6,
+        tolerance: float | None = None,
         rows: int | None = None,
+        most_rows: int | None = None,
         retrainings: int = 1,
         classes: tuple[Any, Any] | None = None,
         noise: Noise | None = None,
@@ -62,6 +63,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         self.strength = strength
         self.tolerance = tolerance
         self.rows = rows
+        self.most_rows = most_rows
         self.retrainings = retrainings
         self.classes = classes
         self.noise = noise
@@ -79,6 +81,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
             strength=_number(self.strength),
             tolerance=_number(self.tolerance),
             rows=self.rows,
+            most_rows=self.most_rows,
             retrainings=self.retrainings,
         )
 

@@ -25,8 +25,8 @@ class Learner:
 
     name: str = ""
 
-    def planned(self, fits: int, rows: int) -> Learner:
-        """The same learner for a public number of retrainings and a public, nominal number of rows in each."""
+    def planned(self, fits: int, rows: int, most: int) -> Learner:
+        """The same learner for a public number of retrainings with about ``rows`` rows each, never above ``most``."""
         return self
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:

@@ -66,11 +66,13 @@ class PrivateLogistic(Learner):
 
     Guarantee: (epsilon, delta)-DP, or epsilon-DP with ``definition="pure"``, over all ``retrainings`` together, for one
     person's row replaced (Gaussian objective perturbation: added or removed); a person may be in every retraining.
-    Rows are clipped to ``norm_bound``; the solver's ``tolerance`` (relative to the row norm) is charged.
+    Rows are clipped to ``norm_bound``; the solver's ``tolerance`` (relative to the row norm) is charged; left out, it
+    is about the least that rounding allows for the public number of rows.
     Cost: mu^2 (or epsilon) is split equally over the retrainings. Fit O(n d^2) a Newton step.
 
     ``strength`` is the public regularisation; left out, it is chosen from the public number of rows, the budget and the
-    width. ``rows`` fixes that number in advance; left out, the number of rows given to ``fit`` is taken as public.
+    width. ``rows`` fixes that number in advance and ``most_rows`` the largest that can come; left out, the number of
+    rows given to ``fit`` is taken as public.
 
     >>> round(PrivateLogistic(epsilon=2.0, retrainings=4).guarantee().epsilon, 6)
     2.0
@@ -85,12 +87,13 @@ class PrivateLogistic(Learner):
     norm_bound: Positive = 1.0
     intercept: bool = True
     strength: Positive | None = None
-    tolerance: Positive = 1e-6
+    tolerance: Positive | None = None
     rows: Count | None = None
+    most_rows: Count | None = None
     retrainings: Count | None = None
 
     def __post_init__(self) -> None:
-        if self.tolerance > 0.1:
+        if self.tolerance is not None and self.tolerance > 0.1:
             raise SpecError("the tolerance is too loose", path="tolerance", given=self.tolerance, allowed="at most 0.1")
         self.perturbation(rows=self.rows or 1000, width=2).check()
 
@@ -103,7 +106,7 @@ class PrivateLogistic(Learner):
         """Norm of the longest row, with its intercept entry."""
         return math.hypot(self.norm_bound, 1.0) if self.intercept else self.norm_bound
 
-    def planned(self, fits: int, rows: int) -> PrivateLogistic:
+    def planned(self, fits: int, rows: int, most: int) -> PrivateLogistic:
         if self.retrainings is not None and self.retrainings < fits:
             raise SpecError(
                 "there will be more retrainings than the budget was split over",
@@ -112,7 +115,8 @@ class PrivateLogistic(Learner):
                 allowed=f"at least {fits}",
                 fix="leave it out",
             )
-        return replace(self, retrainings=self.retrainings or fits, rows=self.rows or rows)
+        retrainings, nominal = self.retrainings or fits, self.rows or rows
+        return replace(self, retrainings=retrainings, rows=nominal, most_rows=self.most_rows or max(most, nominal))
 
     def perturbation(self, rows: int, width: int) -> Perturbation:
         """Everything public that one fit needs. ``width`` counts the intercept."""
@@ -124,10 +128,12 @@ class PrivateLogistic(Learner):
             self.fits,
             self.bound,
             1.0,
-            self.tolerance * self.bound,
+            1.0,
         )
-        strength = _strength(made, self.rows or rows, width) if self.strength is None else self.strength
-        return replace(made, strength=strength)
+        count = self.rows or rows
+        made = replace(made, strength=self.strength or _strength(made, count, width))
+        relative = made.least_tolerance(self.most_rows or count, width) if self.tolerance is None else self.tolerance
+        return replace(made, tolerance=relative * self.bound)
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
         scikit_learn()
@@ -143,6 +149,7 @@ class PrivateLogistic(Learner):
             strength=self.strength,
             tolerance=self.tolerance,
             rows=self.rows,
+            most_rows=self.most_rows,
             retrainings=self.fits,
             classes=(0, 1),
             noise=noise,
@@ -173,7 +180,7 @@ def _notes(learner: PrivateLogistic) -> tuple[str, ...]:
     ]
     if learner.fits > 1:
         notes.append("a person may be in every retraining, with the same row or another each time")
-    if learner.rows is None and learner.strength is None:
+    if learner.rows is None:
         notes.append("the number of rows is taken as public")
     return tuple(notes)
 

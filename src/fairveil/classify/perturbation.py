@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.classify import budget
-from fairveil.classify.solver import Floats, solve
+from fairveil.classify.solver import Floats, public_tolerance, solve
 from fairveil.errors import InputError
 from fairveil.privacy.events import ApproximateEvent, Event, GaussianEvent, PureEvent, RepeatedEvent
 from fairveil.privacy.grid import LARGEST_UNIT
@@ -89,6 +89,12 @@ class Perturbation:
         ideal = budget.ideal_delta(self.epsilon, self.delta, self.fits)
         main = budget.objective_epsilon(self._root(), self.jacobian, ideal, fits)
         return min(self.epsilon, fits * self._tail_epsilon + main)
+
+    def least_tolerance(self, rows: int, width: int) -> float:
+        """About the least tolerance, in units of the bound, that rounding allows with weights of usual size."""
+        push = 0.0 if self.method == "output" else 20 * math.sqrt(width) * self._main_scale(width)
+        margin = 50 + push * self.bound / self.strength
+        return public_tolerance(rows, width, push / self.bound, margin)
 
     def check(self) -> None:
         """Refuse a budget that leaves nothing for the noise; called when a configuration is made."""

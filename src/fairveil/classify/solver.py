@@ -16,7 +16,8 @@ from fairveil.errors import PrivacyError
 
 Floats = NDArray[np.float64]
 
-CHUNK = 4096
+CHUNK = 256
+"""Rows whose products are added up in one go; the chunks' sums are added pairwise. Short sums lose few digits."""
 STEPS = 200
 HALVINGS = 60
 _ROUNDING = 2.0**-53
@@ -26,7 +27,7 @@ def solve(rows: Floats, signs: Floats, strength: float, tolerance: float, linear
     """Minimisers for one linear term (shape (d,) or None), or for many at once (shape (problems, d)).
 
     Newton steps, halved until the gradient norm falls (the Newton direction always lowers it). O(problems n d^2) a
-    step, usually below ten steps; memory O(problems d (d + min(n, 4096))).
+    step, usually below ten steps; memory O(problems d (d + n/256) + n d).
 
     >>> w = solve(np.array([[1.0], [-1.0]]), np.array([1.0, -1.0]), 1.0, 1e-9)
     >>> bool(abs(w[0] - 2 * expit(-w[0])) < 1e-9)
@@ -69,29 +70,43 @@ def solve(rows: Floats, signs: Floats, strength: float, tolerance: float, linear
 def _slack(weights: Floats, count: int, largest: float, shift: Floats) -> Floats:
     """Bounds on the rounding error of each computed gradient.
 
-    Adding up at most CHUNK products and then the chunks loses at most one unit of rounding per term on the sum of their
-    sizes; a margin <w, z> that is off by d units moves its derivative by at most a quarter of that.
+    Adding up at most CHUNK products, and the chunks in pairs, loses at most one unit of rounding per level on the sum
+    of their sizes; a margin <w, z> that is off by d units moves its derivative by at most a quarter of that.
     """
     width = weights.shape[1]
     mass = count * largest
-    terms = min(count, CHUNK) + count // CHUNK + width + 32
-    sums = terms * 2 * (mass + np.linalg.norm(shift, axis=1))
+    sums = _levels(count, width) * 2 * (mass + np.linalg.norm(shift, axis=1))
     margins = (width + 4) * mass * largest * np.linalg.norm(weights, axis=1)
     return 2 * _ROUNDING * (sums + margins)
 
 
+def _levels(count: int, width: int) -> int:
+    return min(count, CHUNK) + 64 + width
+
+
+def public_tolerance(count: int, width: int, push: float, margin: float) -> float:
+    """A tolerance that rounding allows, in units of the longest row, with a factor of two to spare.
+
+    ``push`` bounds the norm of the linear term in the same units, ``margin`` the margins <w, z>. Public numbers only.
+    """
+    sums = 2 * _levels(count, width) * (count + push)
+    return max(1e-10, 4 * _ROUNDING * (sums + (width + 4) * count * margin))
+
+
 def _gradient(weights: Floats, rows: Floats, signs: Floats, strength: float, shift: Floats) -> Floats:
-    total = strength * weights + shift
-    for start in range(0, len(rows), CHUNK):
+    starts = range(0, len(rows), CHUNK)
+    parts = np.empty((*weights.shape, len(starts) + 1))
+    parts[:, :, 0] = strength * weights + shift
+    for i, start in enumerate(starts):
         part, sign = rows[start : start + CHUNK], signs[start : start + CHUNK]
-        total = total - (expit(-(weights @ part.T) * sign) * sign) @ part
-    return total
+        parts[:, :, i + 1] = -(expit(-(weights @ part.T) * sign) * sign) @ part
+    return parts.sum(axis=-1)  # the last axis is contiguous: numpy adds it pairwise
 
 
 def _hessian(weights: Floats, rows: Floats, signs: Floats, strength: float) -> Floats:
     width = rows.shape[1]
     total = np.tile(strength * np.eye(width), (len(weights), 1, 1))
-    size = max(1, min(CHUNK, 2**23 // max(1, width * len(weights))))
+    size = max(1, min(4096, 2**23 // max(1, width * len(weights))))
     for start in range(0, len(rows), size):
         part, sign = rows[start : start + size], signs[start : start + size]
         chance = expit((weights @ part.T) * sign)

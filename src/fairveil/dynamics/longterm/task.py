@@ -75,9 +75,10 @@ class LongtermTask(Task):
         spec["retention"] = _complete_retention(spec["retention"])
         loop = _loop(spec)
         rows = int(loop.arrivals.sum())
+        most = rows * spec["steps"] if spec["model"] == "participation" else rows
         learner: Learner = build("learner", spec["learner"], "learner")
         try:
-            spec["learner"] = describe(learner.planned(_fits(spec), rows))
+            spec["learner"] = describe(learner.planned(_fits(spec), rows, most))
         except SpecError as problem:
             raise at(problem, "learner") from None
         return spec
