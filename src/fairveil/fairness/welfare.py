@@ -44,6 +44,9 @@ def log_p_mean(log_values: ArrayLike, p: float, weights: ArrayLike | None = None
     top = terms.max()
     if np.isneginf(top):
         return -math.inf
+    if top - terms.min() < 1:  # near the geometric mean: measure from it, where nothing cancels for small p
+        middle = float(np.dot(share, logs))
+        return middle + math.log1p(np.dot(share, np.expm1(p * (logs - middle)))) / p
     return float((top + math.log(np.dot(share, np.exp(terms - top)))) / p)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -50,20 +52,7 @@ class Anytime(NashPolicy):
 
     def window(self, size: int) -> NashPolicy:
         """The inner policy of a window of this many rounds."""
-        for known in ("arms", "horizon"):
-            if known in self.inner:
-                raise SpecError(f"anytime sets {known} itself", path=f"inner.{known}", fix="leave it out")
-        if _free(self.inner):
-            raise SpecError(
-                "the inner policy needs no horizon",
-                path="inner.name",
-                given=self.inner.get("name"),
-                fix="run it without anytime",
-            )
-        policy = registry.build("policy", {**self.inner, "arms": self.arms, "horizon": size}, "inner")
-        if not isinstance(policy, NashPolicy):
-            raise SpecError("the inner policy is of another family", path="inner.name", given=self.inner.get("name"))
-        return policy
+        return _window(json.dumps(self.inner, sort_keys=True), self.arms, size)
 
     @property
     def episodic(self) -> bool:  # type: ignore[override]
@@ -196,10 +185,22 @@ class WindowWalker(Walker):
         return self.total
 
 
-def _free(table: dict[str, Any]) -> bool:
-    """Does this table name a policy that needs no horizon?"""
+@lru_cache(maxsize=256)
+def _window(inner: str, arms: int, size: int) -> NashPolicy:
+    table = json.loads(inner)
+    for known in ("arms", "horizon"):
+        if known in table:
+            raise SpecError(f"anytime sets {known} itself", path=f"inner.{known}", fix="leave it out")
     target = registry.get("policy", table.get("name", ""), "inner.name")
-    return "horizon" not in getattr(target, "__dataclass_fields__", {})
+    if getattr(target, "horizon_free", True) or not issubclass(target, NashPolicy):
+        raise SpecError(
+            "the inner policy needs no horizon, or is of another family",
+            path="inner.name",
+            given=table.get("name"),
+            fix="run it without anytime",
+        )
+    policy: NashPolicy = registry.build("policy", {**table, "arms": arms, "horizon": size}, "inner")
+    return policy
 
 
 def _inner(state: State) -> State:

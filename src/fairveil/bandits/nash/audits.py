@@ -38,7 +38,7 @@ DECISIONS = 24
 
 @njit(cache=True, nogil=True)
 def replay(recipe: Recipe, start: Published, first_reward, noise, coins, out):  # type: ignore[no-untyped-def]
-    """Play the first episodes with the given noise: every reward is 1 but that of round 0, which may be absent (-1).
+    """Play the first episodes with the given noise: every reward is 1 but the first, which may be absent (-1).
 
     Columns of ``out``: what each episode published (sum of rewards, their number) and its arm.
     """
@@ -56,9 +56,11 @@ def replay(recipe: Recipe, start: Published, first_reward, noise, coins, out):  
         )
         bounds, until, marked = np.empty(arms), np.full(arms, -1, np.int64), np.zeros(arms, np.bool_)
         arm, length, now = 0, 1, 0
+        if recipe.shuffle:  # round 0 is not used: user 0 is the first person of the next episode
+            arm, length = int(coins[trial, out.shape[1] // 3] * arms), recipe.first
         for episode in range(out.shape[1] // 3):
             total, size = length * UNIT + noise[trial, 2 * episode], float(length)
-            if now == 0:
+            if episode == 0:
                 total -= UNIT - max(0, first_reward)
                 size -= first_reward < 0
             if recipe.private_counts:
@@ -79,9 +81,9 @@ def episodes_pair(policy: EpisodePolicy) -> AuditPair:
 
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> NDArray[np.float64]:
         drawn = noise.laplace(policy.scale, trials * 2 * EPISODES).reshape(trials, -1)
-        coins, out = rng.random((trials, EPISODES)), np.empty((trials, 3 * EPISODES))
+        coins, out = rng.random((trials, EPISODES + 1)), np.empty((trials, 3 * EPISODES))
         changed = -1 if hidden else 0
-        replay(policy.recipe(), published(policy.start()), changed if world else UNIT, drawn, coins, out)
+        replay(policy.plan, published(policy.start()), changed if world else UNIT, drawn, coins, out)
         return out
 
     worlds = "user 0's reward is 1 or missing" if hidden else "user 0's reward is 1 or 0"
@@ -146,7 +148,7 @@ def uniform_pair(policy: GdpNcb) -> AuditPair:
         drawn[:, policy.arms :] = noise.laplace(policy.scale, trials * DECISIONS).reshape(trials, -1)
         out = np.empty((trials, 2))
         out[:, 1] = decisions
-        replay_uniform(policy.recipe(), rule, window, 0 if world else UNIT, drawn, out)
+        replay_uniform(policy.plan, rule, window, 0 if world else UNIT, drawn, out)
         return out
 
     return AuditPair(run, "user 0's reward is 1 or 0", "arm 0's noisy deficit and decisions won", policy.epsilon)

@@ -195,12 +195,13 @@ def simulate(recipe: Recipe, published: Published, laws: Laws, means, explore, w
         used += 1
         if count < length:
             break
-        total += noised(recipe, published, arm, noise)
-        size, draws = float(count), 1 if recipe.success > 0 else 0
-        if recipe.private_counts:
-            size += noised(recipe, published, arm, noise) / UNIT
-            draws = 2
-        publish(recipe, published, arm, total, size, draws, length)
+        if used > 1 or recipe.rule != PRIVATE:  # the curator does not know the arm of a shuffled round 0
+            total += noised(recipe, published, arm, noise)
+            size, draws = float(count), 1 if recipe.success > 0 else 0
+            if recipe.private_counts:
+                size += noised(recipe, published, arm, noise) / UNIT
+                draws = 2
+            publish(recipe, published, arm, total, size, draws, length)
         releases += 1
         until[arm] = -1
         found = candidates(recipe, published, now, bounds, until, marked)

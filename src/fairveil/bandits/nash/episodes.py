@@ -8,6 +8,7 @@ reward enters exactly one release, and the whole run costs what one release cost
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,6 +37,9 @@ ARRIVALS_IN_WORDS = {
 class EpisodePolicy(NashPolicy):
     """Base of episodic policies with a trusted curator; subclasses give the recipe.
 
+    With a random first order, round 0 is an episode of its own whose arm is drawn in `decide`: the state does not know
+    that arm (``open[0] = -1``), so its reward is not used. All later arms are drawn when the episode before them closes.
+
     Sensitivity: a reward is clipped to [0, 1] and put on the grid, so one user moves an episode's sum by at most one
     unit (2^20 grid steps). With ``arrivals="private"`` an absent reward counts 0 in the sum and in the number of
     rewards; both are released with half of epsilon each.
@@ -49,6 +53,11 @@ class EpisodePolicy(NashPolicy):
     def recipe(self) -> Recipe:
         """Public numbers for compiled code."""
         raise NotImplementedError
+
+    @cached_property
+    def plan(self) -> Recipe:
+        """The recipe, made once."""
+        return self.recipe()
 
     @property
     def release_epsilon(self) -> float:
@@ -70,7 +79,7 @@ class EpisodePolicy(NashPolicy):
 
     def start(self) -> State:
         opened = np.array([0, 0, 1, 0], np.int64)
-        if self.recipe().shuffle:
+        if self.plan.shuffle:
             opened[ARM], opened[COIN] = -1, 1
         return {
             "sums": np.zeros(self.arms, np.int64),
@@ -105,10 +114,9 @@ class EpisodePolicy(NashPolicy):
         check_arm(feedback, self.arms)
         value = unit_reward(feedback.reward, self.strict)
         arm, opened, closes, _ = (int(entry) for entry in state["open"])
-        if not opened <= feedback.index < closes or arm not in (-1, feedback.arm):
+        if not opened <= feedback.index < closes or arm != feedback.arm:
             return state  # its episode has closed: using it now would put it into a block chosen after the fact
         after = copy_state(state)
-        after["open"][ARM] = feedback.arm
         after["block"][SUM] += int(to_units(value))
         after["block"][ARRIVED] += 1
         after["block"][CLIPPED] += value != feedback.reward
@@ -134,7 +142,7 @@ class EpisodePolicy(NashPolicy):
 
     def _publish(self, after: State, arm: int, noise: Noise) -> None:
         """Draw the noise of the episode that closes, and publish its sum."""
-        recipe = self.recipe()
+        recipe = self.plan
         silent = recipe.raw_first and after["episodes"][arm] == 0
         total = int(after["block"][SUM]) + (0 if silent else int(noise.laplace(self.scale)[0]))
         count, draws = float(after["block"][ARRIVED]), 1
@@ -144,7 +152,7 @@ class EpisodePolicy(NashPolicy):
 
     def _next(self, after: State, noise: Noise | None) -> State:
         """Open the next episode; without a noise source ties go to the lowest arm."""
-        recipe, known, now = self.recipe(), published(after), int(after["open"][CLOSES])
+        recipe, known, now = self.plan, published(after), int(after["open"][CLOSES])
         marked = np.zeros(self.arms, np.bool_)
         found = candidates(recipe, known, now, np.empty(self.arms), np.full(self.arms, -1, np.int64), marked)
         pick = int(noise.uniform_integers(found)[0]) if noise is not None and recipe.shuffle and found > 1 else 0
@@ -158,7 +166,7 @@ class EpisodePolicy(NashPolicy):
     def intervals(self, world: ArmEnvironment, rounds: int, streams: Streams) -> Intervals:
         noise = streams.noise.generator  # type: ignore[attr-defined]
         ends, codes, pulls, releases = simulate(
-            self.recipe(),
+            self.plan,
             published(self.start()),
             world.laws,
             world.true_means,

@@ -14,9 +14,10 @@ from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.family import Family
 from fairveil.bandits.nash.base import NashPolicy
 from fairveil.bandits.nash.results import outcome
-from fairveil.bandits.nash.runs import StepWalker, Summary, Walker, streams
+from fairveil.bandits.nash.runs import StepWalker, Summary, UniformWalker, Walker, streams
 from fairveil.bandits.nash.tally import Snapshot, Tally, merge
 from fairveil.bandits.protocol import Policy
+from fairveil.bandits.random import Random
 from fairveil.errors import HorizonError, SpecError
 from fairveil.fairness.welfare import check_power
 from fairveil.registry import register
@@ -137,6 +138,8 @@ def _walker(spec: dict[str, Any], policy: Policy, world: ArmEnvironment, run: in
     own = streams(spec["seed"], run, spec["noise"])
     if isinstance(policy, NashPolicy) and spec["noise"] == "seeded":
         return policy.walker(world, spec["rounds"], own)
+    if isinstance(policy, Random):
+        return UniformWalker(world.arms, own.explore)
     return StepWalker(policy, world, spec["rounds"], own)
 
 
@@ -151,6 +154,4 @@ def _pack(snapshots: list[Snapshot]) -> Part:
 
 def _unpack(part: Part, spec: dict[str, Any]) -> list[Snapshot]:
     rows = zip(spec["checkpoints"], part["welfare"], part["influence"], part["bias"], part["log_runs"])
-    return [
-        Snapshot(rounds, welfare, influence, float(bias), logs) for rounds, welfare, influence, bias, logs in rows
-    ]
+    return [Snapshot(rounds, welfare, influence, float(bias), logs) for rounds, welfare, influence, bias, logs in rows]

@@ -79,8 +79,13 @@ class GdpNcb(EpisodePolicy):
             raise SpecError(
                 "a threshold needs its tau", path="tau", allowed="a positive sum of rewards", fix='or phase1 = "fixed"'
             )
-        if self.variant != "sound" and self.arrivals == "private":
-            raise SpecError("arrivals are private in the sound variant only", path="arrivals", given=self.arrivals)
+        if self.arrivals == "private" and (self.variant != "sound" or self.phase1 == "threshold"):
+            raise SpecError(
+                "arrivals cannot be private here: every arrival is tested, or the variant is not sound",
+                path="arrivals",
+                given=self.arrivals,
+                allowed='"public", or variant = "sound" with phase1 = "fixed"',
+            )
 
     @property
     def sound(self) -> bool:
@@ -254,7 +259,7 @@ class GdpNcb(EpisodePolicy):
             ends, codes, releases = np.array([now]), np.array([self.arms], np.int32), tests
         else:
             ends, codes, more, releases = simulate(
-                self.recipe(), known, world.laws, world.true_means, streams.explore, streams.world, noise, now, rounds
+                self.plan, known, world.laws, world.true_means, streams.explore, streams.world, noise, now, rounds
             )
             ends, codes = np.append(now, ends), np.append(np.int32(self.arms), codes)
             pulls, releases = pulls + more, releases + tests + self.sound

@@ -63,6 +63,25 @@ class Walker:
 
 
 @dataclass
+class UniformWalker(Walker):
+    """The policy that learns nothing: only its pulls are drawn."""
+
+    arms: int
+    explore: Generator
+    pulls: NDArray[np.int64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pulls = np.zeros(self.arms, np.int64)
+
+    def advance(self, start: int, stop: int, out: NDArray[np.int32]) -> None:
+        out[:] = self.arms
+        self.pulls += self.explore.multinomial(stop - start, np.full(self.arms, 1.0 / self.arms))
+
+    def summary(self) -> Summary:
+        return Summary(self.pulls, int(self.pulls.sum()))
+
+
+@dataclass
 class StepWalker(Walker):
     """Any policy through its step API: plug-ins, secure noise, and the reference for the compiled twins."""
 

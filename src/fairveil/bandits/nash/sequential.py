@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,13 @@ class SequentialPolicy(NashPolicy):
         """Public numbers for compiled code."""
         raise NotImplementedError
 
+    @cached_property
+    def plan(self) -> Rules:
+        """The rules, made once."""
+        return self.rules()
+
     def start(self) -> State:
-        adaptive = self.rules().limit < 0
+        adaptive = self.plan.limit < 0
         return {
             "counts": np.zeros(self.arms, np.int64),
             "sums": np.zeros(self.arms),
@@ -53,7 +59,7 @@ class SequentialPolicy(NashPolicy):
     def decide(self, state: State, round: Round, rng: Generator) -> Decision:
         if not self.horizon_free:
             check_horizon(round, self.horizon)
-        rules = self.rules()
+        rules = self.plan
         over = rules.limit > 0 and round.index >= rules.limit
         if state["phase"][0] == 0 and not over:
             law = np.full(self.arms, 1.0 / self.arms)
@@ -62,7 +68,7 @@ class SequentialPolicy(NashPolicy):
         return Decision(int(best_arm(rules.rule, state["sums"], state["counts"], log_now, rules.par)))
 
     def report(self, feedback: Feedback, noise: Noise) -> Feedback:
-        rules = self.rules()
+        rules = self.plan
         if rules.report == RAW:
             return feedback
         value = unit_reward(feedback.reward, self.strict)
@@ -74,7 +80,7 @@ class SequentialPolicy(NashPolicy):
 
     def learn(self, state: State, feedback: Feedback) -> State:
         check_arm(feedback, self.arms)
-        rules, value = self.rules(), float(feedback.reward)
+        rules, value = self.plan, float(feedback.reward)
         if rules.report == RAW:
             value = unit_reward(value, self.strict)
         elif not math.isfinite(value) or (rules.report == ONE_BIT and value not in (0.0, 1.0)):
@@ -95,4 +101,4 @@ class SequentialPolicy(NashPolicy):
 
     def walker(self, world: ArmEnvironment, rounds: int, streams: Streams) -> Walker:
         spent = getattr(self, "epsilon", 0.0)
-        return RoundWalker(self.start(), self.rules(), world, streams, spent)
+        return RoundWalker(self.start(), self.plan, world, streams, spent)
