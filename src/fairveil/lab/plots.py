@@ -43,7 +43,7 @@ def _chart(picture: Chart, width: int, height: int) -> Any:
             row["low"] = None if row["low"] is None else max(row["low"], floor)
     names = [item.name for item in picture.lines]
     named = any(isinstance(row["x"], str) for row in rows)
-    scale = alt.Scale(type="log", nice=False) if picture.log_x and not named else alt.Undefined
+    scale = alt.Scale(type="log", nice=False) if picture.log_x else alt.Scale(zero=False)
     x: Any = (
         alt.X("x:N", title=picture.x_label, sort=None)
         if named
@@ -64,6 +64,9 @@ def _chart(picture: Chart, width: int, height: int) -> Any:
         mark = base.mark_point(filled=True, size=45).encode(y=y, tooltip=tips)
     else:
         mark = base.mark_line(point=alt.OverlayMarkDef(size=18)).encode(y=y, tooltip=tips, order=alt.Order("x:Q"))
+        if len(names) > len(PALETTE):  # colours come round again: the second round is dashed
+            dashes = alt.Scale(domain=names, range=[[1, 0] if i < len(PALETTE) else [5, 3] for i in range(len(names))])
+            mark = mark.encode(strokeDash=alt.StrokeDash("name:N", sort=names, scale=dashes, legend=legend, title=None))
     banded = any(row["low"] is not None for row in rows)
     if banded and picture.kind == "lines":
         band = base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q", title=picture.y_label, scale=y_scale), y2="high:Q")
