@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import os
 import pickle
 import threading
 import time
@@ -47,6 +48,20 @@ def test_a_release_is_charged_stored_and_never_drawn_again(path):
             assert ledger.status("monday") == "published"
             assert ledger.status("tuesday") == "unknown"
     assert draws == [1]
+
+
+def test_commits_wait_for_the_disk(path, monkeypatch):
+    """Write-ahead log with full synchronisation, and every new name is synced in its folder."""
+    synced = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (synced.append(descriptor), real(descriptor))[1])
+    with Ledger.open(path, limit=Limit.pure(1.0), anchor=path.with_suffix(".anchor")) as ledger:
+        connection = ledger._book._connected()._connection
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert len(synced) == 3  # the folder of the new ledger; the first mark and its folder
+        ledger.spend("a", PureEvent(0.1))
+        assert len(synced) == 5
 
 
 def test_the_caller_gets_what_is_stored_not_what_was_drawn(path):
