@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from fairveil.bandits.exposure import BatchedPrivFairx, FedFairx, PrivFairx
 from fairveil.bandits.exposure.belief import ELLIPTIC, refresh, ridge, weigh
+from fairveil.bandits.exposure.kernel import add_row, make_row, raw_row
 from fairveil.privacy.noise import SeededNoise
 
 
@@ -79,29 +80,69 @@ def test_released_beliefs_stay_positive_definite_under_heavy_noise(kind):
         assert np.isfinite(state["root"]).all()
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 2.0, 20.0])
-def test_confidence_sets_of_released_statistics_cover_the_parameter(epsilon):
-    # 200 independent federations; a set may miss with probability 0.1, so at most 20 + 3 sqrt(18) = 33 misses.
-    misses = 0
-    rng = np.random.default_rng(17)
+@pytest.mark.parametrize("personal", [False, True])
+@pytest.mark.parametrize(("epsilon", "std"), [(0.5, 0.1), (20.0, 0.1), (1.0, 1.0), (20.0, 1.0)])
+def test_confidence_sets_of_released_statistics_cover_the_parameter(epsilon, std, personal):
+    # 60 independent federations of 4 agents; a set may miss with probability 0.1, so some agent's set misses after the
+    # last synchronisation in at most 6 + 3 sqrt(5.4) = 13 of them.
+    rng, misses = np.random.default_rng(17), 0
     policy = BatchedPrivFairx(
-        agents=4, dimension=3, horizon=4000, epsilon=epsilon, delta=1e-3, schedule={"name": "growing", "factor": 2.0}
+        agents=4,
+        dimension=3,
+        horizon=1100,
+        epsilon=epsilon,
+        delta=1e-3,
+        schedule={"name": "growing", "factor": 4.0, "first": 16},
+        reward_std=std,
+        reward_bound=1 + 3 * std,
+        personal=personal,
     )
-    for trial in range(200):
+    row, raw = np.empty(4), np.empty(4)
+    for trial in range(60):
         theta = np.abs(rng.normal(size=3))
         theta /= np.linalg.norm(theta)
         state, noise = policy.start(), SeededNoise(trial)
         for time in policy.times:
-            rows = time - int(state["last"])
             for i in range(policy.agents):
-                x = rng.random((rows, 3)) / np.sqrt(3)
-                y = np.clip(x @ theta + 0.1 * rng.normal(size=rows), -1, 1)
-                v = np.column_stack([x, policy.reward_weight * y])
-                state["leaf"][i] = np.trunc(v * 2.0**15).T @ np.trunc(v * 2.0**15) / 2.0**30
+                contexts = rng.random((time - int(state["last"]), 3)) / np.sqrt(3)
+                for x, y in zip(contexts, contexts @ theta + std * rng.normal(size=len(contexts))):
+                    make_row(x, y, policy.compiled.rows, row)
+                    add_row(row, state["leaf"][i])
+                    if personal:
+                        raw_row(x, y, policy.compiled.rows, raw)
+                        add_row(raw, state["local"][i])
             state = policy.release(state, noise)
-        z = np.linalg.solve(state["root"][0], theta - state["centre"][0])
-        misses += np.linalg.norm(z) > 1
-    assert misses <= 33
+        lengths = [np.linalg.norm(np.linalg.solve(state["root"][i], theta - state["centre"][i])) for i in range(4)]
+        misses += max(lengths) > 1
+    assert misses <= 13
+
+
+def test_a_personal_set_is_shaped_like_the_agents_own_and_never_larger():
+    rng = np.random.default_rng(3)
+    x = rng.random((50, 4)) / 2
+    own = np.zeros((5, 5))
+    own[:4, :4], own[:4, 4] = x.T @ x, x.T @ (x @ np.full(4, 0.5))
+    scales, prior = np.array([4.0, 4.0]), 4 * np.eye(4)
+    start, confidence = 4 * np.log(4.0), 2 * np.log(10)
+    work = np.empty((2, 4, 4))
+    alone, centre = np.empty((4, 4)), np.empty(4)
+    plain = np.array([ELLIPTIC, 1.0, 2.0, confidence, start, 0, 0, 0, 0])
+    refresh(prior, np.zeros(4), own, scales, plain, 1.0, centre, alone, work)
+    for gain in (0.0, 1.0, 30.0, 1000.0):
+        more, root = prior + gain * np.diag([1.0, 0.5, 0.2, 0.1]), np.empty((4, 4))
+        rule = plain.copy()
+        rule[4], rule[6:] = np.linalg.slogdet(more)[1], (2.0, confidence, 4.0)
+        refresh(more, np.zeros(4), own, scales, rule, 1.0, centre, root, work)
+        share = root[0, 0] / alone[0, 0]
+        np.testing.assert_allclose(root, share * alone, atol=1e-12)
+        assert share <= 1 + 1e-12
+        # and it holds the whole set of the combined precision, whose radius is the elliptic one
+        combined = more + 4 * x.T @ x
+        radius = 2.0 + np.sqrt(confidence + np.linalg.slogdet(combined)[1] - rule[4])
+        inner = radius * np.linalg.inv(np.linalg.cholesky(combined)).T
+        if share < 1 - 1e-9:
+            assert np.linalg.norm(np.linalg.solve(root, inner), 2) <= 1 + 1e-9
+    assert share < 0.7
 
 
 def test_more_precise_releases_make_smaller_sets():

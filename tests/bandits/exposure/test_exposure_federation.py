@@ -29,7 +29,7 @@ def federation(tmp_path):
     ledgers = []
 
     def make(policy):
-        for i in range(policy.agents):
+        for _ in range(policy.agents):
             path, limit = tmp_path / f"{len(ledgers)}.db", Limit.covering(policy.event())
             ledgers.append(Ledger.open(path, limit=limit, simulated=True))
         return [Agent(policy, i, ledgers[-policy.agents + i]) for i in range(policy.agents)]

@@ -47,7 +47,8 @@ def test_noise_of_released_statistics_is_what_the_formula_says(kind, release):
     }[kind]()
     off, diagonal = measured_std(policy, release)
     mu = gdp_mu(2.0, 0.1)
-    node = {"sound": 2 * math.sqrt(15) / mu, "printed": 4 * 2 * math.sqrt(16) * math.log(20) / 2, "batched": 1.5 / mu}[kind]
+    published = 4 * 2 * math.sqrt(16) * math.log(20) / 2
+    node = {"sound": 2 * math.sqrt(15) / mu, "printed": published, "batched": 1.5 / mu}[kind]
     nodes = {"sound": {1: 1.0, 7: 1 + 2 / 3 + 4 / 7}, "printed": {1: 1, 7: 3}, "batched": {1: 1, 7: 1}}[kind][release]
     assert off == pytest.approx(node * math.sqrt(nodes), rel=0.02)
     assert diagonal == pytest.approx(math.sqrt(2) * node * math.sqrt(nodes), rel=0.02)

@@ -18,7 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from fairveil.bandits.exposure.belief import refresh
-from fairveil.bandits.exposure.kernel import add_row, choose_law, draw_arm, make_row
+from fairveil.bandits.exposure.kernel import add_row, choose_law, draw_arm, make_row, raw_row
 from fairveil.bandits.exposure.private import PrivatePolicy
 from fairveil.errors import SpecError
 from fairveil.privacy.audit import AuditPair
@@ -88,20 +88,24 @@ def _play_interval(rng, first_reward, rounds, rules, prior, target, centre, root
     base, means, law, slopes = np.empty(2), np.empty(2), np.empty(2), np.empty((2, dimension))
     work, factors = np.empty((6, max(2, 2 * dimension))), np.empty((2, dimension, dimension))
     row = np.empty(dimension + 1)
-    middle, factor = centre.copy(), root.copy()
+    middle, factor, local = centre.copy(), root.copy(), np.empty((dimension + 1, dimension + 1))
     for trial in range(len(leaves)):
         middle[:] = centre
         factor[:] = root
+        local[:] = 0.0
         for step in range(rounds):
             choose_law(
                 contexts, middle, factor, rules.kinds[0], rules.numbers[0], rules.tables[0],
                 base, slopes, means, law, work,
             )  # fmt: skip
             arm = 0 if step == 0 else draw_arm(law, rng.random())
-            make_row(contexts[arm], first_reward if step == 0 else 0.0, rules.rows, row)
+            reward = first_reward if step == 0 else 0.0
+            make_row(contexts[arm], reward, rules.rows, row)
             add_row(row, leaves[trial])
             if rules.local:
-                refresh(prior, target, leaves[trial], rules.scales, rules.rule[0], step + 1.0, middle, factor, factors)
+                raw_row(contexts[arm], reward, rules.rows, row)
+                add_row(row, local)
+                refresh(prior, target, local, rules.scales, rules.rule[0], step + 1.0, middle, factor, factors)
 
 
 def run_reaction(policy: PrivatePolicy, world: int, trials: int, noise: Noise, rng: Generator) -> Floats:

@@ -18,7 +18,7 @@ from pydantic import Strict
 
 from fairveil.bandits.environments.exposure import decisions_until, last_rounds
 from fairveil.bandits.exposure.belief import ELLIPTIC, RULE, refresh, refresh_all, ridge
-from fairveil.bandits.exposure.kernel import Rules, add_row, choose_law, draw_arm, make_row
+from fairveil.bandits.exposure.kernel import Rules, add_row, choose_law, draw_arm, make_row, raw_row
 from fairveil.bandits.exposure.schedules import NEVER, Determinant, Schedule, schedule_from
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, State, copy_state
 from fairveil.errors import HorizonError, InputError, SpecError
@@ -191,6 +191,7 @@ class ExposurePolicy(Policy):
         add_row(row, after["leaf"][agent])
         after["acted"][agent] += 1
         if self.uses_local:
+            raw_row(contexts[feedback.arm], float(feedback.reward), self.compiled.rows, row)
             add_row(row, after["local"][agent])
             work = np.empty((2, self.dimension, self.dimension))
             refresh(

@@ -18,30 +18,22 @@ from numba import njit
 
 ELLIPTIC, LEMMA_7 = 0, 1
 RULE = 9
-"""Numbers of a radius rule: kind, width, offset, a, b, c, and the cap (offset, a, prior precision or 0 for none)."""
+"""Numbers of a radius rule: kind, width, offset, a, b, c; for `personal` also offset, a and prior of an agent alone."""
 
 
 @njit(cache=True, nogil=True)
-def radius_at(rule, log_det, own_log_det, dimension, now):
-    """Radius of the ellipsoid in units of precision.
-
-    ELLIPTIC: offset + sqrt(a + ln det P - b). LEMMA_7: offset + sqrt(a + d ln(b + c now)). A cap keeps the radius at or
-    below that of an agent which has its own rows and nothing else.
-    """
+def radius_at(rule, log_det, dimension, now):
+    """Radius in units of precision: offset + sqrt(a + ln det P - b), or by lemma 7 offset + sqrt(a + d ln(b + c now))."""
     if rule[0] == ELLIPTIC:
         inside = rule[3] + log_det - rule[4]
     else:
         inside = rule[3] + dimension * math.log(rule[4] + rule[5] * now)
-    radius = rule[2] + math.sqrt(max(inside, 0.0))
-    if rule[8] > 0.0:
-        alone = rule[7] + own_log_det - dimension * math.log(rule[8])
-        radius = min(radius, rule[6] + math.sqrt(max(alone, 0.0)))
-    return rule[1] * radius
+    return rule[2] + math.sqrt(max(inside, 0.0))
 
 
 @njit(cache=True, nogil=True)
-def factorise(prior, spread, own, scale, factor):
-    """Lower Cholesky factor of prior + spread I + scale own; returns the log determinant."""
+def factorise(prior, spread, own, scale, factor, inverse):
+    """Cholesky factor of prior + spread I + scale own, and the factor's inverse; returns the log determinant."""
     dimension = factor.shape[0]
     log_det = 0.0
     for i in range(dimension):
@@ -54,7 +46,35 @@ def factorise(prior, spread, own, scale, factor):
                 log_det += 2.0 * math.log(factor[i, i])
             else:
                 factor[i, j] = total / factor[j, j]
+    for j in range(dimension):
+        inverse[j, j] = 1.0 / factor[j, j]
+        for i in range(j + 1, dimension):
+            total = 0.0
+            for k in range(j, i):
+                total -= factor[i, k] * inverse[k, j]
+            inverse[i, j] = total / factor[i, i]
     return log_det
+
+
+@njit(cache=True, nogil=True)
+def personal_radius(prior, own, scales, rule, radius, factor, inverse):
+    """Radius of the smallest set shaped like that of the agent alone which holds the set of the combined precision.
+
+    Never above the radius of the agent alone. The shape is kept because a set that shrinks in one direction only turns
+    optimism towards the others, and that can cost more fairness than the smaller set saves. Overwrites ``inverse``
+    by the inverse factor of the agent's own precision A. With P = A + B: |v|_A^2 <= |v|_P^2 / (1 + lowest eigenvalue of
+    A^-1/2 B A^-1/2).
+    """
+    dimension = factor.shape[0]
+    log_det = factorise(np.zeros((dimension, dimension)), rule[8], own, scales[0], factor, inverse)
+    inside = rule[7] + log_det - dimension * math.log(rule[8])
+    alone = rule[6] + math.sqrt(max(inside, 0.0))
+    if radius > 4.0 * alone:  # releases cannot be so precise that this would help
+        return alone
+    lower = np.tril(inverse)
+    rest = prior - rule[8] * np.eye(dimension)
+    known = np.linalg.eigvalsh(lower @ rest @ lower.T)[0]
+    return min(alone, radius / math.sqrt(1.0 + max(known, 0.0)))
 
 
 @njit(cache=True, nogil=True)
@@ -66,18 +86,7 @@ def refresh(prior, target, own, scales, rule, now, centre, root, work):
     """
     dimension = len(centre)
     factor, inverse = work[0], work[1]
-    own_log_det = 0.0
-    if rule[8] > 0.0:
-        inverse[:] = 0.0
-        own_log_det = factorise(inverse, rule[8], own, scales[0], factor)
-    log_det = factorise(prior, 0.0, own, scales[0], factor)
-    for j in range(dimension):
-        inverse[j, j] = 1.0 / factor[j, j]
-        for i in range(j + 1, dimension):
-            total = 0.0
-            for k in range(j, i):
-                total -= factor[i, k] * inverse[k, j]
-            inverse[i, j] = total / factor[i, i]
+    log_det = factorise(prior, 0.0, own, scales[0], factor, inverse)
     # centre = L^-T (L^-1 b); row i of L^-1 is column i of L^-T
     for i in range(dimension):
         centre[i] = 0.0
@@ -87,7 +96,12 @@ def refresh(prior, target, own, scales, rule, now, centre, root, work):
             total += inverse[i, j] * (target[j] + scales[1] * own[j, dimension])
         for j in range(i + 1):
             centre[j] += inverse[i, j] * total
-    radius = radius_at(rule, log_det, own_log_det, dimension, now)
+    radius = 0.0
+    if rule[1] > 0.0:
+        radius = radius_at(rule, log_det, dimension, now)
+        if rule[8] > 0.0:
+            radius = personal_radius(prior, own, scales, rule, radius, factor, inverse)
+        radius *= rule[1]
     for i in range(dimension):
         for j in range(dimension):
             root[i, j] = radius * inverse[j, i] if j >= i else 0.0

@@ -56,6 +56,14 @@ def make_row(x, y, rows, row):
 
 
 @njit(cache=True, nogil=True)
+def raw_row(x, y, rows, row):
+    """The same scaled row as the agent itself uses it: neither clipped nor rounded."""
+    for k in range(len(x)):
+        row[k] = x[k] / rows[1]
+    row[len(x)] = y / rows[2] * rows[3]
+
+
+@njit(cache=True, nogil=True)
 def add_row(row, total):
     """total += row row^T, lower triangle and diagonal mirrored."""
     for i in range(len(row)):
@@ -134,9 +142,11 @@ def advance(
             tally.fairness[i] += unfair
             tally.reward[i] += lost
             tally.pulls[arm] += 1
-            make_row(contexts[arm], base[arm] + world.noise * world_rng.standard_normal(), rules.rows, row)
+            earned = base[arm] + world.noise * world_rng.standard_normal()
+            make_row(contexts[arm], earned, rules.rows, row)
             add_row(row, leaf[i])
             if rules.local:
+                raw_row(contexts[arm], earned, rules.rows, row)
                 add_row(row, local[i])
                 log_det = refresh(
                     prior[i], target[i], local[i], rules.scales, rules.rule[i], now + 1.0, centre[i], root[i], factors
