@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Annotated, Literal
 
@@ -90,6 +91,7 @@ class Adult(PoolEnvironment):
             informative=np.array([*informative, False]),
             reward_centre=0.25,
             reward_spread=0.3,
+            norm=math.sqrt(numbers + len(CATEGORIES) + 1),
         )
 
 

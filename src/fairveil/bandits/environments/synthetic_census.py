@@ -59,6 +59,7 @@ class SyntheticCensus(PoolEnvironment):
             informative=np.concatenate([np.ones(numbers, bool), ~first]),
             reward_centre=0.4,
             reward_spread=0.2,
+            norm=made.norm_bound,
         )
 
 

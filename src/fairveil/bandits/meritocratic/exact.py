@@ -140,9 +140,9 @@ class HalvedHistory(Policy):
     def _bound(self) -> float:
         return NO_BOUND
 
-    def _ridge_at(self, leaf: int) -> float:
-        """Added to the Gram matrix at leaf 1, 2, ...; public."""
-        return self.ridge
+    def _ridges(self, leaves: int) -> Floats:
+        """Added to the Gram matrix at leaves 1..leaves; public."""
+        return np.full(leaves, self.ridge)
 
     @property
     def _floor(self) -> float:
@@ -270,14 +270,14 @@ class ExactRunner(Runner):
         held = len(self.history["known"])
         if rounds <= held:
             return
-        size = max(4096, 2 * held, rounds)
+        size = max(2 * held, rounds)
         self.store = grown(self.store, size * self.per_group)
         for name, extra in (("before", 1), ("rows", 0), ("known", 0), ("taken", 0)):
             old = self.history[name]
             new = np.zeros((size + extra, *old.shape[1:]), old.dtype)
             new[: len(old)] = old
             self.history[name] = new
-        self.ridges = np.array([self.policy._ridge_at(leaf) for leaf in range(1, size // 2 + 2)])
+        self.ridges = self.policy._ridges(size // 2 + 1)
 
     def theta(self) -> Floats | None:
         return self.weights.copy()

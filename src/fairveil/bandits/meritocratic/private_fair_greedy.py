@@ -151,20 +151,25 @@ class PrivateFairGreedy(HalvedHistory):
     def _bound(self) -> float:
         return self.bound
 
-    def _ridge_at(self, leaf: int) -> float:
+    def _ridges(self, leaves: int) -> Floats:
         if self.variant == "sound":
-            # Typical operator norm of the noise, halved: smaller leaves spurious directions, larger forgets the data.
-            return self.ridge + self.sums.expected_std(min(leaf, self.leaves)) * math.sqrt(self._width)
+            assert isinstance(self.sums, ToeplitzSum)
+            # Std of a prefix grows with the square root of the decoder's squares; beyond the horizon nothing is asked.
+            growth = np.sqrt(np.cumsum(self.sums.decoder**2))
+            std = self.sums.expected_std(1) * growth[np.minimum(np.arange(leaves), self.leaves - 1)]
+            # Twice the typical operator norm 2 sqrt(width) std of the noise: less leaves spurious directions.
+            return self.ridge + 4 * math.sqrt(self._width) * std
         if self.regression == "wishart":
-            return self.ridge
+            return np.full(leaves, self.ridge)
         if self.regression == "shifted-wishart":
-            degrees = self._degrees
-            return self.ridge - wishart.prefix_shift(
-                self._width, self.printed_levels, degrees, self.bound, self._horizon
+            degrees, levels = self._degrees, self.printed_levels
+            return np.full(
+                leaves, self.ridge - wishart.prefix_shift(self._width, levels, degrees, self.bound, self._horizon)
             )
         gamma = self.printed_node_std * math.sqrt(2 * self.printed_levels)
         gamma *= 4 * math.sqrt(self._width - 1) + 2 * math.log(2 * self._horizon)
-        return 2 * gamma * (int(leaf).bit_count() if self.shift == "node" else 1)
+        nodes = np.bitwise_count(np.arange(1, leaves + 1)) if self.shift == "node" else np.ones(leaves)
+        return 2 * gamma * nodes.astype(np.float64)
 
     @property
     def _degrees(self) -> int:
@@ -190,6 +195,9 @@ class PrivateFairGreedy(HalvedHistory):
                 notes=("Wishart noise on a tree: the published claim was not re-proved.",),
                 **facts,
             )
+        if self.rounds is None:
+            note = "the printed noise depends on the number of rounds, which is not given"
+            return Guarantee.approximate(self.epsilon, self.delta, established=False, notes=(note,), **facts)
         total = math.hypot(self.sums.budget.first_mu(), self.rank_mu)
         claim = f"the paper claims ({self.epsilon:g}, {self.delta:g}); its noise gives mu = {total:.4g}"
         return Guarantee.gaussian(total, self.delta, notes=(claim, "holds for a fixed public bound only"), **facts)
@@ -225,7 +233,7 @@ class PrivateFairGreedy(HalvedHistory):
             sums = self.sums.add(sums, fresh)
         sums, moments = self.sums.release(sums, noise)
         changed: State = {f"sum_{name}": array for name, array in sums.items()}
-        changed["theta"] = weights_of(moments, self._ridge_at(leaf), self._floor)
+        changed["theta"] = weights_of(moments, float(self._ridges(leaf)[-1]), self._floor)
         return changed
 
     def _noise_of_ranks(self, state: State, slots: int) -> tuple[Floats, Floats]:

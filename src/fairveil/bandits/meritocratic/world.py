@@ -46,13 +46,14 @@ class Schema:
     informative: NDArray[np.bool_]
     reward_centre: float
     reward_spread: float
+    norm: float | None = None
 
     @property
     def bound(self) -> float:
-        """l2 bound of [x, y] when every column and the reward stay in their public ranges."""
+        """l2 bound of [x, y]: of x by ``norm`` or its column ranges, of y by four spreads around its centre."""
         widest = np.maximum(np.abs(self.low), np.abs(self.high))
-        reward = abs(self.reward_centre) + 4 * self.reward_spread
-        return float(np.sqrt((widest**2).sum() + reward**2))
+        square = (widest**2).sum() if self.norm is None else self.norm**2
+        return float(np.sqrt(square + (abs(self.reward_centre) + 4 * self.reward_spread) ** 2))
 
 
 @dataclass(frozen=True)
