@@ -8,6 +8,7 @@ True
 from __future__ import annotations
 
 import inspect
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -15,11 +16,14 @@ import numpy as np
 
 from fairveil import registry
 from fairveil.bandits.environments.base import Environment
+from fairveil.bandits.ledgered import drive
 from fairveil.bandits.protocol import Feedback, Policy, State, load_state, save_state
 from fairveil.bandits.steps import Delay, Step, random_delay, walk
 from fairveil.bandits.task import BanditTask
 from fairveil.errors import ContractError
 from fairveil.privacy.events import NothingEvent, event_from_dict
+from fairveil.privacy.ledger import Ledger
+from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import Noise, SecureNoise, SeededNoise, ZeroNoise
 from fairveil.randomness import generator
 
@@ -194,6 +198,31 @@ def lost_releases(policy: Policy, world: Environment) -> None:
     _must(len(blocks) == len(set(blocks)), "a block id came twice")
 
 
+def under_a_ledger(policy: Policy, world: Environment) -> None:
+    """A curator's private policy runs under a ledger: charged once, and after a crash the stored value comes back."""
+    promise = policy.guarantee()
+    if promise is None or not promise.established or isinstance(policy.event(), NothingEvent):
+        return
+    _must(policy.released, "it does not say which state arrays hold released values only", "released = (...)")
+    explore, rng, noise = generator(5, "explore"), generator(5, "world"), SeededNoise(3)
+    place, state = world.prepare(rng), policy.start()
+    with tempfile.TemporaryDirectory() as folder:
+        limit = Limit.covering(policy.event())
+        with Ledger.open(f"{folder}/ledger.db", limit=limit, simulated=True) as ledger:
+            for index in range(40):
+                shown = place.show(index, rng)
+                decision = policy.decide(state, shown, explore)
+                reward = place.reward(shown, decision.arm, rng)
+                state = policy.learn(state, policy.report(Feedback(index, decision.arm, reward, shown), noise))
+                after = drive(policy, state, index + 1, ledger, noise=noise)
+                again = drive(
+                    policy, state, index + 1, ledger, noise=noise
+                )  # as after a crash before the state was saved
+                for name in policy.released:
+                    _must(np.array_equal(after[name], again[name]), "a crash gave another value", "see released")
+                state = after
+
+
 def bounded_memory(policy: Policy, world: Environment) -> None:
     """The state does not grow with rounds, unless the algorithm keeps the history by definition (keeps_history)."""
     if getattr(policy, "keeps_history", False):
@@ -216,6 +245,7 @@ LAWS: dict[str, Law] = {
         late_and_missing_rewards,
         any_noise,
         lost_releases,
+        under_a_ledger,
         bounded_memory,
     )
 }

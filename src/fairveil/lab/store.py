@@ -180,7 +180,7 @@ def _series_bytes(series: dict[str, dict[str, list[float]]]) -> bytes:
         length = len(points["x"])
         columns["series"].extend([name] * length)
         for key in SERIES_COLUMNS[1:]:
-            values: list[Any] = list(points.get(key) or [None] * length)
+            values: list[Any] = list(points[key]) if points.get(key) else [None] * length
             columns[key].extend([None if value is None else float(value) for value in values])
     types = arrow.schema([("series", arrow.string())] + [(key, arrow.float64()) for key in SERIES_COLUMNS[1:]])
     buffer = io.BytesIO()
