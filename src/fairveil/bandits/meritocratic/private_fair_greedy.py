@@ -18,12 +18,13 @@ from fairveil.errors import SpecError
 from fairveil.privacy.conversions import gdp_mu
 from fairveil.privacy.events import ApproximateEvent, ComposedEvent, Event, GaussianEvent
 from fairveil.privacy.guarantee import Guarantee
-from fairveil.privacy.noise import GRID_BITS, Noise, SeededNoise, ZeroNoise
+from fairveil.privacy.noise import Noise, SeededNoise, ZeroNoise
 from fairveil.privacy.sums import RunningSum, ToeplitzSum, TreeSum
 from fairveil.randomness import Generator
 from fairveil.registry import Count, Delta, Epsilon, OpenUnit, Positive, configuration, register
 
-UNIT = float(2**GRID_BITS)
+UNIT = 2.0**30
+"""Grid units of one count: the noise of a count is then never below 2^20 units."""
 
 
 @register("policy", "private-fair-greedy")
@@ -181,7 +182,18 @@ class PrivateFairGreedy(HalvedHistory):
     def event(self) -> Event:
         if self.variant == "printed" and self.regression != "gaussian":
             return ApproximateEvent(self.epsilon, self.delta)
-        return ComposedEvent((self.sums.event(), GaussianEvent(self.rank_mu)))
+        return ComposedEvent((self.sums.event(), self._rank_event()))
+
+    def _rank_event(self) -> GaussianEvent:
+        """Counts (and totals) that one candidate meets.
+
+        In the sound schedule the variances grow with the round: together the discreteness of a candidate's noises
+        weighs no more than that of one draw of variance 1/mu_rank^2.
+        """
+        pair = 2 if self.totals == "noisy" else 1
+        if self.variant == "sound":
+            return GaussianEvent(self.rank_mu, pair, UNIT / self.rank_mu)
+        return GaussianEvent(self.rank_mu, pair * max(self._horizon // 2, 1), self._printed_count_std * UNIT)
 
     def guarantee(self) -> Guarantee:
         facts = {"model": "joint", "unit": "one candidate of one round", "neighbours": "replace-tuple"}
