@@ -9,6 +9,7 @@ import numpy as np
 from fairveil.dynamics.qualification.model import EDGE, Model
 
 SETTLED = 1e-12
+STILL = 1e-9
 #: Longest cycle that is recognised as one; anything longer is reported as period 0.
 LONGEST = 16
 
@@ -57,10 +58,12 @@ def settle(system: Model, steps: int = 200, start: np.ndarray | None = None, pat
         period[live[done]] = 1
         if t >= steps and (t - steps) % steps == 0 and t > 2 * LONGEST:
             cycle = _cycle(memory, slot, live)
+            moved = np.ptp(memory[:, live], axis=0).max(axis=1)
+            # Rounding can keep a settled state from standing still: a repeat without a visible swing is rest.
+            done |= moved < STILL
+            period[live[moved < STILL]] = 1
             fresh = (cycle > 1) & ~done
-            period[live[fresh]] = cycle[fresh]
-            recent = memory[:, live[fresh]]
-            swing[live[fresh]] = (recent.max(axis=0) - recent.min(axis=0)).max(axis=1)
+            period[live[fresh]], swing[live[fresh]] = cycle[fresh], moved[fresh]
             done |= fresh
         if done.any():
             live, theta = live[~done], theta[~done]

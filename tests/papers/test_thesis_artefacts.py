@@ -1,0 +1,39 @@
+"""Every figure and table of chapters 4-6 at quick scale: pictures are plain data and the claims get their verdicts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fairveil import registry
+from fairveil.lab.papers import thesis_participation, thesis_qualification, thesis_strategic
+from fairveil.lab.reproduce import reproduce
+
+MODULES = (thesis_participation, thesis_qualification, thesis_strategic)
+#: Artefacts with a claim that this project does not reproduce; each says so in its notes.
+OPEN = {"thesis-participation/4.10"}
+SLOW = {"thesis-participation/4.5", "thesis-participation/4.8", "thesis-participation/4.10"}
+EXPECTED = {
+    "thesis-participation": ["4.3", "4.4", "4.5", "4.6", "4.7", "4.8", "4.9", "4.10"],
+    "thesis-qualification": ["5.2", "5.3", "5.4", "5.5", "5.6", "table-5.1", "table-5.2", "table-5.3", "table-5.4"],
+    "thesis-strategic": [
+        *(f"6.{k}" for k in range(3, 15)),
+        *("table-6.1", "table-6.2", "table-6.3", "examples"),
+    ],
+}
+NAMES = [f"{paper}/{key}" for paper, keys in EXPECTED.items() for key in keys]
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in NAMES])
+def test_artefact(name):
+    made = reproduce(registry.get("artefact", name), "quick")
+    body = json.loads(json.dumps(made.to_dict(), allow_nan=False))
+    assert body
+    assert made.pictures
+    assert made.claims
+    verdicts = {claim.text: claim.verdict for claim in made.claims}
+    if name in OPEN:
+        assert made.artefact.notes
+    elif not made.generated:
+        assert set(verdicts.values()) == {"holds"}, verdicts
