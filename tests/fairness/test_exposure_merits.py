@@ -112,7 +112,7 @@ def test_wrong_parameters_are_refused():
         AffineMerit(-2.0, 0.5)
     with pytest.raises(SpecError, match="two points"):
         TableMerit((1.0,), lipschitz=1.0, lower_bound=0.5)
-    with pytest.raises(SpecError, match="merit.2"):
+    with pytest.raises(SpecError, match=r"merit\.2"):
         merits_from([["exp", 1], ["exp", 2], ["exp", -2]], 3)
     with pytest.raises(SpecError, match="one merit per agent"):
         merits_from([["exp", 1], ["exp", 2]], 3)

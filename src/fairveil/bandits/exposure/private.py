@@ -116,6 +116,14 @@ class PrivatePolicy(ExposurePolicy):
             "every agent is its own curator and spends this budget on its own rows; messages may be seen by anybody",
         )
 
+    @property
+    def released(self) -> tuple[str, ...]:  # type: ignore[override]
+        """State that is a function of releases and the schedule; beliefs are not where they use own raw rows."""
+        known = ["syncs", "last", "next", "trigger", "released", "variance", "counted", "prior", "target", "rule"]
+        known += [] if self.uses_local else ["centre", "root", "start_det"]
+        known += ["own"] if self.keeps_local else []
+        return (*known, *(SUM + name for name in self.sums.start() if name not in ("open", "raw")))
+
     # State --------------------------------------------------------------------------------------------------------
 
     def start(self) -> State:

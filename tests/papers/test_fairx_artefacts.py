@@ -1,0 +1,78 @@
+"""The artefacts of the federated exposure paper: complete specs at every scale, claims that can go either way."""
+
+import copy
+
+import pytest
+
+from fairveil.lab.artefact import SCALES, Chart, Heatmap, Table
+from fairveil.lab.papers import fairx
+from fairveil.lab.runner import complete, run_many
+
+KINDS = [
+    fairx.Experiment1,
+    fairx.WithoutOptimism,
+    fairx.RewardRegret,
+    fairx.Experiment2,
+    fairx.Experiment3,
+    fairx.Experiment4,
+    fairx.Map,
+    fairx.GreedyMap,
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scale", SCALES)
+def test_specs_are_complete_at_every_scale(kind, scale):
+    for label, spec in kind().specs(scale).items():
+        full = complete(spec)
+        assert full["environment"]["name"] == "exposure", label
+        assert complete(full) == full
+
+
+def test_paper_scale_is_the_papers():
+    specs = fairx.Experiment1().specs("paper")
+    assert all((spec["rounds"], spec["runs"]) == (100_000, 5) for spec in specs.values())
+    printed = complete(specs[fairx.PRINTED])
+    assert (printed["policy"]["epsilon"], printed["policy"]["delta"]) == (2.0, 0.1)
+    assert printed["environment"]["agents"] == 10
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    """Every artefact at a size that only shows that pictures and claims can be made."""
+
+    def shrink(spec):
+        small = copy.deepcopy(spec)
+        small.update(rounds=30, runs=2)
+        return small
+
+    found = {}
+    for kind in (fairx.Experiment1, fairx.Experiment2, fairx.Experiment3, fairx.Experiment4, fairx.Map):
+        specs = {label: shrink(spec) for label, spec in kind().specs("quick").items()}
+        found[kind] = run_many(specs, workers=1)
+    same = {fairx.WithoutOptimism: fairx.Experiment1, fairx.RewardRegret: fairx.Experiment1, fairx.GreedyMap: fairx.Map}
+    return found | {kind: found[base] for kind, base in same.items()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pictures_and_claims(kind, tiny):
+    artefact, results = kind(), tiny[kind]
+    pictures, claims = artefact.pictures(results), artefact.claims(results)
+    assert pictures
+    assert all(isinstance(picture, Chart | Heatmap | Table) for picture in pictures)
+    assert claims
+    for claim in claims:
+        assert claim.low <= claim.margin <= claim.high or claim.low == claim.high
+        assert claim.verdict in ("holds", "does not hold", "undecided")
+    for picture in pictures:
+        if isinstance(picture, Chart):
+            assert all(len(line.x) == len(line.y) for line in picture.lines)
+
+
+def test_a_claim_turns_with_the_numbers(tiny):
+    results = copy.deepcopy(tiny[fairx.Experiment1])
+    for regret, verdict in ((1.0, "holds"), (1e6, "does not hold")):
+        results[fairx.FED]["metrics"]["fairness_regret_runs"] = [regret, regret * 1.01]
+        first = fairx.Experiment1().claims(results)[0]
+        assert "Fed-FairX" in first.text
+        assert first.verdict == verdict
