@@ -2,7 +2,7 @@
 
     python bench/dynamics_theorems.py [--count 1000] [--seed 0] [--only 23,24] [--json out.json]
 
-Each line: theorem, instances tried until ``count`` met its premises (or four times as many were drawn), how many
+Each line: theorem, instances tried until ``count`` met its premises (or twelve times as many were drawn), how many
 did, for how many the conclusion held.
 """
 
@@ -192,9 +192,9 @@ def participation_sweeps() -> dict[str, list[Try]]:
 
 
 def cases(tries: list[Try], rng: Generator, count: int) -> Iterator[tuple[Any, Check]]:
-    """Draw until enough instances meet the premises, taking the variants in turn; give up at four times as many."""
+    """Draw until enough instances meet the premises, taking the variants in turn; give up at twelve times as many."""
     applied = 0
-    for k in range(4 * count):
+    for k in range(12 * count):
         instance, seen = tries[k % len(tries)](rng)
         applied += seen.applies
         yield instance, seen

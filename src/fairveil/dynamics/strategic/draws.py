@@ -71,7 +71,7 @@ def cheap_scene(rng: Generator, case: int) -> Scene:
     std, gaps = float(rng.uniform(2.0, 6.0)), (float(rng.uniform(6.0, 14.0)), float(rng.uniform(1.5, 6.0)))
     loss = float(rng.choice([1.0, 1.5, 2.0]))
     delta = loss / (1.0 + loss)
-    tiny = float(rng.uniform(1e-7, 5e-5))
+    tiny = float(rng.uniform(1e-9, 1e-6))
     near = float(rng.uniform(0.005, 0.1))
     rates = {1: (delta - near, delta + near), 2: (delta + tiny, delta + near), 3: (delta - near, delta - tiny)}[case]
     share = float(rng.uniform(0.05, 0.95))
