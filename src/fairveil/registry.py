@@ -46,6 +46,7 @@ BUILT_IN = [
     "fairveil.privacy.sums",
     "fairveil.privacy.histograms",
     "fairveil.privacy.audit",
+    "fairveil.fairness",
     "fairveil.data",
     "fairveil.bandits",
     "fairveil.bandits.nash",

@@ -24,7 +24,10 @@ def _show(document: Any, table: Table, as_json: bool) -> None:
 
 @app.command("list")
 def list_(as_json: Json = False) -> None:
-    """Every data set and generator, its licence, and whether its files are here."""
+    """Every data set and generator, its licence, and whether its files are here.
+
+    Example: fairveil data list
+    """
     from fairveil.data import sources, verify
     from fairveil.registry import entries
 
@@ -45,7 +48,10 @@ def list_(as_json: Json = False) -> None:
 
 @app.command()
 def fetch(names: Names = None, as_json: Json = False) -> None:
-    """Download what is missing into the cache, check it, and say where it lies."""
+    """Download what is missing into the cache, check it, and say where it lies.
+
+    Example: fairveil data fetch adult fico
+    """
     from fairveil import data
     from fairveil.errors import DataError
 
@@ -69,7 +75,10 @@ def fetch(names: Names = None, as_json: Json = False) -> None:
 
 @app.command()
 def verify(names: Names = None, as_json: Json = False) -> None:
-    """Compare every file with its checksum; exit code 3 when a file is damaged or a named data set is incomplete."""
+    """Compare every file with its checksum; exit code 3 when a file is damaged or a named data set is incomplete.
+
+    Example: fairveil data verify adult
+    """
     from fairveil import data
     from fairveil.errors import DataError
 
