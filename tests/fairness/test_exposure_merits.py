@@ -92,7 +92,8 @@ def test_fairness_regret_is_the_l1_distance():
 @pytest.mark.parametrize(
     ("function", "lipschitz", "lower", "part"),
     [
-        (lambda mu: mu, 1.0, 0.1, "lower bound"),
+        (lambda mu: mu, 1.0, 0.1, "not positive"),
+        (lambda mu: 2 + mu, 1.0, 1.1, "lower bound"),
         (lambda mu: 2 + 3 * mu**2, 1.0, 1.0, "Lipschitz"),
         (lambda mu: math.inf if mu > 0.5 else 1.0, 10.0, 0.5, "not finite"),
         (lambda mu: math.nan, 10.0, 0.5, "not finite"),

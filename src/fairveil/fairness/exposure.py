@@ -163,12 +163,14 @@ class TableMerit(Merit):
         values = np.asarray(self.values)
         if not np.isfinite(values).all():
             raise AssumptionError("the merit is not finite everywhere", path="values", allowed="finite numbers")
+        if values.min() <= 0:
+            raise AssumptionError("the merit is not positive everywhere", path="values", allowed="numbers above 0")
         if values.min() < self.lower_bound * (1 - 1e-12):
             raise AssumptionError(
                 "the merit falls below its declared lower bound",
                 path="lower_bound",
                 given=self.lower_bound,
-                allowed=f"above 0 and at most {values.min():.6g}",
+                allowed=f"at most {values.min():.6g}",
             )
         steepest = float(np.abs(np.diff(values)).max()) * (len(values) - 1) / (self.high - self.low)
         if steepest > self.lipschitz * (1 + 1e-9):
