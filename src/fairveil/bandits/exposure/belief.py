@@ -23,7 +23,7 @@ RULE = 9
 
 @njit(cache=True, nogil=True)
 def radius_at(rule, log_det, dimension, now):
-    """Radius in units of precision: offset + sqrt(a + ln det P - b), or by lemma 7 offset + sqrt(a + d ln(b + c now))."""
+    """Radius in units of precision: offset + sqrt(a + ln det P - b), by lemma 7 offset + sqrt(a + d ln(b + c now))."""
     if rule[0] == ELLIPTIC:
         inside = rule[3] + log_det - rule[4]
     else:

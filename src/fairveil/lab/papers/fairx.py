@@ -188,7 +188,7 @@ class Experiment2(Artefact):
         "at released statistics, at most 256 times",
     )
     sizes: ClassVar[dict[Scale, tuple[int, int]]] = {
-        "quick": (8_000, 3),
+        "quick": (6_000, 3),
         "standard": (30_000, 5),
         "paper": (100_000, 5),
     }
@@ -300,7 +300,7 @@ class Experiment4(Artefact):
         "'reasonable performance for eps >= 1' is read as: below learning alone at eps = 1",
     )
     sizes: ClassVar[dict[Scale, tuple[int, int, tuple[float, ...]]]] = {
-        "quick": (5_000, 3, (0.2, 1.0, 5.0)),
+        "quick": (4_000, 3, (0.2, 1.0, 5.0)),
         "standard": (20_000, 5, (0.2, 0.5, 1.0, 2.0, 5.0)),
         "paper": (100_000, 5, (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)),
     }
