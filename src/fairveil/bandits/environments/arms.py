@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.bandits.environments.base import Environment
-from fairveil.bandits.environments.laws import Laws, draw
+from fairveil.bandits.environments.laws import Laws, draw_one
 from fairveil.bandits.protocol import Round
 from fairveil.errors import InputError, SpecError
 from fairveil.randomness import Generator
@@ -40,7 +40,7 @@ class ArmEnvironment(Environment):
     def reward(self, round: Round, arm: int, rng: Generator) -> float:
         if not 0 <= arm < self.arms:
             raise InputError("there is no such arm", path="arm", given=arm, allowed=f"0 to {self.arms - 1}")
-        return float(draw(self.laws, arm, round.index, rng))
+        return float(draw_one(self.laws, arm, round.index, rng))
 
     def fits(self, rounds: int, strict: bool) -> None:
         """Raise when this world cannot run that long, or would hand out rewards that a strict policy refuses."""

@@ -1,7 +1,7 @@
 """Reward laws of plain arms as arrays, and the compiled draws every simulator and the step API share.
 
-A law is a row of numbers (kind, probability, two parameters). `draw` gives one reward; `draw_units` gives it on the
-integer grid; `draw_sum` gives the sum of a whole episode on the grid, in one binomial draw where the law allows it.
+A law is a row of numbers (kind, probability, two parameters). `draw` gives one reward, `draw_sum` gives the sum of a whole episode on
+the integer grid, in one binomial draw where the law allows it.
 """
 
 from __future__ import annotations
@@ -40,40 +40,44 @@ def make_laws(
 
 
 @njit(cache=True, nogil=True)
-def draw(laws: Laws, arm: int, index: int, rng: Generator) -> float:
-    """One reward of an arm in round ``index``."""
-    kind = laws.kind[arm]
-    if kind == BERNOULLI:
-        return 1.0 if rng.random() < laws.chance[arm] else 0.0
-    if kind == TWO_POINT:
-        return laws.high[arm] if rng.random() < laws.chance[arm] else laws.low[arm]
-    if kind == BETA:
-        return rng.beta(laws.low[arm], laws.high[arm])
-    if kind == UNIFORM:
-        return laws.low[arm] + (laws.high[arm] - laws.low[arm]) * rng.random()
-    if kind == RECORDED:
-        return laws.rows[index, arm]
-    return laws.rows[rng.integers(0, laws.rows.shape[0]), arm]
+def draw(kind, chance, low, high, rows, arm, index, rng):  # type: ignore[no-untyped-def]
+    """One reward of an arm in round ``index``.
+
+    Takes the arrays of the laws; loops that run every round draw Bernoulli rewards themselves (same stream), because
+    handing arrays to a function costs ten times the draw.
+    """
+    if kind[arm] == BERNOULLI:
+        return 1.0 if rng.random() < chance[arm] else 0.0
+    if kind[arm] == TWO_POINT:
+        return high[arm] if rng.random() < chance[arm] else low[arm]
+    if kind[arm] == BETA:
+        return rng.beta(low[arm], high[arm])
+    if kind[arm] == UNIFORM:
+        return low[arm] + (high[arm] - low[arm]) * rng.random()
+    if kind[arm] == RECORDED:
+        return rows[index, arm]
+    return rows[rng.integers(0, rows.shape[0]), arm]
 
 
 @njit(cache=True, nogil=True)
-def draw_units(laws: Laws, arm: int, index: int, rng: Generator) -> Any:
-    """One reward on the integer grid, rounded toward zero as the step API does."""
-    return np.int64(draw(laws, arm, index, rng) * UNIT)
+def draw_one(laws: Laws, arm: int, index: int, rng: Generator) -> float:
+    """One reward, for the step API."""
+    kind, chance, low, high, rows, _ = laws
+    return draw(kind, chance, low, high, rows, arm, index, rng)
 
 
 @njit(cache=True, nogil=True)
 def draw_sum(laws: Laws, arm: int, index: int, count: int, rng: Generator) -> Any:
     """The sum of rounds index .. index + count - 1 of one arm, in grid units: one draw where the law allows it."""
-    kind = laws.kind[arm]
-    if kind == BERNOULLI:
-        return rng.binomial(count, laws.chance[arm]) * UNIT
-    if kind == TWO_POINT:
-        ups = rng.binomial(count, laws.chance[arm])
-        return ups * np.int64(laws.high[arm] * UNIT) + (count - ups) * np.int64(laws.low[arm] * UNIT)
-    if kind == RECORDED:
-        return laws.prefix[index + count, arm] - laws.prefix[index, arm]
+    kind, chance, low, high, rows, prefix = laws
+    if kind[arm] == BERNOULLI:
+        return rng.binomial(count, chance[arm]) * UNIT
+    if kind[arm] == TWO_POINT:
+        ups = rng.binomial(count, chance[arm])
+        return ups * np.int64(high[arm] * UNIT) + (count - ups) * np.int64(low[arm] * UNIT)
+    if kind[arm] == RECORDED:
+        return prefix[index + count, arm] - prefix[index, arm]
     total = np.int64(0)
     for step in range(count):
-        total += draw_units(laws, arm, index + step, rng)
+        total += np.int64(draw(kind, chance, low, high, rows, arm, index + step, rng) * UNIT)
     return total

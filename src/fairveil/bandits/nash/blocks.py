@@ -59,23 +59,22 @@ class Recipe(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def block_index(recipe: Recipe, published: Published, arm, now):  # type: ignore[no-untyped-def]
+def block_index(rule, total, n, draws, played, arms, now, a, b, c):  # type: ignore[no-untyped-def]
     """The optimistic value of an arm; it never falls while ``now`` rises and nothing is published."""
-    par, n = recipe.par, published.counts[arm]
-    if recipe.rule >= PRIVATE:
-        if published.played[arm] == 0:
+    if rule >= PRIVATE:  # a: exploration, b: epsilon
+        if played == 0:
             return np.inf
-        level = par[0] * math.log(max(1.0, (now + 1.0) / (published.counts.size * max(n, 1.0))))
-        return optimistic_mean(published.sums[arm] / UNIT, n, published.draws[arm], par[1], level)
+        level = a * math.log(max(1.0, (now + 1.0) / (arms * max(n, 1.0))))
+        return optimistic_mean(total / UNIT, n, draws, b, level)
     if n <= 0:
         return np.inf
-    mean, log_now = published.sums[arm] / UNIT / n, math.log(now + 1.0)
-    if recipe.rule == ADAP:  # par: alpha, epsilon
-        return mean + math.sqrt(par[0] * log_now / (2.0 * n)) + par[0] * log_now / (par[1] * n)
-    if recipe.rule == ADAP_FIGURE:
-        return mean + math.sqrt(par[0] * log_now / n) + 2.0 * par[0] * log_now / n
-    mean = min(1.0, max(0.0, mean))  # GDP, par: factors of sqrt(mean / n), 1 / n, 1 / sqrt(n)
-    return mean + par[0] * math.sqrt(mean / n) + par[1] / n + par[2] / math.sqrt(n)
+    mean, log_now = total / UNIT / n, math.log(now + 1.0)
+    if rule == ADAP:  # a: alpha, b: epsilon
+        return mean + math.sqrt(a * log_now / (2.0 * n)) + a * log_now / (b * n)
+    if rule == ADAP_FIGURE:
+        return mean + math.sqrt(a * log_now / n) + 2.0 * a * log_now / n
+    mean = min(1.0, max(0.0, mean))  # GDP: factors of sqrt(mean / n), 1 / n, 1 / sqrt(n)
+    return mean + a * math.sqrt(mean / n) + b / n + c / math.sqrt(n)
 
 
 @njit(cache=True, nogil=True)
@@ -84,22 +83,27 @@ def candidates(recipe: Recipe, published: Published, now, bounds, until, marked)
 
     ``bounds[i]`` is an index computed for round ``until[i]``; while now is before that it bounds the index from above.
     """
-    arms = published.counts.size
+    rule, a, b, c = recipe.rule, recipe.par[0], recipe.par[1], recipe.par[2]
+    sums, counts, draws, played = published.sums, published.counts, published.draws, published.played
+    arms = counts.size
+    first = 0
     for i in range(arms):
         marked[i] = False
         if now > until[i]:
             until[i] = int(now * SLACK)
-            bounds[i] = block_index(recipe, published, i, until[i])
+            bounds[i] = block_index(rule, sums[i], counts[i], draws[i], played[i], arms, until[i], a, b, c)
+        if bounds[i] > bounds[first]:
+            first = i
     best, found = -np.inf, 0
-    first = int(np.argmax(bounds))
     for step in range(arms + 1):
         i = first if step == 0 else step - 1
         if (step > 0 and i == first) or bounds[i] < best:
             continue
-        value = block_index(recipe, published, i, now)
+        value = block_index(rule, sums[i], counts[i], draws[i], played[i], arms, now, a, b, c)
         if value > best:
-            for j in range(arms):
-                marked[j] = False
+            if found > 0:
+                for j in range(arms):
+                    marked[j] = False
             best, found = value, 0
         if value == best:
             marked[i] = True

@@ -8,7 +8,8 @@ vanishes as soon as the sampling error dominates (the idea behind the divergence
 Basu 2025, extended to several noise draws).
 
 With lam the common slope, logit q = logit x + lam and z = (2 draws u / epsilon) / (1 - u^2), u = lam / epsilon, hence
-n kl(x, q) = n (log(1 + x (e^lam - 1)) - lam x) and r = draws (2 u^2 / (1 - u^2) + log(1 - u^2)): one root in lam.
+n kl(x, q) = n (log(1 + x (e^lam - 1)) - lam x) and r = draws (2 u^2 / (1 - u^2) + log(1 - u^2)): one root in lam. The
+derivative of the cost is n (q - x) + n (e^lam - 1) x' / (1 + x (e^lam - 1)).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import math
 import numpy as np
 from numba import njit
 
-STEPS = 34
+STEPS = 50
 STEEPEST = 40.0
 """Slopes beyond this give a mean of 1 to machine precision."""
 
@@ -51,28 +52,34 @@ def optimistic_mean(total, count, draws, epsilon, level):  # type: ignore[no-unt
         spare = level - noise_rate(count * (1.0 - p), draws, epsilon)
         if spare > 0:
             return 1.0 + spare
-    low, high = 0.0, STEEPEST
-    if draws > 0:
-        high = min(high, epsilon)
-    q = p
-    for _ in range(STEPS):
-        slope = 0.5 * (low + high)
-        x, rate = p, 0.0
+    high, noise_part = STEEPEST, 0.0
+    if draws > 0:  # the slope at which x reaches 1, where only the noise costs anything
+        a = epsilon * count * (1.0 - p) / draws
+        high = min(high, epsilon * a / (1.0 + math.sqrt(1.0 + a * a)))
+        noise_part = 2.0 * draws / (epsilon * epsilon)
+    low, q = 0.0, p
+    slope = min(0.9 * high, math.sqrt(2.0 * level / (count * p * (1.0 - p) + noise_part)))  # exact for small slopes
+    for _ in range(STEPS):  # Newton on the rising cost, held inside a bracket
+        u = slope / epsilon if draws > 0 else 0.0
+        square = 1.0 - u * u
+        x, moved, rate = p, 0.0, 0.0
         if draws > 0:
-            u = slope / epsilon
-            square = 1.0 - u * u
-            if square <= 0.0:
-                high = slope
-                continue
-            x += 2.0 * draws * u / (square * epsilon * count)
-            if x >= 1.0:
-                high = slope
-                continue
+            x = min(1.0, p + noise_part * slope / (square * count))
+            moved = noise_part * (1.0 + u * u) / (square * square * count)
             rate = draws * (2.0 * u * u / square + math.log(square))
-        growth = x * math.expm1(slope)
-        if count * (math.log1p(growth) - slope * x) + rate > level:
+        growth = math.expm1(slope)
+        weight = 1.0 + x * growth
+        q = x * (1.0 + growth) / weight
+        gap = count * (math.log(weight) - slope * x) + rate - level
+        if abs(gap) <= 1e-11 * level:
+            break
+        if gap > 0:
             high = slope
         else:
             low = slope
-            q = (x + growth) / (1.0 + growth)
-    return q
+        if high - low <= 1e-14 * high:
+            break
+        slope -= gap / (count * (q - x + moved * growth / weight))
+        if not low < slope < high:
+            slope = 0.5 * (low + high)
+    return min(1.0, q)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from fairveil.bandits.environments.laws import UNIT, Laws, draw_units
+from fairveil.bandits.environments.laws import BERNOULLI, UNIT, Laws, draw
 from fairveil.bandits.nash.blocks import Published
 
 TIMED, ABOVE, FRESH = range(3)
@@ -31,12 +31,16 @@ def explore_uniformly(rule: Exploration, known: Published, raw, laws: Laws, sour
     """
     explore, world, noise = sources
     publish_tests, success, count_noise = release
+    kind, chance, low, high, rows, _ = laws
     arms = known.counts.size
     threshold, drawn, tests = np.int64(0), False, 0
     now, over = 0, False
     while now < min(rounds, rule.limit) and not over:
         arm = explore.integers(0, arms)
-        raw[0, arm] += draw_units(laws, arm, now, world)
+        if kind[arm] == BERNOULLI:
+            raw[0, arm] += UNIT if world.random() < chance[arm] else 0
+        else:
+            raw[0, arm] += np.int64(draw(kind, chance, low, high, rows, arm, now, world) * UNIT)
         raw[1, arm] += 1
         pulls[arm] += 1
         now += 1

@@ -16,10 +16,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from fairveil.bandits.environments.laws import RECORDED, UNIT, Laws, draw, draw_units
+from fairveil.bandits.environments.laws import BERNOULLI, RECORDED, UNIT, Laws, draw
 from fairveil.bandits.nash.indices import LOCAL_UCB, UCB, index
 from fairveil.bandits.nash.runs import Summary, Walker
-from fairveil.bandits.nash.tree import make_tree, runner_up, set_key
+from fairveil.bandits.nash.tree import make_tree, play_matches, runner_up, set_key, top
 
 RAW, LAPLACE, LAPLACE_CLIPPED, ONE_BIT, LAPLACE_MEAN_CLIPPED = range(5)
 FIXED, SUM_ABOVE, LOCAL_RULE = range(3)
@@ -76,30 +76,21 @@ class RoundWalker(Walker):
 
 
 @njit(cache=True, nogil=True)
-def take(intake, laws: Laws, means, arm, now, world, noise):  # type: ignore[no-untyped-def]
-    """What the learner receives for one pull."""
-    report, success, low, slope = intake
-    if report == RAW:
-        return draw(laws, arm, now, world)
+def _report(report, success, low, slope, value, world, noise):  # type: ignore[no-untyped-def]
+    """What a user sends. The chance of a one is linear in the reward, so a fresh reward may enter by its mean alone."""
     if report == ONE_BIT:
-        # the chance of a one is linear in the reward, so a fresh reward enters through its mean alone
-        value = draw(laws, arm, now, world) if laws.kind[arm] == RECORDED else means[arm]
         return 1.0 if world.random() < low + slope * value else 0.0
-    units = draw_units(laws, arm, now, world)
-    units += noise.geometric(success) - noise.geometric(success)
+    units = np.int64(value * UNIT) + noise.geometric(success) - noise.geometric(success)
     value = units / UNIT
-    if report == LAPLACE_CLIPPED:
-        return min(1.0, max(0.0, value))
-    return value
+    return min(1.0, max(0.0, value)) if report == LAPLACE_CLIPPED else value
 
 
 @njit(cache=True, nogil=True)
-def absorb(report, counts, sums, phase, arm, value):  # type: ignore[no-untyped-def]
-    """Add a report to an arm; the printed local rule clips the running mean itself."""
-    counts[arm] += 1
-    sums[arm] += value
-    if report == LAPLACE_MEAN_CLIPPED and phase[0] == 1:
-        sums[arm] = min(1.0, max(0.0, sums[arm] / counts[arm])) * counts[arm]
+def clipped_sum(report, adaptive, total, count):  # type: ignore[no-untyped-def]
+    """The sum an arm keeps; the printed local rule clips the running mean itself once play is adaptive."""
+    if report == LAPLACE_MEAN_CLIPPED and adaptive == 1:
+        return min(1.0, max(0.0, total / count)) * count
+    return total
 
 
 @njit(cache=True, nogil=True)
@@ -122,70 +113,71 @@ def play(rule, par, intake, phases, bar, laws: Laws, means, state, sources, star
     counts, sums, phase = state
     explore, world, noise = sources
     kind, limit = phases
-    arms = counts.size
-    report = intake[0]
-    now = start
-    while now < stop and phase[0] == 0:
-        arm = explore.integers(0, arms)
-        absorb(report, counts, sums, phase, arm, take(intake, laws, means, arm, now, world, noise))
-        pulls[arm] += 1
-        out[now - start] = arms
-        now += 1
-        phase[1] += 1
-        if phase_over(kind, limit, bar, now, sums[arm], counts[arm]):
-            phase[0] = 1
-    if now >= stop:
-        return
+    report, success, low, slope = intake
+    law, chance, small, large, rows, _ = laws
+    a, b, c, d, e = par[0], par[1], par[2], par[3], par[4]
+    arms, now, arm = counts.size, start, 0
+    tree = make_tree(arms)
+    leaf = tree.size // 2
     moving = rule in (UCB, LOCAL_UCB)
-    keys = np.empty(arms)
-    until = now  # keys hold for rounds before this one
-    padded, winner = make_tree(keys)
-    log_low = 0.0
+    until, end = now, now  # keys hold before round ``until``; the turn of ``arm`` ends before round ``end``
+    log_low, log_high, rival = 0.0, 0.0, np.inf
+    stack = np.empty(64, np.int64)
     while now < stop:
-        if now >= until:
-            log_low = math.log(now + 1.0)
-            until = now + 1 + now // 64 if moving else stop
-            log_high = math.log(until + 0.0)
-            for i in range(arms):
-                keys[i] = index(rule, sums[i], counts[i], log_high, par)
-            padded, winner = make_tree(keys)
-        arm = winner[1]
-        if moving:
-            log_now = math.log(now + 1.0)
-            arm = _exact(rule, sums, counts, log_now, par, padded, winner)
-        rival, rival_key = runner_up(padded, winner, arm)
-        end = min(stop, until)
-        while now < end:
-            absorb(report, counts, sums, phase, arm, take(intake, laws, means, arm, now, world, noise))
-            pulls[arm] += 1
-            out[now - start] = arm
-            now += 1
-            value = index(rule, sums[arm], counts[arm], log_low, par)
-            if value < rival_key or (value == rival_key and (moving or rival < arm)):
-                break
-        set_key(padded, winner, arm, index(rule, sums[arm], counts[arm], math.log(until + 0.0), par))
+        uniform = phase[0] == 0
+        if uniform:
+            arm = explore.integers(0, arms)
+        elif now >= end:
+            if now >= until:
+                until = now + 1 + now // 64 if moving else stop
+                log_low, log_high = math.log(now + 1.0), math.log(until + 0.0)
+                for i in range(arms):
+                    tree[leaf + i] = index(rule, sums[i], counts[i], log_high, a, b, c, d, e)
+                play_matches(tree)
+            arm = _exact(rule, sums, counts, math.log(now + 1.0), par, tree, stack) if moving else top(tree)
+            rival, end = runner_up(tree, arm), min(stop, until)
+        value = means[arm]
+        if law[arm] == BERNOULLI:
+            if report != ONE_BIT:
+                value = 1.0 if world.random() < chance[arm] else 0.0
+        elif report != ONE_BIT or law[arm] == RECORDED:
+            value = draw(law, chance, small, large, rows, arm, now, world)
+        if report != RAW:
+            value = _report(report, success, low, slope, value, world, noise)
+        counts[arm] += 1
+        sums[arm] = clipped_sum(report, phase[0], sums[arm] + value, counts[arm])
+        pulls[arm] += 1
+        out[now - start] = arms if uniform else arm
+        now += 1
+        if uniform:
+            phase[1] += 1
+            if phase_over(kind, limit, bar, now, sums[arm], counts[arm]):
+                phase[0], until, end = 1, now, now
+        elif now >= end or index(rule, sums[arm], counts[arm], log_low, a, b, c, d, e) <= rival:
+            end = now  # overtaken, or a tie that the search must settle
+            set_key(tree, arm, index(rule, sums[arm], counts[arm], log_high, a, b, c, d, e))
 
 
 @njit(cache=True, nogil=True)
-def _exact(rule, sums, counts, log_now, par, padded, winner):  # type: ignore[no-untyped-def]
+def _exact(rule, sums, counts, log_now, par, tree, stack):  # type: ignore[no-untyped-def]
     """The arm a full scan would choose: only arms whose bound reaches the best exact value are evaluated."""
+    size = tree.size // 2
     best, arm = -np.inf, -1
-    stack = np.empty(64, np.int64)
     stack[0], depth = 1, 1
     while depth > 0:
         depth -= 1
         node = stack[depth]
-        if padded[winner[node]] < best:
+        if tree[node] < best:
             continue
-        if node >= padded.size:
-            leaf = node - padded.size
+        if node >= size:
+            leaf = node - size
             if leaf < counts.size:
-                value = index(rule, sums[leaf], counts[leaf], log_now, par)
+                value = index(rule, sums[leaf], counts[leaf], log_now, par[0], par[1], par[2], par[3], par[4])
                 if value > best or (value == best and leaf < arm):
                     best, arm = value, leaf
             continue
         left, right = 2 * node, 2 * node + 1
-        if padded[winner[left]] >= padded[winner[right]]:
+        if tree[left] >= tree[right]:
             stack[depth], stack[depth + 1] = right, left
         else:
             stack[depth], stack[depth + 1] = left, right

@@ -18,7 +18,7 @@ from fairveil.bandits.nash.rounds import (
     RAW,
     RoundWalker,
     Rules,
-    absorb,
+    clipped_sum,
     phase_over,
 )
 from fairveil.bandits.nash.runs import Streams, Walker
@@ -91,7 +91,10 @@ class SequentialPolicy(NashPolicy):
         if after["phase"][0] == 0 and 0 < rules.limit <= feedback.index:
             after["phase"][0] = 1
         arm = feedback.arm
-        absorb(rules.report, after["counts"], after["sums"], after["phase"], arm, value)
+        after["counts"][arm] += 1
+        after["sums"][arm] = clipped_sum(
+            rules.report, after["phase"][0], after["sums"][arm] + value, after["counts"][arm]
+        )
         if after["phase"][0] == 0:
             after["phase"][1] += 1
             done = feedback.index + 1

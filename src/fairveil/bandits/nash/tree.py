@@ -1,4 +1,8 @@
-"""A tournament over arms: the largest key in O(1), a changed key in O(log arms), ties to the lowest arm."""
+"""A tournament over arms: the largest key in O(1), a changed key in O(log arms), ties to the lowest arm.
+
+Node 1 is the root, leaf i sits at ``size + i``; a node holds the largest key below it. Values rather than winners are
+stored, so that climbing has no chain of dependent loads.
+"""
 
 from __future__ import annotations
 
@@ -7,41 +11,52 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def make_tree(keys):  # type: ignore[no-untyped-def]
-    """Keys padded to a power of two, and the winner of every node (node 1 is the root)."""
+def make_tree(arms):  # type: ignore[no-untyped-def]
+    """An empty tree; its length is twice the next power of two."""
     size = 1
-    while size < keys.size:
+    while size < arms:
         size *= 2
-    padded = np.full(size, -np.inf)
-    padded[: keys.size] = keys
-    winner = np.zeros(2 * size, np.int64)
-    for leaf in range(size):
-        winner[size + leaf] = leaf
-    for node in range(size - 1, 0, -1):
-        left, right = winner[2 * node], winner[2 * node + 1]
-        winner[node] = left if padded[left] >= padded[right] else right
-    return padded, winner
+    return np.full(2 * size, -np.inf)
 
 
 @njit(cache=True, nogil=True)
-def set_key(padded, winner, arm, key):  # type: ignore[no-untyped-def]
+def play_matches(tree):  # type: ignore[no-untyped-def]
+    """Fill the inner nodes from the leaves."""
+    for node in range(tree.size // 2 - 1, 0, -1):
+        tree[node] = max(tree[2 * node], tree[2 * node + 1])
+
+
+@njit(cache=True, nogil=True)
+def set_key(tree, arm, key):  # type: ignore[no-untyped-def]
     """Change one key and play its matches again."""
-    padded[arm] = key
-    node = (padded.size + arm) // 2
-    while node >= 1:
-        left, right = winner[2 * node], winner[2 * node + 1]
-        winner[node] = left if padded[left] >= padded[right] else right
-        node //= 2
+    node = tree.size // 2 + arm
+    tree[node] = key
+    while node > 1:
+        sibling = tree[node ^ 1]
+        if sibling > key:
+            key = sibling
+        node >>= 1
+        tree[node] = key
 
 
 @njit(cache=True, nogil=True)
-def runner_up(padded, winner, arm):  # type: ignore[no-untyped-def]
-    """The best other arm, and its key, in O(log arms); (-1, -inf) if there is none."""
-    best, key = -1, -np.inf
-    node = padded.size + arm
+def top(tree):  # type: ignore[no-untyped-def]
+    """The lowest arm with the largest key."""
+    node, size = 1, tree.size // 2
+    while node < size:
+        node *= 2
+        if tree[node + 1] > tree[node]:
+            node += 1
+    return node - size
+
+
+@njit(cache=True, nogil=True)
+def runner_up(tree, arm):  # type: ignore[no-untyped-def]
+    """The largest key of the other arms (-inf if there is none)."""
+    node, key = tree.size // 2 + arm, -np.inf
     while node > 1:
-        rival = winner[node ^ 1]
-        if padded[rival] > key or (padded[rival] == key and key > -np.inf and rival < best):
-            best, key = rival, padded[rival]
-        node //= 2
-    return best, key
+        sibling = tree[node ^ 1]
+        if sibling > key:
+            key = sibling
+        node >>= 1
+    return key

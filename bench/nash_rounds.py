@@ -1,0 +1,142 @@
+"""Round-by-round policies against the same algorithms written naively: a full scan of all arms every round.
+
+Compiled against compiled, one thread, process CPU time, in one process. Also the episodic policies against a compiled
+loop that goes through their rounds one by one. Run: python bench/nash_rounds.py
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+from numba import njit
+
+from fairveil.bandits.environments.bernoulli import Bernoulli
+from fairveil.bandits.nash.adap_ucb import AdapUcb
+from fairveil.bandits.nash.gdp_ncb import GdpNcb
+from fairveil.bandits.nash.ldp_ncb import LdpNcb
+from fairveil.bandits.nash.ncb import Ncb
+from fairveil.bandits.nash.private_nash import PrivateNash
+from fairveil.bandits.nash.runs import streams
+
+
+@njit
+def naive_ncb(means, horizon, c, rng):
+    k, log_t = means.size, math.log(horizon)
+    n, s, arms = np.zeros(k), np.zeros(k), np.empty(horizon, np.int64)
+    t = 0
+    while t < horizon and s.max() <= c * c * log_t:
+        i = rng.integers(0, k)
+        s[i] += rng.random() < means[i]
+        n[i] += 1
+        arms[t] = i
+        t += 1
+    while t < horizon:
+        best, i = -1.0, 0
+        for j in range(k):
+            m = s[j] / n[j] if n[j] > 0 else 0.0
+            v = m + 2 * c * math.sqrt(2 * m * log_t / n[j]) if n[j] > 0 else np.inf
+            if v > best:
+                best, i = v, j
+        s[i] += rng.random() < means[i]
+        n[i] += 1
+        arms[t] = i
+        t += 1
+    return arms
+
+
+@njit
+def naive_ldp_ncb(means, horizon, c, alpha, epsilon, rng):
+    k, log_t, window = means.size, math.log(horizon), int(math.sqrt(horizon)) + 2
+    log_w = math.log(window - 1)
+    n, s, arms = np.zeros(k), np.zeros(k), np.empty(horizon, np.int64)
+    for t in range(horizon):
+        if t < window:
+            i = rng.integers(0, k)
+        else:
+            best, i = -1.0, 0
+            for j in range(k):
+                if n[j] == 0:
+                    v = np.inf
+                else:
+                    m = min(1.0, max(0.0, s[j] / n[j]))
+                    v = m + 2 * c * math.sqrt(2 * m * log_t / n[j])
+                    v += math.sqrt(8 * alpha * log_t / n[j]) / epsilon
+                    v += 4 * c * (2 * alpha) ** 0.25 * log_w**0.75 / (math.sqrt(epsilon) * n[j] ** 0.75)
+                if v > best:
+                    best, i = v, j
+        s[i] += (rng.random() < means[i]) + rng.laplace(0.0, 1 / epsilon)
+        n[i] += 1
+        arms[t] = i
+    return arms
+
+
+@njit
+def naive_episodes(means, ends, codes, values, rng):
+    """The same episodes round by round: every reward is drawn, every round's mean is added to the sum over runs."""
+    total, t, size = 0.0, 0, values.size
+    for j in range(ends.size):
+        i = codes[j] if codes[j] < means.size else 0
+        while t < ends[j]:
+            total += rng.random() < means[i]
+            values[t % size] += means[i]
+            t += 1
+    return total
+
+
+def clock(work) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def ours(policy, world, rounds: int) -> float:
+    walker, out = policy.walker(world, rounds, streams(0, 0, "seeded")), np.empty(65536, np.int32)
+
+    def work() -> None:
+        for start in range(0, rounds, len(out)):
+            walker.advance(start, min(start + len(out), rounds), out[: min(len(out), rounds - start)])
+
+    return clock(work)
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    print(f"{'policy':10} {'arms':>5} {'naive ns/round':>15} {'ours ns/round':>14} {'ratio':>7}  wanted")
+    for arms, rounds, wanted in ((50, 2_000_000, {"ncb": 2, "ldp-ncb": 8}), (1000, 400_000, {"ncb": 20, "ldp-ncb": 20})):
+        world = Bernoulli(arms=arms)
+        means = world.true_means
+        for name in ("ncb", "ldp-ncb"):
+            if name == "ncb":
+                policy = Ncb(arms=arms, horizon=rounds)
+                naive_ncb(means, 200, 3.0, rng)
+                slow = min(clock(lambda: naive_ncb(means, rounds, 3.0, rng)) for _ in range(2))
+            else:
+                policy = LdpNcb(arms=arms, horizon=rounds, epsilon=0.2, variant="figure")
+                naive_ldp_ncb(means, 200, 3.0, 3.1, 0.2, rng)
+                slow = clock(lambda: naive_ldp_ncb(means, rounds, 3.0, 3.1, 0.2, rng))
+            ours(policy, world, 2000)
+            fast = min(ours(policy, world, rounds) for _ in range(3))
+            ratio = slow / fast
+            print(f"{name:10} {arms:5} {slow / rounds * 1e9:15.1f} {fast / rounds * 1e9:14.1f} {ratio:7.1f}  >= {wanted[name]}")
+
+    rounds = 10**8
+    world, values = Bernoulli(arms=50), np.zeros(1 << 16)
+    print(f"\n{'episodic':14} {'rounds':>10} {'one by one s':>13} {'episodes s':>11} {'ratio':>8}  wanted >= 200")
+    for policy in (
+        AdapUcb(arms=50, epsilon=0.2),
+        GdpNcb(arms=50, horizon=rounds, epsilon=0.2),
+        PrivateNash(arms=50, epsilon=0.2),
+    ):
+        policy.intervals(world, 10_000, streams(0, 0, "seeded"))
+        repeats = 20
+        fast = clock(lambda: [policy.intervals(world, rounds, streams(0, r, "seeded")) for r in range(repeats)]) / repeats
+        run = policy.intervals(world, rounds, streams(0, 0, "seeded"))
+        naive_episodes(world.true_means, run.ends[:3], run.codes[:3], values, rng)
+        slow = clock(lambda: naive_episodes(world.true_means, run.ends, run.codes, values, rng))
+        print(f"{policy.name:14} {rounds:10.0e} {slow:13.3f} {fast:11.5f} {slow / fast:8.0f}")
+
+
+if __name__ == "__main__":
+    main()
