@@ -28,6 +28,8 @@ CATEGORIES = {
     "sex": ("Male", "Female"),
     "race": ("White", "Black", "Asian-Pac-Islander", "Amer-Indian-Eskimo", "Other"),
 }
+RARE = 0.3
+"""Least spread of an indicator: a rare one must not outweigh everything else for the few who have it."""
 SHARES = {
     "marital": (0.47, 0.32, 0.14, 0.03, 0.03, 0.01),
     "workclass": (0.74, 0.08, 0.04, 0.03, 0.07, 0.04),
@@ -87,7 +89,7 @@ class Adult(PoolEnvironment):
             low=np.array([-1.0] * numbers + [0.0] * len(shares) + [1.0]),
             high=np.ones(len(names) + 1),
             centre=np.concatenate([middle, shares, [1.0]]),
-            spread=np.concatenate([width, np.sqrt(shares * (1 - shares)), [1.0]]),
+            spread=np.concatenate([width, np.maximum(np.sqrt(shares * (1 - shares)), RARE), [1.0]]),
             informative=np.array([*informative, False]),
             reward_centre=0.25,
             reward_spread=0.3,

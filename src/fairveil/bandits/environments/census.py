@@ -27,6 +27,8 @@ CONTINUOUS = {
     "RELP": (0.0, 17.0, 3.0, 5.0),
     "WKHP": (1.0, 99.0, 38.0, 13.0),
 }
+RARE = 0.3
+"""Least spread of an indicator: a rare one must not outweigh everything else for the few who have it."""
 # Published shares of each code; the first code of a category is the redundant one.
 CATEGORIES = {
     "MAR": {1: 0.51, 2: 0.02, 3: 0.1, 4: 0.02, 5: 0.35},
@@ -90,7 +92,7 @@ def census_schema(attributes: tuple[str, ...]) -> Schema:
         for position, (code, share) in enumerate(shares.items()):
             names.append(f"{name}={code}")
             centre.append(2 * share - 1)
-            spread.append(2 * float(np.sqrt(share * (1 - share))))
+            spread.append(2 * max(float(np.sqrt(share * (1 - share))), RARE))
             informative.append(position > 0 and name not in attributes)
     names.append("constant")
     width = len(names)

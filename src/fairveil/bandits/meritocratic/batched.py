@@ -11,7 +11,7 @@ from numba import njit
 from pydantic import Field
 from scipy.special import ndtr
 
-from fairveil.bandits.meritocratic.estimate import row_weight, score_direction
+from fairveil.bandits.meritocratic.estimate import rescaled, row_weight, score_direction
 from fairveil.bandits.meritocratic.exact import uniform_slot
 from fairveil.bandits.meritocratic.runner import Runner
 from fairveil.bandits.meritocratic.scaling import Ready, Scaling, ScalingTable
@@ -190,6 +190,10 @@ class BatchedPrivateFairGreedy(Policy):
             "people_group": np.zeros(0, np.int64),
             "people_rounds": np.zeros((), np.int64),
             "direction": np.zeros(self.ready.width),
+            "rescaled": np.zeros((), np.bool_),
+            "shift": np.zeros(self.ready.width),
+            "stretch": np.ones(self.ready.width),
+            "middle": np.zeros(()),
             "deviation": np.ones(()),
             "tables": np.zeros((self._group_count, self.bins + 1)),
             "rank_std": np.full(self._group_count, RANK_DOUBT),
@@ -198,7 +202,7 @@ class BatchedPrivateFairGreedy(Policy):
     def rule(self, state: State, width: int) -> tuple[Floats, float, float, Floats]:
         """The frozen rule on raw features: weights, offset, deviation and rank tables."""
         weights, offset = self.ready.pull_back(state["direction"], width)
-        return weights, offset, float(state["deviation"]), state["tables"]
+        return weights, offset + float(state["middle"]), float(state["deviation"]), state["tables"]
 
     def decide(self, state: State, round: Round, rng: Generator) -> Decision:
         count = len(round.candidates)
@@ -220,7 +224,7 @@ class BatchedPrivateFairGreedy(Policy):
 
     def add_rows(self, state: State, features: Floats, group: Ints, reward: Floats) -> State:
         """Chosen candidates whose rewards have arrived enter the open regression sum."""
-        rows = self.sum_rows(features, group, reward)
+        rows = self.sum_rows(features, group, reward, state["shift"], state["stretch"])
         part = self.sums.add({name[4:]: array for name, array in state.items() if name.startswith("sum_")}, rows)
         return {
             **state,
@@ -240,9 +244,11 @@ class BatchedPrivateFairGreedy(Policy):
             "people_rounds": state["people_rounds"] + room,
         }
 
-    def sum_rows(self, features: Floats, group: Ints, reward: Floats) -> Floats:
+    def sum_rows(
+        self, features: Floats, group: Ints, reward: Floats, shift: Floats | float = 0.0, stretch: Floats | float = 1.0
+    ) -> Floats:
         """Rows [z, a e_g, w y] of the regression sum; where z is too long the whole row shrinks and stays linear."""
-        scaled = self.ready.apply(features)
+        scaled = (self.ready.apply(features) - shift) / stretch
         columns = self.ready.width
         rows = np.zeros((len(scaled), columns + self._group_count + 1))
         rows[:, :columns] = scaled
@@ -273,11 +279,32 @@ class BatchedPrivateFairGreedy(Policy):
                 rows,
                 math.sqrt(noise_variance),
                 GROUP_WEIGHT,
-                self.reward_weight,
                 self.correlation,
             )
-            after |= {"direction": found.weights, "deviation": np.asarray(found.deviation)}
+            # The rule is kept on the declared scale, the moments on the one that their rows were taken on.
+            after["direction"] = found.weights / state["stretch"]
+            after["middle"] = np.asarray(found.middle + after["direction"] @ state["shift"])
+            after["deviation"] = np.asarray(found.deviation)
+            after |= self._rescale(after)
         return after | self._rank_tables(state, after, noise)
+
+    def _rescale(self, state: State) -> State:
+        """Once, if the declared scale is far off: take later rows on the scale the moments show, in a fresh sum."""
+        if state["rescaled"]:
+            return {}
+        noise_std = math.sqrt(float(state["noise_variance"]))
+        found = rescaled(state["moments"], self.ready.width, noise_std, GROUP_WEIGHT)
+        if found is None:
+            return {}
+        middle, spread = found
+        return {
+            "rescaled": np.ones((), np.bool_),
+            "shift": middle,
+            "stretch": spread,
+            "moments": np.zeros_like(state["moments"]),
+            "rows": np.zeros(()),
+            "noise_variance": np.zeros(()),
+        }
 
     def lost(self, state: State, block: str) -> State:
         """Drop the batch's rows and people and go on with the rule that stands."""
@@ -299,7 +326,8 @@ class BatchedPrivateFairGreedy(Policy):
 
     def _rank_tables(self, state: State, after: State, noise: Noise) -> State:
         """Histograms of the batch's people under the new direction, one per group, each person in one of them."""
-        position = ndtr(state["people"] @ after["direction"] / float(after["deviation"]))
+        scores = state["people"] @ after["direction"]
+        position = ndtr((scores - float(after["middle"])) / float(after["deviation"]))
         normal = np.linspace(0.0, 1.0, self.bins + 1)
         middle = self.histogram.expected_std(self.bins // 2)
         tables, spreads = [], []
