@@ -19,10 +19,10 @@ from fairveil.privacy.sums import BatchSum, HybridSum, RunningSum, ToeplitzSum, 
 from fairveil.randomness import generator
 
 LAST = 2**16
-STREAMS = {TreeSum: 16_384, BatchSum: 16_384, ToeplitzSum: 8_192, HybridSum: 8_192}
+STREAMS = {TreeSum: 65_536, BatchSum: 16_384, ToeplitzSum: 8_192, HybridSum: 8_192}
 SIDE_BY_SIDE = 128
 CLOSE = 0.02
-console = Console()
+console = Console(width=120)
 failures: list[str] = []
 
 
@@ -52,16 +52,17 @@ def errors() -> None:
         (f"{batches} doubling batches", BatchSum(**common), batches),
     ]
     table = Table(title=f"largest std of a prefix, {LAST} releases, mu = 1, values in [0, 1]")
-    for heading in ("sum", "at release", "formula", "measured", "measured/formula", "tree/this"):
+    for heading in ("sum", "at release", "formula", "measured", "measured/formula", "std. error", "tree/this"):
         table.add_column(heading, justify="left" if heading == "sum" else "right")
     reference = plain.expected_std(plain.worst_release())
     ratios = {}
     for seed, (name, kind, release) in enumerate(sums):
-        expected, found = kind.expected_std(release), measure(kind, release, STREAMS[type(kind)], seed)
+        streams = STREAMS[type(kind)]
+        expected, found = kind.expected_std(release), measure(kind, release, streams, seed)
         ratios[name] = reference / expected
         check(abs(found / expected - 1) <= CLOSE, f"{name}: measured error is not within 2 % of its formula")
-        cells = [f"{expected:.4f}", f"{found:.4f}", f"{found / expected:.4f}", f"{ratios[name]:.2f}"]
-        table.add_row(name, str(release), *cells)
+        cells = [f"{expected:.4f}", f"{found:.4f}", f"{found / expected:.4f}", f"{(2 * streams) ** -0.5:.4f}"]
+        table.add_row(name, str(release), *cells, f"{ratios[name]:.2f}")
     console.print(table)
     check(ratios["square-root Toeplitz"] >= 2.5, "Toeplitz is not 2.5 times better than the plain tree")
     check(ratios["tree, refined (Honaker)"] > 1.0, "the refined tree is not better than the plain one")
