@@ -41,8 +41,8 @@ def fair_regret(ranks: ArrayLike, chosen: ArrayLike) -> Floats:
 def parity_gap(chosen: ArrayLike, shown: ArrayLike) -> float:
     """Largest minus smallest chance of a shown person to be chosen, over the groups that were shown at all.
 
-    >>> parity_gap([30, 10, 0], [100, 100, 0])
-    0.2
+    >>> parity_gap([3, 1, 0], [4, 4, 0])
+    0.5
     """
     picks, people = np.asarray(chosen, np.float64), np.asarray(shown, np.float64)
     if picks.shape != people.shape or (picks > people).any() or (picks < 0).any():

@@ -91,7 +91,8 @@ class BatchedPrivateFairGreedy(Policy):
 
     A batch starts with ``first_batch`` rounds and grows by ``growth``. The first one chooses uniformly. The histogram
     of a batch is taken of its first ``window`` rounds, on bins that are equal parts of the normal law of the estimated
-    scores, and is averaged with that law according to the size of its noise.
+    scores, and is averaged with that law according to the size of its noise. If the released moments show that the
+    declared scale is far off, later rows are taken on the scale they show (once; post-processing).
 
     >>> import fairveil
     >>> result = fairveil.run({"task": "bandit", "rounds": 2000, "seed": 1,

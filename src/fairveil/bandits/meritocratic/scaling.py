@@ -32,8 +32,9 @@ class Scaling:
     ``columns``, ``centre`` and ``spread`` written out the kind is only a name. Whatever is left out is filled from the
     environment's schema when a spec is completed; in the step interface everything must be given.
 
-    >>> Scaling(columns=(0,), centre=(1.0,), spread=(2.0,), reward_bound=1.0, norm=1.0).apply(np.array([[5.0]]))
-    array([[2.]])
+    >>> chosen = Scaling(columns=(0,), centre=(1.0,), spread=(2.0,), reward_centre=0.0, reward_bound=1.0, norm=1.0)
+    >>> chosen.apply(np.array([[5.0]])).tolist()
+    [[2.0]]
     """
 
     kind: Literal["declared", "bounds", "raw"] = "declared"
