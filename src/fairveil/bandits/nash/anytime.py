@@ -59,6 +59,11 @@ class Anytime(NashPolicy):
         return self.window(2).episodic
 
     @property
+    def released(self) -> tuple[str, ...]:  # type: ignore[override]
+        inner = self.window(2).released
+        return ("window", "released", *(PREFIX + name for name in inner)) if inner else ()
+
+    @property
     def strict(self) -> bool:
         return bool(getattr(self.window(2), "strict", False))
 

@@ -46,6 +46,18 @@ class EpisodePolicy(NashPolicy):
     """
 
     episodic: ClassVar[bool] = True
+    released: ClassVar[tuple[str, ...]] = (
+        "sums",
+        "counts",
+        "draws",
+        "lengths",
+        "played",
+        "episodes",
+        "base_sums",
+        "base_counts",
+        "open",
+        "released",
+    )
     epsilon: Any
     strict: Any
     arrivals: Any
