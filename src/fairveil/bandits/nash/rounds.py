@@ -129,13 +129,18 @@ def play(rule, par, intake, phases, bar, laws: Laws, means, state, sources, star
             arm = explore.integers(0, arms)
         elif now >= end:
             if now >= until:
-                until = now + 1 + now // 64 if moving else stop
+                until = now + 1 + min(now // 64, 8 * arms) if moving else stop
                 log_low, log_high = math.log(now + 1.0), math.log(until + 0.0)
                 for i in range(arms):
                     tree[leaf + i] = index(rule, sums[i], counts[i], log_high, a, b, c, d, e)
                 play_matches(tree)
-            arm = _exact(rule, sums, counts, math.log(now + 1.0), par, tree, stack) if moving else top(tree)
+            arm = top(tree)
             rival, end = runner_up(tree, arm), min(stop, until)
+            if moving:
+                log_now = math.log(now + 1.0)
+                if index(rule, sums[arm], counts[arm], log_now, a, b, c, d, e) <= rival:
+                    arm = _exact(rule, sums, counts, log_now, par, tree, stack)
+                    rival = runner_up(tree, arm)
         value = means[arm]
         if law[arm] == BERNOULLI:
             if report != ONE_BIT:
@@ -161,7 +166,7 @@ def play(rule, par, intake, phases, bar, laws: Laws, means, state, sources, star
 @njit(cache=True, nogil=True)
 def _exact(rule, sums, counts, log_now, par, tree, stack):  # type: ignore[no-untyped-def]
     """The arm a full scan would choose: only arms whose bound reaches the best exact value are evaluated."""
-    size = tree.size // 2
+    size, a, b, c, d, e = tree.size // 2, par[0], par[1], par[2], par[3], par[4]
     best, arm = -np.inf, -1
     stack[0], depth = 1, 1
     while depth > 0:
@@ -172,7 +177,7 @@ def _exact(rule, sums, counts, log_now, par, tree, stack):  # type: ignore[no-un
         if node >= size:
             leaf = node - size
             if leaf < counts.size:
-                value = index(rule, sums[leaf], counts[leaf], log_now, par[0], par[1], par[2], par[3], par[4])
+                value = index(rule, sums[leaf], counts[leaf], log_now, a, b, c, d, e)
                 if value > best or (value == best and leaf < arm):
                     best, arm = value, leaf
             continue
