@@ -7,14 +7,12 @@ from functools import lru_cache
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field, Strict
+from pydantic import Strict
 
-from fairveil.bandits.meritocratic.records import People, check_attributes, scale_to_range, split_people
-from fairveil.bandits.meritocratic.world import Floats, Pool, PoolEnvironment, Schema
+from fairveil.bandits.meritocratic.records import People, RecordsEnvironment, scale_to_range, split_people
+from fairveil.bandits.meritocratic.world import Schema
 from fairveil.randomness import generator
-from fairveil.registry import Count, Natural, configuration, register
-
-Fraction = Annotated[float, Field(gt=0.0, lt=1.0, allow_inf_nan=False)]
+from fairveil.registry import Count, configuration, register
 
 # Documented range, then declared typical value and spread.
 CONTINUOUS = {
@@ -40,7 +38,7 @@ SHARES = {
 
 @register("environment", "adult")
 @configuration
-class Adult(PoolEnvironment):
+class Adult(RecordsEnvironment):
     """UCI Adult records; reward is the linear score of "income above 50,000", noise 0.2. Needs the data set ``adult``.
 
     Encoding: age, education_years and hours scaled by their documented ranges to [-1, 1]; marital status, work class,
@@ -50,29 +48,13 @@ class Adult(PoolEnvironment):
 
     attributes: Annotated[tuple[Literal["race", "sex"], ...], Strict(False)] = ("race",)
     minimum: Count = 300
-    holdout: Fraction = 0.2
-    split_seed: Natural = 0
 
     def __post_init__(self) -> None:
-        check_attributes(self.attributes, "race, sex")
-        if self.joins:
-            self.check_joins()
+        self.check_groups(self.attributes, "race, sex")
 
     @property
-    def _people(self) -> People:
+    def people_of_groups(self) -> People:
         return people(self.attributes, self.minimum, self.holdout, self.split_seed)
-
-    @property
-    def pool(self) -> Pool:
-        return self._people.pool
-
-    @property
-    def theta(self) -> Floats:
-        return self._people.theta
-
-    @property
-    def group_names(self) -> tuple[str, ...]:
-        return self._people.groups
 
     @property
     def schema(self) -> Schema:

@@ -6,14 +6,13 @@ from functools import lru_cache
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field, Strict
+from pydantic import Strict
 
-from fairveil.bandits.meritocratic.records import People, check_attributes, scale_to_range, split_people
-from fairveil.bandits.meritocratic.world import Floats, Pool, PoolEnvironment, Schema
+from fairveil.bandits.meritocratic.records import People, RecordsEnvironment, scale_to_range, split_people
+from fairveil.bandits.meritocratic.world import Schema
 from fairveil.randomness import generator
-from fairveil.registry import Count, Natural, configuration, register
+from fairveil.registry import Count, configuration, register
 
-Fraction = Annotated[float, Field(gt=0.0, lt=1.0, allow_inf_nan=False)]
 Attribute = Literal["RAC1P", "SEX", "MAR", "ST"]
 
 # Code ranges of the data dictionary, then a typical value and spread of American workers as published in national
@@ -39,7 +38,7 @@ CATEGORIES = {
 
 @register("environment", "census")
 @configuration
-class Census(PoolEnvironment):
+class Census(RecordsEnvironment):
     """Workers of the American Community Survey 2018 (14 states); reward is standardised income, linear in 24 features.
 
     Encoding: AGEP COW SCHL OCCP POBP RELP WKHP scaled by their code ranges to [-1, 1]; MAR (5), SEX (2) and RAC1P
@@ -51,29 +50,13 @@ class Census(PoolEnvironment):
 
     attributes: Annotated[tuple[Attribute, ...], Strict(False)] = ("RAC1P",)
     minimum: Count = 1_500
-    holdout: Fraction = 0.2
-    split_seed: Natural = 0
 
     def __post_init__(self) -> None:
-        check_attributes(self.attributes, "RAC1P, SEX, MAR, ST")
-        if self.joins:
-            self.check_joins()
+        self.check_groups(self.attributes, "RAC1P, SEX, MAR, ST")
 
     @property
-    def _people(self) -> People:
+    def people_of_groups(self) -> People:
         return people(self.attributes, self.minimum, self.holdout, self.split_seed)
-
-    @property
-    def pool(self) -> Pool:
-        return self._people.pool
-
-    @property
-    def theta(self) -> Floats:
-        return self._people.theta
-
-    @property
-    def group_names(self) -> tuple[str, ...]:
-        return self._people.groups
 
     @property
     def schema(self) -> Schema:

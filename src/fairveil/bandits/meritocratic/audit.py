@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from fairveil.bandits.meritocratic.batched import BatchedPrivateFairGreedy, BatchedRunner
+from fairveil.bandits.meritocratic.batched import BatchedPrivateFairGreedy
+from fairveil.bandits.meritocratic.frozen import BatchedRunner
 from fairveil.bandits.meritocratic.private_fair_greedy import UNIT, PrivateFairGreedy, PrivateRunner
 from fairveil.bandits.meritocratic.scaling import Scaling
 from fairveil.bandits.meritocratic.world import Chunk, Floats

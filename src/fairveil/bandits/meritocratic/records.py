@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import KW_ONLY
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from fairveil.bandits.meritocratic.world import Floats, Pool
+from fairveil.bandits.meritocratic.world import Floats, Pool, PoolEnvironment
 from fairveil.errors import SpecError
 from fairveil.randomness import Generator
+from fairveil.registry import Count, Natural, configuration
+
+Fraction = Annotated[float, Field(gt=0.0, lt=1.0, allow_inf_nan=False)]
 
 
 class People(NamedTuple):
@@ -21,16 +26,47 @@ class People(NamedTuple):
     groups: tuple[str, ...]
 
 
+@configuration
+class RecordsEnvironment(PoolEnvironment):
+    """Candidates are person records. A subclass names its ``attributes`` and loads, encodes and splits the records."""
+
+    _: KW_ONLY
+    minimum: Count = 1_000
+    holdout: Fraction = 0.2
+    split_seed: Natural = 0
+
+    @property
+    def people_of_groups(self) -> People:
+        raise NotImplementedError
+
+    @property
+    def pool(self) -> Pool:
+        return self.people_of_groups.pool
+
+    @property
+    def theta(self) -> Floats:
+        return self.people_of_groups.theta
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        return self.people_of_groups.groups
+
+    def check_groups(self, attributes: Sequence[str], allowed: str) -> None:
+        """Attributes are given once each, and groups that join are known; loads records only if some group joins."""
+        if not attributes or len(set(attributes)) != len(attributes):
+            raise SpecError(
+                "groups need at least one attribute, each once",
+                path="attributes",
+                given=list(attributes),
+                allowed=allowed,
+            )
+        if self.joins:
+            self.check_joins()
+
+
 def scale_to_range(values: NDArray[Any], low: float, high: float) -> Floats:
     """Numbers clipped to their documented range and moved to [-1, 1]."""
     return 2 * (np.clip(values.astype(np.float64), low, high) - low) / (high - low) - 1
-
-
-def check_attributes(attributes: Sequence[str], allowed: str) -> None:
-    if not attributes or len(set(attributes)) != len(attributes):
-        raise SpecError(
-            "groups need at least one attribute, each once", path="attributes", given=list(attributes), allowed=allowed
-        )
 
 
 def split_people(
