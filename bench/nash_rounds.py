@@ -104,7 +104,10 @@ def ours(policy, world, rounds: int) -> float:
 def main() -> None:
     rng = np.random.default_rng(0)
     print(f"{'policy':10} {'arms':>5} {'naive ns/round':>15} {'ours ns/round':>14} {'ratio':>7}  wanted")
-    for arms, rounds, wanted in ((50, 2_000_000, {"ncb": 2, "ldp-ncb": 8}), (1000, 400_000, {"ncb": 20, "ldp-ncb": 20})):
+    for arms, rounds, wanted in (
+        (50, 2_000_000, {"ncb": 2, "ldp-ncb": 8}),
+        (1000, 400_000, {"ncb": 20, "ldp-ncb": 20}),
+    ):
         world = Bernoulli(arms=arms)
         means = world.true_means
         for name in ("ncb", "ldp-ncb"):
@@ -119,7 +122,9 @@ def main() -> None:
             ours(policy, world, 2000)
             fast = min(ours(policy, world, rounds) for _ in range(3))
             ratio = slow / fast
-            print(f"{name:10} {arms:5} {slow / rounds * 1e9:15.1f} {fast / rounds * 1e9:14.1f} {ratio:7.1f}  >= {wanted[name]}")
+            print(
+                f"{name:10} {arms:5} {slow / rounds * 1e9:15.1f} {fast / rounds * 1e9:14.1f} {ratio:7.1f}  >= {wanted[name]}"
+            )
 
     rounds = 10**8
     world, values = Bernoulli(arms=50), np.zeros(1 << 16)
@@ -131,7 +136,9 @@ def main() -> None:
     ):
         policy.intervals(world, 10_000, streams(0, 0, "seeded"))
         repeats = 20
-        fast = clock(lambda: [policy.intervals(world, rounds, streams(0, r, "seeded")) for r in range(repeats)]) / repeats
+        fast = (
+            clock(lambda: [policy.intervals(world, rounds, streams(0, r, "seeded")) for r in range(repeats)]) / repeats
+        )
         run = policy.intervals(world, rounds, streams(0, 0, "seeded"))
         naive_episodes(world.true_means, run.ends[:3], run.codes[:3], values, rng)
         slow = clock(lambda: naive_episodes(world.true_means, run.ends, run.codes, values, rng))
