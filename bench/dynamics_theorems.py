@@ -185,8 +185,12 @@ def participation_sweeps() -> dict[str, list[Try]]:
         ],
         "theorem 16": [
             on_model(lambda r, f=f, d=d: staying.random_model(r, f, drift=d), stay.theorem_16)
-            for f in LINKED
-            for d in (Composition(0.02), Effort(0.02))
+            for f in ("simple", "eqopt")
+            for d in (Composition(0.02), Composition(0.005))
+        ],
+        "theorem 16 effort, dp": [
+            on_model(lambda r, f=f, d=d: staying.random_model(r, f, drift=d), stay.theorem_16)
+            for f, d in (("simple", Effort(0.002)), ("dp", Composition(0.02)), ("dp", Effort(0.002)))
         ],
     }
 

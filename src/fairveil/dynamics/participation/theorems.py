@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairveil.dynamics.assumptions import assumption_7, feature_violations
+from fairveil.dynamics.assumptions import assumption_7, feature_violations, overlap
 from fairveil.dynamics.checks import Check, check
 from fairveil.dynamics.kernels import log_ratio
 from fairveil.dynamics.measures import measure
@@ -155,12 +155,23 @@ def theorem_16(system: Model, steps: int = 40) -> Check:
             "simple, eqopt or dp": system.fairness in ("simple", "eqopt", "dp"),
             "retentions differ at first": sign != 0,
             "features react slowly (conditions 3 and 4)": held > 2,
+            "thresholds stay inside both overlaps": _inside(system, still.thresholds)
+            and _inside(system, moving.thresholds),
         },
         lambda: bool(np.all(sign * np.diff(share) >= -SAME) and np.all(sign * (share - fixed) >= -SAME)),
         steps=held,
         fixed=float(fixed[-1]),
         moving=float(share[-1]),
     )
+
+
+def _inside(system: Model, thresholds: np.ndarray) -> bool:
+    """Where only one label lives, pushing a density down on the overlap raises it: the lemmas leave that out."""
+    for s in range(system.people.groups):
+        low, high = overlap(system.people.feature(0, s, 0), system.people.feature(0, s, 1))
+        if thresholds[:, 0, s].min() < low + 1e-6 or thresholds[:, 0, s].max() > high - 1e-6:
+            return False
+    return True
 
 
 def _slow_step(system: Model, path: History, t: int) -> bool:

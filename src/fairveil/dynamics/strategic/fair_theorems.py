@@ -94,7 +94,7 @@ def theorem_26_extreme(scene: Scene, criterion: str, s: int = 0) -> Check:
         for trial in _towards(scene, s, 0.0 if low else 1.0):
             free, fair = _manipulation(trial, criterion)
             up = [fair[g] - free[g] for g in (0, 1)]
-            if seen and min(abs(u) for u in up) < 1e-5:
+            if seen and seen[-1] and min(abs(u) for u in up) < 1e-5:
                 # Further on the two thresholds of group s are the same number to the search.
                 break
             pattern = up[s] > -SAME and up[r] < SAME
