@@ -65,7 +65,7 @@ def backward(result: Spec) -> float:
     return float(max(0.0, (-np.sign(change.sum()) * change).max()))
 
 
-@register("artefact", "thesis-participation/4.3")
+@register("artefact", "thesis/4.3")
 class Figure43(Artefact):
     """Which pairs of thresholds sustain both groups, under two dynamics."""
 
@@ -128,7 +128,7 @@ class Figure43(Artefact):
         return out
 
 
-@register("artefact", "thesis-participation/4.4")
+@register("artefact", "thesis/4.4")
 class Figure44(Artefact):
     """Shares and average loss over time under four criteria."""
 
@@ -172,7 +172,7 @@ class Figure44(Artefact):
         ]
 
 
-@register("artefact", "thesis-participation/4.5")
+@register("artefact", "thesis/4.5")
 class Figure45(Artefact):
     """Final share of group a as a function of both groups' arrivals."""
 
@@ -216,7 +216,7 @@ class Figure45(Artefact):
         ]
 
 
-@register("artefact", "thesis-participation/4.6")
+@register("artefact", "thesis/4.6")
 class Figure46(Artefact):
     """A wider spread of b's unqualified features and what it does to the shares under DP."""
 
@@ -256,7 +256,7 @@ class Figure46(Artefact):
         ]
 
 
-@register("artefact", "thesis-participation/4.7")
+@register("artefact", "thesis/4.7")
 class Figure47(Figure43):
     """Paths of decisions drawn at random from nearly fair sets."""
 
@@ -287,7 +287,7 @@ class Figure47(Figure43):
         return out
 
 
-@register("artefact", "thesis-participation/4.8")
+@register("artefact", "thesis/4.8")
 class Figure48(Artefact):
     """Adult: groups by sex, race and nationality, classifier retrained as groups leave."""
 
@@ -340,7 +340,7 @@ class Figure48(Artefact):
         ]
 
 
-@register("artefact", "thesis-participation/4.9")
+@register("artefact", "thesis/4.9")
 class Figure49(Artefact):
     """Other reasons to leave: false positives, and each label's own loss."""
 
@@ -394,7 +394,7 @@ class Figure49(Artefact):
         ]
 
 
-@register("artefact", "thesis-participation/4.10")
+@register("artefact", "thesis/4.10")
 class Figure410(Artefact):
     """Decisions learned from the users who remain, against Bayes optimal ones."""
 

@@ -36,7 +36,7 @@ def gaps(results: Results) -> dict[str, np.ndarray]:
     return {name: np.array(found["metrics"]["gap"]) for name, found in results.items()}
 
 
-@register("artefact", "thesis-qualification/5.2")
+@register("artefact", "thesis/5.2")
 class Figure52(Artefact):
     """Paths of qualification rates in a Gaussian case under three policies."""
 
@@ -126,7 +126,7 @@ def single(results: Results, part: str) -> np.ndarray:
     return np.all([np.array(results[f"{part} {name}"]["metrics"]["unique"]) for name in POLICIES], axis=0)
 
 
-@register("artefact", "thesis-qualification/table-5.1")
+@register("artefact", "thesis/table-5.1")
 class Table51(_RandomTable):
     """Identical features, random transitions."""
 
@@ -168,7 +168,7 @@ class Table51(_RandomTable):
         return out
 
 
-@register("artefact", "thesis-qualification/table-5.2")
+@register("artefact", "thesis/table-5.2")
 class Table52(_RandomTable):
     """Same transitions, different features of the unqualified."""
 
@@ -226,7 +226,7 @@ def credit(source: str = "fitted") -> Spec:
     }
 
 
-@register("artefact", "thesis-qualification/5.3")
+@register("artefact", "thesis/5.3")
 class Figure53(Artefact):
     """Score densities of the two groups."""
 
@@ -271,7 +271,7 @@ class Figure53(Artefact):
         return out
 
 
-@register("artefact", "thesis-qualification/5.4")
+@register("artefact", "thesis/5.4")
 class Figure54(Artefact):
     """Credit scores: equilibria for grids of transitions."""
 
@@ -371,7 +371,7 @@ class _Oscillation(Artefact):
         return out
 
 
-@register("artefact", "thesis-qualification/5.5")
+@register("artefact", "thesis/5.5")
 class Figure55(_Oscillation):
     """COMPAS: oscillation for other combinations of transitions."""
 
@@ -395,7 +395,7 @@ class Figure55(_Oscillation):
         ]
 
 
-@register("artefact", "thesis-qualification/5.6")
+@register("artefact", "thesis/5.6")
 class Figure56(_Oscillation):
     """COMPAS: oscillation when acceptance lowers both transitions by a ratio."""
 
@@ -423,7 +423,7 @@ class Figure56(_Oscillation):
         ]
 
 
-@register("artefact", "thesis-qualification/table-5.3")
+@register("artefact", "thesis/table-5.3")
 class Table53(Artefact):
     """COMPAS: other cut-offs and oscillation over 125 transitions per condition."""
 
@@ -475,7 +475,7 @@ class Table53(Artefact):
         ]
 
 
-@register("artefact", "thesis-qualification/table-5.4")
+@register("artefact", "thesis/table-5.4")
 class Table54(Artefact):
     """COMPAS: long-run recidivism under three cut-offs for five random transitions."""
 

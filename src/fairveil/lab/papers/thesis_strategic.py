@@ -41,7 +41,7 @@ def blurred_and_clear() -> dict[str, Any]:
     }
 
 
-@register("artefact", "thesis-strategic/examples")
+@register("artefact", "thesis/examples")
 class Examples(Artefact):
     """The worked examples of sections 6.5 and 6.6."""
 
@@ -116,7 +116,7 @@ class Examples(Artefact):
         ]
 
 
-@register("artefact", "thesis-strategic/6.3")
+@register("artefact", "thesis/6.3")
 class Figure63(Artefact):
     """Where the condition of theorem 27 holds, by both groups' rates."""
 
@@ -168,7 +168,7 @@ class Figure63(Artefact):
         return out
 
 
-@register("artefact", "thesis-strategic/6.4")
+@register("artefact", "thesis/6.4")
 class Figure64(Artefact):
     """Beta costs and the marginal manipulation gain they lead to (an illustration)."""
 
@@ -242,7 +242,7 @@ class _Rounds(Artefact):
         return out
 
 
-@register("artefact", "thesis-strategic/6.5")
+@register("artefact", "thesis/6.5")
 class Figure65(_Rounds):
     """Majority-qualified against majority-unqualified group: anticipation widens the gap."""
 
@@ -273,7 +273,7 @@ class Figure65(_Rounds):
         return out
 
 
-@register("artefact", "thesis-strategic/6.7")
+@register("artefact", "thesis/6.7")
 class Figure67(_Rounds):
     """Both groups majority-unqualified: cheap manipulation turns the disadvantage round."""
 
@@ -304,7 +304,7 @@ class Figure67(_Rounds):
         return out
 
 
-@register("artefact", "thesis-strategic/6.6")
+@register("artefact", "thesis/6.6")
 class Figure66(Artefact):
     """Rates and shares for which a constraint disincentivises both groups."""
 
@@ -399,7 +399,7 @@ def wide_and_narrow(first: float, second: float, share: float = 0.5) -> Spec:
     }
 
 
-@register("artefact", "thesis-strategic/6.8")
+@register("artefact", "thesis/6.8")
 class Figure68(_Surfaces):
     """Manipulation against the rate and share of a majority-qualified group."""
 
@@ -421,7 +421,7 @@ class Figure68(_Surfaces):
         return out
 
 
-@register("artefact", "thesis-strategic/6.9")
+@register("artefact", "thesis/6.9")
 class Figure69(_Surfaces):
     """Manipulation when both groups are majority-qualified, or both are not."""
 
@@ -450,7 +450,7 @@ class Figure69(_Surfaces):
         return out
 
 
-@register("artefact", "thesis-strategic/table-6.1")
+@register("artefact", "thesis/table-6.1")
 class Table61(Artefact):
     """Credit scores of four groups: rates, features, shares and x*."""
 
@@ -505,7 +505,7 @@ PRINTED_62 = {
 }
 
 
-@register("artefact", "thesis-strategic/table-6.2")
+@register("artefact", "thesis/table-6.2")
 class Table62(Artefact):
     """Unfairness of strategic and non-strategic policies against African-Americans."""
 
@@ -562,7 +562,7 @@ class Table62(Artefact):
         ]
 
 
-@register("artefact", "thesis-strategic/table-6.3")
+@register("artefact", "thesis/table-6.3")
 class Table63(Artefact):
     """A naive decision maker who gains from both groups by being fair."""
 
@@ -602,7 +602,7 @@ class Table63(Artefact):
         return out
 
 
-@register("artefact", "thesis-strategic/6.10")
+@register("artefact", "thesis/6.10")
 class Figure610(Artefact):
     """Score distributions, qualification profiles and likelihood ratios (an illustration)."""
 
@@ -643,7 +643,7 @@ class Figure610(Artefact):
         ]
 
 
-@register("artefact", "thesis-strategic/6.11")
+@register("artefact", "thesis/6.11")
 class Figure611(Artefact):
     """The fitted betas beside the score tables (an illustration)."""
 
@@ -679,7 +679,7 @@ class Figure611(Artefact):
         return [Claim.exact("those who repay have the higher median score in every group", "figure 6.11", min(low))]
 
 
-@register("artefact", "thesis-strategic/6.12")
+@register("artefact", "thesis/6.12")
 class Figure612(Artefact):
     """Cheaper manipulation of the advantaged group mitigates and turns the unfairness."""
 
@@ -729,7 +729,7 @@ class Figure612(Artefact):
         return out
 
 
-@register("artefact", "thesis-strategic/6.13")
+@register("artefact", "thesis/6.13")
 class Figure613(_Surfaces):
     """Manipulation under strategic policies for the same beta costs in both groups."""
 
@@ -771,7 +771,7 @@ class Figure613(_Surfaces):
         ]
 
 
-@register("artefact", "thesis-strategic/6.14")
+@register("artefact", "thesis/6.14")
 class Figure614(_Surfaces):
     """Manipulation under strategic policies for different uniform costs."""
 
