@@ -85,65 +85,63 @@ def naive_episodes(means, ends, codes, values, rng):
     return total
 
 
-def clock(work) -> float:
+def clock(work, *arguments) -> float:
+    """CPU seconds of one call."""
     start = time.process_time()
-    work()
+    work(*arguments)
     return time.process_time() - start
 
 
-def ours(policy, world, rounds: int) -> float:
+def walk(policy, world, rounds: int) -> None:
     walker, out = policy.walker(world, rounds, streams(0, 0, "seeded")), np.empty(65536, np.int32)
-
-    def work() -> None:
-        for start in range(0, rounds, len(out)):
-            walker.advance(start, min(start + len(out), rounds), out[: min(len(out), rounds - start)])
-
-    return clock(work)
+    for start in range(0, rounds, len(out)):
+        stop = min(start + len(out), rounds)
+        walker.advance(start, stop, out[: stop - start])
 
 
-def main() -> None:
+def episodes(policy, world, rounds: int, repeats: int) -> None:
+    for run in range(repeats):
+        policy.intervals(world, rounds, streams(0, run, "seeded"))
+
+
+def compare_rounds() -> None:
     rng = np.random.default_rng(0)
     print(f"{'policy':10} {'arms':>5} {'naive ns/round':>15} {'ours ns/round':>14} {'ratio':>7}  wanted")
-    for arms, rounds, wanted in (
-        (50, 2_000_000, {"ncb": 2, "ldp-ncb": 8}),
-        (1000, 400_000, {"ncb": 20, "ldp-ncb": 20}),
+    for name, arms, rounds, wanted in (
+        ("ncb", 50, 2_000_000, 2),
+        ("ldp-ncb", 50, 2_000_000, 8),
+        ("ncb", 1000, 400_000, 20),
+        ("ldp-ncb", 1000, 200_000, 20),
     ):
         world = Bernoulli(arms=arms)
-        means = world.true_means
-        for name in ("ncb", "ldp-ncb"):
-            if name == "ncb":
-                policy = Ncb(arms=arms, horizon=rounds)
-                naive_ncb(means, 200, 3.0, rng)
-                slow = min(clock(lambda: naive_ncb(means, rounds, 3.0, rng)) for _ in range(2))
-            else:
-                policy = LdpNcb(arms=arms, horizon=rounds, epsilon=0.2, variant="figure")
-                naive_ldp_ncb(means, 200, 3.0, 3.1, 0.2, rng)
-                slow = clock(lambda: naive_ldp_ncb(means, rounds, 3.0, 3.1, 0.2, rng))
-            ours(policy, world, 2000)
-            fast = min(ours(policy, world, rounds) for _ in range(3))
-            ratio = slow / fast
-            print(
-                f"{name:10} {arms:5} {slow / rounds * 1e9:15.1f} {fast / rounds * 1e9:14.1f} {ratio:7.1f}  >= {wanted[name]}"
-            )
+        if name == "ncb":
+            policy, naive, facts = Ncb(arms=arms, horizon=rounds), naive_ncb, (3.0, rng)
+        else:
+            policy = LdpNcb(arms=arms, horizon=rounds, epsilon=0.2, variant="figure")
+            naive, facts = naive_ldp_ncb, (3.0, 3.1, 0.2, rng)
+        naive(world.true_means, 200, *facts)
+        walk(policy, world, 2000)
+        slow = clock(naive, world.true_means, rounds, *facts) / rounds * 1e9
+        fast = min(clock(walk, policy, world, rounds) for _ in range(3)) / rounds * 1e9
+        print(f"{name:10} {arms:5} {slow:15.1f} {fast:14.1f} {slow / fast:7.1f}  >= {wanted}")
 
-    rounds = 10**8
-    world, values = Bernoulli(arms=50), np.zeros(1 << 16)
+
+def compare_episodes(rounds: int = 10**8, repeats: int = 20) -> None:
+    rng, world, values = np.random.default_rng(0), Bernoulli(arms=50), np.zeros(1 << 16)
     print(f"\n{'episodic':14} {'rounds':>10} {'one by one s':>13} {'episodes s':>11} {'ratio':>8}  wanted >= 200")
     for policy in (
         AdapUcb(arms=50, epsilon=0.2),
         GdpNcb(arms=50, horizon=rounds, epsilon=0.2),
         PrivateNash(arms=50, epsilon=0.2),
     ):
-        policy.intervals(world, 10_000, streams(0, 0, "seeded"))
-        repeats = 20
-        fast = (
-            clock(lambda: [policy.intervals(world, rounds, streams(0, r, "seeded")) for r in range(repeats)]) / repeats
-        )
+        episodes(policy, world, 10_000, 1)
+        fast = clock(episodes, policy, world, rounds, repeats) / repeats
         run = policy.intervals(world, rounds, streams(0, 0, "seeded"))
         naive_episodes(world.true_means, run.ends[:3], run.codes[:3], values, rng)
-        slow = clock(lambda: naive_episodes(world.true_means, run.ends, run.codes, values, rng))
+        slow = clock(naive_episodes, world.true_means, run.ends, run.codes, values, rng)
         print(f"{policy.name:14} {rounds:10.0e} {slow:13.3f} {fast:11.5f} {slow / fast:8.0f}")
 
 
 if __name__ == "__main__":
-    main()
+    compare_rounds()
+    compare_episodes()

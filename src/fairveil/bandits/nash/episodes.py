@@ -38,7 +38,7 @@ class EpisodePolicy(NashPolicy):
     """Base of episodic policies with a trusted curator; subclasses give the recipe.
 
     With a random first order, round 0 is an episode of its own whose arm is drawn in `decide`: the state does not know
-    that arm (``open[0] = -1``), so its reward is not used. All later arms are drawn when the episode before them closes.
+    that arm (``open[0] = -1``), so its reward is not used. Later arms are drawn when the episode before them closes.
 
     Sensitivity: a reward is clipped to [0, 1] and put on the grid, so one user moves an episode's sum by at most one
     unit (2^20 grid steps). With ``arrivals="private"`` an absent reward counts 0 in the sum and in the number of

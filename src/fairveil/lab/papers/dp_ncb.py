@@ -14,8 +14,8 @@ ADAP_SOUND, GDP_SOUND, LDP_SOUND = "AdaP-UCB sound", "GDP-NCB sound", "LDP-NCB s
 GLOBAL, LOCAL = "private-nash (ours)", "local-nash (ours)"
 EPSILONS = (0.2, 0.5, 1.0, 2.0)
 MEASURE = (
-    "mu* is the largest true mean for every policy. The published AdaP-UCB curve was measured against mu* = 1, which adds "
-    "0.0299 on this instance; the line 'against 1' repeats that reading."
+    "mu* is the largest true mean for every policy. The published AdaP-UCB curve was measured against mu* = 1, which "
+    "adds 0.0299 on this instance; the line 'against 1' repeats that reading."
 )
 PHASE = (
     "curves named as in the paper follow the public code (uniform phase of floor(sqrt T) + 1 rounds, ln of it in the "
@@ -314,8 +314,8 @@ class FigureF(FigureE):
     notes: ClassVar[tuple[str, ...]] = (
         PHASE,
         LOCATION,
-        "regret is measured with each law's own mean (.8, .7, .5 for the Beta, two-point and uniform arms); the published "
-        "curve charges the drawn label instead, which is not the mean of those arms",
+        "regret is measured with each law's own mean (.8, .7, .5 for the Beta, two-point and uniform arms); the "
+        "published curve charges the drawn label instead, which is not the mean of those arms",
     )
     environment = "mixed"
 
@@ -327,7 +327,7 @@ class ReleaseAudit(Artefact):
     title = "Audit: one reward of the uniform phase in every later release"
     source = "theorem 2"
     notes: ClassVar[tuple[str, ...]] = (
-        "k = 20, T = 1000, 60 uniform rounds, index without bonus; all rewards are 1, the neighbour's first reward is 0",
+        "k = 20, T = 1000, 60 uniform rounds, index without bonus; all rewards are 1, in the neighbour the first is 0",
         "theory: nine releases at epsilon / ln 1000 each, 1.303 epsilon in all",
     )
 
