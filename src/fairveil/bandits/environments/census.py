@@ -15,8 +15,8 @@ from fairveil.registry import Count, configuration, register
 
 Attribute = Literal["RAC1P", "SEX", "MAR", "ST"]
 
-# Code ranges of the data dictionary, then a typical value and spread of American workers as published in national
-# tables (median age, usual hours, attainment, class of worker); they are declared here, not computed from the records.
+# Code ranges of the data dictionary, then a declared typical value and spread: round figures for American workers,
+# not fitted to the records. (The reward range below and RARE were settled after runs on these records; see the guide.)
 CONTINUOUS = {
     "AGEP": (17.0, 99.0, 43.0, 15.0),
     "COW": (1.0, 8.0, 2.0, 2.0),
@@ -28,7 +28,7 @@ CONTINUOUS = {
 }
 RARE = 0.3
 """Least spread of an indicator: a rare one must not outweigh everything else for the few who have it."""
-# Published shares of each code; the first code of a category is the redundant one.
+# Declared share of each code, round figures; the first code of a category is the redundant one.
 CATEGORIES = {
     "MAR": {1: 0.51, 2: 0.02, 3: 0.1, 4: 0.02, 5: 0.35},
     "SEX": {1: 0.5, 2: 0.5},
