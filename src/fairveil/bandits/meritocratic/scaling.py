@@ -27,7 +27,7 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 class Scaling:
     """z = (x - centre) / spread on the kept columns, clipped to l2 norm ``norm``; reward clipped to a public interval.
 
-    ``kind``: ``declared`` takes the schema's published centres and spreads (public preconditioning), ``bounds`` uses
+    ``kind``: ``declared`` takes the schema's declared centres and spreads (public preconditioning), ``bounds`` uses
     public ranges alone (midpoint, and the spread of a uniform law), ``raw`` leaves columns as they are encoded. With
     ``columns``, ``centre`` and ``spread`` written out the kind is only a name. Whatever is left out is filled from the
     environment's schema when a spec is completed; in the step interface everything must be given.

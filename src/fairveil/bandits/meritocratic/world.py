@@ -33,7 +33,7 @@ Ints = NDArray[np.int64]
 class Schema:
     """Public facts about the encoded columns and the reward.
 
-    ``centre`` and ``spread`` are declared typical values (published marginals), not estimates from the candidates;
+    ``centre`` and ``spread`` are declared typical values, not estimates from the candidates;
     ``informative`` is False for columns that cannot change a rank within a group (constant in every group, or the
     redundant level of a category).
     """
