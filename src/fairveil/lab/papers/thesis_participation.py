@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -71,7 +71,7 @@ class Figure43(Artefact):
 
     title = "Figure 4.3: pairs of thresholds that sustain the groups' proportions"
     source = "section 4.4.4"
-    notes = (
+    notes: ClassVar[tuple[str, ...]] = (
         "label rates are not given; 1/2 in both groups is used",
         "the deviation |N_a/N_b - beta_a/beta_b| is shown relative to beta_a/beta_b",
         "the left dynamics is drawn as printed, with users leaving when the positive rate is high; the text describes "

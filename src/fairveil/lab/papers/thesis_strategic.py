@@ -633,7 +633,7 @@ class Figure610(Artefact):
 
     def claims(self, results: Results) -> list[Claim]:
         falls = [
-            likelihood_ratio_fall(*(distribution(table["features"][y]) for y in ("0", "1")))
+            likelihood_ratio_fall(distribution(table["features"]["0"]), distribution(table["features"]["1"]))
             for table in fico_groups().values()
         ]
         return [
