@@ -203,7 +203,7 @@ def under_a_ledger(policy: Policy, world: Environment) -> None:
     promise = policy.guarantee()
     if promise is None or not promise.established or isinstance(policy.event(), NothingEvent):
         return
-    if getattr(policy, "keeps_history", False):
+    if policy.keeps_history:
         return  # decisions read the raw history: no part of such a state may be stored, and `drive` refuses it
     _must(policy.released, "it does not say which state arrays hold released values only", "released = (...)")
     explore, rng, noise = generator(5, "explore"), generator(5, "world"), SeededNoise(3)
@@ -227,7 +227,7 @@ def under_a_ledger(policy: Policy, world: Environment) -> None:
 
 def bounded_memory(policy: Policy, world: Environment) -> None:
     """The state does not grow with rounds, unless the algorithm keeps the history by definition (keeps_history)."""
-    if getattr(policy, "keeps_history", False):
+    if policy.keeps_history:
         return
     sizes = [
         sum(value.nbytes for value in step.state.values()) for step in _play(policy, world, SeededNoise(3), rounds=300)

@@ -75,6 +75,8 @@ class Policy:
     name: ClassVar[str] = ""
     family: ClassVar[str] = ""
     horizon_free: ClassVar[bool] = True
+    keeps_history: ClassVar[bool] = False
+    """Decisions read the raw history by definition: memory grows with rounds, and no ledger can store the state."""
     released: ClassVar[tuple[str, ...]] = ()
     """The state arrays that hold only released values and public counters: what a ledger may store of a release."""
 

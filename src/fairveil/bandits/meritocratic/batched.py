@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -63,6 +63,10 @@ class BatchedPrivateFairGreedy(Policy):
     """
 
     family = "meritocratic"
+    released: ClassVar[tuple[str, ...]] = (
+        *("moments", "rows", "noise_variance", "batch", "end", "direction", "rescaled", "shift", "stretch"),
+        *("middle", "deviation", "tables", "rank_std", "sum_published", "sum_releases", "sum_last"),
+    )
 
     epsilon: Epsilon
     delta: Delta
@@ -188,7 +192,7 @@ class BatchedPrivateFairGreedy(Policy):
         return {
             **state,
             **{f"sum_{name}": array for name, array in part.items()},
-            "arrived": state["arrived"] + len(rows),
+            "arrived": np.asarray(state["arrived"] + len(rows)),
         }
 
     def add_people(self, state: State, features: Floats, group: Ints) -> State:
@@ -200,7 +204,7 @@ class BatchedPrivateFairGreedy(Policy):
             **state,
             "people": np.concatenate([state["people"], scaled[filled]]),
             "people_group": np.concatenate([state["people_group"], labels[filled]]),
-            "people_rounds": state["people_rounds"] + room,
+            "people_rounds": np.asarray(state["people_rounds"] + room),
         }
 
     def sum_rows(
@@ -276,7 +280,7 @@ class BatchedPrivateFairGreedy(Policy):
             **state,
             **{f"sum_{name}": array for name, array in sums.items()},
             "batch": np.asarray(number),
-            "end": state["end"] + self.batch_length(number),
+            "end": np.asarray(state["end"] + self.batch_length(number)),
             "arrived": np.zeros((), np.int64),
             "people": np.zeros((0, self.ready.width)),
             "people_group": np.zeros(0, np.int64),

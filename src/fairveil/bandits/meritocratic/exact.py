@@ -8,7 +8,7 @@ uniform.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
@@ -128,6 +128,7 @@ class HalvedHistory(Policy):
     """Base of the exact policies: state, window and regression; subclasses say which noise there is."""
 
     family = "meritocratic"
+    keeps_history: ClassVar[bool] = True
 
     _: KW_ONLY
     groups: Count | None = None
@@ -196,7 +197,7 @@ class HalvedHistory(Policy):
 
     def lost(self, state: State, block: str) -> State:
         """Go on with the weights that stand."""
-        return {**state, "ready_for": state["ready_for"] + 1}
+        return {**state, "ready_for": np.asarray(state["ready_for"] + 1)}
 
     def _close_leaf(self, state: State, fresh: Floats, leaf: int, noise: Noise) -> State:
         """Entries of the state that change when these rows enter: at least ``theta``."""

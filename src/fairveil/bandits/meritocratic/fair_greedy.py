@@ -17,7 +17,7 @@ from fairveil.registry import configuration, register
 class FairGreedy(HalvedHistory):
     """The candidate of the highest estimated relative rank; exact, without privacy.
 
-    Guarantee: none. Simulated in far less than the window * features work a round that the definition suggests (see
+    Guarantee: none. Cost: none. Simulated in far less than the window * features work a round that the definition suggests (see
     `fairveil.bandits.meritocratic.window`); memory O(rounds * candidates * features).
 
     >>> import fairveil

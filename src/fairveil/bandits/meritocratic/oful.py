@@ -130,7 +130,10 @@ class LinearPolicy(Policy):
 class Greedy(LinearPolicy):
     """Always the candidate of the highest estimated reward (ridge regression, no exploration).
 
-    Guarantee: none. Decide O(candidates * features), learn O(features^2), memory O(features^2).
+    Guarantee: none. Cost: none. Decide O(candidates * features), learn O(features^2), memory O(features^2).
+
+    >>> Greedy(features=2).guarantee() is None
+    True
     """
 
 
@@ -141,7 +144,10 @@ class Oful(LinearPolicy):
 
     The bonus is exploration * sqrt(2 ln(det V / det lambda I) ln t) * sqrt(x' V^-1 x), with the small constant that the
     published experiments use; ``exploration=1`` is close to the theoretical radius and explores far more.
-    Guarantee: none. Decide O(candidates * features^2), learn O(features^2), memory O(features^2).
+    Guarantee: none. Cost: none. Decide O(candidates * features^2), learn O(features^2), memory O(features^2).
+
+    >>> Oful(features=2).guarantee() is None
+    True
 
     Reference: Abbasi-Yadkori, Pal and Szepesvari 2011.
     """

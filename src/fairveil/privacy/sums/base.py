@@ -152,7 +152,7 @@ class RunningSum:
     def add(self, state: State, rows: ArrayLike) -> State:
         """Add one row, or a block of rows, to the leaf (batch) that is open now. The input state is not changed."""
         value, count = self.grid.total(rows)
-        held = state["rows"] + count
+        held = np.asarray(state["rows"] + count)
         # The refusal depends on the numbers of rows alone, which are public.
         if self._load(state, int(held)) * self.grid.entry_limit > CAPACITY:
             raise InputError(

@@ -63,7 +63,7 @@ class BatchSum(RunningSum):
         return self._closed(state) | {"last": np.zeros_like(state["last"])}
 
     def _closed(self, state: State) -> State:
-        return {**state, "open": np.zeros_like(state["open"]), "releases": state["releases"] + 1}
+        return {**state, "open": np.zeros_like(state["open"]), "releases": np.asarray(state["releases"] + 1)}
 
     def last_batch(self, state: State) -> Floats:
         """The noisy sum of the batch that was released last, alone."""

@@ -191,7 +191,7 @@ class HybridSum(RunningSum):
         published = state["settled"] + value
         zero = np.zeros_like(state["open"])
         after = self._common_state() | {
-            "releases": state["releases"] + 1,
+            "releases": np.asarray(state["releases"] + 1),
             "block": zero.copy() if last else block,
             "block_rows": np.zeros((), np.int64) if last else state["block_rows"] + rows,
             "settled": published.copy() if last else state["settled"],

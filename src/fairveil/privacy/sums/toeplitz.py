@@ -188,7 +188,7 @@ class ToeplitzSum(BoundedSum):
             **state,
             "open": np.zeros_like(state["open"]),
             "rows": np.zeros((), np.int64),
-            "releases": state["releases"] + 1,
+            "releases": np.asarray(state["releases"] + 1),
             "leaves": np.concatenate([state["leaves"][keep:], leaf[None]]),
             "counts": np.concatenate([state["counts"][keep:], np.reshape(count, 1)]),
             "solved": np.concatenate([state["solved"][keep:], solved[None]]),

@@ -168,7 +168,7 @@ class TreeSum(BoundedSum):
         after["raw"][level] = value + state["raw"][:level].sum(axis=0)
         after["raw"][:level] = 0
         after["open"] = np.zeros_like(state["open"])
-        after["releases"] = state["releases"] + 1
+        after["releases"] = np.asarray(state["releases"] + 1)
         return leaf, level, after
 
     def noise_path(self, rng: Generator, releases: int) -> Floats:
