@@ -181,7 +181,7 @@ def participation_sweeps() -> dict[str, list[Try]]:
             for d in ("accuracy", "disparity")
         ],
         "theorem 15": [
-            on_model(lambda r, f=f: staying.random_model(r, f), lambda m: stay.theorem_15(m, 6000)) for f in LINKED
+            on_model(lambda r, f=f: staying.random_model(r, f), lambda m: stay.theorem_15(m, 20000)) for f in LINKED
         ],
         "theorem 16": [
             on_model(lambda r, f=f, d=d: staying.random_model(r, f, drift=d), stay.theorem_16)
