@@ -1,8 +1,8 @@
 """fairveil: decisions that learn, keep people's data private, and treat groups and individuals fairly.
 
 >>> import fairveil
->>> sorted(fairveil.__all__)[:3]
-['Generator', 'Guarantee', 'Ledger']
+>>> fairveil.run.__name__, fairveil.Guarantee.__name__, fairveil.Ledger.__name__
+('run', 'Guarantee', 'Ledger')
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ import pytest
 
 from fairveil import registry
 
+collect_ignore = ["coins_plugin.py"]  # loaded as a plug-in by the tests, never imported as a module
 PLUGIN = Path(__file__).parent / "coins_plugin.py"
 
 
