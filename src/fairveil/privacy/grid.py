@@ -55,7 +55,9 @@ def clip_norm(rows: ArrayLike, bound: float) -> NDArray[np.float64]:
         raise InputError("a row is not finite", path="row", allowed="finite numbers")
     largest = np.maximum(np.abs(array).max(axis=-1, keepdims=True, initial=0.0), 1e-300)
     norms = np.linalg.norm(array / largest, axis=-1, keepdims=True)  # in units of the largest entry: cannot overflow
-    return array * np.minimum(1.0, bound / largest / np.maximum(norms, 1.0))  # at least 1 unless the row is zero
+    norms = np.maximum(norms, 1.0)  # at least 1 unless the row is zero
+    # Scaling the row in units of its largest entry keeps every factor far from the subnormal numbers.
+    return np.where(norms > bound / largest, (array / largest) * (bound / norms), array)
 
 
 def row_units(rows: ArrayLike, bound: float, bits: int = ROW_BITS) -> Ints:

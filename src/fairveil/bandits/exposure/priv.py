@@ -101,7 +101,6 @@ class PrivFairx(PrivatePolicy):
         return Guarantee.gaussian(
             self.mu,
             self.delta,
-            epsilon=self.epsilon,
             established=not raw,
             notes=(*self.notes(), lift, over, *trigger),
             **facts,

@@ -166,31 +166,37 @@ def report_pair(policy: Any) -> AuditPair:
 
 @register("audit-pair", "policy:adap-ucb")
 def adap_ucb_pair(policy: AdapUcb) -> AuditPair:
+    """A reward of the first episode is 1 or 0."""
     return episodes_pair(policy)
 
 
 @register("audit-pair", "policy:private-nash")
 def private_nash_pair(policy: PrivateNash) -> AuditPair:
+    """A reward of the first episode is 1 or 0."""
     return episodes_pair(policy)
 
 
 @register("audit-pair", "policy:gdp-ncb")
 def gdp_ncb_pair(policy: GdpNcb) -> AuditPair:
+    """A reward of the uniform phase is 1 or 0, then its arm wins again and again."""
     return uniform_pair(policy)
 
 
 @register("audit-pair", "policy:ldp-ncb")
 def ldp_ncb_pair(policy: LdpNcb) -> AuditPair:
+    """What one user sends for a reward of 0 or 1."""
     return report_pair(policy)
 
 
 @register("audit-pair", "policy:ldp-ucb")
 def ldp_ucb_pair(policy: LdpUcb) -> AuditPair:
+    """What one user sends for a reward of 0 or 1."""
     return report_pair(policy)
 
 
 @register("audit-pair", "policy:local-nash")
 def local_nash_pair(policy: LocalNash) -> AuditPair:
+    """What one user sends for a reward of 0 or 1."""
     return report_pair(policy)
 
 

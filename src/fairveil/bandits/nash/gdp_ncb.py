@@ -229,13 +229,19 @@ class GdpNcb(EpisodePolicy):
         return self._next(after, noise)
 
     def lost(self, state: State, block: str) -> State:
-        """A lost test only forgets the query; a lost uniform phase starts the episodes without it."""
+        """A lost test forgets the query; a lost uniform phase starts the episodes without it.
+
+        The noisy threshold of a lost test is gone, and a second one on the same rewards would cost more: the test
+        starts again on rewards to come, so that every person is in one test with one threshold.
+        """
         if state["open"][ARM] != EXPLORING:
             return super().lost(state, block)
         after = copy_state(state)
         after["block"][1] = 0
         if block.startswith("test"):
             after["released"] += 1
+            if self.exploration().kind == ABOVE:
+                after["raw"][:], after["threshold"][:] = 0, 0
             return after
         after["raw"][:] = 0
         return self._next(after, None)
