@@ -1,6 +1,6 @@
 """Parallel efficiency: one artefact on the serial engine against all cores and a local Ray cluster, as ratios.
 
-    python bench/engines.py [artefact] [scale]        default: dp-ncb/c quick
+python bench/engines.py [artefact] [scale]        default: dp-ncb/c quick
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def main() -> None:
         ratio = times["serial"] / seconds
         workers = 1 if engine_name == "serial" else cores
         same = all(
-            results[engine_name][label][key] == results["serial"][label][key] for label in specs for key in REPEATED_KEYS
+            results[engine_name][label][key] == results["serial"][label][key]
+            for label in specs
+            for key in REPEATED_KEYS
         )
         share = 100 * ratio / workers
         print(f"{engine_name:>10}  {seconds:8.2f} s  speed-up {ratio:5.2f}  efficiency {share:5.1f} %  same: {same}")
