@@ -263,7 +263,7 @@ def at(problem: SpecError, path: str) -> SpecError:
 def spec_error(
     problem: pydantic.ValidationError, path: str = "", known: frozenset[str] = frozenset(), order: tuple[str, ...] = ()
 ) -> SpecError:
-    """Turn pydantic's most telling complaint into our error shape: an unknown key comes first, it explains a missing one.
+    """Turn pydantic's most telling complaint into our error shape: an unknown key first, it explains a missing one.
 
     ``order`` names arguments that were given by position.
     """

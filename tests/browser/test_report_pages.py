@@ -8,8 +8,16 @@ from fairveil.lab.artefact import Chart, Claim, Heatmap, Line, Table
 from fairveil.lab.report.page import Section, write_report
 
 pytestmark = pytest.mark.browser
-FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
---disable-component-update --disable-sync""".split()
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 
 @pytest.fixture(scope="module")

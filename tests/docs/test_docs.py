@@ -52,7 +52,19 @@ def test_every_public_name_and_command_is_documented():
 
 @pytest.mark.parametrize(
     "kind",
-    ["policy", "environment", "task", "mechanism", "sum", "dataset", "generator", "learner", "merit", "schedule", "metric"],
+    [
+        "policy",
+        "environment",
+        "task",
+        "mechanism",
+        "sum",
+        "dataset",
+        "generator",
+        "learner",
+        "merit",
+        "schedule",
+        "metric",
+    ],
 )
 def test_every_registered_name_is_documented(kind):
     text = everything()

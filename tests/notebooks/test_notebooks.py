@@ -20,4 +20,6 @@ def test_notebook_runs(path, tmp_path):
 
     book = nbformat.read(path, as_version=4)
     assert not any(cell.get("outputs") for cell in book.cells), "notebooks are stored without outputs"
-    nbclient.NotebookClient(book, timeout=180, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+    nbclient.NotebookClient(
+        book, timeout=180, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()

@@ -1,7 +1,7 @@
 """Reward laws of plain arms as arrays, and the compiled draws every simulator and the step API share.
 
-A law is a row of numbers (kind, probability, two parameters). `draw` gives one reward, `draw_sum` gives the sum of a whole episode on
-the integer grid, in one binomial draw where the law allows it.
+A law is a row of numbers (kind, probability, two parameters). `draw` gives one reward, `draw_sum` gives the
+sum of a whole episode on the integer grid, in one binomial draw where the law allows it.
 """
 
 from __future__ import annotations

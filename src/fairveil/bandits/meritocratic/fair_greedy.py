@@ -17,8 +17,8 @@ from fairveil.registry import configuration, register
 class FairGreedy(HalvedHistory):
     """The candidate of the highest estimated relative rank; exact, without privacy.
 
-    Guarantee: none. Cost: none. Simulated in far less than the window * features work a round that the definition suggests (see
-    `fairveil.bandits.meritocratic.window`); memory O(rounds * candidates * features).
+    Guarantee: none. Cost: none. Simulated in far less than the window * features work a round that the definition
+    suggests (see `fairveil.bandits.meritocratic.window`); memory O(rounds * candidates * features).
 
     >>> import fairveil
     >>> result = fairveil.run({"task": "bandit", "rounds": 500, "seed": 1, "policy": {"name": "fair-greedy"},
