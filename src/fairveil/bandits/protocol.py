@@ -1,7 +1,7 @@
 """The bandit protocol: a policy is public configuration, its state is a value.
 
 One round: the world shows a `Round`; `decide` picks an arm; later, or never, a `Feedback` arrives and `learn` takes it.
-When `due` names a block, the caller charges the ledger for it and calls `release`, the only step where noise meets data.
+When `due` names a block, the caller charges the ledger for it and calls `release`: only there noise meets data.
 If a charged release was lost (the process died between charge and publication) the caller calls `lost` instead.
 
     state = policy.start()

@@ -104,7 +104,7 @@ def _with_known(kind: str, table: dict[str, Any], known: dict[str, Any]) -> dict
 def _checkpoints(model: BanditSpec) -> list[int]:
     if model.checkpoints is None:
         grid = np.geomspace(1, model.rounds, DEFAULT_CHECKPOINTS)
-        return sorted({int(round(point)) for point in grid} | {model.rounds})
+        return sorted({round(float(point)) for point in grid} | {model.rounds})
     points = model.checkpoints
     if not points or sorted(set(points)) != points or points[-1] > model.rounds:
         raise SpecError(

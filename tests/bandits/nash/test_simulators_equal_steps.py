@@ -123,7 +123,7 @@ def shares(policy, world, rounds, runs, fast):
 )
 def test_pull_shares_agree_in_law(policy, world):
     """Whole-episode draws change the order of randomness, not the law: mean pull shares within 4 standard errors."""
-    slow, fast = shares(policy, world, 150, 60, False), shares(policy, world, 150, 1500, True)
+    slow, fast = shares(policy, world, 150, 50, False), shares(policy, world, 150, 500, True)
     error = np.sqrt(slow.var(axis=0) / len(slow) + fast.var(axis=0) / len(fast))
     assert (np.abs(slow.mean(axis=0) - fast.mean(axis=0)) < 4 * error).all()
     assert np.allclose(fast.sum(axis=1), 1)
