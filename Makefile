@@ -34,7 +34,7 @@ lint: $(VENV)/.dev   ## ruff, types, import rules
 	@$(BIN)/lint-imports
 
 docs: $(VENV)/.dev   ## build the documentation into site/
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.dev  ## benchmarks against peers and limits, as ratios
 	@for file in bench/[a-z]*.py; do echo "== $$file"; $(PY) $$file || exit 1; done

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from fairveil import registry
-from fairveil.lab.papers import thesis_participation, thesis_qualification, thesis_strategic
+from fairveil.lab.papers import thesis_credit, thesis_participation, thesis_qualification, thesis_strategic
 from fairveil.lab.reproduce import reproduce
 
-MODULES = (thesis_participation, thesis_qualification, thesis_strategic)
+MODULES = (thesis_participation, thesis_qualification, thesis_strategic, thesis_credit)
 #: Artefacts with a claim that this project does not reproduce; each says so in its notes.
 OPEN = {"thesis/4.10"}
 SLOW = {"thesis/4.5", "thesis/4.8", "thesis/4.10"}

@@ -11,6 +11,7 @@ MODULES = (
     "thesis_participation",
     "thesis_qualification",
     "thesis_strategic",
+    "thesis_credit",
 )
 
 
