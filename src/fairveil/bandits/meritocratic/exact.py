@@ -18,7 +18,7 @@ from fairveil.bandits.meritocratic.runner import Runner
 from fairveil.bandits.meritocratic.window import Store, add_member, count_at_most, dot, grown, new_store
 from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, State
-from fairveil.errors import SpecError
+from fairveil.errors import InputError, SpecError
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 from fairveil.registry import Count, Positive, configuration
@@ -123,6 +123,21 @@ def play_exact(
     return oldest
 
 
+def uniform_decision(group: Ints, rng: Generator) -> Decision:
+    """Any of the candidates with the same probability."""
+    count = len(group)
+    return Decision(int(uniform_slot(group, rng)), 1.0 / count, np.full(count, 1.0 / count))
+
+
+def check_finite(feedback: Feedback) -> None:
+    """Refuse numbers that no bound can tame before they enter a state; the message does not repeat them."""
+    assert feedback.round is not None
+    if not np.isfinite(feedback.reward):
+        raise InputError("the reward is not finite", path="feedback.reward", allowed="a finite number")
+    if not all(np.isfinite(candidate.features).all() for candidate in feedback.round.candidates):
+        raise InputError("the features of a candidate are not finite", path="feedback.round", allowed="finite numbers")
+
+
 @configuration
 class HalvedHistory(Policy):
     """Base of the exact policies: state, window and regression; subclasses say which noise there is."""
@@ -169,6 +184,7 @@ class HalvedHistory(Policy):
     def learn(self, state: State, feedback: Feedback) -> State:
         assert feedback.round is not None
         shown = feedback.round.candidates
+        check_finite(feedback)
         row = np.concatenate([shown[feedback.arm].features, [feedback.reward]])
         clip_row(row, self._bound)
         people = np.stack([candidate.features for candidate in shown])
@@ -210,7 +226,7 @@ class HalvedHistory(Policy):
         count, now = len(round.candidates), round.index
         group = np.array([candidate.group for candidate in round.candidates])
         if now < 2:
-            return Decision(int(uniform_slot(group, rng)), 1.0 / count, np.full(count, 1.0 / count))
+            return uniform_decision(group, rng)
         theta = state["theta"]
         ranks = np.empty(count)
         noise, total_noise = self._noise_of_ranks(state, count)

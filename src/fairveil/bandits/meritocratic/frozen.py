@@ -25,8 +25,8 @@ def normal_cdf(x):
 
 @njit(cache=True, nogil=True)
 def table_rank(position, table):
-    """Linear interpolation in a table over [0, 1]."""
-    place = position * (table.shape[0] - 1)
+    """Linear interpolation in a table over [0, 1]; a position that is not a number ranks lowest."""
+    place = position * (table.shape[0] - 1) if position >= 0.0 else 0.0
     left = min(int(place), table.shape[0] - 2)
     part = place - left
     return table[left] * (1.0 - part) + table[left + 1] * part

@@ -21,6 +21,9 @@ from fairveil.errors import SpecError
 from fairveil.registry import Natural, Positive, Vector, at, configuration
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
+FACTS = ("columns", "centre", "spread", "norm", "reward_centre", "reward_bound")
+REACH = 1e6
+"""No scaled column is further from its centre than this many spreads: a public range that only absurd values leave."""
 
 
 @configuration
@@ -100,9 +103,14 @@ class Scaling:
             return float(np.sqrt((widest**2).sum()))
         return math.sqrt(len(kept))
 
+    @property
+    def complete(self) -> bool:
+        """Nothing is left to be filled from a schema."""
+        return all(getattr(self, name) is not None for name in FACTS)
+
     def ready(self) -> Ready:
         """Arrays for the inner loops; an incomplete scaling is refused by name."""
-        for name in ("columns", "centre", "spread", "norm", "reward_centre", "reward_bound"):
+        for name in FACTS:
             if getattr(self, name) is None:
                 raise SpecError(
                     "the scaling is not complete: its bounds are public inputs",
@@ -122,7 +130,7 @@ class Scaling:
         )
 
     def apply(self, features: Floats) -> Floats:
-        """Scaled columns of a block of candidates, not clipped."""
+        """Scaled columns of a block of candidates, not clipped to the norm."""
         return self.ready().apply(features)
 
 
@@ -140,7 +148,10 @@ class Ready:
         return len(self.columns)
 
     def apply(self, features: Floats) -> Floats:
-        return (features[..., self.columns] - self.centre) / self.spread
+        """Scaled columns within `REACH`: every finite candidate stays finite in what follows."""
+        with np.errstate(over="ignore"):  # an overflow is infinite, and clipped
+            scaled = (features[..., self.columns] - self.centre) / self.spread
+        return np.clip(scaled, -REACH, REACH)
 
     def clip_reward(self, reward: Floats) -> Floats:
         """Centred reward inside [-reward_bound, reward_bound]."""
