@@ -10,15 +10,15 @@ import numpy as np
 from pydantic import Field
 from scipy.special import ndtr
 
+from fairveil.bandits.meritocratic.calibration import Total, calibrated
 from fairveil.bandits.meritocratic.estimate import rescaled, row_weight, score_direction
-from fairveil.bandits.meritocratic.exact import uniform_slot
+from fairveil.bandits.meritocratic.exact import check_finite, uniform_decision
 from fairveil.bandits.meritocratic.frozen import BatchedRunner, best_by_table
 from fairveil.bandits.meritocratic.runner import Runner
 from fairveil.bandits.meritocratic.scaling import Ready, Scaling, ScalingTable
 from fairveil.bandits.meritocratic.world import Floats, Ints
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, State
 from fairveil.errors import SpecError
-from fairveil.privacy.conversions import gdp_mu
 from fairveil.privacy.events import ComposedEvent, Event
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.histograms import Histogram
@@ -38,12 +38,13 @@ RANK_DOUBT = 0.15
 class BatchedPrivateFairGreedy(Policy):
     """Fair-Greedy in frozen batches: one noisy regression sum and one noisy score histogram per group and batch.
 
-    Guarantee: (epsilon, delta) joint privacy, exactly mu-GDP, for one candidate (features, reward, and in ``noisy``
-    totals its presence) of one round; its group, the arrival times of rewards and everything in the configuration are
-    public. A changed candidate changes (a) its round's row of the regression sum of the batch in which the reward
-    arrives: one replaced row of norm at most L, Frobenius sensitivity sqrt(2) L^2 with L^2 = norm^2 + 1 + norm^2, or
-    one row in each of two batches, which is no more; (b) one value of its group's histogram in one batch. Decisions of
-    other rounds read these releases and their own candidates only (billboard lemma). mu^2 is split between (a) and (b).
+    Guarantee: (epsilon, delta) joint privacy for one candidate (features, reward, and in ``noisy`` totals its presence
+    beside others) of one round; its group, the arrival times of rewards (so also whether a round had any candidate) and
+    everything in the configuration are public. A changed candidate changes (a) its round's row of the regression sum of
+    the batch in which the reward arrives: one replaced row of norm at most L, Frobenius sensitivity sqrt(2) L^2 with
+    L^2 = norm^2 + 1 + norm^2, or one row in each of two batches, which is no more; (b) one value of its group's
+    histogram in one batch, however many candidates its group shows. Decisions of other rounds read these releases and
+    their own candidates only (billboard lemma). mu^2 is split between (a) and (b).
     Cost: one event for ever, whatever the number of batches; no horizon is needed.
     Time O(candidates * features) a decision; memory O(window * candidates * features), constant in the horizon.
 
@@ -84,13 +85,13 @@ class BatchedPrivateFairGreedy(Policy):
     # Public numbers --------------------------------------------------------------------------------------------------
 
     @cached_property
-    def mu(self) -> float:
-        return gdp_mu(self.epsilon, self._delta_left)
+    def total(self) -> Total:
+        """The budget that its own event allows at (epsilon, delta)."""
+        return calibrated(self.epsilon, self.delta, self._event_of)
 
     @property
-    def _delta_left(self) -> float:
-        """A thousandth of delta pays for noise being discrete; the grid is far finer than that needs."""
-        return self.delta * 0.999
+    def mu(self) -> float:
+        return self.total.mu
 
     @cached_property
     def ready(self) -> Ready:
@@ -109,13 +110,19 @@ class BatchedPrivateFairGreedy(Policy):
 
     @cached_property
     def sums(self) -> BatchSum:
-        bound = math.sqrt(2 * self.ready.norm**2 + GROUP_WEIGHT**2)
-        width = self.ready.width + self._group_count + 1
-        return BatchSum(shape="symmetric", dimension=width, bound=bound, mu=self.mu * math.sqrt(1 - self.rank_share))
+        return self._sums_of(self.total)
 
     @cached_property
     def histogram(self) -> Histogram:
-        return Histogram(self.bins, total=self.totals or "noisy", mu=self.mu * math.sqrt(self.rank_share))
+        return self._histogram_of(self.total)
+
+    def _sums_of(self, total: Total) -> BatchSum:
+        bound = math.sqrt(2 * self.ready.norm**2 + GROUP_WEIGHT**2)
+        width = self.ready.width + self._group_count + 1
+        return BatchSum(shape="symmetric", dimension=width, bound=bound, **total.share(1 - self.rank_share))
+
+    def _histogram_of(self, total: Total) -> Histogram:
+        return Histogram(self.bins, total=self.totals or "noisy", **total.share(self.rank_share))
 
     def batch_length(self, number: int) -> int:
         """Rounds of batch 0, 1, 2, ...: public and free of any horizon."""
@@ -125,16 +132,22 @@ class BatchedPrivateFairGreedy(Policy):
     # Privacy ---------------------------------------------------------------------------------------------------------
 
     def event(self) -> Event:
-        return ComposedEvent((self.sums.event(), self.histogram.event()))
+        return self._event_of(self.total)
+
+    def _event_of(self, total: Total) -> Event:
+        return ComposedEvent((self._sums_of(total).event(), self._histogram_of(total).event()))
 
     def guarantee(self) -> Guarantee:
+        complete = self.groups is not None and self.scaling.complete
+        notes = () if self.totals == "public" else ("whether a round had any candidate at all is public",)
         return Guarantee.approximate(
             self.epsilon,
             self.delta,
-            mu=self.mu,
+            **(self.total.stated if complete else {}),
             model="joint",
             unit="one candidate of one round",
             neighbours="replace-tuple",
+            notes=notes,
         )
 
     # Step interface --------------------------------------------------------------------------------------------------
@@ -168,16 +181,16 @@ class BatchedPrivateFairGreedy(Policy):
         return weights, offset + float(state["middle"]), float(state["deviation"]), state["tables"]
 
     def decide(self, state: State, round: Round, rng: Generator) -> Decision:
-        count = len(round.candidates)
         group = np.array([candidate.group for candidate in round.candidates])
         if state["batch"] == 0:
-            return Decision(int(uniform_slot(group, rng)), 1.0 / count, np.full(count, 1.0 / count))
+            return uniform_decision(group, rng)
         features = np.stack([candidate.features for candidate in round.candidates])
         slot, _ = best_by_table(features, group, *self.rule(state, features.shape[1]), rng)
         return Decision(int(slot))
 
     def learn(self, state: State, feedback: Feedback) -> State:
         assert feedback.round is not None
+        check_finite(feedback)
         features = np.stack([candidate.features for candidate in feedback.round.candidates])
         group = np.array([candidate.group for candidate in feedback.round.candidates])
         after = self.add_rows(
