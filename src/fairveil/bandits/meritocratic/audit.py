@@ -109,14 +109,16 @@ def batched_decisions(policy: BatchedPrivateFairGreedy) -> AuditPair:
 def private_pair(policy: PrivateFairGreedy) -> AuditPair:
     """Noisy prefix sums that contain the changed row, and the noisy counts that contain the changed candidate."""
     rounds, entry = 32, 12
-    small_policy = small(policy, rounds=rounds, candidates=GROUPS, regression="gaussian")
+    small_policy = small(policy, rounds=rounds, candidates=None, regression="gaussian")
     sums, bound = small_policy.sums, policy.bound
     rows = np.zeros((2, FEATURES + 1))
     rows[0, 0] = rows[1, 1] = bound
     first, second = sums.grid.upper
     shift = [np.where(first == second, row[first] ** 2, row[first] * row[second]) for row in rows]
     aim = np.where(first == second, 1.0, 2.0) * (shift[0] - shift[1])
-    stds = np.array([small_policy.count_std(now) for now in range(entry, min(2 * entry, rounds))])
+    # Every candidate of the group asks a count that holds the changed one.
+    asked = np.repeat(np.arange(entry, min(2 * entry, rounds)), small_policy.queries)
+    stds = np.array([small_policy.count_std(int(now)) for now in asked])
 
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
         out = np.empty(trials)
@@ -144,7 +146,7 @@ def _projection(sums: Any, prefixes: Floats) -> float:
 @register("audit-pair", "policy:private-fair-greedy/decisions")
 def private_decisions(policy: PrivateFairGreedy) -> AuditPair:
     """Decisions of every other round of a short run."""
-    small_policy = small(policy, rounds=40, candidates=GROUPS)
+    small_policy = small(policy, rounds=40, candidates=None)
 
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
         chunk = _world(40, world, policy.bound)

@@ -96,6 +96,7 @@ def fitted(policy: Policy, environment: MeritocraticEnvironment, rounds: int) ->
         "features": environment.features,
         "rounds": rounds,
         "candidates": len(environment.slots()),
+        "per_group": int(np.bincount(environment.slots()).max()),
         "totals": "public" if environment.steady else "noisy",
     }
     known = set(getattr(policy, "__dataclass_fields__", {}))
@@ -114,6 +115,13 @@ def fitted(policy: Policy, environment: MeritocraticEnvironment, rounds: int) ->
             raise SpecError(
                 "the policy's horizon is shorter than the run",
                 path="policy.rounds",
+                given=given,
+                allowed=f"at least {value}",
+            )
+        elif name in ("candidates", "per_group") and given < value:
+            raise SpecError(
+                "the environment shows more candidates than the policy has noise for",
+                path=f"policy.{name}",
                 given=given,
                 allowed=f"at least {value}",
             )

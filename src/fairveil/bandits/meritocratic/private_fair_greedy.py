@@ -9,14 +9,15 @@ from typing import Any, Literal
 import numpy as np
 
 from fairveil.bandits.meritocratic import wishart
-from fairveil.bandits.meritocratic.exact import ExactRunner, HalvedHistory
+from fairveil.bandits.meritocratic.calibration import Total, calibrated
+from fairveil.bandits.meritocratic.exact import ExactRunner, HalvedHistory, uniform_decision
 from fairveil.bandits.meritocratic.regression import weights_of
 from fairveil.bandits.meritocratic.runner import Runner, StepRunner
-from fairveil.bandits.meritocratic.world import Floats, Ints
-from fairveil.bandits.protocol import State
-from fairveil.errors import SpecError
-from fairveil.privacy.conversions import gdp_mu
-from fairveil.privacy.events import ApproximateEvent, ComposedEvent, Event, GaussianEvent
+from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints
+from fairveil.bandits.protocol import Decision, Round, State
+from fairveil.errors import HorizonError, InputError, PrivacyError, SpecError
+from fairveil.privacy.accounting import Accountant
+from fairveil.privacy.events import FINE_GRID, ApproximateEvent, ComposedEvent, Event, GaussianEvent, ZcdpEvent
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise, SeededNoise, ZeroNoise
 from fairveil.privacy.sums import RunningSum, ToeplitzSum, TreeSum
@@ -32,13 +33,18 @@ UNIT = 2.0**30
 class PrivateFairGreedy(HalvedHistory):
     """Fair-Greedy with joint privacy: every round a noisy rank per candidate, every second round a noisy regression.
 
-    Guarantee (``variant="sound"``): (epsilon, delta) joint privacy, exactly mu-GDP with mu^2 = mu_reg^2 + mu_rank^2,
+    Guarantee (``variant="sound"``): (epsilon, delta) joint privacy, with mu^2 = mu_reg^2 + mu_rank^2,
     for one candidate of one round; ``alpha_eps`` is the share of mu^2 that the regression gets. Regression: rows [x, y]
     clipped to the public ``bound`` L, prefix sums of outer products by the square-root Toeplitz factorisation, one
     replaced leaf of Frobenius sensitivity sqrt(2) L^2. Ranks: count noise of variance t ln 2 / mu_rank^2 in round t;
     a candidate of round s is counted in rounds s+1..2s only and pays sum mu_rank^2/(t ln 2) <= mu_rank^2, without a
-    horizon. With noisy totals each query is a pair (count, total) and both noises grow by sqrt 2. ``bound`` has no
-    default.
+    horizon. Every candidate of a group asks a count of its own: with at most ``per_group`` of them in a round (public,
+    1 unless given; more are refused) the noise grows by sqrt(per_group). With noisy totals each query is a pair (count,
+    total) and both noises grow by sqrt 2. Noise is discrete, so where delta cannot pay for that (large epsilon) the
+    budget is rho = mu^2/2 of zCDP. ``bound`` has no default.
+
+    Each round has count noise of its own, drawn by `release`: `decide` refuses a round without it and rounds past the
+    horizon, and a round whose release was lost is played uniformly at random.
 
     ``variant="printed"`` draws what the paper prints: tree noise from the (eps alpha_eps, delta alpha_delta) budget by
     advanced composition, a positive-definite shift, rank noise for T queries (``ranks``: zcdp or approx). It is private
@@ -67,6 +73,7 @@ class PrivateFairGreedy(HalvedHistory):
     alpha_eps: OpenUnit = 0.9
     alpha_delta: OpenUnit = 0.9
     totals: Literal["public", "noisy"] | None = None
+    per_group: Count | None = None
 
     def __post_init__(self) -> None:
         if self.variant == "sound" and (self.regression != "gaussian" or self.ranks != "zcdp"):
@@ -91,9 +98,18 @@ class PrivateFairGreedy(HalvedHistory):
         return max(1, (self._horizon - 1) // 2)
 
     @cached_property
+    def total(self) -> Total:
+        """Budget of the sound variant: what its own event allows at (epsilon, delta)."""
+        return calibrated(self.epsilon, self.delta, self._event_of)
+
+    @property
     def mu(self) -> float:
-        """Total budget of the sound variant; a thousandth of delta pays for noise being discrete."""
-        return gdp_mu(self.epsilon, 0.999 * self.delta)
+        return self.total.mu
+
+    @property
+    def queries(self) -> int:
+        """Counts that one round can ask of one group."""
+        return self.per_group or 1
 
     @property
     def _width(self) -> int:
@@ -112,11 +128,17 @@ class PrivateFairGreedy(HalvedHistory):
     @cached_property
     def sums(self) -> RunningSum:
         """The running sum of outer products. For the printed noise its mu is what that noise really costs."""
-        shape: dict[str, Any] = {"shape": "symmetric", "dimension": self._width, "bound": self.bound}
         if self.variant == "sound":
-            return ToeplitzSum(self.leaves, mu=self.mu * math.sqrt(self.alpha_eps), **shape)
+            return self._sound_sums(self.total)
         levels = int(self.leaves).bit_length()
-        return TreeSum(self.leaves, mu=self.bound**2 * math.sqrt(levels) / self.printed_node_std, **shape)
+        return TreeSum(self.leaves, mu=self.bound**2 * math.sqrt(levels) / self.printed_node_std, **self._shape)
+
+    @property
+    def _shape(self) -> dict[str, Any]:
+        return {"shape": "symmetric", "dimension": self._width, "bound": self.bound}
+
+    def _sound_sums(self, total: Total) -> ToeplitzSum:
+        return ToeplitzSum(self.leaves, **total.share(self.alpha_eps), **self._shape)
 
     @cached_property
     def _rank_rho(self) -> float:
@@ -129,7 +151,7 @@ class PrivateFairGreedy(HalvedHistory):
         """What the rank noise costs one candidate, who is counted in at most half of the rounds."""
         if self.variant == "sound":
             return self.mu * math.sqrt(1 - self.alpha_eps)
-        worst = math.sqrt(max(self._horizon // 2, 1)) / self._printed_count_std
+        worst = math.sqrt(self.queries * max(self._horizon // 2, 1)) / self._printed_count_std
         return worst * (math.sqrt(2) if self.totals == "noisy" else 1.0)
 
     @property
@@ -146,7 +168,7 @@ class PrivateFairGreedy(HalvedHistory):
         if self.variant == "printed":
             return self._printed_count_std
         pair = 2.0 if self.totals == "noisy" else 1.0
-        return math.sqrt(pair * (now + 1) * math.log(2)) / self.rank_mu
+        return math.sqrt(pair * self.queries * (now + 1) * math.log(2)) / self.rank_mu
 
     @property
     def _bound(self) -> float:
@@ -182,23 +204,34 @@ class PrivateFairGreedy(HalvedHistory):
     def event(self) -> Event:
         if self.variant == "printed" and self.regression != "gaussian":
             return ApproximateEvent(self.epsilon, self.delta)
-        return ComposedEvent((self.sums.event(), self._rank_event()))
-
-    def _rank_event(self) -> GaussianEvent:
-        """Counts (and totals) that one candidate meets.
-
-        In the sound schedule the variances grow with the round: together the discreteness of a candidate's noises
-        weighs no more than that of one draw of variance 1/mu_rank^2.
-        """
-        pair = 2 if self.totals == "noisy" else 1
         if self.variant == "sound":
-            return GaussianEvent(self.rank_mu, pair, UNIT / self.rank_mu)
-        return GaussianEvent(self.rank_mu, pair * max(self._horizon // 2, 1), self._printed_count_std * UNIT)
+            return self._event_of(self.total)
+        draws = (2 if self.totals == "noisy" else 1) * self.queries * max(self._horizon // 2, 1)
+        ranks = self._rank_event(self.rank_mu, draws, self._printed_count_std * UNIT)
+        return ComposedEvent((self.sums.event(), ranks))
+
+    def _event_of(self, total: Total) -> Event:
+        """Regression and counts (with totals) of the sound variant.
+
+        Variances grow with the round and with the number of queries: together the discreteness of the noises that a
+        candidate meets weighs no more than that of one draw (one pair of draws) of variance 1/mu_rank^2.
+        """
+        mu = total.mu * math.sqrt(1 - self.alpha_eps)
+        if total.concentrated:
+            ranks: Event = ZcdpEvent(mu * mu / 2)
+        else:
+            ranks = self._rank_event(mu, 2 if self.totals == "noisy" else 1, UNIT / mu)
+        return ComposedEvent((self._sound_sums(total).event(), ranks))
+
+    @staticmethod
+    def _rank_event(mu: float, draws: int, sigma: float) -> Event:
+        return GaussianEvent(mu, draws, sigma) if sigma >= FINE_GRID else ZcdpEvent(mu * mu / 2)
 
     def guarantee(self) -> Guarantee:
         facts = {"model": "joint", "unit": "one candidate of one round", "neighbours": "replace-tuple"}
         if self.variant == "sound":
-            return Guarantee.approximate(self.epsilon, self.delta, mu=self.mu, **facts)
+            stated = {} if self.rounds is None else self.total.stated
+            return Guarantee.approximate(self.epsilon, self.delta, **stated, **facts)
         if self.regression != "gaussian":
             return Guarantee.approximate(
                 self.epsilon,
@@ -212,18 +245,70 @@ class PrivateFairGreedy(HalvedHistory):
             return Guarantee.approximate(self.epsilon, self.delta, established=False, notes=(note,), **facts)
         total = math.hypot(self.sums.budget.first_mu(), self.rank_mu)
         claim = f"the paper claims ({self.epsilon:g}, {self.delta:g}); its noise gives mu = {total:.4g}"
-        return Guarantee.gaussian(total, self.delta, notes=(claim, "holds for a fixed public bound only"), **facts)
+        accountant = Accountant()
+        accountant.compose(self.event())
+        return Guarantee.approximate(
+            accountant.at_delta(self.delta).epsilon,
+            self.delta,
+            mu=total,
+            notes=(claim, "holds for a fixed public bound only"),
+            **facts,
+        )
 
     # Step interface --------------------------------------------------------------------------------------------------
 
     def start(self) -> State:
-        slots = self.candidates or self.groups or 1
+        slots = self.candidates or (self.groups or 1) * self.queries
         return {
             **super().start(),
             **{f"sum_{name}": array for name, array in self.sums.start().items()},
             "count_noise": np.zeros(slots),
             "total_noise": np.zeros(slots),
+            "noise_lost": np.zeros((), np.bool_),
         }
+
+    def decide(self, state: State, round: Round, rng: Generator) -> Decision:
+        """Decide with the count noise that was drawn for this round, and for no other."""
+        if round.index >= self._horizon:
+            raise HorizonError(
+                "the policy has decided all the rounds it was built for",
+                path="rounds",
+                given=round.index,
+                allowed=f"rounds 0 to {self._horizon - 1}",
+                fix="build it with more rounds",
+            )
+        if int(state["ready_for"]) != round.index:
+            raise PrivacyError(
+                "there is no fresh noise for this round",
+                path="round.index",
+                given=round.index,
+                allowed=f"round {int(state['ready_for'])}",
+                fix="call release while due names a block",
+            )
+        group = np.array([candidate.group for candidate in round.candidates], np.int64)
+        self._check_queries(group, len(state["count_noise"]))
+        if state["noise_lost"]:
+            return uniform_decision(group, rng)
+        return super().decide(state, round, rng)
+
+    def _check_queries(self, group: Ints, slots: int) -> None:
+        """Groups are public, and so is this refusal."""
+        if len(group) > slots:
+            raise InputError(
+                "the round has too many candidates",
+                path="round.candidates",
+                given=len(group),
+                allowed=f"at most {slots}",
+                fix="give candidates",
+            )
+        if len(group) and np.bincount(group).max() > self.queries:
+            raise InputError(
+                "the round has too many candidates of one group",
+                path="round.candidates",
+                given=int(np.bincount(group).max()),
+                allowed=f"at most {self.queries} of each group",
+                fix="give per_group, the public maximum",
+            )
 
     def release(self, state: State, noise: Noise) -> State:
         """Close a leaf in every second round, and draw the noise of the next round's counts."""
@@ -231,10 +316,21 @@ class PrivateFairGreedy(HalvedHistory):
         if now >= self._horizon:  # nothing is decided after the last round, so nothing is released for it
             return {**state, "ready_for": np.asarray(now)}
         after = super().release(state, noise)
+        after["noise_lost"] = np.zeros((), np.bool_)
         if now >= 2:
             size, sigma = len(state["count_noise"]), self.count_std(now) * UNIT
             after["count_noise"] = noise.gaussian(sigma, size) / UNIT
             after["total_noise"] = noise.gaussian(sigma, size) / UNIT if self.totals == "noisy" else np.zeros(size)
+        return after
+
+    def lost(self, state: State, block: str) -> State:
+        """The round has no noise, so it is played blindly; a leaf that would have closed is dropped with its rows."""
+        now = int(state["ready_for"]) + 1
+        after = {**state, "ready_for": np.asarray(now), "noise_lost": np.ones((), np.bool_)}
+        if 2 <= now < self._horizon and now % 2 == 0:
+            after["entered"] = state["entered"] | (state["rows_round"] < now // 2)
+            sums = self.sums.lost({name[4:]: array for name, array in state.items() if name.startswith("sum_")})
+            after |= {f"sum_{name}": array for name, array in sums.items()}
         return after
 
     def _close_leaf(self, state: State, fresh: Floats, leaf: int, noise: Noise) -> State:
@@ -264,6 +360,7 @@ class PrivateRunner(ExactRunner):
 
     def __init__(self, policy: PrivateFairGreedy, slots: Ints, rng: Generator, noise: SeededNoise | ZeroNoise) -> None:
         super().__init__(policy, slots, rng)
+        policy._check_queries(slots, len(slots))
         self.private, self.noise = policy, noise
         self.path = self._draw_path()
 
@@ -275,6 +372,16 @@ class PrivateRunner(ExactRunner):
             return policy.sums.noise_path(self.noise.generator, policy.leaves)
         source = self.noise.generator
         return wishart.noise_path(source, policy.leaves, policy._width, policy._degrees, policy.bound)
+
+    def play(self, chunk: Chunk) -> tuple[Ints, Floats]:
+        if chunk.first + len(chunk) > self.private._horizon:
+            raise HorizonError(
+                "the run is longer than the policy's horizon",
+                path="rounds",
+                given=chunk.first + len(chunk),
+                allowed=f"at most {self.private._horizon}",
+            )
+        return super().play(chunk)
 
     def moment_noise(self, leaves: int) -> Floats:
         self.releases = leaves
