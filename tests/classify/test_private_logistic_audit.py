@@ -64,8 +64,8 @@ def test_an_ignored_tolerance_is_caught_and_a_charged_one_is_not(monkeypatch) ->
     """A solver that keeps its promise may still lean on the data within it: then only the charge protects."""
     tolerance = 2.0
 
-    def leaning(rows, signs, strength, promised, linear=None):
-        exact = solve(rows, signs, strength, 1e-9, linear)
+    def leaning(rows, signs, strength, promised, linear=None, *, bound):
+        exact = solve(rows, signs, strength, 1e-9, linear, bound=bound)
         lean = np.sign(rows[-1, 1]) * 0.99 * tolerance / strength
         low, high = 0.0, 1.0
         for _ in range(50):  # the furthest point in this direction whose gradient still is within the tolerance

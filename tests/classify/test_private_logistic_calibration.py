@@ -150,7 +150,7 @@ def test_without_noise_the_release_is_the_solution(method, definition) -> None:
     signs = np.where(rows[:, 0] > 0, 1.0, -1.0)
     made = PrivateLogistic(1.0, method=method, definition=definition, strength=20.0).perturbation(200, 3)
     found = made.release(rows, signs, ZeroNoise())
-    assert np.abs(found - solve(rows, signs, 20.0, 1e-9)).max() < 1e-6
+    assert np.abs(found - solve(rows, signs, 20.0, 1e-9, bound=1.0)).max() < 1e-6
 
 
 @pytest.mark.parametrize(("method", "definition"), CASES)
@@ -217,6 +217,37 @@ def test_the_default_tolerance_is_reached_at_every_scale_of_noise(definition, ep
         learner = PrivateLogistic(epsilon, method=method, definition=definition, intercept=False)
         weights = learner.perturbation(*shape).release(rows, np.sign(rows[:, 0]), SeededNoise(7))
         assert np.isfinite(weights).all()
+
+
+@pytest.mark.parametrize(("strength", "small"), [(0.01, 0.002), (0.001, 0.0005)])
+@pytest.mark.parametrize("definition", ["gaussian", "pure"])
+def test_whether_a_release_happens_does_not_depend_on_the_data(monkeypatch, definition, strength, small) -> None:
+    """Many short rows and weak regularisation make long weights; one long row then must not make a refusal."""
+    from fairveil.classify import solver
+
+    taken = []
+    hessian = solver._hessian
+    monkeypatch.setattr(solver, "_hessian", lambda *given: taken.append(1) or hessian(*given))
+    learner = PrivateLogistic(1.0, method="output", definition=definition, intercept=False, strength=strength)
+    made = learner.perturbation(20_000, 1)
+    for last in (small, 1.0, -1.0, 0.0):
+        rows = np.full((20_000, 1), small)
+        rows[-1] = last
+        assert np.isfinite(made.release(rows, np.ones(20_000), SeededNoise(0))).all()
+        assert len(taken) <= 50
+        taken.clear()
+
+
+def test_the_tolerance_reads_public_numbers_only_and_a_smaller_one_is_refused() -> None:
+    for method, definition in CASES:
+        learner = PrivateLogistic(1.0, method=method, definition=definition, strength=5.0)
+        least = learner.perturbation(500, 3).tolerance / learner.bound
+        assert replace(learner, tolerance=least * 1.01).perturbation(500, 3).tolerance > least
+        with pytest.raises(SpecError, match="tolerance"):
+            replace(learner, tolerance=least / 1.01, rows=500).perturbation(500, 3)
+        with pytest.raises(SpecError, match="tolerance"):
+            replace(learner, tolerance=1e-11)
+        assert replace(learner, most_rows=100).perturbation(500, 3).tolerance == least * learner.bound
 
 
 def test_too_many_columns_are_refused() -> None:

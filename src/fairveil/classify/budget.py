@@ -18,11 +18,17 @@ GRID_SIGMA = 2.0**30
 """Gaussian noise is drawn with a standard deviation of at least this many grid units."""
 TOLERANCE_SHARE = 0.01
 """Share of epsilon that objective perturbation spends on hiding the solver's tolerance and the grid."""
+TAILS = {"gaussian": 20.0, "pure": 800.0}
+"""The tolerance is proved for noise in the objective of at most so many scales a coordinate; a coordinate is beyond
+with a probability below exp(-199) (Gaussian: charged to delta) or exp(-799) (Laplace: no float is that small)."""
 
 
 def grid_delta(epsilon: float, fits: int) -> float:
-    """What discrete noise adds to delta over ``fits`` fits of at most MAX_WIDTH draws each."""
-    return grid_correction(epsilon, fits * MAX_WIDTH * GRID_CONSTANT / GRID_SIGMA**2)
+    """What discrete noise adds to delta over ``fits`` fits of at most MAX_WIDTH draws each.
+
+    One more draw is charged for each fit; it is far more than the chance of noise beyond TAILS.
+    """
+    return grid_correction(epsilon, fits * (MAX_WIDTH + 1) * GRID_CONSTANT / GRID_SIGMA**2)
 
 
 def ideal_delta(epsilon: float, delta: float, fits: int) -> float:

@@ -67,7 +67,8 @@ class PrivateLogistic(Learner):
     Guarantee: (epsilon, delta)-DP, or epsilon-DP with ``definition="pure"``, over all ``retrainings`` together, for one
     person's row replaced (Gaussian objective perturbation: added or removed); a person may be in every retraining.
     Rows are clipped to ``norm_bound``; the solver's ``tolerance`` (relative to the row norm) is charged; left out, it
-    is about the least that rounding allows for the public number of rows.
+    is the least that the solver provably keeps on every data set of the public number of rows, and a smaller one is
+    refused from public numbers: when the configuration is made, or once the numbers of rows and columns are known.
     Cost: mu^2 (or epsilon) is split equally over the retrainings. Fit O(n d^2) a Newton step.
 
     ``strength`` is the public regularisation; left out, it is chosen from the public number of rows, the budget and the
@@ -95,7 +96,7 @@ class PrivateLogistic(Learner):
     def __post_init__(self) -> None:
         if self.tolerance is not None and self.tolerance > 0.1:
             raise SpecError("the tolerance is too loose", path="tolerance", given=self.tolerance, allowed="at most 0.1")
-        self.perturbation(rows=self.rows or 1000, width=2).check()
+        self.perturbation(rows=1, width=1).check()
 
     @property
     def fits(self) -> int:
@@ -132,7 +133,16 @@ class PrivateLogistic(Learner):
         )
         count = self.rows or rows
         made = replace(made, strength=self.strength or _strength(made, count, width))
-        relative = made.least_tolerance(self.most_rows or count, width) if self.tolerance is None else self.tolerance
+        least = made.least_tolerance(max(self.most_rows or count, rows), width)
+        if self.tolerance is not None and self.tolerance < least:
+            raise SpecError(
+                "no solver in floating point keeps this tolerance on every data set of this size",
+                path="tolerance",
+                given=self.tolerance,
+                allowed=f"at least {least:.3g} for these numbers of rows and columns and this strength",
+                fix="leave it out",
+            )
+        relative = least if self.tolerance is None else self.tolerance
         return replace(made, tolerance=relative * self.bound)
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
@@ -156,10 +166,10 @@ class PrivateLogistic(Learner):
         )
 
     def event(self) -> Event:
-        return self.perturbation(rows=self.rows or 1000, width=2).event()
+        return self.perturbation(rows=1, width=1).event()
 
     def spent(self, fits: int) -> float:
-        return self.perturbation(rows=self.rows or 1000, width=2).spent(fits)
+        return self.perturbation(rows=1, width=1).spent(fits)
 
     def guarantee(self) -> Guarantee:
         removed = self.method == "objective" and self.definition == "gaussian"
@@ -182,6 +192,10 @@ def _notes(learner: PrivateLogistic) -> tuple[str, ...]:
         notes.append("a person may be in every retraining, with the same row or another each time")
     if learner.rows is None:
         notes.append("the number of rows is taken as public")
+    if learner.method == "objective" and learner.definition == "pure":
+        notes.append(
+            "but for noise beyond 800 scales (below 10^-342 a fit), where the solver's tolerance is not proved"
+        )
     return tuple(notes)
 
 

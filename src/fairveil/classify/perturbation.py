@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.classify import budget
-from fairveil.classify.solver import Floats, public_tolerance, solve
+from fairveil.classify.solver import Floats, least_tolerance, solve
 from fairveil.errors import InputError
 from fairveil.privacy.events import ApproximateEvent, Event, GaussianEvent, PureEvent, RepeatedEvent
 from fairveil.privacy.grid import LARGEST_UNIT
@@ -91,10 +91,17 @@ class Perturbation:
         return min(self.epsilon, fits * self._tail_epsilon + main)
 
     def least_tolerance(self, rows: int, width: int) -> float:
-        """About the least tolerance, in units of the bound, that rounding allows with weights of usual size."""
-        push = 0.0 if self.method == "output" else 20 * math.sqrt(width) * self._main_scale(width)
-        margin = 50 + push * self.bound / self.strength
-        return public_tolerance(rows, width, push / self.bound, margin)
+        """The least tolerance, in units of the bound, that the solver keeps on every data set of so many rows.
+
+        It depends on the data through nothing, and on the noise in the objective through a public bound on its norm.
+        """
+        return least_tolerance(rows, width, self.bound * _UP, self.strength, self._push(width)) / self.bound * _UP
+
+    def _push(self, width: int) -> float:
+        """Bounds the noise in the objective, but for the tails that `budget.TAILS` speaks of."""
+        if self.method == "output":
+            return 0.0
+        return budget.TAILS[self.definition] * math.sqrt(width) * self._main_scale(width)
 
     def check(self) -> None:
         """Refuse a budget that leaves nothing for the noise; called when a configuration is made."""
@@ -113,12 +120,12 @@ class Perturbation:
             raise InputError("there are too many columns", path="X", given=width, allowed=f"at most {budget.MAX_WIDTH}")
         many = 1 if copies is None else copies
         if self.method == "output":
-            found = np.tile(solve(rows, signs, self.strength, self.tolerance), (many, 1))
+            found = np.tile(solve(rows, signs, self.strength, self.tolerance, bound=self.bound * _UP), (many, 1))
             reach = 2 * (self.bound * _UP + self.tolerance) / self.strength
             out = self._noisy(found, reach, noise)
         else:
             linear, unit = self._linear_noise(width, many, noise)
-            found = solve(rows, signs, self.strength, self.tolerance, linear)
+            found = solve(rows, signs, self.strength, self.tolerance, linear, bound=self.bound * _UP)
             reach = 2 * (self.tolerance + math.sqrt(width) * unit) / self.strength
             out = _laplace(found, math.sqrt(width) * reach, self._tail_epsilon, noise)
         return out[0] if copies is None else out
