@@ -28,7 +28,8 @@ class BatchedPrivFairx(PrivatePolicy):
     however many synchronisations there are (parallel composition), and the frozen policy reads nothing but releases.
     ``personal=True``: an agent adds its own raw rows, all of them, to the others' releases, weighted by their
     precision (measured: not worse than alone beyond chance, see fairx/map); the guarantee then holds with the
-    agent's other rows fixed. ``local_raw=True``: own raw rows since the last synchronisation only; the same weaker neighbours.
+    agent's other rows fixed. ``local_raw=True``: own raw rows since the last synchronisation only; the same weaker
+    neighbours.
     How batches are weighed: a batch of n rows counts n/(n0 + n), where n0 is the size at which reward noise equals
     privacy noise for rows with ``row_information`` as smallest second moment (by default that of the uniform cube,
     L^2/(12 d)); a wrong guess costs accuracy, never privacy. ``reward_weight`` = sqrt(1/2) minimises the noise of
