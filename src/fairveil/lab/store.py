@@ -18,6 +18,7 @@ import platform
 import shutil
 import tempfile
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ class Store:
         try:
             with np.load(path, allow_pickle=False) as archive:
                 return {name: archive[name] for name in archive.files}
-        except (OSError, ValueError):
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile):
             return None  # a damaged part is done again
 
     def put_part(self, spec: dict[str, Any], index: int, part: Part) -> None:
