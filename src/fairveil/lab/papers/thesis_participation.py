@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairveil.lab.artefact import Artefact, Chart, Claim, Heatmap, Line, Picture, Results, Scale, Table, line
+from fairveil.lab.artefact import Artefact, Chart, Claim, Heatmap, Line, Picture, Results, Scale, Table, have, line
 from fairveil.registry import register
 
 Spec = dict[str, Any]
@@ -298,6 +298,7 @@ class Figure48(Artefact):
         "logistic regression on all other attributes; cut-offs of its score are tuned per group for equal false "
         "positives (FPC), equal false negatives (FNC) or equal loss",
         "the classifier depends on the groups' shares alone, so it is trained on a grid of shares and interpolated",
+        "the generated stand-in has no nationality: that panel needs the real data",
     )
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
@@ -311,11 +312,13 @@ class Figure48(Artefact):
             "steps": 60,
             "seed": 3,
         }
-        return {
+        specs = {
             "sex: a = Female": {**base, "column": "sex", "value": "Female"},
             "race: a = White": {**base, "column": "race", "value": "White"},
-            "nationality: a = United-States": {**base, "column": "country", "value": "United-States"},
         }
+        if have("adult"):
+            specs["nationality: a = United-States"] = {**base, "column": "country", "value": "United-States"}
+        return specs
 
     def pictures(self, results: Results) -> list[Picture]:
         names = {"simple": "Simple", "fpr": "EqOpt (FPC)", "fnr": "EqOpt (FNC)", "eqloss": "EqLos"}
