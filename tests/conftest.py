@@ -51,8 +51,10 @@ def repository() -> Path:
 def _own_names():
     """Names and plug-ins that a test registers do not outlive it."""
     from fairveil import registry
+    from fairveil.lab import papers
 
     registry.load()
+    papers.load()
     entries, plugins = dict(registry._entries), list(registry._plugins)
     yield
     registry._entries.clear()
