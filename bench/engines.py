@@ -24,6 +24,8 @@ def main() -> None:
         run({**spec, **({"runs": 2} if "runs" in spec else {})})  # compile everything once
     times, results = {}, {}
     for engine_name in ("serial", "processes", "ray"):
+        if engine_name != "serial":
+            os.environ.pop("FAIRVEIL_THREADS", None)
         engine = make_engine(engine_name)
         try:
             warm = next(iter(specs.values()))

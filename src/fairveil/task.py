@@ -85,5 +85,5 @@ def run_blocks(runs: int, size: int) -> list[dict[str, int]]:
 
 
 def threads() -> int:
-    """How many threads compiled work may use here: all cores, one inside an engine's worker (FAIRVEIL_THREADS)."""
+    """How many threads compiled work may use here: all cores, at most four in an engine's worker (FAIRVEIL_THREADS)."""
     return max(1, int(os.environ.get("FAIRVEIL_THREADS", os.cpu_count() or 1)))

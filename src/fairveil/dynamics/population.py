@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ import numpy as np
 from fairveil.dynamics import thresholds as rules
 from fairveil.dynamics.distributions import Distribution, distribution, stack
 from fairveil.errors import SpecError
+from fairveil.task import threads
 
 #: Names of constraints in specs, and the equal rate each stands for.
 CONSTRAINTS = {
@@ -178,7 +178,7 @@ def optimal_thresholds(
 
 def spread_work(count: int, work: Callable[[int, int], None], least: int = 256) -> None:
     """Cut 0..count-1 into chunks for threads (compiled code holds no lock); results do not depend on the cut."""
-    workers = min(_threads(), max(1, count // least))
+    workers = min(threads(), max(1, count // least))
     if workers == 1:
         work(0, count)
         return
@@ -186,8 +186,3 @@ def spread_work(count: int, work: Callable[[int, int], None], least: int = 256) 
     with ThreadPoolExecutor(workers) as pool:
         for done in [pool.submit(work, int(a), int(b)) for a, b in itertools.pairwise(cuts) if a < b]:
             done.result()
-
-
-def _threads() -> int:
-    """Cores this process may use; engines that fill the cores themselves set FAIRVEIL_THREADS to 1."""
-    return max(1, min(int(os.environ.get("FAIRVEIL_THREADS", "64")), len(os.sched_getaffinity(0))))

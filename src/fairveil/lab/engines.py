@@ -43,9 +43,12 @@ class Done:
     peak_mb: float
 
 
-def one_thread() -> None:
-    """Tell compiled code in this worker to use one thread: the engine already fills the cores."""
-    os.environ["FAIRVEIL_THREADS"] = "1"
+def few_threads() -> None:
+    """Let compiled code in a worker use a few threads: the last long block then fills the cores that others left.
+
+    More than a few would crowd a large machine where every worker is busy.
+    """
+    os.environ.setdefault("FAIRVEIL_THREADS", str(min(4, os.cpu_count() or 1)))
 
 
 def work_on(spec: dict[str, Any], block: dict[str, Any], plugins: tuple[str, ...] = ()) -> Done:
@@ -64,8 +67,8 @@ def work_on(spec: dict[str, Any], block: dict[str, Any], plugins: tuple[str, ...
 
 
 def work_alone(spec: dict[str, Any], block: dict[str, Any], plugins: tuple[str, ...] = ()) -> Done:
-    """Do one block in a worker that has one core."""
-    one_thread()
+    """Do one block in a worker beside others."""
+    few_threads()
     return work_on(spec, block, plugins)
 
 
@@ -166,7 +169,7 @@ class RayEngine(Engine):
                 if address is not None:
                     ray.init(address=address, **options)
                 else:
-                    ray.init(num_cpus=workers or os.cpu_count(), include_dashboard=False, **options)
+                    ray.init(address="local", num_cpus=workers or os.cpu_count(), include_dashboard=False, **options)
             except (ConnectionError, RuntimeError, ValueError) as problem:
                 raise EngineError(
                     "the Ray cluster cannot be reached",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -21,7 +20,7 @@ from fairveil.bandits.random import Random
 from fairveil.errors import HorizonError, SpecError
 from fairveil.fairness.welfare import check_power
 from fairveil.registry import register
-from fairveil.task import Outcome, Part, run_blocks
+from fairveil.task import Outcome, Part, run_blocks, threads
 
 RUNS_PER_BLOCK = 8
 DEFAULT_POWERS = [-1.0, 0.5]
@@ -113,7 +112,7 @@ def _rounds(spec: dict[str, Any], policy: Policy, world: ArmEnvironment) -> Part
     size = int(np.clip(CHUNK_CELLS // runs, 256, 1 << 16))
     codes = [np.zeros(runs * size, np.int32) for _ in range(2)]
     snapshots: list[Snapshot] = []
-    workers = min(runs, len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    workers = min(runs, threads())
     compiled = not any(isinstance(walker, StepWalker) for walker in walkers)
     with ThreadPoolExecutor(workers if compiled else 1) as pool:
         now, turn, counting = 0, 0, None
