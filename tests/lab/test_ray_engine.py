@@ -17,6 +17,7 @@ from fairveil.lab.runner import REPEATED_KEYS
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 SPEC = {"task": "coins", "runs": 24, "seed": 4}
+OPEN = {**os.environ, "RAY_AUTH_MODE": "disabled"}  # a token left on the machine must not split head, node and driver
 
 
 def start(*options: str) -> subprocess.Popen:
@@ -27,7 +28,7 @@ def start(*options: str) -> subprocess.Popen:
         "--object-store-memory=100000000",
         "--disable-usage-stats",
     ]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True, "env": OPEN}
     return subprocess.Popen(command, **quiet)
 
 
@@ -90,7 +91,7 @@ def drive(coins, address, spec, victim):
     import json
 
     command = [sys.executable, "-c", DRIVER, str(coins), address, json.dumps(spec), str(victim)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, env=OPEN)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.strip().splitlines()[-1])
 

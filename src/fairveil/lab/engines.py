@@ -174,7 +174,7 @@ class RayEngine(Engine):
                 raise EngineError(
                     "the Ray cluster cannot be reached",
                     given=address or "local",
-                    fix=f"check the address and that the cluster runs ({type(problem).__name__})",
+                    fix=f"check the address, and RAY_AUTH_MODE on every node ({type(problem).__name__})",
                 ) from None
         self._remote: Callable[..., Any] = ray.remote(max_retries=ATTEMPTS, num_cpus=1)(work_alone).remote
 
