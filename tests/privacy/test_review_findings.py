@@ -1,13 +1,21 @@
 """Breaks that a review of the guarantees found once, kept closed."""
 
+from fractions import Fraction
+
 import numpy as np
+import pytest
 
 from fairveil import SeededNoise
 from fairveil.bandits.exposure.priv import PrivFairx
 from fairveil.bandits.nash.gdp_ncb import GdpNcb
 from fairveil.bandits.protocol import Feedback
-from fairveil.privacy.conversions import gdp_delta
+from fairveil.errors import PrivacyError, SpecError
+from fairveil.privacy.accounting import Accountant
+from fairveil.privacy.conversions import gdp_delta, pure_mu
+from fairveil.privacy.events import GaussianEvent, PureEvent, RepeatedEvent, ZcdpEvent
 from fairveil.privacy.grid import clip_norm
+from fairveil.privacy.ledger import Ledger
+from fairveil.privacy.limits import Limit
 
 
 def test_a_huge_row_is_clipped_to_a_tiny_bound():
@@ -31,3 +39,49 @@ def test_a_lost_threshold_test_never_meets_the_same_rewards_again():
     after = policy.lost(state, block)
     assert not after["raw"].any()
     assert not after["threshold"].any()
+
+
+@pytest.mark.parametrize(("currency", "epsilon", "power"), [("zcdp", 1e-170, 340), ("gaussian", 1e-17, 34)])
+def test_a_tiny_epsilon_repeated_often_enough_is_never_free(currency, epsilon, power):
+    """rho and mu^2 of these add up to half a unit and more; as floats a single one rounded to zero."""
+    limit = Limit.approximate(1.0, 1e-5, currency=currency)
+    one, many = RepeatedEvent(PureEvent(epsilon), 10 ** (power - 1)), RepeatedEvent(PureEvent(epsilon), 10**power)
+    assert limit.charge(many).units > 0.4 * 10**12
+    assert limit.charge(many).units == pytest.approx(10 * limit.charge(one).units, rel=1e-9)
+
+
+def test_the_gaussian_parameter_of_a_tiny_epsilon_keeps_its_digits():
+    for power in range(-300, -5):
+        ratio = pure_mu(10.0**power) / 10.0**power
+        assert np.sqrt(np.pi / 2) < ratio < np.sqrt(np.pi / 2) * (1 + 2e-9), power
+
+
+def test_the_distance_of_a_very_fine_grid_is_paid_for_when_it_is_repeated():
+    limit = Limit.gaussian(1.0, 1e-5)
+    fine = RepeatedEvent(GaussianEvent(1e-300, draws=1, grid_sigma=1e200), 10**385)
+    assert limit.charge(fine).delta_units > 0
+
+
+def test_the_accountant_refuses_counts_that_no_float_holds_and_adds_nothing():
+    accountant = Accountant()
+    with pytest.raises(PrivacyError, match="too often"):
+        accountant.compose(RepeatedEvent(RepeatedEvent(ZcdpEvent(1e-300), 2**60), 2**60))
+    assert accountant.rho_units == 0
+    assert accountant.at_delta(1e-5).epsilon == 0.0
+
+
+def test_the_renyi_curve_of_many_small_events_is_rounded_up():
+    one, many = Accountant(), Accountant()
+    one.compose(ZcdpEvent(1e-7 / 3))
+    for _ in range(3000):
+        many.compose(ZcdpEvent(1e-7 / 3))
+    # exactly, in fractions: a sum of rounded floats lies below 3000 times its term at about half of the orders
+    term = [Fraction(float(np.nextafter(value, 0.0))) for value in one.curve]
+    assert all(Fraction(float(total)) >= 3000 * value for total, value in zip(many.curve, term, strict=True))
+
+
+def test_an_account_is_opened_for_an_event_and_nothing_else(tmp_path):
+    with Ledger.open(tmp_path / "ledger.db", limit=Limit.pure(1.0)) as ledger:
+        with pytest.raises(SpecError, match="not an event"):
+            ledger.spend("account", 0.5)
+        assert ledger.spent.units == 0

@@ -57,6 +57,10 @@ ORDERS = np.concatenate([1 + np.geomspace(0.02, 8, 60), np.geomspace(10, 1e6, 40
 MAX_DIFFERENT = 64
 MAX_PLD_EPSILON = 30.0
 MAX_PLD_POINTS = 500_000
+MAX_TIMES = 2**62
+"""How often one event may be composed at once: as in a ledger, more means no privacy."""
+SMALLEST = 2.3e-308
+"""Renyi divergences below the normal floats are counted as this: they would round to zero."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,7 @@ class Accountant:
         rho = cost(leaf, Currency.ZCDP).times(times)
         self.rho_units += math.ceil(rho.amount * UNITS[Currency.ZCDP])
         self.delta_units += math.ceil(rho.delta * DELTA_UNITS)
-        self.curve = self.curve + times * _curve(leaf)
+        self.curve = np.nextafter(self.curve + times * _curve(leaf), np.inf)  # rounded up, however many follow
         if isinstance(leaf, PureEvent | BoundedRangeEvent | ApproximateEvent):
             self.epsilon_units += math.ceil(exactly(leaf.epsilon) * times * UNITS[Currency.EPSILON])
             self._remember(leaf.epsilon, times)
@@ -261,6 +265,8 @@ def _leaves(event: Event, times: int) -> dict[Event, int]:
             for leaf, count in _leaves(item, times).items():
                 found[leaf] = found.get(leaf, 0) + count
         return found
+    if times > MAX_TIMES:
+        raise PrivacyError("this event is repeated too often", path="count", allowed=f"at most {MAX_TIMES} in all")
     cost(event, Currency.ZCDP)  # every known plain event has a rho; anything else is refused here
     return {} if isinstance(event, NothingEvent) else {event: times}
 
@@ -271,5 +277,6 @@ def _curve(leaf: Event) -> NDArray[np.float64]:
     if isinstance(leaf, PureEvent | ApproximateEvent | BoundedRangeEvent):
         exact = np.array([pure_renyi(leaf.epsilon, order) for order in ORDERS.tolist()])
         curve = np.minimum(exact, curve)
+    curve = np.maximum(curve, SMALLEST)
     curve.setflags(write=False)
     return curve

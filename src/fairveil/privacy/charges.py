@@ -138,7 +138,7 @@ def charge(event: Event, currency: Currency, epsilon: float | None = None) -> Ch
                 allowed="a limit with a delta",
                 fix="open the limit with delta=..., or count in zCDP, where discrete noise needs no correction",
             )
-        extra = _fraction_above(grid_correction(epsilon, float(exact.distance) * (1 + 1e-12)))
+        extra = _fraction_above(grid_correction(epsilon, 1.0)) * exact.distance
     made = Charge(math.ceil(exact.amount * UNITS[currency]), math.ceil((exact.delta + extra) * DELTA_UNITS))
     if max(made.units, made.delta_units) > MAX_UNITS:
         raise PrivacyError("this event costs more than any budget", path="event", allowed=f"at most {MAX_UNITS} units")
@@ -164,7 +164,10 @@ def _refuse(event: Event, currency: Currency, fix: str) -> PrivacyError:
 def _pure(epsilon: float, currency: Currency) -> Fraction:
     if currency is Currency.EPSILON:
         return exactly(epsilon)
-    return exactly(pure_rho(epsilon)) if currency is Currency.ZCDP else exactly(pure_mu(epsilon)) ** 2
+    if currency is Currency.GAUSSIAN:
+        return exactly(pure_mu(epsilon)) ** 2
+    # tanh(x) <= x; in fractions, because the square of a tiny float is zero and would be free however often repeated
+    return exactly(pure_rho(epsilon)) if epsilon > 1e-5 else exactly(epsilon) ** 2 / 2
 
 
 def _of_nothing(event: NothingEvent, currency: Currency) -> Cost:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import erfcx, ndtr, ndtri_exp
+from scipy.special import erfcx, erfinv, ndtr, ndtri_exp
 
 from fairveil.errors import SpecError
 
@@ -166,10 +166,12 @@ def pure_rho(epsilon: float) -> float:
 def pure_mu(epsilon: float) -> float:
     """The Gaussian DP parameter of every epsilon-DP release: -2 Phi^-1(1 / (1 + e^epsilon)).
 
-    >>> round(pure_mu(1.0), 4)
-    1.232
+    >>> round(pure_mu(1.0), 4), pure_mu(1e-200) > 1.2533e-200
+    (1.232, True)
     """
     epsilon = _finite_positive("epsilon", epsilon)
+    if epsilon < 1:  # 2 Phi(mu/2) - 1 = tanh(epsilon/2), which keeps the digits of a tiny epsilon
+        return _up(2 * math.sqrt(2) * float(erfinv(math.tanh(epsilon / 2))))
     return _up(-2 * float(ndtri_exp(-epsilon - math.log1p(math.exp(-epsilon)))))
 
 

@@ -113,7 +113,12 @@ def accepted(noise: Noise | None, simulated: bool) -> Noise:
 def check_pays(event: Event | None, account: str | None) -> None:
     if (event is None) == (account is None):
         raise SpecError("a release names its event or its account", path="event", allowed="exactly one of the two")
-    if event is not None and not isinstance(event, Event):
+    if event is not None:
+        check_event(event)
+
+
+def check_event(event: Event) -> None:
+    if not isinstance(event, Event):
         raise SpecError("this is not an event", path="event", given=type(event).__name__, allowed="an Event")
 
 

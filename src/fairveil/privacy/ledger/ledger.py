@@ -22,6 +22,7 @@ from fairveil.privacy.ledger.chain import ACCOUNT, LOST, PUBLISH, RESERVE, Row
 from fairveil.privacy.ledger.checks import (
     accepted,
     check_account,
+    check_event,
     check_name,
     check_pays,
     check_releases,
@@ -108,6 +109,7 @@ class Ledger:
         None if it was computed for a whole run (a policy's `event()`). The same name and event again charge nothing.
         """
         check_name("name", name)
+        check_event(event)
         check_releases(releases)
         facts = {"event": event.to_dict(), "releases": None if isinstance(event, ParallelEvent) else releases}
         with self._book.writing(NOTHING) as store:
