@@ -7,7 +7,9 @@ import pytest
 
 from fairveil import SeededNoise
 from fairveil.bandits.exposure.priv import PrivFairx
+from fairveil.bandits.nash.base import UNIT, laplace_scale
 from fairveil.bandits.nash.gdp_ncb import GdpNcb
+from fairveil.bandits.nash.private_nash import PrivateNash
 from fairveil.bandits.protocol import Feedback
 from fairveil.errors import PrivacyError, SpecError
 from fairveil.privacy.accounting import Accountant
@@ -85,3 +87,11 @@ def test_an_account_is_opened_for_an_event_and_nothing_else(tmp_path):
         with pytest.raises(SpecError, match="not an event"):
             ledger.spend("account", 0.5)
         assert ledger.spent.units == 0
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.3, 0.7, 1.0, 1.1, 1.5, 3.0, 7.3])
+def test_no_laplace_scale_of_a_nash_policy_is_rounded_down(epsilon):
+    policies = [PrivateNash(arms=2, epsilon=epsilon), PrivateNash(arms=2, epsilon=epsilon, arrivals="private")]
+    for policy in [*policies, GdpNcb(arms=2, horizon=100, epsilon=epsilon, phase1="threshold", tau=4.0)]:
+        assert Fraction(policy.scale) * Fraction(policy.release_epsilon) >= UNIT
+    assert all(Fraction(laplace_scale(k, epsilon)) * Fraction(epsilon) >= k * UNIT for k in (1, 2, 4))

@@ -92,7 +92,11 @@ class Policy:
         raise NotImplementedError
 
     def decide(self, state: State, round: Round, rng: Generator) -> Decision:
-        """Pure: neither the state nor anything else changes."""
+        """Pure: neither the state nor anything else changes.
+
+        The one exception is a seal: a policy whose state holds noise for a single question may note in the state which
+        question it has answered, and refuse another one.
+        """
         raise NotImplementedError
 
     def report(self, feedback: Feedback, noise: Noise) -> Feedback:

@@ -9,7 +9,7 @@ from fairveil import registry
 from fairveil.bandits.meritocratic import BatchedPrivateFairGreedy, FairGreedy, PrivateFairGreedy, Scaling
 from fairveil.bandits.meritocratic.audit import private_pair
 from fairveil.bandits.meritocratic.family import fitted
-from fairveil.bandits.protocol import Candidate, Feedback, Round, settle
+from fairveil.bandits.protocol import Candidate, Feedback, Round, copy_state, load_state, save_state, settle
 from fairveil.errors import HorizonError, InputError, PrivacyError, SpecError
 from fairveil.privacy.accounting import Accountant
 from fairveil.privacy.noise import SeededNoise, ZeroNoise
@@ -89,6 +89,26 @@ def test_a_round_whose_release_was_lost_is_blind_and_the_next_is_not():
         again = {policy.decide(after, Round(last + 1, candidates), generator(seed)).arm for seed in range(20)}
         assert len(again) == 1
         assert (after["count_noise"] != state["count_noise"]).all()
+
+
+@pytest.mark.parametrize("variant", ["sound", "printed"])
+def test_the_noise_of_a_round_answers_one_question(variant):
+    """With one noise two decisions of a round would show the exact difference of their counts."""
+    policy, rng = private(rounds=30, variant=variant), np.random.default_rng(5)
+    state = played(policy, 9, SeededNoise(1))
+    asked, other = shown_in(9, rng), shown_in(9, rng)
+    known, kept = {**state}, copy_state(state)
+    first = policy.decide(state, asked, generator(2))
+    assert policy.decide(state, asked, generator(2)).arm == first.arm, "the same question again is no new release"
+    for later in (state, known, load_state(save_state(state)), copy_state(state)):
+        with pytest.raises(PrivacyError, match="another question"):
+            policy.decide(later, other, generator(2))
+    grown = policy.learn(state, Feedback(7, 0, 0.1, shown_in(7, rng)))
+    with pytest.raises(PrivacyError, match="another question"):
+        policy.decide(grown, asked, generator(2))
+    fresh = policy.release(policy.learn(state, Feedback(9, first.arm, 0.1, asked)), SeededNoise(2))
+    assert policy.decide(fresh, shown_in(10, rng), generator(2)).arm in (0, 1)
+    assert {name for name in state if not np.array_equal(state[name], kept[name])} == {"sealed"}
 
 
 def test_a_lost_leaf_is_closed_and_its_rows_never_come_back():

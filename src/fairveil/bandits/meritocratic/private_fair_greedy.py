@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from functools import cached_property
 from typing import Any, Literal
@@ -26,6 +27,8 @@ from fairveil.registry import Count, Delta, Epsilon, OpenUnit, Positive, configu
 
 UNIT = 2.0**30
 """Grid units of one count: the noise of a count is then never below 2^20 units."""
+SEAL = 32
+"""Bytes of the digest of the question that the noise of a round has answered."""
 
 
 @register("policy", "private-fair-greedy")
@@ -44,7 +47,9 @@ class PrivateFairGreedy(HalvedHistory):
     budget is rho = mu^2/2 of zCDP. ``bound`` has no default.
 
     Each round has count noise of its own, drawn by `release`: `decide` refuses a round without it and rounds past the
-    horizon, and a round whose release was lost is played uniformly at random.
+    horizon, and a round whose release was lost is played uniformly at random. The noise serves one question: the first
+    decision seals it, and another one of the same round, with other candidates or after more people became known, is
+    refused. The seal is the one array of a state that `decide` writes.
 
     ``variant="printed"`` draws what the paper prints: tree noise from the (eps alpha_eps, delta alpha_delta) budget by
     advanced composition, a positive-definite shift, rank noise for T queries (``ranks``: zcdp or approx). It is private
@@ -265,10 +270,11 @@ class PrivateFairGreedy(HalvedHistory):
             "count_noise": np.zeros(slots),
             "total_noise": np.zeros(slots),
             "noise_lost": np.zeros((), np.bool_),
+            "sealed": np.zeros(SEAL, np.uint8),
         }
 
     def decide(self, state: State, round: Round, rng: Generator) -> Decision:
-        """Decide with the count noise that was drawn for this round, and for no other."""
+        """Decide with the noise that was drawn for this round and for no other; the same question again is free."""
         if round.index >= self._horizon:
             raise HorizonError(
                 "the policy has decided all the rounds it was built for",
@@ -289,7 +295,31 @@ class PrivateFairGreedy(HalvedHistory):
         self._check_queries(group, len(state["count_noise"]))
         if state["noise_lost"]:
             return uniform_decision(group, rng)
+        if round.index >= 2:  # the first two rounds are uniform and use no noise
+            self._seal(state, round)
         return super().decide(state, round, rng)
+
+    @staticmethod
+    def _seal(state: State, round: Round) -> None:
+        """Two counts under one noise would show their exact difference: let the noise answer one question only.
+
+        A question is the candidates and the people they are compared with, of whom only more become known.
+        """
+        question = hashlib.sha256(np.array([round.index, len(state["people"])], np.int64).tobytes())
+        for candidate in round.candidates:
+            question.update(np.int64(candidate.group).tobytes())
+            question.update(np.ascontiguousarray(candidate.features, np.float64).tobytes())
+        digest = np.frombuffer(question.digest(), np.uint8)
+        if not state["sealed"].any():
+            state["sealed"][:] = digest
+        if not np.array_equal(state["sealed"], digest):
+            raise PrivacyError(
+                "the noise of this round has answered another question",
+                path="round.candidates",
+                given=f"round {round.index} again, with other candidates or more people known",
+                allowed="one decision a round",
+                fix="decide each round once and keep the decision",
+            )
 
     def _check_queries(self, group: Ints, slots: int) -> None:
         """Groups are public, and so is this refusal."""
@@ -317,6 +347,7 @@ class PrivateFairGreedy(HalvedHistory):
             return {**state, "ready_for": np.asarray(now)}
         after = super().release(state, noise)
         after["noise_lost"] = np.zeros((), np.bool_)
+        after["sealed"] = np.zeros(SEAL, np.uint8)
         if now >= 2:
             size, sigma = len(state["count_noise"]), self.count_std(now) * UNIT
             after["count_noise"] = noise.gaussian(sigma, size) / UNIT

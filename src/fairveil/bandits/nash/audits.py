@@ -18,7 +18,7 @@ from fairveil import registry
 from fairveil.bandits.environments.laws import UNIT
 from fairveil.bandits.nash.adap_ucb import AdapUcb
 from fairveil.bandits.nash.anytime import Anytime
-from fairveil.bandits.nash.base import unit_reward
+from fairveil.bandits.nash.base import laplace_scale, unit_reward
 from fairveil.bandits.nash.blocks import Published, Recipe, candidates, episode_length, nth, publish
 from fairveil.bandits.nash.episodes import EpisodePolicy, published
 from fairveil.bandits.nash.gdp_ncb import GdpNcb
@@ -140,7 +140,7 @@ def uniform_pair(policy: GdpNcb) -> AuditPair:
     while decisions < DECISIONS and window + 2 ** (decisions + 1) - 2 < policy.horizon:
         decisions += 1
     rule = {"sound": 0, "printed": 1, "figure": 2}[policy.variant]
-    first_scale = UNIT / policy.sum_epsilon if policy.sound else policy.scale
+    first_scale = laplace_scale(1, policy.sum_epsilon) if policy.sound else policy.scale
 
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> NDArray[np.float64]:
         drawn = np.empty((trials, policy.arms + DECISIONS), np.int64)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fairveil.bandits.environments.arms import ArmEnvironment
+from fairveil.bandits.environments.laws import UNIT
 from fairveil.bandits.nash.runs import Intervals, StepWalker, Streams, Walker
 from fairveil.bandits.protocol import Feedback, Policy, Round
 from fairveil.errors import HorizonError, InputError, PrivacyError
 from fairveil.privacy.grid import clip_unit
 from fairveil.privacy.guarantee import Guarantee
+from fairveil.privacy.mechanisms.exact import float_above
 
 UNIT_IN_WORDS = "one user's reward"
 
@@ -82,3 +85,12 @@ def check_horizon(round: Round, horizon: int) -> None:
 def unit_reward(reward: float, strict: bool) -> float:
     """A reward in [0, 1]: clipped, or refused when ``strict``; not-a-number is always refused."""
     return float(np.asarray(clip_unit(reward, strict=strict)))
+
+
+def laplace_scale(sensitivity: int, epsilon: float) -> float:
+    """Grid steps of the Laplace noise on a number that one reward moves by ``sensitivity``; never below the exact one.
+
+    >>> laplace_scale(1, 0.5), laplace_scale(1, 0.7) > UNIT / 0.7
+    (2097152.0, True)
+    """
+    return float_above(Fraction(sensitivity * UNIT) / Fraction(epsilon))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fairveil.bandits.environments.arms import ArmEnvironment
 from fairveil.bandits.environments.laws import UNIT
-from fairveil.bandits.nash.base import NashPolicy, check_arm, unit_reward
+from fairveil.bandits.nash.base import NashPolicy, check_arm, laplace_scale, unit_reward
 from fairveil.bandits.nash.blocks import Published, Recipe, candidates, close, episode_length, nth, publish, simulate
 from fairveil.bandits.nash.runs import Intervals, Streams, Summary
 from fairveil.bandits.protocol import Decision, Feedback, Round, State, copy_state
@@ -76,10 +76,10 @@ class EpisodePolicy(NashPolicy):
         """What the noise on one sum costs: all of epsilon, or half of it when the count is noised too."""
         return self.epsilon / 2.0 if self.arrivals == "private" else self.epsilon
 
-    @property
+    @cached_property
     def scale(self) -> float:
         """Scale of the discrete Laplace noise on a sum, in grid steps."""
-        return UNIT / self.release_epsilon
+        return laplace_scale(1, self.release_epsilon)
 
     @property
     def success(self) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fairveil.bandits.environments.arms import ArmEnvironment
 from fairveil.bandits.environments.laws import UNIT
-from fairveil.bandits.nash.base import check_arm, check_horizon, global_guarantee, unit_reward
+from fairveil.bandits.nash.base import check_arm, check_horizon, global_guarantee, laplace_scale, unit_reward
 from fairveil.bandits.nash.blocks import GDP, Recipe, simulate
 from fairveil.bandits.nash.episodes import (
     ARM,
@@ -204,9 +204,9 @@ class GdpNcb(EpisodePolicy):
 
     def _test(self, after: State, rule: Exploration, arm: int, noise: Noise) -> bool:
         """One noisy query of the uniform phase; the sound threshold is noised once, before the first query."""
+        scale = laplace_scale(4, self.epsilon) if rule.kind == ABOVE else self.scale
         if rule.kind == ABOVE and after["threshold"][1] == 0:
-            after["threshold"][:] = (int(noise.laplace(4 * UNIT / self.epsilon)[0]), 1)
-        scale = 4 * UNIT / self.epsilon if rule.kind == ABOVE else self.scale
+            after["threshold"][:] = (int(noise.laplace(scale)[0]), 1)
         query = int(after["raw"][0, arm]) + int(noise.laplace(scale)[0])
         if rule.kind == FRESH:
             after["sums"][arm], after["counts"][arm] = query, after["raw"][1, arm]
@@ -216,7 +216,7 @@ class GdpNcb(EpisodePolicy):
     def _finish_exploration(self, after: State, noise: Noise) -> State:
         raw = after["raw"]
         if self.sound:
-            scale = UNIT / self.sum_epsilon
+            scale = laplace_scale(1, self.sum_epsilon)
             for arm in range(self.arms):
                 after["sums"][arm] = raw[0, arm] + int(noise.laplace(scale)[0])
                 noisy = int(noise.laplace(scale)[0]) / UNIT if self.arrivals == "private" else 0.0

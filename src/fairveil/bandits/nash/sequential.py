@@ -10,7 +10,7 @@ import numpy as np
 
 from fairveil.bandits.environments.arms import ArmEnvironment
 from fairveil.bandits.environments.laws import UNIT
-from fairveil.bandits.nash.base import NashPolicy, check_arm, check_horizon, unit_reward
+from fairveil.bandits.nash.base import NashPolicy, check_arm, check_horizon, laplace_scale, unit_reward
 from fairveil.bandits.nash.indices import best_arm
 from fairveil.bandits.nash.rounds import (
     LAPLACE_CLIPPED,
@@ -75,7 +75,7 @@ class SequentialPolicy(NashPolicy):
         if rules.report == ONE_BIT:
             sent = float(OneBit(epsilon=self.epsilon).encode([value], noise)[0])  # type: ignore[attr-defined]
         else:
-            sent = (int(to_units(value)) + int(noise.laplace(UNIT / self.epsilon)[0])) / UNIT  # type: ignore[attr-defined]
+            sent = (int(to_units(value)) + int(noise.laplace(laplace_scale(1, self.epsilon))[0])) / UNIT  # type: ignore[attr-defined]
         return Feedback(feedback.index, feedback.arm, sent, feedback.round)
 
     def learn(self, state: State, feedback: Feedback) -> State:
