@@ -285,7 +285,7 @@ def fill_law(means, kind, numbers, table, law):
     """Write the law proportional to merit into ``law``; steep merits do not overflow."""
     top = -np.inf
     for a in range(len(means)):
-        law[a] = log_merit(means[a], kind, numbers, table)[0]
+        law[a] = numbers[0] * means[a] if kind == EXP else log_merit(means[a], kind, numbers, table)[0]
         top = max(top, law[a])
     total = 0.0
     for a in range(len(means)):

@@ -1,5 +1,8 @@
 """The compiled simulator against the step interface, decision by decision; worlds in which agents differ; results."""
 
+import importlib.util
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -7,6 +10,7 @@ import fairveil
 from fairveil import registry
 from fairveil.bandits.environments.exposure import ExposureWorld, decisions_until
 from fairveil.bandits.exposure import BatchedPrivFairx, FairxLinUcb, FedFairx, PrivFairx
+from fairveil.bandits.exposure import simulate as simulator
 from fairveil.bandits.exposure.simulate import simulate
 from fairveil.bandits.steps import walk
 from fairveil.errors import HorizonError, InputError, SpecError
@@ -91,6 +95,40 @@ def test_compiled_equals_step_by_step_when_agents_differ(name, silent):
     assert pulls.sum() == 40 + 11 + 25
     assert part["syncs"] == syncs
     np.testing.assert_allclose(part["fairness"][-1], fairness, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "name", ["alone", "federated", "federated-frozen", "sound", "printed", "printed-floor", "lazy"]
+)
+def test_a_run_compiled_as_a_whole_equals_its_stretches_bit_by_bit(name, monkeypatch):
+    policy, world = POLICIES[name](), ExposureWorld(agents=3, actions=4, dimension=2)
+    table = {"seed": 5, "rounds": 37, "checkpoints": [9, 37], "noise": "seeded"}
+    whole = simulate(policy, world, table, 1)
+    monkeypatch.setattr(simulator, "_planned", lambda *facts: None)
+    stretches = simulate(policy, world, table, 1)
+    assert whole["syncs"] == stretches["syncs"]
+    for key in ("fairness", "reward", "theta_error", "pulls", "exposure", "merit"):
+        assert np.array_equal(whole[key], stretches[key]), key
+
+
+NUMPY = {
+    "alone": FairxLinUcb,
+    "federated": FedFairx,
+    "sound": lambda **facts: PrivFairx(**facts, **PRIVATE),
+    "batched": lambda **facts: BatchedPrivFairx(**facts, **PRIVATE, schedule="doubling"),
+    "personal": lambda **facts: BatchedPrivFairx(**facts, **PRIVATE, schedule="doubling", personal=True),
+}
+
+
+@pytest.mark.parametrize("name", NUMPY)
+def test_an_implementation_in_plain_numpy_finds_the_same_regret(name):
+    path = Path(__file__).parents[3] / "bench" / "exposure_numpy.py"
+    found = importlib.util.spec_from_file_location("exposure_numpy", path)
+    plain = importlib.util.module_from_spec(found)
+    found.loader.exec_module(plain)
+    policy, world = NUMPY[name](agents=3, dimension=4, horizon=60), ExposureWorld(agents=3, dimension=4)
+    part = simulate(policy, world, {"seed": 2, "rounds": 60, "checkpoints": [60], "noise": "seeded"}, 0)
+    np.testing.assert_allclose(part["fairness"][-1], plain.play(policy, 60, 2), rtol=1e-6)
 
 
 def spec(policy, rounds=60, runs=2, **more):

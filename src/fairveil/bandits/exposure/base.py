@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Strict
 
 from fairveil.bandits.environments.exposure import decisions_until, last_rounds
-from fairveil.bandits.exposure.belief import ELLIPTIC, RULE, refresh, refresh_all, ridge
+from fairveil.bandits.exposure.belief import ELLIPTIC, RULE, believe_plain, refresh, refresh_all
 from fairveil.bandits.exposure.kernel import Rules, add_row, choose_law, draw_arm, make_row, raw_row
 from fairveil.bandits.exposure.schedules import NEVER, Determinant, Schedule, schedule_from
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, State, copy_state
@@ -28,6 +28,7 @@ from fairveil.randomness import Generator
 from fairveil.registry import Count, NonNegative, OpenUnit, Positive, configuration
 
 Floats = NDArray[np.float64]
+NOTHING = np.empty(0)
 
 
 @configuration
@@ -101,7 +102,8 @@ class ExposurePolicy(Policy):
     @cached_property
     def syncs(self) -> int:
         """The largest number of synchronisations."""
-        return self.protocol.size(self.horizon, self.agents, self.dimension)
+        times = self.times
+        return len(times) if times is not None else self.protocol.size(self.horizon, self.agents, self.dimension)
 
     @cached_property
     def lasts(self) -> NDArray[np.int64]:
@@ -131,6 +133,15 @@ class ExposurePolicy(Policy):
         return Rules(
             kinds, numbers, tables, self.rows_rule(), self.scales(), np.zeros((0, RULE)), self.uses_local, np.zeros(2)
         )
+
+    @cached_property
+    def facts(self) -> Floats:
+        """The public numbers from which `believe` and `believe_plain` make beliefs."""
+        _, context, reward, weight, _ = self.compiled.rows
+        own = 2 * math.log(1 / self.failure) if self.uses_local else 0.0
+        units = (context**2, context * reward / weight)
+        prior = (self.regularisation, self.reward_std**2, self.parameter_bound)
+        return np.array([*units, *prior, own, self.width, float(self.keeps_local)])
 
     def rules(self, state: State) -> Rules:
         return self.compiled._replace(rule=state["rule"], trigger=state["trigger"])
@@ -229,11 +240,7 @@ class ExposurePolicy(Policy):
     def publish(self, state: State, total: Floats, own: Floats | None) -> None:
         """Take in what all agents published (``total`` over agents, ``own`` per agent where needed), in place."""
         state["released"] += total
-        gram, moment = self.natural(state["released"])
-        precision, target = np.empty_like(gram), np.empty_like(moment)
-        ridge(gram, moment, self.regularisation, 0.0, self.reward_std**2, precision, target)
-        state["prior"][:] = precision
-        state["target"][:] = target
+        believe_plain(state["released"], 0.0, self.facts, NOTHING, state["prior"], state["target"], state["rule"])
         self.close(state)
 
     def close(self, state: State) -> None:

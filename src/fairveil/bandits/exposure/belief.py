@@ -154,3 +154,51 @@ def weigh(gram, moment, lam, tau2, share, variance, precision, target):
         decided += values[k] / (values[k] + base)
         log_det += math.log(values[k] + base)
     return base + values.min(), decided, log_det
+
+
+@njit(cache=True, nogil=True)
+def believe(total, tau2, share, facts, degrees, quantiles, prior, target, rule):
+    """Prior belief and radius of some agents from released sums, as `PrivatePolicy.weighted_belief` explains; in place.
+
+    ``facts`` are public: units of the two blocks of ``total``, lambda, R^2, S, the confidence spent on own rows, the
+    width, and whether agents keep their own rows. ``quantiles`` belong to ``degrees`` of freedom.
+    """
+    dimension = prior.shape[1]
+    gram = np.ascontiguousarray(total[:dimension, :dimension]) * facts[0]
+    moment = total[:dimension, dimension] * facts[1]
+    lam, variance, bound, own = facts[2], facts[3], facts[4], facts[5]
+    low, decided, log_det = weigh(gram, moment, lam, tau2, share, variance, prior[0], target[0])
+    cell = min(np.searchsorted(degrees, decided, side="right"), len(degrees) - 1) - 1
+    slope = (quantiles[cell + 1] - quantiles[cell]) / (degrees[cell + 1] - degrees[cell])
+    base = lam / variance
+    rule[0, 0] = ELLIPTIC
+    rule[0, 1] = facts[6]
+    rule[0, 2] = base * bound / math.sqrt(low)
+    rule[0, 3] = own + (slope * (decided - degrees[cell]) + quantiles[cell])
+    rule[0, 4] = log_det
+    rule[0, 5] = 0.0
+    if facts[7] > 0.0:
+        rule[0, 6] = math.sqrt(base) * bound
+        rule[0, 7] = own
+        rule[0, 8] = base
+    _same_for_all(prior, target, rule)
+
+
+@njit(cache=True, nogil=True)
+def believe_plain(total, shift, facts, radius, prior, target, rule):
+    """Prior belief of all agents from exact sums, or from released ones that a public shift or floor makes definite;
+    ``radius`` (empty: unchanged) are the first numbers of the radius rule; in place."""
+    dimension = prior.shape[1]
+    gram = np.ascontiguousarray(total[:dimension, :dimension]) * facts[0]
+    moment = total[:dimension, dimension] * facts[1]
+    ridge(gram, moment, facts[2], shift, facts[3], prior[0], target[0])
+    rule[0, : len(radius)] = radius
+    _same_for_all(prior, target, rule)
+
+
+@njit(cache=True, nogil=True)
+def _same_for_all(prior, target, rule):
+    for i in range(1, len(prior)):
+        prior[i] = prior[0]
+        target[i] = target[0]
+        rule[i] = rule[0]

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from fairveil.bandits.environments.exposure import draw_contexts
-from fairveil.bandits.exposure.belief import refresh
+from fairveil.bandits.exposure.belief import believe, believe_plain, refresh, refresh_all
 from fairveil.bandits.exposure.optimism import optimistic
 from fairveil.fairness.exposure import fill_law
 
@@ -29,6 +29,14 @@ local: own unreleased rows are used; trigger = (threshold or inf, round of the l
 
 Tally = namedtuple("Tally", "fairness reward pulls exposure merit")
 """Sums over rounds: regret per agent; times chosen, probability given and probability deserved per action."""
+
+EXACT, WEIGHTED, PUBLISHED = 0, 1, 2
+
+Releases = namedtuple("Releases", "kind times total noise first second plan facts degrees quantiles")
+"""Synchronisations at known times, and all that is public about them: how beliefs are made (exact sums, weighted by
+noise, or as published), the running exact sum, the noise of every release (summed over agents, with the row and column
+of every number), and what `believe` or `believe_plain` reads.
+"""
 
 
 @njit(cache=True, nogil=True)
@@ -156,3 +164,53 @@ def advance(
         if fired:
             return now + 1
     return last
+
+
+@njit(cache=True, nogil=True)
+def synchronise(made, releases, leaf, local, prior, target, rule):
+    """Take in the rows of all agents, with the noise of release number ``made``; in place."""
+    total = releases.total
+    for r in range(total.shape[0]):
+        for c in range(total.shape[1]):
+            rows = leaf[0, r, c]
+            for i in range(1, len(leaf)):
+                rows += leaf[i, r, c]
+            total[r, c] += rows
+    leaf[:] = 0.0
+    local[:] = 0.0
+    if releases.kind == EXACT:
+        believe_plain(total, 0.0, releases.facts, releases.plan[0], prior, target, rule)
+        return
+    noisy = total.copy()
+    for k in range(len(releases.first)):
+        r, c = releases.first[k], releases.second[k]
+        noisy[r, c] += releases.noise[made, k]
+        if r != c:
+            noisy[c, r] += releases.noise[made, k]
+    if releases.kind == WEIGHTED:
+        believe(
+            noisy, releases.plan[made, 0], 1.0, releases.facts, releases.degrees, releases.quantiles,
+            prior, target, rule,
+        )  # fmt: skip
+    else:
+        believe_plain(noisy, releases.plan[made, 0], releases.facts, releases.plan[made, 1:], prior, target, rule)
+
+
+@njit(cache=True, nogil=True)
+def play(
+    first, last, made, releases, world_rng, choice_rng, world, rules, prior, target, centre, root, leaf, local,
+    start_det, tally,
+):  # fmt: skip
+    """Play rounds first..last-1 with the synchronisations that fall due; returns how many are made then."""
+    now = first
+    while now < last:
+        planned = releases.times[made] if made < len(releases.times) else last + 1
+        now = advance(
+            now, min(last, planned), world_rng, choice_rng, world, rules, prior, target, centre, root, leaf, local,
+            start_det, tally,
+        )  # fmt: skip
+        if now == planned:
+            synchronise(made, releases, leaf, local, prior, target, rules.rule)
+            refresh_all(prior, target, local, rules.scales, rules.rule, float(now), centre, root, start_det)
+            made += 1
+    return made

@@ -144,8 +144,8 @@ def optimistic(base, slopes, kind, numbers, table, means, law, work):
     norm = _gradient(slopes, slope, gradient)
     if reach <= 0.0 or norm <= 0.0:
         return value
-    steep = 0.0
-    for a in range(actions):
+    steep = numbers[0] if kind == EXP else 0.0
+    for a in range(actions if kind != EXP else 0):
         steep = max(steep, abs(log_merit(base[a], kind, numbers, table)[1]))
     for k in range(dimension):
         z[k] = gradient[k] / norm

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from fairveil.bandits.exposure.belief import LEMMA_7, ridge
+from fairveil.bandits.exposure.belief import LEMMA_7, believe_plain
 from fairveil.bandits.exposure.private import Floats, PrivatePolicy
 from fairveil.bandits.exposure.schedules import Determinant
 from fairveil.bandits.protocol import State
@@ -109,30 +109,39 @@ class PrivFairx(PrivatePolicy):
     def publish(self, state: State, total: Floats, own: Floats | None) -> None:
         release = int(state["syncs"]) + 1
         state["released"] = total
-        each = self.noise_variance(release)
-        state["variance"][...] = each * self.agents
+        state["variance"][...] = self.noise_variance(release) * self.agents
         state["counted"][:] = self.time_of(state)
         if self.confidence == "weighted":
             self.weighted_belief(state, slice(None), total, float(state["variance"]), 1.0)
         else:
-            state["prior"][:], state["target"][:] = self._lemma_7(state, math.sqrt(each))
+            shift, *radius = self.lemma_7(np.array([math.sqrt(self.noise_variance(release))]))[0]
+            believe_plain(total, shift, self.facts, np.array(radius), state["prior"], state["target"], state["rule"])
         self.close(state)
 
-    def _lemma_7(self, state: State, std: float) -> tuple[Floats, Floats]:
-        """The published confidence set: bounds on the noise of one agent that hold for all agents and releases."""
+    def lemma_7(self, stds: Floats) -> Floats:
+        """The published confidence set at releases with these noises: the shift, then the radius rule, one row each.
+
+        Bounds on the noise of one agent that hold for all agents and releases.
+        """
         d, m = self.dimension, self.agents
-        gram, moment = self.natural(state["released"])
         _, context, reward, weight, _ = self.compiled.rows
         rare = math.log(2 * self.room * m / self.failure)
-        operator = std * context**2 * (2 * math.sqrt(d) + 2 * math.sqrt(rare))
-        vector = std * context * reward / weight * (math.sqrt(d) + math.sqrt(2 * rare))
+        operator = stds * context**2 * (2 * math.sqrt(d) + 2 * math.sqrt(rare))
+        vector = stds * context * reward / weight * (math.sqrt(d) + math.sqrt(2 * rare))
         if self.definite == "shift":
             shift, low, high = 2 * operator * m, operator, 3 * operator
         else:
-            shift, low, high = 0.0, self.regularisation, self.regularisation + operator
-        offset = m * (self.parameter_bound * math.sqrt(high) + vector / math.sqrt(low)) / self.reward_std
-        confidence = 2 * math.log(2 / self.failure)
-        state["rule"][:, :6] = (LEMMA_7, self.width, offset, confidence, high / low, 1 / (d * low))
-        precision, target = np.empty_like(gram), np.empty_like(moment)
-        ridge(gram, moment, self.regularisation, shift, self.reward_std**2, precision, target)
-        return precision, target
+            shift = np.zeros_like(stds)
+            low, high = np.full_like(stds, self.regularisation), self.regularisation + operator
+        offset = m * (self.parameter_bound * np.sqrt(high) + vector / np.sqrt(low)) / self.reward_std
+        found = np.empty((len(stds), 7))
+        found[:, 0], found[:, 1], found[:, 2], found[:, 3] = shift, LEMMA_7, self.width, offset
+        found[:, 4], found[:, 5], found[:, 6] = 2 * math.log(2 / self.failure), high / low, 1 / (d * low)
+        return found
+
+    def planned(self, releases: int) -> Floats:
+        """What `kernel.synchronise` needs of every release: tau^2, or the shift and the radius rule."""
+        variances = np.array([self.noise_variance(release + 1) for release in range(releases)])
+        if self.confidence == "lemma-7":
+            return self.lemma_7(np.sqrt(variances))
+        return (variances * self.agents * self.noise_gain())[:, None]

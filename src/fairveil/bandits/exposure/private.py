@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from fairveil.bandits.exposure.base import ExposurePolicy
-from fairveil.bandits.exposure.belief import ELLIPTIC, weigh
+from fairveil.bandits.exposure.belief import believe
 from fairveil.bandits.exposure.schedules import Determinant
 from fairveil.bandits.protocol import Feedback, Round, State, copy_state
 from fairveil.errors import InputError, SpecError
@@ -210,21 +210,13 @@ class PrivatePolicy(ExposurePolicy):
         makes the normal part approximate; coverage is tested. An agent that keeps all its own rows never uses a
         larger radius than it would alone.
         """
-        gram, moment = self.natural(total)
-        precision, target = np.empty_like(gram), np.empty_like(moment)
-        r2 = self.reward_std**2
-        tau2 = variance * self.noise_gain()
-        low, decided, log_det = weigh(gram, moment, self.regularisation, tau2, share, r2, precision, target)
-        state["prior"][who], state["target"][who] = precision, target
-        base, own = self.regularisation / r2, 2 * math.log(1 / self.failure) if self.uses_local else 0.0
-        released = float(np.interp(decided, *self._quantiles))
-        pull = base * self.parameter_bound / math.sqrt(low)
-        state["rule"][who, :6] = (ELLIPTIC, self.width, pull, own + released, log_det, 0.0)
-        if self.keeps_local:
-            state["rule"][who, 6:] = (math.sqrt(base) * self.parameter_bound, own, base)
+        believe(
+            total, variance * self.noise_gain(), share, self.facts, *self.quantiles,
+            state["prior"][who], state["target"][who], state["rule"][who],
+        )  # fmt: skip
 
     @cached_property
-    def _quantiles(self) -> tuple[Floats, Floats]:
+    def quantiles(self) -> tuple[Floats, Floats]:
         """Chi-square quantiles against (fractional) degrees of freedom, at a chance that covers all releases."""
         degrees = np.linspace(0.0, self.dimension, 32 * self.dimension + 1)
         values = chi2.isf(self.failure / self.room, np.maximum(degrees, 1e-3))

@@ -1,11 +1,13 @@
-"""One run of an exposure policy: compiled stretches between synchronisations.
+"""One run of an exposure policy, compiled.
 
-With seeded noise the noise of all releases is drawn in one go (`RunningSum.noise_path`, the law of the streaming sum);
-with secure noise every release is made by the policy itself, as a deployment would.
+Where the times of all synchronisations are known and noise is seeded, whole runs are compiled: the noise of all
+releases is drawn in one go (`RunningSum.noise_path`, the law of the streaming sum). Otherwise the stretches between
+synchronisations are; with secure noise every release is made by the policy itself, as a deployment would.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,8 @@ from numpy.typing import NDArray
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.environments.exposure import ExposureWorld, decisions_until
 from fairveil.bandits.exposure.base import ExposurePolicy
-from fairveil.bandits.exposure.kernel import Tally, World, advance
+from fairveil.bandits.exposure.kernel import EXACT, PUBLISHED, WEIGHTED, Releases, Tally, World, advance, play
+from fairveil.bandits.exposure.priv import PrivFairx
 from fairveil.bandits.exposure.private import PrivatePolicy
 from fairveil.bandits.exposure.schedules import NEVER
 from fairveil.bandits.protocol import Policy, State
@@ -36,11 +39,20 @@ def simulate(policy: Policy, environment: ExposureWorld, spec: dict[str, Any], r
     world = environment.prepare(world_rng)
     truth = compiled_world(world, spec["rounds"])
     tally = empty_tally(world)
-    channel = _channel(policy, spec["noise"], seed, run)
-    state, now = policy.start(), 0
-    record = Record(world)
+    state, record = policy.start(), Record(world)
+    releases = _planned(policy, spec, run)
+    channel = _channel(policy, spec["noise"], seed, run) if releases is None else None
+    now = 0
     for checkpoint in spec["checkpoints"]:
+        if releases is not None:
+            state["syncs"][...] = play(
+                now, checkpoint, int(state["syncs"]), releases, world_rng, choice_rng, truth, policy.rules(state),
+                state["prior"], state["target"], state["centre"], state["root"], state["leaf"], state["local"],
+                state["start_det"], tally,
+            )  # fmt: skip
+            now = checkpoint
         while now < checkpoint:
+            assert channel is not None
             planned = int(state["next"])
             stop = min(checkpoint, planned) if planned > now else checkpoint
             reached = advance(
@@ -118,18 +130,21 @@ class _Secure:
         return self.policy.release(state, self.noise)
 
 
+def drawn_noise(policy: PrivatePolicy, seed: int, run: int, releases: int) -> Iterator[Floats]:
+    """The noise of every agent's first releases, flat, drawn in one go."""
+    for i in range(policy.agents if releases else 0):
+        yield policy.sums.noise_path(generator(seed, "noise", "run", run, "agent", i), releases)
+
+
 class _Drawn:
-    """Synchronisation with the noise of a whole run drawn in advance; per agent only where agents need their own."""
+    """Synchronisation with noise drawn in advance, where times or weights are not known before."""
 
     def __init__(self, policy: PrivatePolicy, seed: int, run: int) -> None:
-        self.policy, self.prefix = policy, not hasattr(policy, "batch_weight")
-        self.each = bool(policy.keeps_local)
+        self.policy = policy
+        self.prefix = isinstance(policy, PrivFairx)
+        self.each = policy.keeps_local
         self.exact = np.zeros((policy.dimension + 1, policy.dimension + 1))
-        releases = policy.syncs
-        paths = (
-            policy.sums.noise_path(generator(seed, "noise", "run", run, "agent", i), releases)
-            for i in range(policy.agents if releases else 0)
-        )
+        paths = drawn_noise(policy, seed, run, policy.syncs)
         self.paths: Any = list(paths) if self.each else [sum(paths)]
 
     def synchronise(self, state: State) -> State:
@@ -145,6 +160,26 @@ class _Drawn:
         else:
             self.policy.publish(state, state["leaf"].sum(axis=0) + fresh[0], None)
         return state
+
+
+def _planned(policy: ExposurePolicy, spec: dict[str, Any], run: int) -> Releases | None:
+    """All synchronisations of a run in advance; None where they depend on statistics, or the policy makes them."""
+    if policy.times is None or (isinstance(policy, PrivatePolicy) and spec["noise"] == "secure"):
+        return None
+    times = np.array([time for time in policy.times if time <= spec["rounds"]], np.int64)
+    total = np.zeros((policy.dimension + 1, policy.dimension + 1))
+    nobody, nothing = np.empty(0, np.int64), np.empty(0)
+    if isinstance(policy, PrivFairx):
+        kind = WEIGHTED if policy.confidence == "weighted" else PUBLISHED
+        noise = np.zeros((len(times), policy.sums.grid.width))
+        for path in drawn_noise(policy, spec["seed"], run, len(times)):
+            noise += path
+        plan = policy.planned(len(times))
+        return Releases(kind, times, total, noise, *policy.sums.grid.upper, plan, policy.facts, *policy.quantiles)
+    if isinstance(policy, PrivatePolicy):
+        return None
+    noise, plan = np.empty((0, 0)), np.empty((1, 0))
+    return Releases(EXACT, times, total, noise, nobody, nobody, plan, policy.facts, nothing, nothing)
 
 
 def _channel(policy: ExposurePolicy, noise: str, seed: int, run: int) -> _Exact | _Secure | _Drawn:
