@@ -12,7 +12,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, dataclass_transform
@@ -135,7 +135,10 @@ def load_plugin(file: str | Path) -> None:
     if str(path.resolve()) in _plugins:
         return
     if not path.is_file():
-        raise SpecError("the plug-in file does not exist", path="plugin", given=str(file), fix="check the path")
+        state = "is a folder" if path.is_dir() else "does not exist"
+        raise SpecError(
+            f"the plug-in file {state}", path="plugin", given=str(file), allowed="a .py file", fix="check the path"
+        )
     load()
     name = f"fairveil_plugin_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -147,9 +150,12 @@ def load_plugin(file: str | Path) -> None:
         spec.loader.exec_module(module)
     except FairveilError:
         raise
-    except Exception as problem:  # any mistake in a user's file: name the file and pass the cause on
+    except (Exception, SystemExit) as problem:  # any mistake in a user's file: name the file and pass the cause on
         raise SpecError(
-            f"the plug-in raised {type(problem).__name__}: {problem}", path="plugin", given=str(file)
+            f"the plug-in raised {type(problem).__name__}: {problem}",
+            path="plugin",
+            given=str(file),
+            fix=f"mend the file; python {path.name} shows the whole error",
         ) from problem
     _plugins.append(str(path.resolve()))
 
@@ -176,15 +182,25 @@ def get(kind: str, name: str, path: str = "") -> Any:
     entry = _entries.get((kind, name)) if isinstance(name, str) else None
     if entry is None:
         known = names(kind)
-        near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.5)
         raise SpecError(
-            f"there is no {kind} of this name",
+            f"there is no {kind} of this name" if name else f"the {kind} has no name",
             path=path,
-            given=name,
-            allowed=", ".join(known) or f"no {kind} is registered",
-            fix=f"did you mean {' or '.join(near)}?" if near else "",
+            given=name or None,
+            allowed=choices(known, f"fairveil list {kind}") or f"no {kind} is registered",
+            fix=did_you_mean(name, known),
         )
     return entry.target
+
+
+def did_you_mean(given: Any, known: Iterable[str]) -> str:
+    """A question that names what the user probably meant; empty when nothing is near."""
+    near = difflib.get_close_matches(str(given), sorted(known), n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(near)}?" if near else ""
+
+
+def choices(known: Sequence[str], command: str) -> str:
+    """All names when a person can read them at a glance, else how many there are and the command that lists them."""
+    return ", ".join(known) if len(known) <= 25 else f"one of {len(known)} names, see {command}"
 
 
 def build(kind: str, table: Mapping[str, Any], path: str) -> Any:
@@ -228,7 +244,15 @@ _SAMPLE: dict[str, Any] = {
     "bound": 2.0,
     "sensitivity": 1.0,
     "inner": {"name": "gdp-ncb", "epsilon": 1.0},
+    "releases": 8,
+    "weights": (1.0, 0.5),
+    "means": ((0.0, 0.0), (1.0, 0.0)),
+    "values": (0.1, 0.5, 1.0),
+    "lipschitz": 1.0,
+    "lower_bound": 0.1,
 }
+_ONE_OF: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5, "rewards": ((0.0, 1.0), (1.0, 1.0))}
+"""Values for keys that may be left out when another is given instead: a budget, a table of rewards."""
 
 
 def sample(target: Any) -> dict[str, Any]:
@@ -248,10 +272,14 @@ def example(target: Any) -> Any | None:
         return target.example()
     if not dataclasses.is_dataclass(target):
         return None
-    try:
-        return target(**sample(target))  # type: ignore[operator]
-    except SpecError:
-        return None  # its parameters depend on each other: only its own example() could know
+    given = sample(target)
+    known = _field_names(target)
+    for more in ({}, {key: value for key, value in _ONE_OF.items() if key in known}):
+        try:
+            return target(**{**more, **given})  # type: ignore[operator]
+        except SpecError:
+            continue  # its parameters depend on each other
+    return None
 
 
 def at(problem: SpecError, path: str) -> SpecError:
@@ -274,17 +302,35 @@ def spec_error(
     where = ".".join([part for part in [path, *map(str, place)] if part])
     kind, context = first["type"], first.get("ctx", {})
     if kind in _UNKNOWN:
-        near = difflib.get_close_matches(str(first["loc"][-1]), sorted(known), n=3, cutoff=0.5)
-        fix = f"did you mean {' or '.join(near)}?" if near else ""
+        fix = did_you_mean(first["loc"][-1], known)
         return SpecError("this key is not known", path=where, allowed=", ".join(sorted(known)), fix=fix)
     if kind in ("missing", "missing_argument"):
         return SpecError("this key is required", path=where, fix="add it")
+    given = first.get("input")
     limits = [f"{word} {context[key]}" for key, word in _WORDS.items() if key in context]
-    allowed = ", ".join(limits) or str(context.get("expected", "")) or first["msg"]
-    return SpecError(first["msg"], path=where, given=first.get("input"), allowed=allowed)
+    if limits:
+        return SpecError("the value is out of range", path=where, given=given, allowed=", ".join(limits))
+    if "expected" in context:
+        return SpecError("this is not one of the choices", path=where, given=given, allowed=str(context["expected"]))
+    if kind in _KINDS:
+        return SpecError("the value is of the wrong kind", path=where, given=given, allowed=_KINDS[kind])
+    return SpecError("the value does not fit", path=where, given=given, allowed=first["msg"])
 
 
 _UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
+_KINDS = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "model_attributes_type": "a table",
+}
 _WORDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below", "min_length": "length at least"}
 
 

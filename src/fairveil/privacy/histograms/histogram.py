@@ -61,6 +61,11 @@ class Histogram:
 
     name = ""
 
+    @classmethod
+    def example(cls) -> Histogram:
+        """Four bins with a private total: both of its audit pairs apply."""
+        return cls(4, total="noisy", epsilon=1.0, delta=1e-5)
+
     def __post_init__(self) -> None:
         if not self.low < self.high:
             raise SpecError("the range of the bins is empty", path="high", given=self.high, allowed=f"above {self.low}")
