@@ -195,6 +195,21 @@ def test_a_guess_changes_nothing():
             np.testing.assert_allclose(optimal_thresholds(people, fairness, guess=cold + shift), cold, atol=1e-10)
 
 
+def test_a_guess_on_a_jump_is_left_again():
+    """Group a's decision sits on the end of f0's support, where its density jumps, until the shares have moved on."""
+    a = {"0": ["truncnorm", 2.49, 5.57, -12.51, 14.25], "1": ["truncnorm", 19.82, 4.52, 4.06, 34.82]}
+    b = {"0": ["truncnorm", 1.58, 5.17, -13.42, 18.22], "1": ["truncnorm", 20.93, 5.28, 7.35, 35.93]}
+    groups = {"a": {"qualified": 0.3, "features": a}, "b": {"qualified": 0.22, "features": b}}
+    first = np.linspace(0.6, 0.74, 401)
+    people = population([groups] * first.size).with_rates(share=np.stack([first, 1.0 - first], axis=1))
+    cold = optimal_thresholds(people, "dp")
+    assert 200 < (np.abs(cold[:, 0] - 14.25) < 1e-9).sum() < 300
+    warm = cold[:1]
+    for k in range(first.size):
+        warm = optimal_thresholds(people.select(np.array([k])), "dp", guess=warm)
+        np.testing.assert_allclose(warm[0], cold[k], atol=1e-11)
+
+
 def test_equal_loss_on_either_side():
     people = population(NORMALS)
     below, above = optimal_thresholds(people, "eqloss"), optimal_thresholds(people, "eqloss-above")

@@ -372,9 +372,12 @@ def follow(
     """
     groups = share.size
     low, high, pace = np.empty(groups), np.empty(groups), np.empty(groups)
-    r, thinnest, unit = 0, math.inf, 1.0
+    r, thinnest, unit, size = 0, math.inf, 1.0, 0.0
     for s in range(groups):
         i, j = which[s, 0], which[s, 1]
+        # What the terms of the sum are of the order of.
+        price = gain * alpha[s] if kind == TPR else (loss * (1.0 - alpha[s]) if kind == FPR else gain + loss)
+        size += share[s] * price
         low[s] = min(lower(codes[i], params[i]), lower(codes[j], params[j]))
         high[s] = max(upper(codes[i], params[i]), upper(codes[j], params[j]))
         length = min(_unit(codes[i], params[i]), _unit(codes[j], params[j]))
@@ -406,8 +409,10 @@ def follow(
         if not low[r] < x < high[r]:
             return False
         if abs(step) <= 1e-8 * unit:
+            # Beside a jump of a density the sum looks infinitely steep and steps vanish: only a sum of zero is a root.
             _spread(kind, alpha, which, codes, params, r, x, low, high, out)
-            return True
+            f = _total(kind, share, alpha, which, codes, params, gain, loss, out)
+            return abs(f) <= 1e-11 * size
     return False
 
 
