@@ -2,7 +2,7 @@
 
     python bench/dynamics_theorems.py [--count 1000] [--seed 0] [--only 23,24] [--json out.json]
 
-Each line: theorem, instances tried until ``count`` met its premises (or twelve times as many were drawn), how many
+Each line: theorem, instances tried until ``count`` met its premises (or a thousand times as many were drawn), how many
 did, for how many the conclusion held.
 """
 
@@ -12,8 +12,10 @@ import argparse
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+import numpy as np
 
 from fairveil.dynamics.checks import Check, sweep
 from fairveil.dynamics.participation import Composition, Effort
@@ -24,7 +26,8 @@ from fairveil.dynamics.qualification import theorems as qualify
 from fairveil.dynamics.strategic import Scene, draws, fair_theorems, theorems
 from fairveil.randomness import Generator, generator
 
-Try = Callable[[Generator], tuple[Any, Check]]
+Seen = Iterable[tuple[Any, Check]]
+Try = Callable[[Generator], Seen]
 RATES = ("eqopt", "dp")
 LINKED = ("simple", "eqopt", "dp")
 
@@ -45,29 +48,32 @@ def blurred(scene: Scene) -> int:
 
 
 def on_scene(make: Callable[[Generator], Scene], see: Callable[[Scene], Check]) -> Try:
-    def one(rng: Generator) -> tuple[Any, Check]:
+    def one(rng: Generator) -> Seen:
         scene = make(rng)
-        return {"groups": scene.groups, "gain": scene.gain, "loss": scene.loss}, see(scene)
+        return [({"groups": scene.groups, "gain": scene.gain, "loss": scene.loss}, see(scene))]
 
     return one
 
 
 def on_model(make: Callable[[Generator], Any], see: Callable[[Any], Check]) -> Try:
-    def one(rng: Generator) -> tuple[Any, Check]:
+    def one(rng: Generator) -> Seen:
         system = make(rng)
-        people = system.people
-        facts = {
-            "qualified": people.qualified[0].tolist(),
-            "share": people.share[0].tolist(),
-            "features": [[people.feature(0, s, y).to_list() for y in (0, 1)] for s in (0, 1)],
-            "gain": float(people.gain[0]),
-        }
-        for key in ("transitions", "arrivals"):
-            if hasattr(system, key):
-                facts[key] = getattr(system, key)[0].tolist()
-        return facts, see(system)
+        return [(facts(system), see(system))]
 
     return one
+
+
+def facts(system: Any, k: int = 0) -> dict[str, Any]:
+    people = system.people
+    known = {
+        "qualified": people.qualified[k].tolist(),
+        "share": people.share[k].tolist(),
+        "features": [[people.feature(k, s, y).to_list() for y in (0, 1)] for s in (0, 1)],
+        "gain": float(people.gain[k]),
+    }
+    return known | {
+        key: getattr(system, key)[k].tolist() for key in ("transitions", "arrivals") if hasattr(system, key)
+    }
 
 
 def strategic_sweeps() -> dict[str, list[Try]]:
@@ -167,12 +173,34 @@ def participation_sweeps() -> dict[str, list[Try]]:
         return first, second
 
     def one_shot(fairness: str) -> Try:
-        def one(rng: Generator) -> tuple[Any, Check]:
+        def one(rng: Generator) -> Seen:
             pair = shares(rng)
             return on_model(lambda r: staying.random_model(r, fairness), lambda m: stay.theorem_14(m, *pair))(rng)
 
         return one
 
+    def settling(fairness: str) -> Try:
+        def many(rng: Generator) -> Seen:
+            system = staying.random_models(rng, 60, fairness)
+            return ((facts(system, k), seen) for k, seen in enumerate(stay.theorem_15_batch(system)))
+
+        return many
+
+    def reacting(make: Callable[..., Any], fairness: str, drift: Any) -> Try:
+        """The premises are rare, so a batch is drawn and only instances that may meet them are followed; all count."""
+
+        def many(rng: Generator) -> Seen:
+            system = make(rng, 500, fairness, drift)
+            for k, slow in enumerate(stay.slow_at_first(system)):
+                one = system.select(np.array([k]))
+                yield (facts(one), stay.theorem_16(one)) if slow else (None, Check("", {"slow at first": False}, None))
+
+        return many
+
+    reactions = {
+        "labels": (staying.random_models, Composition(0.02), Composition(0.005)),
+        "features": (staying.overlapping_models, Effort(0.5), Effort(0.05)),
+    }
     return {
         "theorem 14": [one_shot(f) for f in LINKED],
         "theorem 12": [
@@ -180,30 +208,25 @@ def participation_sweeps() -> dict[str, list[Try]]:
             for f in LINKED
             for d in ("accuracy", "disparity")
         ],
-        "theorem 15": [
-            on_model(lambda r, f=f: staying.random_model(r, f), lambda m: stay.theorem_15(m, 20000)) for f in LINKED
-        ],
-        "theorem 16": [
-            on_model(lambda r, f=f, d=d: staying.random_model(r, f, drift=d), stay.theorem_16)
-            for f in ("simple", "eqopt")
-            for d in (Composition(0.02), Composition(0.005))
-        ],
-        "theorem 16 effort, dp": [
-            on_model(lambda r, f=f, d=d: staying.random_model(r, f, drift=d), stay.theorem_16)
-            for f, d in (("simple", Effort(0.002)), ("dp", Composition(0.02)), ("dp", Effort(0.002)))
-        ],
+        "theorem 15": [settling(f) for f in LINKED],
+        **{
+            f"theorem 16 {f} {what}": [reacting(make, f, drift) for drift in drifts]
+            for f in LINKED
+            for what, (make, *drifts) in reactions.items()
+        },
     }
 
 
 def cases(tries: list[Try], rng: Generator, count: int) -> Iterator[tuple[Any, Check]]:
-    """Draw until enough instances meet the premises, taking the variants in turn; give up at twelve times as many."""
-    applied = 0
-    for k in range(12 * count):
-        instance, seen = tries[k % len(tries)](rng)
-        applied += seen.applies
-        yield instance, seen
-        if applied >= count:
-            return
+    """Draw until enough instances meet the premises, taking variants in turn; give up at a thousand times as many."""
+    tried = applied = 0
+    for one in itertools.cycle(tries):
+        for instance, seen in one(rng):
+            tried += 1
+            applied += seen.applies
+            yield instance, seen
+            if applied >= count or tried >= 1000 * count:
+                return
 
 
 def main() -> None:
@@ -216,7 +239,7 @@ def main() -> None:
     every = {**strategic_sweeps(), **qualification_sweeps(), **participation_sweeps()}
     chosen = [word.strip() for word in options.only.split(",") if word.strip()]
     results = []
-    print(f"{'statement':24}{'tried':>8}{'applied':>9}{'held':>8}{'failed':>8}{'seconds':>9}")
+    print(f"{'statement':28}{'tried':>8}{'applied':>9}{'held':>8}{'failed':>8}{'seconds':>9}")
     for name, tries in every.items():
         if chosen and not any(name.split()[1] == word or name == word for word in chosen):
             continue
@@ -224,7 +247,7 @@ def main() -> None:
         seen = sweep(name, cases(tries, generator(options.seed, name), options.count))
         failed = seen.applied - seen.held
         seconds = time.perf_counter() - start
-        print(f"{name:24}{seen.tried:8}{seen.applied:9}{seen.held:8}{failed:8}{seconds:9.1f}", flush=True)
+        print(f"{name:28}{seen.tried:8}{seen.applied:9}{seen.held:8}{failed:8}{seconds:9.1f}", flush=True)
         for instance, example in seen.counterexamples:
             print("   counterexample:", json.dumps({"instance": instance, **example.to_dict()}))
         results.append(seen.to_dict())

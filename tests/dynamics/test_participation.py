@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -251,3 +253,49 @@ def test_theorem_16_without_demographic_parity(fairness):
     found = sweep("16", ((None, theorems.theorem_16(one, 12)) for one in made))
     assert found.applied >= 5
     assert found.counterexamples == ()
+
+
+@pytest.mark.parametrize("fairness", ["simple", "eqopt"])
+def test_theorem_16_with_reacting_features(fairness):
+    many = draws.overlapping_models(generator(17, fairness), 300, fairness, Effort(0.5))
+    slow = np.flatnonzero(theorems.slow_at_first(many))
+    assert slow.size >= 5
+    found = sweep("16", ((None, theorems.theorem_16(many.select(np.array([k])), 12)) for k in slow))
+    assert found.applied >= 5
+    assert found.counterexamples == ()
+
+
+def test_slow_at_first_is_a_premise_of_theorem_16():
+    many = draws.random_models(generator(18), 60, "eqopt", Composition(0.02))
+    slow = theorems.slow_at_first(many)
+    seen = [theorems.theorem_16(many.select(np.array([k])), 12) for k in range(60)]
+    assert 5 <= slow.sum() <= 40
+    assert [one.applies for one in seen] == slow.tolist()
+
+
+def test_theorem_16_fails_under_demographic_parity_with_reacting_label_rates():
+    """Conditions 3 and 4 hold at every step, and the drifting group still loses ground to the fixed one."""
+    rng = generator(16, "dp")
+    many = draws.random_models(rng, 300, "dp", Composition(0.02))
+    slow = np.flatnonzero(theorems.slow_at_first(many))
+    found = sweep("16", ((None, theorems.theorem_16(many.select(np.array([k])))) for k in slow))
+    assert found.applied >= 20
+    assert 1 <= found.applied - found.held <= 0.4 * found.applied
+
+
+def test_condition_c4_keeps_the_direction_of_the_theorem():
+    """Under demographic parity features that react can move decisions backwards: (C.4) is then false, not mirrored."""
+    many = draws.random_models(generator(19), 200, "dp", Effort(0.02))
+    still, moving = simulate(replace(many, drift=None), 3), simulate(many, 3)
+    onward = np.sign(still.thresholds[1] - still.thresholds[0])
+    backward = np.any(onward * (moving.thresholds[2] - still.thresholds[2]) < -1e-9, axis=1)
+    assert backward.sum() >= 10
+    assert not theorems.slow_at_first(many)[backward].any()
+
+
+def test_theorem_15_batch_is_theorem_15():
+    many = draws.random_models(generator(20), 5, "dp")
+    for k, seen in enumerate(theorems.theorem_15_batch(many, 3000)):
+        alone = theorems.theorem_15(many.select(np.array([k])), 3000)
+        assert (seen.premises, seen.conclusion) == (alone.premises, True)
+        assert seen.numbers == pytest.approx(alone.numbers, abs=1e-10)

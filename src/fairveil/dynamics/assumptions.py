@@ -61,7 +61,8 @@ def likelihood_ratio_fall(f0: Distribution, f1: Distribution, points: int = POIN
     cells = cells[(cells >= low) & (cells <= high)]
     if any(item.size for item in edges):
         x = np.unique(np.concatenate([x, 0.5 * (cells[1:] + cells[:-1])]))
-    ratio = np.array([kernels.log_ratio(f0.code, f0.params, f1.code, f1.params, float(at)) for at in x])
+    ratio = np.empty(x.size)
+    kernels.fill_log_ratio(f0.code, f0.params, f1.code, f1.params, x, ratio)
     ratio = np.clip(ratio, -1e300, 1e300)
     falls = np.flatnonzero(np.diff(ratio) < -1e-10 * (1.0 + np.abs(ratio[1:])))
     if falls.size:

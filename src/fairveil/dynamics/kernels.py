@@ -376,3 +376,10 @@ def fill(kind: int, code: int, p: np.ndarray, points: np.ndarray, out: np.ndarra
             out[i] = logpdf(code, p, x)
         else:
             out[i] = quantile(code, p, x, 1.0 - x)
+
+
+@njit(cache=True, nogil=True)
+def fill_log_ratio(c0: int, p0: np.ndarray, c1: int, p1: np.ndarray, points: np.ndarray, out: np.ndarray) -> None:
+    """`log_ratio` on many points."""
+    for i in range(points.size):
+        out[i] = log_ratio(c0, p0, c1, p1, points[i])

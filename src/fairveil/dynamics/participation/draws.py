@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from fairveil.dynamics.distributions import distribution
 from fairveil.dynamics.participation.model import Model, model
 from fairveil.dynamics.participation.reshape import Drift
 from fairveil.randomness import Generator
@@ -28,3 +30,45 @@ def random_group(rng: Generator) -> dict[str, Any]:
 def random_model(rng: Generator, fairness: str, stay: Any = "accuracy", drift: Drift | None = None) -> Model:
     """Two random groups under a criterion."""
     return model({"a": random_group(rng), "b": random_group(rng)}, fairness, stay, drift=drift)
+
+
+def random_models(rng: Generator, count: int, fairness: str, drift: Drift | None = None) -> Model:
+    """A batch of random instances. Assumptions hold by construction and are left to the checks that use them."""
+    pairs = [{"a": random_group(rng), "b": random_group(rng)} for _ in range(count)]
+    return model(pairs, fairness, drift=drift, check=False)
+
+
+def overlapping_group(rng: Generator, width: tuple[float, float], arrivals: tuple[float, float]) -> dict[str, Any]:
+    """Labels that overlap on an interval around zero, with the group's own optimum inside it."""
+    centre, length, part = rng.uniform(-1.0, 1.0), _spread(rng, *width), rng.uniform(0.1, 0.9)
+    left, right = centre - part * length, centre + (1.0 - part) * length
+    std0, std1 = _spread(rng, 2.0, 8.0), _spread(rng, 2.0, 8.0)
+    mean0, mean1 = left - rng.uniform(0.0, 1.5) * std0, right + rng.uniform(0.0, 1.5) * std1
+    f0 = distribution(["truncnorm", mean0, std0, mean0 - 15.0, right])
+    f1 = distribution(["truncnorm", mean1, std1, left, mean1 + 15.0])
+    own = rng.uniform(left, right)
+    odds = f0.pdf(own) / f1.pdf(own)
+    return {
+        "qualified": float(odds / (1.0 + odds)),
+        "arrivals": _spread(rng, *arrivals),
+        "features": {"0": f0, "1": f1},
+    }
+
+
+def _spread(rng: Generator, low: float, high: float) -> float:
+    return math.exp(rng.uniform(math.log(low), math.log(high)))
+
+
+def overlapping_models(rng: Generator, count: int, fairness: str, drift: Drift | None = None) -> Model:
+    """A batch of pairs, in random order: a large group with little overlap and a small one with any.
+
+    Condition (C.4) compares what features can change in the group left behind with how far its threshold is moved,
+    which the other group does: these pairs meet it far more often than those of `random_models`. Assumptions hold by
+    construction here as well.
+    """
+    pairs = []
+    for _ in range(count):
+        two = [overlapping_group(rng, (0.2, 1.0), (4e3, 2e4)), overlapping_group(rng, (0.2, 12.0), (1e3, 6e3))]
+        first = int(rng.integers(2))
+        pairs.append({"a": two[first], "b": two[1 - first]})
+    return model(pairs, fairness, drift=drift, check=False)

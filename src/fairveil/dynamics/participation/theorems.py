@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairveil.dynamics.assumptions import assumption_7, feature_violations, overlap
+from fairveil.dynamics.assumptions import assumption_7, feature_violations
 from fairveil.dynamics.checks import Check, check
 from fairveil.dynamics.kernels import log_ratio
 from fairveil.dynamics.measures import measure
@@ -18,6 +18,12 @@ from fairveil.dynamics.population import Population, optimal_thresholds
 
 #: Thresholds pinned to the end of a support, where a density jumps, are known to about 1e-9.
 SAME = 1e-8
+
+#: Inside the overlap nothing jumps: shares are exact to a few rounding errors.
+ROUNDING = 1e-12
+
+Course = tuple[np.ndarray, np.ndarray]
+"""Do thresholds rise, and which group do they leave behind: the direction and the group b of condition (C.4)."""
 
 
 def psi(system: Model, thresholds: np.ndarray) -> float:
@@ -96,56 +102,75 @@ def theorem_12(system: Model, steps: int = 60) -> Check:
 
 def theorem_15(system: Model, steps: int = 20000) -> Check:
     """Thresholds converge monotonically and the shares to (beta_a/beta_b) (1 - lambda_b)/(1 - lambda_a)."""
-    end = limit(system)
-    history = simulate(system, 200)
-    moves = np.diff(history.thresholds[:, 0], axis=0)
-    monotone = all((moves[:, s] >= -1e-9).all() or (moves[:, s] <= 1e-9).all() for s in (0, 1))
+    return theorem_15_batch(system, steps)[0]
+
+
+def theorem_15_batch(system: Model, steps: int = 20000) -> list[Check]:
+    """`theorem_15` for every instance of a batch, many times faster than one by one."""
     assert system.stay is not None
-    far = _run_out(system, steps)
-    stay = system.stay(measure(system.people, end.thresholds))[0]
-    ratio = system.arrivals[0, 0] / system.arrivals[0, 1] * (1.0 - stay[1]) / (1.0 - stay[0])
-    return check(
-        f"theorem 15 ({system.fairness})",
-        {
-            "features rise and fall on the overlap (assumption 7)": all(assumption_7(system.people).values()),
-            "simple, eqopt or dp": system.fairness in ("simple", "eqopt", "dp"),
-            "retention driven by loss or disparity": getattr(system.stay, "driver", "") in ("accuracy", "disparity"),
-        },
-        lambda: monotone and abs(ratio * end.share[0, 1] / end.share[0, 0] - 1.0) < 1e-6 and far < 1e-4,
-        limit=float(end.share[0, 0]),
-        distance=far,
-    )
-
-
-def _run_out(system: Model, steps: int) -> float:
-    """Distance of the simulated share from the limit, after enough steps for the slower group to settle."""
     end = limit(system)
-    now = np.array(system.arrivals, dtype=float)
+    moves = np.diff(simulate(system, 200).thresholds, axis=0)
+    monotone = np.all(np.all(moves >= -1e-9, axis=0) | np.all(moves <= 1e-9, axis=0), axis=1)
+    stay = system.stay(measure(system.people, end.thresholds))
+    arrivals = system.arrivals
+    ratio = arrivals[:, 0] / arrivals[:, 1] * (1.0 - stay[:, 1]) / (1.0 - stay[:, 0])
+    fits = np.abs(ratio * end.share[:, 1] / end.share[:, 0] - 1.0) < 1e-6
+    far = np.abs(_run_out(system, steps) - end.share[:, 0])
+    held = monotone & fits & (far < 1e-4)
+
+    def see(k: int) -> Check:
+        return check(
+            f"theorem 15 ({system.fairness})",
+            {
+                "features rise and fall on the overlap (assumption 7)": all(assumption_7(system.people, k).values()),
+                "simple, eqopt or dp": system.fairness in ("simple", "eqopt", "dp"),
+                "retention driven by loss or disparity": getattr(system.stay, "driver", "")
+                in ("accuracy", "disparity"),
+            },
+            lambda: held[k],
+            limit=float(end.share[k, 0]),
+            distance=float(far[k]),
+        )
+
+    return [see(k) for k in range(system.people.size)]
+
+
+def _run_out(system: Model, steps: int) -> np.ndarray:
+    """The first group's share (instances,) when its numbers have settled, or after so many steps.
+
+    With retention r, a last move m leaves about m/(1 - r) to go: settled is less than a millionth of the numbers.
+    """
+    out = np.array(system.arrivals, dtype=float)
+    rows, some, now = np.arange(len(out)), system, out.copy()
     theta = None
-    assert system.stay is not None
     for t in range(steps):
-        people = system.people.with_rates(share=now / now.sum())
-        theta = system.thresholds(people, t, theta)
-        stay = system.stay(measure(people, theta))
-        following = system.growth.step(now, stay, np.ones_like(now), system.arrivals)
-        moved = float(np.abs(following / now - 1.0).max())
+        people = some.people.with_rates(share=now / now.sum(axis=1, keepdims=True))
+        theta = some.thresholds(people, t, theta)
+        assert some.stay is not None
+        stay = some.stay(measure(people, theta))
+        following = some.growth.step(now, stay, np.ones_like(now), some.arrivals)
+        out[rows] = following
+        still = np.abs(following / now - 1.0).max(axis=1) >= 1e-6 * (1.0 - stay.max(axis=1))
         now = following
-        if moved < 1e-9:
-            break
-    return float(abs(now[0, 0] / now.sum() - end.share[0, 0]))
+        if not still.all():
+            rows, now, theta, some = rows[still], now[still], theta[still], some.select(still)
+            if not rows.size:
+                break
+    return np.asarray(out[:, 0] / out.sum(axis=1))
 
 
 def theorem_16(system: Model, steps: int = 40) -> Check:
     """Features that react to decisions (``drift``) make disparity worse, and faster than fixed ones would.
 
     Conditions 3 and 4 ask that features react slowly compared with decisions. They are evaluated step by step; the
-    proof is an induction, so the conclusion is asked for one step more than they hold.
+    proof is an induction, so the conclusion is asked for the shares that follow every step at which they held.
     """
-    still, moving = simulate(replace(system, drift=None), steps), simulate(system, steps)
-    held = 2
-    while held < steps - 1 and _slow_step(system, moving, held) and _slow_gap(system, still, moving, held):
+    still, moving = _paths(system, steps)
+    course = _course(still)
+    held = 1
+    while held + 2 < steps and _slow_from(system, course, still, moving, held)[0]:
         held += 1
-    share, fixed = moving.share[: held + 1, 0, 0], still.share[: held + 1, 0, 0]
+    share, fixed = moving.share[: held + 2, 0, 0], still.share[: held + 2, 0, 0]
     sign = np.sign(still.retention[0, 0, 0] - still.retention[0, 0, 1])
     return check(
         f"theorem 16 ({system.fairness})",
@@ -154,57 +179,83 @@ def theorem_16(system: Model, steps: int = 40) -> Check:
             "monotone likelihood ratio": not feature_violations(system.people),
             "simple, eqopt or dp": system.fairness in ("simple", "eqopt", "dp"),
             "retentions differ at first": sign != 0,
-            "features react slowly (conditions 3 and 4)": held > 2,
-            "thresholds stay inside both overlaps": _inside(system, still.thresholds)
-            and _inside(system, moving.thresholds),
+            "features react slowly (conditions 3 and 4)": held > 1,
+            "thresholds stay inside both overlaps": _inside(system, still.thresholds[: held + 1])[0]
+            and _inside(system, moving.thresholds[: held + 1])[0],
         },
-        lambda: bool(np.all(sign * np.diff(share) >= -SAME) and np.all(sign * (share - fixed) >= -SAME)),
+        lambda: bool(np.all(sign * np.diff(share) >= -ROUNDING) and np.all(sign * (share - fixed) >= -ROUNDING)),
         steps=held,
         fixed=float(fixed[-1]),
         moving=float(share[-1]),
     )
 
 
-def _inside(system: Model, thresholds: np.ndarray) -> bool:
+def slow_at_first(system: Model) -> np.ndarray:
+    """Of a batch, the instances (mask) whose first reaction is slow and inside: theorem 16 says nothing about others.
+
+    Well below a millisecond an instance, so that sweeps can look for the premises among many draws.
+    """
+    found = _inside(system, simulate(replace(system, drift=None), 3).thresholds)
+    rows = np.flatnonzero(found)
+    if rows.size:
+        some = system.select(rows)
+        still, moving = _paths(some, 3)
+        found[rows] = _inside(some, moving.thresholds) & _slow_from(some, _course(still), still, moving, 1)
+    return found
+
+
+def _paths(system: Model, steps: int) -> tuple[History, History]:
+    """Without and with drift. Features first react to the move from step 0 to 1: the paths first differ at step 2."""
+    return simulate(replace(system, drift=None), steps), simulate(system, steps)
+
+
+def _course(still: History) -> Course:
+    """The theorem fixes both at the start: the group that gains pulls all thresholds towards its own optimum."""
+    first = still.thresholds[0]
+    rising = (still.thresholds[1] - first).sum(axis=1) > 0.0
+    side = first - optimal_thresholds(still.people[0])
+    return rising, np.where(rising, np.argmax(side, axis=1), np.argmin(side, axis=1))
+
+
+def _inside(system: Model, thresholds: np.ndarray) -> np.ndarray:
     """Where only one label lives, pushing a density down on the overlap raises it: the lemmas leave that out."""
-    for s in range(system.people.groups):
-        low, high = overlap(system.people.feature(0, s, 0), system.people.feature(0, s, 1))
-        if thresholds[:, 0, s].min() < low + 1e-6 or thresholds[:, 0, s].max() > high - 1e-6:
-            return False
-    return True
+    people = system.people
+    reach = np.array([item.reach for item in people.distributions])[people.which]
+    low, high = reach[..., 0].max(axis=2), reach[..., 1].min(axis=2)
+    return np.all((thresholds >= low + 1e-6) & (thresholds <= high - 1e-6), axis=(0, 2))
 
 
-def _slow_step(system: Model, path: History, t: int) -> bool:
-    """Condition 3 between steps t and t + 1 (counted from zero)."""
-    return _slow(system, path.people[t], path.thresholds[t], path.people[t + 1], path.thresholds[t + 1])
+def _slow_from(system: Model, course: Course, still: History, moving: History, t: int) -> np.ndarray:
+    """Condition 3 between steps t and t + 1 (counted from zero), and condition 4 at step t + 1."""
+    new, y = moving.people[t + 1], moving.thresholds[t + 1]
+    slow = _slow_labels if isinstance(system.drift, Composition) else _slow_features
+    step = slow(course, moving.people[t], moving.thresholds[t], new, y)
+    return step & slow(course, still.people[0], still.thresholds[t + 1], new, y)
 
 
-def _slow_gap(system: Model, still: History, moving: History, t: int) -> bool:
-    """Condition 4 at step t + 1: the drifting population against the fixed one."""
-    if np.abs(moving.thresholds[t + 1] - still.thresholds[t + 1]).max() < 1e-12:
-        return True
-    return _slow(system, still.people[0], still.thresholds[t + 1], moving.people[t + 1], moving.thresholds[t + 1])
+def _slow_labels(_: Course, old: Population, x: np.ndarray, new: Population, y: np.ndarray) -> np.ndarray:
+    """(C.3): what the moved label rates change is outweighed by the move x -> y, in both groups."""
+    before = measure(old, x)
+    shift = np.abs((new.qualified - old.qualified) * (before.above0 - before.below1))
+    swing = np.abs(measure(new, y).loss - measure(new, x).loss)
+    return np.all((shift < swing) & (swing > 1e-12), axis=1)
 
 
-def _slow(system: Model, old: Population, x: np.ndarray, new: Population, y: np.ndarray) -> bool:
-    """(C.3) for label rates that moved, (C.4) for features that moved: the change of people is outweighed by x -> y."""
-    if isinstance(system.drift, Composition):
-        before = measure(old, x)
-        shift = np.abs((new.qualified - old.qualified) * (before.above0 - before.below1))[0]
-        swing = np.abs(measure(new, y).loss - measure(new, x).loss)[0]
-        return bool(np.all(shift < swing) and swing.min() > 1e-12)
-    rising = bool(y[0, 0] > x[0, 0])
-    own = optimal_thresholds(new)[0]
-    side = [float(y[0, s] - own[s]) for s in (0, 1)]
-    s = int(np.argmax(side)) if rising else int(np.argmin(side))
-    label = 1 if rising else 0
-    f_old, f_new = old.feature(0, s, label), new.feature(0, s, label)
-    middle = max(x[0, s], own[s]) if rising else min(x[0, s], own[s])
-    edge = f_new.reach[0] if rising else f_new.reach[1]
-    grid = np.linspace(edge, middle, 501)
-    change = float(np.abs(f_new.pdf(grid) - f_old.pdf(grid)).max())
-    weight = float(new.qualified[0, s]) if rising else 1.0 - float(new.qualified[0, s])
-    at = np.array(y)
-    at[0, s] = middle
-    swing = float((measure(new, y).loss - measure(new, at).loss)[0, s])
-    return change * weight * abs(middle - edge) < swing and swing > 1e-12
+def _slow_features(course: Course, old: Population, x: np.ndarray, new: Population, y: np.ndarray) -> np.ndarray:
+    """(C.4): what the moved density can change is outweighed by the move x -> y, in the group left behind."""
+    rising, behind = course
+    every = np.arange(len(x))
+    own = optimal_thresholds(new)
+    middle = np.where(rising[:, None], np.maximum(x, own), np.minimum(x, own))
+    swing = (measure(new, y).loss - measure(new, middle).loss)[every, behind]
+    ahead = np.where(rising[:, None], y > middle, y < middle)[every, behind]
+    slow = ahead & (swing > 1e-12)
+    for k in np.flatnonzero(slow).tolist():
+        s, label = int(behind[k]), int(rising[k])
+        f_old, f_new = old.feature(k, s, label), new.feature(k, s, label)
+        edge = f_new.reach[1 - label]
+        grid = np.linspace(edge, middle[k, s], 501)
+        change = float(np.abs(f_new.pdf(grid) - f_old.pdf(grid)).max())
+        weight = new.qualified[k, s] if label else 1.0 - new.qualified[k, s]
+        slow[k] = change * weight * abs(middle[k, s] - edge) < swing[k]
+    return slow
