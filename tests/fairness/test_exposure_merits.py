@@ -106,7 +106,24 @@ def test_a_users_merit_is_checked(function, lipschitz, lower, part):
         user_merit(function, lipschitz=lipschitz, lower_bound=lower)
 
 
+@pytest.mark.parametrize("build", [lambda: ExpMerit(1e4), lambda: PowerMerit(5000.0), lambda: PowerMerit(2.0, 1e200)])
+def test_a_merit_too_large_for_a_number_is_refused(build):
+    with pytest.raises(AssumptionError, match="not finite"):
+        build()
+
+
+def test_a_power_far_outside_its_interval_has_a_law_all_the_same():
+    law = fair_law([1e3, 2e3, 1e3], PowerMerit(200.0))
+    assert law.argmax() == 1
+    assert law.sum() == pytest.approx(1.0)
+
+
 def test_wrong_parameters_are_refused():
+    for low, high in ((1.0, -1.0), (-math.inf, 1.0)):
+        with pytest.raises(SpecError, match="interval"):
+            user_merit(lambda mu: 2.0, lipschitz=1.0, lower_bound=1.0, low=low, high=high)
+    with pytest.raises(SpecError, match="interval"):
+        TableMerit((1.0, 2.0), lipschitz=1.0, lower_bound=1.0, low=1.0, high=0.0)
     with pytest.raises(SpecError, match="rate"):
         ExpMerit(-1.0)
     with pytest.raises(SpecError, match="constant"):
@@ -128,11 +145,13 @@ def test_wrong_parameters_are_refused():
 
 
 def test_codes_of_different_merits_stack_without_changing_them():
-    coarse = TableMerit((1.0, 3.0), lipschitz=1.0, lower_bound=1.0)
+    # Three cells do not fit into 4,096: a kink must stay where it is.
+    coarse = TableMerit((1.0, 3.0, 1.0, 2.0), lipschitz=3.0, lower_bound=1.0)
     fine = user_merit(lambda mu: 2.0 + mu**2, lipschitz=2.0, lower_bound=2.0)
     kinds, numbers, tables = merit_codes((ExpMerit(), coarse, fine))
     assert kinds.tolist() == [0, 3, 3]
     for i, merit in enumerate((ExpMerit(), coarse, fine)):
-        for mean in (-0.9, 0.2, 0.5):
+        for mean in (-0.9, -1 / 3, 0.2, 1 / 3, 0.5, 1.5):
             found = math.exp(log_merit(mean, kinds[i], numbers[i], tables[i])[0])
-            assert found == pytest.approx(float(merit(mean)), rel=1e-9)
+            assert found == pytest.approx(float(merit(mean)), rel=1e-12)
+    assert float(coarse(-1 / 3)) == pytest.approx(3.0, rel=1e-12)

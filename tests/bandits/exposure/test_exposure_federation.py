@@ -10,7 +10,7 @@ from fairveil.bandits.exposure import BatchedPrivFairx, PrivFairx
 from fairveil.bandits.exposure.agent import Agent, exchange
 from fairveil.bandits.exposure.messages import Message
 from fairveil.bandits.protocol import Candidate, Feedback, Round, settle
-from fairveil.errors import HorizonError, InputError, PrivacyError
+from fairveil.errors import BudgetError, HorizonError, InputError, PrivacyError
 from fairveil.privacy.ledger import Ledger, Limit
 from fairveil.privacy.noise import Noise, SeededNoise
 from fairveil.randomness import generator
@@ -169,6 +169,7 @@ BAD = {
     "list": (lambda m: changed(m, moment=[0.0, 1.0]), "wrong shape"),
     "nan": (lambda m: changed(m, gram=np.full((2, 2), np.nan)), "not finite"),
     "infinite": (lambda m: changed(m, moment=np.array([np.inf, 0.0])), "not finite"),
+    "huge": (lambda m: changed(m, moment=np.array([1e308, 0.0])), "too large"),
     "crooked": (lambda m: changed(m, gram=np.array([[1.0, 2.0], [3.0, 4.0]])), "not symmetric"),
     "stranger": (lambda m: changed(m, sender=7), "stranger"),
     "negative": (lambda m: changed(m, sender=-1), "stranger"),
@@ -229,6 +230,75 @@ def test_a_message_of_the_next_synchronisation_may_wait(federation):
     assert late.receive(sent[1][2]).accepted
 
 
+@pytest.mark.parametrize("kind", ["batched", "sound", "personal", "local"])
+def test_rows_between_sending_and_the_last_message_are_kept_for_the_next_one(kind, federation):
+    policy = BatchedPrivFairx(**FACTS, local_raw=True) if kind == "local" else POLICIES[kind]()
+    agents = federation(policy)
+    for agent in agents:
+        agent.act(np.eye(2), generator(1))
+        agent.observe(0.4)
+    messages = [agent.send(SeededNoise(9, agent.index)) for agent in agents]
+    agents[0].act(np.array([[1.0, 0.0], [1.0, 0.0]]), generator(2))
+    agents[0].observe(0.5)  # agent 0 goes on before the others' messages arrive
+    for message in messages[1:]:
+        assert agents[0].receive(message).accepted
+    assert agents[0].syncs == 1
+    weight = policy.reward_weight
+    row = np.array([1.0, 0.0, 0.5 * weight])
+    np.testing.assert_allclose(agents[0].state["leaf"][0], np.outer(row, row), atol=1e-4)
+    if kind == "local":
+        np.testing.assert_allclose(agents[0].state["local"][0], np.outer(row, row), atol=1e-12)
+        prior, scales = agents[0].state["prior"][0], policy.compiled.scales
+        target = agents[0].state["target"][0] + scales[1] * np.array([0.5 * weight, 0.0])
+        centre = np.linalg.solve(prior + scales[0] * np.diag([1.0, 0.0]), target)
+        np.testing.assert_allclose(agents[0].state["centre"][0], centre, rtol=1e-9)
+    if kind == "personal":
+        assert agents[0].state["local"][0][0, 0] > 1  # all rows, the one that was sent too
+
+
+def test_a_message_cannot_change_after_it_was_checked(federation):
+    agents = federation(POLICIES["batched"]())
+    agents[1].act(np.eye(2), generator(1))
+    agents[1].observe(0.4)
+    gram, moment = np.eye(2), np.ones(2)
+    sent = agents[1].send(SeededNoise(1))
+    message = changed(sent, gram=gram, moment=moment)
+    assert agents[0].receive(message).accepted
+    gram[:] = np.nan
+    assert np.array_equal(message.gram, np.eye(2))
+    for array in (sent.gram, message.moment):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = np.nan
+
+
+def test_the_time_of_a_message_is_checked_when_statistics_set_it(federation):
+    agents = federation(PrivFairx(**{**FACTS, "schedule": {"name": "determinant"}}))
+    agents[1].act(np.eye(2), generator(1))
+    agents[1].observe(0.4)
+    message = agents[1].send(SeededNoise(1))
+    assert agents[0].receive(changed(message, round=5)).reason == "not in the schedule"
+    assert agents[0].receive(message).accepted
+
+
+def test_a_ledger_without_room_keeps_the_message_back(tmp_path):
+    policy, noise = POLICIES["batched"](), Spy()
+    less = BatchedPrivFairx(**{**FACTS, "epsilon": 0.5})
+    with Ledger.open(tmp_path / "small.db", limit=Limit.covering(less.event()), simulated=True) as ledger:
+        agent = Agent(policy, 0, ledger)
+        agent.act(np.eye(2), generator(1))
+        agent.observe(0.4)
+        with pytest.raises(BudgetError):
+            agent.send(noise)
+        assert (ledger.spent.units, noise.draws, agent.syncs) == (0, 0, 0)
+
+
+def test_every_agent_needs_a_source_of_noise(federation):
+    agents = federation(POLICIES["batched"]())
+    with pytest.raises(InputError, match="one noise per agent"):
+        exchange(agents, [None])
+    assert all(agent.ledger.spent.units == 0 for agent in agents)
+
+
 def test_agents_refuse_to_run_without_a_promise_or_past_their_schedule(federation, tmp_path):
     raw = PrivFairx(**{**FACTS, "schedule": {"name": "determinant", "raw": True}}, variant="printed")
     with pytest.raises(PrivacyError, match="established"):
@@ -251,9 +321,20 @@ def test_a_wrong_reward_or_context_is_refused_without_its_value(federation):
     with pytest.raises(InputError) as problem:
         agent.act([[0.123, np.nan], [0.0, 1.0]], generator(1))
     assert "0.123" not in str(problem.value)
+    for wrong in ([["secret", 1.0], [0.0, 1.0]], [[1.0, 2.0], [3.0]], np.empty((0, 2)), np.ones(2)):
+        with pytest.raises(InputError) as problem:
+            agent.act(wrong, generator(1))
+        assert "secret" not in str(problem.value)
+    assert agent.played == 0
     agent.act(np.eye(2), generator(1))
     with pytest.raises(InputError, match="not a number"):
         agent.observe(float("nan"))
+    with pytest.raises(InputError, match="not a number"):
+        agent.observe("0.5")
+    pair = Round(0, (Candidate(0, np.zeros(2)),) * 2)
+    for arm in (-1, 2):
+        with pytest.raises(InputError, match="not shown"):
+            agent.policy.learn(agent.state, Feedback(0, arm, 0.5, pair))
     shown = Round(0, (Candidate(0, np.zeros(2)),), agent=9)
     with pytest.raises(InputError, match="unknown"):
         agent.policy.decide(agent.state, shown, generator(1))

@@ -248,5 +248,16 @@ def test_rounds_that_do_not_fit_are_refused():
         policy.decide(policy.start(), other, rng)
 
 
+@pytest.mark.parametrize("name", ["priv-fairx", "batched-priv-fairx"])
+def test_strict_runs_refuse_worlds_whose_contexts_are_too_long(name):
+    strict = {"name": name, **PRIVATE, "strict": True}
+    raw = {**WORLD, "contexts": ["uniform", "raw", "uniform"]}
+    with pytest.raises(SpecError, match="strict refuses them"):
+        fairveil.run({**spec(strict), "environment": raw})
+    for table, world in ((strict, WORLD), ({**strict, "context_bound": 1.5}, raw), ({**strict, "strict": False}, raw)):
+        result = fairveil.run({**spec(table, rounds=20), "environment": world})
+        assert "clip" not in str(result["metrics"])  # how many rows were clipped appears nowhere
+
+
 def _longest(shown):
     return max(np.linalg.norm(candidate.features) for candidate in shown.candidates)

@@ -111,6 +111,10 @@ class ExposureWorld(Environment):
         names = (self.contexts,) * self.agents if isinstance(self.contexts, str) else self.contexts
         return np.array([CONTEXTS[name] for name in names])
 
+    def longest_context(self) -> float:
+        """The largest l2 norm that a context can have, up to rounding."""
+        return math.sqrt(self.dimension) if CONTEXTS["raw"] in self.context_codes() else 1.0
+
     def last_rounds(self, rounds: int) -> NDArray[np.int64]:
         """How many rounds every agent plays."""
         return last_rounds(self.agents, rounds, self.agent_rounds)

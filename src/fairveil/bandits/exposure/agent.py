@@ -72,6 +72,7 @@ class Agent:
         self.refused: list[str] = []
         self._guarantee = guarantee.to_dict()
         self._open: tuple[Round, int] | None = None
+        self._sent = self.state["local"][index].copy()
         self._waiting: dict[int, dict[int, Message]] = {}
 
     @property
@@ -81,7 +82,12 @@ class Agent:
 
     def act(self, contexts: ArrayLike, rng: Generator) -> Decision:
         """Choose among the actions shown."""
-        rows = np.asarray(contexts, np.float64)
+        try:
+            rows = np.asarray(contexts, np.float64)
+        except (TypeError, ValueError):
+            raise InputError(
+                "contexts are not numbers", path="contexts", allowed="a row of numbers per action"
+            ) from None
         shown = Round(self.played, tuple(Candidate(0, row) for row in rows), self.index)
         decision = self.policy.decide(self.state, shown, rng)
         self._open = (shown, decision.arm)
@@ -102,7 +108,10 @@ class Agent:
         return time != NEVER and (self.played if now is None else now) >= time and self.syncs < self.policy.syncs
 
     def send(self, noise: Noise | None = None) -> Message:
-        """The message of the synchronisation that is due. Charged and stored before anybody sees it; drawn once."""
+        """The message of the synchronisation that is due. Charged and stored before anybody sees it; drawn once.
+
+        The agent may go on while others have not sent theirs: its rows from now on are for the next message.
+        """
         time = int(self.state["next"])
         if time == NEVER or self.syncs >= self.policy.syncs:
             raise HorizonError(
@@ -120,6 +129,8 @@ class Agent:
 
         def draw(source: Noise) -> dict[str, Any]:
             sums = self.policy.privatise(after, self.index, source)
+            after["leaf"][self.index] = 0.0
+            self._sent = after["local"][self.index].copy()
             d = self.policy.dimension
             return {"gram": sums[:d, :d].copy(), "moment": sums[:d, d].copy()}
 
@@ -133,7 +144,8 @@ class Agent:
 
     def receive(self, message: Any) -> Receipt:
         """Take a message of another agent, or refuse it: then nothing changes or is spent, and the log says why."""
-        reason = problem_with(message, self.policy.agents, self.policy.dimension, self._guarantee)
+        policy = self.policy
+        reason = problem_with(message, policy.agents, policy.dimension, policy.largest_number, self._guarantee)
         reason = reason or self._place(message)
         if reason:
             self.refused.append(reason)
@@ -151,11 +163,14 @@ class Agent:
             return "replayed"
         if message.sync > self.syncs + 1:
             return "out of order"
-        times = self.policy.times
-        time = times[message.sync] if times is not None and message.sync < len(times) else None
-        if (times is not None and message.round != time) or message.sync >= self.policy.syncs:
+        if message.sync >= self.policy.syncs:
             return "not in the schedule"
-        return ""
+        times, time = self.policy.times, message.round
+        if times is not None:
+            time = times[message.sync]
+        elif message.sync == self.syncs:  # a later time depends on releases that are not made yet
+            time = int(self.state["next"])
+        return "" if message.round == time else "not in the schedule"
 
     def _complete(self) -> None:
         """Once everybody's message is here, take them all in."""
@@ -164,14 +179,28 @@ class Agent:
             return
         batches = np.array([here[i].matrix() for i in range(self.policy.agents)])
         del self._waiting[self.syncs]
-        after = copy_state(self.state)
+        after, i = copy_state(self.state), self.index
+        leaf, local = after["leaf"][i].copy(), after["local"][i] - self._sent
         self.policy.publish(after, batches.sum(axis=0), batches)
+        if leaf.any():  # rows since this agent sent its message
+            after["leaf"][i] = leaf
+            if not self.policy.keeps_local:
+                after["local"][i] = local
+                self.policy.refresh_beliefs(after)
         self.state = after
 
 
 def exchange(agents: Sequence[Agent], noises: Iterable[Noise | None]) -> list[Message]:
     """One synchronisation of agents in one process: everybody sends, everybody receives."""
-    messages = [agent.send(noise) for agent, noise in zip(agents, noises)]
+    sources = list(noises)
+    if len(sources) != len(agents):
+        raise InputError(
+            "there is not one noise per agent",
+            path="noises",
+            given=len(sources),
+            allowed=f"{len(agents)}, or None each",
+        )
+    messages = [agent.send(noise) for agent, noise in zip(agents, sources)]
     for message in messages:
         for agent in agents:
             if agent.index != message.sender:

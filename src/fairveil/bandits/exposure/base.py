@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import KW_ONLY
 from functools import cached_property
+from numbers import Real
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -193,10 +194,12 @@ class ExposurePolicy(Policy):
             raise InputError(
                 "exposure policies learn from contexts", path="feedback.round", fix="hand back the round shown"
             )
-        if not math.isfinite(feedback.reward):
+        if not isinstance(feedback.reward, Real) or not math.isfinite(feedback.reward):
             raise InputError("a reward is not a number", path="reward", allowed="a finite number")
-        after = copy_state(state)
         agent, contexts = feedback.round.agent, self.contexts_of(feedback.round)
+        if not 0 <= feedback.arm < len(contexts):
+            raise InputError("this arm was not shown", path="feedback.arm", allowed=f"0..{len(contexts) - 1}")
+        after = copy_state(state)
         row = np.empty(self.dimension + 1)
         make_row(contexts[feedback.arm], float(feedback.reward), self.compiled.rows, row)
         add_row(row, after["leaf"][agent])
@@ -323,7 +326,10 @@ class ExposurePolicy(Policy):
 
     def contexts_of(self, round: Round) -> Floats:
         """The contexts of a round as an array; a wrong shape or a number that is not finite is refused."""
-        contexts = np.array([candidate.features for candidate in round.candidates], np.float64)
+        try:
+            contexts = np.array([candidate.features for candidate in round.candidates], np.float64)
+        except (TypeError, ValueError):
+            contexts = np.empty(0)
         if contexts.ndim != 2 or contexts.shape[1] != self.dimension or not np.isfinite(contexts).all():
             raise InputError(
                 "contexts must be finite and fit the dimension",

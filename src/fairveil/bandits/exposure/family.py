@@ -33,6 +33,14 @@ class ExposureFamily(Family):
                 given=policy.horizon,
                 allowed=f"at least {spec['rounds']}",
             )
+        if isinstance(policy, PrivatePolicy) and policy.strict and environment.longest_context() > policy.context_bound:
+            raise SpecError(
+                "this environment shows contexts above the bound, and strict refuses them",
+                path="policy.context_bound",
+                given=policy.context_bound,
+                allowed=f"at least {environment.longest_context():.6g}",
+                fix="raise context_bound, choose other contexts, or use strict=False",
+            )
         return spec
 
     def blocks(self, spec: dict[str, Any]) -> list[dict[str, Any]]:

@@ -32,6 +32,15 @@ class Message:
     moment: Floats
     guarantee: dict[str, Any]
 
+    def __post_init__(self) -> None:
+        # A value: what has been checked cannot change afterwards, whoever else holds the arrays.
+        for name in ("gram", "moment"):
+            array = getattr(self, name)
+            if isinstance(array, np.ndarray):
+                array = array.copy()
+                array.setflags(write=False)
+                object.__setattr__(self, name, array)
+
     def to_bytes(self) -> bytes:
         """Typed text, exact to the last bit; `from_bytes` reads it back without running anything."""
         table = {name: getattr(self, name) for name in FIELDS}
@@ -61,8 +70,11 @@ class Message:
         return full
 
 
-def problem_with(message: Any, agents: int, dimension: int, guarantee: dict[str, Any]) -> str:
-    """Why a message cannot be believed, in words that repeat nothing of it; empty when it can."""
+def problem_with(message: Any, agents: int, dimension: int, largest: float, guarantee: dict[str, Any]) -> str:
+    """Why a message cannot be believed, in words that repeat nothing of it; empty when it can.
+
+    ``largest`` is the public limit of its numbers: rows and noise cannot make larger ones.
+    """
     if not isinstance(message, Message):
         return "not a message"
     if not _is_count(message.sender) or message.sender >= agents:
@@ -74,6 +86,8 @@ def problem_with(message: Any, agents: int, dimension: int, guarantee: dict[str,
             return "of the wrong shape"
         if not np.isfinite(array).all():
             return "with numbers that are not finite"
+        if np.abs(array).max() > largest:
+            return "with numbers that are too large"
     if not np.array_equal(message.gram, message.gram.T):
         return "with a matrix that is not symmetric"
     if message.guarantee != guarantee:

@@ -90,6 +90,13 @@ class PrivatePolicy(ExposurePolicy):
         units = 2.0**self.sums.grid.bits
         return np.array([1.0, self.context_bound, self.reward_bound, self.reward_weight, units])
 
+    @cached_property
+    def largest_number(self) -> float:
+        """No number of a message is larger: every round's row adds at most its squared norm, and noise of a hundred
+        standard deviations does not happen (a prefix of a tree sums at most one node a level)."""
+        noise = 100 * math.sqrt(2 * int(self.room).bit_length()) * self.sums.expected_std(1)
+        return self.horizon * self.row_bound**2 + noise
+
     def event(self) -> Event:
         return self.sums.event()
 
