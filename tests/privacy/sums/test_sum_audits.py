@@ -34,8 +34,10 @@ def test_sound_sums_pass(name, budget):
     found = audit(replaced_row(SOUND[name](**budget)), trials=100_000, seed=1)
     assert found.verdict == "consistent", found
     # A budget that is spent must also be seen: an audit that finds nothing proves nothing.
+    assert found.finer is not None
     if budget["epsilon"] >= 1.0 and name != "refined tree":
         assert found.epsilon_lower > 0.5
+        assert found.finer.lower > 0.88 * found.finer.claimed
 
 
 @pytest.mark.parametrize("name", SOUND)

@@ -1,12 +1,20 @@
-"""Confidence bounds: from hit counts to a lower bound on epsilon."""
+"""Confidence bounds: from hit counts in two worlds to a lower bound on epsilon, mu or rho.
+
+Each bound holds for an event that was fixed before its hits were counted.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtri
 from scipy.stats import beta
+
+ORDERS = (1.0001, 1.1, 1.5, 2.0, 4.0, 8.0, 16.0, 64.0)
+"""Renyi orders at which a zCDP claim is tested."""
 
 
 def clopper_pearson(hits: ArrayLike, trials: int, error: float) -> tuple[Any, Any]:
@@ -30,9 +38,56 @@ def epsilon_lower(
     (epsilon, delta)-DP means p <= e^epsilon q + delta for the event fixed beforehand. Each limit may fail with half of
     1 - confidence, so the bound holds with the whole confidence.
     """
-    error = (1 - confidence) / 2
-    low, _ = clopper_pearson(hits, trials, error)
-    _, high = clopper_pearson(other_hits, other_trials, error)
+    low, high = _limits(hits, other_hits, trials, other_trials, confidence)
     with np.errstate(divide="ignore"):
         bound = np.log(np.maximum(low - delta, 0.0)) - np.log(high)
     return np.maximum(bound, 0.0)
+
+
+def mu_lower(
+    hits: ArrayLike, other_hits: ArrayLike, trials: int, other_trials: int, distance: float, confidence: float
+) -> Any:
+    """Lower bound on mu: Phi^-1(p_low) - Phi^-1(q_high), at least 0.
+
+    mu-Gaussian DP means Phi^-1(p) <= Phi^-1(q) + mu for every event (Dong, Roth and Su 2022). Nothing is assumed about
+    the law of the output. ``distance`` is how far (in total variation) the noise may be from Gaussian in each world.
+    """
+    low, high = _limits(hits, other_hits, trials, other_trials, confidence)
+    bound = ndtri(np.maximum(low - distance, 0.0)) - ndtri(np.minimum(high + distance, 1.0))
+    return np.maximum(bound, 0.0)
+
+
+def rho_lower(hits: ArrayLike, other_hits: ArrayLike, trials: int, other_trials: int, confidence: float) -> Any:
+    """Lower bound on rho: the largest D_a(p_low || q_high) / a over Renyi orders a, at least 0.
+
+    rho-zCDP means D_a <= a rho for all orders, also for the coin that says whether an event happened. A coin shows at
+    most 2/pi of the divergence of a small Gaussian shift, so this bound stays below two thirds of a tight rho.
+    """
+    low, high = _limits(hits, other_hits, trials, other_trials, confidence)
+    p, q = np.clip(low, 1e-300, 1 - 1e-16), np.clip(high, 1e-300, 1 - 1e-16)
+    best = np.zeros_like(p)
+    for order in ORDERS:
+        inside = order * np.log(p) + (1 - order) * np.log(q)
+        outside = order * np.log1p(-p) + (1 - order) * np.log1p(-q)
+        best = np.maximum(best, np.logaddexp(inside, outside) / (order * (order - 1)))
+    return np.where(low > high, best, 0.0)
+
+
+@dataclass(frozen=True)
+class FinerClaim:
+    """A claim beside (epsilon, delta) that shows far more of Gaussian noise: ``name`` is mu or rho."""
+
+    name: str
+    value: float
+    distance: float = 0.0
+
+    def lower(self, hits: Any, other_hits: Any, trials: int, other_trials: int, confidence: float) -> Any:
+        if self.name == "rho":
+            return rho_lower(hits, other_hits, trials, other_trials, confidence)
+        return mu_lower(hits, other_hits, trials, other_trials, self.distance, confidence)
+
+
+def _limits(hits: ArrayLike, other_hits: ArrayLike, trials: int, other_trials: int, confidence: float) -> Any:
+    """p from below and q from above; each may fail with half of 1 - confidence."""
+    error = (1 - confidence) / 2
+    return clopper_pearson(hits, trials, error)[0], clopper_pearson(other_hits, other_trials, error)[1]

@@ -29,6 +29,8 @@ from fairveil.privacy.audit.twins import TWINS
 BUDGETS = (0.1, 1.0, 5.0)
 SURE = 1 - 1e-6
 LIGHTER = 10
+ENOUGH = 1.0
+"""Sums are audited at the budgets from here on: smaller ones leave nothing to see in a tenth of the trials."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,25 @@ def jobs(kinds: list[str], budgets: tuple[float, ...] = BUDGETS) -> Iterator[Job
         if table is None:
             continue
         single = table["kind"] == "mechanism"
-        for epsilon in budgets if single else (0.0,):
+        for epsilon in _budgets(table["kind"], budgets):
             given = table | ({"epsilon": epsilon} if epsilon > 0 else {})
             yield Job(entry.name, tuple(given.items()), epsilon, broken=False, share=1 if single else LIGHTER)
     for name in TWINS:
         for epsilon in budgets:
             yield Job(f"twin:{name}", None, epsilon, broken=True)
+
+
+def _budgets(kind: str, budgets: tuple[float, ...]) -> tuple[float, ...]:
+    """0 stands for the budget of the sample."""
+    if kind == "sum":
+        return tuple(epsilon for epsilon in budgets if epsilon >= ENOUGH)
+    return budgets if kind == "mechanism" else (0.0,)
+
+
+def left_out(kinds: list[str]) -> list[str]:
+    """Registered pairs of these kinds that have no sample parameters and are therefore not audited."""
+    names = [entry.name for entry in registry.entries(KIND) if entry.name.split(":")[0] in kinds]
+    return [name for name in names if sample_target(name) is None]
 
 
 def work(job: Job, trials: int, confidence: float, noise: str, seed: int) -> Finding:
@@ -97,9 +112,12 @@ def main(arguments: list[str] | None = None) -> int:
     confidence = chosen.confidence if chosen.confidence is not None else SURE if chosen.secure else 0.95
     if chosen.trials < 40 or chosen.workers < 1 or not 0 < confidence < 1:
         raise SpecError("the audit cannot be run like this", allowed="trials >= 40, workers >= 1, 0 < confidence < 1")
-    work_list = list(jobs(chosen.kind or ["mechanism", "sum"]))
+    kinds = chosen.kind or ["mechanism", "sum"]
+    work_list = list(jobs(kinds))
     noise = "secure" if chosen.secure else "seeded"
     print(f"{len(work_list)} audits, {chosen.trials} trials per world, {noise} noise, confidence {confidence:.7g}")
+    for name in left_out(kinds):
+        print(f"{name:34} NOT AUDITED: no sample parameters, write a spec for it")
     wrong: list[str] = []
     one = partial(work, trials=chosen.trials, confidence=confidence, noise=noise, seed=chosen.seed)
     with _mapper(chosen.workers) as spread:
@@ -108,8 +126,12 @@ def main(arguments: list[str] | None = None) -> int:
             wrong += [] if fine else [f"{job.title} at epsilon {finding.epsilon:g}"]
             verdict = ("caught" if finding.violated else "ESCAPED") if job.broken else finding.verdict
             claim = f"claimed {finding.epsilon:7.4g} at delta {finding.delta:.0e}"
+            finer, event = finding.finer, finding.event
+            more = "" if finer is None else f"{finer.name} {finer.claimed:.4g} at least {finer.lower:.4f}"
+            if finer is not None and finding.epsilon_lower <= finding.epsilon:
+                event = finer.event
             print(
-                f"{job.title:34} {claim}  at least {finding.epsilon_lower:7.4f}  {verdict:10}  {finding.event}",
+                f"{job.title:34} {claim}  at least {finding.epsilon_lower:7.4f}  {more:27}  {verdict:10}  {event}",
                 flush=True,
             )
     print("all sound claims stand, every planted twin was caught" if not wrong else f"FAILED: {', '.join(wrong)}")

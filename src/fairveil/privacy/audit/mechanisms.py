@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.errors import SpecError
-from fairveil.privacy.audit.pair import AuditPair, claim_of
+from fairveil.privacy.audit.pair import AuditPair, claim_of, finer_claim
 from fairveil.privacy.mechanisms import (
     AboveThreshold,
     Binomial,
@@ -38,7 +38,7 @@ def _pair(mechanism: Mechanism, inputs: tuple[Any, Any], worlds: str, statistic:
 
     stated: Any = getattr(mechanism, "epsilon", None), getattr(mechanism, "delta", None)
     epsilon, delta = stated if None not in stated else claim_of(mechanism.event())
-    return AuditPair(run, worlds, statistic, epsilon, delta)
+    return AuditPair(run, worlds, statistic, epsilon, delta, finer_claim(mechanism.event()))
 
 
 def _shift(mechanism: Any, length: float, dtype: Callable[[Any], Any]) -> tuple[Any, Any]:

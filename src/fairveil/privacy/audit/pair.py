@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 
 from fairveil import registry
 from fairveil.errors import SpecError
-from fairveil.privacy.conversions import gdp_epsilon, zcdp_epsilon
+from fairveil.privacy.audit.bounds import FinerClaim
+from fairveil.privacy.conversions import GRID_CONSTANT, gdp_epsilon, zcdp_epsilon
 from fairveil.privacy.events import (
     ApproximateEvent,
     BoundedRangeEvent,
@@ -33,13 +34,17 @@ KIND = "audit-pair"
 
 @dataclass(frozen=True)
 class AuditPair:
-    """What is run, how the worlds differ (in words), what an output is, and what the thing claims."""
+    """What is run, how the worlds differ (in words), what an output is, and what the thing claims.
+
+    ``finer``: a claim in mu or rho beside it, which shows far more of Gaussian noise than one point (epsilon, delta).
+    """
 
     run: Run
     worlds: str
     statistic: str
     epsilon: float
     delta: float = 0.0
+    finer: FinerClaim | None = None
 
 
 def claim_of(event: Event, delta: float = 1e-5) -> tuple[float, float]:
@@ -55,6 +60,20 @@ def claim_of(event: Event, delta: float = 1e-5) -> tuple[float, float]:
     if isinstance(event, GaussianEvent):
         return gdp_epsilon(event.mu, delta), delta
     raise SpecError("this event has no single claim to audit", given=event.kind, fix="state epsilon and delta")
+
+
+def finer_claim(event: Event) -> FinerClaim | None:
+    """What an event promises in the currency of Gaussian noise; None where (epsilon, delta) is all there is.
+
+    >>> finer_claim(ParallelEvent(ZcdpEvent(0.5)))
+    FinerClaim(name='rho', value=0.5, distance=0.0)
+    """
+    if isinstance(event, ParallelEvent):
+        return finer_claim(event.event)
+    if isinstance(event, GaussianEvent):
+        distance = GRID_CONSTANT * event.draws / event.grid_sigma**2 if event.draws else 0.0
+        return FinerClaim("mu", event.mu, distance)
+    return FinerClaim("rho", event.rho) if isinstance(event, ZcdpEvent) else None
 
 
 def find_pair(target: Mapping[str, Any], path: str = "target") -> tuple[Any, AuditPair]:

@@ -66,7 +66,10 @@ def audit(
     seed: int = 0,
     workers: int = 1,
 ) -> Finding:
-    """Audit a callable ``run(world, trials, noise, rng)`` or an `AuditPair` against a claim (by default its own)."""
+    """Audit a callable ``run(world, trials, noise, rng)`` or an `AuditPair` against a claim (by default its own).
+
+    A pair's own claim includes the one in mu or rho, if it has one; a stated epsilon or delta is audited alone.
+    """
     pair = target if isinstance(target, AuditPair) else None
     run = pair.run if pair is not None else target
     if epsilon is None and pair is None:
@@ -80,6 +83,7 @@ def audit(
         confidence=confidence,
         worlds=pair.worlds if pair is not None else "world 0 against world 1",
         statistic=pair.statistic if pair is not None else "output",
+        finer=pair.finer if pair is not None and epsilon is None and delta is None else None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import numpy as np
@@ -37,7 +38,8 @@ class Audit(Task):
     ``target`` names a thing with an audit pair (``fairveil list audit-pair``), ``claimed`` is the claim under attack
     (the thing's own by default), ``trials`` counts runs per world (``runs`` is not used). Metrics: ``epsilon_lower`` at
     ``confidence``, ``verdict`` (``violated`` when the bound exceeds the claim), ``pair`` and ``statistic`` in words,
-    and the hit counts behind them.
+    and the hit counts behind them. A thing with Gaussian noise is also held to its mu or rho (``finer``), unless
+    another claim is stated.
     """
 
     Spec = AuditSpec
@@ -71,6 +73,7 @@ class Audit(Task):
             confidence=spec["confidence"],
             worlds=pair.worlds,
             statistic=pair.statistic,
+            finer=pair.finer if claim == {"epsilon": pair.epsilon, "delta": pair.delta} else None,
         )
         promise = thing.guarantee() if hasattr(thing, "guarantee") else None
         return Outcome(metrics(finding), guarantee=promise, simulated=spec["noise"] != "secure")
@@ -88,4 +91,5 @@ def metrics(finding: Finding) -> dict[str, Any]:
         "trials": [finding.trials, finding.other_trials],
         "claimed": {"epsilon": finding.epsilon, "delta": finding.delta},
         "confidence": finding.confidence,
+        "finer": None if finding.finer is None else asdict(finding.finer),
     }

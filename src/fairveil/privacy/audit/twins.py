@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairveil.privacy.audit.bounds import FinerClaim
 from fairveil.privacy.audit.pair import AuditPair
-from fairveil.privacy.mechanisms import AboveThreshold, Binomial, Laplace
+from fairveil.privacy.mechanisms import AboveThreshold, Binomial, Gaussian, Laplace
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 
@@ -57,6 +58,17 @@ def wrong_sensitivity(epsilon: float) -> AuditPair:
     return AuditPair(run, "one person's value is -1 or 1", "noisy sum", epsilon)
 
 
+def uncounted_rows(epsilon: float) -> AuditPair:
+    """One person has four rows in a Gaussian sum whose noise is calibrated to one: seen in mu, hardly in epsilon."""
+    sound = Gaussian(sensitivity=1.0, epsilon=epsilon, delta=1e-5)
+
+    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+        return sound.releases(4.0 * world, noise, trials)
+
+    claim = FinerClaim("mu", sound.plan.mu)
+    return AuditPair(run, "four rows of one person are 0 or 1", "noisy sum", epsilon, 1e-5, claim)
+
+
 def float_noise(epsilon: float) -> AuditPair:
     """Textbook Laplace noise in floating point: its low bits tell which grid the value was on."""
 
@@ -92,6 +104,7 @@ TWINS: dict[str, Callable[[float], AuditPair]] = {
     "reused-noise": reused_noise,
     "missing-clip": missing_clip,
     "wrong-sensitivity": wrong_sensitivity,
+    "uncounted-rows": uncounted_rows,
     "float-noise": float_noise,
     "bare-queries": bare_queries,
     "shown-fraction": shown_fraction,

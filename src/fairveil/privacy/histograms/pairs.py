@@ -6,7 +6,7 @@ from functools import partial
 
 from fairveil.errors import SpecError
 from fairveil.privacy.audit import AuditPair
-from fairveil.privacy.audit.pair import claim_of
+from fairveil.privacy.audit.pair import claim_of, finer_claim
 from fairveil.privacy.histograms.histogram import Histogram
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.shapes import Floats
@@ -24,7 +24,8 @@ def run_counts(
 
 def _pair(histogram: Histogram, values: tuple[list[float], list[float]], worlds: str) -> AuditPair:
     epsilon, delta = claim_of(histogram.event(), 1e-5 if histogram.delta is None else histogram.delta)
-    return AuditPair(partial(run_counts, histogram, values), worlds, "published counts", epsilon, delta)
+    run = partial(run_counts, histogram, values)
+    return AuditPair(run, worlds, "published counts", epsilon, delta, finer_claim(histogram.event()))
 
 
 @register("audit-pair", "sum:histogram")

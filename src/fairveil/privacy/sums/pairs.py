@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from fairveil.privacy.audit import AuditPair
-from fairveil.privacy.audit.pair import claim_of
+from fairveil.privacy.audit.pair import claim_of, finer_claim
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import BoundedSum, RunningSum
 from fairveil.privacy.sums.shapes import Floats
@@ -77,9 +77,8 @@ def run_prefixes(
 
 def _pair(sums: RunningSum, rows: tuple[Floats, Floats], worlds: str) -> AuditPair:
     epsilon, delta = claim_of(sums.event(), 1e-5 if sums.delta is None else sums.delta)
-    return AuditPair(
-        partial(run_prefixes, sums, rows), worlds, "published prefixes along the difference", epsilon, delta
-    )
+    run, statistic = partial(run_prefixes, sums, rows), "published prefixes along the difference"
+    return AuditPair(run, worlds, statistic, epsilon, delta, finer_claim(sums.event()))
 
 
 def replaced_row(sums: RunningSum) -> AuditPair:
