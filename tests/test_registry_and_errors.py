@@ -116,3 +116,51 @@ def test_plugins_that_are_wrong_say_so(tmp_path):
     with pytest.raises(SpecError, match="ZeroDivisionError"):
         registry.load_plugin(tmp_path / "broken.py")
     assert not any("broken" in plugin for plugin in registry.plugins())
+    (tmp_path / "leaves.py").write_text("raise SystemExit(0)")
+    with pytest.raises(SpecError, match="SystemExit"):
+        registry.load_plugin(tmp_path / "leaves.py")
+    with pytest.raises(SpecError, match="is a folder"):
+        registry.load_plugin(tmp_path)
+
+
+def test_whatever_a_spec_can_name_has_an_example():
+    kinds = ("policy", "environment", "learner", "mechanism", "sum", "merit", "schedule", "dataset", "generator")
+    ours = [
+        entry for kind in kinds for entry in registry.entries(kind) if entry.target.__module__.startswith("fairveil.")
+    ]
+    for entry in ours:
+        made = registry.example(entry.target)
+        assert made is not None, f"{entry.kind} {entry.name}"
+        assert describe(made)["name"] == entry.name
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "message"),
+    [
+        (-1, "policy.epsilon: the value is out of range; given -1; allowed: at least 1e-06"),
+        ("many", "policy.epsilon: the value is of the wrong kind; given 'many'; allowed: a number"),
+        (float("nan"), "policy.epsilon: the value is of the wrong kind; given nan; allowed: a finite number"),
+    ],
+)
+def test_errors_are_in_our_own_words(epsilon, message):
+    with pytest.raises(SpecError) as caught:
+        build("policy", {"name": "test-thing", "arms": 2, "epsilon": epsilon}, "policy")
+    assert str(caught.value) == message
+
+
+def test_a_missing_name_is_called_missing_and_long_lists_are_not_recited():
+    with pytest.raises(SpecError, match="the policy has no name"):
+        registry.get("policy", "", "policy.name")
+    with pytest.raises(SpecError, match=r"one of \d+ names, see fairveil list audit-pair; did you mean"):
+        registry.get("audit-pair", "policy:adap-ucx")
+
+
+def test_threads_setting_is_checked(monkeypatch):
+    from fairveil.task import threads
+
+    monkeypatch.setenv("FAIRVEIL_THREADS", "3")
+    assert threads() == 3
+    for wrong in ("", "0", "-1", "two"):
+        monkeypatch.setenv("FAIRVEIL_THREADS", wrong)
+        with pytest.raises(SpecError, match="FAIRVEIL_THREADS"):
+            threads()

@@ -86,4 +86,9 @@ def run_blocks(runs: int, size: int) -> list[dict[str, int]]:
 
 def threads() -> int:
     """How many threads compiled work may use here: all cores, at most four in an engine's worker (FAIRVEIL_THREADS)."""
-    return max(1, int(os.environ.get("FAIRVEIL_THREADS", os.cpu_count() or 1)))
+    wanted = os.environ.get("FAIRVEIL_THREADS", str(os.cpu_count() or 1))
+    if not wanted.isdecimal() or int(wanted) < 1:
+        raise SpecError(
+            "the number of threads is wrong", path="FAIRVEIL_THREADS", given=wanted, allowed="a whole number from 1 on"
+        )
+    return int(wanted)

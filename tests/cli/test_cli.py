@@ -106,8 +106,56 @@ def test_a_wrong_spec_exits_2_and_names_the_path(run, spec, change, path):
 
 def test_missing_and_unreadable_files_exit_2(run, tmp_path):
     assert "does not exist" in run("run", tmp_path / "no.toml", code=2).stderr
+    assert "is a folder" in run("run", tmp_path, code=2).stderr
     (tmp_path / "bad.toml").write_text("task = ")
     assert "cannot be read" in run("run", tmp_path / "bad.toml", code=2).stderr
+    (tmp_path / "bytes.toml").write_bytes(bytes(range(128, 256)))
+    assert "cannot be read" in run("run", tmp_path / "bytes.toml", code=2).stderr
+    (tmp_path / "list.json").write_text("[1, 2]")
+    assert "a spec is a table" in run("run", tmp_path / "list.json", code=2).stderr
+
+
+def test_what_cannot_work_is_refused_before_the_run(run, spec, tmp_path, monkeypatch):
+    monkeypatch.setattr("fairveil.lab.runner.run", lambda *_, **__: pytest.fail("it ran"))
+    assert "cannot be drawn" in run("run", spec, "--plot", tmp_path / "plot.pdf", code=2).stderr
+    assert "for the ray engine" in run("run", spec, "--address", "10.0.0.5:6379", code=2).stderr
+
+
+def test_a_place_that_cannot_be_written_exits_7_without_a_trace(run, spec, tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    for option in ("--plot", "--store"):
+        done = run("run", spec, option, blocked / "x.svg", code=7)
+        assert done.stderr.startswith("error store: ")
+        assert "Traceback" not in done.stderr
+    assert "cannot be written" in run("compare", spec, "--out", blocked, "--engine", "serial", code=7).stderr
+    assert "cannot be written" in run("demo", "--out", blocked, "--workers", 1, code=7).stderr
+    kept = tmp_path / "kept"
+    run("run", spec, "--store", kept)
+    name = next(kept.glob("bandit/*")).name
+    assert (
+        "cannot be written" in run("results", "export", name, "--store", kept, "--file", blocked / "x", code=7).stderr
+    )
+
+
+def test_a_refusal_of_the_file_system_anywhere_is_one_line(run, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device", "somewhere")
+
+    monkeypatch.setattr("fairveil.cli.explain.everything", full)
+    assert run("list", code=7).stderr.startswith("error store: the file system refused: No space left on device")
+
+
+def test_logs_stay_clean_where_nobody_watches(run, spec):
+    assert run("run", spec).stderr == ""
+
+
+def test_a_run_is_shown_with_the_end_of_courses_and_all_arms(run, spec):
+    shown = run("run", spec).stdout
+    assert "at the last checkpoint (500)" in shown
+    [shares] = [line for line in shown.splitlines() if "pull_share" in line]
+    assert shares.count("0.") == 2, "one share for each arm"
+    assert "last of" not in shown
 
 
 def test_list_and_explain(run):
@@ -119,7 +167,45 @@ def test_list_and_explain(run):
     for word in ("epsilon", "required", "guarantee", "Reference"):
         assert word in shown
     assert "did you mean" in run("explain", "adap-ucx", code=2).stderr
-    assert "allowed" in run("list", "polici", code=2).stderr
+    assert "did you mean policy" in run("list", "polici", code=2).stderr
+
+
+def test_everything_registered_is_listed_in_full_and_explained(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    listed = json.loads(run("list", "--json").stdout)
+    shown = run("list").stdout
+    kinds = {row["kind"] for row in listed}
+    assert kinds >= {
+        "task",
+        "policy",
+        "environment",
+        "mechanism",
+        "sum",
+        "learner",
+        "dataset",
+        "artefact",
+        "audit-pair",
+    }
+    for row in listed:
+        assert row["name"] in shown, "a name is never cut: people copy it"
+        told = run("explain", f"{row['kind']}:{row['name']}").stdout
+        assert "FieldInfo" not in told
+        assert "PydanticUndefined" not in told
+
+
+def test_brackets_in_a_summary_are_text_not_markup(run):
+    assert "equal public bins of [low, high]" in " ".join(run("explain", "sum:histogram").stdout.split())
+    [row] = [line for line in run("list", "sum").stdout.splitlines() if "histogram" in line]
+    assert "[low," in row
+
+
+def test_sums_show_what_they_cost_and_tasks_their_keys(run):
+    rows = json.loads(run("list", "sum", "--json").stdout)
+    assert {row["guarantee"] for row in rows} == {"gaussian"}
+    assert "GaussianEvent" in run("explain", "tree").stdout
+    for key in ("rounds", "checkpoints", "environment", "seeded or secure"):
+        assert key in run("explain", "bandit").stdout
+    assert "number above 0, or none" in run("explain", "tree").stdout
 
 
 def test_compare_and_results(run, spec, tmp_path):
@@ -137,7 +223,21 @@ def test_compare_and_results(run, spec, tmp_path):
     assert "no result" in run("results", "diff", "zz", "zz", "--store", out / "results", code=2).stderr
 
 
+def test_compare_is_about_the_family_s_regret_and_tests_only_where_runs_differ(run, spec, tmp_path):
+    arguments = ("--vary", "policy.epsilon=0.5,2", "--out", tmp_path / "out", "--engine", "serial")
+    assert "nash_regret at the end" in run("compare", spec, *arguments).stdout
+    spec.write_text(SPEC.replace("runs = 3", "runs = 1"))
+    assert "no test" in run("compare", spec, *arguments).stdout
+    assert "pull_share" not in run("compare", spec, "--metric", "nonsense", *arguments, code=2).stderr
+
+
+def test_empty_results_say_where_they_would_be(run, tmp_path):
+    assert f"no results in {tmp_path}" in run("results", "list", "--store", tmp_path).stdout
+
+
 def test_reproduce_lists_and_suggests(run):
+    assert "nothing was named" in run("reproduce", code=2).stderr
+    assert "did you mean dp-ncb" in run("reproduce", "dpncb", code=2).stderr
     shown = run("reproduce", "--list").stdout
     assert "dp-ncb/b" in shown
     assert "dp-ncb/" in run("reproduce", "dp-ncb/bb", code=2).stderr

@@ -59,6 +59,7 @@ def test_grid_and_differences():
     results = {name: fairveil.run(spec) for name, spec in specs.items()}
     rows = compare.differences(results, "mean")
     assert rows[0].difference == 0.0
+    assert rows[0].p_value is None, "the reference is not tested against itself"
     assert rows[1].difference == 0.0, "the block size does not change the result"
     assert rows[1].p_value == pytest.approx(1.0)
     assert rows[2].low < rows[2].difference < rows[2].high
@@ -68,9 +69,33 @@ def test_grid_and_differences():
         compare.grid({"task": "coins"}, {"task.x": [1]})
 
 
+def test_one_run_decides_nothing():
+    results = {str(seed): fairveil.run({"task": "coins", "runs": 1, "seed": seed}) for seed in (1, 2)}
+    found = compare.differences(results, "mean")[1]
+    assert found.difference != 0
+    assert (found.low, found.high, found.p_value) == (None, None, None)
+
+
+def test_metrics_by_group_are_compared_and_lists_by_arm_are_not():
+    result = {
+        "spec": {"task": "participation", "runs": 1},
+        "metrics": {"share": {"a": 0.4, "b": 0.6}, "pulls": [1, 2], "limit_residual": 0.0},
+        "series": {"share_a": {"x": [1, 2], "y": [0.5, 0.4]}},
+        "guarantee": None,
+    }
+    results = {"one": result, "two": {**result, "metrics": {**result["metrics"], "share": {"a": 0.3, "b": 0.7}}}}
+    assert compare.shared_metrics(results) == ["limit_residual", "share.a", "share.b"]
+    assert compare.default_metric(results) == "share.a"
+    assert compare.differences(results, "share.a")[1].difference == pytest.approx(-0.1)
+    [chart] = compare.charts(results, "share.a")
+    assert chart.x_label == "step"
+    assert not chart.log_x
+
+
 def test_pareto_front_keeps_what_nothing_beats():
     def result(epsilon, regret, established=True):
-        return {"guarantee": {"epsilon": epsilon, "established": established}, "metrics": {"regret": [regret]}}
+        promise = {"epsilon": epsilon, "established": established}
+        return {"guarantee": promise, "metrics": {"regret": [regret]}, "series": {"regret": {"x": [1], "y": [regret]}}}
 
     results = {"a": result(1.0, 5.0), "b": result(2.0, 3.0), "c": result(2.0, 4.0), "printed": result(0.1, 0.1, False)}
     assert compare.pareto_front(results, "regret") == ["a", "b"]

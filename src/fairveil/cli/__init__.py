@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated
+from contextlib import suppress
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
 
 from fairveil import __version__
 from fairveil.cli import audit, compare, data, demo, explain, ledger, reproduce, results, run
-from fairveil.errors import FairveilError
+from fairveil.errors import FairveilError, StoreError
 
 app = typer.Typer(
     name="fairveil",
@@ -22,8 +23,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-EXIT_CODES = """Exit codes: 0 done, 1 unexpected, 2 wrong spec or input, 3 missing data or package, 4 privacy refused,
-5 ledger, 6 audit violated, 7 results cannot be stored, 8 workers failed, 130 interrupted."""
+EXIT_CODES = (
+    "Exit codes: 0 done, 1 unexpected, 2 wrong spec or input, 3 missing data or package, 4 privacy refused, "
+    "5 ledger, 6 audit violated, 7 results cannot be stored, 8 workers failed, 130 interrupted."
+)
+INTERRUPTED = 130
 
 
 def _version(wanted: bool) -> None:
@@ -59,11 +63,25 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         app(given)
     except FairveilError as problem:
-        if "--json" in given:
+        _stop(problem, "--json" in given)
+    except OSError as problem:  # a file that cannot be read or written where no command expected it
+        where = str(problem.filename or "standard output")
+        reason = problem.strerror or type(problem).__name__
+        fix = "check the path, the permissions and the free space"
+        _stop(StoreError(f"the file system refused: {reason}", given=where, fix=fix), "--json" in given)
+    except (KeyboardInterrupt, SystemExit) as ended:
+        if isinstance(ended, SystemExit) and ended.code != INTERRUPTED:
+            raise
+        kept = "what was stored is kept: with the same --store or --out, the same command goes on from there"
+        Console(stderr=True).print(f"interrupted; {kept}", highlight=False, soft_wrap=True)
+        sys.exit(INTERRUPTED)
+
+
+def _stop(problem: FairveilError, as_json: bool) -> NoReturn:
+    if as_json:
+        with suppress(OSError):  # standard output may be what is full
             print(json.dumps(problem.to_dict()))
-        Console(stderr=True).print(f"[bold red]error[/] {problem.code}: ", end="")
-        Console(stderr=True).print(str(problem), markup=False, highlight=False, soft_wrap=True)
-        sys.exit(problem.exit_code)
-    except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted; finished results are kept, run the same command to resume")
-        sys.exit(130)
+    console = Console(stderr=True)
+    console.print(f"[bold red]error[/] {problem.code}: ", end="")
+    console.print(str(problem), markup=False, highlight=False, soft_wrap=True)
+    sys.exit(problem.exit_code)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +12,6 @@ from rich.console import Console
 from fairveil import registry
 from fairveil.cli.specs import read_spec
 from fairveil.errors import AuditViolation, SpecError
-from fairveil.privacy.audit.pair import sample_target
 
 
 def command(
@@ -53,10 +51,17 @@ def command(
         show(result, Console())
     metrics = result["metrics"]
     if metrics["verdict"] == "violated":
+        claim, finer = metrics["claimed"], metrics["finer"]
+        given, allowed = (
+            f"at least {metrics['epsilon_lower']:.4g}",
+            f"{claim['epsilon']:.4g} (delta {claim['delta']:.3g})",
+        )
+        if finer is not None and finer["lower"] > finer["claimed"]:
+            given, allowed = f"{finer['name']} at least {finer['lower']:.4g}", f"{finer['claimed']:.4g}"
         raise AuditViolation(
             "the measured privacy loss exceeds the claim",
-            given=f"at least {metrics['epsilon_lower']:.4g}",
-            allowed=f"at most {metrics['claimed']['epsilon']:.4g} (delta {metrics['claimed']['delta']:.3g})",
+            given=given,
+            allowed=f"at most {allowed}",
             fix="do not release with it; the statistic above shows how the worlds differ",
         )
 
@@ -68,22 +73,23 @@ def _spec(target: str, epsilon: float | None) -> dict[str, Any]:
         if table.get("task") != "audit":
             raise SpecError("this spec is not an audit", path="task", given=table.get("task"), allowed="audit")
         return table
+    from fairveil.privacy.audit.pair import sample_target
+
     pairs = registry.names("audit-pair")
     found = [pair for pair in pairs if target in (pair, pair.split(":")[1])]
     if len(found) != 1:
-        near = difflib.get_close_matches(target, [*pairs, *(pair.split(":")[1] for pair in pairs)], n=3, cutoff=0.5)
+        short = [pair.split(":")[1] for pair in pairs]
         raise SpecError(
             "several things have this name" if found else "nothing with an audit pair has this name",
             path="target",
             given=target,
-            allowed=", ".join(found or pairs),
-            fix=f"did you mean {' or '.join(near)}?" if near and not found else "",
+            allowed=registry.choices(found or pairs, "fairveil list audit-pair"),
+            fix="" if found else registry.did_you_mean(target, [*pairs, *short]),
         )
     sample = sample_target(found[0])
     if sample is None:
-        raise SpecError(
-            "this name has no sample parameters", path="target", given=target, fix="write a spec file for it"
-        )
+        fix = 'write a spec file: task = "audit" and a table [target] with kind, name and parameters'
+        raise SpecError("this name has no sample parameters", path="target", given=target, fix=fix)
     return {"task": "audit", "target": sample | ({"epsilon": epsilon} if epsilon is not None else {})}
 
 
@@ -99,5 +105,12 @@ def show(result: dict[str, Any], console: Console) -> None:
     console.print(f"  event: {metrics['statistic']}", markup=False, highlight=False)
     rates = [f"{hits} of {trials}" for hits, trials in zip(metrics["hits"], metrics["trials"])]
     console.print(f"  hits: {rates[0]} against {rates[1]}; confidence {metrics['confidence']}", highlight=False)
+    if metrics["epsilon_lower"] == 0:
+        console.print(
+            "  nothing told the worlds apart: this audit says nothing yet; give more --trials", highlight=False
+        )
+    if (finer := metrics["finer"]) is not None:
+        measured = f"{finer['name']} is at least {finer['lower']:.4f}, claimed {finer['claimed']:.6g}"
+        console.print(f"  {measured}; event: {finer['event']}", markup=False, highlight=False)
     made = "seeded noise (simulated)" if result["meta"]["simulated"] else "secure noise"
     console.print(f"  {made}, {result['meta']['wall_seconds']:.1f} s")

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
+from rich.table import Column, Table
 
 from fairveil import registry
 from fairveil.cli.specs import read_spec
@@ -21,7 +22,9 @@ def command(
         list[str] | None,
         typer.Option(help="path=value,value,...: a grid over one spec, for example policy.epsilon=0.2,1,5"),
     ] = None,
-    metric: Annotated[str | None, typer.Option(help="What to compare; the first regret by default.")] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="What to compare; by default the regret that the family is about.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for results and the report.")] = Path("out/compare"),
     engine: Annotated[str, typer.Option(help="serial, processes or ray.")] = "processes",
     workers: Annotated[int | None, typer.Option(help="Workers of the engine; all cores by default.")] = None,
@@ -42,7 +45,12 @@ def command(
         registry.load_plugin(file)
     tables: dict[str, dict[str, Any]] = {file.stem: read_spec(file) for file in specs}
     if len(tables) < len(specs):
-        raise SpecError("two spec files have the same name", path="specs", given=[file.name for file in specs])
+        raise SpecError(
+            "two spec files have the same name",
+            path="specs",
+            given=[file.name for file in specs],
+            fix="rename one: the name is its label in the table",
+        )
     if vary:
         parameters = dict(_axis(text) for text in vary)
         tables = {
@@ -56,16 +64,23 @@ def command(
             results = run_many(tables, engine=workforce, store=Store(out / "results"), progress=bar)
     finally:
         workforce.close()
-    known = compare.shared_metrics(results)
-    chosen = metric or next((name for name in known if name.endswith("regret")), known[0] if known else "")
+    chosen = metric or compare.default_metric(results)
     table = compare.difference_table(results, chosen)
-    shown = Table(*table.columns, title=table.title)
+    name, *numbers = table.columns
+    shown = Table(Column(name, overflow="fold"), *numbers, title=table.title)
     for row in table.rows:
         shown.add_row(
-            *[f"{cell:.4g}" if isinstance(cell, float) else str("" if cell is None else cell) for cell in row]
+            *[f"{cell:.4g}" if isinstance(cell, float) else escape(str("" if cell is None else cell)) for cell in row]
         )
     console = Console()
     console.print(shown)
+    if len(table.rows) > 1 and all(row[-1] is None for row in table.rows):
+        chance = any(result["meta"]["simulated"] for result in results.values())
+        console.print(
+            "no test: it takes at least two runs (spec key runs) and a metric with a spread over runs"
+            if chance
+            else "nothing here is random: the differences are exact"
+        )
     front = compare.pareto_front(results, chosen)
     if front:
         console.print(f"on the Pareto front ({chosen} against epsilon): {'; '.join(front)}", markup=False)
@@ -82,7 +97,9 @@ def command(
 def _axis(text: str) -> tuple[str, list[Any]]:
     path, equals, values = text.partition("=")
     if not equals or not values:
-        raise SpecError("a grid axis is path=value,value,...", path="vary", given=text)
+        raise SpecError(
+            "a grid axis names a key and its values", path="vary", given=text, allowed="path=value,value,..."
+        )
     return path, [_value(item) for item in values.split(",")]
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 app = typer.Typer(help="Data sets: list them, fetch their files, verify checksums.", no_args_is_help=True)
@@ -42,7 +43,7 @@ def list_(as_json: Json = False) -> None:
             {"name": entry.name, "kind": "generator", "what": entry.summary, "licence": "", "files": "none needed"}
         )
     for row in rows:
-        table.add_row(*row.values())
+        table.add_row(*map(escape, row.values()))
     _show(rows, table, as_json)
 
 

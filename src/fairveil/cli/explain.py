@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 import inspect
 import json
 from pathlib import Path
@@ -11,119 +9,150 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
+from rich.table import Column, Table
 
 from fairveil import registry
+from fairveil.cli.fields import parameters
 from fairveil.errors import SpecError
+
+Plugins = Annotated[list[Path] | None, typer.Option("--plugin", help="A Python file that registers names of its own.")]
+ORDER = ("task", "policy", "environment", "learner", "mechanism", "sum", "dataset", "generator", "metric", "merit")
+"""Kinds that people write into specs come first; the others follow by name, parts of the machinery last."""
+PROMISING = ("policy", "mechanism", "sum", "learner")
 
 
 def listing(
     kind: Annotated[str | None, typer.Argument(help="Only this kind, for example policy.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    plugin: Annotated[list[Path] | None, typer.Option(help="A Python file that registers names of its own.")] = None,
+    plugin: Plugins = None,
 ) -> None:
     """Every registered name with one line and its guarantee kind.
 
     Example: fairveil list policy
     """
-    for file in plugin or []:
-        registry.load_plugin(file)
-    kinds = sorted({entry.kind for entry in registry.entries()})
+    found = everything(plugin)
+    kinds = list(dict.fromkeys(entry.kind for entry in found))
     if kind is not None and kind not in kinds:
-        raise SpecError("there is no such kind", path="kind", given=kind, allowed=", ".join(kinds))
+        raise SpecError(
+            "there is no such kind",
+            path="kind",
+            given=kind,
+            allowed=", ".join(kinds),
+            fix=registry.did_you_mean(kind, kinds),
+        )
     rows = [
         {"kind": e.kind, "name": e.name, "guarantee": guarantee_kind(e), "summary": e.summary}
-        for e in registry.entries(kind)
+        for e in found
+        if kind in (None, e.kind)
     ]
     if as_json:
         typer.echo(json.dumps(rows))
         return
-    table = Table("kind", "name", "guarantee", "what it is")
-    for row in rows:
-        table.add_row(row["kind"], row["name"], row["guarantee"], row["summary"])
-    Console().print(table)
+    console = Console()
+    for group in kinds if kind is None else [kind]:
+        members = [row for row in rows if row["kind"] == group]
+        promising = any(row["guarantee"] for row in members)
+        table = Table(Column(group, no_wrap=True), *(["guarantee"] if promising else []), "what it is")
+        for row in members:
+            table.add_row(row["name"], *([row["guarantee"]] if promising else []), escape(row["summary"]))
+        console.print(table)
+
+
+def everything(plugin: list[Path] | None = None) -> list[registry.Entry]:
+    """Every registered name, those of plug-ins and of the papers included, in reading order."""
+    from fairveil.lab import papers
+
+    for file in plugin or []:
+        registry.load_plugin(file)
+    papers.load()
+    rank = {kind: place for place, kind in enumerate(ORDER)}
+    return sorted(registry.entries(), key=lambda entry: (rank.get(entry.kind, len(ORDER)), entry.kind))
 
 
 def command(
     name: Annotated[str, typer.Argument(help="A registered name, for example adap-ucb or policy:adap-ucb.")],
-    plugin: Annotated[list[Path] | None, typer.Option(help="A Python file that registers names of its own.")] = None,
+    plugin: Plugins = None,
 ) -> None:
     """What a name does: parameters with defaults and ranges, guarantee, cost, reference.
 
     Example: fairveil explain adap-ucb
     """
-    for file in plugin or []:
-        registry.load_plugin(file)
-    kind, _, short = name.rpartition(":")
-    found = [e for e in registry.entries(kind or None) if e.name == short]
+    known = everything(plugin)
+    found = [entry for entry in known if name in (entry.name, f"{entry.kind}:{entry.name}")]
     if not found:
-        known = sorted({entry.name for entry in registry.entries()})
-        near = difflib.get_close_matches(short, known, n=3, cutoff=0.4)
+        near = [text for entry in known for text in (entry.name, f"{entry.kind}:{entry.name}")]
         raise SpecError(
             "nothing is registered under this name",
             path="name",
             given=name,
-            fix=f"did you mean {' or '.join(near)}?" if near else "see fairveil list",
+            allowed="a name, or kind:name",
+            fix=registry.did_you_mean(name, near) or "see fairveil list",
         )
     console = Console()
     for entry in found:
-        console.rule(f"{entry.kind} {entry.name}")
-        console.print(inspect.getdoc(entry.target) or "", markup=False, highlight=False)
-        rows = parameters(entry.target)
-        if rows:
-            table = Table("parameter", "type and range", "default", title="parameters")
-            for row in rows:
-                table.add_row(*row)
-            console.print(table)
-        thing = _example(entry)
-        promise = thing.guarantee() if thing is not None and hasattr(thing, "guarantee") else None
-        if promise is not None:
-            console.print(f"guarantee of {thing}:", markup=False)
-            console.print(f"  {promise}", markup=False)
-            console.print(f"  neighbours: {promise.neighbours_in_words}")
-            for note in promise.notes:
-                console.print(f"  note: {note}", markup=False)
-        if thing is not None and hasattr(thing, "event"):
-            console.print(f"event: {thing.event()}", markup=False)
+        _explain(entry, console)
 
 
-def parameters(target: Any) -> list[tuple[str, str, str]]:
-    """Name, type with its range, and default of each field of a public configuration."""
-    if not dataclasses.is_dataclass(target):
-        return []
-    described = []
-    for field in dataclasses.fields(target):
-        if not field.init:
-            continue
-        known = getattr(target, "__pydantic_fields__", {}).get(field.name)
-        limits = [text for item in (known.metadata if known else []) if (text := _limit(item))]
-        annotation = getattr(known, "annotation", field.type)
-        kind = getattr(annotation, "__name__", None) if inspect.isclass(annotation) else None
-        text = kind or str(annotation).replace("typing.", "")
-        default: Any = field.default
-        if default is dataclasses.MISSING:
-            make: Any = field.default_factory
-            default = "required" if make is dataclasses.MISSING else make()
-        described.append((field.name, ", ".join([text, *limits]), str(default)))
-    return described
+def _explain(entry: registry.Entry, console: Console) -> None:
+    target = entry.target
+    console.rule(f"{entry.kind} {entry.name}")
+    if entry.kind == "artefact":
+        console.print(f"{target.title}\nSource: {target.source}.\n", markup=False, highlight=False)
+    console.print(flowing(inspect.getdoc(target) or ""), markup=False, highlight=False)
+    for note in getattr(target, "notes", ()) if entry.kind == "artefact" else ():
+        console.print(f"note: {note}", markup=False, highlight=False)
+    rows = parameters(target.Spec if entry.kind == "task" else target)
+    if rows:
+        title = "keys of the spec" if entry.kind == "task" else "parameters"
+        table = Table(Column("parameter", no_wrap=True), "type and range", "default", title=title)
+        for row in rows:
+            table.add_row(*map(escape, row))
+        console.print(table)
+    thing: Any = registry.example(target) if entry.kind in PROMISING else None
+    promise = thing.guarantee() if hasattr(thing, "guarantee") else None
+    if promise is not None:
+        console.print(f"guarantee of {thing}:", markup=False)
+        console.print(f"  {promise}", markup=False)
+        console.print(f"  neighbours: {promise.neighbours_in_words}", markup=False)
+        for note in promise.notes:
+            console.print(f"  note: {note}", markup=False)
+    try:
+        event = thing.event() if hasattr(thing, "event") else None
+    except SpecError as problem:  # what it costs depends on facts that its environment brings along
+        event = f"not known before it meets an environment ({problem})"
+    if event is not None:
+        subject = "" if promise is not None else f" of {thing}"
+        console.print(f"event{subject}: {event}", markup=False)
 
 
-def _limit(item: Any) -> str:
-    """One limit of a parameter in words."""
-    words = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below", "min_length": "length at least"}
-    found = [f"{word} {getattr(item, key):g}" for key, word in words.items() if getattr(item, key, None) is not None]
-    return " and ".join(found)
+def flowing(doc: str) -> str:
+    """A docstring with the lines of each paragraph joined, so that it wraps at the reader's width; examples stay."""
+    blocks = doc.split("\n\n")
+    return "\n\n".join(block if ">>>" in block or "\n " in block else _joined(block) for block in blocks)
+
+
+def _joined(block: str) -> str:
+    """Lines end where a sentence does or at the margin; a line that starts a new thought keeps its place."""
+    text = ""
+    for line in block.split("\n"):
+        fresh = line.split(" ")[0].rstrip(":") in ("Guarantee", "Cost", "Error", "Reference", "Runtime", "Note")
+        text += ("\n" if fresh or not text else " ") + line
+    return text.strip()
 
 
 def guarantee_kind(entry: registry.Entry) -> str:
     """'pure global', 'gaussian joint', ...; empty when the thing promises nothing."""
-    thing = _example(entry)
-    promise = thing.guarantee() if thing is not None and hasattr(thing, "guarantee") else None
+    thing = registry.example(entry.target) if entry.kind in PROMISING else None
+    if thing is None:
+        return ""
+    if not hasattr(
+        thing, "guarantee"
+    ):  # a sum states its event; whose data it is, and who sees it, is its user's choice
+        event = thing.event()
+        return str(getattr(event, "event", event).kind)
+    promise = thing.guarantee()
     if promise is None:
         return ""
     kind = f"{promise.definition.value} {promise.model.value}"
     return kind if promise.established else f"not established ({kind})"
-
-
-def _example(entry: registry.Entry) -> Any | None:
-    return registry.example(entry.target) if entry.kind in ("policy", "mechanism", "sum", "learner") else None

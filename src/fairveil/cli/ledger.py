@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from fairveil.privacy.ledger.verify import Report, entries, verify
+if TYPE_CHECKING:
+    from fairveil.privacy.ledger.verify import Report
 
 app = typer.Typer(help="Show and check privacy ledgers.", no_args_is_help=True)
 
@@ -30,6 +32,8 @@ def show(
 
     Example: fairveil ledger show out/demo/ledger.db
     """
+    from fairveil.privacy.ledger.verify import entries, verify
+
     report = verify(path, anchor)
     listed = entries(path, report.entries - last) if last else []
     if as_json:
@@ -47,6 +51,8 @@ def check(path: File, anchor: AnchorFile = None, as_json: AsJson = False) -> Non
 
     Example: fairveil ledger verify loan.db --anchor /mnt/other/loan.anchor
     """
+    from fairveil.privacy.ledger.verify import verify
+
     report = verify(path, anchor)
     if as_json:
         typer.echo(json.dumps({"verdict": "intact", **report.to_dict()}))
@@ -55,7 +61,7 @@ def check(path: File, anchor: AnchorFile = None, as_json: AsJson = False) -> Non
     console.print(f"intact: {report.entries} entries, head {report.head[:16]}", highlight=False)
     console.print(f"anchor: {report.anchor}", highlight=False, soft_wrap=True)
     for note in report.notes:
-        console.print(f"note: {note}", highlight=False, soft_wrap=True)
+        console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _print(report: Report, console: Console) -> None:
@@ -71,7 +77,7 @@ def _print(report: Report, console: Console) -> None:
         "anchor": report.anchor,
     }
     for name, value in rows.items():
-        table.add_row(f"[bold]{name}[/]", value)
+        table.add_row(f"[bold]{name}[/]", escape(value))
     console.print(table)
     for note in report.notes:
         console.print(f"note: {note}", highlight=False, soft_wrap=True)
@@ -84,5 +90,5 @@ def _listing(listed: list[dict[str, Any]]) -> Table:
         paid = entry.get("account") or (event["kind"] if event else "")
         name = entry["name"][:12] if entry["kind"] == "genesis" else entry["name"]
         charged = entry["charged"] if any(entry.get("charge", ())) else ""
-        table.add_row(str(entry["sequence"]), entry["time"][:19], entry["kind"], name, paid, charged)
+        table.add_row(str(entry["sequence"]), entry["time"][:19], entry["kind"], escape(name), escape(paid), charged)
     return table

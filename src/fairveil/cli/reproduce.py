@@ -7,10 +7,13 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
+from rich.table import Column, Table
 
-from fairveil.errors import DataError
+from fairveil import registry
+from fairveil.errors import DataError, SpecError
 
+LIST = "fairveil reproduce --list shows them"
 LIGHTS = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
 
 
@@ -24,6 +27,9 @@ def command(
     list_only: Annotated[
         bool, typer.Option("--list", help="Show artefacts, costs and last verdicts; run nothing.")
     ] = False,
+    plugin: Annotated[
+        list[Path] | None, typer.Option(help="A Python file that registers artefacts of its own.")
+    ] = None,
 ) -> None:
     """Reproduce figures and tables, decide their claims, and write one report.
 
@@ -37,12 +43,13 @@ def command(
     from fairveil.lab.reproduce import artefacts, reproduce_all
 
     console = Console()
+    for file in plugin or []:
+        registry.load_plugin(file)
     if list_only:
         console.print(_listing(names, out))
         return
     if not names:
-        console.print("name an artefact, a paper, or all; fairveil reproduce --list shows them")
-        raise typer.Exit(2)
+        raise SpecError("nothing was named", path="names", allowed="all, a paper, artefacts", fix=LIST)
     kinds = artefacts(names)
     workforce = make_engine(engine, workers, address)
     sections, lost = [], []
@@ -51,7 +58,7 @@ def command(
             for kind, made in reproduce_all(kinds, scale, out, engine=workforce, progress=bar.labelled):  # type: ignore[arg-type]
                 if isinstance(made, DataError):
                     lost.append((kind.name, made))
-                    console.print(f"[yellow]{kind.name}[/] not made: {made}")
+                    console.print(f"[yellow]{kind.name}[/] not made: {escape(str(made))}")
                     continue
                 sections.append(section_of(made))
                 counts = "  ".join(f"[{LIGHTS[v]}]{n} {v}[/]" for v, n in made.verdicts().items() if n)
@@ -71,12 +78,14 @@ def _listing(names: list[str] | None, folder: Path) -> Table:
     from fairveil.lab.artefact import SCALES
     from fairveil.lab.reproduce import artefacts, remembered
 
-    table = Table("artefact", "what it shows", *[f"cost {scale}" for scale in SCALES], "last verdicts")
+    table = Table(
+        Column("artefact", no_wrap=True), "what it shows", *[f"cost {scale}" for scale in SCALES], "last verdicts"
+    )
     for kind in artefacts(names):
         known = {scale: remembered(kind.name, scale, folder) for scale in SCALES}
         costs = [_cost(kind, scale, known[scale]) for scale in SCALES]
         last = next((known[scale] for scale in reversed(SCALES) if known[scale]), None)
-        table.add_row(kind.name, kind.title, *costs, _verdicts(last))
+        table.add_row(kind.name, escape(kind.title), *costs, _verdicts(last))
     return table
 
 

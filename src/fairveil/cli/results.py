@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import csv
+import io
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
+from rich.table import Column, Table
 
 from fairveil.errors import SpecError
 
@@ -26,7 +28,7 @@ def listing(store: Folder = DEFAULT) -> None:
     """
     from fairveil.lab.store import Store
 
-    table = Table("result", "task", "what", "seed", "runs", "CPU s")
+    table = Table(Column("result", no_wrap=True), "task", "what", "seed", "runs", "CPU s")
     for folder, result in Store(store).all():
         spec = result["spec"]
         table.add_row(
@@ -37,7 +39,11 @@ def listing(store: Folder = DEFAULT) -> None:
             str(spec["runs"]),
             f"{result['meta']['cpu_seconds']:.2f}",
         )
-    Console().print(table)
+    if table.rows:
+        Console().print(table)
+    else:
+        hint = "fairveil run SPEC --store FOLDER keeps results; --store FOLDER names where they are"
+        Console().print(f"no results in {store}; {hint}", highlight=False, soft_wrap=True)
 
 
 @app.command("diff")
@@ -54,7 +60,7 @@ def diff(
     table = Table("key", first, second)
     for key in sorted(set(left) | set(right)):
         if left.get(key) != right.get(key):
-            table.add_row(key, _text(left.get(key)), _text(right.get(key)))
+            table.add_row(key, escape(_text(left.get(key))), escape(_text(right.get(key))))
     Console().print(table if table.rows else "the two results are equal")
 
 
@@ -68,20 +74,23 @@ def export(
 
     Example: fairveil results export 3fa2 --file regret.csv
     """
+    from fairveil.lab.store import write_atomically, writing
+
     result = find(store, name)
     rows = [
         [series, *[points.get(key, [None] * len(points["x"]))[i] for key in ("x", "y", "low", "high")]]
         for series, points in sorted(result["series"].items())
         for i in range(len(points["x"]))
     ]
-    out = file.open("w", newline="") if file else sys.stdout
-    try:
-        writer = csv.writer(out)
-        writer.writerow(["series", "x", "y", "low", "high"])
-        writer.writerows(rows)
-    finally:
-        if file:
-            out.close()
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(["series", "x", "y", "low", "high"])
+    writer.writerows(rows)
+    if file is None:
+        sys.stdout.write(text.getvalue())
+    else:
+        with writing(file):
+            write_atomically(file, text.getvalue().encode())
 
 
 def find(store: Path, start: str) -> dict[str, Any]:
@@ -95,7 +104,7 @@ def find(store: Path, start: str) -> dict[str, Any]:
             path="result",
             given=start,
             allowed=", ".join(folder.name for folder, _ in found[:5]),
-            fix="see fairveil results list",
+            fix=f"see fairveil results list --store {store}",
         )
     return found[0][1]
 

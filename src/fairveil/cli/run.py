@@ -8,12 +8,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from fairveil import registry
 from fairveil.cli.specs import read_spec
-
-EXAMPLE = "Example: fairveil run examples/first.toml --engine processes --plot out/first.html"
 
 
 def command(
@@ -40,6 +38,10 @@ def command(
 
     for file in plugin or []:
         registry.load_plugin(file)
+    if plot is not None:
+        from fairveil.lab.plots import check_picture_file, draw_result
+
+        check_picture_file(plot)
     table = read_spec(spec)
     if seed is not None:
         table["seed"] = seed
@@ -50,8 +52,6 @@ def command(
     finally:
         workforce.close()
     if plot is not None:
-        from fairveil.lab.plots import draw_result
-
         draw_result(result, plot)
     if as_json:
         typer.echo(json.dumps(result, allow_nan=False))
@@ -63,6 +63,8 @@ def command(
 
 def show(result: dict[str, Any], console: Console) -> None:
     """A result as a person reads it: guarantee first, then the numbers at the last checkpoint."""
+    from fairveil.lab.artefact import is_course
+
     promise = result["guarantee"]
     if promise is None:
         console.print("guarantee: none (this run protects nobody's data)")
@@ -70,26 +72,39 @@ def show(result: dict[str, Any], console: Console) -> None:
         mark = "" if promise["established"] else "[bold red]NOT ESTABLISHED[/] "
         numbers = ", ".join(f"{key} {promise[key]:.6g}" for key in ("epsilon", "delta", "mu", "rho") if promise[key])
         console.print(f"guarantee: {mark}{promise['definition']} {promise['model']} privacy, {numbers}")
-        console.print(f"  unit: {promise['unit']}; neighbours: {promise['neighbours_in_words']}")
+        console.print(f"  unit: {promise['unit']}; neighbours: {promise['neighbours_in_words']}", markup=False)
         for note in promise["notes"]:
-            console.print(f"  note: {note}")
-    table = Table("metric", "value", "std over runs", title=f"{result['spec']['task']}, seed {result['spec']['seed']}")
+            console.print(f"  note: {note}", markup=False)
     metrics = result["metrics"]
+    title = f"{result['spec']['task']}, seed {result['spec']['seed']}, runs {result['spec']['runs']}"
+    if metrics.get("checkpoints"):
+        title += f", at the last checkpoint ({metrics['checkpoints'][-1]:g})"
+    table = Table(Column("metric", overflow="fold"), "value", "std over runs", title=title)
     for name, value in metrics.items():
-        if name.endswith("_std"):
+        if name.endswith("_std") or name == "checkpoints":
             continue
-        table.add_row(name, _cell(value), _cell(metrics.get(f"{name}_std", "")))
+        along = is_course(result, name)
+        table.add_row(name, _cell(value, along), _cell(metrics.get(f"{name}_std", ""), along))
     console.print(table)
     meta = result["meta"]
-    made = "simulated (seeded noise)" if meta["simulated"] else "secure noise"
+    real = "secure noise" if result["spec"].get("noise") == "secure" else "no noise"
+    made = "simulated (seeded noise)" if meta["simulated"] else real
     console.print(
         f"{made}; {meta['cpu_seconds']:.2f} CPU s, {meta['wall_seconds']:.2f} s, peak {meta['peak_mb']:.0f} MB"
     )
 
 
-def _cell(value: Any) -> str:
+SHOWN = 8
+"""A list that is not a course over time is shown up to this length."""
+
+
+def _cell(value: Any, along: bool = True) -> str:
+    """One metric: the last value of a course over time, a short list (by arm, by group) in full."""
+    if isinstance(value, list) and along:
+        return _cell(value[-1]) if value else ""
     if isinstance(value, list):
-        return f"{_cell(value[-1])} (last of {len(value)})" if value else ""
+        more = f" ... ({len(value)} values)" if len(value) > SHOWN else ""
+        return ", ".join(_cell(item) for item in value[:SHOWN]) + more
     if isinstance(value, dict):
-        return "\n".join(f"{key}: {_cell(item)}" for key, item in value.items())
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+        return "\n".join(f"{key}: {_cell(item, along)}" for key, item in value.items())
+    return f"{value:.6g}" if isinstance(value, float) else str("" if value is None else value)

@@ -12,10 +12,21 @@ from fairveil.errors import SpecError
 
 def read_spec(file: Path) -> dict[str, Any]:
     """A spec from a .toml or .json file; a wrong file says where it is wrong."""
-    if not file.is_file():
-        raise SpecError("the spec file does not exist", path=str(file), fix="check the path")
-    text = file.read_text()
+    allowed = "a TOML file, or JSON when its name ends in .json"
+    if not file.exists():
+        raise SpecError("the spec file does not exist", path=str(file), allowed=allowed, fix="check the path")
+    if file.is_dir():
+        raise SpecError("this is a folder", path=str(file), allowed=allowed, fix="name a file in it")
     try:
-        return json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, json.JSONDecodeError) as problem:
-        raise SpecError(f"the spec file cannot be read: {problem}", path=str(file), allowed="TOML or JSON") from None
+        text = file.read_text(encoding="utf-8")
+        table = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
+    except OSError as problem:
+        raise SpecError(
+            f"the spec file cannot be opened: {problem.strerror}", path=str(file), allowed=allowed
+        ) from None
+    except ValueError as problem:  # not UTF-8, not TOML, not JSON
+        fix = "compare it with examples/first.toml"
+        raise SpecError(f"the spec file cannot be read: {problem}", path=str(file), allowed=allowed, fix=fix) from None
+    if not isinstance(table, dict):
+        raise SpecError("a spec is a table", path=str(file), given=type(table).__name__, allowed='{"task": ..., ...}')
+    return table

@@ -170,6 +170,18 @@ def line(name: str, result: dict[str, Any], series: str) -> Line:
     return Line(name, tuple(found["x"]), tuple(found["y"]), tuple(found.get("low", ())), tuple(found.get("high", ())))
 
 
+def is_course(result: dict[str, Any], metric: str) -> bool:
+    """Does a list metric run over time (its last value is where it ended), or over arms or groups?"""
+    return f"{metric}_std" in result["metrics"] or any(metric.startswith(name) for name in result["series"])
+
+
+def time_axis(result: dict[str, Any]) -> tuple[str, bool]:
+    """What time is called in a result, and whether its points span so much of it that the axis is logarithmic."""
+    xs = [x for points in result["series"].values() for x in points["x"] if x is not None]
+    wide = bool(xs) and min(xs) > 0 and max(xs) / min(xs) > 50
+    return "round" if result["spec"]["task"] == "bandit" else "step", wide
+
+
 def last(result: dict[str, Any], metric: str) -> tuple[float, float]:
     """The value of a metric at the last checkpoint and the standard error of that mean over runs.
 

@@ -12,19 +12,23 @@ from typing import Any
 from scipy.stats import norm
 
 from fairveil.errors import SpecError
-from fairveil.lab.artefact import Chart, Line, Table, line
+from fairveil.lab.artefact import Chart, Line, Table, is_course, line, time_axis
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A metric of one run minus that of the reference, with a two-sided test on the standard errors over runs."""
+    """A metric of one run minus that of the reference, with a two-sided test on the standard errors over runs.
+
+    Band and test are None for the reference itself and where no spread over runs is known: a single run, or a metric
+    without one, says nothing about chance.
+    """
 
     name: str
     value: float
     difference: float
-    low: float
-    high: float
-    p_value: float
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
 
 
 def grid(spec: Mapping[str, Any], parameters: Mapping[str, list[Any]]) -> dict[str, dict[str, Any]]:
@@ -53,26 +57,55 @@ def _put(spec: dict[str, Any], path: str, value: Any) -> None:
 
 
 def shared_metrics(results: Mapping[str, dict[str, Any]]) -> list[str]:
-    """Metrics with a number at the end that all results have."""
-    common = set.intersection(*[set(result["metrics"]) for result in results.values()])
+    """Metrics that all results have: single numbers, and courses over time with a number at their end."""
+    common = set.intersection(*[set(_paths(result["metrics"])) for result in results.values()])
     return sorted(
         name
         for name in common
-        if not name.endswith("_std") and all(_number(r, name) is not None for r in results.values())
+        if not name.partition(".")[0].endswith("_std") and all(_number(r, name) is not None for r in results.values())
     )
 
 
+def _paths(metrics: Mapping[str, Any]) -> list[str]:
+    """Names of metrics; those inside a table by group are written share.a."""
+    tables = {name: value for name, value in metrics.items() if isinstance(value, Mapping)}
+    return [name for name in metrics if name not in tables] + [
+        f"{name}.{key}" for name, value in tables.items() for key in value
+    ]
+
+
+def _value(metrics: Mapping[str, Any], name: str, metric: str) -> Any:
+    """``metrics[name]``, or what ``metric`` (share.a) names inside that table."""
+    found = metrics.get(name)
+    return found.get(metric.partition(".")[2]) if isinstance(found, Mapping) else found
+
+
+PREFERRED = ("nash_regret", "fair_regret", "fairness_regret", "gap", "utility.total", "epsilon_lower")
+
+
+def default_metric(results: Mapping[str, dict[str, Any]]) -> str:
+    """What the task is about: its regret, gap or utility, else the share of the first group, else the first metric."""
+    known = shared_metrics(results)
+    if not known:
+        raise SpecError("the runs share no metric that is a number", path="specs", given=list(results))
+    others = [name for name in known if name.endswith("regret") or name.startswith("share.")]
+    return next((name for name in (*PREFERRED, *others) if name in known), known[0])
+
+
 def _number(result: dict[str, Any], metric: str) -> float | None:
-    value = result["metrics"].get(metric)
-    if isinstance(value, list):
-        value = value[-1] if value else None
+    name = metric.partition(".")[0]
+    value = _value(result["metrics"], name, metric)
+    if isinstance(value, list):  # a list by arm has no last value to speak of
+        value = value[-1] if value and is_course(result, name) else None
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _error(result: dict[str, Any], metric: str) -> float:
-    spread = result["metrics"].get(f"{metric}_std", 0.0)
+def _error(result: dict[str, Any], metric: str) -> float | None:
+    """Standard error of the mean over runs; None where one run, or no spread, is all there is."""
+    spread = _value(result["metrics"], f"{metric.partition('.')[0]}_std", metric)
     spread = spread[-1] if isinstance(spread, list) and spread else spread
-    return float(spread or 0.0) / math.sqrt(result["spec"]["runs"])
+    runs = result["spec"]["runs"]
+    return None if spread is None or runs < 2 else float(spread) / math.sqrt(runs)
 
 
 def differences(results: Mapping[str, dict[str, Any]], metric: str) -> list[Difference]:
@@ -88,22 +121,27 @@ def differences(results: Mapping[str, dict[str, Any]], metric: str) -> list[Diff
         value = _number(results[name], metric)
         if value is None:
             continue
-        gap, error = value - base, math.hypot(_error(results[name], metric), base_error)
-        if name == names[0]:
-            found.append(Difference(name, value, 0.0, 0.0, 0.0, 1.0))
-            continue
-        p_value = 2 * float(norm.sf(abs(gap) / error)) if error > 0 else float(gap == 0)
-        found.append(Difference(name, value, gap, gap - 1.96 * error, gap + 1.96 * error, p_value))
+        gap, own = value - base, _error(results[name], metric)
+        error = math.hypot(own, base_error) if own is not None and base_error is not None else 0.0
+        if name == names[0] or error == 0:
+            found.append(Difference(name, value, gap))
+        else:
+            p_value = 2 * float(norm.sf(abs(gap) / error))
+            found.append(Difference(name, value, gap, gap - 1.96 * error, gap + 1.96 * error, p_value))
     return found
 
 
 def difference_table(results: Mapping[str, dict[str, Any]], metric: str) -> Table:
     rows = tuple(
-        (d.name, d.value, _epsilon(results[d.name]), d.difference, f"[{d.low:.4g}, {d.high:.4g}]", d.p_value)
+        (d.name, d.value, _epsilon(results[d.name]), d.difference, _band(d), d.p_value)
         for d in differences(results, metric)
     )
     columns = ("run", metric, "epsilon", "minus the first", "95 % band", "p")
-    return Table(f"{metric} at the last checkpoint", columns, rows)
+    return Table(f"{metric} at the end, mean over runs", columns, rows)
+
+
+def _band(found: Difference) -> str | None:
+    return None if found.low is None else f"[{found.low:.4g}, {found.high:.4g}]"
 
 
 def _epsilon(result: dict[str, Any]) -> float | None:
@@ -128,9 +166,12 @@ def pareto_front(results: Mapping[str, dict[str, Any]], metric: str) -> list[str
 def charts(results: Mapping[str, dict[str, Any]], metric: str) -> list[Chart]:
     """The metric along the run with bands, and the Pareto front where runs carry guarantees."""
     drawn = []
-    curves = [line(name, result, metric) for name, result in results.items() if metric in result["series"]]
-    if curves:
-        drawn.append(Chart(metric.replace("_", " "), "round", metric, tuple(curves), log_x=True))
+    words, series = metric.replace("_", " "), metric.replace(".", "_")
+    having = {name: result for name, result in results.items() if series in result["series"]}
+    if having:
+        curves = tuple(line(name, result, series) for name, result in having.items())
+        axes = [time_axis(result) for result in having.values()]
+        drawn.append(Chart(words, axes[0][0], words, curves, log_x=all(wide for _, wide in axes)))
     front = set(pareto_front(results, metric))
     points = [
         Line(f"{name}{' (front)' if name in front else ''}", (_epsilon(result),), (value,))
@@ -138,5 +179,5 @@ def charts(results: Mapping[str, dict[str, Any]], metric: str) -> list[Chart]:
         if _epsilon(result) is not None and (value := _number(result, metric)) is not None
     ]
     if points:
-        drawn.append(Chart(f"{metric} against epsilon", "epsilon", metric, tuple(points), kind="points", log_x=True))
+        drawn.append(Chart(f"{words} against epsilon", "epsilon", words, tuple(points), kind="points", log_x=True))
     return drawn

@@ -8,10 +8,13 @@ from __future__ import annotations
 import concurrent.futures
 import multiprocessing
 import os
+import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,6 +107,29 @@ class SerialEngine(Engine):
             yield job, work_on(job.spec, job.block)
 
 
+@contextmanager
+def _held_interrupts() -> Iterator[None]:
+    """Hold Ctrl-C back for a moment. Workers started meanwhile never see it: to stop them is their owner's business."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _leave_with_parent() -> None:
+    """In a worker: end when the process that asked for the work is gone, however it went."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 class ProcessEngine(Engine):
     """A pool of worker processes. A worker that dies is replaced and its blocks are done again, up to three times."""
 
@@ -114,7 +140,9 @@ class ProcessEngine(Engine):
     def _open(self) -> concurrent.futures.ProcessPoolExecutor:
         if self._pool is None:
             context = multiprocessing.get_context("spawn")
-            self._pool = concurrent.futures.ProcessPoolExecutor(self.workers, mp_context=context)
+            self._pool = concurrent.futures.ProcessPoolExecutor(
+                self.workers, mp_context=context, initializer=_leave_with_parent
+            )
         return self._pool
 
     def map(self, jobs: list[Job]) -> Iterator[tuple[Job, Done]]:
@@ -133,7 +161,8 @@ class ProcessEngine(Engine):
     def _once(self, waiting: dict[tuple[str, int], Job]) -> Iterator[tuple[Job, Done]]:
         pool = self._open()
         plugins = registry.plugins()
-        futures = {pool.submit(work_alone, job.spec, job.block, plugins): job for job in waiting.values()}
+        with _held_interrupts():
+            futures = {pool.submit(work_alone, job.spec, job.block, plugins): job for job in waiting.values()}
         try:
             for future in concurrent.futures.as_completed(futures):
                 done = future.result()
@@ -145,9 +174,16 @@ class ProcessEngine(Engine):
                 future.cancel()
 
     def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
-            self._pool = None
+        """End the workers. Nobody waits for a block that is under way: its result would be thrown away."""
+        if self._pool is None:
+            return
+        workers = list((self._pool._processes or {}).values())
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for worker in workers:
+            worker.terminate()
+        for worker in workers:
+            worker.join()
+        self._pool = None
 
 
 class RayEngine(Engine):
@@ -211,6 +247,9 @@ def make_engine(name: str, workers: int | None = None, address: str | None = Non
     """The engine of this name; ``address`` is for Ray only."""
     if workers is not None and (isinstance(workers, bool) or workers < 1):
         raise SpecError("the number of workers is wrong", path="workers", given=workers, allowed="at least 1")
+    if address is not None and name != "ray":
+        fix = "add --engine ray, or leave the address out"
+        raise SpecError("an address is for the ray engine", path="address", given=address, fix=fix)
     if name == "serial":
         return SerialEngine()
     if name == "processes":

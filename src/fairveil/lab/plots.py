@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from fairveil.errors import DependencyError, SpecError
-from fairveil.lab.artefact import Chart, Heatmap, Line
-from fairveil.lab.store import write_atomically
+from fairveil.lab.artefact import Chart, Heatmap, Line, time_axis
+from fairveil.lab.store import write_atomically, writing
 
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#5F5F5F", "#8C510A", "#7B3294", "#B8A500"]
 """Okabe and Ito's colours first: they stay apart for colour-blind readers."""
@@ -116,13 +116,13 @@ def _colours(count: int) -> list[str]:
 def result_charts(result: dict[str, Any]) -> list[Chart]:
     """One chart per series of a result."""
     charts = []
+    axis, wide = time_axis(result)
     for name, points in result["series"].items():
-        xs = [x for x in points["x"] if x is not None]
-        wide = bool(xs) and min(xs) > 0 and max(xs) / min(xs) > 50
         one = Line(
             name, tuple(points["x"]), tuple(points["y"]), tuple(points.get("low", ())), tuple(points.get("high", ()))
         )
-        charts.append(Chart(name.replace("_", " "), "x", name, (one,), log_x=wide))
+        words = name.replace("_", " ")
+        charts.append(Chart(words, axis, words, (one,), log_x=wide))
     return charts
 
 
@@ -140,9 +140,7 @@ def write_picture(chart: Any, file: Path) -> None:
     """Write an Altair chart; the file needs no network to open."""
     import vl_convert
 
-    allowed = (".html", ".svg", ".png")
-    if file.suffix not in allowed:
-        raise SpecError("this kind of file cannot be drawn", path="plot", given=file.name, allowed=", ".join(allowed))
+    check_picture_file(file)
     spec = chart.to_dict()
     if file.suffix == ".html":
         data = vl_convert.vegalite_to_html(spec, bundle=True).encode()
@@ -150,5 +148,13 @@ def write_picture(chart: Any, file: Path) -> None:
         data = vl_convert.vegalite_to_svg(spec).encode()
     else:
         data = vl_convert.vegalite_to_png(spec, scale=2)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(file, data)
+    with writing(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, data)
+
+
+def check_picture_file(file: Path) -> None:
+    """Refuse a file that cannot be drawn; ask before the work, not after it."""
+    allowed = (".html", ".svg", ".png")
+    if file.suffix not in allowed or file.is_dir():
+        raise SpecError("this kind of file cannot be drawn", path="plot", given=file.name, allowed=", ".join(allowed))

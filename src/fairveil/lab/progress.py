@@ -24,18 +24,23 @@ class Silent(Progress):
 
 
 class Bar(Progress):
-    """One line per piece of work with count, elapsed and remaining time; use as a context manager."""
+    """One line per piece of work with count, elapsed and remaining time; use as a context manager.
+
+    Nothing is drawn where standard error is not a terminal: logs stay clean.
+    """
 
     def __init__(self, label: str = "", console: Console | None = None) -> None:
         self.label = label
+        console = console or Console(stderr=True)
         self.bars = RichProgress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            console=console or Console(stderr=True),
+            console=console,
             transient=True,
+            disable=not console.is_terminal,
         )
         self.task: TaskID | None = None
 

@@ -17,7 +17,7 @@ from fairveil.lab.artefact import SCALES, Artefact, Claim, Picture, Results, Sca
 from fairveil.lab.engines import Engine
 from fairveil.lab.progress import Progress
 from fairveil.lab.runner import plain, run_many
-from fairveil.lab.store import Store, write_atomically
+from fairveil.lab.store import Store, write_atomically, writing
 
 ProgressOf = Callable[[str], Progress]
 
@@ -65,7 +65,14 @@ def artefacts(wanted: list[str] | None = None) -> list[type[Artefact]]:
     for want in wanted:
         found = [name for name in names if want == "all" or name == want or name.startswith(f"{want}/")]
         if not found:
-            registry.get("artefact", want, "artefact")  # raises, with the nearest names
+            papers_too = sorted({name.split("/")[0] for name in names})
+            raise SpecError(
+                "there is no artefact or paper of this name",
+                path="artefact",
+                given=want,
+                allowed=f"all, {', '.join(papers_too)}, or one of {len(names)} artefacts (fairveil reproduce --list)",
+                fix=registry.did_you_mean(want, [*papers_too, *names]),
+            )
         chosen += [name for name in found if name not in chosen]
     return [known[name] for name in chosen]
 
@@ -116,12 +123,13 @@ def reproduce_all(
 def remember(made: Reproduction, folder: Path) -> Path:
     """Write what an artefact showed (equal runs, equal files) and, beside it, what it cost."""
     place = folder / "artefacts" / made.scale
-    place.mkdir(parents=True, exist_ok=True)
     stem = made.artefact.name.replace("/", "-")
     body = json.dumps(made.to_dict(), sort_keys=True, indent=1, allow_nan=False) + "\n"
-    write_atomically(place / f"{stem}.json", body.encode())
     cost = {"cpu_seconds": made.cpu_seconds, "wall_seconds": made.wall_seconds}
-    write_atomically(place / f"{stem}.cost.json", (json.dumps(cost) + "\n").encode())
+    with writing(place):
+        place.mkdir(parents=True, exist_ok=True)
+        write_atomically(place / f"{stem}.json", body.encode())
+        write_atomically(place / f"{stem}.cost.json", (json.dumps(cost) + "\n").encode())
     return place / f"{stem}.json"
 
 

@@ -20,6 +20,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ class Store:
         """Write a result; finished blocks are no longer needed after that."""
         folder = self.folder(result["spec"])
         body = {key: result[key] for key in ("spec", "guarantee", "metrics")}
-        with _writing(folder):
+        with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             write_atomically(folder / "spec.json", _json(result["spec"]))
             write_atomically(folder / "result.json", _json(body))
@@ -79,7 +80,7 @@ class Store:
 
     def put_part(self, spec: dict[str, Any], index: int, part: Part) -> None:
         folder = self.folder(spec) / "parts"
-        with _writing(folder):
+        with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=folder, suffix=".tmp")
             with os.fdopen(handle, "wb") as file:
@@ -140,22 +141,17 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise
 
 
-class _writing:
-    """Turn an operating system's refusal into one clear message."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: Any) -> None:
-        if isinstance(value, OSError):
-            raise StoreError(
-                "results cannot be written",
-                given=str(self.folder),
-                fix=f"free some space or choose another folder ({value.strerror}); finished results are intact",
-            ) from None
+@contextmanager
+def writing(place: Path) -> Iterator[None]:
+    """Turn an operating system's refusal to write here into one clear message."""
+    try:
+        yield
+    except OSError as problem:
+        raise StoreError(
+            "results cannot be written",
+            given=str(place),
+            fix=f"free some space or choose another folder ({problem.strerror}); finished results are intact",
+        ) from None
 
 
 def _json(value: Any) -> bytes:

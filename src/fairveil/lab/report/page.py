@@ -14,7 +14,7 @@ from fairveil.errors import DependencyError
 from fairveil.lab.artefact import Claim, Picture, Table
 from fairveil.lab.plots import draw
 from fairveil.lab.reproduce import Reproduction
-from fairveil.lab.store import machine_facts, write_atomically
+from fairveil.lab.store import machine_facts, write_atomically, writing
 
 
 @dataclass
@@ -91,8 +91,9 @@ def write_report(sections: list[Section], file: Path, *, title: str, lead: str =
         script=_bundle(vl_convert) if figures else "",
         figures=json.dumps(figures).replace("</", "<\\/"),
     )
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(file, page.encode())
+    with writing(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, page.encode())
     return file
 
 

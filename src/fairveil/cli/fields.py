@@ -1,0 +1,86 @@
+"""Types, ranges and defaults of public configuration in words."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel
+
+WORDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below", "min_length": "length at least"}
+HUGE, TINY = 1e12, 1e-300
+"""Limits this far away only keep nonsense out: not worth a word, or as good as zero."""
+
+
+NAMES: dict[Any, str] = {
+    int: "integer",
+    float: "number",
+    str: "text",
+    bool: "true or false",
+    type(None): "none",
+    Any: "name or table",
+}
+
+
+def parameters(target: Any) -> list[tuple[str, str, str]]:
+    """Name, type with its range, and default of each field of a public configuration or of a task's spec."""
+    if isinstance(target, type) and issubclass(target, BaseModel):
+        return [
+            (
+                name,
+                _kind(field.annotation, field.metadata),
+                _default(field.is_required(), field.get_default(call_default_factory=True)),
+            )
+            for name, field in target.model_fields.items()
+        ]
+    if not dataclasses.is_dataclass(target):
+        return []
+    described = []
+    for field in dataclasses.fields(target):
+        if not field.init:
+            continue
+        known = getattr(target, "__pydantic_fields__", {}).get(field.name)
+        kind = _kind(known.annotation, known.metadata) if known else str(field.type)
+        make: Any = field.default_factory
+        value = make() if make is not dataclasses.MISSING else field.default
+        described.append((field.name, kind, _default(value is dataclasses.MISSING, value)))
+    return described
+
+
+def _default(required: bool, value: Any) -> str:
+    return "required" if required else "none" if value is None else str(value)
+
+
+def _kind(annotation: Any, limits: Iterable[Any] = ()) -> str:
+    """A type in words: ``float | None`` with limits becomes 'number above 0, or none'."""
+    origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Annotated:
+        return _kind(inside[0], [*_flat(inside[1:]), *limits])
+    if origin is Literal:
+        text = " or ".join(str(choice) for choice in inside)
+    elif origin in (typing.Union, types.UnionType):
+        text = ", or ".join(_kind(part) for part in inside)
+    elif origin in (tuple, list):
+        parts = [_kind(part) for part in inside if part is not Ellipsis]
+        text = f"list of {parts[0]}" if len(set(parts)) == 1 else f"list: {', '.join(parts)}"
+    elif origin is dict:
+        text = "table" if inside[1] is Any else f"table of {_kind(inside[1])}"
+    else:
+        text = NAMES.get(annotation, "table")
+    words = " and ".join(word for item in limits if (word := _limit(item)))
+    return f"{text} {words}" if words else text
+
+
+def _flat(metadata: Iterable[Any]) -> list[Any]:
+    """Limits inside pydantic's Field() are one level down."""
+    return [item for part in metadata for item in getattr(part, "metadata", None) or [part]]
+
+
+def _limit(item: Any) -> str:
+    """One limit of a parameter in words."""
+    found = [(word, getattr(item, key, None)) for key, word in WORDS.items()]
+    near = [(word, limit) for word, limit in found if limit is not None and abs(limit) < HUGE]
+    return " and ".join(f"{word} {0 if 0 < limit <= TINY else limit:g}" for word, limit in near)
