@@ -223,3 +223,30 @@ def test_assumption_7_looks_at_the_overlap():
     )
     assert assumption_7(people) == {"a": True, "b": False}
     assert feature_violations(people) == []
+
+
+@pytest.mark.parametrize("task", ["participation", "qualification"])
+def test_unchecked_models_still_decide_as_well_as_they_can(task):
+    """Without a monotone likelihood ratio a bracketed root would reject everybody here."""
+    features = {"0": ["normal", -5, 5], "1": ["normal", 5, 3]}
+    more = {"arrivals": 10.0} if task == "participation" else {"transitions": [[0.3, 0.3], [0.6, 0.6]]}
+    spec = {"task": task, "groups": {"a": {"qualified": 0.5, "features": features, **more}}, "check": False, "seed": 1}
+    metrics = fairveil.run(spec)["metrics"]
+    assert -4.0 < metrics["thresholds"]["a"] < 4.0
+    assert metrics["assumptions"] | {"monotone_features": None} == {
+        "checked": False,
+        "violations": ["group a: f1/f0 does not rise at x = 10.625"],
+        "monotone_features": None,
+    }
+
+
+def test_truncated_normals_are_decided_exactly():
+    f0 = distribution(["truncnorm", 0, 1, -2, 4])
+    assert likelihood_ratio_fall(f0, distribution(["truncnorm", 1, 1, -1, 5])) is None
+    assert likelihood_ratio_fall(f0, distribution(["truncnorm", -1, 1, -1, 5])) == -1.0
+    # The log ratio turns at x = 4/3, inside the overlap; cut off there, it only rises.
+    assert likelihood_ratio_fall(f0, distribution(["truncnorm", 1, 0.5, -1, 5])) == pytest.approx(4 / 3)
+    short = distribution(["truncnorm", 0, 1, -2, 1.3])
+    assert likelihood_ratio_fall(short, distribution(["truncnorm", 1, 0.5, -1, 5])) is None
+    # Nested the wrong way round: below f0's support the ratio is infinite.
+    assert likelihood_ratio_fall(f0, distribution(["truncnorm", 1, 1, -3, 5])) == -3.0

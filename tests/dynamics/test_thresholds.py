@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fairveil.dynamics import measure, optimal_thresholds, population
+from fairveil.dynamics.assumptions import searched
 from fairveil.dynamics.strategic import best_thresholds, solve
 from fairveil.randomness import generator
 
@@ -208,6 +209,41 @@ def test_a_guess_on_a_jump_is_left_again():
     for k in range(first.size):
         warm = optimal_thresholds(people.select(np.array([k])), "dp", guess=warm)
         np.testing.assert_allclose(warm[0], cold[k], atol=1e-11)
+
+
+@pytest.mark.parametrize("fairness", ["none", "simple", "eqopt", "dp"])
+def test_unchecked_features_are_searched(fairness):
+    """Deviations 5 and 3: f1/f0 falls above 10.6, so the ends of the line say nothing about the best threshold."""
+    a = {"qualified": 0.5, "features": {"0": ["normal", -5, 5], "1": ["normal", 5, 3]}}
+    b = {"qualified": 0.4, "features": {"0": ["normal", -4, 5], "1": ["normal", 6, 4]}}
+    people = searched(population([{"a": a, "b": b}, NORMALS]))
+    assert people.several.tolist() == [True, False]
+    found = optimal_thresholds(people, fairness, guess=np.array([[100.0, 100.0], [0.0, 0.0]]))
+    plain = population(NORMALS)
+    np.testing.assert_allclose(found[1:], optimal_thresholds(plain, fairness), atol=1e-9)
+    levels = np.linspace(0.001, 0.999, 4001)
+    grid = np.linspace(-20.0, 20.0, 4001)
+    many = people.select(np.zeros(grid.size, dtype=int))
+    if fairness in ("none", "simple"):
+        theta = np.stack([grid, grid], axis=1)
+    else:
+        rate = measure(many, np.stack([grid, grid], axis=1)).rate(fairness)
+        theta = np.stack([np.interp(levels, 1.0 - rate[:, s], grid) for s in (0, 1)], axis=1)
+    loss = measure(many, theta).loss * people.share[0]
+    least = loss.min(axis=0).sum() if fairness == "none" else loss.sum(axis=1).min()
+    ours = float((measure(people, found).loss * people.share)[0].sum())
+    assert least - 1e-5 <= ours <= least + 1e-9
+
+
+def test_unchecked_features_with_equal_loss():
+    a = {"qualified": 0.5, "features": {"0": ["normal", -5, 5], "1": ["normal", 5, 3]}}
+    b = {"qualified": 0.4, "features": {"0": ["normal", -2, 5], "1": ["normal", 2, 4]}}
+    people = searched(population({"a": a, "b": b}))
+    own, equal = optimal_thresholds(people), optimal_thresholds(people, "eqloss")
+    loss = measure(people, equal).loss[0]
+    assert loss[0] == pytest.approx(loss[1], abs=1e-12)
+    assert loss[1] == pytest.approx(measure(people, own).loss.max(), abs=1e-12)
+    assert equal[0, 0] < own[0, 0]
 
 
 def test_equal_loss_on_either_side():

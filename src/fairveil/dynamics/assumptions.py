@@ -7,7 +7,7 @@ Reported only: features monotone on the overlap (assumption 7), rising marginal 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,16 +45,42 @@ def overlap(f0: Distribution, f1: Distribution) -> tuple[float, float]:
 def likelihood_ratio_fall(f0: Distribution, f1: Distribution, points: int = POINTS) -> float | None:
     """Where f1/f0 first falls on the overlap, or None when it never does. A ratio that is constant counts as falling.
 
-    Two normals are decided exactly (equal deviations, higher mean above); others on a fine grid and at every cell of a
-    histogram.
+    Normals, truncated or not, are decided exactly; others on a fine grid and at every cell of a histogram.
 
     >>> from fairveil.dynamics.distributions import distribution
     >>> likelihood_ratio_fall(distribution(["normal", 0, 1]), distribution(["normal", 1, 1])) is None
     True
     """
-    if f0.code == f1.code == kernels.NORMAL:
-        return _normal_fall(f0, f1)
     low, high = overlap(f0, f1)
+    if {f0.code, f1.code} <= {kernels.NORMAL, kernels.TRUNCNORM}:
+        fall = _normal_fall(f0, f1)
+    else:
+        fall = _grid_fall(f0, f1, low, high, points)
+    if fall is not None:
+        return fall
+    # Outside the overlap the ratio is 0 below and infinite above, unless the supports are nested the wrong way round.
+    if f1.reach[0] < f0.reach[0]:
+        return f1.reach[0]
+    if f1.reach[1] < f0.reach[1]:
+        return f0.reach[1]
+    return None
+
+
+def _normal_fall(f0: Distribution, f1: Distribution) -> float | None:
+    """The log ratio is a parabola, so its slope is linear: look at it at both ends of the overlap of the supports."""
+    (m0, s0), (m1, s1) = f0.params[:2].tolist(), f1.params[:2].tolist()
+    low, high = max(f0.support[0], f1.support[0]), min(f0.support[1], f1.support[1])
+    rise = 1.0 / s0**2 - 1.0 / s1**2
+    level = m1 / s1**2 - m0 / s0**2
+    if rise == 0.0:
+        return None if level > 0.0 else float(m1 if math.isinf(low) else low)
+    turn = -level / rise
+    if rise > 0.0:
+        return None if low >= turn else (turn if math.isinf(low) else low)
+    return None if high <= turn else max(turn, low)
+
+
+def _grid_fall(f0: Distribution, f1: Distribution, low: float, high: float, points: int) -> float | None:
     x = low + (high - low) * (np.arange(points) + 0.5) / points
     edges = [_edges(item) for item in (f0, f1)]
     cells = np.unique(np.concatenate([[low, high], *edges]))
@@ -67,20 +93,7 @@ def likelihood_ratio_fall(f0: Distribution, f1: Distribution, points: int = POIN
     falls = np.flatnonzero(np.diff(ratio) < -1e-10 * (1.0 + np.abs(ratio[1:])))
     if falls.size:
         return float(x[falls[0] + 1])
-    # Outside the overlap the ratio is 0 below and infinite above, unless the supports are nested the wrong way round.
-    if f1.reach[0] < f0.reach[0]:
-        return f1.reach[0]
-    if f1.reach[1] < f0.reach[1]:
-        return f0.reach[1]
     return float(x[0]) if ratio[-1] - ratio[0] <= 0.0 and f0.reach == f1.reach else None
-
-
-def _normal_fall(f0: Distribution, f1: Distribution) -> float | None:
-    (m0, s0), (m1, s1) = f0.params[:2], f1.params[:2]
-    if s0 == s1:
-        return None if m1 > m0 else float(m1)
-    # d/dx of the log ratio is linear and vanishes here; beyond it, on one side, the ratio falls.
-    return float((m1 / s1**2 - m0 / s0**2) / (1 / s1**2 - 1 / s0**2))
 
 
 def _edges(item: Distribution) -> np.ndarray:
@@ -109,6 +122,25 @@ def require_features(people: Population) -> None:
     """Raise AssumptionError for the first violation."""
     for violation in feature_violations(people):
         raise violation.error(f"groups.{violation.group}.features")
+
+
+def searched(people: Population) -> Population:
+    """The same people with every instance marked whose likelihood ratio falls somewhere: its thresholds are searched.
+
+    Where the labels do not overlap, the usual rule is right: any threshold between them.
+    """
+    pairs = {(int(i), int(j)) for i, j in np.unique(people.which.reshape(-1, 2), axis=0)}
+    laws = people.distributions
+    falls = {
+        pair
+        for pair in pairs
+        if np.less(*overlap(laws[pair[0]], laws[pair[1]]))
+        and likelihood_ratio_fall(laws[pair[0]], laws[pair[1]]) is not None
+    }
+    if not falls:
+        return people
+    several = [any(tuple(pair) in falls for pair in row) for row in people.which.tolist()]
+    return replace(people, several=np.array(several))
 
 
 def transition_violations(names: tuple[str, ...], transitions: Any) -> list[Violation]:

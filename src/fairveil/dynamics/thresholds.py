@@ -176,7 +176,7 @@ def fair(
     if kind == FREE or groups == 1:
         return
     if kind >= LOSS_BELOW:
-        _equal_loss(kind, alpha, which, codes, params, out)
+        equal_loss(kind, alpha, which, codes, params, out)
         return
     if kind == SIMPLE:
         _same_threshold(share, alpha, which, codes, params, gain, loss, out)
@@ -310,7 +310,7 @@ def _same_threshold(
 
 
 @njit(cache=True, nogil=True)
-def _equal_loss(
+def equal_loss(
     kind: int, alpha: np.ndarray, which: np.ndarray, codes: np.ndarray, params: np.ndarray, out: np.ndarray
 ) -> None:
     """Every group suffers the largest of the groups' smallest errors, below or above its own best threshold.

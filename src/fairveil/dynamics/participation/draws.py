@@ -33,9 +33,9 @@ def random_model(rng: Generator, fairness: str, stay: Any = "accuracy", drift: D
 
 
 def random_models(rng: Generator, count: int, fairness: str, drift: Drift | None = None) -> Model:
-    """A batch of random instances. Assumptions hold by construction and are left to the checks that use them."""
+    """A batch of random instances."""
     pairs = [{"a": random_group(rng), "b": random_group(rng)} for _ in range(count)]
-    return model(pairs, fairness, drift=drift, check=False)
+    return model(pairs, fairness, drift=drift)
 
 
 def overlapping_group(rng: Generator, width: tuple[float, float], arrivals: tuple[float, float]) -> dict[str, Any]:
@@ -63,12 +63,11 @@ def overlapping_models(rng: Generator, count: int, fairness: str, drift: Drift |
     """A batch of pairs, in random order: a large group with little overlap and a small one with any.
 
     Condition (C.4) compares what features can change in the group left behind with how far its threshold is moved,
-    which the other group does: these pairs meet it far more often than those of `random_models`. Assumptions hold by
-    construction here as well.
+    which the other group does: these pairs meet it far more often than those of `random_models`.
     """
     pairs = []
     for _ in range(count):
         two = [overlapping_group(rng, (0.2, 1.0), (4e3, 2e4)), overlapping_group(rng, (0.2, 12.0), (1e3, 6e3))]
         first = int(rng.integers(2))
         pairs.append({"a": two[first], "b": two[1 - first]})
-    return model(pairs, fairness, drift=drift, check=False)
+    return model(pairs, fairness, drift=drift)

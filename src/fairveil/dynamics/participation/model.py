@@ -107,6 +107,8 @@ def model(
     people = population([{name: {**group, "share": group["arrivals"]} for name, group in t.items()} for t in tables])
     if check:
         assumptions.require_features(people)
+    else:
+        people = assumptions.searched(people)
     if growth not in GROWTH:
         raise SpecError("there is no such growth", path="growth", given=growth, allowed=", ".join(GROWTH))
     return Model(

@@ -97,6 +97,8 @@ def model(
         if bad.size:
             violation = assumptions.transition_violations(people.names, transitions[bad[0]])[0]
             raise violation.error(f"groups.{violation.group}.transitions")
+    else:
+        people = assumptions.searched(people)
     return Model(people, transitions, fairness, rate, rule)
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from fairveil.dynamics import search
 from fairveil.dynamics.measures import Measures, measure
-from fairveil.dynamics.population import Population, constraint, optimal_thresholds, spread_work
-
-POINTS = 4096
+from fairveil.dynamics.population import POINTS, Population, best_thresholds, optimal_thresholds
 
 
 @dataclass(frozen=True)
@@ -47,13 +44,11 @@ def solve(
     strategic: bool = True,
     rate: str = "tpr",
     points: int = POINTS,
-    monotone: bool = True,
 ) -> Policy:
     """Optimal policy; a strategic decision maker anticipates manipulation, the other one takes features as they come.
 
-    The strategic problem can have several peaks: every one near the best is found on a grid of ``points`` thresholds
-    per group, refined with exact values and polished with the derivative. About 2 ms per instance with beta features.
-    The other problem has one root when the likelihood ratio is monotone; ``monotone=False`` searches there as well.
+    The strategic problem can have several peaks and is searched on ``points`` thresholds per group; the other problem
+    has one root when the likelihood ratio is monotone.
 
     >>> from fairveil.dynamics import fico_groups, population
     >>> groups = {name: {**group, "cost": ["beta", 10, 2]}
@@ -63,35 +58,6 @@ def solve(
     """
     if strategic:
         thresholds = best_thresholds(people, fairness, rate, points)
-    elif not monotone:
-        honest = replace(people, cost=np.full_like(people.cost, -1))
-        thresholds = best_thresholds(honest, fairness, rate, points)
     else:
         thresholds = optimal_thresholds(people, fairness, rate)
     return Policy(thresholds, measure(people, thresholds), people.share)
-
-
-def best_thresholds(people: Population, fairness: str = "none", rate: str = "tpr", points: int = POINTS) -> np.ndarray:
-    """Globally optimal thresholds (instances, groups), with manipulation where a group has a cost."""
-    kind = constraint(fairness, rate)
-    out = np.empty(people.share.shape)
-
-    def work(first: int, last: int) -> None:
-        search.best_batch(
-            kind,
-            people.share,
-            people.qualified,
-            people.which,
-            people.cost,
-            people.codes,
-            people.params,
-            people.gain,
-            people.loss,
-            points,
-            first,
-            last,
-            out,
-        )
-
-    spread_work(people.size, work, least=8)
-    return out

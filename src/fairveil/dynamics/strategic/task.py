@@ -62,7 +62,9 @@ class StrategicTask(ModelTask):
         found = assumptions.feature_violations(people)
         if found and spec["check"]:
             raise found[0].error(f"groups.{found[0].group}.features")
-        policy = solve(people, spec["fairness"], spec["strategic"], spec["rate"], spec["points"], monotone=not found)
+        if found:
+            people = assumptions.searched(people)
+        policy = solve(people, spec["fairness"], spec["strategic"], spec["rate"], spec["points"])
         part: Part = {} if spec["grid"] else self._curves(instances[0])
         return part | {
             "peak": _peaks(people),
