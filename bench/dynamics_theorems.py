@@ -130,6 +130,14 @@ def qualification_sweeps() -> dict[str, list[Try]]:
             for c in ("1a", "1b", "1c", "1d")
             for f in kinds
         ],
+        "theorem 18": [
+            on_model(
+                lambda r, c=c, f=f: rates.random_model(r, c, False, gap=float(r.uniform(0.02, 0.3)), fairness=f),
+                qualify.theorem_18,
+            )
+            for c in cases
+            for f in kinds
+        ],
         "theorem 19": [
             on_model(
                 lambda r, c=c, same=same: rates.random_model(r, c, same, gap=0.5),

@@ -202,6 +202,7 @@ def test_raising_a_transition_can_hurt_the_other_group():
 
 SWEEPS = {
     "17": lambda r, c, f: theorems.theorem_17(draws.random_model(r, c, False, fairness=f)),
+    "18": lambda r, c, f: theorems.theorem_18(draws.random_model(r, c, False, gap=0.03, fairness=f), 9),
     "19 same": lambda r, c, f: theorems.theorem_19(draws.random_model(r, c, True, gap=0.5), f, 0.45),
     "19 different": lambda r, c, f: theorems.theorem_19(draws.random_model(r, c, False, gap=0.5), f, 0.45),
     "20": lambda r, c, f: theorems.theorem_20(draws.random_model(r, c), f),
@@ -219,6 +220,17 @@ def test_theory_on_random_models(name, fairness, case):
     found = sweep(name, ((None, SWEEPS[name](rng, case, fairness)) for _ in range(8)))
     assert found.applied >= 6
     assert found.counterexamples == ()
+
+
+def test_theorem_18_says_nothing_about_large_responses():
+    """Condition 1b with a strong leg-up: three equilibria, and the sufficient condition does not hold."""
+    features = {"0": ["normal", -5, 5], "1": ["normal", 5, 5]}
+    group = {"qualified": 0.5, "features": features, "transitions": [[0.05, 0.9], [0.1, 0.95]]}
+    system = model({"a": group, "b": group})
+    assert len(equilibria(system)) > 1
+    seen = theorems.theorem_18(system)
+    assert seen.premises["responses are below one"] is False
+    assert seen.conclusion is None
 
 
 def test_theorem_21_on_random_models():

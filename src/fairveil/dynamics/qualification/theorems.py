@@ -9,7 +9,7 @@ import numpy as np
 from fairveil.dynamics.assumptions import feature_violations, likelihood_ratio_fall
 from fairveil.dynamics.checks import Check, check
 from fairveil.dynamics.kernels import log_ratio
-from fairveil.dynamics.qualification.conditions import common_condition
+from fairveil.dynamics.qualification.conditions import common_condition, uniqueness
 from fairveil.dynamics.qualification.equilibria import equilibria, fixed_point, settle
 from fairveil.dynamics.qualification.interventions import (
     common_rates,
@@ -52,6 +52,31 @@ def theorem_17(system: Model) -> Check:
         lambda: residual[0] < 1e-9 or bool(equilibria(system, per_axis=5)),
         equilibrium=point[0].tolist(),
         residual=float(residual[0]),
+    )
+
+
+def theorem_18(system: Model, points: int = 17) -> Check:
+    """Small responses of h to the rates leave one equilibrium; they are measured at ``points`` rates an axis."""
+    seen = uniqueness(system, points)
+    found: list[list[float]] = []
+
+    def holds() -> bool:
+        found.extend(point.tolist() for point, _ in equilibria(system, per_axis=5))
+        return len(found) == 1
+
+    return check(
+        f"theorem 18 ({system.fairness})",
+        {
+            "monotone likelihood ratio (assumption 9)": not feature_violations(system.people),
+            "transitions in (0, 1)": bool(((system.transitions > 0) & (system.transitions < 1)).all()),
+            "condition 1a or 1b": seen.case in ("0", "1a", "1b"),
+            "responses are below one": seen.holds,
+        },
+        holds,
+        case=seen.case,
+        own=seen.own,
+        cross=seen.cross,
+        equilibria=found,
     )
 
 
