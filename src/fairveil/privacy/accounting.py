@@ -12,8 +12,8 @@ gaussian   everything as mu^2, converted exactly; the distance of discrete noise
            Not with zCDP events, which have no mu.
 renyi      the Renyi curves add up at fixed orders (pure events by their exact curve); dp-accounting converts.
 pld        pure and approximate events as randomized response with failure, all Gaussians as one; privacy loss
-           distributions of dp-accounting, rounded pessimistically. Not with zCDP events, nor with more than
-           64 different epsilons, so that memory stays bounded.
+           distributions of dp-accounting, rounded pessimistically, with 1e-14 of delta set aside for rounding errors.
+           Not with zCDP events, nor with more than 64 different epsilons, so that memory stays bounded.
 
 In every route the deltas of approximate events are taken off delta first.
 """
@@ -57,8 +57,12 @@ ORDERS = np.concatenate([1 + np.geomspace(0.02, 8, 60), np.geomspace(10, 1e6, 40
 MAX_DIFFERENT = 64
 MAX_PLD_EPSILON = 30.0
 MAX_PLD_POINTS = 500_000
+PLD_ROUNDING = 1e-14
+"""Set aside of delta for rounding in the convolutions of dp-accounting; the largest error that was seen is 5e-17."""
 MAX_TIMES = 2**62
 """How often one event may be composed at once: as in a ledger, more means no privacy."""
+DISTANCE_UNITS = 10**60
+"""Finer than units of delta, because e^epsilon multiplies a distance."""
 SMALLEST = 2.3e-308
 """Renyi divergences below the normal floats are counted as this: they would round to zero."""
 
@@ -91,7 +95,7 @@ class Accountant:
         self.square_units: int | None = 0  # mu^2 of everything, None once a zCDP event came
         self.gaussian_units = 0  # mu^2 of Gaussian events alone
         self.delta_units = 0
-        self.distance_units = 0  # of discrete Gaussians to Gaussians, in units of delta
+        self.distance_units = 0  # of discrete Gaussians to Gaussians
         self.curve = np.zeros(len(ORDERS))
         self.different: dict[float, int] | None = {}  # epsilon -> times, None once there are too many
 
@@ -119,7 +123,7 @@ class Accountant:
             return
         square = cost(leaf, Currency.GAUSSIAN).times(times)
         units = math.ceil(square.amount * UNITS[Currency.GAUSSIAN])
-        self.distance_units += math.ceil(square.distance * DELTA_UNITS)
+        self.distance_units += math.ceil(square.distance * DISTANCE_UNITS)
         self.square_units = None if self.square_units is None else self.square_units + units
         if isinstance(leaf, GaussianEvent):
             self.gaussian_units += units
@@ -160,7 +164,7 @@ class Accountant:
             found["gaussian"] = approximate + gdp_delta(self._mu(self.square_units), epsilon) + correction
         if self._has_pld():
             correction = grid_correction(epsilon, self._distance())
-            found["pld"] = approximate + float(self._pld().get_delta_for_epsilon(epsilon)) + correction
+            found["pld"] = approximate + float(self._pld().get_delta_for_epsilon(epsilon)) + PLD_ROUNDING + correction
         name = min(found, key=found.__getitem__)
         return Bound(epsilon, min(1.0, found[name]), name)
 
@@ -175,7 +179,7 @@ class Accountant:
         routes["basic"] = self._basic
         if self._has_pld():
             pld = self._pld()
-            routes["pld"] = lambda left: self._corrected(lambda rest: float(pld.get_epsilon_for_delta(rest)), left)
+            routes["pld"] = lambda left: self._corrected(lambda rest: _pld_epsilon(pld, rest), left)
         return routes
 
     def _basic(self, left: float) -> float:
@@ -246,11 +250,15 @@ class Accountant:
         return self.rho_units / UNITS[Currency.ZCDP]
 
     def _distance(self) -> float:
-        return self.distance_units / DELTA_UNITS
+        return self.distance_units / DISTANCE_UNITS
 
     @staticmethod
     def _mu(units: int) -> float:
         return math.sqrt(units / UNITS[Currency.GAUSSIAN]) * (1 + 1e-15)
+
+
+def _pld_epsilon(pld: Any, delta: float) -> float:
+    return float(pld.get_epsilon_for_delta(delta - PLD_ROUNDING)) if delta > 2 * PLD_ROUNDING else math.inf
 
 
 def _leaves(event: Event, times: int) -> dict[Event, int]:
