@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fairveil import SeededNoise
+from fairveil import SecureNoise, SeededNoise
 from fairveil.bandits.exposure.priv import PrivFairx
 from fairveil.bandits.nash.base import UNIT, laplace_scale
 from fairveil.bandits.nash.gdp_ncb import GdpNcb
@@ -124,3 +124,38 @@ def test_the_accountant_confirms_gaussian_noise_at_large_epsilon(epsilon, delta)
         accountant = Accountant()
         accountant.compose(thing.event())
         assert accountant.at_delta(delta).epsilon <= epsilon * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("kind", [np.int16, np.int32, np.int64, np.uint64])
+@pytest.mark.parametrize("high", [3, 4, 2**14])
+def test_uniform_integers_take_numpy_integers(kind, high):
+    """The product with 2^64 overflowed: another law, an error, or (for powers of two) a loop without end."""
+    drawn = SecureNoise().uniform_integers(kind(high), 4000)
+    assert drawn.min() >= 0
+    assert drawn.max() < high
+    assert abs(drawn.mean() / (high - 1) - 0.5) < 0.05
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        ("epsilon", 2_000_000, 0, 1.0, 0.0),
+        ("epsilon", 1_000_000, 10**13, 1.0, 1e-6),
+        ("zcdp", 10**12, 0, 1.0, 1e-5),
+        ("gaussian", 10**12, 0, 1.0, 1e-5),
+        ("zcdp", 10**6, 10**13, 1.0, 1e-5),
+        ("zcdp", 10**6, 0, 1.0, None),
+        ("zcdp", 10**6, 0, "1", 1e-5),
+    ],
+)
+def test_a_limit_cannot_promise_more_than_its_units(facts):
+    with pytest.raises(SpecError):
+        Limit(*facts)
+
+
+@pytest.mark.parametrize("currency", ["epsilon", "zcdp", "gaussian"])
+def test_every_limit_that_is_made_keeps_its_promise_when_it_is_read_back(currency):
+    for epsilon in (1e-6, 1e-3, 0.7, 30.0, 1e4):
+        for delta in (1e-300, 1e-18, 1e-5, 0.3):
+            limit = Limit.approximate(epsilon, delta, currency=currency)
+            assert Limit.from_dict(limit.to_dict()) == limit

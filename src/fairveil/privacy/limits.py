@@ -44,6 +44,32 @@ class Limit:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_UNITS:
                 raise SpecError("a limit counts in integers", path=f"limit.{name}", given=value, allowed="0 to 2^62")
+        self._check_promise()
+
+    def _check_promise(self) -> None:
+        """A promise that was written by hand or read from a file must follow from the units."""
+        if self.epsilon is None and self.delta is None:
+            return
+        promise = self.epsilon, self.delta
+        epsilon, delta = (-1.0 if value is None else _number("promise", value, 0.0, 1e300) for value in promise)
+        rest = delta - self.delta_units / DELTA_UNITS
+        amount = self.units / UNITS[self.currency]
+        if self.currency is Currency.EPSILON:
+            needed = amount if rest >= -1e-12 * delta else math.inf
+        elif not 0 < rest < 1:
+            needed = math.inf
+        elif self.units == 0:
+            needed = 0.0
+        else:
+            needed = zcdp_epsilon(amount, rest) if self.currency is Currency.ZCDP else gdp_epsilon(amount**0.5, rest)
+        if not needed <= epsilon * (1 + 1e-6):
+            raise SpecError(
+                "the promise does not follow from the units",
+                path="limit.epsilon",
+                given=promise,
+                allowed=f"epsilon at least {needed:.6g}" if needed < math.inf else "a larger delta",
+                fix="make limits with Limit.pure, approximate, zcdp or gaussian",
+            )
 
     @classmethod
     def pure(cls, epsilon: float) -> Limit:

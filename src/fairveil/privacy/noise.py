@@ -171,7 +171,8 @@ class SecureNoise(Noise):
         return _opendp.discrete_gaussian(_scale("sigma", sigma), size)
 
     def uniform_integers(self, high: int, size: int = 1) -> Ints:
-        limit = (2**64 // _range(high)) * high  # rejecting the tail makes the draw exactly uniform
+        high = _range(high)  # a Python integer: a NumPy one would overflow below
+        limit = 2**64 // high * high  # rejecting the tail makes the draw exactly uniform
         drawn: list[NDArray[np.uint64]] = [np.zeros(0, np.uint64)]
         missing = size
         while missing > 0:
