@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fairveil.dynamics import search
+from fairveil.dynamics import levels, search
 from fairveil.dynamics import thresholds as rules
 from fairveil.dynamics.distributions import Distribution, distribution, stack
 from fairveil.errors import SpecError
@@ -21,13 +21,13 @@ POINTS = 4096
 
 #: Names of constraints in specs, and the equal rate each stands for.
 CONSTRAINTS = {
-    "none": rules.FREE,
-    "simple": rules.SIMPLE,
-    "tpr": rules.TPR,
-    "fpr": rules.FPR,
-    "dp": rules.DP,
-    "eqloss": rules.LOSS_BELOW,
-    "eqloss-above": rules.LOSS_ABOVE,
+    "none": levels.FREE,
+    "simple": levels.SIMPLE,
+    "tpr": levels.TPR,
+    "fpr": levels.FPR,
+    "dp": levels.DP,
+    "eqloss": levels.LOSS_BELOW,
+    "eqloss-above": levels.LOSS_ABOVE,
 }
 
 
@@ -196,11 +196,11 @@ def best_thresholds(people: Population, fairness: str = "none", rate: str = "tpr
     """
     kind = constraint(fairness, rate)
     out = np.empty(people.share.shape)
-    equal_loss = kind in (rules.LOSS_BELOW, rules.LOSS_ABOVE)
+    equal_loss = kind in (levels.LOSS_BELOW, levels.LOSS_ABOVE)
 
     def work(first: int, last: int) -> None:
         search.best_batch(
-            rules.FREE if equal_loss else kind,
+            levels.FREE if equal_loss else kind,
             people.share,
             people.qualified,
             people.which,

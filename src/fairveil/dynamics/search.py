@@ -12,73 +12,14 @@ import math
 import numpy as np
 from numba import njit
 
-from fairveil.dynamics.kernels import NORMAL, both, cdf, lower, mixture, mixture_pdf, mixture_quantile, pdf, upper
-from fairveil.dynamics.thresholds import FREE, SIMPLE, weight
+from fairveil.dynamics.kernels import NORMAL, both, cdf, lower, mixture_pdf, upper
+from fairveil.dynamics.levels import FREE, SIMPLE, spread, weight
+from fairveil.dynamics.utility import slope, value
 
 #: Standard deviations of a normal that the grid covers; utility beyond is flat to about 1e-19.
 REACH = 9.5
 _KEEP = 24
 _GOLD = 0.5 * (math.sqrt(5.0) - 1.0)
-
-
-@njit(cache=True, nogil=True)
-def benefit(c0: int, p0: np.ndarray, c1: int, p1: np.ndarray, x: float) -> float:
-    """F0(x) - F1(x): what an unqualified person gains by looking qualified, without cancellation in the tails."""
-    below0, above0 = both(c0, p0, x)
-    below1, above1 = both(c1, p1, x)
-    return below0 - below1 if below0 < 0.5 else above1 - above0
-
-
-@njit(cache=True, nogil=True)
-def pressure(cc: int, pc: np.ndarray, z: float) -> float:
-    """d/dz of z F_C(z): the marginal gain of manipulation, per unit of loss and of unqualified people."""
-    if z <= 0.0:
-        return 0.0
-    return cdf(cc, pc, z) + z * pdf(cc, pc, z)
-
-
-@njit(cache=True, nogil=True)
-def value(
-    alpha: float,
-    c0: int,
-    p0: np.ndarray,
-    c1: int,
-    p1: np.ndarray,
-    cc: int,
-    pc: np.ndarray,
-    gain: float,
-    loss: float,
-    x: float,
-) -> float:
-    """Utility of threshold x in one group; ``cc`` = -1 means nobody manipulates."""
-    below0, above0 = both(c0, p0, x)
-    below1, above1 = both(c1, p1, x)
-    total = gain * alpha * above1 - loss * (1.0 - alpha) * above0
-    if cc >= 0:
-        gap = below0 - below1 if below0 < 0.5 else above1 - above0
-        total -= loss * (1.0 - alpha) * gap * cdf(cc, pc, gap)
-    return total
-
-
-@njit(cache=True, nogil=True)
-def slope(
-    alpha: float,
-    c0: int,
-    p0: np.ndarray,
-    c1: int,
-    p1: np.ndarray,
-    cc: int,
-    pc: np.ndarray,
-    gain: float,
-    loss: float,
-    x: float,
-) -> float:
-    """Derivative of `value`; at the end of a support with infinite density its sign is what counts."""
-    f0, f1 = pdf(c0, p0, x), pdf(c1, p1, x)
-    total = loss * (1.0 - alpha) * f0 - gain * alpha * f1
-    if cc >= 0:
-        total -= loss * (1.0 - alpha) * pressure(cc, pc, benefit(c0, p0, c1, p1, x)) * (f0 - f1)
-    return total
 
 
 @njit(cache=True, nogil=True)
@@ -201,45 +142,6 @@ def _add_along(at: np.ndarray, level: np.ndarray, u: np.ndarray, share: float, t
 
 
 @njit(cache=True, nogil=True)
-def place(
-    kind: int,
-    alpha: np.ndarray,
-    which: np.ndarray,
-    codes: np.ndarray,
-    params: np.ndarray,
-    r: int,
-    x: float,
-    low: np.ndarray,
-    high: np.ndarray,
-    theta: np.ndarray,
-) -> None:
-    """Thresholds of all groups at the level that x has in group r."""
-    theta[r] = x
-    if theta.size == 1:
-        return
-    if kind == SIMPLE:
-        theta[:] = x
-        return
-    i, j = which[r, 0], which[r, 1]
-    below, above = mixture(weight(kind, alpha[r]), codes[i], params[i], codes[j], params[j], x)
-    for s in range(theta.size):
-        if s != r:
-            i, j = which[s, 0], which[s, 1]
-            theta[s] = mixture_quantile(
-                weight(kind, alpha[s]),
-                codes[i],
-                params[i],
-                codes[j],
-                params[j],
-                below,
-                above,
-                low[s],
-                high[s],
-                theta[s],
-            )
-
-
-@njit(cache=True, nogil=True)
 def total_value(
     share: np.ndarray,
     alpha: np.ndarray,
@@ -356,20 +258,20 @@ def _climb(
     """Golden section on exact values in [a, b] of group r, then halving on the sign of the derivative."""
     left, right = a, b
     c, d = b - _GOLD * (b - a), a + _GOLD * (b - a)
-    place(kind, alpha, which, codes, params, r, c, low, high, theta)
+    spread(kind, alpha, which, codes, params, r, c, low, high, theta)
     fc = total_value(share, alpha, which, cost, codes, params, gain, loss, theta)
-    place(kind, alpha, which, codes, params, r, d, low, high, theta)
+    spread(kind, alpha, which, codes, params, r, d, low, high, theta)
     fd = total_value(share, alpha, which, cost, codes, params, gain, loss, theta)
     for _ in range(12):
         if fc >= fd:
             b, d, fd = d, c, fc
             c = b - _GOLD * (b - a)
-            place(kind, alpha, which, codes, params, r, c, low, high, theta)
+            spread(kind, alpha, which, codes, params, r, c, low, high, theta)
             fc = total_value(share, alpha, which, cost, codes, params, gain, loss, theta)
         else:
             a, c, fc = c, d, fd
             d = a + _GOLD * (b - a)
-            place(kind, alpha, which, codes, params, r, d, low, high, theta)
+            spread(kind, alpha, which, codes, params, r, d, low, high, theta)
             fd = total_value(share, alpha, which, cost, codes, params, gain, loss, theta)
     # Values near a peak are flat to about the square root of the rounding error: the derivative settles the rest.
     reach = 0.5 * (b - a)
@@ -378,7 +280,7 @@ def _climb(
         middle = 0.5 * (a + b)
         if middle <= a or middle >= b:
             break
-        place(kind, alpha, which, codes, params, r, middle, low, high, theta)
+        spread(kind, alpha, which, codes, params, r, middle, low, high, theta)
         rise = total_slope(kind, share, alpha, which, cost, codes, params, gain, loss, theta)
         if math.isnan(rise):
             break
@@ -388,11 +290,11 @@ def _climb(
             b = middle
     found, where = -math.inf, a
     for end in (left, 0.5 * (a + b), right):
-        place(kind, alpha, which, codes, params, r, end, low, high, theta)
+        spread(kind, alpha, which, codes, params, r, end, low, high, theta)
         height = total_value(share, alpha, which, cost, codes, params, gain, loss, theta)
         if height > found:
             found, where = height, end
-    place(kind, alpha, which, codes, params, r, where, low, high, theta)
+    spread(kind, alpha, which, codes, params, r, where, low, high, theta)
     return found
 
 

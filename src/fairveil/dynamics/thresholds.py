@@ -13,26 +13,10 @@ import math
 import numpy as np
 from numba import njit
 
-from fairveil.dynamics.kernels import (
-    NORMAL,
-    log_ratio,
-    lower,
-    mixture,
-    mixture_pdf,
-    mixture_quantile,
-    pdf,
-    sf,
-    upper,
-)
+from fairveil.dynamics.kernels import NORMAL, log_ratio, lower, mixture_pdf, pdf, sf, upper
+from fairveil.dynamics.levels import DP, FPR, FREE, LOSS_BELOW, SIMPLE, TPR, below, spread, weight
 
-FREE, SIMPLE, TPR, FPR, DP, LOSS_BELOW, LOSS_ABOVE = 0, 1, 2, 3, 4, 5, 6
 _SCAN = 257
-
-
-@njit(cache=True, nogil=True, inline="always")
-def weight(kind: int, alpha: float) -> float:
-    """Rates are upper tails of a mixture: of the qualified, of the unqualified, or of everybody."""
-    return 1.0 if kind == TPR else (0.0 if kind == FPR else alpha)
 
 
 @njit(cache=True, nogil=True)
@@ -111,33 +95,6 @@ def error(alpha: float, c0: int, p0: np.ndarray, c1: int, p1: np.ndarray, x: flo
 
 
 @njit(cache=True, nogil=True)
-def _spread(
-    kind: int,
-    alpha: np.ndarray,
-    which: np.ndarray,
-    codes: np.ndarray,
-    params: np.ndarray,
-    r: int,
-    x: float,
-    low: np.ndarray,
-    high: np.ndarray,
-    out: np.ndarray,
-) -> None:
-    """Give every group the threshold at the level that x has in group r, looking between low and high from ``out``."""
-    level, tail = 0.0, 0.0
-    if kind != SIMPLE:
-        i, j = which[r, 0], which[r, 1]
-        level, tail = mixture(weight(kind, alpha[r]), codes[i], params[i], codes[j], params[j], x)
-    for s in range(alpha.size):
-        if s == r or kind == SIMPLE:
-            out[s] = x
-            continue
-        i, j = which[s, 0], which[s, 1]
-        w = weight(kind, alpha[s])
-        out[s] = mixture_quantile(w, codes[i], params[i], codes[j], params[j], level, tail, low[s], high[s], out[s])
-
-
-@njit(cache=True, nogil=True)
 def _total(
     kind: int,
     share: np.ndarray,
@@ -184,9 +141,9 @@ def fair(
     # The outermost unconstrained levels bracket the fair one.
     first, last = 0, 0
     for s in range(1, groups):
-        if _below(kind, alpha, which, codes, params, s, out[s], first, out[first]):
+        if below(kind, alpha, which, codes, params, s, out[s], first, out[first]):
             first = s
-        if _below(kind, alpha, which, codes, params, last, out[last], s, out[s]):
+        if below(kind, alpha, which, codes, params, last, out[last], s, out[s]):
             last = s
     low, high, start, stop = np.empty(groups), np.empty(groups), out.copy(), out.copy()
     for s in range(groups):
@@ -200,8 +157,8 @@ def fair(
         )
         low[s] = lo1 if w == 1.0 else (lo0 if w == 0.0 else min(lo0, lo1))
         high[s] = hi1 if w == 1.0 else (hi0 if w == 0.0 else max(hi0, hi1))
-    _spread(kind, alpha, which, codes, params, first, out[first], low, high, start)
-    _spread(kind, alpha, which, codes, params, last, out[last], low, high, stop)
+    spread(kind, alpha, which, codes, params, first, out[first], low, high, start)
+    spread(kind, alpha, which, codes, params, last, out[last], low, high, stop)
     r = 0
     for s in range(1, groups):
         # The group whose level hardly moves with its threshold carries the search: its threshold is then exact too.
@@ -220,7 +177,7 @@ def fair(
     portion = 0.5
     for _ in range(200):
         x = a + portion * (b - a)
-        _spread(kind, alpha, which, codes, params, r, x, low, high, out)
+        spread(kind, alpha, which, codes, params, r, x, low, high, out)
         f = _total(kind, share, alpha, which, codes, params, gain, loss, out)
         for s in range(groups):
             # Thresholds of all groups rise together, so each evaluation narrows every group's own bracket.
@@ -249,25 +206,6 @@ def _thin(
     return mixture_pdf(
         weight(kind, alpha[s]), codes[i], params[i], codes[j], params[j], 0.5 * (start[s] + stop[s])
     ) * max(abs(start[s]), abs(stop[s]))
-
-
-@njit(cache=True, nogil=True)
-def _below(
-    kind: int,
-    alpha: np.ndarray,
-    which: np.ndarray,
-    codes: np.ndarray,
-    params: np.ndarray,
-    s: int,
-    x: float,
-    r: int,
-    y: float,
-) -> bool:
-    """Is the level of x in group s below the level of y in group r?"""
-    i, j, k, m = which[s, 0], which[s, 1], which[r, 0], which[r, 1]
-    level, tail = mixture(weight(kind, alpha[s]), codes[i], params[i], codes[j], params[j], x)
-    other, rest = mixture(weight(kind, alpha[r]), codes[k], params[k], codes[m], params[m], y)
-    return level < other if level < 0.5 else tail > rest
 
 
 @njit(cache=True, nogil=True)
@@ -388,7 +326,7 @@ def follow(
             r, thinnest, unit = s, density, length
     x = out[r]
     for _ in range(12):
-        _spread(kind, alpha, which, codes, params, r, x, low, high, out)
+        spread(kind, alpha, which, codes, params, r, x, low, high, out)
         f = _total(kind, share, alpha, which, codes, params, gain, loss, out)
         for s in range(groups):
             i, j = which[s, 0], which[s, 1]
@@ -410,7 +348,7 @@ def follow(
             return False
         if abs(step) <= 1e-8 * unit:
             # Beside a jump of a density the sum looks infinitely steep and steps vanish: only a sum of zero is a root.
-            _spread(kind, alpha, which, codes, params, r, x, low, high, out)
+            spread(kind, alpha, which, codes, params, r, x, low, high, out)
             f = _total(kind, share, alpha, which, codes, params, gain, loss, out)
             return abs(f) <= 1e-11 * size
     return False

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fairveil.dynamics import assumptions, search, thresholds
+from fairveil.dynamics import assumptions, search, thresholds, utility
 from fairveil.dynamics.distributions import Distribution
 from fairveil.dynamics.measures import measure
 from fairveil.dynamics.population import Population, population
@@ -84,12 +84,12 @@ class Scene:
     def benefit(self, s: int, x: float) -> float:
         """F0(x) - F1(x)."""
         f0, f1 = self.features(s)
-        return float(search.benefit(f0.code, f0.params, f1.code, f1.params, float(x)))
+        return float(utility.benefit(f0.code, f0.params, f1.code, f1.params, float(x)))
 
     def marginal(self, s: int, x: float) -> float:
         """The marginal manipulation gain at threshold x."""
         cost = self.cost(s)
-        return self.loss * (1.0 - self.alpha(s)) * float(search.pressure(cost.code, cost.params, self.benefit(s, x)))
+        return self.loss * (1.0 - self.alpha(s)) * float(utility.pressure(cost.code, cost.params, self.benefit(s, x)))
 
     def top_marginal(self, s: int) -> float:
         """Largest marginal gain over all thresholds; at x* when it rises with the benefit (assumption 12)."""
@@ -104,7 +104,7 @@ class Scene:
         cost = self.cost(s)
         code = cost.code if aware else -1
         args = (self.alpha(s), f0.code, f0.params, f1.code, f1.params, code, cost.params, self.gain, self.loss)
-        return float(search.value(*args, float(x)))
+        return float(utility.value(*args, float(x)))
 
     def level(self, s: int, criterion: str, x: float) -> float:
         """Share below x: of the qualified (eqopt) or of everybody (dp)."""
