@@ -17,7 +17,7 @@ import numpy as np
 from fairveil import registry
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.ledgered import drive
-from fairveil.bandits.protocol import Feedback, Policy, State, load_state, save_state
+from fairveil.bandits.protocol import Feedback, Policy, State, load_state, save_state, settle
 from fairveil.bandits.steps import Delay, Step, random_delay, walk
 from fairveil.bandits.task import BanditTask
 from fairveil.errors import ContractError
@@ -121,16 +121,21 @@ def documented(policy: Policy, world: Environment) -> None:
 
 
 def pure_decide(policy: Policy, world: Environment) -> None:
-    """Decide changes nothing, repeats itself for the same generator, and works before any reward."""
-    rng = generator(1, "world")
-    place = world.prepare(rng)
-    state = policy.start()
-    shown = place.show(0, rng)
-    before = _copy(state)
-    first = policy.decide(state, shown, generator(2, "explore"))
-    second = policy.decide(state, shown, generator(2, "explore"))
-    _must(first.arm == second.arm and first.propensity == second.propensity, "two equal calls decide differently")
-    _must(_equal(state, before), "decide changed the state")
+    """Decide changes nothing but seals, repeats itself for the same generator, and works before any reward."""
+    rng, noise = generator(1, "world"), SeededNoise(3)
+    place, state = world.prepare(rng), policy.start()
+    for index in range(20):
+        shown = place.show(index, rng)
+        before = _copy(state)
+        first = policy.decide(state, shown, generator(2, "explore", index))
+        second = policy.decide(state, shown, generator(2, "explore", index))
+        _must(first.arm == second.arm and first.propensity == second.propensity, "two equal calls decide differently")
+        for name in policy.seals:
+            before[name] = state[name]
+        _must(_equal(state, before), "decide changed the state")
+        reward = place.reward(shown, first.arm, rng)
+        state = policy.learn(state, policy.report(Feedback(index, first.arm, reward, shown), noise))
+        state = settle(policy, state, index + 1, noise)
 
 
 def same_seed_same_run(policy: Policy, world: Environment) -> None:

@@ -79,6 +79,8 @@ class Policy:
     """Decisions read the raw history by definition: memory grows with rounds, and no ledger can store the state."""
     released: ClassVar[tuple[str, ...]] = ()
     """The state arrays that hold only released values and public counters: what a ledger may store of a release."""
+    seals: ClassVar[tuple[str, ...]] = ()
+    """The state arrays in which `decide` notes which question the noise of a round has answered."""
 
     def event(self) -> Event:
         """What the whole run costs, before any data."""
@@ -92,10 +94,9 @@ class Policy:
         raise NotImplementedError
 
     def decide(self, state: State, round: Round, rng: Generator) -> Decision:
-        """Pure: neither the state nor anything else changes.
+        """Pure: neither the state nor anything else changes, except for seals.
 
-        The one exception is a seal: a policy whose state holds noise for a single question may note in the state which
-        question it has answered, and refuse another one.
+        A policy whose state holds noise for a single question seals it with the first one, and refuses another.
         """
         raise NotImplementedError
 

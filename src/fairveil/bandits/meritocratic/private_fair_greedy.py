@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -65,6 +65,8 @@ class PrivateFairGreedy(HalvedHistory):
 
     Reference: An, Palacci and Paschalidis 2025; corrections in docs/errata/private-fair-greedy.md.
     """
+
+    seals: ClassVar[tuple[str, ...]] = ("sealed",)
 
     epsilon: Epsilon
     delta: Delta
