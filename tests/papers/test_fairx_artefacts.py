@@ -69,6 +69,24 @@ def test_pictures_and_claims(kind, tiny):
             assert all(len(line.x) == len(line.y) for line in picture.lines)
 
 
+def test_one_cell_in_which_personal_agents_lose_breaks_the_claim_about_the_map(tiny):
+    results = copy.deepcopy(tiny[fairx.Map])
+    for label, result in results.items():
+        if label.startswith("personal"):
+            _, *facts, _ = label.split(", ")
+            alone = results[", ".join(["alone", *facts])]["metrics"]["fairness_regret_runs"]
+            result["metrics"]["fairness_regret_runs"] = [regret * 0.99 for regret in alone]
+    claim = fairx.Map().claims(results)[0]
+    assert (claim.verdict, "0 of 18 cells" in claim.note) == ("holds", True)
+    lost = results["personal, m = 3, noise = 0.5, eps = 2"]
+    alone = results["alone, m = 3, noise = 0.5"]["metrics"]["fairness_regret_runs"]
+    lost["metrics"]["fairness_regret_runs"] = [regret * 1.01 for regret in alone]
+    claim = fairx.Map().claims(results)[0]
+    assert claim.verdict == "does not hold"
+    assert "worst cell m = 3, noise = 0.5, eps = 2; 1 of 18 cells" in claim.note
+    assert "bands reach up to" in claim.note
+
+
 def test_a_claim_turns_with_the_numbers(tiny):
     results = copy.deepcopy(tiny[fairx.Experiment1])
     for regret, verdict in ((1.0, "holds"), (1e6, "does not hold")):

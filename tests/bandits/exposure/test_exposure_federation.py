@@ -135,6 +135,24 @@ def test_sending_again_repeats_the_message_and_spends_nothing(federation):
     assert np.array_equal(stored["gram"], first.gram)
 
 
+def test_an_agent_that_starts_again_over_its_ledger_repeats_its_messages(federation):
+    agents = federation(POLICIES["batched"]())
+    sent, _, _ = play(agents, 2, SeededNoise(2))
+    spent, noise = agents[0].ledger.spent, Spy()
+    again = Agent(agents[0].policy, 0, agents[0].ledger)
+    again.act(np.eye(2), generator(7))
+    again.observe(0.9)
+    for sync, messages in enumerate(sent):
+        repeated = again.send(noise)
+        assert (repeated.sync, again.ledger.spent, noise.draws) == (sync, spent, 0)
+        assert np.array_equal(repeated.gram, messages[0].gram)
+        for message in messages[1:]:
+            assert again.receive(message).accepted
+    # Its new row is in none of the old messages, so it is still to be sent.
+    assert again.syncs == len(sent) == 2
+    assert again.state["leaf"][0].any()
+
+
 def test_the_whole_run_is_charged_once(federation):
     policy = POLICIES["batched"]()
     agents = federation(policy)
