@@ -88,4 +88,24 @@ def test_without_script_and_in_print_the_static_figures_show(page, browser):
     assert not tab.locator("#figure-0-0 .still svg").is_visible()
     tab.emulate_media(media="print")
     assert tab.locator("#figure-0-0 .still svg").is_visible()
+    assert not tab.locator("#figure-0-0 .live").is_visible(), "each figure is printed once"
+    context.close()
+
+
+def test_figures_speak_and_wide_tables_are_reached_by_keyboard(page, browser):
+    context = browser.new_context(viewport={"width": 768, "height": 900})
+    tab = context.new_page()
+    tab.goto(page.as_uri())
+    tab.wait_for_selector("#figure-0-0.drawn", timeout=20_000)
+    still = tab.locator("#figure-0-0 .still")
+    assert still.get_attribute("role") == "img"
+    assert still.get_attribute("aria-label") == "Regret: regret against round. Last values: a 1e+05, b 1e+05."
+    assert "map of gap over eps and m, from -1 to 2" in tab.locator("#figure-0-1").get_attribute("aria-label")
+    wide = tab.locator(".scroll").first
+    wide.focus()
+    assert wide.evaluate("place => place === document.activeElement")
+    before = wide.evaluate("place => place.scrollLeft")
+    tab.keyboard.press("ArrowRight")
+    tab.wait_for_function("document.activeElement.scrollLeft > 0")
+    assert before == 0
     context.close()

@@ -6,7 +6,7 @@ import fairveil
 from fairveil.errors import SpecError
 from fairveil.lab import compare
 from fairveil.lab.artefact import Chart, Claim, Heatmap, Line, Table
-from fairveil.lab.plots import draw_result, write_picture
+from fairveil.lab.plots import draw, draw_result, write_picture
 from fairveil.lab.report.page import Section, write_report
 
 LINES = (
@@ -41,6 +41,14 @@ def test_report_is_one_offline_file(tmp_path):
     assert page.count("<svg") >= 3, "static figures for print and readers without script"
     assert "0.1235" in page
     assert "holds" in page
+
+
+def test_a_yes_or_no_map_has_two_colours():
+    def legend(values):
+        return draw(Heatmap("Map", "x", "y", "holds", (1.0, 2.0), (3.0,), (values,))).to_dict()["encoding"]["color"]
+
+    assert legend((0.0, 1.0))["scale"]["domain"] == ["no", "yes"]
+    assert legend((0.0, 0.5))["type"] == "quantitative"
 
 
 @pytest.mark.parametrize("suffix", [".html", ".svg", ".png"])

@@ -61,7 +61,7 @@ def command(
                     console.print(f"[yellow]{kind.name}[/] not made: {escape(str(made))}")
                     continue
                 sections.append(section_of(made))
-                counts = "  ".join(f"[{LIGHTS[v]}]{n} {v}[/]" for v, n in made.verdicts().items() if n)
+                counts = _counted(made.verdicts(), "  ")
                 console.print(f"{kind.name}  {made.wall_seconds:.1f} s  {counts}")
     finally:
         workforce.close()
@@ -100,6 +100,10 @@ def _verdicts(last: dict | None) -> str:
     if last is None:
         return "not run here"
     counts = {verdict: sum(claim["verdict"] == verdict for claim in last["claims"]) for verdict in LIGHTS}
-    return f"({last['scale']}) " + " ".join(
-        f"[{LIGHTS[verdict]}]{n} {verdict}[/]" for verdict, n in counts.items() if n
-    )
+    return f"({last['scale']}) " + _counted(counts, " ")
+
+
+def _counted(counts: dict[str, int], between: str) -> str:
+    from fairveil.lab.artefact import PLURAL
+
+    return between.join(f"[{LIGHTS[v]}]{n} {v if n == 1 else PLURAL[v]}[/]" for v, n in counts.items() if n)

@@ -32,6 +32,8 @@ Scale = Literal["quick", "standard", "paper"]
 SCALES: tuple[Scale, ...] = ("quick", "standard", "paper")
 Results = dict[str, dict[str, Any]]
 Verdict = Literal["holds", "does not hold", "undecided"]
+PLURAL: dict[str, str] = {"holds": "hold", "does not hold": "do not hold", "undecided": "undecided"}
+"""Verdicts of several claims."""
 
 
 @dataclass(frozen=True)

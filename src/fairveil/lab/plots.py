@@ -80,7 +80,7 @@ def _chart(picture: Chart, width: int, height: int) -> Any:
 
 def _heatmap(picture: Heatmap, width: int, height: int) -> Any:
     alt = _altair()
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"x": x, "y": y, "value": picture.values[i][j]}
         for i, y in enumerate(picture.y)
         for j, x in enumerate(picture.x)
@@ -91,15 +91,24 @@ def _heatmap(picture: Heatmap, width: int, height: int) -> Any:
     scale = (
         alt.Scale(scheme="blueorange", domain=[-reach, reach], domainMid=0) if crossing else alt.Scale(scheme="viridis")
     )
-    axis = alt.Axis(format="~g", labelOverlap=True)
+    legend = alt.Legend(orient="bottom")
+    colour = alt.Color("value:Q", title=picture.value_label, scale=scale, legend=legend)
+    tip = alt.Tooltip("value:Q", format=".4g")
+    if values and set(values) <= {0, 1}:  # a yes-or-no map has no values in between
+        for row in rows:
+            row["value"] = None if row["value"] is None else "yes" if row["value"] else "no"
+        two = alt.Scale(domain=["no", "yes"], range=["#d9d9d9", PALETTE[0]])
+        colour = alt.Color("value:N", title=picture.value_label, scale=two, legend=legend)
+        tip = alt.Tooltip("value:N")
+    axis = alt.Axis(format=".4~g", labelOverlap=True)
     return (
         alt.Chart(alt.Data(values=rows))
         .mark_rect()
         .encode(
             x=alt.X("x:O", title=picture.x_label, axis=axis),
             y=alt.Y("y:O", title=picture.y_label, sort="descending", axis=axis),
-            color=alt.Color("value:Q", title=picture.value_label, scale=scale, legend=alt.Legend(orient="bottom")),
-            tooltip=[alt.Tooltip("x:Q"), alt.Tooltip("y:Q"), alt.Tooltip("value:Q", format=".4g")],
+            color=colour,
+            tooltip=[alt.Tooltip("x:Q"), alt.Tooltip("y:Q"), tip],
         )
         .properties(title=picture.title, width=width, height=height)
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from typing import Any
 
 from fairveil._version import __version__
 from fairveil.errors import DependencyError
-from fairveil.lab.artefact import Claim, Picture, Table
+from fairveil.lab.artefact import PLURAL, Chart, Claim, Heatmap, Picture, Table
 from fairveil.lab.plots import draw
 from fairveil.lab.reproduce import Reproduction
 from fairveil.lab.store import machine_facts, write_atomically, writing
@@ -86,6 +85,7 @@ def write_report(sections: list[Section], file: Path, *, title: str, lead: str =
         lead=lead,
         sections=rendered,
         counts=counts,
+        plural=PLURAL,
         style=(here / "style.css").read_text(),
         machine={"fairveil": __version__, **machine_facts()},
         script=_bundle(vl_convert) if figures else "",
@@ -112,7 +112,7 @@ def _render(section: Section, number: int, figures: dict[str, Any]) -> dict[str,
         figures[key] = spec
         svg = re.sub(r"<\?xml[^>]*\?>", "", vl_convert.vegalite_to_svg(spec))
         svg = re.sub(r"\b(gradient_|clip)(\d+)", rf"{key}-\1\2", svg)  # ids are unique in the whole page
-        pictures.append({"kind": "figure", "key": key, "title": html.escape(picture.title), "svg": svg})
+        pictures.append({"kind": "figure", "key": key, "words": in_words(picture), "svg": svg})
     return {
         "name": section.name,
         "anchor": re.sub(r"[^a-zA-Z0-9]+", "-", section.name),
@@ -126,6 +126,17 @@ def _render(section: Section, number: int, figures: dict[str, Any]) -> dict[str,
         "warning": section.warning,
         "facts": section.facts,
     }
+
+
+def in_words(picture: Chart | Heatmap) -> str:
+    """What a figure shows, for people who hear the page: its axes, and where each curve ends."""
+    if isinstance(picture, Heatmap):
+        values = [value for row in picture.values for value in row if value is not None]
+        span = f" from {min(values):.4g} to {max(values):.4g}" if values else ""
+        return f"{picture.title}: map of {picture.value_label} over {picture.x_label} and {picture.y_label},{span}."
+    ends = [f"{item.name} {item.y[-1]:.4g}" for item in picture.lines if item.y and item.y[-1] is not None]
+    last = f" Last values: {', '.join(ends)}." if len(ends) <= 12 else f" {len(ends)} series."
+    return f"{picture.title}: {picture.y_label} against {picture.x_label}.{last}"
 
 
 def _cells(table: Table) -> list[list[str]]:
