@@ -64,3 +64,6 @@ def test_audits_find_no_more_than_promised(target, pair):
     table = {"kind": "policy", **target, **({"pair": pair} if pair else {})}
     result = fairveil.run({"task": "audit", "target": table, "trials": 300 if pair else 6_000, "seed": 4})
     assert result["metrics"]["verdict"] == "consistent"
+    if pair is None and target.get("variant") != "printed":
+        finer = result["metrics"]["finer"]
+        assert 0.5 * finer["claimed"] < finer["lower"] <= finer["claimed"]

@@ -20,6 +20,7 @@ from fairveil.bandits.meritocratic.scaling import Scaling
 from fairveil.bandits.meritocratic.world import Chunk, Floats
 from fairveil.bandits.protocol import Candidate, Feedback, Round
 from fairveil.privacy.audit import AuditPair
+from fairveil.privacy.audit.bounds import FinerClaim
 from fairveil.privacy.noise import Noise, SeededNoise
 from fairveil.privacy.sums import ToeplitzSum
 from fairveil.randomness import Generator
@@ -86,7 +87,7 @@ def batched_pair(policy: BatchedPrivateFairGreedy) -> AuditPair:
         return moments @ aim + np.cumsum(shown, axis=1) @ move / level**2
 
     statistic = "likelihood ratio of the released moments and histogram"
-    return AuditPair(run, WORLDS, statistic, policy.epsilon, policy.delta)
+    return AuditPair(run, WORLDS, statistic, policy.epsilon, policy.delta, _finer(small_policy))
 
 
 @register("audit-pair", "policy:batched-private-fair-greedy/decisions")
@@ -130,7 +131,8 @@ def private_pair(policy: PrivateFairGreedy) -> AuditPair:
         draws = np.stack([noise.gaussian(std * UNIT, trials) / UNIT + (1 - world) for std in stds], axis=1)
         return out * sums.budget.first_mu() ** 2 + (draws / stds**2).sum(axis=1)
 
-    return AuditPair(run, WORLDS, "likelihood ratio of prefix sums and counts", _claim(small_policy), policy.delta)
+    statistic, claim = "likelihood ratio of prefix sums and counts", _claim(small_policy)
+    return AuditPair(run, WORLDS, statistic, claim, policy.delta, _finer(small_policy))
 
 
 def _projection(sums: Any, prefixes: Floats) -> float:
@@ -165,6 +167,14 @@ def _claim(policy: PrivateFairGreedy) -> float:
     """What the audited policy promises: for the printed noise that is less than the paper claims."""
     promised = policy.guarantee().epsilon
     return policy.epsilon if promised is None else max(promised, 1e-6)
+
+
+def _finer(policy: BatchedPrivateFairGreedy | PrivateFairGreedy) -> FinerClaim | None:
+    """The mu or rho that stands beside the promise; the distance of discrete noise is below 1e-9 in these worlds."""
+    promise = policy.guarantee()
+    if promise.mu is not None:
+        return FinerClaim("mu", promise.mu, 1e-9)
+    return None if promise.rho is None else FinerClaim("rho", promise.rho)
 
 
 def _others(chunk: Chunk, slots: Any, first: int) -> Floats:
