@@ -1,10 +1,13 @@
 """The documentation is true: examples run, every public name and command is there, links lead somewhere."""
 
+import ast
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
+import typer
 
 import fairveil
 from fairveil import registry
@@ -48,6 +51,51 @@ def test_every_public_name_and_command_is_documented():
     commands = [command.name for command in app.registered_commands] + [group.name for group in app.registered_groups]
     for command in commands:
         assert f"fairveil {command}" in text, f"fairveil {command} is not in the docs"
+
+
+def all_options():
+    """Every command with the options it has."""
+    found = {}
+
+    def walk(command, path):
+        for name, inner in getattr(command, "commands", {}).items():
+            walk(inner, (*path, name))
+        if not hasattr(command, "commands"):
+            found[" ".join(path)] = {word for part in command.params for word in part.opts if word.startswith("--")}
+
+    walk(typer.main.get_command(app), ("fairveil",))
+    return found
+
+
+def test_every_option_is_in_the_reference():
+    rows = [
+        line for line in (ROOT / "docs" / "reference.md").read_text().splitlines() if line.startswith("| `fairveil ")
+    ]
+    for command, options in all_options().items():
+        [row] = [row for row in rows if " ".join(command.split()[:2]) in row]
+        for option in options:
+            assert f"`{option}`" in row, f"{command} {option} is not in the reference"
+
+
+def test_every_page_is_in_the_navigation():
+    text = (ROOT / "mkdocs.yml").read_text()
+    for page in (ROOT / "docs").rglob("*.md"):
+        assert str(page.relative_to(ROOT / "docs")) in text
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.toml")), ids=lambda file: file.stem)
+def test_every_example_runs_and_is_named_in_the_quickstart(file):
+    assert f"examples/{file.name}" in (ROOT / "docs" / "quickstart.md").read_text()
+    result = fairveil.run(tomllib.loads(file.read_text()))
+    assert result["metrics"]
+
+
+def test_the_readme_and_its_file_are_the_same_spec():
+    [source] = [match.group(1) for match in FENCE.finditer((ROOT / "README.md").read_text())]
+    [spec] = [
+        node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Dict) and node.keys[0].value == "task"
+    ]
+    assert ast.literal_eval(spec) == tomllib.loads((ROOT / "examples" / "first.toml").read_text())
 
 
 @pytest.mark.parametrize(
