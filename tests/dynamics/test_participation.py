@@ -16,6 +16,7 @@ from fairveil.dynamics.participation import (
     Effort,
     draws,
     fair_set,
+    kernel_thresholds,
     limit,
     loss_table,
     model,
@@ -181,6 +182,36 @@ def test_learned_decisions_approach_the_optimal_ones():
         np.testing.assert_allclose(learned.loss[0], best.loss[0], atol=0.02)
     with pytest.raises(SpecError):
         simulate_learned(model(groups(), stay="subgroup"), 2, generator(1))
+
+
+@pytest.mark.parametrize("fairness", ["none", "simple", "eqopt", "dp", "eqloss"])
+def test_kernel_decisions_approach_the_optimal_ones(fairness):
+    rng = generator(31, fairness)
+    system = model(groups(), fairness)
+    people = system.people
+    samples = [
+        tuple(
+            np.sort(people.feature(0, s, y).sample(rng, int(size)))
+            for y, size in ((0, 2e5 * (1 - people.qualified[0, s])), (1, 2e5 * people.qualified[0, s]))
+        )
+        for s in (0, 1)
+    ]
+    best = measure(people, system.thresholds(people)).loss[0]
+    found = measure(people, kernel_thresholds(fairness, "fpr", samples)[None]).loss[0]
+    np.testing.assert_allclose(found, best, atol=0.01)
+
+
+def test_kernel_decisions_cost_the_smaller_group_more():
+    """Figure 4.10 for one threshold: smoothing shrinks the group that is shrinking and feeds the other."""
+    system = model(groups(60.0, 60.0), "simple", growth="join")
+    best = simulate(system, 30).numbers[-1, 0]
+    runs = [
+        simulate_learned(system, 30, generator(32, run), learn=kernel_thresholds).numbers[-1, 0] for run in range(12)
+    ]
+    assert best[0] < best[1]
+    change, error = np.mean(runs, axis=0) - best, np.std(runs, axis=0) / np.sqrt(12)
+    assert change[0] < -3 * error[0]
+    assert change[1] > 3 * error[1]
 
 
 def test_learned_runs_are_repeatable_and_averaged():

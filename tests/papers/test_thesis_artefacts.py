@@ -11,8 +11,8 @@ from fairveil.lab.papers import thesis_credit, thesis_participation, thesis_qual
 from fairveil.lab.reproduce import reproduce
 
 MODULES = (thesis_participation, thesis_qualification, thesis_strategic, thesis_credit)
-#: Artefacts with a claim that this project does not reproduce; each says so in its notes.
-OPEN = {"thesis/4.10"}
+#: Claims that this project does not reproduce, by how they begin; the notes of the artefact say so.
+OPEN = {"thesis/4.10": "DP:"}
 SLOW = {"thesis/4.5", "thesis/4.8", "thesis/4.10"}
 EXPECTED = [
     *("4.3", "4.4", "4.5", "4.6", "4.7", "4.8", "4.9", "4.10"),
@@ -33,5 +33,7 @@ def test_artefact(name):
     verdicts = {claim.text: claim.verdict for claim in made.claims}
     if name in OPEN:
         assert made.artefact.notes
-    elif not made.generated:
+        assert any(text.startswith(OPEN[name]) for text in verdicts)
+        verdicts = {text: verdict for text, verdict in verdicts.items() if not text.startswith(OPEN[name])}
+    if not made.generated:
         assert set(verdicts.values()) == {"holds"}, verdicts

@@ -3,7 +3,7 @@
 from fairveil.dynamics.participation.criteria import FairSet, fair_set, resting_ratio, sustaining
 from fairveil.dynamics.participation.criterion_task import CriterionTask
 from fairveil.dynamics.participation.growth import GROWTH, Growth
-from fairveil.dynamics.participation.learned import empirical_thresholds, simulate_learned
+from fairveil.dynamics.participation.learned import empirical_thresholds, kernel_thresholds, simulate_learned
 from fairveil.dynamics.participation.limits import Limit, limit, response
 from fairveil.dynamics.participation.model import History, Model, model, simulate
 from fairveil.dynamics.participation.reshape import Composition, Effort
@@ -29,6 +29,7 @@ __all__ = [
     "TrainedTask",
     "empirical_thresholds",
     "fair_set",
+    "kernel_thresholds",
     "limit",
     "loss_table",
     "model",

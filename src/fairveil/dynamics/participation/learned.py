@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
+from fairveil.dynamics.distributions import Distribution, distribution
 from fairveil.dynamics.measures import measure
 from fairveil.dynamics.participation.model import History, Model
+from fairveil.dynamics.population import best_thresholds, population
 from fairveil.errors import SpecError
 from fairveil.randomness import Generator
 
 LEVELS = 400
+#: Cells of a kernel estimate, and thresholds scanned on it.
+CELLS = 512
 
 
-def empirical_thresholds(fairness: str, rate: str, samples: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+Samples = list[tuple[np.ndarray, np.ndarray]]
+Learn = Callable[[str, str, Samples], np.ndarray]
+"""(criterion, rate, sorted features of the unqualified and of the qualified by group) -> thresholds (groups,)."""
+
+
+def empirical_thresholds(fairness: str, rate: str, samples: Samples) -> np.ndarray:
     """Thresholds (groups,) that minimise the error on samples under a criterion that holds on the samples.
 
     ``samples[s]`` are the sorted features of the unqualified and of the qualified users of group s.
@@ -46,15 +57,47 @@ def empirical_thresholds(fairness: str, rate: str, samples: list[tuple[np.ndarra
     return places[:, int(np.argmin(loss))]
 
 
+def kernel_thresholds(fairness: str, rate: str, samples: Samples) -> np.ndarray:
+    """Thresholds (groups,) that would be optimal if every label's features had the law a kernel estimate gives them.
+
+    Gaussian kernels of width 1.06 deviations n^(-1/5): the fewer people, the smoother and the more biased the estimate.
+    """
+    groups = {}
+    for s, pair in enumerate(samples):
+        sizes = [len(x) for x in pair]
+        groups[str(s)] = {
+            "share": float(sum(sizes)),
+            "qualified": sizes[1] / sum(sizes),
+            "features": {str(label): _kernel_estimate(x) for label, x in enumerate(pair)},
+        }
+    return best_thresholds(population(groups), fairness, rate, CELLS)[0]
+
+
+def _kernel_estimate(sample: np.ndarray) -> Distribution:
+    """The estimate as a histogram of many cells, three kernel widths beyond the sample on both sides."""
+    width = max(1.06 * float(np.std(sample)) * len(sample) ** -0.2, 1e-6 * (1.0 + float(np.abs(sample).max())))
+    edges = np.linspace(sample.min() - 3.0 * width, sample.max() + 3.0 * width, CELLS + 1)
+    counts, _ = np.histogram(sample, edges)
+    apart = np.arange(1 - CELLS, CELLS) * (edges[1] - edges[0]) / width
+    weights = np.convolve(counts, np.exp(-0.5 * apart**2), mode="valid")
+    return distribution(["histogram", edges.tolist(), weights.tolist()])
+
+
 def _lowest(grid: np.ndarray, loss: np.ndarray) -> float:
     return float(grid[int(np.argmin(loss))])
 
 
-def simulate_learned(system: Model, steps: int, rng: Generator, smallest: int = 4) -> History:
+#: Learners by the name that a spec gives them.
+LEARNERS: dict[str, Learn] = {"learned": empirical_thresholds, "kernel": kernel_thresholds}
+
+
+def simulate_learned(
+    system: Model, steps: int, rng: Generator, smallest: int = 4, learn: Learn = empirical_thresholds
+) -> History:
     """Like `simulate` for one instance, but each decision is learned from a sample of the users present.
 
     Users are drawn from the true features, as many as there are (at least ``smallest`` of each label, so that a nearly
-    empty group still has a decision). Losses are the true ones.
+    empty group still has a decision). Losses are the true ones. ``learn`` makes thresholds from the samples.
     """
     if system.people.size != 1 or system.stay is None:
         raise SpecError("learned decisions follow one instance with group retention", path="decisions", given="learned")
@@ -68,7 +111,7 @@ def simulate_learned(system: Model, steps: int, rng: Generator, smallest: int = 
             ones = int(np.clip(rng.binomial(size, people.qualified[0, s]), smallest, size - smallest))
             draw = [people.feature(0, s, y).sample(rng, count) for y, count in ((0, size - ones), (1, ones))]
             samples.append((np.sort(draw[0]), np.sort(draw[1])))
-        theta = empirical_thresholds(system.fairness, system.rate, samples)[None]
+        theta = learn(system.fairness, system.rate, samples)[None]
         seen = measure(people, theta)
         stay = system.stay(seen)
         for key, value in zip(keep, (now, theta, seen.loss, stay, people.qualified), strict=True):

@@ -9,7 +9,7 @@ import numpy as np
 
 from fairveil.dynamics import assumptions
 from fairveil.dynamics.instances import FeatureTable, ModelSpec, ModelTask, Table, expand, nest, shape_of
-from fairveil.dynamics.participation.learned import simulate_learned
+from fairveil.dynamics.participation.learned import LEARNERS, simulate_learned
 from fairveil.dynamics.participation.limits import limit
 from fairveil.dynamics.participation.model import model, simulate
 from fairveil.dynamics.participation.reshape import DRIFTS
@@ -47,7 +47,7 @@ class ParticipationSpec(ModelSpec):
     growth: Literal["arrive", "join", "attract", "quadratic"] = "arrive"
     reshape: Reshape | None = None
     follow_labels: bool = False
-    decisions: Literal["optimal", "learned"] = "optimal"
+    decisions: Literal["optimal", "learned", "kernel"] = "optimal"
     steps: Count = 100
 
 
@@ -64,17 +64,17 @@ class ParticipationTask(ModelTask):
             retention(model.retention)
         if model.attraction is not None:
             retention(model.attraction, "attraction")
-        if model.decisions == "learned" and (model.grid or model.reshape or model.retention == "subgroup"):
+        if model.decisions != "optimal" and (model.grid or model.reshape or model.retention == "subgroup"):
             raise SpecError(
                 "learned decisions follow one population with group retention and fixed features",
                 path="decisions",
-                given="learned",
+                given=model.decisions,
                 fix="leave out grid, reshape and subgroup retention",
             )
         return super().fill(model)
 
     def blocks(self, spec: dict[str, Any]) -> list[dict[str, Any]]:
-        if spec["decisions"] == "learned":
+        if spec["decisions"] != "optimal":
             return [{"first": 0, "last": 1, "run": run} for run in range(spec["runs"])]
         return super().blocks(spec)
 
@@ -92,8 +92,9 @@ class ParticipationTask(ModelTask):
             follow_labels=spec["follow_labels"],
             check=spec["check"],
         )
-        if spec["decisions"] == "learned":
-            history = simulate_learned(system, spec["steps"], generator(spec["seed"], "run", block["run"]))
+        if spec["decisions"] in LEARNERS:
+            rng = generator(spec["seed"], "run", block["run"])
+            history = simulate_learned(system, spec["steps"], rng, learn=LEARNERS[spec["decisions"]])
         else:
             history = simulate(system, spec["steps"])
         part: Part = {
@@ -115,7 +116,7 @@ class ParticipationTask(ModelTask):
         return part
 
     def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
-        if spec["decisions"] == "learned":
+        if spec["decisions"] != "optimal":
             # Runs are repetitions of one instance: average what each of them measured.
             spread = {"share_std": np.std([part["share"][0] for part in parts], axis=0)}
             mean = {key: np.mean([part[key] for part in parts], axis=0) for key in parts[0] if key != "violations"}
