@@ -8,7 +8,7 @@ from gymnasium.utils.env_checker import check_env
 from fairveil.dynamics import optimal_thresholds, participation
 from fairveil.dynamics.gym import DEFAULT_GROUPS, ENVIRONMENTS, ParticipationEnv, QualificationEnv, StrategicEnv
 from fairveil.dynamics.qualification.model import model, path
-from fairveil.errors import SpecError
+from fairveil.errors import FairveilError, SpecError
 
 THREE = {**DEFAULT_GROUPS, "c": {**DEFAULT_GROUPS["a"], "qualified": 0.2}}
 
@@ -85,3 +85,23 @@ def test_a_start_can_be_given() -> None:
 def test_a_missing_key_is_named() -> None:
     with pytest.raises(SpecError, match=r"groups\.a\.arrivals"):
         ParticipationEnv({"a": {"qualified": 0.5, "features": {"0": ["normal", 0, 1], "1": ["normal", 1, 1]}}})
+
+
+@pytest.mark.parametrize(
+    "kind, key, value, message",
+    [
+        (ParticipationEnv, "arrivals", 0.0, "arrive"),
+        (ParticipationEnv, "qualified", 1.0, r"groups\.b\.qualified"),
+        (QualificationEnv, "transitions", [[0.1, 0.5], [0.5, 1.5]], "T11 = 1.5"),
+    ],
+)
+def test_impossible_groups_are_refused(kind, key, value, message) -> None:
+    with pytest.raises(FairveilError, match=message):
+        kind({**DEFAULT_GROUPS, "b": {**DEFAULT_GROUPS["b"], key: value}})
+
+
+def test_actions_cover_the_features_and_little_else() -> None:
+    env = StrategicEnv()
+    laws = [env.people.feature(0, s, label) for s in (0, 1) for label in (0, 1)]
+    assert all(law.cdf(env.low) <= 1e-6 and law.sf(env.high) <= 1e-6 for law in laws)
+    assert env.high - env.low < 12 * 5.0

@@ -1,8 +1,8 @@
 """Gymnasium environments: an agent sets the thresholds, the populations answer. Importing this needs gymnasium.
 
 ``gymnasium.make("fairveil/Participation-v0")`` (or Qualification, Strategic) after importing this module, or build
-the classes with groups of your own. An action is one number in [0, 1] a group, stretched over the range where the
-features of any group have mass; the reward is what the decision maker gains in that step.
+the classes with groups of your own. An action is one number in [0, 1] a group, stretched over the range that holds all
+but a millionth of the features of every label; the reward is what the decision maker gains in that step.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fairveil.dynamics.assumptions import transition_violations
 from fairveil.dynamics.measures import Measures, measure
 from fairveil.dynamics.participation.retention import retention as retention_of
 from fairveil.dynamics.population import Population, population
@@ -23,6 +24,9 @@ try:
     import gymnasium
 except ImportError:
     raise DependencyError("the environments need gymnasium", fix="pip install 'fairveil[lab]'") from None
+
+#: Share of a label's features that lies beyond the lowest and beyond the highest threshold an action can stand for.
+TAIL = 5e-7
 
 _FEATURES = {"0": ["normal", -5.0, 5.0], "1": ["normal", 5.0, 5.0]}
 DEFAULT_GROUPS: dict[str, dict[str, Any]] = {
@@ -65,10 +69,12 @@ class ThresholdEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
             for key in self.needs:
                 if key not in table:
                     raise SpecError("this key is required", path=f"groups.{name}.{key}", fix="add it")
+            if not 0.0 < table["qualified"] < 1.0:
+                raise SpecError("this is not a rate", path=f"groups.{name}.qualified", allowed="a number in (0, 1)")
         self.tables, self.steps, self.random_start, self.render_mode = tables, steps, random_start, render_mode
         self.people: Population = population(tables, utility)
-        reach = [law.reach for law in self._feature_laws()]
-        self.low, self.high = min(low for low, _ in reach), max(high for _, high in reach)
+        laws = [self.people.feature(0, s, label) for s in range(self.people.groups) for label in (0, 1)]
+        self.low, self.high = min(law.ppf(TAIL) for law in laws), max(law.ppf(1.0 - TAIL) for law in laws)
         size = self.people.groups
         self.action_space = gymnasium.spaces.Box(0.0, 1.0, (size,), np.float32)
         self.observation_space = gymnasium.spaces.Box(0.0, 1.0, (2 * size,), np.float32)
@@ -112,9 +118,6 @@ class ThresholdEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
         }
         return self._observe(felt), float(reward), False, self.step_count >= self.steps, info
 
-    def _feature_laws(self) -> list[Any]:
-        return [self.people.feature(0, s, label) for s in range(self.people.groups) for label in (0, 1)]
-
     def _observe(self, felt: NDArray[np.float64]) -> NDArray[np.float32]:
         return np.clip(np.concatenate([self._state(), felt]), 0.0, 1.0).astype(np.float32)
 
@@ -147,6 +150,10 @@ class ParticipationEnv(ThresholdEnv):
         super().__init__(groups, **options)
         self.retention = retention_of(retention)
         self.arrivals = np.array([float(table["arrivals"]) for table in self.tables.values()])
+        if not (np.isfinite(self.arrivals) & (self.arrivals > 0.0)).all():
+            raise SpecError(
+                "users must arrive", path="groups", given=self.arrivals.tolist(), allowed="positive arrivals"
+            )
 
     def _begin(self, start: NDArray[np.float64] | None) -> None:
         self.numbers = self.arrivals.copy() if start is None else start / start.sum() * self.arrivals.sum()
@@ -175,6 +182,9 @@ class QualificationEnv(ThresholdEnv):
     def __init__(self, groups: Mapping[str, Any] | None = None, **options: Any) -> None:
         super().__init__(groups, **options)
         self.transitions = np.array([table["transitions"] for table in self.tables.values()], float)
+        for violation in transition_violations(self.people.names, self.transitions):
+            path = f"groups.{violation.group}.transitions"
+            raise SpecError("these are not chances", path=path, given=violation.where, allowed=violation.assumption)
         self.people = _without_cost(self.people)
 
     def _begin(self, start: NDArray[np.float64] | None) -> None:
