@@ -123,7 +123,7 @@ class Experiment1(Artefact):
         found = [
             paired("Fed-FairX is below learning alone", where, alone, results[FED]),
             paired("Priv-FairX as printed is below learning alone", where, alone, results[PRINTED]),
-            paired("with our confidence set it is", where, alone, results[PRINTED_OURS]),
+            paired(f"{PRINTED_OURS} is below learning alone", where, alone, results[PRINTED_OURS]),
             paired("Priv-FairX sound is below learning alone", where, alone, results[SOUND]),
             paired("Batched-Priv-FairX is below learning alone", "ours", alone, results[BATCHED]),
             paired("Batched-Priv-FairX personal is below learning alone", "ours", alone, results[PERSONAL]),
