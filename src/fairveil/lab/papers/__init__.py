@@ -9,7 +9,9 @@ MODULES = (
     "private_fair_greedy",
     "fairx",
     "thesis_participation",
+    "thesis_learned",
     "thesis_qualification",
+    "thesis_compas",
     "thesis_strategic",
     "thesis_credit",
 )
