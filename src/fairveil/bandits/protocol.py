@@ -17,7 +17,7 @@ Rounds are numbered 0, 1, 2, ... by decisions, which are public. The caller deli
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,10 +35,10 @@ State = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One person or item that can be chosen in a round: a group label (an index) and features."""
+    """One person or item that can be chosen in a round: a group label (an index) and features (not in its repr)."""
 
     group: int
-    features: NDArray[np.float64]
+    features: NDArray[np.float64] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,14 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What came back for round ``index``: the reward of the chosen arm. ``round`` repeats what was shown, if needed."""
+    """What came back for round ``index``: the reward of the chosen arm (not in its repr: people log reprs).
+
+    ``round`` repeats what was shown, if needed.
+    """
 
     index: int
     arm: int
-    reward: float
+    reward: float = field(repr=False)
     round: Round | None = None
 
 

@@ -78,9 +78,8 @@ def _listing(names: list[str] | None, folder: Path) -> Table:
     from fairveil.lab.artefact import SCALES
     from fairveil.lab.reproduce import artefacts, remembered
 
-    table = Table(
-        Column("artefact", no_wrap=True), "what it shows", *[f"cost {scale}" for scale in SCALES], "last verdicts"
-    )
+    title = "artefacts, with CPU seconds by scale (~: expected, ?: never measured)"
+    table = Table(Column("artefact", no_wrap=True), "what it shows", *SCALES, "last verdicts", title=title)
     for kind in artefacts(names):
         known = {scale: remembered(kind.name, scale, folder) for scale in SCALES}
         costs = [_cost(kind, scale, known[scale]) for scale in SCALES]
@@ -91,9 +90,9 @@ def _listing(names: list[str] | None, folder: Path) -> Table:
 
 def _cost(kind: type, scale: str, known: dict | None) -> str:
     if known and known["cost"]:
-        return f"{known['cost']['cpu_seconds']:.0f} CPU s"
+        return f"{known['cost']['cpu_seconds']:.0f}"
     expected = getattr(kind, "cost", {}).get(scale)
-    return f"~{expected:g} CPU s" if expected is not None else "not measured"
+    return f"~{expected:g}" if expected is not None else "?"
 
 
 def _verdicts(last: dict | None) -> str:

@@ -72,7 +72,7 @@ class Column:
 class Encoded:
     """A matrix with the public facts about its columns. ``norm_bound`` bounds the l2 norm of every possible row."""
 
-    matrix: NDArray[np.float64]
+    matrix: NDArray[np.float64] = field(repr=False)
     names: tuple[str, ...]
     kinds: tuple[Literal["continuous", "one-hot"], ...]
     low: NDArray[np.float64]
@@ -82,7 +82,7 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Rows as named numpy columns beside their public schema.
+    """Rows as named numpy columns beside their public schema. Its repr shows the schema, never a row.
 
     >>> sample = Dataset("tiny", {"x": np.array([1.0, 3.0])}, (Column("x", "continuous", low=0, high=4),))
     >>> sample.encode(["x"]).matrix.tolist()
@@ -90,7 +90,7 @@ class Dataset:
     """
 
     name: str
-    columns: Mapping[str, NDArray[Any]]
+    columns: Mapping[str, NDArray[Any]] = field(repr=False)
     schema: tuple[Column, ...]
     target: str = ""
     sensitive: tuple[str, ...] = ()

@@ -164,6 +164,7 @@ def write_picture(chart: Any, file: Path) -> None:
 
 def check_picture_file(file: Path) -> None:
     """Refuse a file that cannot be drawn; ask before the work, not after it."""
+    _altair()
     allowed = (".html", ".svg", ".png")
     if file.suffix not in allowed or file.is_dir():
         raise SpecError("this kind of file cannot be drawn", path="plot", given=file.name, allowed=", ".join(allowed))

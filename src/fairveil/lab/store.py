@@ -44,6 +44,7 @@ class Store:
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root)
+        _parquet()  # say that it is missing before the work, not after it
 
     def folder(self, spec: dict[str, Any]) -> Path:
         return self.root / spec["task"] / spec_hash(spec)
