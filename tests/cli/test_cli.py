@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fairveil.cli import app, main
+from fairveil.lab.costs import MEASURED
 
 RUNNER = CliRunner()
 SPEC = """
@@ -240,5 +241,7 @@ def test_reproduce_lists_and_suggests(run):
     assert "did you mean dp-ncb" in run("reproduce", "dpncb", code=2).stderr
     shown = run("reproduce", "--list").stdout
     assert "dp-ncb/b" in shown
+    names = {row["name"] for row in json.loads(run("list", "artefact", "--json").stdout)}
+    assert {name for name, costs in MEASURED.items() if "quick" in costs} == names
     assert "dp-ncb/" in run("reproduce", "dp-ncb/bb", code=2).stderr
     assert "scale" in run("reproduce", "dp-ncb/b", "--scale", "huge", code=2).stderr

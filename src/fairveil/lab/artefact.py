@@ -145,8 +145,6 @@ class Artefact:
     source: ClassVar[str] = ""
     notes: ClassVar[tuple[str, ...]] = ()
     data: ClassVar[tuple[str, ...]] = ()
-    cost: ClassVar[dict[str, float]] = {}
-    """Expected CPU seconds by scale on one ordinary core, as measured once; what a run here cost is shown instead."""
 
     def specs(self, scale: Scale) -> dict[str, dict[str, Any]]:
         """The specs behind the artefact, by label."""
