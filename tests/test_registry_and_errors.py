@@ -123,6 +123,16 @@ def test_plugins_that_are_wrong_say_so(tmp_path):
         registry.load_plugin(tmp_path)
 
 
+def test_an_installed_plugin_that_fails_is_named(monkeypatch):
+    from importlib import metadata
+
+    broken = metadata.EntryPoint("mine", "no_such_package_at_all:thing", "fairveil.plugins")
+    monkeypatch.setattr(metadata, "entry_points", lambda **_: [broken])
+    monkeypatch.setattr(registry, "_loaded", False)
+    with pytest.raises(SpecError, match=r"fairveil.plugins:mine: .*ModuleNotFoundError.*uninstall"):
+        registry.load()
+
+
 def test_whatever_a_spec_can_name_has_an_example():
     kinds = ("policy", "environment", "learner", "mechanism", "sum", "merit", "schedule", "dataset", "generator")
     ours = [

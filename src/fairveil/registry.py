@@ -126,7 +126,15 @@ def load() -> None:
     from importlib.metadata import entry_points
 
     for point in entry_points(group="fairveil.plugins"):
-        point.load()
+        try:
+            point.load()
+        except Exception as problem:  # somebody else's package: say whose, not only what
+            raise SpecError(
+                f"an installed plug-in cannot be loaded: {type(problem).__name__}: {problem}",
+                path=f"{point.group}:{point.name}",
+                given=point.value,
+                fix="mend or uninstall the package it comes from",
+            ) from problem
 
 
 def load_plugin(file: str | Path) -> None:
@@ -187,7 +195,7 @@ def get(kind: str, name: str, path: str = "") -> Any:
             path=path,
             given=name or None,
             allowed=choices(known, f"fairveil list {kind}") or f"no {kind} is registered",
-            fix=did_you_mean(name, known),
+            fix=did_you_mean(name, known) or ("a name of your own needs its file: --plugin FILE" if name else ""),
         )
     return entry.target
 

@@ -232,6 +232,11 @@ def test_compare_is_about_the_family_s_regret_and_tests_only_where_runs_differ(r
     assert "pull_share" not in run("compare", spec, "--metric", "nonsense", *arguments, code=2).stderr
 
 
+def test_an_audit_of_a_name_without_a_pair_says_what_to_do(run):
+    assert "register a pair of worlds" in run("audit", "oful", code=2).stderr
+    assert "did you mean laplace" in run("audit", "laplac", code=2).stderr
+
+
 def test_empty_results_say_where_they_would_be(run, tmp_path):
     assert f"no results in {tmp_path}" in run("results", "list", "--store", tmp_path).stdout
 

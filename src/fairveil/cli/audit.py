@@ -79,12 +79,14 @@ def _spec(target: str, epsilon: float | None) -> dict[str, Any]:
     found = [pair for pair in pairs if target in (pair, pair.split(":")[1])]
     if len(found) != 1:
         short = [pair.split(":")[1] for pair in pairs]
+        bare = not found and target in {entry.name for entry in registry.entries()}
+        fix = "register a pair of worlds for it, see docs/guides/audit.md" if bare else ""
         raise SpecError(
             "several things have this name" if found else "nothing with an audit pair has this name",
             path="target",
             given=target,
             allowed=registry.choices(found or pairs, "fairveil list audit-pair"),
-            fix="" if found else registry.did_you_mean(target, [*pairs, *short]),
+            fix="" if found else fix or registry.did_you_mean(target, [*pairs, *short]),
         )
     sample = sample_target(found[0])
     if sample is None:
