@@ -12,6 +12,7 @@ The hash is of the complete spec. Every file is written beside its place and mov
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import platform
@@ -83,10 +84,9 @@ class Store:
         folder = self.folder(spec) / "parts"
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=folder, suffix=".tmp")
-            with os.fdopen(handle, "wb") as file:
-                np.savez(file, allow_pickle=False, **{key: np.asarray(value) for key, value in part.items()})
-            os.replace(name, folder / f"{index:06d}.npz")
+            buffer = io.BytesIO()
+            np.savez(buffer, allow_pickle=False, **{key: np.asarray(value) for key, value in part.items()})
+            write_atomically(folder / f"{index:06d}.npz", buffer.getvalue())
 
     def all(self) -> Iterator[tuple[Path, dict[str, Any]]]:
         """Every finished result, newest first."""
@@ -169,8 +169,6 @@ def _parquet() -> Any:
 
 
 def _series_bytes(series: dict[str, dict[str, list[float]]]) -> bytes:
-    import io
-
     arrow, parquet = _parquet()
     columns: dict[str, list[Any]] = {name: [] for name in SERIES_COLUMNS}
     for name in sorted(series):
