@@ -105,3 +105,9 @@ def test_actions_cover_the_features_and_little_else() -> None:
     laws = [env.people.feature(0, s, label) for s in (0, 1) for label in (0, 1)]
     assert all(law.cdf(env.low) <= 1e-6 and law.sf(env.high) <= 1e-6 for law in laws)
     assert env.high - env.low < 12 * 5.0
+
+
+def test_retention_of_subgroups_is_refused_in_words_that_can_be_followed():
+    with pytest.raises(SpecError, match="counts groups, not the labels") as refusal:
+        ParticipationEnv(retention="subgroup")
+    assert "subgroup" not in refusal.value.allowed

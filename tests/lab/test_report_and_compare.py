@@ -45,10 +45,22 @@ def test_report_is_one_offline_file(tmp_path):
 
 def test_a_yes_or_no_map_has_two_colours():
     def legend(values):
-        return draw(Heatmap("Map", "x", "y", "holds", (1.0, 2.0), (3.0,), (values,))).to_dict()["encoding"]["color"]
+        chart = draw(Heatmap("Map", "x", "y", "holds", (1.0, 2.0), (3.0,), (values,)))
+        return chart.to_dict()["layer"][0]["encoding"]["color"]
 
     assert legend((0.0, 1.0))["scale"]["domain"] == ["no", "yes"]
     assert legend((0.0, 0.5))["type"] == "quantitative"
+
+
+def test_small_maps_show_their_numbers_and_large_ones_do_not():
+    def texts(size):
+        axis = tuple(float(i) for i in range(size))
+        chart = draw(Heatmap("Map", "x", "y", "gap", axis, axis, tuple(tuple(x - 1.234 for x in axis) for _ in axis)))
+        found = chart.to_dict()
+        return [row["text"] for row in found["data"]["values"]] if "layer" in found else None
+
+    assert texts(2) == ["\u22121.2", "\u22120.23"] * 2
+    assert texts(20) is None
 
 
 @pytest.mark.parametrize("suffix", [".html", ".svg", ".png"])

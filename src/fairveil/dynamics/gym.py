@@ -148,6 +148,14 @@ class ParticipationEnv(ThresholdEnv):
 
     def __init__(self, groups: Mapping[str, Any] | None = None, *, retention: Any = "accuracy", **options: Any) -> None:
         super().__init__(groups, **options)
+        if retention == "subgroup":
+            raise SpecError(
+                "the environment counts groups, not the labels within them",
+                path="retention",
+                given=retention,
+                allowed="a driver of whole groups, such as accuracy, or a table with driver and response",
+                fix='for subgroups use fairveil.run({"task": "participation", ...})',
+            )
         self.retention = retention_of(retention)
         self.arrivals = np.array([float(table["arrivals"]) for table in self.tables.values()])
         if not (np.isfinite(self.arrivals) & (self.arrivals > 0.0)).all():

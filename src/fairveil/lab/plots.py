@@ -11,6 +11,8 @@ from fairveil.lab.store import write_atomically, writing
 
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#5F5F5F", "#8C510A", "#7B3294", "#B8A500"]
 """Okabe and Ito's colours first: they stay apart for colour-blind readers."""
+READABLE_CELLS = 120
+"""Heat maps up to this size show the number in every cell."""
 
 
 def _altair() -> Any:
@@ -100,18 +102,34 @@ def _heatmap(picture: Heatmap, width: int, height: int) -> Any:
         two = alt.Scale(domain=["no", "yes"], range=["#d9d9d9", PALETTE[0]])
         colour = alt.Color("value:N", title=picture.value_label, scale=two, legend=legend)
         tip = alt.Tooltip("value:N")
-    axis = alt.Axis(format=".4~g", labelOverlap=True)
-    return (
-        alt.Chart(alt.Data(values=rows))
-        .mark_rect()
-        .encode(
-            x=alt.X("x:O", title=picture.x_label, axis=axis),
-            y=alt.Y("y:O", title=picture.y_label, sort="descending", axis=axis),
-            color=colour,
-            tooltip=[alt.Tooltip("x:Q"), alt.Tooltip("y:Q"), tip],
-        )
-        .properties(title=picture.title, width=width, height=height)
+    few = len(rows) <= READABLE_CELLS
+    axis = {"format": ".4~g", "labelOverlap": True}
+    base = alt.Chart(alt.Data(values=rows)).encode(
+        x=alt.X("x:O", title=picture.x_label, axis=alt.Axis(**axis, labelAngle=0 if few else -90)),
+        y=alt.Y("y:O", title=picture.y_label, sort="descending", axis=alt.Axis(**axis)),
+        tooltip=[alt.Tooltip("x:Q"), alt.Tooltip("y:Q"), tip],
     )
+    chart = base.mark_rect().encode(color=colour)
+    if few:
+        for row in rows:
+            row["text"], row["ink"] = _number(row["value"]), _ink(row["value"], values, crossing)
+        numbers = base.mark_text(fontSize=11).encode(text="text:N", color=alt.Color("ink:N", scale=None))
+        chart = (chart + numbers).resolve_scale(color="independent")
+    return chart.properties(title=picture.title, width=width, height=height)
+
+
+def _number(value: float | str | None) -> str:
+    """A cell's value as a reader wants it."""
+    return value if isinstance(value, str) else "" if value is None else f"{value:.2g}".replace("-", "\u2212")
+
+
+def _ink(value: float | str | None, values: list[float], crossing: bool) -> str:
+    """White on the dark ends of the colour scales, black elsewhere."""
+    if value is None or isinstance(value, str):
+        return "white" if value == "yes" else "black"
+    low, high = min(values), max(values)
+    dark = abs(value) > 0.6 * max(high, -low) if crossing else value - low < 0.55 * (high - low)
+    return "white" if dark else "black"
 
 
 def _at(values: tuple[float, ...], index: int) -> float | None:
