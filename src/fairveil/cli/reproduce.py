@@ -66,7 +66,7 @@ def command(
     finally:
         workforce.close()
     if sections:
-        lead = f"{len(sections)} artefacts at {scale} scale. Published claims are tested, not assumed."
+        lead = f"{len(sections)} artefact{'s' * (len(sections) > 1)} at {scale} scale. Published claims are tested, not assumed."
         console.print(
             f"report: {write_report(sections, out / f'{scale}.html', title='fairveil: papers reproduced', lead=lead)}"
         )
