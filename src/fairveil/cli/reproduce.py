@@ -66,7 +66,8 @@ def command(
     finally:
         workforce.close()
     if sections:
-        lead = f"{len(sections)} artefact{'s' * (len(sections) > 1)} at {scale} scale. Published claims are tested, not assumed."
+        counted = f"{len(sections)} artefact{'s' * (len(sections) > 1)}"
+        lead = f"{counted} at {scale} scale. Published claims are tested, not assumed."
         console.print(
             f"report: {write_report(sections, out / f'{scale}.html', title='fairveil: papers reproduced', lead=lead)}"
         )
