@@ -1,6 +1,7 @@
 """Claims get verdicts, comparisons get tests, the report is one file that says what it must."""
 
 import pytest
+import vl_convert
 
 import fairveil
 from fairveil.errors import SpecError
@@ -41,6 +42,11 @@ def test_report_is_one_offline_file(tmp_path):
     assert page.count("<svg") >= 3, "static figures for print and readers without script"
     assert "0.1235" in page
     assert "holds" in page
+
+
+def test_the_axis_of_a_constant_shows_its_value():
+    chart = draw(Chart("Loss", "step", "loss", (Line("a", (1.0, 2.0), (0.0688, 0.0688)),)))
+    assert ">0.0688<" in vl_convert.vegalite_to_svg(chart.to_dict())
 
 
 def test_a_yes_or_no_map_has_two_colours():

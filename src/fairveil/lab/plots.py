@@ -52,7 +52,10 @@ def _chart(picture: Chart, width: int, height: int) -> Any:
         else alt.X("x:Q", title=picture.x_label, scale=scale, axis=alt.Axis(format="~g", labelOverlap=True))
     )
     y_scale = alt.Scale(type="log") if picture.log_y else alt.Scale(zero=False)
-    y = alt.Y("y:Q", title=picture.y_label, scale=y_scale)
+    level = [row["y"] for row in rows]
+    flat = bool(level) and max(level) - min(level) <= 1e-6 * max(map(abs, level))
+    # the axis of a constant has one tick, which is rounded to a whole number unless told otherwise
+    y = alt.Y("y:Q", title=picture.y_label, scale=y_scale, axis=alt.Axis(format=".4~g") if flat else alt.Undefined)
     legend = alt.Legend(orient="bottom", columns=2 if len(names) > 2 else 0, symbolOpacity=1, labelLimit=260)
     colours = alt.Scale(domain=names, range=_colours(len(names)))
     colour = alt.Color("name:N", title=None, sort=names, scale=colours, legend=legend)
