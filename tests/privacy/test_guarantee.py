@@ -77,3 +77,44 @@ def test_a_claim_that_is_not_established_may_be_infinite_but_not_nan():
 def test_unknown_keys_are_refused():
     with pytest.raises(SpecError, match="not a guarantee"):
         Guarantee.from_dict({**Guarantee.pure(1.0, **FACTS).to_dict(), "discount": 2})
+
+
+def test_several_units_of_one_person():
+    assert Guarantee.pure(0.3, **FACTS).for_units(5).epsilon == pytest.approx(1.5)
+    wide = Guarantee.gaussian(0.2, 1e-6, **FACTS).for_units(3)
+    assert (wide.mu, wide.delta) == (pytest.approx(0.6), 1e-6)
+    assert wide.epsilon == gdp_epsilon(wide.mu, 1e-6)
+    assert Guarantee.zcdp(0.01, 1e-6, **FACTS).for_units(3).rho == pytest.approx(0.09)
+    assert Guarantee.zcdp(0.01, 1e-6, **FACTS).for_units(1) == Guarantee.zcdp(0.01, 1e-6, **FACTS)
+    claimed = Guarantee.pure(1.0, **FACTS, established=False).for_units(2)
+    assert not claimed.established
+    assert "2 x one user's reward" in str(claimed)
+
+
+def test_steps_of_a_leaky_mechanism_reach_the_stated_delta():
+    """Walk k steps, each as bad as (eps, delta) allows: P <- e^eps P + delta from 0 gives exactly the stated delta."""
+    epsilon, delta, count = 0.4, 1e-4, 6
+    worst = 0.0
+    for _ in range(count):
+        worst = math.exp(epsilon) * worst + delta
+    found = Guarantee.approximate(epsilon, delta, **FACTS).for_units(count)
+    assert found.epsilon == pytest.approx(count * epsilon)
+    assert worst <= found.delta <= worst * (1 + 1e-11)
+
+
+def test_a_grid_correction_is_not_forgotten():
+    corrected = Guarantee.gaussian(0.2, 1e-6, **FACTS, epsilon=gdp_epsilon(0.2, 1e-6) + 0.01).for_units(2)
+    assert corrected.definition is Definition.APPROXIMATE
+    assert corrected.epsilon > 2 * gdp_epsilon(0.2, 1e-6)
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, True, "2"])
+def test_units_are_counted(count):
+    with pytest.raises(SpecError, match="units are counted"):
+        Guarantee.pure(1.0, **FACTS).for_units(count)
+
+
+@pytest.mark.parametrize("count", [40, 10**6])
+def test_a_promise_that_says_nothing_is_refused(count):
+    with pytest.raises(SpecError, match="says nothing"):
+        Guarantee.approximate(1.0, 1e-5, **FACTS).for_units(count)

@@ -98,6 +98,21 @@ def _check_complete(guarantee: Guarantee) -> None:
         raise SpecError("a pure guarantee has no delta", path="delta", given=guarantee.delta, allowed="0 or nothing")
 
 
+def _stretched(delta: float, epsilon: float, count: int) -> float:
+    """delta (1 + e^eps + ... + e^((k-1) eps)), rounded up; refused where it says nothing any more."""
+    steps = count if epsilon == 0 else math.inf
+    if 0 < count * epsilon < 700:
+        steps = math.expm1(count * epsilon) / math.expm1(epsilon)
+    if not delta * steps < 1:
+        raise SpecError(
+            "for so many units the guarantee says nothing: delta would exceed 1",
+            path="count",
+            given=count,
+            fix="choose a smaller delta or epsilon for one unit, or make the whole person the unit",
+        )
+    return min(delta * steps * (1 + 1e-12), math.nextafter(1.0, 0.0))
+
+
 @dataclass(frozen=True)
 class Guarantee:
     """A privacy promise, or an honest statement that a printed promise is not established.
@@ -156,6 +171,46 @@ class Guarantee:
 
         facts.setdefault("epsilon", zcdp_epsilon(rho, delta))
         return cls(definition=Definition.ZCDP, rho=rho, delta=delta, **facts)
+
+    def for_units(self, count: int) -> Guarantee:
+        """What this promises to somebody who stands behind ``count`` units, such as a patient with several visits.
+
+        Data that differ in k units are k neighbouring steps apart: k epsilon; delta (e^(k eps) - 1)/(e^eps - 1);
+        k mu; k^2 rho (Dwork and Roth 2014; Bun and Steinke 2016; Dong, Roth and Su 2022). Where the stated epsilon is
+        not the one that mu or rho gives alone (noise on a grid adds to delta), the rule for epsilon and delta is used.
+
+        >>> visit = Guarantee.approximate(0.5, 1e-8, model="global", unit="one visit", neighbours="replace-row")
+        >>> patient = visit.for_units(4)
+        >>> patient.epsilon, round(patient.delta / 1e-8, 3), patient.unit
+        (2.0, 9.849, '4 x one visit')
+        """
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise SpecError("units are counted", path="count", given=count, allowed="a whole number from 1 on")
+        if count == 1:
+            return self
+        note = f"the numbers hold for data that are {count} steps of the neighbouring relation apart"
+        facts = {
+            "model": self.model,
+            "unit": f"{count} x {self.unit}",
+            "neighbours": self.neighbours,
+            "established": self.established,
+            "notes": (*self.notes, note),
+        }
+        finer = {
+            Definition.GAUSSIAN: (Guarantee.gaussian, self.mu, count),
+            Definition.ZCDP: (Guarantee.zcdp, self.rho, count * count),
+        }
+        make, number, factor = finer.get(self.definition, (None, None, 1))
+        if make and number is not None and self.delta and make(number, self.delta, **facts).epsilon == self.epsilon:
+            return make(factor * number, self.delta, **facts)
+        epsilon, delta = self.epsilon, self.delta or 0.0
+        if epsilon is None:
+            raise SpecError(
+                "a guarantee without epsilon cannot be stretched", path="epsilon", fix="state epsilon and delta"
+            )
+        if not delta:
+            return Guarantee.pure(count * epsilon, **facts)
+        return Guarantee.approximate(count * epsilon, _stretched(delta, epsilon, count), **facts)
 
     @property
     def neighbours_in_words(self) -> str:
