@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -196,12 +197,12 @@ class Guarantee:
             "established": self.established,
             "notes": (*self.notes, note),
         }
-        finer = {
+        finer: dict[Definition, tuple[Callable[..., Guarantee], float | None, int]] = {
             Definition.GAUSSIAN: (Guarantee.gaussian, self.mu, count),
             Definition.ZCDP: (Guarantee.zcdp, self.rho, count * count),
         }
-        make, number, factor = finer.get(self.definition, (None, None, 1))
-        if make and number is not None and self.delta and make(number, self.delta, **facts).epsilon == self.epsilon:
+        make, number, factor = finer.get(self.definition, (Guarantee.approximate, None, 1))
+        if number is not None and self.delta and make(number, self.delta, **facts).epsilon == self.epsilon:
             return make(factor * number, self.delta, **facts)
         epsilon, delta = self.epsilon, self.delta or 0.0
         if epsilon is None:
