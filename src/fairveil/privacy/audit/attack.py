@@ -216,5 +216,6 @@ def _rows(outputs: ArrayLike) -> Floats:
     rows = np.asarray(outputs, np.float64)
     rows = rows[:, None] if rows.ndim == 1 else rows.reshape(len(rows), -1)
     if len(rows) < 40 or np.isnan(rows).any():
-        raise InputError("an audit needs numbers from enough trials", allowed="at least 40 trials, no NaN")
+        given = f"{len(rows)} trials, {np.isnan(rows).any(axis=1).sum()} of them with NaN"
+        raise InputError("an audit needs numbers from enough trials", given=given, allowed="at least 40 trials, no NaN")
     return rows
