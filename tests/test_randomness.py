@@ -39,3 +39,11 @@ def test_spawned_children_leave_the_parent_alone():
 def test_bad_seeds_are_refused(seed):
     with pytest.raises(SpecError, match="seed"):
         generator(seed)
+
+
+def test_a_path_cannot_be_written_in_two_ways():
+    """A number beyond 32 bits would be split into two words: the path of two smaller numbers."""
+    for part in (2**32, -1, 1.9, True):
+        with pytest.raises(SpecError, match="path of a seed"):
+            generator(7, part)
+    assert generator(7, 2**32 - 1).random() != generator(7, 2**32 - 1, 0).random()

@@ -35,6 +35,9 @@ def spawn(parent: Generator, count: int) -> list[Generator]:
 
 
 def _word(part: int | str) -> int:
+    """One 32-bit word. A larger number would fall into two words, and so be the path of two smaller ones."""
     if isinstance(part, str):
         return int.from_bytes(hashlib.sha256(part.encode()).digest()[:4], "big")
+    if isinstance(part, bool) or not isinstance(part, int | np.integer) or not 0 <= part < 2**32:
+        raise SpecError("a path of a seed is made of names and numbers", given=part, allowed="an integer in [0, 2^32)")
     return int(part)

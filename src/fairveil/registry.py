@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -148,7 +149,8 @@ def load_plugin(file: str | Path) -> None:
             f"the plug-in file {state}", path="plugin", given=str(file), allowed="a .py file", fix="check the path"
         )
     load()
-    name = f"fairveil_plugin_{path.stem}"
+    place = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]  # two files of one name are two plug-ins
+    name = f"fairveil_plugin_{path.stem}_{place}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise SpecError("the plug-in is not a Python file", path="plugin", given=str(file), allowed="a .py file")

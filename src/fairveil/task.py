@@ -21,6 +21,10 @@ Part = dict[str, Any]
 """What one block yields: names to numpy arrays or plain numbers. It is pickled, saved and sent to other machines."""
 
 
+MAX_BLOCKS = 10**6
+"""More blocks than this are a slip of the keyboard: listing them alone would fill the memory."""
+
+
 class TaskSpec(BaseModel):
     """Keys every spec may have. A task's own model derives from this and adds its keys."""
 
@@ -81,6 +85,8 @@ def run_blocks(runs: int, size: int) -> list[dict[str, int]]:
     >>> run_blocks(5, 2)
     [{'first': 0, 'last': 2}, {'first': 2, 'last': 4}, {'first': 4, 'last': 5}]
     """
+    if runs > MAX_BLOCKS * size:
+        raise SpecError("there are too many runs", path="runs", given=runs, allowed=f"at most {MAX_BLOCKS * size}")
     return [{"first": first, "last": min(first + size, runs)} for first in range(0, runs, size)]
 
 

@@ -140,7 +140,7 @@ class _Sweep:
             "spec": state.spec,
             "guarantee": outcome.guarantee.to_dict() if outcome.guarantee is not None else None,
             "metrics": plain(outcome.metrics),
-            "series": {name: _points(points) for name, points in outcome.series.items()},
+            "series": {name: made for name, points in outcome.series.items() if (made := _points(name, points))},
             "meta": {
                 "version": __version__,
                 "seed": state.spec["seed"],
@@ -155,12 +155,16 @@ class _Sweep:
         self.results[key] = result
 
 
-def _points(points: Mapping[str, Any]) -> dict[str, list[float | None]]:
-    """A series as lists of floats; a band that is absent has no keys."""
-    kept = {
-        key: plain(list(points[key])) for key in ("x", "y", "low", "high") if key in points and len(points[key]) > 0
-    }
-    return {key: [None if value is None else float(value) for value in values] for key, values in kept.items()}
+def _points(name: str, points: Mapping[str, Any]) -> dict[str, list[float | None]]:
+    """A series as lists of floats; a band that is absent has no keys, and a series without points is none."""
+    kept = {key: plain(list(points[key])) for key in ("x", "y", "low", "high") if key in points}
+    lines = {key: [None if value is None else float(value) for value in values] for key, values in kept.items()}
+    bands = ("low", "high")
+    made = {key: line for key, line in lines.items() if key not in bands or any(v is not None for v in line)}
+    lengths = {key: len(line) for key, line in made.items()}
+    if not {"x", "y"} <= set(lengths) or len(set(lengths.values())) > 1:
+        raise StoreError("a series needs x and y, and low and high of their length", path=name, given=lengths)
+    return made if lengths["x"] else {}
 
 
 def peak_memory() -> float:

@@ -6,38 +6,99 @@
     <root>/<task>/<hash>/provenance.json  versions, cpu, timings, peak memory: what may differ between equal results
     <root>/<task>/<hash>/parts/           finished blocks of an interrupted run, removed when the result is written
 
-The hash is of the complete spec. Every file is written beside its place and moved there: nobody ever reads half of one.
+The hash is of the complete spec, our version, and what else decides the numbers: code of your own that the spec names,
+and whether the data sets it names are on the machine. Every file is written beside its place and moved there: nobody
+ever reads half of one.
 """
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import io
 import json
 import os
 import platform
 import shutil
+import sys
 import tempfile
 import time
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fairveil import data, registry
 from fairveil._version import __version__
+from fairveil.data.files import find
 from fairveil.errors import DependencyError, StoreError
 from fairveil.task import Part
 
 SERIES_COLUMNS = ("series", "x", "y", "low", "high")
+ORDERED = ("groups", "grid")
+"""Tables of a spec whose order means something: who is drawn first, which axis is which."""
 
 
 def spec_hash(spec: dict[str, Any]) -> str:
-    """Name of a complete spec: the first 16 hex digits of the SHA-256 of its canonical JSON, with our version."""
-    text = json.dumps([__version__, spec], sort_keys=True, separators=(",", ":"))
+    """Name of a complete spec: the first 16 hex digits of the SHA-256 of its canonical JSON, with our version.
+
+    What else decides the numbers goes in where there is any: see `circumstances`.
+    """
+    text = json.dumps([__version__, spec, *circumstances(spec)], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def circumstances(spec: dict[str, Any]) -> list[Any]:
+    """What decides the result beside the spec's entries and our version; nothing for most specs.
+
+    The order of groups and of a grid's axes (where it is not the alphabet's), data sets that are named but not on the
+    machine (a generated stand-in is used), and the source of what is named but not ours. A module that a plug-in
+    imports is not looked at.
+    """
+    tables = [spec.get(key) for key in ORDERED]
+    order = [list(table) for table in tables if isinstance(table, dict) and list(table) != sorted(table)]
+    named = set(_texts(spec))
+    absent = [name for name in registry.names("dataset") if name in named and not _there(name)]
+    foreign = {
+        f"{entry.kind}:{entry.name}": _source_digest(entry.target)
+        for entry in registry.entries()
+        if entry.name in named and not entry.target.__module__.startswith("fairveil.")
+    }
+    return [{kind: facts} for kind, facts in (("order", order), ("absent", absent), ("foreign", foreign)) if facts]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)
+
+
+def _there(name: str) -> bool:
+    places = [find(file.path) for file in registry.get("dataset", name).files]
+    return all(places) and _undamaged(name, tuple((str(place), place.stat().st_mtime_ns) for place in places if place))
+
+
+@lru_cache(maxsize=256)
+def _undamaged(name: str, places: tuple[tuple[str, int], ...]) -> bool:
+    """Asked again only when a file has changed: it reads all of them."""
+    return data.available(name)
+
+
+@lru_cache(maxsize=256)
+def _source_digest(target: Any) -> str:
+    """Of the file that defines the target, else of its own source, else empty (typed at a prompt)."""
+    file = getattr(sys.modules.get(target.__module__), "__file__", None)
+    try:
+        source = Path(file).read_bytes() if file else inspect.getsource(target).encode()
+    except (OSError, TypeError):
+        return ""
+    return hashlib.sha256(source).hexdigest()
 
 
 class Store:
@@ -63,6 +124,8 @@ class Store:
         body = {key: result[key] for key in ("spec", "guarantee", "metrics")}
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
+            if result["spec"].get("noise") == "secure":  # it replaces other numbers: half of each is no result
+                (folder / "provenance.json").unlink(missing_ok=True)
             write_atomically(folder / "spec.json", _json(result["spec"]))
             write_atomically(folder / "result.json", _json(body))
             write_atomically(folder / "series.parquet", _series_bytes(result["series"]))
@@ -81,11 +144,12 @@ class Store:
             return None  # a damaged part is done again
 
     def put_part(self, spec: dict[str, Any], index: int, part: Part) -> None:
+        """Keep a finished block. Another run that finishes the same spec meanwhile clears parts away: so be it."""
         folder = self.folder(spec) / "parts"
-        with writing(folder):
+        buffer = io.BytesIO()
+        np.savez(buffer, allow_pickle=False, **{key: np.asarray(value) for key, value in part.items()})
+        with writing(folder), suppress(FileNotFoundError):
             folder.mkdir(parents=True, exist_ok=True)
-            buffer = io.BytesIO()
-            np.savez(buffer, allow_pickle=False, **{key: np.asarray(value) for key, value in part.items()})
             write_atomically(folder / f"{index:06d}.npz", buffer.getvalue())
 
     def all(self) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -156,7 +220,8 @@ def writing(place: Path) -> Iterator[None]:
 
 
 def _json(value: Any) -> bytes:
-    return (json.dumps(value, sort_keys=True, indent=1, allow_nan=False) + "\n").encode()
+    """Keys stay in their order: the order of groups means something, and equal runs fill tables in equal order."""
+    return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()
 
 
 def _parquet() -> Any:
