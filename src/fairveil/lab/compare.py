@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scipy.stats import norm
+from scipy.stats import t as student
 
 from fairveil.errors import SpecError
 from fairveil.lab.artefact import Chart, Line, Table, is_course, line, time_axis
@@ -17,10 +17,11 @@ from fairveil.lab.artefact import Chart, Line, Table, is_course, line, time_axis
 
 @dataclass(frozen=True)
 class Difference:
-    """A metric of one run minus that of the reference, with a two-sided test on the standard errors over runs.
+    """A metric of one run minus that of the reference, with Welch's two-sided test on the spreads over runs.
 
-    Band and test are None for the reference itself and where no spread over runs is known: a single run, or a metric
-    without one, says nothing about chance.
+    The runs of the two are taken as independent, and each difference is tested alone. Band and test are None for the
+    reference itself and where no spread over runs is known: a single run, or a metric without one, says nothing about
+    chance.
     """
 
     name: str
@@ -108,6 +109,14 @@ def _error(result: dict[str, Any], metric: str) -> float | None:
     return None if spread is None or runs < 2 else float(spread) / math.sqrt(runs)
 
 
+def _reach(first: tuple[float, int], second: tuple[float, int]) -> tuple[float, float]:
+    """Standard error of a difference of means and its degrees of freedom, from (error, runs) of both (Welch)."""
+    parts = [(error**2, runs - 1) for error, runs in (first, second)]
+    total = sum(part for part, _ in parts)
+    freedom = total**2 / sum(part**2 / free for part, free in parts) if total > 0 else math.inf
+    return math.sqrt(total), freedom
+
+
 def differences(results: Mapping[str, dict[str, Any]], metric: str) -> list[Difference]:
     """Each run against the first."""
     names = list(results)
@@ -122,22 +131,27 @@ def differences(results: Mapping[str, dict[str, Any]], metric: str) -> list[Diff
         if value is None:
             continue
         gap, own = value - base, _error(results[name], metric)
-        error = math.hypot(own, base_error) if own is not None and base_error is not None else 0.0
+        error, freedom = 0.0, math.inf
+        if own is not None and base_error is not None:
+            error, freedom = _reach((own, results[name]["spec"]["runs"]), (base_error, reference["spec"]["runs"]))
         if name == names[0] or error == 0:
             found.append(Difference(name, value, gap))
         else:
-            p_value = 2 * float(norm.sf(abs(gap) / error))
-            found.append(Difference(name, value, gap, gap - 1.96 * error, gap + 1.96 * error, p_value))
+            p_value, reach = (
+                2 * float(student.sf(abs(gap) / error, freedom)),
+                error * float(student.isf(0.025, freedom)),
+            )
+            found.append(Difference(name, value, gap, gap - reach, gap + reach, p_value))
     return found
 
 
 def difference_table(results: Mapping[str, dict[str, Any]], metric: str) -> Table:
-    rows = tuple(
-        (d.name, d.value, _epsilon(results[d.name]), d.difference, _band(d), d.p_value)
-        for d in differences(results, metric)
-    )
+    found = differences(results, metric)
+    rows = tuple((d.name, d.value, _epsilon(results[d.name]), d.difference, _band(d), d.p_value) for d in found)
     columns = ("run", metric, "epsilon", "minus the first", "95 % band", "p")
-    return Table(f"{metric} at the end, mean over runs", columns, rows)
+    tests = sum(d.p_value is not None for d in found)
+    many = f"; each p alone: all {tests} together at 5 % need p below {0.05 / tests:.2g}" if tests > 1 else ""
+    return Table(f"{metric} at the end, mean over runs{many}", columns, rows)
 
 
 def _band(found: Difference) -> str | None:
@@ -149,8 +163,13 @@ def _epsilon(result: dict[str, Any]) -> float | None:
     return promise["epsilon"] if promise is not None and promise["established"] else None
 
 
+SMALLER_IS_BETTER = ("regret", "gap", "loss", "error")
+
+
 def pareto_front(results: Mapping[str, dict[str, Any]], metric: str) -> list[str]:
-    """Runs that no other run beats in both epsilon and the metric (smaller is better in both)."""
+    """Runs that no other run beats in both epsilon and the metric; none for a metric where less is not better."""
+    if not any(word in metric for word in SMALLER_IS_BETTER):
+        return []
     points = {
         name: (epsilon, value)
         for name, result in results.items()

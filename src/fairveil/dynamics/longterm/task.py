@@ -114,7 +114,7 @@ class LongtermTask(Task):
         metrics: dict[str, Any] = {}
         series: dict[str, dict[str, list[float]]] = {}
         for name, values in joined.items():
-            mean, std = values.mean(axis=0), values.std(axis=0)
+            mean, std = values.mean(axis=0), values.std(axis=0, ddof=min(1, len(values) - 1))
             reach = 1.96 * std / np.sqrt(len(values))
             if values.ndim == 2:
                 metrics[name], metrics[f"{name}_std"] = mean.tolist(), std.tolist()
