@@ -102,7 +102,7 @@ def test_objective_noise_on_a_grid_without_a_final_noise_is_caught(monkeypatch) 
     assert sound.verdict == "consistent"
     # a coarse grid keeps rounding errors of the check itself small next to one unit
     monkeypatch.setattr(perturbation.budget, "GRID_SIGMA", 2.0**20)
-    monkeypatch.setattr(perturbation, "_laplace", lambda found, reach, epsilon, noise: found)
+    monkeypatch.setattr(perturbation.Perturbation, "_laplace", lambda self, found, reach, epsilon, noise: found)
     broken = attack(_grid_distance(learner, 0, 4000), _grid_distance(learner, 1, 4000), epsilon=1.0)
     assert broken.verdict == "violated"
     assert broken.epsilon_lower > 2.0

@@ -262,3 +262,68 @@ def test_planning_keeps_a_larger_plan_and_refuses_a_smaller_one() -> None:
     with pytest.raises(SpecError, match="retrainings"):
         PrivateLogistic(1.0, retrainings=3).planned(7, 500, 500)
     assert replace(PrivateLogistic(1.0), retrainings=2).fits == 2
+
+
+@pytest.mark.parametrize(("method", "definition"), CASES)
+def test_more_fits_than_planned_have_no_price(method, definition) -> None:
+    learner = PrivateLogistic(1.0, method=method, definition=definition, retrainings=3)
+    assert learner.spent(3) <= 1.0
+    for fits in (4, 50, -1):
+        with pytest.raises(SpecError, match="fewer fits"):
+            learner.spent(fits)
+
+
+def test_nothing_spent_is_negative_however_large_delta_is() -> None:
+    learner = PrivateLogistic(1.0, delta=0.9, retrainings=50, strength=1000.0)
+    spent = [learner.spent(fits) for fits in range(1, 51)]
+    assert 0 < spent[0] <= spent[-1] <= 1.0
+
+
+@pytest.mark.parametrize("field", ["norm_bound", "strength"])
+@pytest.mark.parametrize("value", [1e-300, 1e-13, 1e13, 1e200, 1e300])
+def test_numbers_that_floats_cannot_carry_are_refused_by_name(field, value) -> None:
+    for method, definition in CASES:
+        with pytest.raises(SpecError, match=field):
+            PrivateLogistic(1.0, method=method, definition=definition, **{field: value})
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("norm_bound", [1e-12, 1e12])
+@pytest.mark.parametrize("strength", [1e-12, 1e12, None])
+@pytest.mark.filterwarnings("error")
+def test_every_configuration_that_can_be_made_can_be_fitted(epsilon, norm_bound, strength) -> None:
+    rows = np.array([[norm_bound], [-norm_bound], [norm_bound / 2]])
+    for method, definition in CASES:
+        try:
+            learner = PrivateLogistic(
+                epsilon, method=method, definition=definition, norm_bound=norm_bound, strength=strength, intercept=False
+            )
+        except SpecError:
+            continue  # from public numbers: too weak a regularisation, or an epsilon beyond the Gaussian grid
+        weights = learner.perturbation(3, 1).release(rows, np.array([1.0, 1.0, -1.0]), SeededNoise(3))
+        assert np.isfinite(weights).all()
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 1e3, 1e6])
+def test_weights_do_not_saturate_on_the_grid_of_the_last_noise(epsilon) -> None:
+    """Separable rows have weights of norm about 8.5; a grid that is too fine would hold them at 2^61 units."""
+    rng = generator(4)
+    rows = rng.normal(size=(1000, 2))
+    rows *= np.minimum(1.0, 2.0 / np.linalg.norm(rows, axis=1, keepdims=True))
+    signs = np.where(rows[:, 0] > 0, 1.0, -1.0)
+    for method in ("objective", "output"):
+        learner = PrivateLogistic(
+            epsilon, method=method, definition="pure", norm_bound=2.0, strength=1.0, intercept=False
+        )
+        found = learner.perturbation(1000, 2).release(rows, signs, ZeroNoise())
+        assert found[0] > 8.0
+
+
+def test_the_noise_of_the_closed_loop_never_follows_the_number_of_people() -> None:
+    """A person who leaves makes one row less; a limit below what can come must not let that show in the tolerance."""
+    planned = PrivateLogistic(1.0, rows=100, most_rows=150).planned(5, 100, 500)
+    assert planned.most_rows == 500
+    assert len({planned.perturbation(rows, 2).tolerance for rows in (1, 100, 300, 301, 500)}) == 1
+    alone = PrivateLogistic(1.0, rows=100)
+    assert alone.perturbation(100, 2) == alone.perturbation(99, 2)
+    assert any("more than 100 rows" in note for note in alone.guarantee().notes)

@@ -103,3 +103,37 @@ def test_bad_budgets_are_refused_at_fit() -> None:
     for epsilon in (0, -1.0, float("nan"), "1", None, True):
         with pytest.raises(SpecError, match="epsilon"):
             PrivateLogisticRegression(epsilon).fit(x, y)
+
+
+def test_fits_beyond_the_plan_are_not_covered_by_the_guarantee() -> None:
+    x, y = _people(50)
+    model = PrivateLogisticRegression(1.0, retrainings=2, random_state=0)
+    assert model.fit(x, y).fit(x, y).guarantee().established
+    promise = model.fit(x, y).guarantee()
+    assert not promise.established
+    assert any("3 times" in note for note in promise.notes)
+
+
+def test_a_fit_that_fails_in_the_middle_counts(monkeypatch) -> None:
+    from fairveil.classify.perturbation import Perturbation
+
+    x, y = _people(50)
+    model = PrivateLogisticRegression(1.0, random_state=0)
+
+    def stopped(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Perturbation, "release", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(x, y)
+    assert not model.fit(x, y).guarantee().established
+
+
+def test_labels_read_from_the_data_are_said_to_be_public_and_two_classes_are_two() -> None:
+    x, y = _people(20)
+    assert any("labels" in note for note in PrivateLogisticRegression(1.0).guarantee().notes)
+    assert not any("labels" in note for note in PrivateLogisticRegression(1.0, classes=(0, 1)).guarantee().notes)
+    for classes in ((0, 0), (0, 1, 2), (0,)):
+        with pytest.raises(ValueError, match="two different labels"):
+            PrivateLogisticRegression(1.0, classes=classes).fit(x, np.zeros(len(y)))

@@ -170,3 +170,9 @@ def test_qualification_needs_transitions() -> None:
     spec["transitions"] = [[0.2, 1.5], [0.6, 0.9]]
     with pytest.raises(SpecError, match="transitions"):
         LongtermTask().complete(spec)
+
+
+def test_the_guarantee_says_that_the_metrics_are_not_protected() -> None:
+    _, outcome = _run({**SPEC, "runs": 1, "steps": 2})
+    assert outcome.guarantee is not None
+    assert any("counted on the people themselves" in note for note in outcome.guarantee.notes)

@@ -69,7 +69,7 @@ def objective_delta(root: float, jacobian: float, epsilon: float) -> float:
 
 
 def objective_epsilon(root: float, jacobian: float, delta: float, fits: int) -> float:
-    """Epsilon of ``fits`` adaptive Gaussian objective perturbations at delta, by the Renyi curve.
+    """Epsilon of ``fits`` adaptive Gaussian objective perturbations at delta, by the Renyi curve; never below zero.
 
     Order a of one fit costs jacobian + a v/2 + log(2 Phi((a-1) sqrt v))/(a-1), v = root^2; costs add over fits.
     """
@@ -84,7 +84,7 @@ def objective_epsilon(root: float, jacobian: float, delta: float, fits: int) -> 
 
     centre = math.log(math.sqrt(2 * math.log(1 / delta) / (fits * v)) + 1e-300)
     best = minimize_scalar(epsilon, bounds=(centre - 8, centre + 8), method="bounded", options={"xatol": 1e-10})
-    found = float(best.fun) * (1 + 1e-9)
+    found = max(0.0, float(best.fun)) * (1 + 1e-9)
     if fits == 1:
         return min(found, _smallest(lambda eps: objective_delta(root, jacobian, eps) <= delta, jacobian + v / 2))
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,9 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
     """Differentially private logistic regression with the scikit-learn interface.
 
     Every call of ``fit`` is one release and costs what `event` says divided by ``retrainings``: the budget covers that
-    many fits. Noise comes from the operating system unless ``random_state`` is given, which makes the result repeatable
-    and marks it ``simulated_``; ``noise`` takes a source of your own (such an estimator cannot be cloned).
+    many fits, and the estimator counts them (a clone counts anew: a search over parameters fits many). Noise comes
+    from the operating system unless ``random_state`` is given, which makes the result repeatable and marks it
+    ``simulated_``; ``noise`` takes a source of your own (such an estimator cannot be cloned).
     ``classes`` are the two public labels; left out they are read from ``y`` and taken as public.
 
     >>> import numpy as np
@@ -90,8 +92,15 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         return self.learner().event()
 
     def guarantee(self) -> Guarantee:
-        """The promise over all planned fits."""
-        return self.learner().guarantee()
+        """The promise over all planned fits; not established once there were more of them."""
+        learner, done = self.learner(), getattr(self, "_fits", 0)
+        promise = learner.guarantee()
+        if self.classes is None:
+            promise = replace(promise, notes=(*promise.notes, "the two labels are read from y and taken as public"))
+        if done <= learner.fits:
+            return promise
+        excess = f"fitted {done} times, but the budget was split over {learner.fits}"
+        return replace(promise, established=False, notes=(*promise.notes, excess))
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> PrivateLogisticRegression:
         """Clip the rows, solve, add noise. One release."""
@@ -102,6 +111,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         signs = np.where(labels == self.classes_[1], 1.0, -1.0)
         rows = learner_rows(learner, features)
         noise = self._source()
+        self._fits = getattr(self, "_fits", 0) + 1  # counted before anything is drawn: a fit that fails was one
         weights = learner.perturbation(len(rows), rows.shape[1]).release(rows, signs, noise)
         self.coef_ = weights[None, : features.shape[1]]
         self.intercept_ = weights[features.shape[1] :] if self.fit_intercept else np.zeros(1)
@@ -128,7 +138,9 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         found = np.unique(labels)
         if self.classes is not None:
             public = np.asarray(self.classes)
-            if len(public) != 2 or not np.isin(found, public).all():
+            if public.shape != (2,) or public[0] == public[1]:
+                raise ValueError("classes must be two different labels")
+            if not np.isin(found, public).all():
                 raise ValueError("y has labels that are not among the two public classes")
             return public
         kind = type_of_target(labels, input_name="y", raise_unknown=True)

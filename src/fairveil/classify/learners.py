@@ -96,6 +96,11 @@ class PrivateLogistic(Learner):
     def __post_init__(self) -> None:
         if self.tolerance is not None and self.tolerance > 0.1:
             raise SpecError("the tolerance is too loose", path="tolerance", given=self.tolerance, allowed="at most 0.1")
+        for name in ("norm_bound", "strength"):
+            value = getattr(self, name)
+            if value is not None and not 1e-12 <= value <= 1e12:
+                allowed = "in [1e-12, 1e12]"
+                raise SpecError("floating point cannot keep up", path=name, given=value, allowed=allowed)
         self.perturbation(rows=1, width=1).check()
 
     @property
@@ -117,7 +122,7 @@ class PrivateLogistic(Learner):
                 fix="leave it out",
             )
         retrainings, nominal = self.retrainings or fits, self.rows or rows
-        return replace(self, retrainings=retrainings, rows=nominal, most_rows=self.most_rows or max(most, nominal))
+        return replace(self, retrainings=retrainings, rows=nominal, most_rows=max(self.most_rows or 0, most, nominal))
 
     def perturbation(self, rows: int, width: int) -> Perturbation:
         """Everything public that one fit needs. ``width`` counts the intercept."""
@@ -133,7 +138,7 @@ class PrivateLogistic(Learner):
         )
         count = self.rows or rows
         made = replace(made, strength=self.strength or _strength(made, count, width))
-        least = made.least_tolerance(max(self.most_rows or count, rows), width)
+        least = made.least_tolerance(max(self.most_rows or 0, count, rows), width)
         if self.tolerance is not None and self.tolerance < least:
             raise SpecError(
                 "no solver in floating point keeps this tolerance on every data set of this size",
@@ -192,6 +197,9 @@ def _notes(learner: PrivateLogistic) -> tuple[str, ...]:
         notes.append("a person may be in every retraining, with the same row or another each time")
     if learner.rows is None:
         notes.append("the number of rows is taken as public")
+    else:
+        most = max(learner.rows, learner.most_rows or 0)
+        notes.append(f"should more than {most} rows come, their number is taken as public")
     if learner.method == "objective" and learner.definition == "pure":
         notes.append(
             "but for noise beyond 800 scales (below 10^-342 a fit), where the solver's tolerance is not proved"
@@ -207,7 +215,7 @@ def _strength(made: Perturbation, rows: int, width: int) -> float:
     keeps the determinant's part of the budget to an eighth.
     """
     if made.method == "objective":
-        return max(1.0, made.bound**2 / (4 * math.expm1(made.fit_epsilon / 8)))
+        return max(1.0, made.bound**2 / (4 * math.expm1(min(made.fit_epsilon / 8, 100.0))))
     if made.definition == "pure":
         precision = made.fit_epsilon / math.sqrt(2 * width)
     else:

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from fairveil.classify import budget
 from fairveil.classify.solver import Floats, least_tolerance, solve
-from fairveil.errors import InputError
+from fairveil.errors import InputError, SpecError
 from fairveil.privacy.events import ApproximateEvent, Event, GaussianEvent, PureEvent, RepeatedEvent
 from fairveil.privacy.grid import LARGEST_UNIT
 from fairveil.privacy.noise import Noise
@@ -78,7 +78,12 @@ class Perturbation:
         return _repeated(GaussianEvent(mu, budget.MAX_WIDTH, budget.GRID_SIGMA), self.fits)
 
     def spent(self, fits: int) -> float:
-        """Epsilon after the first ``fits`` fits, at the guarantee's own delta."""
+        """Epsilon after the first ``fits`` of the planned fits, at the guarantee's own delta."""
+        if not 0 <= fits <= self.fits:
+            raise SpecError(
+                "the budget was split over fewer fits", path="fits", given=fits, allowed=f"from 0 to {self.fits}",
+                fix="plan them: retrainings",
+            )  # fmt: skip
         if fits == 0:
             return 0.0
         if self.definition == "pure":
@@ -127,7 +132,7 @@ class Perturbation:
             linear, unit = self._linear_noise(width, many, noise)
             found = solve(rows, signs, self.strength, self.tolerance, linear, bound=self.bound * _UP)
             reach = 2 * (self.tolerance + math.sqrt(width) * unit) / self.strength
-            out = _laplace(found, math.sqrt(width) * reach, self._tail_epsilon, noise)
+            out = self._laplace(found, math.sqrt(width) * reach, self._tail_epsilon, noise)
         return out[0] if copies is None else out
 
     def noise_std(self, width: int) -> float:
@@ -143,11 +148,23 @@ class Perturbation:
     def _noisy(self, found: Floats, reach: float, noise: Noise) -> Floats:
         width = found.shape[1]
         if self.definition == "pure":
-            return _laplace(found, math.sqrt(width) * reach, self.fit_epsilon, noise)
+            return self._laplace(found, math.sqrt(width) * reach, self.fit_epsilon, noise)
         mu = budget.fit_mu(self.epsilon, self.delta, self.fits)
         bits = _bits(reach / mu, budget.GRID_SIGMA)
         sigma = (math.ldexp(reach, bits) + math.sqrt(width)) / mu * _UP
         drawn = noise.gaussian(sigma, found.size).reshape(found.shape)
+        return np.ldexp((_units(found, bits) + drawn).astype(np.float64), -bits)
+
+    def _laplace(self, found: Floats, reach: float, epsilon: float, noise: Noise) -> Floats:
+        """Coordinates on a grid with discrete Laplace noise; ``reach`` is their l1 sensitivity before rounding.
+
+        The grid is no finer than the solver deserves: no minimiser is longer than 2^44 times tolerance/strength (see
+        `least_tolerance`), so with at most 2^16 units in that distance no weight saturates.
+        """
+        finest = math.floor(math.log2(2.0**16 * self.strength / self.tolerance))
+        bits = min(_bits(reach / epsilon, budget.GRID_SIGMA), finest)
+        scale = (math.ldexp(reach, bits) + found.shape[1]) / epsilon * _UP
+        drawn = noise.laplace(scale, found.size).reshape(found.shape)
         return np.ldexp((_units(found, bits) + drawn).astype(np.float64), -bits)
 
     @property
@@ -173,14 +190,6 @@ class Perturbation:
         draw = noise.gaussian if self.definition == "gaussian" else noise.laplace
         drawn = draw(math.ldexp(scale, bits), width * many).reshape(many, width)
         return np.ldexp(drawn.astype(np.float64), -bits), math.ldexp(1.0, -bits)
-
-
-def _laplace(found: Floats, reach: float, epsilon: float, noise: Noise) -> Floats:
-    """Coordinates on a grid with discrete Laplace noise; ``reach`` is their l1 sensitivity before rounding."""
-    bits = _bits(reach / epsilon, budget.GRID_SIGMA)
-    scale = (math.ldexp(reach, bits) + found.shape[1]) / epsilon * _UP
-    drawn = noise.laplace(scale, found.size).reshape(found.shape)
-    return np.ldexp((_units(found, bits) + drawn).astype(np.float64), -bits)
 
 
 def _bits(scale: float, units: float) -> int:

@@ -142,6 +142,8 @@ def _promise(spec: dict[str, Any], learner: Learner) -> Guarantee | None:
     promise = learner.guarantee()
     if promise is None:
         return None
+    raw = "the models are protected; the shares, rates and gaps in this result are counted on the people themselves"
+    promise = dataclasses.replace(promise, notes=(*promise.notes, raw))
     if _fits(spec) == 1:
         return dataclasses.replace(promise, unit="one person, who is in exactly one retraining")
     sequence = promise.neighbours is Neighbours.REPLACE_ROW
