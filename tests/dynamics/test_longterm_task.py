@@ -148,12 +148,14 @@ def _changed(path: str, value):
         ("groups.a.features", {"0": ["normal", 0, 1]}),
         ("groups.a.features.0", ["normal", 0, -1]),
         ("groups.a.features.0", [["normal", 0, 1], ["normal", 0, 1]]),
+        ("groups.a.features.0", ["normal", 1e308, 1]),
         ("groups.a.wrong", 1),
         ("retention", "loyalty"),
         ("retention", {"driver": "own", "right": 2.0}),
         ("steps", 0),
         ("persons", "ghosts"),
         ("evaluation", 0),
+        ("people", 10**12),
     ],
 )
 def test_wrong_specs_are_refused_with_their_path(path, value) -> None:
@@ -176,3 +178,12 @@ def test_the_guarantee_says_that_the_metrics_are_not_protected() -> None:
     _, outcome = _run({**SPEC, "runs": 1, "steps": 2})
     assert outcome.guarantee is not None
     assert any("counted on the people themselves" in note for note in outcome.guarantee.notes)
+
+
+def test_laws_without_a_spread_are_refused_before_anything_is_scaled() -> None:
+    flat = {"0": ["normal", 1.0, 1e-300], "1": ["normal", 1.0, 1e-300]}
+    spec = copy.deepcopy(SPEC)
+    for group in spec["groups"].values():
+        group["features"] = flat
+    with pytest.raises(SpecError, match="cannot be scaled"):
+        LongtermTask().complete(spec)

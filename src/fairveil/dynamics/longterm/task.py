@@ -17,7 +17,7 @@ from fairveil.errors import SpecError
 from fairveil.privacy.guarantee import Guarantee, Neighbours
 from fairveil.privacy.noise import make_noise
 from fairveil.randomness import generator
-from fairveil.registry import Count, NonNegative, OpenUnit, Probability, at, build, describe, register, spec_error
+from fairveil.registry import NonNegative, OpenUnit, Probability, at, build, describe, register, spec_error
 from fairveil.task import Outcome, Part, Task, TaskSpec, run_blocks
 
 Chances = Annotated[list[list[Probability]], Field(min_length=2, max_length=2)]
@@ -53,7 +53,7 @@ class LongtermSpec(TaskSpec):
     retention: str | dict[str, Any] = "accuracy"
     transitions: Chances | None = None
     steps: Annotated[int, Field(ge=1, le=10_000)] = 20
-    people: Count = 1000
+    people: Annotated[int, Field(ge=1, le=10**7)] = 1000
     persons: Literal["stay", "fresh"] = "stay"
     group_feature: bool = False
     evaluation: Annotated[int, Field(ge=10, le=10**6)] = 2000

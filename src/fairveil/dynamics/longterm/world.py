@@ -72,7 +72,18 @@ class World:
                 allowed="one distribution, or a list of distributions, of equal length",
             )
         rates = np.array([float(table["qualified"]) for table in groups.values()])
-        return cls(tuple(groups), rates, tuple(laws), group_feature)
+        made = cls(tuple(groups), rates, tuple(laws), group_feature)
+        low, high = made._range
+        with np.errstate(over="ignore"):
+            spread = high - low
+        if not (np.isfinite(spread) & (spread > 0)).all():
+            raise SpecError(
+                "a feature cannot be scaled: its laws have no spread that a float can show",
+                path="groups",
+                given=[float(width) if np.isfinite(width) else None for width in spread],
+                allowed="laws whose quantiles differ by a finite positive number, column by column",
+            )
+        return made
 
     @property
     def width(self) -> int:
