@@ -129,8 +129,9 @@ def test_an_installed_plugin_that_fails_is_named(monkeypatch):
     broken = metadata.EntryPoint("mine", "no_such_package_at_all:thing", "fairveil.plugins")
     monkeypatch.setattr(metadata, "entry_points", lambda **_: [broken])
     monkeypatch.setattr(registry, "_loaded", False)
-    with pytest.raises(SpecError, match=r"fairveil.plugins:mine: .*ModuleNotFoundError.*uninstall"):
-        registry.load()
+    for _ in range(2):  # the second time too: half a registry does not pass for a whole one
+        with pytest.raises(SpecError, match=r"fairveil.plugins:mine: .*ModuleNotFoundError.*uninstall"):
+            registry.load()
 
 
 def test_whatever_a_spec_can_name_has_an_example():

@@ -121,7 +121,15 @@ def load() -> None:
     global _loaded
     if _loaded:
         return
-    _loaded = True
+    _loaded = True  # first: a plug-in may ask for names while it is imported
+    try:
+        _import_all()
+    except BaseException:
+        _loaded = False  # half a registry must not pass for a whole one at the next call
+        raise
+
+
+def _import_all() -> None:
     for module in BUILT_IN:
         importlib.import_module(module)
     from importlib.metadata import entry_points

@@ -145,3 +145,21 @@ def test_a_slip_in_the_number_of_runs_does_not_fill_the_memory():
         run_blocks(10**12, 1)
     with pytest.raises(SpecError, match="runs"):
         fairveil.run({**groups_spec("ab"), "runs": 10**12})
+
+
+def test_a_part_may_have_any_names_and_comes_back_bit_by_bit(tmp_path):
+    store, spec = Store(tmp_path), complete({"task": "coins"})
+    part = {
+        "file": np.array([0.1, -0.0, np.nan, np.inf, 5e-324]),
+        "allow_pickle": np.array(3),
+        "args/0": np.arange(6, dtype=np.int8).reshape(2, 3),
+        "words": np.array(["one", "zwei"]),
+        "none": np.zeros((0, 2)),
+    }
+    store.put_part(spec, 0, part)
+    back = store.get_part(spec, 0)
+    assert list(back) == list(part)
+    for name, value in part.items():
+        assert back[name].dtype == value.dtype
+        assert back[name].tobytes() == value.tobytes()
+        assert back[name].shape == value.shape

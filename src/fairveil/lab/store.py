@@ -146,11 +146,9 @@ class Store:
     def put_part(self, spec: dict[str, Any], index: int, part: Part) -> None:
         """Keep a finished block. Another run that finishes the same spec meanwhile clears parts away: so be it."""
         folder = self.folder(spec) / "parts"
-        buffer = io.BytesIO()
-        np.savez(buffer, allow_pickle=False, **{key: np.asarray(value) for key, value in part.items()})
         with writing(folder), suppress(FileNotFoundError):
             folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(folder / f"{index:06d}.npz", buffer.getvalue())
+            write_atomically(folder / f"{index:06d}.npz", _part_bytes(part))
 
     def all(self) -> Iterator[tuple[Path, dict[str, Any]]]:
         """Every finished result, newest first."""
@@ -231,6 +229,16 @@ def _parquet() -> Any:
     except ImportError:
         raise DependencyError("storing results needs pyarrow", fix="pip install 'fairveil[lab]'") from None
     return arrow, pyarrow.parquet
+
+
+def _part_bytes(part: Part) -> bytes:
+    """As np.savez writes it, but for any name: savez keeps some for its own parameters."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, value in part.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.asarray(value), allow_pickle=False)
+    return buffer.getvalue()
 
 
 def _series_bytes(series: dict[str, dict[str, list[float]]]) -> bytes:
