@@ -99,8 +99,8 @@ def test_figures_speak_and_wide_tables_are_reached_by_keyboard(page, browser):
     tab.wait_for_selector("#figure-0-0.drawn", timeout=20_000)
     still = tab.locator("#figure-0-0 .still")
     assert still.get_attribute("role") == "img"
-    assert still.get_attribute("aria-label") == "Regret: regret against round. Last values: a 1e+05, b 1e+05."
-    assert "map of gap over eps and m, from -1 to 2" in tab.locator("#figure-0-1").get_attribute("aria-label")
+    assert still.get_attribute("aria-label") == "Regret: regret against round. Last values: a 100,000, b 100,000."
+    assert "map of gap over eps and m, from \u22121 to 2" in tab.locator("#figure-0-1").get_attribute("aria-label")
     wide = tab.locator(".scroll").first
     wide.focus()
     assert wide.evaluate("place => place === document.activeElement")
@@ -109,3 +109,19 @@ def test_figures_speak_and_wide_tables_are_reached_by_keyboard(page, browser):
     tab.wait_for_function("document.activeElement.scrollLeft > 0")
     assert before == 0
     context.close()
+
+
+def test_many_figures_stand_two_by_two_and_narrow_maps_drop_their_numbers(browser, tmp_path):
+    axis = tuple(float(k) for k in range(8))
+    maps = [Heatmap(f"Map {k}", "x", "y", "share", axis, axis, ((0.123,) * 8,) * 8, (0.0, 1.0)) for k in range(4)]
+    file = write_report([Section("p/1", "Maps", "A paper", pictures=maps)], tmp_path / "maps.html", title="Maps")
+    for width, columns, numbers in ((1280, 2, True), (390, 1, False)):
+        context = browser.new_context(viewport={"width": width, "height": 900})
+        tab = context.new_page()
+        tab.goto(file.as_uri())
+        tab.wait_for_selector("#figure-0-0.drawn", timeout=20_000)
+        places = [tab.locator(f"#figure-0-{k}").bounding_box() for k in range(2)]
+        assert (places[0]["y"] == places[1]["y"]) == (columns == 2)
+        assert ("0.12" in tab.locator("#figure-0-0 .live svg.marks").text_content()) == numbers
+        assert tab.locator(".paper").inner_text() == "A paper"
+        context.close()

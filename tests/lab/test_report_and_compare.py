@@ -1,5 +1,7 @@
 """Claims get verdicts, comparisons get tests, the report is one file that says what it must."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import vl_convert
@@ -7,7 +9,7 @@ import vl_convert
 import fairveil
 from fairveil.errors import SpecError
 from fairveil.lab import compare
-from fairveil.lab.artefact import Chart, Claim, Heatmap, Line, Table
+from fairveil.lab.artefact import Chart, Claim, Heatmap, Line, Table, readable, say
 from fairveil.lab.plots import draw, draw_result, write_picture
 from fairveil.lab.report.page import Section, write_report
 
@@ -68,6 +70,65 @@ def test_small_maps_show_their_numbers_and_large_ones_do_not():
 
     assert texts(2) == ["\u22121.2", "\u22120.23"] * 2
     assert texts(20) is None
+
+
+def test_numbers_are_written_for_people():
+    said = [readable(x) for x in (15432.1, -1023.0, 0.0, -0.0, 0.012345678, 8.39e-6, -3e-11, 2.5e12, 1234567, 999.96)]
+    minus = "\N{MINUS SIGN}"
+    expected = [
+        "15,432",
+        f"{minus}1,023",
+        "0",
+        "0",
+        "0.01235",
+        "8.39 × 10⁻⁶",
+        f"{minus}3 × 10⁻¹¹",
+        "2.5 × 10¹²",
+        "1,234,567",
+    ]
+    assert said == [*expected, "1000"]
+
+
+def test_symbols_are_said_in_words_everywhere_and_only_where_they_stand_alone():
+    words = {"n_a": "share of group a", "DP": "demographic parity", "census": "survey", "n_a limit": "long run"}
+    chart = Chart("DP, n_a limit", "time", "n_a", (Line("DP-NCB", ("DP",), (0.5,)),))
+    said = say(chart, words)
+    assert (said.title, said.y_label) == ("demographic parity, long run", "share of group a")
+    assert said.lines == (Line("DP-NCB", ("demographic parity",), (0.5,)),)
+    assert say("synthetic-census and census", words) == "synthetic-census and survey"
+    assert say(Claim.exact("DP holds", "theorem 1", 2.0), words).text == "demographic parity holds"
+    assert say(chart, {}) is chart
+
+
+def test_paths_keep_their_order_levels_are_drawn_and_dashes_are_the_lines_own():
+    path = Line("a", (0.1, 0.9, 0.5), (1.0, 2.0, 3.0), dashed=True)
+    spec = draw(Chart("Paths", "x", "y", (path, Line("b", (0.0,), (0.0,))), kind="paths", level=0.5)).to_dict()
+    rule, curve = spec["layer"]
+    assert rule["mark"]["type"] == "rule"
+    assert rule["data"]["values"] == [{"level": 0.5}]
+    assert curve["encoding"]["order"]["field"] == "place"
+    assert [row["x"] for row in curve["data"]["values"] if row["name"] == "a"] == [0.1, 0.9, 0.5]
+    assert curve["encoding"]["strokeDash"]["scale"]["range"] == [[5, 3], [1, 0]]
+
+
+def test_maps_and_frames_share_a_range_when_told():
+    one = Heatmap("Map", "x", "y", "share", (1.0, 2.0), (3.0,), ((0.2, 1e-9),), (0.0, 1.0))
+    spec = draw(one).to_dict()
+    assert spec["layer"][0]["encoding"]["color"]["scale"]["domain"] == [0.0, 1.0]
+    assert [row["text"] for row in spec["data"]["values"]] == ["0.2", "≈0"]
+    around = draw(replace(one, value_range=(-1.0, 0.5))).to_dict()
+    assert around["layer"][0]["encoding"]["color"]["scale"]["domain"] == [-1.0, 1.0]
+    frame = draw(Chart("Loss", "step", "loss", (Line("a", (1.0, 2.0), (0.2, 0.3)),), y_range=(0.0, 1.0))).to_dict()
+    assert frame["encoding"]["y"]["scale"]["domain"] == [0.0, 1.0]
+
+
+def test_a_log_axis_ends_where_its_curves_do_and_names_powers_of_ten():
+    near = draw(Chart("Regret", "x", "y", (Line("a", (1.0, 2.0), (800.0, 5000.0)),), log_y=True)).to_dict()
+    low, high = near["encoding"]["y"]["scale"]["domain"]
+    assert 600 < low < 800
+    assert 5000 < high < 6000
+    far = draw(Chart("Ratio", "x", "y", (Line("a", (1.0, 2.0), (1e-3, 1e26)),), log_y=True)).to_dict()
+    assert far["encoding"]["y"]["axis"]["labelExpr"].startswith("'10^'")
 
 
 @pytest.mark.parametrize("suffix", [".html", ".svg", ".png"])

@@ -25,12 +25,15 @@ A paper is one module in `fairveil.lab.papers` with one `Artefact` class per fig
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+import re
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, ClassVar, Literal, TypeVar
 
 Scale = Literal["quick", "standard", "paper"]
 SCALES: tuple[Scale, ...] = ("quick", "standard", "paper")
 Results = dict[str, dict[str, Any]]
+RAISED = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
+Said = TypeVar("Said")
 Verdict = Literal["holds", "does not hold", "undecided"]
 PLURAL: dict[str, str] = {"holds": "hold", "does not hold": "do not hold", "undecided": "undecided"}
 """Verdicts of several claims."""
@@ -38,31 +41,41 @@ PLURAL: dict[str, str] = {"holds": "hold", "does not hold": "do not hold", "unde
 
 @dataclass(frozen=True)
 class Line:
-    """One curve (or group of bars): points and, where there is one, a band."""
+    """One curve (or group of bars): points and, where there is one, a band; ``dashed`` for the second of a pair."""
 
     name: str
     x: tuple[Any, ...]
     y: tuple[float, ...]
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
+    dashed: bool = False
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves, points or bars in one frame."""
+    """Curves, points, bars or paths (curves drawn in the order of their points) in one frame.
+
+    ``level`` is a height that the eye should compare with; ``y_range`` makes several frames comparable.
+    """
 
     title: str
     x_label: str
     y_label: str
     lines: tuple[Line, ...]
-    kind: Literal["lines", "points", "bars"] = "lines"
+    kind: Literal["lines", "points", "bars", "paths"] = "lines"
     log_x: bool = False
     log_y: bool = False
+    level: float | None = None
+    y_range: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
 class Heatmap:
-    """A matrix of values over two parameters; ``values[i][j]`` belongs to ``y[i]`` and ``x[j]``."""
+    """A matrix of values over two parameters; ``values[i][j]`` belongs to ``y[i]`` and ``x[j]``.
+
+    ``value_range`` makes the colours of several maps comparable (values beyond it have the colour of its end); around
+    zero they part into two families.
+    """
 
     title: str
     x_label: str
@@ -71,6 +84,7 @@ class Heatmap:
     x: tuple[float, ...]
     y: tuple[float, ...]
     values: tuple[tuple[float, ...], ...]
+    value_range: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -138,13 +152,17 @@ class Claim:
 
 
 class Artefact:
-    """Base of all artefacts. ``data`` names data sets that a full run uses; see `have` for stand-ins."""
+    """Base of all artefacts. ``data`` names data sets that a full run uses; see `have` for stand-ins.
+
+    ``words`` says a paper's symbols and short names in plain words, wherever pictures and claims use them.
+    """
 
     name: ClassVar[str] = ""
     title: ClassVar[str] = ""
     source: ClassVar[str] = ""
     notes: ClassVar[tuple[str, ...]] = ()
     data: ClassVar[tuple[str, ...]] = ()
+    words: ClassVar[dict[str, str]] = {}
 
     def specs(self, scale: Scale) -> dict[str, dict[str, Any]]:
         """The specs behind the artefact, by label."""
@@ -155,6 +173,42 @@ class Artefact:
 
     def claims(self, results: Results) -> list[Claim]:
         raise NotImplementedError
+
+
+def say(thing: Said, words: dict[str, str]) -> Said:
+    """Text, or a picture, claim or tuple with texts, in plain words; longer terms go before the shorter in them.
+
+    >>> say("n_a under DP", {"n_a": "share of group a", "DP": "demographic parity"})
+    'share of group a under demographic parity'
+    """
+    if not words or isinstance(thing, int | float):
+        return thing
+    if isinstance(thing, str):
+        terms = "|".join(re.escape(term) for term in sorted(words, key=len, reverse=True))
+        return re.sub(rf"(?<![\w-])(?:{terms})(?![\w-])", lambda found: words[found[0]], thing)  # type: ignore[return-value]
+    if isinstance(thing, tuple):
+        return tuple(say(part, words) for part in thing)  # type: ignore[return-value]
+    if is_dataclass(thing) and not isinstance(thing, type):
+        return replace(thing, **{part.name: say(getattr(thing, part.name), words) for part in fields(thing)})
+    return thing
+
+
+def readable(value: float) -> str:
+    """A number as people write it: 15,430 and 0.0123, and a power of ten only where zeros would have to be counted.
+
+    >>> readable(15432.1), readable(-0.01234567), readable(0.00000839)
+    ('15,432', '\u22120.01235', '8.39 \u00d7 10\u207b\u2076')
+    """
+    size = abs(value)
+    if not math.isfinite(value) or size == 0 or 1e-4 <= size < 1000:
+        text = f"{value or 0:.4g}"
+    elif 1000 <= size < 1e9:
+        text = f"{value:,.0f}"
+    else:
+        digits, power = f"{value:.2e}".split("e")
+        digits = digits.rstrip("0").rstrip(".")
+        text = f"{digits} \u00d7 10{str(int(power)).translate(RAISED)}"
+    return text.replace("-", "\u2212")
 
 
 def have(dataset: str) -> bool:

@@ -6,13 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from fairveil.errors import DependencyError, SpecError
-from fairveil.lab.artefact import Chart, Heatmap, Line, time_axis
+from fairveil.lab.artefact import Chart, Heatmap, Line, readable, time_axis
 from fairveil.lab.store import write_atomically, writing
 
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#5F5F5F", "#8C510A", "#7B3294", "#B8A500"]
 """Okabe and Ito's colours first: they stay apart for colour-blind readers."""
 READABLE_CELLS = 120
 """Heat maps up to this size show the number in every cell."""
+DOTTED_POINTS = 30
+"""Curves of more points than this are drawn without a dot on each; so are dashed ones, whose dashes dots would hide."""
+ROW_HEIGHT = 34
+"""Heat maps of few rows are no higher than their numbers need."""
+FONTS = {"labelFontSize": 12, "titleFontSize": 12}
 
 
 def _altair() -> Any:
@@ -32,7 +37,7 @@ def draw(picture: Chart | Heatmap, width: int = 560, height: int = 320) -> Any:
 def _chart(picture: Chart, width: int, height: int) -> Any:
     alt = _altair()
     rows = [
-        {"name": item.name, "x": x, "y": y, "low": _at(item.low, i), "high": _at(item.high, i)}
+        {"name": item.name, "place": i, "x": x, "y": y, "low": _at(item.low, i), "high": _at(item.high, i)}
         for item in picture.lines
         for i, (x, y) in enumerate(zip(item.x, item.y))
         if y is not None
@@ -45,42 +50,86 @@ def _chart(picture: Chart, width: int, height: int) -> Any:
             row["low"] = None if row["low"] is None else max(row["low"], floor)
     names = [item.name for item in picture.lines]
     named = any(isinstance(row["x"], str) for row in rows)
-    scale = alt.Scale(type="log", nice=False) if picture.log_x else alt.Scale(zero=False)
-    x: Any = (
-        alt.X("x:N", title=picture.x_label, sort=None)
-        if named
-        else alt.X("x:Q", title=picture.x_label, scale=scale, axis=alt.Axis(format="~g", labelOverlap=True))
-    )
-    y_scale = alt.Scale(type="log") if picture.log_y else alt.Scale(zero=False)
-    level = [row["y"] for row in rows]
-    flat = bool(level) and max(level) - min(level) <= 1e-6 * max(map(abs, level))
-    # the axis of a constant has one tick, which is rounded to a whole number unless told otherwise
-    y = alt.Y("y:Q", title=picture.y_label, scale=y_scale, axis=alt.Axis(format=".4~g") if flat else alt.Undefined)
-    legend = alt.Legend(orient="bottom", columns=2 if len(names) > 2 else 0, symbolOpacity=1, labelLimit=260)
+    x = _x_axis(alt, picture, named)
+    y = _y_axis(alt, picture, rows)
+    legend = _legend(alt, names)
     colours = alt.Scale(domain=names, range=_colours(len(names)))
     colour = alt.Color("name:N", title=None, sort=names, scale=colours, legend=legend)
     base = alt.Chart(alt.Data(values=rows)).encode(x=x, color=colour)
-    tips = [alt.Tooltip("name:N"), alt.Tooltip("x:N" if named else "x:Q"), alt.Tooltip("y:Q", format=".4g")]
+    tips = [
+        alt.Tooltip("name:N"),
+        alt.Tooltip("x:N" if named else "x:Q", title=picture.x_label),
+        alt.Tooltip("y:Q", title=picture.y_label, format=".4g"),
+    ]
     if picture.kind == "bars":
-        mark = base.mark_bar().encode(
-            y=alt.Y("y:Q", title=picture.y_label), xOffset=alt.XOffset("name:N", sort=names), tooltip=tips
-        )
+        bar = y.copy()
+        bar.scale = alt.Undefined
+        mark = base.mark_bar().encode(y=bar, xOffset=alt.XOffset("name:N", sort=names), tooltip=tips)
     elif picture.kind == "points":
         mark = base.mark_point(filled=True, size=45).encode(y=y, tooltip=tips)
     else:
-        mark = base.mark_line(point=alt.OverlayMarkDef(size=18)).encode(y=y, tooltip=tips, order=alt.Order("x:Q"))
-        if len(names) > len(PALETTE):  # colours come round again: the second round is dashed
-            dashes = alt.Scale(domain=names, range=[[1, 0] if i < len(PALETTE) else [5, 3] for i in range(len(names))])
+        second = [item.dashed or i >= len(PALETTE) for i, item in enumerate(picture.lines)]
+        few = max((len(item.x) for item in picture.lines), default=0) <= DOTTED_POINTS
+        dots = alt.OverlayMarkDef(size=18) if picture.kind == "paths" or (few and not any(second)) else False
+        order = alt.Order("place:Q") if picture.kind == "paths" else alt.Order("x:Q")
+        mark = base.mark_line(point=dots).encode(y=y, tooltip=tips, order=order)
+        if any(second):  # the second of a pair; and when colours come round again, the second round
+            dashes = alt.Scale(domain=names, range=[[5, 3] if dashed else [1, 0] for dashed in second])
             mark = mark.encode(strokeDash=alt.StrokeDash("name:N", sort=names, scale=dashes, legend=legend, title=None))
     banded = any(row["low"] is not None for row in rows)
     if banded and picture.kind == "lines":
-        band = base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q", title=picture.y_label, scale=y_scale), y2="high:Q")
-        mark = band + mark
+        low = y.copy()
+        low.shorthand = "low:Q"
+        mark = base.mark_area(opacity=0.18).encode(y=low, y2="high:Q") + mark
     elif banded:
         offset = {"xOffset": alt.XOffset("name:N", sort=names)} if picture.kind == "bars" else {}
         rule = base.mark_rule().encode(y=alt.Y("low:Q", title=picture.y_label), y2="high:Q", **offset)
         mark = mark + rule.encode(color=alt.value("#333333"))
+    if picture.level is not None:
+        level = alt.Chart(alt.Data(values=[{"level": picture.level}]))
+        mark = (
+            level.mark_rule(strokeDash=[2, 2], color="#333333").encode(y=alt.Y("level:Q", title=picture.y_label)) + mark
+        )
     return mark.properties(title=picture.title, width=width, height=height)
+
+
+def _x_axis(alt: Any, picture: Chart, named: bool) -> Any:
+    if named:
+        axis = alt.Axis(labelAngle=0, labelExpr="split(datum.label, ' ')", **FONTS)  # a word a line
+        return alt.X("x:N", title=picture.x_label, sort=None, axis=axis)
+    pad = {"padding": 12} if picture.kind in ("points", "paths") else {}
+    scale = alt.Scale(type="log", nice=False) if picture.log_x else alt.Scale(zero=False, nice=not pad, **pad)
+    count = alt.Undefined if picture.log_x else 10
+    axis = alt.Axis(format=",~r", labelOverlap="greedy", labelFlush=False, tickCount=count, **FONTS)
+    return alt.X("x:Q", title=picture.x_label, scale=scale, axis=axis)
+
+
+def _y_axis(alt: Any, picture: Chart, rows: list[dict[str, Any]]) -> Any:
+    """Log axes end where the curves do; an axis over many powers of ten names the powers."""
+    ends = [row[key] for row in rows for key in ("y", "low", "high") if row[key] is not None]
+    axis: dict[str, Any] = dict(FONTS)
+    pad = {"padding": 12} if picture.kind in ("points", "paths") else {}
+    scale = alt.Scale(zero=False, nice=not pad, **pad)
+    if picture.y_range is not None:
+        scale = alt.Scale(domain=list(picture.y_range), nice=False)
+    elif picture.log_y and ends:
+        low, high = min(ends), max(ends)
+        scale = alt.Scale(type="log", nice=False, domain=[low / 1.15, high * 1.15])
+        axis["labelOverlap"] = "greedy"
+        if high / low > 1e9:
+            axis["labelExpr"] = "'10^' + format(log(datum.value) / LN10, 'd')"
+        else:
+            axis["format"] = ",~r"
+    elif ends and max(ends) - min(ends) <= 1e-6 * max(map(abs, ends)):
+        axis["format"] = ".4~g"  # the axis of a constant has one tick, which is rounded to a whole number otherwise
+    return alt.Y("y:Q", title=picture.y_label, scale=scale, axis=alt.Axis(**axis))
+
+
+def _legend(alt: Any, names: list[str]) -> Any:
+    """As many columns as the names leave room for."""
+    longest = max(map(len, names), default=0)
+    columns = max(1, min(4, 84 // (longest + 6)))
+    return alt.Legend(orient="bottom", columns=columns, symbolOpacity=1, labelLimit=420, labelFontSize=12)
 
 
 def _heatmap(picture: Heatmap, width: int, height: int) -> Any:
@@ -91,12 +140,15 @@ def _heatmap(picture: Heatmap, width: int, height: int) -> Any:
         for j, x in enumerate(picture.x)
     ]
     values = [row["value"] for row in rows if row["value"] is not None]
-    crossing = bool(values) and min(values) < 0 < max(values)
-    reach = max((abs(value) for value in values), default=1.0)
+    ends = list(picture.value_range or (min(values, default=0.0), max(values, default=1.0)))
+    crossing = ends[0] < 0 < ends[1]
+    reach = max(map(abs, ends))
     scale = (
-        alt.Scale(scheme="blueorange", domain=[-reach, reach], domainMid=0) if crossing else alt.Scale(scheme="viridis")
+        alt.Scale(scheme="blueorange", domain=[-reach, reach], domainMid=0, clamp=True)
+        if crossing
+        else alt.Scale(scheme="viridis", domain=ends if picture.value_range else alt.Undefined, clamp=True)
     )
-    legend = alt.Legend(orient="bottom")
+    legend = alt.Legend(orient="bottom", titleLimit=500, labelFontSize=12, titleFontSize=12, labelOverlap="greedy")
     colour = alt.Color("value:Q", title=picture.value_label, scale=scale, legend=legend)
     tip = alt.Tooltip("value:Q", format=".4g")
     if values and set(values) <= {0, 1}:  # a yes-or-no map has no values in between
@@ -106,31 +158,36 @@ def _heatmap(picture: Heatmap, width: int, height: int) -> Any:
         colour = alt.Color("value:N", title=picture.value_label, scale=two, legend=legend)
         tip = alt.Tooltip("value:N")
     few = len(rows) <= READABLE_CELLS
-    axis = {"format": ".4~g", "labelOverlap": True}
+    axis = {"format": ",.3~f", "labelOverlap": "greedy", "labelSeparation": 6, **FONTS}
     base = alt.Chart(alt.Data(values=rows)).encode(
-        x=alt.X("x:O", title=picture.x_label, axis=alt.Axis(**axis, labelAngle=0 if few else -90)),
+        x=alt.X("x:O", title=picture.x_label, axis=alt.Axis(**axis, labelAngle=0)),
         y=alt.Y("y:O", title=picture.y_label, sort="descending", axis=alt.Axis(**axis)),
-        tooltip=[alt.Tooltip("x:Q"), alt.Tooltip("y:Q"), tip],
+        tooltip=[alt.Tooltip("x:Q", title=picture.x_label), alt.Tooltip("y:Q", title=picture.y_label), tip],
     )
     chart = base.mark_rect().encode(color=colour)
     if few:
         for row in rows:
-            row["text"], row["ink"] = _number(row["value"]), _ink(row["value"], values, crossing)
+            row["text"], row["ink"] = _number(row["value"]), _ink(row["value"], ends, crossing)
         numbers = base.mark_text(fontSize=11).encode(text="text:N", color=alt.Color("ink:N", scale=None))
         chart = (chart + numbers).resolve_scale(color="independent")
+        height = min(height, max(3 * ROW_HEIGHT, ROW_HEIGHT * len(picture.y)))
     return chart.properties(title=picture.title, width=width, height=height)
 
 
 def _number(value: float | str | None) -> str:
     """A cell's value as a reader wants it."""
-    return value if isinstance(value, str) else "" if value is None else f"{value:.2g}".replace("-", "\u2212")
+    if value is None or isinstance(value, str):
+        return value or ""
+    if 0 < abs(value) < 1e-4:
+        return "\u22480"
+    return readable(round(float(f"{value:.2g}"), 4) if abs(value) < 1000 else value)
 
 
-def _ink(value: float | str | None, values: list[float], crossing: bool) -> str:
+def _ink(value: float | str | None, ends: list[float], crossing: bool) -> str:
     """White on the dark ends of the colour scales, black elsewhere."""
     if value is None or isinstance(value, str):
         return "white" if value == "yes" else "black"
-    low, high = min(values), max(values)
+    low, high = ends
     dark = abs(value) > 0.6 * max(high, -low) if crossing else value - low < 0.55 * (high - low)
     return "white" if dark else "black"
 

@@ -13,7 +13,7 @@ from typing import Any
 from fairveil import registry
 from fairveil.errors import DataError, SpecError
 from fairveil.lab import papers
-from fairveil.lab.artefact import SCALES, Artefact, Claim, Picture, Results, Scale, have
+from fairveil.lab.artefact import SCALES, Artefact, Claim, Picture, Results, Scale, have, say
 from fairveil.lab.engines import Engine
 from fairveil.lab.progress import Progress
 from fairveil.lab.runner import plain, run_many
@@ -94,7 +94,8 @@ def reproduce(
         results = run_many(artefact.specs(scale), engine=engine, store=store, progress=progress)
     except SpecError as problem:
         raise registry.at(problem, artefact.name) from None
-    pictures, claims = artefact.pictures(results), artefact.claims(results)
+    pictures = [say(picture, artefact.words) for picture in artefact.pictures(results)]
+    claims = [say(claim, artefact.words) for claim in artefact.claims(results)]
     cpu = sum(result["meta"]["cpu_seconds"] for result in results.values())
     generated = tuple(name for name in artefact.data if not have(name))
     return Reproduction(artefact, scale, results, pictures, claims, generated, cpu, time.perf_counter() - started)

@@ -16,6 +16,14 @@ MODULES = (
     "thesis_credit",
 )
 
+NAMES = {
+    "dp-ncb": "DP-NCB: Nash-fair private bandits",
+    "private-fair-greedy": "Private-Fair-Greedy: group-meritocratic private bandits",
+    "fairx": "FairX: exposure-fair federated bandits",
+    "thesis": "Long-term dynamics: who stays, who becomes qualified, who manipulates",
+}
+"""What readers call a paper; artefacts are named by the short form."""
+
 
 def load() -> None:
     """Import every paper module, so that its artefacts are registered."""

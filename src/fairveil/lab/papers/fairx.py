@@ -14,7 +14,7 @@ from fairveil.registry import register
 Spec = dict[str, Any]
 BUDGET = {"epsilon": 2.0, "delta": 0.1}
 RADIUS = {"confidence": "weighted"}
-ALONE, FED = "alone (B0)", "Fed-FairX"
+ALONE, FED = "learning alone (B0)", "Fed-FairX"
 PRINTED, SOUND = "Priv-FairX as printed", "Priv-FairX sound"
 PRINTED_OURS = "Priv-FairX printed noise, our confidence set"
 BATCHED, PERSONAL = "Batched-Priv-FairX", "Batched-Priv-FairX personal"
@@ -88,7 +88,7 @@ def summary(results: Results) -> Table:
 class Experiment1(Artefact):
     """Fairness regret of learning alone, federated and privately federated."""
 
-    title = "Experiment 1: fairness regret against rounds (m = 10, eps = 2, delta = 0.1)"
+    title = "Experiment 1: fairness regret over the rounds (10 agents, epsilon 2, delta 0.1)"
     source = "section 6.4, figure 1 (a)"
     notes: ClassVar[tuple[str, ...]] = (SETTING, LEMMA, SETS)
     sizes: ClassVar[dict[Scale, tuple[int, int]]] = {
@@ -113,9 +113,10 @@ class Experiment1(Artefact):
         return {label: spec({**policy, "width": self.width}, rounds, runs) for label, policy in policies.items()}
 
     def pictures(self, results: Results) -> list[Picture]:
-        label = self.metric.replace("_", " ")
+        label = f"{self.metric.replace('_', ' ')}, average over agents"
         lines = tuple(line(name, result, self.metric) for name, result in results.items())
-        return [Chart(self.title, "round", label, lines, log_x=True), summary(results)]
+        positive = self.metric == "fairness_regret"
+        return [Chart(label.capitalize(), "round", label, lines, log_x=True, log_y=positive), summary(results)]
 
     def claims(self, results: Results) -> list[Claim]:
         where = "section 6.5, first inference"
@@ -133,7 +134,9 @@ class Experiment1(Artefact):
             found.append(paired(text, "ours", results[name], results[BATCHED], factor=0.5))
         ratio = results[PRINTED]["metrics"]["synchronisations"] / results[BATCHED]["metrics"]["synchronisations"]
         note = f"{ratio:.0f} times; the number of published synchronisations grows with the rounds"
-        found.append(Claim.exact("it synchronises at least 100 times less often", "ours", ratio - 100, note))
+        found.append(
+            Claim.exact(f"{BATCHED} synchronises at least 100 times less often than printed", "ours", ratio - 100, note)
+        )
         return found
 
 
@@ -155,7 +158,7 @@ class WithoutOptimism(Experiment1):
 class RewardRegret(Experiment1):
     """Reward regret against the fair optimal policy, same runs as experiment 1."""
 
-    title = "Reward regret against rounds (m = 10, eps = 2, delta = 0.1)"
+    title = "Reward regret over the rounds (10 agents, epsilon 2, delta 0.1)"
     source = "section 6.2 (appendix of the paper)"
     notes: ClassVar[tuple[str, ...]] = (
         SETTING,
@@ -179,14 +182,21 @@ class RewardRegret(Experiment1):
 class Experiment2(Artefact):
     """Synchronisation protocols under privacy: the paper's, B1 (determinant) and B2 (doubling)."""
 
-    title = "Experiment 2: synchronisation protocols (m = 10, eps = 2, delta = 0.1)"
+    title = "Experiment 2: synchronisation protocols (10 agents, epsilon 2, delta 0.1)"
     source = "section 6.4, figure 1 (b)"
     notes: ClassVar[tuple[str, ...]] = (
         SETTING,
         LEMMA,
         "B1's threshold is not published: T ln(mT)/(dm) here; printed B1 looks at raw rows (not established), sound B1 "
         "at released statistics, at most 256 times",
+        "with the printed confidence radius the three protocols lie nearly on one another",
     )
+    panels: ClassVar[dict[str, str]] = {"printed": PRINTED, "our set": PRINTED_OURS, "sound": SOUND}
+    protocols: ClassVar[dict[str, str]] = {
+        "paper": "the paper's protocol",
+        "B1": "B1 (determinant)",
+        "B2": "B2 (doubling)",
+    }
     sizes: ClassVar[dict[Scale, tuple[int, int]]] = {
         "quick": (6_000, 3),
         "standard": (30_000, 5),
@@ -205,15 +215,27 @@ class Experiment2(Artefact):
         return found
 
     def pictures(self, results: Results) -> list[Picture]:
-        lines = tuple(line(name, result, "fairness_regret") for name, result in results.items())
-        return [Chart(self.title, "round", "fairness regret", lines, log_x=True), summary(results)]
+        charts: list[Picture] = []
+        for label, title in self.panels.items():
+            lines = [
+                line(said, results[f"{name}, {label}"], "fairness_regret") for name, said in self.protocols.items()
+            ]
+            if label == "sound":
+                lines.append(line(BATCHED, results[BATCHED], "fairness_regret"))
+            charts.append(Chart(title, "round", "fairness regret", tuple(lines)))
+        named = {
+            f"{self.panels[kind]}: {self.protocols[name]}": results[f"{name}, {kind}"]
+            for kind in self.panels
+            for name in self.protocols
+        }
+        return [*charts, summary({**named, BATCHED: results[BATCHED]})]
 
     def claims(self, results: Results) -> list[Claim]:
         where, found = "section 6.5, second inference", []
-        for label in ("printed", "our set", "sound"):
+        for label, title in self.panels.items():
             paper, first, second = (results[f"{name}, {label}"] for name in ("paper", "B1", "B2"))
-            found.append(paired(f"{label}: the paper's protocol is below B1", where, first, paper))
-            text = f"{label}: the paper's protocol is comparable to B2 (at most 10 % above it)"
+            found.append(paired(f"{title}: the paper's protocol is below B1", where, first, paper))
+            text = f"{title}: the paper's protocol is comparable to B2 (at most 10 % above it)"
             found.append(paired(text, where, second, paper, factor=1.1))
         return found
 
@@ -226,7 +248,7 @@ def _ours(**facts: Any) -> Spec:
 class Experiment3(Artefact):
     """Fairness regret against the number of agents."""
 
-    title = "Experiment 3: fairness regret at the last round against the number of agents (eps = 2, delta = 0.1)"
+    title = "Experiment 3: fairness regret at the last round against the number of agents (epsilon 2, delta 0.1)"
     source = "section 6.4, figure 1 (c)"
     notes: ClassVar[tuple[str, ...]] = (
         SETTING,
@@ -259,10 +281,12 @@ class Experiment3(Artefact):
         for metric, label in (("fairness_regret", "average over agents"), ("fairness_regret_sum", "sum over agents")):
             lines = []
             for name in self.lines:
-                points = _series(results, name, metric)
-                lines.append(Line(name, *zip(*points)))
-            title = f"{self.title}, {label}"
-            charts.append(Chart(title, "agents", f"fairness regret, {label}", tuple(lines), log_x=True, log_y=True))
+                x, y, low, high = zip(*_series(results, name, metric))
+                lines.append(Line(name, x, y, low, high))
+            title = f"Fairness regret at the last round, {label}"
+            charts.append(
+                Chart(title, "number of agents", f"fairness regret, {label}", tuple(lines), log_x=True, log_y=True)
+            )
         return charts
 
     def claims(self, results: Results) -> list[Claim]:
@@ -292,7 +316,7 @@ def _series(results: Results, name: str, metric: str) -> list[tuple[float, float
 class Experiment4(Artefact):
     """Fairness regret against the privacy budget."""
 
-    title = "Experiment 4: fairness regret at the last round against epsilon (m = 10, delta = 0.1)"
+    title = "Experiment 4: fairness regret at the last round against epsilon (10 agents, delta 0.1)"
     source = "section 6.4, figure 1 (d)"
     notes: ClassVar[tuple[str, ...]] = (
         SETTING,
@@ -322,10 +346,16 @@ class Experiment4(Artefact):
         return found | {ALONE: spec({"name": "fairx-linucb"}, rounds, runs)}
 
     def pictures(self, results: Results) -> list[Picture]:
-        lines = [Line(name, *zip(*_series(results, name, "fairness_regret"))) for name in self.lines]
-        x = lines[0].x
-        lines.append(Line(ALONE, x, (final(results[ALONE]),) * len(x)))
-        return [Chart(self.title, "epsilon", "fairness regret", tuple(lines), log_x=True, log_y=True)]
+        lines = []
+        for name in self.lines:
+            x, y, low, high = zip(*_series(results, name, "fairness_regret"))
+            lines.append(Line(name, x, y, low, high))
+        lines.append(Line(ALONE, x, (final(results[ALONE]),) * len(x), dashed=True))
+        return [
+            Chart(
+                "Fairness regret at the last round", "epsilon", "fairness regret", tuple(lines), log_x=True, log_y=True
+            )
+        ]
 
     def claims(self, results: Results) -> list[Claim]:
         where, found = "section 6.5, fourth inference", []
@@ -343,12 +373,12 @@ class Map(Artefact):
 
     title = "Regret saved by collaborating, as a share of the regret of learning alone"
     width = 1.0
-    source = "ours: the paper assumes that it does"
+    source = "not in the paper, which assumes that collaborating helps"
     notes: ClassVar[tuple[str, ...]] = (
         SETTING,
         SETS,
-        "delta = 1e-5; rewards are clipped to 1 + 2 x noise; positive: collaborating is better; personal agents "
-        "add their own raw rows and are protected with rows fixed",
+        "delta = 1e-5; rewards are clipped to 1 + 2 x noise; positive: collaborating is better; frozen agents decide "
+        "with released statistics alone, personal agents add their own raw rows and are protected with rows fixed",
     )
     sizes: ClassVar[dict[Scale, tuple[int, int, tuple[float, ...], tuple[float, ...], tuple[int, ...]]]] = {
         "quick": (2_500, 4, (0.5, 2.0, 8.0), (0.1, 0.5, 2.0), (3, 10)),
@@ -379,10 +409,10 @@ class Map(Artefact):
                 noises, budgets = sorted({cell[2] for cell in here}), sorted({cell[3] for cell in here})
                 saved = {(noise, epsilon): 1 - final(one) / final(alone) for _, _, noise, epsilon, alone, one in here}
                 values = tuple(tuple(saved[noise, epsilon] for epsilon in budgets) for noise in noises)
-                title = f"{self.title}: {kind}, m = {m}"
-                pictures.append(
-                    Heatmap(title, "epsilon", "reward noise", "share saved", tuple(budgets), tuple(noises), values)
-                )
+                title = f"{kind.capitalize()} agents: {m} of them"
+                said = "share of the regret saved (negative: lost; colours end at 1)"
+                axes = tuple(budgets), tuple(noises)
+                pictures.append(Heatmap(title, "epsilon", "reward noise", said, *axes, values, (-1.0, 1.0)))
         return pictures
 
     def claims(self, results: Results) -> list[Claim]:

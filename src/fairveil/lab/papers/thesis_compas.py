@@ -7,13 +7,17 @@ from typing import Any
 import numpy as np
 
 from fairveil.dynamics.qualification import draws, transition_grid
-from fairveil.lab.artefact import Artefact, Chart, Claim, Line, Picture, Results, Scale, Table
+from fairveil.lab.artefact import Claim, Heatmap, Picture, Results, Scale, Table
+from fairveil.lab.papers.thesis_words import ThesisArtefact
 from fairveil.randomness import generator
 from fairveil.registry import register
 
 Spec = dict[str, Any]
 
 VALUES = (0.1, 0.3, 0.5, 0.7, 0.9)
+MEANING = (
+    "T with two digits: chance of state 1 at the next step, by state (first digit) and decision (second digit) now"
+)
 LEARNER = (
     "logistic regression on all attributes but race and sex, people reweighted to the rate of the moment; it depends "
     "on the rate alone and is tabulated at 41 rates"
@@ -37,18 +41,18 @@ def ratio_grid(k: float, other: float | None = None) -> np.ndarray:
     return np.array([[[t00, first * t00], [t10, k * t10]] for t00 in VALUES for t10 in VALUES])
 
 
-class _Oscillation(Artefact):
+class _Oscillation(ThesisArtefact):
     data = ("compas",)
 
     def pictures(self, results: Results) -> list[Picture]:
         out: list[Picture] = []
         for label, found in results.items():
             table = np.array(found["spec"]["transitions"])
-            swing = np.array(found["metrics"]["swing"]["0.5"])
-            lines = tuple(
-                Line(f"T10 = {t10:g}", tuple(VALUES), tuple(swing[np.isclose(table[:, 1, 0], t10)])) for t10 in VALUES
-            )
-            out.append(Chart(label, "T00", "swing of the rate", lines, "points"))
+            swing = np.round(found["metrics"]["swing"]["0.5"], 6)
+            values = tuple(tuple(swing[np.isclose(table[:, 1, 0], t10)]) for t10 in VALUES)
+            axes = "T00 (state 0, decision 0)", "T10 (state 1, decision 0)"
+            said = "swing of the recidivism rate (0: settles)"
+            out.append(Heatmap(label, *axes, said, VALUES, VALUES, values, (0.0, 1.0)))
         return out
 
 
@@ -56,9 +60,9 @@ class _Oscillation(Artefact):
 class Figure55(_Oscillation):
     """COMPAS: oscillation for other combinations of transitions."""
 
-    title = "Figure 5.5: oscillation of recidivism, T11 = k T10, T01 = k' T00"
+    title = "Figure 5.5: oscillation of recidivism, acceptance lowers T10 to k T10 and T00 to k' T00"
     source = "section 5.8"
-    notes = (LEARNER, "the ratios of T01 in the other panels are not given; 0.1, 0.5 and 0.9 are used")
+    notes = (MEANING, LEARNER, "the ratios of T01 in the other panels are not given; 0.1, 0.5 and 0.9 are used")
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
         return {
@@ -80,9 +84,9 @@ class Figure55(_Oscillation):
 class Figure56(_Oscillation):
     """COMPAS: oscillation when acceptance lowers both transitions by a ratio."""
 
-    title = "Figure 5.6: oscillation of recidivism, T^{y1} = k T^{y0}"
+    title = "Figure 5.6: oscillation of recidivism, acceptance lowers both transitions by the ratio k"
     source = "section 5.8"
-    notes = (LEARNER, "k = 0, 1 in the text is read as k = .1")
+    notes = (MEANING, LEARNER, "k = 0, 1 in the text is read as k = .1")
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
         return {f"k = {k:g}": trained(ratio_grid(k)) for k in VALUES}
@@ -105,7 +109,7 @@ class Figure56(_Oscillation):
 
 
 @register("artefact", "thesis/table-5.3")
-class Table53(Artefact):
+class Table53(ThesisArtefact):
     """COMPAS: other cut-offs and oscillation over 125 transitions per condition."""
 
     title = "Table 5.3: higher and lower cut-offs, share of oscillating systems"
@@ -134,7 +138,14 @@ class Table53(Artefact):
 
     def pictures(self, results: Results) -> list[Picture]:
         rows = tuple((case, *(round(value, 2) for value in row)) for case, row in self.rows(results).items())
-        columns = ("condition", "high < optimal", "low < optimal", "osi", "osi_H", "osi_L")
+        columns = (
+            "condition",
+            "high cut-off lowers recidivism",
+            "low cut-off lowers recidivism",
+            "optimal cut-off oscillates",
+            "high cut-off oscillates",
+            "low cut-off oscillates",
+        )
         return [Table("Share of transitions", columns, rows)]
 
     def claims(self, results: Results) -> list[Claim]:
@@ -157,7 +168,7 @@ class Table53(Artefact):
 
 
 @register("artefact", "thesis/table-5.4")
-class Table54(Artefact):
+class Table54(ThesisArtefact):
     """COMPAS: long-run recidivism under three cut-offs for five random transitions."""
 
     title = "Table 5.4: recidivism in the long run under three cut-offs"
@@ -182,7 +193,13 @@ class Table54(Artefact):
             (label, *(round(found["metrics"]["rate"][key][0], 3) for key in ("0.5", "0.8", "0.2")))
             for label, found in results.items()
         )
-        return [Table("Recidivism in the long run", ("run", "UN", "UN high", "UN low"), rows)]
+        return [
+            Table(
+                "Recidivism in the long run",
+                ("run", "optimal cut-off 0.5", "high cut-off 0.8", "low cut-off 0.2"),
+                rows,
+            )
+        ]
 
     def claims(self, results: Results) -> list[Claim]:
         rates = np.array(

@@ -6,7 +6,7 @@ import numpy as np
 
 from fairveil.dynamics import distribution, fico_groups
 from fairveil.dynamics.assumptions import likelihood_ratio_fall
-from fairveil.lab.artefact import Artefact, Chart, Claim, Line, Picture, Results, Scale, Table, have
+from fairveil.lab.artefact import Chart, Claim, Line, Picture, Results, Scale, Table, have
 from fairveil.lab.papers.thesis_strategic import (
     FICO,
     POLICIES,
@@ -15,17 +15,18 @@ from fairveil.lab.papers.thesis_strategic import (
     credit,
     spec,
 )
+from fairveil.lab.papers.thesis_words import ThesisArtefact
 from fairveil.registry import register
 
 
 @register("artefact", "thesis/table-6.1")
-class Table61(Artefact):
+class Table61(ThesisArtefact):
     """Credit scores of four groups: rates, features, shares and x*."""
 
     title = "Table 6.1: four groups of the credit score data"
     source = "section 6.7"
     data = ("fico",)
-    notes = ("the betas are taken from the thesis: ordinary fits to the public tables give other f^0",)
+    notes = ("the betas are the thesis': ordinary fits to the public tables give others for those who do not repay",)
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
         made = {"fitted": spec({name: {**t, "cost": ["beta", 10, 2]} for name, t in fico_groups().items()})}
@@ -41,7 +42,8 @@ class Table61(Artefact):
                 (name, round(t["qualified"], 4), round(t["share"], 4), round(found["metrics"]["peak"][name], 3))
                 for name, t in found["spec"]["groups"].items()
             )
-            out.append(Table(label, ("group", "alpha", "n", "x*"), rows))
+            columns = ("group", "qualification rate", "share of people", "x* (score of most manipulation)")
+            out.append(Table({"fitted": "Fitted betas", "tables": "Score tables"}[label], columns, rows))
         return out
 
     def claims(self, results: Results) -> list[Claim]:
@@ -63,6 +65,7 @@ class Table61(Artefact):
         return out
 
 
+PEOPLE = {"0": "do not repay", "1": "repay"}
 PRINTED_62 = {
     ("beta", "caucasian"): (0.355, 0.556, 0.136, 0.611, 0.680, 0.449),
     ("beta", "hispanic"): (0.292, 0.493, 0.034, 0.421, 0.490, 0.242),
@@ -74,7 +77,7 @@ PRINTED_62 = {
 
 
 @register("artefact", "thesis/table-6.2")
-class Table62(Artefact):
+class Table62(ThesisArtefact):
     """Unfairness of strategic and non-strategic policies against African-Americans."""
 
     title = "Table 6.2: unfairness of strategic and non-strategic policies"
@@ -107,7 +110,7 @@ class Table62(Artefact):
         columns = (
             "cost",
             "group a",
-            *(f"{c} {w}" for c in ("EqOpt", "DP") for w in ("C_a = C_b", "C_a != C_b", "non-strategic")),
+            *(f"{c}, {w}" for c in ("EqOpt", "DP") for w in ("same costs", "cheaper for b", "non-strategic")),
         )
         ours = tuple((*key, *(round(value, 3) for value in row)) for key, row in self.rows(results).items())
         printed = tuple((*key, *row) for key, row in PRINTED_62.items())
@@ -126,15 +129,19 @@ class Table62(Artefact):
                 f"largest difference {off:.4f}",
             ),
             Claim.exact("African-Americans are disadvantaged throughout", "section 6.7", float(table.min())),
-            Claim.exact("anticipation worsens unfairness, cheap costs of b more so", "theorem 23", float(worse.min())),
+            Claim.exact(
+                "anticipation worsens unfairness, more so when manipulation is cheaper for b",
+                "theorem 23",
+                float(worse.min()),
+            ),
         ]
 
 
 @register("artefact", "thesis/table-6.3")
-class Table63(Artefact):
+class Table63(ThesisArtefact):
     """A naive decision maker who gains from both groups by being fair."""
 
-    title = "Table 6.3: utilities of non-strategic policies with and without EqOpt"
+    title = "Table 6.3: utilities of non-strategic policies with and without equal opportunity"
     source = "section 6.7"
     notes = (FICO, "u_minus of 3 to 4 multiplies the rounding of the printed rates: utilities differ by thousandths")
     cases = (
@@ -154,9 +161,12 @@ class Table63(Artefact):
         rows = []
         for label, _, _, _, printed in self.cases:
             found = [results[f"{label} {name}"]["metrics"]["utility"] for name in ("UN", "EqOpt")]
-            rows.append((label, *(round(item[g], 3) for g in ("caucasian", "asian") for item in found)))
+            rows.append((f"{label} measured", *(round(item[g], 3) for g in ("caucasian", "asian") for item in found)))
             rows.append((f"{label} printed", *printed))
-        columns = ("u_plus : u_minus", "U_a (UN)", "U_a (EqOpt)", "U_b (UN)", "U_b (EqOpt)")
+        columns = (
+            "gain : loss",
+            *(f"from the {g} group, {name}" for g in ("caucasian", "asian") for name in ("UN", "EqOpt")),
+        )
         return [Table("True utilities", columns, tuple(rows))]
 
     def claims(self, results: Results) -> list[Claim]:
@@ -165,13 +175,15 @@ class Table63(Artefact):
             free, fair = (results[f"{label} {name}"]["metrics"]["utility"] for name in ("UN", "EqOpt"))
             for g in ("caucasian", "asian"):
                 out.append(
-                    Claim.exact(f"{label}: EqOpt earns more from the {g} group", "theorem 25", fair[g] - free[g])
+                    Claim.exact(
+                        f"gain : loss = {label}: EqOpt earns more from the {g} group", "theorem 25", fair[g] - free[g]
+                    )
                 )
         return out
 
 
 @register("artefact", "thesis/6.10")
-class Figure610(Artefact):
+class Figure610(ThesisArtefact):
     """Score distributions, qualification profiles and likelihood ratios (an illustration)."""
 
     title = "Figure 6.10: score distributions, profiles and likelihood ratios"
@@ -195,8 +207,8 @@ class Figure610(Artefact):
         return [
             Chart("Density of scores", "score", "density", tuple(pdf)),
             Chart("Distribution of scores", "score", "share below", tuple(cdf)),
-            Chart("Qualification profile", "score", "P(Y = 1 | x)", tuple(profile)),
-            Chart("Likelihood ratio f1/f0", "score", "ratio", tuple(ratio), log_y=True),
+            Chart("Qualification profile", "score", "share who repay at this score", tuple(profile)),
+            Chart("Likelihood ratio of repaying to not repaying", "score", "density ratio", tuple(ratio), log_y=True),
         ]
 
     def claims(self, results: Results) -> list[Claim]:
@@ -212,7 +224,7 @@ class Figure610(Artefact):
 
 
 @register("artefact", "thesis/6.11")
-class Figure611(Artefact):
+class Figure611(ThesisArtefact):
     """The fitted betas beside the score tables (an illustration)."""
 
     title = "Figure 6.11: beta densities and score tables"
@@ -229,12 +241,13 @@ class Figure611(Artefact):
         out: list[Picture] = []
         for name, table in fico_groups().items():
             lines = [
-                Line(f"Beta, y = {y}", tuple(x), tuple(distribution(table["features"][y]).pdf(x))) for y in ("0", "1")
+                Line(f"fitted beta, {people}", tuple(x), tuple(distribution(table["features"][y]).pdf(x)))
+                for y, people in PEOPLE.items()
             ]
             if name in tables:
                 lines += [
-                    Line(f"tables, y = {y}", tuple(x), tuple(distribution(tables[name]["features"][y]).pdf(x)))
-                    for y in ("0", "1")
+                    Line(f"score table, {people}", tuple(x), tuple(distribution(tables[name]["features"][y]).pdf(x)))
+                    for y, people in PEOPLE.items()
                 ]
             out.append(Chart(name, "score", "density", tuple(lines)))
         return out
@@ -248,7 +261,7 @@ class Figure611(Artefact):
 
 
 @register("artefact", "thesis/6.12")
-class Figure612(Artefact):
+class Figure612(ThesisArtefact):
     """Cheaper manipulation of the advantaged group mitigates and turns the unfairness."""
 
     title = "Figure 6.12: unfairness as the cost of group a falls"
@@ -270,14 +283,19 @@ class Figure612(Artefact):
 
     def pictures(self, results: Results) -> list[Picture]:
         out: list[Picture] = []
-        for kind, label in (("beta", "b of C_a = Beta(10, b)"), ("uniform", "c of C_a = U[0, c]")):
+        panels = (
+            ("beta", "Beta costs", "b, when the cost of group a is Beta(10, b): cheaper to the right"),
+            ("uniform", "Uniform costs", "c, when the cost of group a is uniform up to c: cheaper to the left"),
+        )
+        for kind, title, label in panels:
             lines = []
             for word in ("strategic", "non-strategic"):
                 found = results[f"{kind} {word}"]
                 x = tuple(found["spec"]["grid"]["groups.hispanic.cost.2"])
                 for criterion in ("eqopt", "dp"):
-                    lines.append(Line(f"{word}, {criterion}", x, tuple(found["metrics"]["unfairness"][criterion])))
-            out.append(Chart(kind, label, "unfairness", tuple(lines)))
+                    gap = tuple(found["metrics"]["unfairness"][criterion])
+                    lines.append(Line(f"{word}, {criterion}", x, gap, dashed=word == "non-strategic"))
+            out.append(Chart(title, label, "unfairness to group b", tuple(lines), level=0.0))
         return out
 
     def claims(self, results: Results) -> list[Claim]:
@@ -287,11 +305,15 @@ class Figure612(Artefact):
                 smart = results[f"{kind} strategic"]["metrics"]["unfairness"][criterion]
                 naive = results[f"{kind} non-strategic"]["metrics"]["unfairness"][criterion]
                 out.append(
-                    Claim.exact(f"{kind}, {criterion}: b is behind without anticipation", "section 6.7", min(naive))
+                    Claim.exact(
+                        f"{kind} costs, {criterion}: b is behind without anticipation", "section 6.7", min(naive)
+                    )
                 )
                 out.append(
                     Claim.exact(
-                        f"{kind}, {criterion}: b gains the advantage for cheap costs of a", "theorem 24", -smart[cheap]
+                        f"{kind} costs, {criterion}: b gains the advantage when manipulation is cheap for a",
+                        "theorem 24",
+                        -smart[cheap],
                     )
                 )
         return out
@@ -301,7 +323,7 @@ class Figure612(Artefact):
 class Figure613(Surfaces):
     """Manipulation under strategic policies for the same beta costs in both groups."""
 
-    title = "Figure 6.13: manipulation probabilities, C_a = C_b = Beta(a, b)"
+    title = "Figure 6.13: manipulation probabilities, costs of both groups Beta(a, b)"
     source = "section 6.7"
     notes = (
         FICO,
@@ -309,6 +331,9 @@ class Figure613(Surfaces):
     )
     panels = ("(a) ", "(b) ")
     pairs = (("african-american", "asian"), ("caucasian", "asian"))
+
+    def axis(self, key: str) -> str:
+        return f"parameter {'a' if key.endswith('1') else 'b'} of both costs"
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
         count = {"quick": 6, "standard": 15, "paper": 29}[scale]
@@ -343,7 +368,7 @@ class Figure613(Surfaces):
 class Figure614(Surfaces):
     """Manipulation under strategic policies for different uniform costs."""
 
-    title = "Figure 6.14: manipulation probabilities, C_s = U[0, c_s]"
+    title = "Figure 6.14: manipulation probabilities, uniform costs"
     source = "section 6.7"
     notes = (
         FICO,
@@ -352,6 +377,9 @@ class Figure614(Surfaces):
     )
     panels = ("(a) ", "(b) ")
     pairs = (("caucasian", "hispanic"), ("caucasian", "asian"))
+
+    def axis(self, key: str) -> str:
+        return f"largest cost of the {key.split('.')[1]} group"
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
         count = {"quick": 6, "standard": 15, "paper": 37}[scale]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairveil.lab.artefact import Artefact, Chart, Claim, Picture, Results, Scale, have, line
+from fairveil.lab.artefact import Chart, Claim, Picture, Results, Scale, have, line
 from fairveil.lab.papers.thesis_participation import CRITERIA, SUPPORTS, Spec, chart, groups
+from fairveil.lab.papers.thesis_words import ThesisArtefact
 from fairveil.registry import register
 
 
 @register("artefact", "thesis/4.8")
-class Figure48(Artefact):
+class Figure48(ThesisArtefact):
     """Adult: groups by sex, race and nationality, classifier retrained as groups leave."""
 
     title = "Figure 4.8: representation on Adult with trained classifiers"
@@ -43,9 +44,14 @@ class Figure48(Artefact):
         return specs
 
     def pictures(self, results: Results) -> list[Picture]:
-        names = {"simple": "Simple", "fpr": "EqOpt (FPC)", "fnr": "EqOpt (FNC)", "eqloss": "EqLos"}
+        names = {"simple": "Simple", "fpr": "equal false positives", "fnr": "equal false negatives", "eqloss": "EqLos"}
         return [
-            Chart(label, "time", "n_a", tuple(line(name, found, f"share_{key}") for key, name in names.items()))
+            Chart(
+                f"Groups by {label}",
+                "time",
+                "n_a",
+                tuple(line(name, found, f"share_{key}") for key, name in names.items()),
+            )
             for label, found in results.items()
         ]
 
@@ -60,13 +66,17 @@ class Figure48(Artefact):
             steady.append(float(np.abs(np.array(found["series"]["share_eqloss"]["y"]) - 0.5).max()))
         return [
             Claim.exact("EqLos sustains both groups", "section 4.5", 1e-9 - max(steady)),
-            Claim.exact("shares drift apart under Simple and EqOpt", "figure 4.8", min(moved) - 0.01),
+            Claim.exact(
+                "shares drift apart without a constraint and with equal false positives or negatives",
+                "figure 4.8",
+                min(moved) - 0.01,
+            ),
             Claim.exact("the drift is monotone", "figure 4.8", 1e-3 - max(against)),
         ]
 
 
 @register("artefact", "thesis/4.10")
-class Figure410(Artefact):
+class Figure410(ThesisArtefact):
     """Decisions learned from the users who remain, against Bayes optimal ones."""
 
     title = "Figure 4.10: learned decisions make disparity worse"
@@ -100,7 +110,7 @@ class Figure410(Artefact):
 
     def pictures(self, results: Results) -> list[Picture]:
         return [
-            chart("(a) proportion of group a", "n_a", results, "share_a"),
+            chart("(a) share of group a", "n_a", results, "share_a"),
             chart("(b) users of group a", "N_a", results, "numbers_a"),
             chart("(c) users of group b", "N_b", results, "numbers_b"),
         ]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from fairveil.lab.artefact import Artefact, Chart, Claim, Heatmap, Line, Picture, Results, Scale, Table, line
+from fairveil.lab.artefact import Chart, Claim, Heatmap, Line, Picture, Results, Scale, Table, line
+from fairveil.lab.papers.thesis_words import ThesisArtefact
 from fairveil.registry import register
 
 Spec = dict[str, Any]
@@ -50,7 +52,13 @@ def paths(steps: int, **more: Any) -> dict[str, Spec]:
 
 
 def chart(title: str, label: str, results: Results, series: str) -> Chart:
-    return Chart(title, "time", label, tuple(line(name, result, series) for name, result in results.items()))
+    lines = (line(name, result, series) for name, result in results.items())
+    return Chart(title, "time", label, tuple(replace(one, dashed=one.name.endswith("learned")) for one in lines))
+
+
+def at_ratio(results: Results, ratio: str, mark: str = "") -> Results:
+    """The criteria at one ratio of arrivals."""
+    return {name: results[f"{mark}{name}, {ratio}"] for name in CRITERIA}
 
 
 def movement(result: Spec) -> float:
@@ -66,7 +74,7 @@ def backward(result: Spec) -> float:
 
 
 @register("artefact", "thesis/4.3")
-class Figure43(Artefact):
+class Figure43(ThesisArtefact):
     """Which pairs of thresholds sustain both groups, under two dynamics."""
 
     title = "Figure 4.3: pairs of thresholds that sustain the groups' proportions"
@@ -74,7 +82,7 @@ class Figure43(Artefact):
     notes: ClassVar[tuple[str, ...]] = (
         "label rates are not given; 1/2 in both groups is used",
         "the deviation |N_a/N_b - beta_a/beta_b| is shown relative to beta_a/beta_b",
-        "the left dynamics is drawn as printed, with users leaving when the positive rate is high; the text describes "
+        "the first dynamics is drawn as printed, with users leaving when the positive rate is high; the text describes "
         "the opposite",
     )
 
@@ -102,10 +110,10 @@ class Figure43(Artefact):
     def pictures(self, results: Results) -> list[Picture]:
         return [
             Heatmap(
-                label,
-                "threshold of b",
-                "threshold of a",
-                "relative deviation (cut at 1)",
+                label.capitalize(),
+                "threshold of group b",
+                "threshold of group a",
+                "relative deviation from the arrivals' proportion (cut at 1)",
                 tuple(found["metrics"]["second"]),
                 tuple(found["metrics"]["first"]),
                 tuple(tuple(min(1.0, value) for value in row) for row in found["metrics"]["deviation"]),
@@ -118,7 +126,9 @@ class Figure43(Artefact):
         for label, found in results.items():
             inside = found["metrics"]["inside"]
             out.append(
-                Claim.exact(f"{label}: some pairs sustain the proportions", "(4.5)", 0.05 - found["metrics"]["best"])
+                Claim.exact(
+                    f"{label}: some pairs sustain the proportions", "equation (4.5)", 0.05 - found["metrics"]["best"]
+                )
             )
             out.append(
                 Claim.exact(
@@ -129,7 +139,7 @@ class Figure43(Artefact):
 
 
 @register("artefact", "thesis/4.4")
-class Figure44(Artefact):
+class Figure44(ThesisArtefact):
     """Shares and average loss over time under four criteria."""
 
     title = "Figure 4.4: group proportion and average loss, retention by accuracy"
@@ -142,17 +152,18 @@ class Figure44(Artefact):
     def pictures(self, results: Results) -> list[Picture]:
         limits = Table(
             "Long-run share of group a",
-            ("criterion", "after the run", "limit"),
+            ("criterion and arrivals", "after the run", "limit"),
             tuple(
                 (name, round(found["metrics"]["share"]["a"], 4), round(found["metrics"]["limit"]["a"], 4))
                 for name, found in results.items()
             ),
         )
-        return [
-            chart("(a) proportion of group a", "n_a", results, "share_a"),
-            chart("(b) average loss", "loss", results, "average_loss"),
-            limits,
-        ]
+        charts: list[Picture] = []
+        for ratio in RATIOS:
+            here = at_ratio(results, ratio)
+            charts.append(chart(f"(a) share of group a, {ratio}", "n_a", here, "share_a"))
+            charts.append(chart(f"(b) average loss, {ratio}", "average loss", here, "average_loss"))
+        return [*charts, limits]
 
     def claims(self, results: Results) -> list[Claim]:
         skewed = [found for name, found in results.items() if not name.startswith("EqLos")]
@@ -173,7 +184,7 @@ class Figure44(Artefact):
 
 
 @register("artefact", "thesis/4.5")
-class Figure45(Artefact):
+class Figure45(ThesisArtefact):
     """Final share of group a as a function of both groups' arrivals."""
 
     title = "Figure 4.5: long-run proportion against arrivals"
@@ -192,7 +203,16 @@ class Figure45(Artefact):
             first, second = found["spec"]["grid"].values()
             limit = tuple(tuple(row) for row in found["metrics"]["limit"]["a"])
             out.append(
-                Heatmap(name, "arrivals of b", "arrivals of a", "limit of n_a", tuple(second), tuple(first), limit)
+                Heatmap(
+                    name,
+                    "arrivals of b per step",
+                    "arrivals of a per step",
+                    "share of group a in the long run",
+                    tuple(second),
+                    tuple(first),
+                    limit,
+                    (0.0, 1.0),
+                )
             )
         return out
 
@@ -217,10 +237,10 @@ class Figure45(Artefact):
 
 
 @register("artefact", "thesis/4.6")
-class Figure46(Artefact):
+class Figure46(ThesisArtefact):
     """A wider spread of b's unqualified features and what it does to the shares under DP."""
 
-    title = "Figure 4.6: spread of f_b^0 from 1 to 7, demographic parity"
+    title = "Figure 4.6: unqualified features of group b with deviations 1 to 7, demographic parity"
     source = "section 4.5"
     notes = (SUPPORTS,)
 
@@ -238,8 +258,13 @@ class Figure46(Artefact):
         ]
         top = distribution(groups()["b"]["features"]["1"]).pdf(x)
         return [
-            Chart("(a) features of group b", "x", "density", (*densities, Line("f_b^1", tuple(x), tuple(top)))),
-            chart("(b) proportion of group a", "n_a", results, "share_a"),
+            Chart(
+                "(a) features of group b",
+                "feature",
+                "density",
+                (*densities, Line("the qualified", tuple(x), tuple(top))),
+            ),
+            chart("(b) share of group a", "n_a", results, "share_a"),
         ]
 
     def claims(self, results: Results) -> list[Claim]:
@@ -260,9 +285,13 @@ class Figure46(Artefact):
 class Figure47(Figure43):
     """Paths of decisions drawn at random from nearly fair sets."""
 
-    title = "Figure 4.7: group proportion under Delta-fair decisions"
+    title = "Figure 4.7: share of group a under nearly fair decisions"
     source = "section 4.5"
-    notes = (*Figure43.notes, "twenty candidate pairs are drawn from the Delta-fair set, one of them used at each step")
+    notes = (
+        *Figure43.notes,
+        "twenty candidate pairs of thresholds are drawn from those whose deviation is within the tolerance (the "
+        "Delta-fair set of the thesis), one of them used at each step",
+    )
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
         steps = {"quick": 60, "standard": 200, "paper": 400}[scale]
@@ -273,8 +302,8 @@ class Figure47(Figure43):
     def pictures(self, results: Results) -> list[Picture]:
         out: list[Picture] = []
         for label, found in results.items():
-            lines = tuple(line(f"epsilon = {e:g}", found, f"share_{e:g}") for e in found["spec"]["epsilons"])
-            out.append(Chart(label, "time", "n_a", lines))
+            lines = tuple(line(f"tolerance {e:g}", found, f"share_{e:g}") for e in found["spec"]["epsilons"])
+            out.append(Chart(label.capitalize(), "time", "n_a", lines, level=0.5))
         return out
 
     def claims(self, results: Results) -> list[Claim]:
@@ -288,7 +317,7 @@ class Figure47(Figure43):
 
 
 @register("artefact", "thesis/4.9")
-class Figure49(Artefact):
+class Figure49(ThesisArtefact):
     """Other reasons to leave: false positives, and each label's own loss."""
 
     title = "Figure 4.9: shares under two other dynamics"
@@ -306,11 +335,10 @@ class Figure49(Artefact):
         return first | second
 
     def pictures(self, results: Results) -> list[Picture]:
-        titles = {"(a)": "(a) leaving by false positives", "(b)": "(b) each label leaves by its own loss"}
+        titles = {"(a)": "(a) leaving by false positives", "(b)": "(b) leaving by the loss of one's label"}
         return [
-            chart(
-                title, "n_a", {name[4:]: found for name, found in results.items() if name.startswith(mark)}, "share_a"
-            )
+            chart(f"{title}, {ratio}", "n_a", at_ratio(results, ratio, f"{mark} "), "share_a")
+            for ratio in RATIOS
             for mark, title in titles.items()
         ]
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from fairveil.dynamics import distribution, fico_groups
 from fairveil.dynamics.qualification import draws
-from fairveil.lab.artefact import Artefact, Chart, Claim, Line, Picture, Results, Scale, Table, have
+from fairveil.lab.artefact import Chart, Claim, Line, Picture, Results, Scale, Table, have
+from fairveil.lab.papers.thesis_words import ThesisArtefact
 from fairveil.randomness import generator
 from fairveil.registry import register
 
@@ -16,6 +17,7 @@ Spec = dict[str, Any]
 
 POLICIES = {"UN": "none", "EqOpt": "eqopt", "DP": "dp"}
 GAUSS = {"0": ["normal", -5, 5], "1": ["normal", 5, 5]}
+SOURCES = {"fitted": "Fitted betas", "tables": "Score tables"}
 STARTS = ((0.1, 0.1), (0.1, 0.9), (0.9, 0.1), (0.9, 0.9), (0.5, 0.2), (0.2, 0.5))
 
 
@@ -32,10 +34,10 @@ def gaps(results: Results) -> dict[str, np.ndarray]:
 
 
 @register("artefact", "thesis/5.2")
-class Figure52(Artefact):
+class Figure52(ThesisArtefact):
     """Paths of qualification rates in a Gaussian case under three policies."""
 
-    title = "Figure 5.2: paths of (alpha_a, alpha_b), condition 1b"
+    title = "Figure 5.2: paths of both groups' qualification rates, condition 1b"
     source = "section 5.4.2"
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
@@ -54,14 +56,14 @@ class Figure52(Artefact):
         for name in POLICIES:
             lines = tuple(
                 Line(
-                    label,
+                    "from ({:g}, {:g})".format(*STARTS[int(label.rsplit(" ", 1)[1]) - 1]),
                     tuple(found["series"]["qualified_a"]["y"][:40]),
                     tuple(found["series"]["qualified_b"]["y"][:40]),
                 )
                 for label, found in results.items()
                 if label.startswith(name)
             )
-            out.append(Chart(name, "alpha_a", "alpha_b", lines, "points"))
+            out.append(Chart(name, "alpha_a", "alpha_b", lines, "paths"))
         rows = tuple(
             (name, *(round(results[f"{name} path 1"]["metrics"]["equilibrium"][g], 6) for g in "ab"))
             for name in POLICIES
@@ -88,7 +90,7 @@ class Figure52(Artefact):
         ]
 
 
-class _RandomTable(Artefact):
+class _RandomTable(ThesisArtefact):
     """Equilibria for random parameters, one grid per policy."""
 
     def cases(self, count: int) -> dict[str, tuple[Spec, list[Spec]]]:
@@ -109,11 +111,15 @@ class _RandomTable(Artefact):
     def pictures(self, results: Results) -> list[Picture]:
         shown = 9
         rows = tuple(
-            (label, *(round(100.0 * gap, 2) for gap in found["metrics"]["gap"][:shown]))
+            (
+                "condition {}, {}".format(*label.split(" ")),
+                *(round(100.0 * gap, 2) for gap in found["metrics"]["gap"][:shown]),
+            )
             for label, found in results.items()
         )
-        columns = ("policy (x 10^-2)", *(str(k + 1) for k in range(shown)))
-        return [Table("Gap alpha_a - alpha_b at the equilibrium, first columns", columns, rows)]
+        columns = ("condition and constraint", *(f"draw {k + 1}" for k in range(shown)))
+        title = "Rate of group a minus rate of group b at the equilibrium, in percentage points, first draws"
+        return [Table(title, columns, rows)]
 
 
 def single(results: Results, part: str) -> np.ndarray:
@@ -145,7 +151,7 @@ class Table51(_RandomTable):
         for part, sign, word in (("1a", 1.0, "widen"), ("1b", -1.0, "narrow")):
             keep = single(results, part)
             gap = {name: np.array(results[f"{part} {name}"]["metrics"]["gap"])[keep] for name in POLICIES}
-            note = f"{keep.sum()} of {keep.size} columns have one equilibrium under every policy"
+            note = f"{keep.sum()} of {keep.size} draws have one equilibrium under every policy"
             wider = np.minimum(
                 sign * (np.abs(gap["EqOpt"]) - np.abs(gap["UN"])), sign * (np.abs(gap["DP"]) - np.abs(gap["UN"]))
             )
@@ -158,7 +164,9 @@ class Table51(_RandomTable):
             )
             turned = np.minimum(gap["UN"] * gap["EqOpt"], gap["UN"] * gap["DP"])
             out.append(
-                Claim.exact(f"({part}) the disadvantaged group stays", "theorem 20", float(turned.min()) + 1e-9, note)
+                Claim.exact(
+                    f"({part}) the disadvantaged group stays the same", "theorem 20", float(turned.min()) + 1e-9, note
+                )
             )
         return out
 
@@ -201,7 +209,7 @@ class Table52(_RandomTable):
                 "DP may leave a small gap of either sign",
                 "table 5.2",
                 float(min(turned, 1.0 - turned)),
-                f"{100 * turned:.0f} % of columns have the gap turned",
+                f"{100 * turned:.0f} % of draws have the gap turned",
             ),
             Claim.exact(
                 "DP leaves less of the gap than EqOpt on average",
@@ -222,7 +230,7 @@ def credit(source: str = "fitted") -> Spec:
 
 
 @register("artefact", "thesis/5.3")
-class Figure53(Artefact):
+class Figure53(ThesisArtefact):
     """Score densities of the two groups."""
 
     title = "Figure 5.3: feature distributions of the credit scores"
@@ -243,11 +251,15 @@ class Figure53(Artefact):
         out: list[Picture] = []
         for label, found in results.items():
             lines = tuple(
-                Line(f"{name}, y = {y}", tuple(x), tuple(distribution(table["features"][y]).pdf(x)))
+                Line(
+                    f"{name}, {'repay' if y == '1' else 'do not repay'}",
+                    tuple(x),
+                    tuple(distribution(table["features"][y]).pdf(x)),
+                )
                 for name, table in found["spec"]["groups"].items()
                 for y in ("0", "1")
             )
-            out.append(Chart(label, "score", "density", lines))
+            out.append(Chart(SOURCES[label], "score", "density", lines))
         return out
 
     def claims(self, results: Results) -> list[Claim]:
@@ -260,22 +272,25 @@ class Figure53(Artefact):
                 low.append(float((f0.cdf(x) - f1.cdf(x)).min()))
             out.append(
                 Claim.exact(
-                    f"{label}: those who repay score higher", "figure 5.3", min(low), "at every score from .05 to .95"
+                    f"{SOURCES[label]}: those who repay score higher",
+                    "figure 5.3",
+                    min(low),
+                    "at every score from .05 to .95",
                 )
             )
         return out
 
 
 @register("artefact", "thesis/5.4")
-class Figure54(Artefact):
+class Figure54(ThesisArtefact):
     """Credit scores: equilibria for grids of transitions."""
 
     title = "Figure 5.4: equilibria of repayment rates for grids of transitions"
     source = "section 5.8"
     notes = (
         "u_plus = u_minus is assumed; features are the betas of table 6.1",
-        "that African-Americans always stay disadvantaged, and that EqOpt is equal for large T10, is not reproduced "
-        "with these betas and not asserted",
+        "that African-Americans always stay disadvantaged, and that rates are equal under EqOpt for large T10, is not "
+        "reproduced with these betas and not asserted",
     )
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
@@ -309,7 +324,9 @@ class Figure54(Artefact):
                 )
                 for name in POLICIES
             )
-            out.append(Chart(title, "alpha of African-Americans", "alpha of Caucasians", lines, "points"))
+            out.append(
+                Chart(title, "repayment rate of African-Americans", "repayment rate of Caucasians", lines, "points")
+            )
         return out
 
     def claims(self, results: Results) -> list[Claim]:
@@ -319,12 +336,18 @@ class Figure54(Artefact):
                 rise.append(float(np.diff(np.array(rates).reshape(3, 3), axis=1).min()))
         gap = {label: float(np.abs(found["metrics"]["gap"]).mean()) for label, found in results.items()}
         return [
-            Claim.exact("a higher T01 raises every equilibrium", "section 5.8", min(rise)),
             Claim.exact(
-                "DP is more equitable than EqOpt on average (same)", "section 5.8", gap["same EqOpt"] - gap["same DP"]
+                "a higher T01 (unqualified people who are accepted) raises every equilibrium", "section 5.8", min(rise)
             ),
             Claim.exact(
-                "DP is more equitable than UN on average (same)", "section 5.8", gap["same UN"] - gap["same DP"]
+                "DP is more equitable than EqOpt on average (same transitions)",
+                "section 5.8",
+                gap["same EqOpt"] - gap["same DP"],
+            ),
+            Claim.exact(
+                "DP is more equitable than UN on average (same transitions)",
+                "section 5.8",
+                gap["same UN"] - gap["same DP"],
             ),
             Claim.exact(
                 "lower transitions for one group reinforce the inequality (UN)",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fairveil.dynamics import Scene, distribution, fico_groups
 from fairveil.dynamics.assumptions import rising_gain_limit
 from fairveil.dynamics.strategic.fair_theorems import disincentive_condition
-from fairveil.lab.artefact import Artefact, Chart, Claim, Heatmap, Line, Picture, Results, Scale, Table, line
+from fairveil.lab.artefact import Chart, Claim, Heatmap, Line, Picture, Results, Scale, Table, line
+from fairveil.lab.papers.thesis_words import ThesisArtefact
 from fairveil.randomness import generator
 from fairveil.registry import register
 
@@ -42,7 +44,7 @@ def blurred_and_clear() -> dict[str, Any]:
 
 
 @register("artefact", "thesis/examples")
-class Examples(Artefact):
+class Examples(ThesisArtefact):
     """The worked examples of sections 6.5 and 6.6."""
 
     title = "Sections 6.5, 6.6: utilities with several extreme points"
@@ -72,16 +74,19 @@ class Examples(Artefact):
         one = results["6.5"]
         out: list[Picture] = [
             Chart(
-                "Section 6.5: utility of a threshold",
+                "Section 6.5: the decision maker's utility by threshold",
                 "threshold",
                 "utility",
-                (line("with manipulation", one, "utility_a"), line("ignoring it", one, "naive_utility_a")),
+                (
+                    line("with manipulation", one, "utility_a"),
+                    replace(line("ignoring it", one, "naive_utility_a"), dashed=True),
+                ),
             )
         ]
         for side in ("left", "right"):
             found = results[f"6.6 {side}, UN"]
             lines = tuple(line(f"group {name}", found, f"utility_{name}") for name in "ab")
-            out.append(Chart(f"Section 6.6, {side}: utilities", "threshold", "utility", lines))
+            out.append(Chart(f"Section 6.6, {side} example: utilities", "threshold", "utility", lines))
         rows = []
         for label, found in results.items():
             for name in found["spec"]["groups"]:
@@ -91,7 +96,11 @@ class Examples(Artefact):
                 )
         return [
             *out,
-            Table("Thresholds and manipulation", ("example", "group", "threshold", "manipulate"), tuple(rows)),
+            Table(
+                "Thresholds and manipulation",
+                ("example", "group", "threshold", "probability of manipulation"),
+                tuple(rows),
+            ),
         ]
 
     def claims(self, results: Results) -> list[Claim]:
@@ -108,16 +117,24 @@ class Examples(Artefact):
             Claim.exact(
                 "the utility of section 6.5 has three extreme points", "section 6.5", 0.5 - abs(len(turns) - 3)
             ),
-            Claim.exact("the best of them is the lowest", "section 6.5", turns[1][0] - first["thresholds"]["a"]),
-            Claim.exact("left: both groups are over-selected under EqOpt", "section 6.6 (a)", -max(left)),
-            Claim.exact("left: a manipulates more, b less", "section 6.6 (a)", min(cheat_left[0], -cheat_left[1])),
-            Claim.exact("right: both groups are under-selected under EqOpt", "section 6.6 (b)", min(right)),
-            Claim.exact("right: both manipulate more", "section 6.6 (b)", min(cheat_right)),
+            Claim.exact(
+                "the best of the three extreme points is the lowest threshold",
+                "section 6.5",
+                turns[1][0] - first["thresholds"]["a"],
+            ),
+            Claim.exact("left example: both groups are over-selected under EqOpt", "section 6.6 (a)", -max(left)),
+            Claim.exact(
+                "left example: group a manipulates more, group b less",
+                "section 6.6 (a)",
+                min(cheat_left[0], -cheat_left[1]),
+            ),
+            Claim.exact("right example: both groups are under-selected under EqOpt", "section 6.6 (b)", min(right)),
+            Claim.exact("right example: both groups manipulate more", "section 6.6 (b)", min(cheat_right)),
         ]
 
 
 @register("artefact", "thesis/6.3")
-class Figure63(Artefact):
+class Figure63(ThesisArtefact):
     """Where the condition of theorem 27 holds, by both groups' rates."""
 
     title = "Figure 6.3: qualification rates that meet the condition of theorem 27"
@@ -169,7 +186,7 @@ class Figure63(Artefact):
 
 
 @register("artefact", "thesis/6.4")
-class Figure64(Artefact):
+class Figure64(ThesisArtefact):
     """Beta costs and the marginal manipulation gain they lead to (an illustration)."""
 
     title = "Figure 6.4: densities of beta costs and scaled marginal gain"
@@ -187,8 +204,8 @@ class Figure64(Artefact):
             densities.append(Line(name, tuple(z), tuple(cost.pdf(z))))
             gains.append(Line(name, tuple(z), tuple(cost.cdf(z) + z * cost.pdf(z))))
         return [
-            Chart("Density of the cost", "z", "P_C(z)", tuple(densities)),
-            Chart("Scaled marginal gain", "z", "F_C(z) + z P_C(z)", tuple(gains)),
+            Chart("Density of the cost", "cost z", "density P_C(z)", tuple(densities)),
+            Chart("Scaled marginal gain", "cost z", "F_C(z) + z P_C(z)", tuple(gains)),
         ]
 
     def claims(self, results: Results) -> list[Claim]:
@@ -203,7 +220,7 @@ class Figure64(Artefact):
         ]
 
 
-class _Rounds(Artefact):
+class _Rounds(ThesisArtefact):
     """Unfairness with and without anticipation for random rates."""
 
     first_cost: tuple[tuple[str, list[Any]], ...] = ()
@@ -234,11 +251,14 @@ class _Rounds(Artefact):
         for label, _ in self.first_cost:
             for criterion in ("eqopt", "dp"):
                 lines = tuple(
-                    Line(kind, tuple(range(1, len(gap) + 1)), tuple(gap))
+                    Line(f"{kind} policy", tuple(range(1, len(gap) + 1)), tuple(gap))
                     for kind in ("strategic", "non-strategic")
                     for gap in [results[f"{label}, {kind}"]["metrics"]["unfairness"][criterion]]
                 )
-                out.append(Chart(f"{label}, {criterion}", "round", "unfairness", lines, "points"))
+                said = "unfairness to group b"
+                out.append(
+                    Chart(f"{label}, {criterion}", "draw of both groups' rates", said, lines, "points", level=0.0)
+                )
         return out
 
 
@@ -246,7 +266,7 @@ class _Rounds(Artefact):
 class Figure65(_Rounds):
     """Majority-qualified against majority-unqualified group: anticipation widens the gap."""
 
-    title = "Figure 6.5: unfairness with alpha_a > break-even > alpha_b"
+    title = "Figure 6.5: unfairness when only group a is above the break-even rate"
     source = "section 6.7, theorem 23"
     first_cost = (("C_a = Beta(10, 1)", ["beta", 10, 1]),)
     second_cost = ["beta", 10, 3]  # noqa: RUF012
@@ -262,13 +282,13 @@ class Figure65(_Rounds):
             )
             out.append(
                 Claim.exact(
-                    f"{criterion}: anticipation worsens unfairness in every round",
+                    f"{criterion}: anticipation worsens unfairness in every draw",
                     "theorem 23",
                     float((smart - naive).min()),
                 )
             )
             out.append(
-                Claim.exact(f"{criterion}: group b is disadvantaged in every round", "theorem 23", float(naive.min()))
+                Claim.exact(f"{criterion}: group b is disadvantaged in every draw", "theorem 23", float(naive.min()))
             )
         return out
 
@@ -277,9 +297,12 @@ class Figure65(_Rounds):
 class Figure67(_Rounds):
     """Both groups majority-unqualified: cheap manipulation turns the disadvantage round."""
 
-    title = "Figure 6.7: unfairness with break-even > alpha_a > alpha_b, falling cost of a"
+    title = "Figure 6.7: unfairness when both groups are below the break-even rate, falling cost of group a"
     source = "section 6.7, theorem 24"
-    notes = ("the costs of group a in the panels are not given; three are used",)
+    notes = (
+        "the costs of group a in the panels are not given; three are used",
+        "below the dotted line group a is the disadvantaged one",
+    )
     first_cost = (
         ("C_a = Beta(10, 1)", ["beta", 10, 1]),
         ("C_a = Beta(2, 1)", ["beta", 2, 1]),
@@ -305,7 +328,7 @@ class Figure67(_Rounds):
 
 
 @register("artefact", "thesis/6.6")
-class Figure66(Artefact):
+class Figure66(ThesisArtefact):
     """Rates and shares for which a constraint disincentivises both groups."""
 
     title = "Figure 6.6: fairness that disincentivises both groups"
@@ -340,13 +363,14 @@ class Figure66(Artefact):
                 seen = self.both_less(results, label, policy).mean(axis=2)
                 out.append(
                     Heatmap(
-                        f"u_plus/u_minus = {label}, {policy}",
+                        f"gain/loss = {label}, {policy}",
                         "alpha_b",
                         "alpha_a",
-                        "share of n_a with less manipulation in both groups",
+                        "share of the sizes of group a at which both groups manipulate less",
                         tuple(found["groups.b.qualified"]),
                         tuple(found["groups.a.qualified"]),
                         tuple(tuple(row) for row in seen),
+                        (0.0, 1.0),
                     )
                 )
         return out
@@ -356,15 +380,20 @@ class Figure66(Artefact):
         for label in ("1/2", "1/1.1"):
             for policy in ("EqOpt", "DP"):
                 seen = self.both_less(results, label, policy)
-                text = f"{label}, {policy}: both groups can be disincentivised for a small alpha_a and a large n_a"
+                text = f"gain/loss {label}, {policy}: both manipulate less when a is barely above break-even and large"
                 out.append(Claim.exact(text, "theorem 27", float(seen[0, :, -1].mean()) - 1e-9))
         return out
 
 
-class Surfaces(Artefact):
+class Surfaces(ThesisArtefact):
     """Manipulation of two groups over two parameters under three policies."""
 
     panels: tuple[str, ...] = ("",)
+    headings: ClassVar[dict[str, str]] = {}
+
+    def axis(self, key: str) -> str:
+        """What an axis of the grid is called."""
+        return f"alpha_{key.split('.')[1]}" if key.endswith(".qualified") else key
 
     def surface(self, results: Results, panel: str, policy: str, name: str) -> np.ndarray:
         return np.array(results[f"{panel}{policy}"]["metrics"]["manipulation"][name])
@@ -376,13 +405,15 @@ class Surfaces(Artefact):
         out: list[Picture] = []
         for panel in self.panels:
             found = results[f"{panel}UN"]["spec"]
-            (y_label, y), (x_label, x) = found["grid"].items()
-            for name in found["groups"]:
-                for policy in POLICIES:
+            (y_label, y), (x_label, x) = ((self.axis(key), self.numbers(axis)) for key, axis in found["grid"].items())
+            for policy in POLICIES:  # the groups of one policy beside each other, the policies below
+                for name in found["groups"]:
+                    every = np.concatenate([self.surface(results, panel, other, name) for other in POLICIES])
+                    who = f"group {name}" if len(name) == 1 else name
+                    title = f"{self.headings.get(panel, panel)}{who}, {policy}"
                     values = tuple(tuple(row) for row in self.surface(results, panel, policy, name))
-                    axes = [self.numbers(axis) for axis in (x, y)]
-                    title = f"{panel}{name}, {policy}"
-                    out.append(Heatmap(title, x_label, y_label, "manipulate", axes[0], axes[1], values))
+                    ends = float(every.min()), float(every.max())
+                    out.append(Heatmap(title, x_label, y_label, "probability of manipulation", x, y, values, ends))
         return out
 
     @staticmethod
@@ -403,7 +434,7 @@ def wide_and_narrow(first: float, second: float, share: float = 0.5) -> Spec:
 class Figure68(Surfaces):
     """Manipulation against the rate and share of a majority-qualified group."""
 
-    title = "Figure 6.8: manipulation probabilities, alpha_b = 0.4"
+    title = "Figure 6.8: manipulation when the qualification rate of group b is 0.4"
     source = "section 6.7, theorem 26.1(i)"
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
@@ -416,7 +447,7 @@ class Figure68(Surfaces):
         out = []
         for policy in ("EqOpt", "DP"):
             up, down = self.change(results, "", policy, "a")[-1, -1], self.change(results, "", policy, "b")[-1, -1]
-            text = f"{policy}: for large alpha_a and n_a, a manipulates more and b less"
+            text = f"{policy}: when group a is well qualified and large, it manipulates more and group b less"
             out.append(Claim.exact(text, "theorem 26.1(i)", float(min(up, -down))))
         return out
 
@@ -425,9 +456,10 @@ class Figure68(Surfaces):
 class Figure69(Surfaces):
     """Manipulation when both groups are majority-qualified, or both are not."""
 
-    title = "Figure 6.9: manipulation probabilities, n_a = 0.5"
+    title = "Figure 6.9: manipulation when both groups are equally large"
     source = "section 6.7, theorem 26.1(ii)"
     panels = ("high ", "low ")
+    headings: ClassVar[dict[str, str]] = {"high ": "rates above 1/2: ", "low ": "rates below 1/2: "}
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
         count = {"quick": 8, "standard": 20, "paper": 40}[scale]
@@ -445,6 +477,8 @@ class Figure69(Surfaces):
             for policy in ("EqOpt", "DP"):
                 first, second = (self.change(results, panel, policy, name)[row] for name in "ab")
                 apart = -first * second
-                text = f"{panel}{policy}: with an extreme alpha_a one group manipulates more, the other less"
-                out.append(Claim.exact(text, "theorem 26.1(ii)", float(apart.min()) + 1e-12))
+                said = f"{self.headings[panel]}{policy}"
+                text = f"{said}: with an extreme alpha_a one group manipulates more, the other less"
+                note = "the margin is the product of how much more one and how much less the other manipulates"
+                out.append(Claim.exact(text, "theorem 26.1(ii)", float(apart.min()) + 1e-12, note))
         return out

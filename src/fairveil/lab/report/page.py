@@ -10,10 +10,14 @@ from typing import Any
 
 from fairveil._version import __version__
 from fairveil.errors import DependencyError
-from fairveil.lab.artefact import PLURAL, Chart, Claim, Heatmap, Picture, Table
+from fairveil.lab import papers
+from fairveil.lab.artefact import PLURAL, Chart, Claim, Heatmap, Picture, Table, readable, say
 from fairveil.lab.plots import draw
 from fairveil.lab.reproduce import Reproduction
 from fairveil.lab.store import machine_facts, write_atomically, writing
+
+MANY_FIGURES = 4
+"""A section with this many figures shows them two by two, so that neighbours can be compared."""
 
 
 @dataclass
@@ -38,18 +42,18 @@ def section_of(made: Reproduction) -> Section:
     promises = [
         (label, result["guarantee"]) for label, result in made.results.items() if result["guarantee"] is not None
     ]
-    warning = ""
+    warning, paper = "", artefact.name.split("/")[0]
     if made.generated:
         warning = f"Made with generated data: {', '.join(made.generated)} not on this machine (fairveil data fetch)."
     return Section(
         name=artefact.name,
         title=artefact.title,
-        group=artefact.name.split("/")[0],
-        text=[(type(artefact).__doc__ or "").strip(), f"Source: {artefact.source}."],
+        group=papers.NAMES.get(paper, paper),
+        text=[say((type(artefact).__doc__ or "").strip(), artefact.words), f"Source: {artefact.source}."],
         pictures=made.pictures,
         claims=made.claims,
         guarantees=_distinct(promises),
-        notes=list(artefact.notes),
+        notes=[say(note, artefact.words) for note in artefact.notes],
         warning=warning,
         facts=f"scale {made.scale}; {len(made.results)} specs; {made.cpu_seconds:.1f} CPU s",
     )
@@ -76,6 +80,7 @@ def write_report(sections: list[Section], file: Path, *, title: str, lead: str =
     template = environment.from_string((here / "template.html").read_text())
     figures: dict[str, Any] = {}
     rendered = [_render(section, number, figures) for number, section in enumerate(sections)]
+    order = [section["group"] for section in rendered]
     counts = {
         verdict: sum(claim["verdict"] == verdict for section in rendered for claim in section["claims"])
         for verdict in ("holds", "does not hold", "undecided")
@@ -84,8 +89,10 @@ def write_report(sections: list[Section], file: Path, *, title: str, lead: str =
         title=title,
         lead=lead,
         sections=rendered,
+        groups={group: [one for one in rendered if one["group"] == group] for group in dict.fromkeys(order)},
         counts=counts,
         plural=PLURAL,
+        readable=readable,
         style=(here / "style.css").read_text(),
         machine={"fairveil": __version__, **machine_facts()},
         script=_bundle(vl_convert) if figures else "",
@@ -120,6 +127,7 @@ def _render(section: Section, number: int, figures: dict[str, Any]) -> dict[str,
         "group": section.group,
         "text": [text for text in section.text if text],
         "pictures": pictures,
+        "many": sum(picture["kind"] == "figure" for picture in pictures) >= MANY_FIGURES,
         "claims": [claim.to_dict() for claim in section.claims],
         "guarantees": section.guarantees,
         "notes": section.notes,
@@ -132,9 +140,9 @@ def in_words(picture: Chart | Heatmap) -> str:
     """What a figure shows, for people who hear the page: its axes, and where each curve ends."""
     if isinstance(picture, Heatmap):
         values = [value for row in picture.values for value in row if value is not None]
-        span = f" from {min(values):.4g} to {max(values):.4g}" if values else ""
+        span = f" from {readable(min(values))} to {readable(max(values))}" if values else ""
         return f"{picture.title}: map of {picture.value_label} over {picture.x_label} and {picture.y_label},{span}."
-    ends = [f"{item.name} {item.y[-1]:.4g}" for item in picture.lines if item.y and item.y[-1] is not None]
+    ends = [f"{item.name} {readable(item.y[-1])}" for item in picture.lines if item.y and item.y[-1] is not None]
     last = f" Last values: {', '.join(ends)}." if len(ends) <= 12 else f" {len(ends)} series."
     return f"{picture.title}: {picture.y_label} against {picture.x_label}.{last}"
 
@@ -148,7 +156,7 @@ def _cell(value: Any) -> str:
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return readable(value) if isinstance(value, int | float) else str(value)
 
 
 def _bundle(vl_convert: Any) -> str:
