@@ -116,6 +116,8 @@ def test_maps_and_frames_share_a_range_when_told():
     spec = draw(one).to_dict()
     assert spec["layer"][0]["encoding"]["color"]["scale"]["domain"] == [0.0, 1.0]
     assert [row["text"] for row in spec["data"]["values"]] == ["0.2", "≈0"]
+    nothing = draw(replace(one, values=((0.0, 0.0),))).to_dict()
+    assert [row["text"] for row in nothing["data"]["values"]] == ["0", "0"], "numbers, not yes or no"
     around = draw(replace(one, value_range=(-1.0, 0.5))).to_dict()
     assert around["layer"][0]["encoding"]["color"]["scale"]["domain"] == [-1.0, 1.0]
     frame = draw(Chart("Loss", "step", "loss", (Line("a", (1.0, 2.0), (0.2, 0.3)),), y_range=(0.0, 1.0))).to_dict()

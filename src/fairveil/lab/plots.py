@@ -151,7 +151,7 @@ def _heatmap(picture: Heatmap, width: int, height: int) -> Any:
     legend = alt.Legend(orient="bottom", titleLimit=500, labelFontSize=12, titleFontSize=12, labelOverlap="greedy")
     colour = alt.Color("value:Q", title=picture.value_label, scale=scale, legend=legend)
     tip = alt.Tooltip("value:Q", format=".4g")
-    if values and set(values) <= {0, 1}:  # a yes-or-no map has no values in between
+    if values and picture.value_range is None and set(values) <= {0, 1}:  # yes-or-no has no values in between
         for row in rows:
             row["value"] = None if row["value"] is None else "yes" if row["value"] else "no"
         two = alt.Scale(domain=["no", "yes"], range=["#d9d9d9", PALETTE[0]])
