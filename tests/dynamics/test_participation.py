@@ -220,7 +220,16 @@ def test_learned_runs_are_repeatable_and_averaged():
     first, second = fairveil.run(spec), fairveil.run(spec, engine="processes", workers=2)
     assert first["metrics"] == second["metrics"]
     assert first["meta"]["simulated"] is True
-    assert first["metrics"]["share_std"]["a"] > 0
+
+
+def test_the_spread_of_learned_runs_is_that_of_a_sample():
+    spec = {"task": "participation", "groups": groups(50.0, 50.0), "fairness": "simple", "growth": "join"}
+    spec |= {"decisions": "learned", "seed": 4, "steps": 8}
+    one, two = (fairveil.run({**spec, "runs": runs})["metrics"] for runs in (1, 2))
+    second = 2 * two["share"]["a"] - one["share"]["a"]
+    assert one["share_std"]["a"] == 0
+    assert two["share_std"]["a"] == pytest.approx(abs(second - one["share"]["a"]) / np.sqrt(2))
+    assert two["share_std"]["a"] > 0
 
 
 def test_following_the_labels_of_the_users_present():

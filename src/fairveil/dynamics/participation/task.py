@@ -118,11 +118,11 @@ class ParticipationTask(ModelTask):
     def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
         if spec["decisions"] != "optimal":
             # Runs are repetitions of one instance: average what each of them measured.
-            spread = {"share_std": np.std([part["share"][0] for part in parts], axis=0)}
+            spread = np.std([part["share"][0] for part in parts], axis=0, ddof=min(1, len(parts) - 1))
             mean = {key: np.mean([part[key] for part in parts], axis=0) for key in parts[0] if key != "violations"}
             mean |= {"violations": parts[0]["violations"], "monotone": np.array([all(p["monotone"][0] for p in parts)])}
             outcome = self._joined(spec, [mean])
-            outcome.metrics["share_std"] = dict(zip(spec["groups"], spread["share_std"].tolist(), strict=True))
+            outcome.metrics["share_std"] = dict(zip(spec["groups"], spread.tolist(), strict=True))
             return replace(outcome, simulated=True)
         return self._joined(spec, parts)
 
