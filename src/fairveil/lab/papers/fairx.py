@@ -116,7 +116,7 @@ class Experiment1(Artefact):
         label = f"{self.metric.replace('_', ' ')}, average over agents"
         lines = tuple(line(name, result, self.metric) for name, result in results.items())
         positive = self.metric == "fairness_regret"
-        return [Chart(label.capitalize(), "round", label, lines, log_x=True, log_y=positive), summary(results)]
+        return [Chart(label.capitalize(), "round", label, lines, log_x=positive, log_y=positive), summary(results)]
 
     def claims(self, results: Results) -> list[Claim]:
         where = "section 6.5, first inference"
