@@ -6,7 +6,8 @@ import pickle
 import pytest
 
 from fairveil import errors, registry
-from fairveil.errors import FairveilError, SpecError
+from fairveil.bandits.protocol import Policy
+from fairveil.errors import ContractError, FairveilError, SpecError
 from fairveil.registry import Count, Delta, Epsilon, Vector, build, configuration, describe, register
 
 
@@ -175,3 +176,12 @@ def test_threads_setting_is_checked(monkeypatch):
         monkeypatch.setenv("FAIRVEIL_THREADS", wrong)
         with pytest.raises(SpecError, match="FAIRVEIL_THREADS"):
             threads()
+
+
+def test_a_class_that_leaves_methods_out_is_refused_when_it_is_registered():
+    with pytest.raises(ContractError, match=r"policy:half.*define decide, learn"):
+
+        @register("policy", "half")
+        class Half(Policy):
+            def start(self):
+                return {}

@@ -21,7 +21,7 @@ from typing import Annotated, Any, TypeVar, dataclass_transform
 import pydantic
 from pydantic import ConfigDict, Field, Strict
 
-from fairveil.errors import FairveilError, SpecError
+from fairveil.errors import ContractError, FairveilError, SpecError
 
 C = TypeVar("C", bound=type)
 T = TypeVar("T")
@@ -104,6 +104,9 @@ def register(kind: str, name: str, *, family: str = "") -> Callable[[T], T]:
         known = _entries.get((kind, name))
         if known is not None and _origin(known.target) != _origin(target):
             raise SpecError(f"the {kind} name is already taken", given=name, fix="choose another name")
+        missing = [key for key in dir(target) if getattr(getattr(target, key, None), "__isabstractmethod__", False)]
+        if inspect.isclass(target) and missing:
+            raise ContractError(f"a {kind} is not complete", path=f"{kind}:{name}", fix=f"define {', '.join(missing)}")
         _entries[kind, name] = Entry(kind, name, target, family)
         if inspect.isclass(target):
             target.name = name  # type: ignore[attr-defined]

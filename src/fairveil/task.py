@@ -7,6 +7,7 @@ same spec gives the same result on every engine, and why an interrupted sweep re
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -70,10 +71,12 @@ class Task:
         """Independent pieces of work, a function of the complete spec only."""
         return [{}]
 
+    @abstractmethod
     def work(self, spec: dict[str, Any], block: dict[str, Any]) -> Part:
         """Do one block. Randomness comes from ``generator(spec["seed"], ...)`` with the block's own path."""
         raise NotImplementedError
 
+    @abstractmethod
     def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
         """Join the parts, in block order."""
         raise NotImplementedError

@@ -17,6 +17,7 @@ Rounds are numbered 0, 1, 2, ... by decisions, which are public. The caller deli
 from __future__ import annotations
 
 import io
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -93,9 +94,11 @@ class Policy:
         """The promise, None when there is none."""
         return None
 
+    @abstractmethod
     def start(self) -> State:
         raise NotImplementedError
 
+    @abstractmethod
     def decide(self, state: State, round: Round, rng: Generator) -> Decision:
         """Pure: neither the state nor anything else changes, except for seals.
 
@@ -107,6 +110,7 @@ class Policy:
         """Local policies randomise the reward here, on the user's side; the learner sees the report only."""
         return feedback
 
+    @abstractmethod
     def learn(self, state: State, feedback: Feedback) -> State:
         """A new state that has taken the feedback in. The given state is not changed."""
         raise NotImplementedError

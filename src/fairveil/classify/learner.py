@@ -8,6 +8,7 @@ given the group of every row.
 from __future__ import annotations
 
 import inspect
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ class Learner:
         """The same learner for a public number of retrainings with about ``rows`` rows each, never above ``most``."""
         return self
 
+    @abstractmethod
     def estimator(self, noise: Noise, rng: Generator) -> Any:
         """A fresh, unfitted estimator: ``noise`` for everything private, ``rng`` for everything else."""
         raise NotImplementedError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 from fairveil.bandits.protocol import Round
@@ -30,6 +31,7 @@ class Environment:
         """The round that is offered."""
         return Round(index)
 
+    @abstractmethod
     def reward(self, round: Round, arm: int, rng: Generator) -> float:
         """The reward of the chosen arm."""
         raise NotImplementedError
