@@ -237,7 +237,7 @@ class Ours(_Census):
     source = "docs/guides/meritocratic.md"
     notes = (
         "Columns are centred and scaled by declared, public values; 'bounds only' knows the columns' ranges alone.",
-        "Random choice is in the table alone: its regret is many times that of the others.",
+        "Random choice is in the table alone: its regret is several times that of the others.",
     )
 
     def _policies(self) -> dict[str, dict[str, Any]]:
