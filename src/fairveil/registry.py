@@ -15,6 +15,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, dataclass_transform
 
@@ -149,6 +150,13 @@ def _import_all() -> None:
             ) from problem
 
 
+class _FreshSource(SourceFileLoader):
+    """Compiles the file every time: Python's cache misses an edit of the same length within the same second."""
+
+    def get_code(self, fullname: str) -> Any:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def load_plugin(file: str | Path) -> None:
     """Import one Python file that registers names of its own (``--plugin file.py``)."""
     path = Path(file)
@@ -162,8 +170,8 @@ def load_plugin(file: str | Path) -> None:
     load()
     place = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]  # two files of one name are two plug-ins
     name = f"fairveil_plugin_{path.stem}_{place}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    spec = importlib.util.spec_from_file_location(name, path, loader=_FreshSource(name, str(path)))
+    if path.suffix != ".py" or spec is None or spec.loader is None:
         raise SpecError("the plug-in is not a Python file", path="plugin", given=str(file), allowed="a .py file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
