@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from fairveil.lab.artefact import SCALES, Chart, Heatmap, Table
-from fairveil.lab.papers import fairx
+from fairveil.lab.papers import fairx, fairx_map
 from fairveil.lab.runner import complete, run_many
 
 KINDS = [
@@ -15,8 +15,8 @@ KINDS = [
     fairx.Experiment2,
     fairx.Experiment3,
     fairx.Experiment4,
-    fairx.Map,
-    fairx.GreedyMap,
+    fairx_map.Map,
+    fairx_map.GreedyMap,
 ]
 
 
@@ -47,10 +47,14 @@ def tiny():
         return small
 
     found = {}
-    for kind in (fairx.Experiment1, fairx.Experiment2, fairx.Experiment3, fairx.Experiment4, fairx.Map):
+    for kind in (fairx.Experiment1, fairx.Experiment2, fairx.Experiment3, fairx.Experiment4, fairx_map.Map):
         specs = {label: shrink(spec) for label, spec in kind().specs("quick").items()}
         found[kind] = run_many(specs, workers=1)
-    same = {fairx.WithoutOptimism: fairx.Experiment1, fairx.RewardRegret: fairx.Experiment1, fairx.GreedyMap: fairx.Map}
+    same = {
+        fairx.WithoutOptimism: fairx.Experiment1,
+        fairx.RewardRegret: fairx.Experiment1,
+        fairx_map.GreedyMap: fairx_map.Map,
+    }
     return found | {kind: found[base] for kind, base in same.items()}
 
 
@@ -70,18 +74,18 @@ def test_pictures_and_claims(kind, tiny):
 
 
 def test_one_cell_in_which_personal_agents_lose_breaks_the_claim_about_the_map(tiny):
-    results = copy.deepcopy(tiny[fairx.Map])
+    results = copy.deepcopy(tiny[fairx_map.Map])
     for label, result in results.items():
         if label.startswith("personal"):
             _, *facts, _ = label.split(", ")
             alone = results[", ".join(["alone", *facts])]["metrics"]["fairness_regret_runs"]
             result["metrics"]["fairness_regret_runs"] = [regret * 0.99 for regret in alone]
-    claim = fairx.Map().claims(results)[0]
+    claim = fairx_map.Map().claims(results)[0]
     assert (claim.verdict, "0 of 18 cells" in claim.note) == ("holds", True)
     lost = results["personal, m = 3, noise = 0.5, eps = 2"]
     alone = results["alone, m = 3, noise = 0.5"]["metrics"]["fairness_regret_runs"]
     lost["metrics"]["fairness_regret_runs"] = [regret * 1.01 for regret in alone]
-    claim = fairx.Map().claims(results)[0]
+    claim = fairx_map.Map().claims(results)[0]
     assert claim.verdict == "does not hold"
     assert "worst cell m = 3, noise = 0.5, eps = 2; 1 of 18 cells" in claim.note
     assert "bands reach up to" in claim.note

@@ -8,6 +8,7 @@ MODULES = (
     "dp_ncb",
     "private_fair_greedy",
     "fairx",
+    "fairx_map",
     "thesis_participation",
     "thesis_learned",
     "thesis_qualification",

@@ -1,0 +1,103 @@
+"""Where collaborating under privacy pays: our maps for the exposure-fair bandits of Solanki, Jain and Gujar."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from fairveil.lab.artefact import Artefact, Claim, Heatmap, Picture, Results, Scale
+from fairveil.lab.papers.fairx import SETS, SETTING, Spec, batched, final, paired, spec
+from fairveil.registry import register
+
+
+@register("artefact", "fairx/map")
+class Map(Artefact):
+    """Where collaborating under privacy beats learning alone: budget, reward noise, number of agents."""
+
+    title = "Regret saved by collaborating, as a share of the regret of learning alone"
+    width = 1.0
+    source = "not in the paper, which assumes that collaborating helps"
+    notes: ClassVar[tuple[str, ...]] = (
+        SETTING,
+        SETS,
+        "delta = 1e-5; rewards are clipped to 1 + 2 x noise; positive: collaborating is better; frozen agents decide "
+        "with released statistics alone, personal agents add their own raw rows and are protected with rows fixed",
+    )
+    sizes: ClassVar[dict[Scale, tuple[int, int, tuple[float, ...], tuple[float, ...], tuple[int, ...]]]] = {
+        "quick": (2_500, 4, (0.5, 2.0, 8.0), (0.1, 0.5, 2.0), (3, 10)),
+        "standard": (10_000, 8, (0.5, 1.0, 2.0, 4.0, 8.0), (0.1, 0.3, 1.0, 3.0), (3, 10, 30)),
+        "paper": (50_000, 10, (0.5, 1.0, 2.0, 4.0, 8.0), (0.1, 0.3, 1.0, 3.0), (3, 10, 30)),
+    }
+
+    def specs(self, scale: Scale) -> dict[str, Spec]:
+        rounds, runs, budgets, noises, sizes = self.sizes[scale]
+        found = {}
+        for m in sizes:
+            for noise in noises:
+                alone = {"name": "fairx-linucb", "width": self.width}
+                found[f"alone, m = {m}, noise = {noise:g}"] = spec(alone, rounds, runs, m, noise)
+                for epsilon in budgets:
+                    facts = {"epsilon": epsilon, "delta": 1e-5, "reward_bound": 1 + 2 * noise, "width": self.width}
+                    for kind, policy in (("frozen", batched(**facts)), ("personal", batched(**facts, personal=True))):
+                        label = f"{kind}, m = {m}, noise = {noise:g}, eps = {epsilon:g}"
+                        found[label] = spec(policy, rounds, runs, m, noise)
+        return found
+
+    def pictures(self, results: Results) -> list[Picture]:
+        cells = _cells(results)
+        pictures: list[Picture] = []
+        for kind in ("frozen", "personal"):
+            for m in sorted({cell[1] for cell in cells}):
+                here = [cell for cell in cells if cell[:2] == (kind, m)]
+                noises, budgets = sorted({cell[2] for cell in here}), sorted({cell[3] for cell in here})
+                saved = {(noise, epsilon): 1 - final(one) / final(alone) for _, _, noise, epsilon, alone, one in here}
+                values = tuple(tuple(saved[noise, epsilon] for epsilon in budgets) for noise in noises)
+                title = f"{kind.capitalize()} agents: {m} of them"
+                said = "share of the regret saved (negative: lost; colours end at 1)"
+                axes = tuple(budgets), tuple(noises)
+                pictures.append(Heatmap(title, "epsilon", "reward noise", said, *axes, values, (-1.0, 1.0)))
+        return pictures
+
+    def claims(self, results: Results) -> list[Claim]:
+        cells = _cells(results)
+        worst, best, above, counted, widest = None, None, 0, 0, 0.0
+        for kind, m, noise, epsilon, alone, one in cells:
+            claim = paired(f"m = {m}, noise = {noise:g}, eps = {epsilon:g}", "ours", alone, one)
+            counted += kind == "personal"
+            above += kind == "personal" and claim.high < 0
+            if kind == "personal":
+                widest = max(widest, (claim.high - claim.margin) / final(alone))
+            if kind == "personal" and (worst is None or claim.high / final(alone) < worst[0]):
+                worst = (claim.high / final(alone), claim.text)
+            if kind == "frozen" and (best is None or claim.low / final(alone) > best[0]):
+                best = (claim.low / final(alone), claim.text)
+        assert worst is not None
+        assert best is not None
+        chance = (
+            f"{above} of {counted} cells are above their band, where equality everywhere would put {counted / 40:.1f}; "
+            f"bands reach up to {widest:.1%} of the regret of learning alone, so a smaller excess is not seen here"
+        )
+        text = "personal never exceeds learning alone by more than the 95 % band of paired seeds, over the whole map"
+        return [
+            Claim.exact(text, "ours", worst[0], f"worst cell {worst[1]}; {chance}"),
+            Claim.exact("somewhere frozen collaboration beats learning alone", "ours", best[0], f"best cell {best[1]}"),
+        ]
+
+
+@register("artefact", "fairx/map-greedy")
+class GreedyMap(Map):
+    """The same map when nobody is optimistic."""
+
+    title = "Regret saved by collaborating without optimism, as a share of the regret of learning alone"
+    width = 0.0
+
+
+def _cells(results: Results) -> list[tuple[str, int, float, float, Spec, Spec]]:
+    """(kind, agents, noise, epsilon, result alone, result) of every cell."""
+    cells = []
+    for label, result in results.items():
+        kind, *facts = label.split(", ")
+        if kind != "alone":
+            m, noise, epsilon = (float(fact.rsplit("= ", 1)[1]) for fact in facts)
+            alone = results[f"alone, m = {int(m)}, noise = {noise:g}"]
+            cells.append((kind, int(m), noise, epsilon, alone, result))
+    return cells
