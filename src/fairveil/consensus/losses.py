@@ -12,7 +12,9 @@ from typing import Annotated, Any
 from numba import njit
 from pydantic import Field, Strict
 
-from fairveil.registry import Positive, build, configuration, describe, register
+from fairveil.configuration import configuration, describe
+from fairveil.fields import Positive
+from fairveil.registry import build, register
 
 LOGISTIC, HUBER_HINGE, CLIPPED_LOGISTIC = 0, 1, 2
 
