@@ -8,6 +8,7 @@ exists for tests alone and no ledger accepts it. No source converts into another
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -27,7 +28,7 @@ MAX_SCALE = 2.0**52
 MAX_RANGE = 2**62
 
 
-class Noise:
+class Noise(ABC):
     """Source of integer noise. ``simulated`` marks results; ``protects`` is what a ledger asks for.
 
     A source has no attributes of its own that could be changed: what it protects is fixed by its class.
@@ -37,10 +38,12 @@ class Noise:
     simulated: bool = True
     protects: bool = False
 
+    @abstractmethod
     def laplace(self, scale: float, size: int = 1) -> Ints:
         """``size`` draws of the discrete Laplace law, P(z) proportional to exp(-|z|/scale)."""
         raise NotImplementedError
 
+    @abstractmethod
     def gaussian(self, sigma: float, size: int = 1) -> Ints:
         """``size`` draws of the discrete Gaussian law, P(z) proportional to exp(-z^2/(2 sigma^2))."""
         raise NotImplementedError
@@ -53,6 +56,7 @@ class Noise:
             drawn[:, first:last] = self.gaussian(levels[first], rows * (last - first)).reshape(rows, -1)
         return drawn
 
+    @abstractmethod
     def uniform_integers(self, high: int, size: int = 1) -> Ints:
         """``size`` uniform integers in [0, high); exact for every high up to 2^62."""
         raise NotImplementedError
