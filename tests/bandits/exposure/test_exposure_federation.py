@@ -12,7 +12,7 @@ from fairveil.bandits.exposure.messages import Message
 from fairveil.bandits.protocol import Candidate, Feedback, Round, settle
 from fairveil.errors import BudgetError, HorizonError, InputError, PrivacyError
 from fairveil.privacy.ledger import Ledger, Limit
-from fairveil.privacy.noise import Noise, SeededNoise
+from fairveil.privacy.noise import SeededNoise, ZeroNoise
 from fairveil.randomness import generator
 
 FACTS = {"agents": 3, "dimension": 2, "horizon": 24, "epsilon": 2.0, "delta": 1e-3, "schedule": "doubling"}
@@ -103,7 +103,7 @@ def test_every_number_of_every_message_carries_noise(name, federation):
     assert 0.5 * level < offsets.std() < 6 * level
 
 
-class Spy(Noise):
+class Spy(ZeroNoise):
     """Seeded noise that counts its draws."""
 
     simulated = True
