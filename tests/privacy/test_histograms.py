@@ -15,7 +15,7 @@ from fairveil.privacy.events import GaussianEvent, ParallelEvent, ZcdpEvent
 from fairveil.privacy.histograms import Histogram, PrivateHistogram
 from fairveil.privacy.histograms.prefix import pair_sensitivity
 from fairveil.privacy.histograms.tree import consistent_counts, prefix_variance
-from fairveil.privacy.noise import Noise, SecureNoise, SeededNoise, ZeroNoise
+from fairveil.privacy.noise import SecureNoise, SeededNoise, ZeroNoise
 
 METHODS = pytest.mark.parametrize("method", ["tree", "toeplitz"])
 TOTALS = pytest.mark.parametrize("total", ["public", "noisy"])
@@ -23,7 +23,7 @@ BINS = pytest.mark.parametrize("bins", [2, 5, 8, 12])
 LIFT = 2.0**10
 
 
-class Recorder(Noise):
+class Recorder(ZeroNoise):
     """Draw number ``index`` is ``LIFT`` times its sigma, all others are zero."""
 
     def __init__(self, index: int) -> None:

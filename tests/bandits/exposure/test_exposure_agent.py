@@ -12,7 +12,7 @@ from fairveil.bandits.protocol import Candidate, Feedback, Round, settle
 from fairveil.errors import BudgetError, HorizonError, InputError, LedgerError, PrivacyError
 from fairveil.federated import Message, exchange
 from fairveil.privacy.ledger import Ledger, Limit
-from fairveil.privacy.noise import Noise, SeededNoise
+from fairveil.privacy.noise import SeededNoise
 from fairveil.randomness import generator
 
 FACTS = {"agents": 3, "dimension": 2, "horizon": 24, "epsilon": 2.0, "delta": 1e-3, "schedule": "doubling"}
@@ -105,17 +105,16 @@ def test_every_number_of_every_message_carries_noise(name, federation):
     assert 0.5 * level < offsets.std() < 6 * level
 
 
-class Spy(Noise):
+class Spy(SeededNoise):
     """Seeded noise that counts its draws."""
 
-    simulated = True
-
     def __init__(self):
-        self.inner, self.draws = SeededNoise(3), 0
+        super().__init__(3)
+        self.draws = 0
 
-    def gaussian(self, sigma, size=1):
-        self.draws += size
-        return self.inner.gaussian(sigma, size)
+    def gaussian_rows(self, sigmas, rows):
+        self.draws += rows * len(sigmas)
+        return super().gaussian_rows(sigmas, rows)
 
 
 def test_sending_again_repeats_the_message_and_spends_nothing(federation):
@@ -259,7 +258,7 @@ def test_an_agent_that_starts_again_over_its_ledger_repeats_its_messages_and_dro
 @pytest.mark.parametrize("kind", ["batched", "sound"])
 def test_a_lost_message_says_so_and_the_federation_goes_on(kind, federation):
     class Broken(Spy):
-        def gaussian(self, sigma, size=1):
+        def gaussian_rows(self, sigmas, rows):
             raise RuntimeError("died while drawing")
 
     agents = federation(POLICIES[kind]())

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairveil import registry
 from fairveil.bandits.exposure.private import PrivatePolicy
 from fairveil.bandits.protocol import Candidate, Decision, Feedback, Round, State, copy_state, load_state, save_state
+from fairveil.configuration import describe
 from fairveil.errors import HorizonError, InputError, PrivacyError
 from fairveil.federated import Form, Inbox, Message, Party, Receipt, release_once
 from fairveil.federated.schedules import NEVER
@@ -268,7 +268,7 @@ def check_promise(policy: PrivatePolicy, neighbours: Neighbours | str | None) ->
 
 def fingerprint(policy: PrivatePolicy) -> str:
     """A short name of the policy's complete public table: another policy has another account in a ledger."""
-    table = json.dumps(registry.describe(policy), sort_keys=True, default=str)
+    table = json.dumps(describe(policy), sort_keys=True, default=str)
     return hashlib.sha256(table.encode()).hexdigest()[:16]
 
 
