@@ -12,7 +12,7 @@ from fairveil.bandits.exposure.messages import Message
 from fairveil.bandits.protocol import Candidate, Feedback, Round, settle
 from fairveil.errors import BudgetError, HorizonError, InputError, PrivacyError
 from fairveil.privacy.ledger import Ledger, Limit
-from fairveil.privacy.noise import SeededNoise, ZeroNoise
+from fairveil.privacy.noise import SeededNoise
 from fairveil.randomness import generator
 
 FACTS = {"agents": 3, "dimension": 2, "horizon": 24, "epsilon": 2.0, "delta": 1e-3, "schedule": "doubling"}
@@ -103,17 +103,20 @@ def test_every_number_of_every_message_carries_noise(name, federation):
     assert 0.5 * level < offsets.std() < 6 * level
 
 
-class Spy(ZeroNoise):
+class Spy(SeededNoise):
     """Seeded noise that counts its draws."""
 
-    simulated = True
-
     def __init__(self):
-        self.inner, self.draws = SeededNoise(3), 0
+        super().__init__(3)
+        self.draws = 0
 
     def gaussian(self, sigma, size=1):
         self.draws += size
-        return self.inner.gaussian(sigma, size)
+        return super().gaussian(sigma, size)
+
+    def gaussian_rows(self, sigmas, rows):
+        self.draws += rows * len(sigmas)
+        return super().gaussian_rows(sigmas, rows)
 
 
 def test_sending_again_repeats_the_message_and_spends_nothing(federation):
