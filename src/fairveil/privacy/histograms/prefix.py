@@ -74,7 +74,7 @@ def bridge(prefixes: Floats, total: Ints, total_variance: float) -> Floats:
 def bridge_variance(bins: int, first: int, total_variance: float) -> float:
     """Variance of the corrected count of the first bins, for unit noise on the code.
 
-    A sum of squares, never a difference: with an exact total the count of all bins has variance 0, not a rounding error.
+    A sum of squares, never a difference: with an exact total all bins together have variance 0, not a rounding error.
     """
     a = _decoder(bins)
     variance, covariance = prefix_moments(bins)
