@@ -93,12 +93,12 @@ HOMES: dict[str, dict[str, str]] = {
         "ucb": "bandits.nash.ucb",
     },
     "schedule": {
-        "determinant": "bandits.exposure.schedules",
-        "doubling": "bandits.exposure.schedules",
-        "every-round": "bandits.exposure.schedules",
-        "growing": "bandits.exposure.schedules",
-        "never": "bandits.exposure.schedules",
-        "paper": "bandits.exposure.schedules",
+        "determinant": "federated.schedules",
+        "doubling": "federated.schedules",
+        "every-round": "federated.schedules",
+        "growing": "federated.schedules",
+        "never": "federated.schedules",
+        "paper": "federated.schedules",
     },
     "sum": {
         "batch": "privacy.sums.batch",

@@ -71,6 +71,12 @@ def test_error_formula_is_the_exact_variance(bins, total, method):
 
 
 @METHODS
+@pytest.mark.parametrize("bins", [1, 2, 3, 50, 333])
+def test_public_total_has_no_error_at_all(bins, method):
+    assert Histogram(bins, method=method, total="public", mu=0.5).expected_std(bins) == 0.0
+
+
+@METHODS
 @TOTALS
 def test_error_formula_by_simulation(method, total):
     histogram = Histogram(50, method=method, total=total, mu=0.5)

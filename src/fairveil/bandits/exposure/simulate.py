@@ -19,10 +19,10 @@ from fairveil.bandits.exposure.base import ExposurePolicy
 from fairveil.bandits.exposure.kernel import EXACT, PUBLISHED, WEIGHTED, Releases, Tally, World, advance, play
 from fairveil.bandits.exposure.priv import PrivFairx
 from fairveil.bandits.exposure.private import PrivatePolicy
-from fairveil.bandits.exposure.schedules import NEVER
 from fairveil.bandits.protocol import Policy, State
 from fairveil.bandits.steps import walk
 from fairveil.fairness.exposure import fair_law, merit_codes
+from fairveil.federated.schedules import NEVER
 from fairveil.privacy.noise import SeededNoise, make_noise
 from fairveil.randomness import Generator, generator
 from fairveil.task import Part
