@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from fairveil.privacy.noise import Noise, SeededNoise, ZeroNoise
+from fairveil.privacy.noise import SeededNoise, ZeroNoise
 from fairveil.privacy.sums import BatchSum, HybridSum, ToeplitzSum, TreeSum, worst_rows
 
 LIFT = 2.0**10
@@ -26,7 +26,7 @@ SUMS = {
 }
 
 
-class Impulse(Noise):
+class Impulse(ZeroNoise):
     """Zero everywhere, except that draw number ``index`` is ``LIFT`` times its sigma: the response to one draw."""
 
     def __init__(self, index: int) -> None:

@@ -7,20 +7,12 @@ from fairveil.bandits.exposure.batched import BatchedPrivFairx
 from fairveil.bandits.exposure.family import ExposureFamily
 from fairveil.bandits.exposure.fed import FedFairx
 from fairveil.bandits.exposure.priv import PrivFairx
-from fairveil.bandits.exposure.schedules import Determinant, Doubling, EveryRound, Growing, Never, Paper, Schedule
 
 __all__ = [
     "BatchedPrivFairx",
-    "Determinant",
-    "Doubling",
-    "EveryRound",
     "ExposureFamily",
     "ExposureWorld",
     "FairxLinUcb",
     "FedFairx",
-    "Growing",
-    "Never",
-    "Paper",
     "PrivFairx",
-    "Schedule",
 ]
