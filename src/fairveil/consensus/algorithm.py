@@ -41,6 +41,10 @@ class Local(ABC):
         """Whether the message of this iteration needs the rows."""
 
     @abstractmethod
+    def question(self, iteration: int) -> Floats:
+        """The public numbers that an iteration's release depends on: asked again, they must be the same."""
+
+    @abstractmethod
     def draw(self, iteration: int, rows: Rows, noise: Noise | None) -> Payload:
         """The message of an iteration that reads rows: the only place where data and noise meet."""
 

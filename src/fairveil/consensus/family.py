@@ -185,6 +185,9 @@ class AdmmLocal(Local):
         """sum_j (f_i - f_j)."""
         return len(self.neighbours) * self.own - self._sum()
 
+    def question(self, iteration: int) -> Floats:
+        return np.concatenate(self.used)
+
     def draw(self, iteration: int, rows: Rows, noise: Noise | None) -> Payload:
         if self.solver is None or self.solver.rows is not rows:
             self.solver = LocalSolver(rows, self.algorithm.loss_function, self.scale)

@@ -165,6 +165,9 @@ class GradientLocal(Local):
         else:
             self.path.take_gradient(everybody)
 
+    def question(self, iteration: int) -> Floats:
+        return self.path.at(self.node)
+
     def draw(self, iteration: int, rows: Rows, noise: Noise | None) -> Payload:
         assert noise is not None
         if self.units is None or self.units.rows is not rows:
