@@ -75,7 +75,7 @@ class PrivateAdmm(Algorithm):
 
     def complete(self, setting: Setting) -> PrivateAdmm:
         full = replace(self, rounds=self._rounds(setting))  # type: ignore[type-var]
-        full.plan(setting).total  # noqa: B018  refuses a budget that no grid can carry
+        full.plan(setting).scales  # noqa: B018  refuses a budget that no grid can carry
         return full
 
     def _rounds(self, setting: Setting) -> int:

@@ -24,6 +24,7 @@ from fairveil.consensus.budget import gaussian_mu
 from fairveil.consensus.clipped_sums import PULL_BITS
 from fairveil.consensus.noises import block_sizes, exact_noise
 from fairveil.consensus.schedule import Setting
+from fairveil.errors import SpecError
 from fairveil.privacy.events import ComposedEvent, Event, GaussianEvent, PureEvent, RepeatedEvent
 from fairveil.privacy.grid import from_units, to_units
 from fairveil.privacy.mechanisms.exact import float_above
@@ -36,6 +37,10 @@ ROW_BITS = 20
 MOST_BITS = 60
 LARGEST_SIGMA = 50
 """Noise of at most 2^50 grid units: finer grids than a budget needs are not used."""
+LEAST_SIGMA = 2.0**28
+"""Gaussian noise has at least so many grid units; the correction of delta is charged for that."""
+MEAN_BITS = 10
+"""Sums of x are shifted to a grid finer by so many bits before their noise."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ class ReleasePlan:
         """mu, or epsilon if pure."""
         if self.definition == "pure":
             return self.epsilon
-        return gaussian_mu(self.epsilon, self.delta, (self.rounds + 2) * self.width, 2.0**20)
+        return gaussian_mu(self.epsilon, self.delta, (self.rounds + 2) * self.width, LEAST_SIGMA)
 
     @cached_property
     def curvature_part(self) -> float:
@@ -104,7 +109,7 @@ class ReleasePlan:
         sizes = block_sizes(self.width)
         return self.definition == "pure" and len(sizes) * (max(sizes) + 1) < 2 * self.nonzeros
 
-    def _scale(self, sensitivity: int | float, part: float) -> float:
+    def _scale(self, sensitivity: int | Fraction, part: float) -> float:
         return float_above(Fraction(sensitivity) / Fraction(part))
 
     @cached_property
@@ -114,17 +119,25 @@ class ReleasePlan:
         a, g = self.curvature_part, self.gradient_part
         if self.definition == "pure":
             return (
-                self._scale(2 * self.reach, a),
+                self._scale(2 * self.reach << MEAN_BITS, a),
                 self._scale(2 * square, a),
                 self._scale(2 * pull * self.reach, g),
             )
         root = math.nextafter(math.sqrt(2.0), 2.0)
-        return self._scale(2 * row, a), self._scale(Fraction(root) * square, a), self._scale(2 * pull * row, g)
+        found = (
+            self._scale(2 * row << MEAN_BITS, a), self._scale(Fraction(root) * square, a), self._scale(2 * pull * row, g)
+        )  # fmt: skip
+        if min(found) < LEAST_SIGMA:
+            raise SpecError(
+                "epsilon is too large for Gaussian noise on a grid", path="epsilon", given=self.epsilon,
+                fix="definition='pure' has no such limit",
+            )  # fmt: skip
+        return found
 
     @property
     def grids(self) -> tuple[int, int, int]:
         """Bits of the grids of m, v and g."""
-        return self.bits, 2 * self.bits, self.bits + PULL_BITS
+        return self.bits + MEAN_BITS, 2 * self.bits, self.bits + PULL_BITS
 
     @property
     def error_v(self) -> float:
@@ -144,6 +157,7 @@ class ReleasePlan:
     def noisy(self, which: int, units: Ints, noise: Noise) -> Floats:
         """Integer sums (0: m, 1: v, 2: g) with their noise, in the data's own units."""
         bits, scale = self.grids[which], self.scales[which]
+        units = units << MEAN_BITS if which == 0 else units
         if self.definition == "gaussian":
             return from_units(units + noise.gaussian(scale, len(units)), bits)
         if not self.blocks or which == 1:
