@@ -28,6 +28,7 @@ from fairveil.consensus.theory import (
     samples_theorem_7,
 )
 from fairveil.consensus.transport import Inline, NodePlan, RayTransport, make_transport
+from fairveil.errors import DependencyError
 
 if TYPE_CHECKING:
     from fairveil.consensus.estimator import ConsensusClassifier
@@ -73,10 +74,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """`ConsensusClassifier` needs scikit-learn, so it is imported when it is first asked for."""
     if name == "ConsensusClassifier":
-        from fairveil.classify.learner import scikit_learn
-
-        scikit_learn()
-        from fairveil.consensus.estimator import ConsensusClassifier
-
+        try:
+            from fairveil.consensus.estimator import ConsensusClassifier
+        except ImportError:
+            raise DependencyError("this needs scikit-learn", fix="pip install 'fairveil[lab]'") from None
         return ConsensusClassifier
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

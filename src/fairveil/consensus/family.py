@@ -4,10 +4,10 @@
     recycled (even t)     f_i -= (G_i + 2 lam_i + eta sum_j (f_i - f_j))/(2 eta V_i + gamma)
     dual                  lam_i += (theta/2) sum_j (f_i - f_j)
 
-with M_i = V_i f_i + sum_j f_j before the step. G_i is never computed from data: the optimality condition of the odd step
-gives G_i = -2 lam_i - eta (2 V_i f_i - M_i) from what that step used and released. The dual step is common to all nodes
-in the sound variant: with node-dependent steps (as printed for MR-ADMM) sum_i lam_i is not 0 and the limit solves
-sum_i grad O_i/eta_i = 0 instead of sum_i grad O_i = 0.
+with M_i = V_i f_i + sum_j f_j before the step. G_i is never computed from data: the optimality condition of the odd
+step gives G_i = -2 lam_i - eta (2 V_i f_i - M_i) from what that step used and released. The dual step is common to all
+nodes in the sound variant: with node-dependent steps (as printed for MR-ADMM) sum_i lam_i is not 0 and the limit
+solves sum_i grad O_i/eta_i = 0 instead of sum_i grad O_i = 0.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class Graph:
     @cached_property
     def spectrum(self) -> NDArray[np.float64]:
         """Eigenvalues of the Laplacian, rising; the second is the algebraic connectivity."""
-        return np.linalg.eigvalsh(self.laplacian)
+        return np.asarray(np.linalg.eigvalsh(self.laplacian), np.float64)
 
     @property
     def bipartite(self) -> bool:
@@ -183,5 +183,5 @@ def _connected(matrix: NDArray[np.int64]) -> bool:
     reached = np.zeros(len(matrix), bool)
     reached[0] = True
     for _ in range(len(matrix)):
-        reached |= (matrix[reached].sum(0) > 0)
+        reached |= matrix[reached].sum(0) > 0
     return bool(reached.all())

@@ -35,7 +35,8 @@ class Node(Party):
     """A party of a consensus run.
 
     Guarantee: that of the algorithm, for every row of this node, against everybody who sees all messages. Messages hold
-    releases and public facts only. Without a ledger the node is a simulation: its noise comes from ``noise_of``.
+    releases and public facts only. Without a ledger the node is a simulation: its noise comes from ``noise_of``. With
+    one it keeps a salted digest of its rows in its own ``folder``.
     Cost: what the algorithm says, and two durable ledger commits a message.
 
     >>> from fairveil.consensus import PrivateAdmm, Setting, make_graph
@@ -57,11 +58,12 @@ class Node(Party):
         *,
         run: str = "run",
         ledger: Ledger | None = None,
+        folder: Path | None = None,
         noise_of: Callable[[int], Noise] | None = None,
     ) -> None:
         self.algorithm, self.setting, self.index, self.rows = algorithm, setting, index, rows
         self.run, self.ledger, self.noise_of = run, ledger, noise_of
-        self._check()
+        self._check(folder)
         self.total = algorithm.iterations(setting)
         self.absent: set[int] = set()
         self.lost: list[int] = []
@@ -76,7 +78,7 @@ class Node(Party):
         self._log: list[Message] = []
         self.local.hear(1, {}, frozenset())
 
-    def _check(self) -> None:
+    def _check(self, folder: Path | None) -> None:
         expected = self.setting.sizes[self.index]
         if len(self.rows) != expected or self.rows.width != self.setting.width:
             raise InputError(
@@ -91,7 +93,11 @@ class Node(Party):
                 "a ledger releases nothing without an established guarantee", path="algorithm",
                 given=self.algorithm.name, fix="use private-admm, or a sound private variant",
             )  # fmt: skip
-        remember_rows(Path(self.ledger.path).parent, self.run, self.rows)
+        if folder is None:
+            raise InputError(
+                "a node with a ledger needs a folder of its own", path="folder", allowed="a private folder"
+            )
+        remember_rows(Path(folder), self.run, self.rows)
 
     def _under(self) -> dict[str, Any]:
         promise = self.algorithm.guarantee(self.setting)
@@ -118,7 +124,9 @@ class Node(Party):
                     allowed="one run id, algorithm, graph and list of row counts for all", fix="compare the specs",
                 )  # fmt: skip
             if not isinstance(node, int) or other.get("rows") != self.setting.sizes[node]:
-                raise PrivacyError("a node has another number of rows than announced", path="rows", given=f"node {node}")
+                raise PrivacyError(
+                    "a node has another number of rows than announced", path="rows", given=f"node {node}"
+                )
             seen[node] = True
         missing = sorted(set(range(self.setting.nodes)) - set(seen) - {self.index})
         if missing:
@@ -212,9 +220,7 @@ class Node(Party):
     def _form(self, iteration: Any) -> Form:
         width = (self.setting.width,)
         names = self._names(iteration if isinstance(iteration, int) else 1)
-        return Form(
-            self.setting.nodes, dict.fromkeys(names, width), dict.fromkeys(names, LARGEST), self._promise
-        )
+        return Form(self.setting.nodes, dict.fromkeys(names, width), dict.fromkeys(names, LARGEST), self._promise)
 
     def _names(self, iteration: int) -> tuple[str, ...]:
         if not self.algorithm.everybody:

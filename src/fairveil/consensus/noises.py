@@ -1,10 +1,10 @@
 """Noise of density exp(-alpha |e|) in any dimension.
 
 Exact sampling exists to 24 dimensions (`fairveil.privacy.mechanisms.NormGamma`). Above, the coordinates are cut into G
-blocks of at most 8, each with density exp(-a |z_b|), a = alpha/sqrt(G). A shift of length s has at most sqrt(G) s as sum
-of its block lengths, so its cost is a sqrt(G) s = alpha s, as for one block. For 105 coordinates the standard deviation
-is six per cent larger than that of one block. Rounding adds at most sqrt(8) + 1 grid units to the length in every
-block; 2^-12 of alpha pays for it.
+blocks of at most 8, each with density exp(-a |z_b|), a = alpha/sqrt(G). A shift of length s has at most sqrt(G) s as
+sum of its block lengths, so its cost is a sqrt(G) s = alpha s, as for one block. For 105 coordinates the standard
+deviation is six per cent larger than that of one block. Rounding adds at most sqrt(8) + 1 grid units to the length in
+every block; 2^-12 of alpha pays for it.
 
 Grid. The lattice law has P(z) proportional to exp(-n(z)/A), n the norm rounded up. Add a uniform draw from the unit
 cube: the law becomes continuous, and shifting it by s units moves n by at most s + sqrt(d) + 1, which `NormGamma`

@@ -6,8 +6,8 @@ grid (within ``reach`` of the continuous law) and the solver stops at ``toleranc
 reach)/kappa away. Given the exact minimiser, neighbours' outputs therefore differ by at most 2 r, and a last Laplace
 noise of l1 sensitivity 2 sqrt(d) r hides that for one per cent of the budget. Without it the residual gradient is a
 function of raw data and nothing is promised.
-*Gaussian primal, sound.* Replacing a row moves the found solution by at most (2 s q + 2 tolerance)/kappa: Gaussian noise
-on it is mu-GDP, without a Jacobian, a side condition or a second derivative.
+*Gaussian primal, sound.* Replacing a row moves the found solution by at most (2 s q + 2 tolerance)/kappa: Gaussian
+noise on it is mu-GDP, without a Jacobian, a side condition or a second derivative.
 *Printed.* The textbook draws in floating point, nothing for tolerance and grid.
 """
 

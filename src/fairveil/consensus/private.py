@@ -90,9 +90,7 @@ class PrivateFamily(AdmmFamily):
         return full
 
     def costs(self, setting: Setting) -> Costs:
-        return Costs.of(
-            self.costs_family, self.schedule(setting), setting, self.loss_function, self.scale, self.rho
-        )
+        return Costs.of(self.costs_family, self.schedule(setting), setting, self.loss_function, self.scale, self.rho)
 
     @property
     def pays_tail(self) -> bool:
@@ -116,7 +114,8 @@ class PrivateFamily(AdmmFamily):
 
     def mu(self, setting: Setting) -> float:
         """GDP parameter of one Gaussian release."""
-        assert self.epsilon is not None and self.delta is not None
+        assert self.epsilon is not None
+        assert self.delta is not None
         count = len(self.schedule(setting).releases)
         draws = count * setting.width
         return gaussian_mu(self.epsilon, self.delta, draws, PRIMAL_DRAWS_SIGMA) / math.sqrt(count)
@@ -158,7 +157,8 @@ class PrivateFamily(AdmmFamily):
             "notes": self.promise_notes(setting),
         }
         if self.perturb == "gaussian-primal":
-            assert self.epsilon is not None and self.delta is not None
+            assert self.epsilon is not None
+            assert self.delta is not None
             return Guarantee.approximate(self.epsilon, self.delta, **facts)
         if epsilon is None:
             return None if setting is None else Guarantee.pure(math.inf, **{**facts, "established": False})

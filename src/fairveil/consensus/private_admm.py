@@ -1,13 +1,13 @@
 """Private ADMM: few releases of clipped gradient sums at public points, and agreement for free.
 
 Proof. Given what was sent before, the point f is fixed. One row changes one node's sum by at most |a| + |a'| <= 2 s in
-the l2 norm (2 s L1 in the l1 norm), because every row's contribution is clipped to that norm whatever f is: no solver, no
-tolerance, no Jacobian, no side condition. x*x has non-negative entries and l2 norm at most |x|^2 <= 1, so two of them
-differ by at most sqrt2 (l1: 2); x itself moves a sum by at most 2 (2 L1). Rows lie on an integer grid with norms within
-the bound exactly, and sums are integers (`fairveil.consensus.clipped_sums`). Gaussian releases compose as mu^2, Laplace
-releases as epsilon (`fairveil.consensus.release_plan`). The next point, the answer, agreement between nodes and the
-safeguard are functions of releases (`fairveil.consensus.public_path`). An observer may see all messages of all nodes;
-each row is at one node, so each node spends its own full budget.
+the l2 norm (2 s L1 in the l1 norm), because every row's contribution is clipped to that norm whatever f is: no solver,
+no tolerance, no Jacobian, no side condition. x*x has non-negative entries and l2 norm at most |x|^2 <= 1, so two of
+them differ by at most sqrt2 (l1: 2); x itself moves a sum by at most 2 (2 L1). Rows lie on an integer grid with norms
+within the bound exactly, and sums are integers (`fairveil.consensus.clipped_sums`). Gaussian releases compose as mu^2,
+Laplace releases as epsilon (`fairveil.consensus.release_plan`). The next point, the answer, agreement between nodes
+and the safeguard are functions of releases (`fairveil.consensus.public_path`). An observer may see all messages of all
+nodes; each row is at one node, so each node spends its own full budget.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ class PrivateAdmm(Algorithm):
     delta: Delta = described("ignored by definition = pure", default=1e-5)
     definition: Literal["gaussian", "pure"] = described("of the guarantee", default="gaussian")
     slope: Annotated[float, Strict(), Field(gt=0.0, le=1.0)] = described("s, most that one row pulls", default=0.5)
-    rounds: Count | Literal["iterations"] | None = described("gradient releases; default by a public rule", default=None)
+    rounds: Count | Literal["iterations"] | None = described(
+        "gradient releases; default by a public rule", default=None
+    )
     share: OpenUnit = described("of the budget for the curvature", default=0.1)
     exchange: Literal["flood", "admm"] = described("how releases become agreement", default="flood")
 
@@ -93,9 +95,7 @@ class PrivateAdmm(Algorithm):
     def plan(self, setting: Setting) -> ReleasePlan:
         if not isinstance(self.rounds, int):
             raise SpecError("the number of rounds is not known yet", path="rounds", fix="complete() first")
-        return ReleasePlan.of(
-            self.definition, self.epsilon, self.delta, self.slope, self.share, self.rounds, setting
-        )
+        return ReleasePlan.of(self.definition, self.epsilon, self.delta, self.slope, self.share, self.rounds, setting)
 
     def iterations(self, setting: Setting) -> int:
         return self._rounds(setting) + 1

@@ -125,8 +125,10 @@ class ReleasePlan:
             )
         root = math.nextafter(math.sqrt(2.0), 2.0)
         found = (
-            self._scale(2 * row << MEAN_BITS, a), self._scale(Fraction(root) * square, a), self._scale(2 * pull * row, g)
-        )  # fmt: skip
+            self._scale(2 * row << MEAN_BITS, a),
+            self._scale(Fraction(root) * square, a),
+            self._scale(2 * pull * row, g),
+        )
         if min(found) < LEAST_SIGMA:
             raise SpecError(
                 "epsilon is too large for Gaussian noise on a grid", path="epsilon", given=self.epsilon,

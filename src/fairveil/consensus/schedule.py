@@ -33,7 +33,9 @@ class Setting:
             )  # fmt: skip
         for node, size in enumerate(self.sizes):
             if size < 1:
-                raise SpecError("a node has no rows", path="data.split", given=f"node {node}", allowed="at least one row")
+                raise SpecError(
+                    "a node has no rows", path="data.split", given=f"node {node}", allowed="at least one row"
+                )
 
     @property
     def nodes(self) -> int:
@@ -80,7 +82,10 @@ def per_node(name: str, value: float | tuple[float, ...], nodes: int) -> Floats:
     if isinstance(value, tuple | list):
         if len(value) != nodes:
             raise SpecError(
-                "a list needs one number a node", path=name, given=len(value), allowed=f"{nodes} numbers, or one for all"
+                "a list needs one number a node",
+                path=name,
+                given=len(value),
+                allowed=f"{nodes} numbers, or one for all",
             )
         return np.array(value, np.float64)
     return np.full(nodes, float(value))

@@ -1,8 +1,9 @@
 """From a data set with its public schema to the rows of every node.
 
-Numbers are clipped to [0, high] and divided by the schema's high (a column that may be negative: to [low, high], divided
-by the larger of both), categories are one-hot by their public list, rows are divided by their norm where it exceeds 1.
-Nothing is computed from the data. ``encoding: log`` writes capital gain and loss of Adult as log(1 + v)/log(1 + high).
+Numbers are clipped to [0, high] and divided by the schema's high (a column that may be negative: to [low, high],
+divided by the larger of both), categories are one-hot by their public list, rows are divided by their norm where it
+exceeds 1. Nothing is computed from the data. ``encoding: log`` writes capital gain and loss of Adult as log(1 +
+v)/log(1 + high).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairveil import registry
-from fairveil.configuration import field_names
+from fairveil.configuration import describe, field_names
 from fairveil.consensus.rows import Rows
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import load
@@ -124,8 +125,6 @@ def data_table(table: Mapping[str, Any]) -> dict[str, Any]:
     target = registry.get(kind, name, "data.name")
     options = {key: value for key, value in table.items() if key not in OWN_KEYS}
     made = registry.build(kind, options, "data")
-    from fairveil.configuration import describe
-
     full = describe(made)
     if kind == "dataset" and "split" in field_names(target):
         del full["split"]  # the loader's own split means all, train or test: always all here
@@ -134,14 +133,18 @@ def data_table(table: Mapping[str, Any]) -> dict[str, Any]:
         raise SpecError("there is no such encoding", path="data.encoding", given=encoding, allowed=", ".join(ENCODINGS))
     train = table.get("train")
     if train is None:
-        train = TRAIN.get(name) or full.get("rows")
+        train = TRAIN.get(name) or _default_train(full)
     if isinstance(train, bool) or not (train is None or isinstance(train, int)) or (train is not None and train < 1):
         raise SpecError("train counts rows", path="data.train", given=train, allowed="a whole number from 1 on")
-    if name == "logistic":
-        pass
-    elif kind == "generator" and "train" not in table and train is not None:
-        train = max(1, int(train * 0.8))
     return {**full, "encoding": encoding, "train": train, "split": split_table(table.get("split", "even"))}
+
+
+def _default_train(options: Mapping[str, Any]) -> int | None:
+    """All rows of a generator that draws test rows beside them, four fifths of another one's, all of a data set's."""
+    rows = options.get("rows")
+    if rows is None or "test" in options:
+        return rows
+    return max(1, rows * 4 // 5)
 
 
 def split_table(split: Any) -> Any:
@@ -152,15 +155,18 @@ def split_table(split: Any) -> Any:
         keys = set(split)
         if keys == {"sizes"} and split["sizes"] and all(_counts(size) for size in split["sizes"]):
             return {"sizes": list(split["sizes"])}
-        if keys == {"by", "skew"} and split["by"] == "label" and isinstance(split["skew"], int | float):
-            if 0 <= split["skew"] <= 1:
-                return {"by": "label", "skew": float(split["skew"])}
+        if keys == {"by", "skew"} and split["by"] == "label" and _is_share(split["skew"]):
+            return {"by": "label", "skew": float(split["skew"])}
         if keys == {"by"} and isinstance(split["by"], str) and split["by"] != "label":
             return {"by": split["by"]}
     raise SpecError(
         "there is no such split", path="data.split", given=split,
         allowed='even, {"sizes": [...]}, {"by": "label", "skew": 0 to 1}, {"by": "<column>"}',
     )  # fmt: skip
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 def _counts(size: Any) -> bool:
@@ -208,7 +214,10 @@ def deal(found: Encoding, table: Mapping[str, Any], nodes: int, rng: Generator) 
 def _by_sizes(chosen: NDArray[np.int64], sizes: list[int], nodes: int) -> list[NDArray[np.int64]]:
     if len(sizes) != nodes or sum(sizes) > len(chosen):
         raise SpecError(
-            "the sizes do not fit", path="data.split.sizes", given=sizes, allowed=f"{nodes} sizes, together {len(chosen)}"
+            "the sizes do not fit",
+            path="data.split.sizes",
+            given=sizes,
+            allowed=f"{nodes} sizes, together {len(chosen)}",
         )
     return np.split(chosen[: sum(sizes)], np.cumsum(sizes)[:-1])
 
@@ -233,7 +242,5 @@ def _by_column(
     values = groups[name]
     present = sorted(set(values.tolist()), key=str)
     if len(present) != nodes:
-        raise SpecError(
-            "there is one node a category", path="nodes", given=nodes, allowed=f"{len(present)} for {name}"
-        )
+        raise SpecError("there is one node a category", path="nodes", given=nodes, allowed=f"{len(present)} for {name}")
     return [chosen[values[chosen] == category] for category in present]

@@ -192,7 +192,11 @@ def samples_theorem_7(
     below = signal - noise / alpha**2
     premise = ("N C (tau - Delta)^2/(2 |f_ref|^2) > (1 + a) N d^2 log(d/delta)^2/(C alpha^2)",)
     notes = (f"the constants w and a are unknown: {w:g} and {a:g}",)
-    numbers = {"denominator": below, "least_alpha": least, "limit": 2 * w * reference**2 * math.log(1 / delta) / excess**2}
+    numbers = {
+        "denominator": below,
+        "least_alpha": least,
+        "limit": 2 * w * reference**2 * math.log(1 / delta) / excess**2,
+    }
     if below <= 0:
         return Finding(False, premise, "no sample size: the denominator is not positive", numbers=numbers, notes=notes)
     return Finding(True, premise, numbers={**numbers, "rows": w * C * nodes * math.log(1 / delta) / below}, notes=notes)

@@ -45,14 +45,15 @@ class NodePlan:
     simulated: bool = False
 
     def build(self) -> Node:
-        ledger = None
+        ledger, folder = None, None
         if self.ledger is not None:
-            Path(self.ledger).parent.mkdir(parents=True, exist_ok=True)
+            folder = Path(self.ledger).parent
+            folder.mkdir(parents=True, exist_ok=True)
             ledger = Ledger.open(self.ledger, limit=self.limit, simulated=self.simulated, unit="one row of this node")
         secure = ledger is not None and not self.simulated
         return Node(
             self.algorithm, self.setting, self.index, self.rows, run=self.run, ledger=ledger,
-            noise_of=None if secure else self.noise_for,
+            folder=folder, noise_of=None if secure else self.noise_for,
         )  # fmt: skip
 
     def noise_for(self, iteration: int) -> Noise:

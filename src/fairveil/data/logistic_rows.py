@@ -18,7 +18,7 @@ from fairveil.registry import register
 @register("generator", "logistic")
 @configuration
 class LogisticRows(Synthesis):
-    """Rows x ~ N(0, I) scaled down to norm 1 where they are longer; y = 1 with probability sigma(w.x), |w| = ``signal``.
+    """Rows x ~ N(0, I), scaled down where they are longer than 1; y = 1 with chance sigma(w.x), |w| = ``signal``.
 
     ``test`` rows more are drawn for testing. Nobody is in them.
 
