@@ -17,9 +17,9 @@ class Admm(AdmmFamily):
     Converges to the optimum of sum_i O(f, D_i) on every connected graph. The dual step is the smallest penalty.
 
     >>> import fairveil
-    >>> spec = {"task": "consensus", "algorithm": {"name": "admm", "penalty": 4.0}, "iterations": 60,
+    >>> spec = {"task": "consensus", "algorithm": {"name": "admm", "penalty": 1.0}, "iterations": 60,
     ...         "data": {"name": "logistic", "rows": 500, "features": 3, "test": 100}}
-    >>> fairveil.run(spec)["metrics"]["objective_gap"][-1] < 1e-4
+    >>> fairveil.run(spec)["metrics"]["objective_gap"][-1] < 1e-6
     True
 
     Reference: Forero, Cano and Giannakis 2010; thesis (2.8), (2.9).

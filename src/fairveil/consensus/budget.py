@@ -15,7 +15,7 @@ def gaussian_mu(epsilon: float, delta: float, draws: int, grid_sigma: float) -> 
     One per cent of delta is set aside for ``draws`` discrete draws of at least ``grid_sigma`` grid units.
 
     >>> round(gaussian_mu(1.0, 1e-5, 1000, 2.0**36), 4)
-    0.2676
+    0.2679
     """
     if grid_correction(epsilon, draws * GRID_CONSTANT / grid_sigma**2) > ADDED_SHARE * delta:
         raise SpecError(

@@ -12,6 +12,7 @@ solves sum_i grad O_i/eta_i = 0 instead of sum_i grad O_i = 0.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
@@ -27,11 +28,13 @@ from fairveil.consensus.schedule import Schedule, Setting, dual_steps, penalties
 from fairveil.consensus.solver import LocalSolver, least_tolerance
 from fairveil.consensus.theory import Finding, check_theorem_1
 from fairveil.errors import SpecError
-from fairveil.fields import Positive, Vector, described
+from fairveil.fields import Positive, described
 from fairveil.privacy.noise import Noise
 
-PerNode = Positive | Vector
-DualStep = Positive | Vector | Literal["smallest"] | None
+PerNode = Any
+"""A positive number, or a list of them, one a node (checked in `AdmmFamily`)."""
+DualStep = Any
+"""The same, or "smallest", or None."""
 Variant = Literal["sound", "printed"]
 LARGEST_C = 1750.0
 TOLERANCE = 1e-9
@@ -61,9 +64,14 @@ class AdmmFamily(Algorithm):
     def __post_init__(self) -> None:
         object.__setattr__(self, "loss", loss_table(self.loss))
         for name in ("penalty", "growth", "dual_step"):
-            value = getattr(self, name, None)
-            if isinstance(value, tuple) and not (value and min(value) > 0):
-                raise SpecError("every node needs a positive number", path=name, given=list(value), allowed="above 0")
+            if not hasattr(self, name) or (name == "dual_step" and getattr(self, name) in (None, "smallest")):
+                continue
+            value = getattr(self, name)
+            if isinstance(value, list | tuple) and value and all(map(_positive, value)):
+                object.__setattr__(self, name, tuple(map(float, value)))
+            elif not _positive(value):
+                allowed = "a finite number above 0, or one a node"
+                raise SpecError("this is not a positive number", path=name, given=value, allowed=allowed)
 
     @property
     def loss_function(self) -> Loss:
@@ -141,6 +149,10 @@ class AdmmFamily(Algorithm):
 
     def local(self, setting: Setting, node: int) -> Local:
         return AdmmLocal(self, setting, node)
+
+
+def _positive(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 class AdmmLocal(Local):

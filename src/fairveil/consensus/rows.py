@@ -24,7 +24,7 @@ class Rows:
     """The rows and labels of one node, clipped to norm 1. Its repr shows sizes only.
 
     >>> rows = Rows.dense([[3.0, 4.0], [0.0, 0.5]], [1, -1])
-    >>> len(rows), rows.width, rows.values.tolist()
+    >>> len(rows), rows.width, rows.values.round(6).tolist()
     (2, 2, [[0.6, 0.8], [0.0, 0.5]])
     """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from fairveil.consensus.private_admm import PrivateAdmm
 from fairveil.consensus.schedule import Setting
 from fairveil.consensus.tables import Share, data_table, deal, encoded
 from fairveil.consensus.transport import NodePlan, make_transport
+from fairveil.errors import SpecError, at
 from fairveil.fields import Count, Positive
 from fairveil.randomness import generator
 from fairveil.registry import register
@@ -56,10 +58,9 @@ class ConsensusTask(Task):
         spec["data"] = data_table(model.data)
         spec["graph"] = graph_table(model.graph, model.nodes, model.seed)
         algorithm: Algorithm = registry.build("algorithm", model.algorithm, "algorithm")
-        if isinstance(algorithm, PrivateAdmm) and algorithm.rounds is None:
-            share = _share(spec, 0)
-            algorithm = algorithm.complete(_setting(spec, share))
-        spec["algorithm"] = describe(algorithm)
+        full = _completed(algorithm, _setting(spec, _share(spec, 0)))
+        # rounds follow from facts that all runs share; C and tolerance from sizes, which a fresh split may change
+        spec["algorithm"] = describe(full if isinstance(full, PrivateAdmm) else algorithm)
         return spec
 
     def blocks(self, spec: dict[str, Any]) -> list[dict[str, Any]]:
@@ -91,9 +92,7 @@ class ConsensusTask(Task):
             "objective": metrics.pop("central_objective"),
             "test_error": metrics.pop("central_test_error"),
         }
-        share = _share(spec, 0)
-        setting = _setting(spec, share)
-        algorithm = _algorithm(spec, setting)
+        setting, algorithm = _worst(spec, parts)
         metrics["privacy_loss"], metrics["privacy_loss_printed"] = algorithm.privacy_loss(setting)
         for name in ("privacy_loss", "privacy_loss_printed"):
             if metrics[name][0] is not None:
@@ -122,8 +121,26 @@ def _setting(spec: dict[str, Any], share: Share) -> Setting:
 
 
 def _algorithm(spec: dict[str, Any], setting: Setting) -> Algorithm:
-    algorithm: Algorithm = registry.build("algorithm", spec["algorithm"], "algorithm")
-    return algorithm.complete(setting)
+    return _completed(registry.build("algorithm", spec["algorithm"], "algorithm"), setting)
+
+
+def _completed(algorithm: Algorithm, setting: Setting) -> Algorithm:
+    try:
+        return algorithm.complete(setting)
+    except SpecError as problem:
+        raise at(problem, "algorithm") from None
+
+
+def _worst(spec: dict[str, Any], parts: list[Part]) -> tuple[Setting, Algorithm]:
+    """The run whose sizes cost most: a fresh split may give other sizes."""
+    first = _setting(spec, _share(spec, 0))
+    found = []
+    for sizes in {tuple(part["sizes"]) for part in parts}:
+        setting = replace(first, sizes=sizes)
+        algorithm = _algorithm(spec, setting)
+        found.append((algorithm.privacy_loss(setting)[0][-1] or 0.0, sizes, setting, algorithm))
+    _, _, setting, algorithm = max(found, key=lambda item: item[:2])
+    return setting, algorithm
 
 
 def one_run(spec: dict[str, Any], run: int) -> Part:
@@ -162,6 +179,7 @@ def one_run(spec: dict[str, Any], run: int) -> Part:
         "test_error_own": float(np.mean([error(share.test, own) for own in weights])),
         "central_objective": least,
         "central_test_error": error(share.test, best),
+        "sizes": list(share.sizes),
         "lost": lost,
         "absent": transport.absent,
     }
