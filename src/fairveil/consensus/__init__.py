@@ -18,6 +18,7 @@ from fairveil.consensus.pvp import Pvp
 from fairveil.consensus.r_admm import RAdmm
 from fairveil.consensus.rows import Rows
 from fairveil.consensus.schedule import Setting
+from fairveil.consensus.tables import read_rows
 from fairveil.consensus.task import ConsensusTask
 from fairveil.consensus.theory import (
     Finding,
@@ -66,6 +67,7 @@ __all__ = [
     "make_loss",
     "make_transport",
     "rate_theorem_2",
+    "read_rows",
     "samples_theorem_6",
     "samples_theorem_7",
 ]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from fairveil import registry
 from fairveil.configuration import describe, field_names
 from fairveil.consensus.rows import Rows
+from fairveil.data.reading import columns, read_csv
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import load
 from fairveil.errors import InputError, SpecError
@@ -67,17 +69,17 @@ def encode(data: Dataset, encoding: str = "thesis", features: tuple[str, ...] = 
     if len(label.categories) != 2:
         raise SpecError("a consensus classifier needs two classes", path="data.name", given=data.name)
     names = features or COLUMNS.get(data.name, data.features)
-    values, columns, start = [], [], 0
+    values, places, start = [], [], 0
     for name in names:
         entry, place, width = _column(data.column(name), data[name], encoding)
         values.append(entry)
-        columns.append(start + place)
+        places.append(start + place)
         start += width
     signs = np.where(data[data.target] == label.categories[1], 1.0, -1.0)
     matrix = np.stack(values, axis=1)
     matrix /= np.maximum(1.0, np.linalg.norm(matrix, axis=1, keepdims=True))
     groups = {column.name: data[column.name] for column in data.schema if column.kind == "category"}
-    return Encoding(matrix, np.stack(columns, axis=1).astype(np.int32), signs, start, groups)
+    return Encoding(matrix, np.stack(places, axis=1).astype(np.int32), signs, start, groups)
 
 
 def _column(column: Column, values: NDArray[Any], encoding: str) -> tuple[Floats, NDArray[np.int64], int]:
@@ -98,6 +100,16 @@ def _column(column: Column, values: NDArray[Any], encoding: str) -> tuple[Floats
             allowed=", ".join(map(str, column.categories)), fix="drop those rows, or extend the schema",
         )  # fmt: skip
     return np.ones(len(values)), found.argmax(axis=1), column.width
+
+
+def read_rows(file: str | Path, schema: tuple[Column, ...], target: str, encoding: str = "thesis") -> tuple[Rows, int]:
+    """One node's rows from its CSV file, by a schema that all nodes share, and the most nonzero entries of a row."""
+    rows = columns(read_csv(Path(file).read_bytes()))
+    missing = [column.name for column in schema if column.name not in rows]
+    if missing:
+        raise InputError("the file lacks columns of the schema", path=str(file), given=missing)
+    made = encode(Dataset(Path(file).stem, {c.name: rows[c.name] for c in schema}, schema, target), encoding)
+    return made.rows(np.arange(len(made.signs))), made.nonzeros
 
 
 @lru_cache(maxsize=4)
