@@ -21,7 +21,8 @@ from fairveil.bandits.environments.exposure import decisions_until, last_rounds
 from fairveil.bandits.exposure.belief import ELLIPTIC, RULE, believe_plain, refresh, refresh_all
 from fairveil.bandits.exposure.kernel import Rules, add_row, choose_law, draw_arm, make_row, raw_row
 from fairveil.bandits.exposure.schedules import NEVER, Determinant, Schedule, schedule_from
-from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, State, copy_state
+from fairveil.bandits.protocol import Decision, Feedback, Policy, Round
+from fairveil.state import State, copy_state
 from fairveil.errors import HorizonError, InputError, SpecError
 from fairveil.fairness.exposure import Merit, merit_codes, merits_from
 from fairveil.privacy.noise import Noise

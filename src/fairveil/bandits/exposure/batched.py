@@ -11,7 +11,7 @@ import numpy as np
 
 from fairveil.bandits.exposure.private import Floats, PrivatePolicy
 from fairveil.bandits.exposure.schedules import Growing
-from fairveil.bandits.protocol import State
+from fairveil.state import State
 from fairveil.errors import SpecError
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.sums.base import RunningSum

@@ -14,7 +14,8 @@ from scipy.stats import chi2
 from fairveil.bandits.exposure.base import ExposurePolicy
 from fairveil.bandits.exposure.belief import believe
 from fairveil.bandits.exposure.schedules import Determinant
-from fairveil.bandits.protocol import Feedback, Round, State, copy_state
+from fairveil.bandits.protocol import Feedback, Round
+from fairveil.state import State, copy_state
 from fairveil.errors import InputError, SpecError
 from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Neighbours

@@ -17,7 +17,8 @@ from fairveil.bandits.meritocratic.frozen import BatchedRunner, best_by_table
 from fairveil.bandits.meritocratic.runner import Runner
 from fairveil.bandits.meritocratic.scaling import Ready, Scaling, ScalingTable
 from fairveil.bandits.meritocratic.world import Floats, Ints
-from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, State
+from fairveil.bandits.protocol import Decision, Feedback, Policy, Round
+from fairveil.state import State
 from fairveil.errors import SpecError
 from fairveil.privacy.events import ComposedEvent, Event
 from fairveil.privacy.guarantee import Guarantee
@@ -26,6 +27,8 @@ from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums import BatchSum
 from fairveil.randomness import Generator
 from fairveil.registry import Count, Delta, Epsilon, OpenUnit, Positive, configuration, register
+from fairveil.bandits.feedback import AT_ONCE
+from fairveil.bandits.simulate import Case, Streams
 
 GROUP_WEIGHT = 1.0
 """Size of the group indicator in a row of the regression sum; scaled columns have spread about one."""
@@ -320,5 +323,7 @@ class BatchedPrivateFairGreedy(Policy):
 
     # Simulation ------------------------------------------------------------------------------------------------------
 
-    def runner(self, slots: Ints, rng: Generator, noise: Noise) -> Runner:
-        return BatchedRunner(self, rng, noise)
+    def simulator(self, case: Case, streams: Streams) -> Runner | None:
+        if case.lateness != AT_ONCE:
+            return None
+        return BatchedRunner(self, streams.explore, streams.noise)

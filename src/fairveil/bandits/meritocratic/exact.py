@@ -17,7 +17,8 @@ from fairveil.bandits.meritocratic.regression import add_outer, clip_row, unpack
 from fairveil.bandits.meritocratic.runner import Runner
 from fairveil.bandits.meritocratic.window import Store, add_member, count_at_most, dot, grown, new_store
 from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints
-from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, State
+from fairveil.bandits.protocol import Decision, Feedback, Policy, Round
+from fairveil.state import State
 from fairveil.errors import InputError, SpecError
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator

@@ -9,11 +9,14 @@ from numba import njit
 
 from fairveil.bandits.meritocratic.runner import Arrivals, Runner
 from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints
-from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, State
+from fairveil.bandits.protocol import Decision, Feedback, Policy, Round
+from fairveil.state import State
 from fairveil.errors import SpecError
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 from fairveil.registry import Count, NonNegative, Positive, configuration, register
+from fairveil.bandits.feedback import AT_ONCE
+from fairveil.bandits.simulate import Case, Streams
 
 
 @njit(cache=True, nogil=True)
@@ -121,7 +124,9 @@ class LinearPolicy(Policy):
         after["log_det"] = np.asarray(done)
         return after
 
-    def runner(self, slots: Ints, rng: Generator, noise: Noise) -> Runner:
+    def simulator(self, case: Case, streams: Streams) -> Runner | None:
+        if case.lateness != AT_ONCE:
+            return None
         return LinearRunner(self)
 
 

@@ -15,7 +15,8 @@ from fairveil.bandits.meritocratic.exact import ExactRunner, HalvedHistory, unif
 from fairveil.bandits.meritocratic.regression import weights_of
 from fairveil.bandits.meritocratic.runner import Runner, StepRunner
 from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints
-from fairveil.bandits.protocol import Decision, Round, State
+from fairveil.bandits.protocol import Decision, Round
+from fairveil.state import State
 from fairveil.errors import HorizonError, InputError, PrivacyError, SpecError
 from fairveil.privacy.accounting import Accountant
 from fairveil.privacy.events import FINE_GRID, ApproximateEvent, ComposedEvent, Event, GaussianEvent, ZcdpEvent
@@ -24,6 +25,8 @@ from fairveil.privacy.noise import Noise, SeededNoise, ZeroNoise
 from fairveil.privacy.sums import RunningSum, ToeplitzSum, TreeSum
 from fairveil.randomness import Generator
 from fairveil.registry import Count, Delta, Epsilon, OpenUnit, Positive, configuration, register
+from fairveil.bandits.feedback import AT_ONCE
+from fairveil.bandits.simulate import Case, Streams
 
 UNIT = 2.0**30
 """Grid units of one count: the noise of a count is then never below 2^20 units."""
@@ -382,10 +385,10 @@ class PrivateFairGreedy(HalvedHistory):
 
     # Simulation ------------------------------------------------------------------------------------------------------
 
-    def runner(self, slots: Ints, rng: Generator, noise: Noise) -> Runner:
-        if isinstance(noise, SeededNoise | ZeroNoise):
-            return PrivateRunner(self, slots, rng, noise)
-        return StepRunner(self, rng, noise)
+    def simulator(self, case: Case, streams: Streams) -> Runner | None:
+        if case.lateness != AT_ONCE or not isinstance(streams.noise, SeededNoise | ZeroNoise):
+            return None
+        return PrivateRunner(self, case.environment.slots(), streams.explore, streams.noise)  # type: ignore[attr-defined]
 
 
 class PrivateRunner(ExactRunner):

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from fairveil import registry
 from fairveil.bandits.environments.arms import ArmEnvironment
 from fairveil.bandits.nash.base import NashPolicy
-from fairveil.bandits.nash.runs import Intervals, Streams, Summary, Walker
-from fairveil.bandits.protocol import Decision, Feedback, Round, State, copy_state
+from fairveil.bandits.nash.runs import Intervals, Summary, Walker
+from fairveil.bandits.simulate import Streams
+from fairveil.bandits.protocol import Decision, Feedback, Round
+from fairveil.state import State, copy_state
 from fairveil.errors import SpecError
 from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Guarantee
@@ -83,7 +85,7 @@ class Anytime(NashPolicy):
         size, start, uniform, _ = (int(value) for value in state["window"])
         if uniform:
             law = np.full(self.arms, 1.0 / self.arms)
-            return Decision(int(rng.integers(0, self.arms)), 1.0 / self.arms, law)
+            return Decision(int(rng.integers(0, self.arms)), 1.0 / self.arms, law, symmetric=True)
         return self.window(size).decide(_inner(state), Round(round.index - start), rng)
 
     def report(self, feedback: Feedback, noise: Noise) -> Feedback:
@@ -132,7 +134,7 @@ class Anytime(NashPolicy):
             start, size = start + size, 2 * size
 
     def intervals(self, world: ArmEnvironment, rounds: int, streams: Streams) -> Intervals:
-        noise: Generator = streams.noise.generator  # type: ignore[attr-defined]
+        noise: Generator = streams.noise.stream  # type: ignore[attr-defined]
         ends: list[NDArray[np.int64]] = []
         codes: list[NDArray[np.int32]] = []
         total = Summary(np.zeros(self.arms, np.int64))
@@ -157,7 +159,7 @@ class WindowWalker(Walker):
     def __init__(self, policy: Anytime, world: ArmEnvironment, rounds: int, streams: Streams) -> None:
         self.policy, self.world, self.streams = policy, world, streams
         self.total = Summary(np.zeros(policy.arms, np.int64))
-        noise: Generator = streams.noise.generator  # type: ignore[attr-defined]
+        noise: Generator = streams.noise.stream  # type: ignore[attr-defined]
         self.windows = policy._windows(rounds, noise)
         self.begin, self.end = 0, 0
         self.walker: Walker | None = None

@@ -9,8 +9,10 @@ import numpy as np
 
 from fairveil.bandits.environments.arms import ArmEnvironment
 from fairveil.bandits.environments.laws import UNIT
-from fairveil.bandits.nash.runs import Intervals, StepWalker, Streams, Walker
+from fairveil.bandits.feedback import AT_ONCE
+from fairveil.bandits.nash.runs import Intervals, IntervalSimulator, Walker, WalkerSimulator
 from fairveil.bandits.protocol import Feedback, Policy, Round
+from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.errors import HorizonError, InputError, PrivacyError
 from fairveil.privacy.grid import clip_unit
 from fairveil.privacy.guarantee import Guarantee
@@ -32,7 +34,14 @@ class NashPolicy(Policy):
 
     def walker(self, world: ArmEnvironment, rounds: int, streams: Streams) -> Walker:
         """A run that advances by rounds, with seeded noise."""
-        return StepWalker(self, world, rounds, streams)
+        raise PrivacyError("this policy has no rounds", given=self.name)
+
+    def simulator(self, case: Case, streams: Streams) -> Simulator | None:
+        if streams.noise.stream is None or case.lateness != AT_ONCE:
+            return None
+        if self.episodic:
+            return IntervalSimulator(lambda: self.intervals(case.environment, case.rounds, streams))  # type: ignore[arg-type]
+        return WalkerSimulator(self.walker(case.environment, case.rounds, streams))  # type: ignore[arg-type]
 
 
 def global_guarantee(epsilon: float, *notes: str, established: bool = True) -> Guarantee:

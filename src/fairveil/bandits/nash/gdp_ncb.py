@@ -20,8 +20,10 @@ from fairveil.bandits.nash.episodes import (
 )
 from fairveil.bandits.nash.indices import parameters
 from fairveil.bandits.nash.phase_one import ABOVE, FRESH, TIMED, Exploration, explore_uniformly
-from fairveil.bandits.nash.runs import Intervals, Streams, Summary
-from fairveil.bandits.protocol import Decision, Feedback, Round, State, copy_state
+from fairveil.bandits.nash.runs import Intervals, Summary
+from fairveil.bandits.simulate import Streams
+from fairveil.bandits.protocol import Decision, Feedback, Round
+from fairveil.state import State, copy_state
 from fairveil.errors import SpecError
 from fairveil.privacy.grid import to_units
 from fairveil.privacy.guarantee import Guarantee
@@ -166,7 +168,7 @@ class GdpNcb(EpisodePolicy):
         check_horizon(round, self.horizon)
         if state["open"][ARM] == EXPLORING and round.index < state["open"][CLOSES]:
             law = np.full(self.arms, 1.0 / self.arms)
-            return Decision(int(rng.integers(0, self.arms)), 1.0 / self.arms, law)
+            return Decision(int(rng.integers(0, self.arms)), 1.0 / self.arms, law, symmetric=True)
         return super().decide(state, round, rng)
 
     def learn(self, state: State, feedback: Feedback) -> State:
@@ -247,7 +249,7 @@ class GdpNcb(EpisodePolicy):
         return self._next(after, None)
 
     def intervals(self, world: ArmEnvironment, rounds: int, streams: Streams) -> Intervals:
-        state, rule, noise = self.start(), self.exploration(), streams.noise.generator  # type: ignore[attr-defined]
+        state, rule, noise = self.start(), self.exploration(), streams.noise.stream  # type: ignore[attr-defined]
         known, pulls = published(state), np.zeros(self.arms, np.int64)
         count_noise = self.arrivals == "private"
         sum_success = -math.expm1(-self.sum_epsilon / UNIT) if self.sound else 0.0

@@ -9,7 +9,8 @@ from fairveil.bandits.nash.base import check_arm, local_guarantee, unit_reward
 from fairveil.bandits.nash.blocks import LOCAL, Recipe, close
 from fairveil.bandits.nash.episodes import ARM, EpisodePolicy, episode_rounds, published
 from fairveil.bandits.nash.indices import parameters
-from fairveil.bandits.protocol import Feedback, State, copy_state
+from fairveil.bandits.protocol import Feedback
+from fairveil.state import State, copy_state
 from fairveil.errors import InputError
 from fairveil.privacy.events import Event, NothingEvent
 from fairveil.privacy.guarantee import Guarantee

@@ -21,8 +21,10 @@ from fairveil.bandits.nash.rounds import (
     clipped_sum,
     phase_over,
 )
-from fairveil.bandits.nash.runs import Streams, Walker
-from fairveil.bandits.protocol import Decision, Feedback, Round, State, copy_state
+from fairveil.bandits.nash.runs import Walker
+from fairveil.bandits.simulate import Streams
+from fairveil.bandits.protocol import Decision, Feedback, Round
+from fairveil.state import State, copy_state
 from fairveil.errors import InputError
 from fairveil.privacy.grid import to_units
 from fairveil.privacy.mechanisms.one_bit import OneBit
@@ -63,7 +65,7 @@ class SequentialPolicy(NashPolicy):
         over = rules.limit > 0 and round.index >= rules.limit
         if state["phase"][0] == 0 and not over:
             law = np.full(self.arms, 1.0 / self.arms)
-            return Decision(int(rng.integers(0, self.arms)), 1.0 / self.arms, law)
+            return Decision(int(rng.integers(0, self.arms)), 1.0 / self.arms, law, symmetric=True)
         log_now = math.log(round.index + 1.0)
         return Decision(int(best_arm(rules.rule, state["sums"], state["counts"], log_now, rules.par)))
 

@@ -17,8 +17,8 @@ from fairveil.privacy.mechanisms.base import Mechanism, as_scores, as_vector
 from fairveil.privacy.mechanisms.exact import float_above, grid_bits, units_above
 from fairveil.privacy.noise import Ints, Noise
 from fairveil.registry import Epsilon, Positive, configuration, register
+from fairveil.state import State
 
-State = dict[str, NDArray[Any]]
 _BLOCK = 2**20
 
 

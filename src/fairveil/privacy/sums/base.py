@@ -32,8 +32,8 @@ from fairveil.privacy.sums.budget import ROUND_UP, Budget
 from fairveil.privacy.sums.shapes import CAPACITY, Floats, Grid
 from fairveil.randomness import Generator
 from fairveil.registry import Count, Delta, Epsilon, Positive, configuration
+from fairveil.state import State
 
-State = dict[str, NDArray[Any]]
 Width = Annotated[int, Strict(), Field(ge=1, le=4096)]
 Bits = Annotated[int, Strict(), Field(ge=-40, le=40)]
 
