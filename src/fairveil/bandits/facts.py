@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairveil import registry
+from fairveil.configuration import describe, field_names
 from fairveil.errors import FairveilError, HorizonError, SpecError
 
 
@@ -68,7 +69,10 @@ def horizon(rounds: int) -> dict[str, Fact]:
     """How long the run is: known to every policy that has a horizon."""
     return {
         "horizon": AtLeast(
-            rounds, "the policy was built for fewer rounds", "raise horizon, or wrap the policy in anytime", HorizonError
+            rounds,
+            "the policy was built for fewer rounds",
+            "raise horizon, or wrap the policy in anytime",
+            HorizonError,
         )
     }
 
@@ -76,14 +80,12 @@ def horizon(rounds: int) -> dict[str, Fact]:
 def settled_table(kind: str, table: dict[str, Any], facts: Mapping[str, Fact]) -> dict[str, Any]:
     """The table with every fact that its target has a field for filled in or checked."""
     target = registry.get(kind, table.get("name", ""), f"{kind}.name")
-    fields = getattr(target, "__dataclass_fields__", {})
-    known = {
-        name: fact.settle(table.get(name), f"{kind}.{name}") for name, fact in facts.items() if name in fields
-    }
+    fields = field_names(target)
+    known = {name: fact.settle(table.get(name), f"{kind}.{name}") for name, fact in facts.items() if name in fields}
     return {**table, **known}
 
 
 def fitted(policy: Any, environment: Any, rounds: int) -> Any:
     """A policy with the public facts of a world filled in, as a spec would have it."""
-    table = settled_table("policy", registry.describe(policy), environment.facts(rounds))
+    table = settled_table("policy", describe(policy), environment.facts(rounds))
     return registry.build("policy", table, "policy")

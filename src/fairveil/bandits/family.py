@@ -7,7 +7,7 @@ run through `fairveil.bandits.steps`.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from fairveil.bandits.simulate import Case, Simulator, Streams
@@ -16,7 +16,7 @@ from fairveil.task import Part
 Series = dict[str, dict[str, list[float]]]
 
 
-class Family:
+class Family(ABC):
     """Registered under kind ``family`` with the family's name."""
 
     name: ClassVar[str] = ""

@@ -1,8 +1,8 @@
 """Feedback that comes late or never: the law of the delay, what is made of a missing reward, and who hands what over.
 
 A round's window closes ``window`` decisions after its own. A round is settled when its window has closed or, where
-arrivals are public, already when its reward is in; ``settled`` is the largest s such that all rounds below s are. What a
-round that settles without an answer is worth is declared in ``treat``:
+arrivals are public, already when its reward is in; ``settled`` is the largest s such that all rounds below s are.
+What a round that settles without an answer is worth is declared in ``treat``:
 
 - ``public``: it is left out, and whether and when rewards arrive is public;
 - ``default``: it counts as the declared default, so the number of rewards says nothing and arrivals are protected;
@@ -26,12 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from fairveil.bandits.protocol import Feedback, Policy, Report, Round, State, settle
-from fairveil.errors import InputError, SpecError
+from fairveil.bandits.protocol import Feedback, Policy, Report, Round, settle
+from fairveil.errors import InputError, SpecError, at, spec_error
+from fairveil.fields import Natural
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
-from fairveil.registry import Natural, at, spec_error
+from fairveil.state import State
 
 Treat = Literal["public", "default", "private"]
 NEVER = -1

@@ -11,8 +11,8 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable
 
-from fairveil import registry
 from fairveil.bandits.protocol import Feedback, Policy, Report
+from fairveil.configuration import describe
 from fairveil.errors import PrivacyError
 from fairveil.privacy.ledger import Ledger, ReleaseLost
 from fairveil.privacy.noise import Noise
@@ -35,12 +35,12 @@ def drive(
 ) -> State:
     """Make every release that is due at this number of settled (or decided) rounds, each through the ledger.
 
-    The whole run is charged once, as ``account``, before the first release; the account belongs to one complete table of
-    a policy, so policies that share a ledger have accounts of their own. BudgetError: nothing was charged or released,
-    and the policy may go on deciding from what it has. ``rows``: where raw rows are kept outside the state, pages of a
-    block's feedback; they are read inside the draw, once. ``resume``: the state is a starting one, yet the account has
-    blocks (a crash before the first state was saved); without it such a state is refused, because it would be served
-    what another run has released.
+    The whole run is charged once, as ``account``, before the first release; an account belongs to one complete table
+    of a policy, so policies that share a ledger have accounts of their own. BudgetError: nothing was charged or
+    released, and the policy may go on deciding from what it has.
+    ``rows``: where raw rows are kept outside the state, pages of a block's feedback; they are read once, in the draw.
+    ``resume``: the state is a starting one, yet the account has blocks (a crash before the first state was saved);
+    without it such a state is refused, because it would be served what another run has released.
     """
     while (block := policy.due(state, settled)) is not None:
         state = _release(policy, state, block, ledger, account=account, noise=noise, rows=rows, resume=resume)
@@ -49,7 +49,7 @@ def drive(
 
 def fingerprint(policy: Policy) -> str:
     """A digest of the policy's complete table: what an account is bound to."""
-    table = json.dumps(registry.describe(policy), sort_keys=True)
+    table = json.dumps(describe(policy), sort_keys=True)
     return hashlib.sha256(table.encode()).hexdigest()[:32]
 
 
@@ -76,19 +76,25 @@ def _release(
             fix="load the saved state; resume=True if the run stopped before its first state was saved",
         )
 
+    drawn: list[State] = []
+
     def draw(source: Noise) -> State:
         full = state
         opened = policy.block(state)
         if rows is not None and opened is not None:
             for page in rows(opened.first, opened.stop):
                 full = policy.learn_all(full, page)
-        return policy.draw(full, source)
+        if policy.clock == "settled":
+            return policy.draw(full, source)
+        drawn.append(policy.release(full, source))
+        return {name: drawn[0][name] for name in policy.released}
 
     try:
         value = ledger.release(name, draw, account=account, noise=noise)
     except ReleaseLost:
         return policy.lost(state, block)
-    return policy.adopt(state, block, value)
+    # A decided clock may keep raw rows for later releases; they are in the state that was just made, not in the ledger.
+    return drawn[0] if drawn else policy.adopt(state, block, value)
 
 
 def _check(policy: Policy) -> None:

@@ -1,7 +1,7 @@
 """The bandit protocol: a policy is public configuration, its state is a value.
 
-One round: `open` opens the block that will hold it; the world shows a `Round`; `decide` picks an arm; later, or never, a
-`Feedback` arrives and `learn` takes it (a local policy takes the `Report` that `report` made of it on the user's side).
+One round: `open` opens the block that will hold it; the world shows a `Round`; `decide` picks an arm; later, or never,
+a `Feedback` arrives and `learn` takes it (a local policy takes the `Report` that `report` made of it for the user).
 When `due` names a block, the caller charges the ledger for it and calls `release`: only there noise meets data.
 If a charged release was lost (the process died between charge and publication) the caller calls `lost` instead.
 
@@ -26,7 +26,7 @@ Without delay both numbers are the same and the loop above serves either.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -121,8 +121,8 @@ class Block:
         return np.array([self.arm, self.first, self.stop], np.int64)
 
 
-class Policy:
-    """Base of all policies; subclasses are frozen public configurations (see `fairveil.registry.configuration`)."""
+class Policy(ABC):
+    """Base of all policies; subclasses are frozen public configurations (see `fairveil.configuration`)."""
 
     name: ClassVar[str] = ""
     family: ClassVar[str] = ""

@@ -6,10 +6,12 @@ import numpy as np
 
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round
 from fairveil.bandits.simulate import Case, Simulator, Streams
+from fairveil.configuration import configuration
 from fairveil.errors import SpecError
+from fairveil.fields import Count
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.randomness import Generator
-from fairveil.registry import Count, configuration, register
+from fairveil.registry import register
 from fairveil.state import State
 
 

@@ -1,4 +1,4 @@
-"""What the simulators of all families share: a case that is built once, one scheme of seeds, curves with their bands."""
+"""What the simulators of all families share: a case built once, one scheme of seeds, curves with bands."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairveil import registry
+from fairveil.bandits.feedback import AT_ONCE, Lateness
 from fairveil.privacy.noise import Noise, make_noise
 from fairveil.randomness import Generator, generator
 
 if TYPE_CHECKING:
     from fairveil.bandits.environments.base import Environment
     from fairveil.bandits.family import Family
-    from fairveil.bandits.feedback import Lateness
     from fairveil.bandits.protocol import Policy
 
 BAND = 1.96
@@ -53,6 +54,14 @@ class Case:
     environment: Environment
     family: Family
     lateness: Lateness
+
+    @classmethod
+    def of(
+        cls, policy: Policy, environment: Environment, rounds: int, *, lateness: Lateness = AT_ONCE, seed: int = 0
+    ) -> Case:
+        """A case without a spec, for one run that is measured at its end."""
+        spec = {"rounds": rounds, "checkpoints": [rounds], "runs": 1, "seed": seed, "noise": "seeded", "powers": []}
+        return cls(spec, policy, environment, registry.get("family", environment.family)(), lateness)
 
     @property
     def rounds(self) -> int:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness, Outstanding, hand_over
-from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round, State
+from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round
 from fairveil.bandits.simulate import Streams
+from fairveil.state import State
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,10 @@ from fairveil.bandits.family import Family
 from fairveil.bandits.feedback import Lateness
 from fairveil.bandits.protocol import Policy
 from fairveil.bandits.simulate import Case
+from fairveil.configuration import describe
 from fairveil.errors import SpecError
-from fairveil.registry import Count, register
+from fairveil.fields import Count
+from fairveil.registry import register
 from fairveil.task import Outcome, Part, Task, TaskSpec, run_blocks
 
 DEFAULT_CHECKPOINTS = 20
@@ -44,7 +46,7 @@ class BanditTask(Task):
             settled_table("environment", model.environment, {"horizon": Assumed(model.rounds)}),
             "environment",
         )
-        spec["environment"] = registry.describe(environment)
+        spec["environment"] = describe(environment)
         policy: Policy = registry.build(
             "policy", settled_table("policy", model.policy, environment.facts(model.rounds)), "policy"
         )
@@ -55,13 +57,18 @@ class BanditTask(Task):
                 given=policy.name,
                 allowed=", ".join(fitting_policies(environment.family)),
             )
-        spec["policy"] = registry.describe(policy)
+        spec["policy"] = describe(policy)
         spec["checkpoints"] = _checkpoints(model)
         lateness = Lateness.of(model.feedback)
         if model.feedback is None:
             del spec["feedback"]
         else:
-            environment.check_feedback()
+            if environment.delays_rewards:
+                raise SpecError(
+                    "rewards would be delayed twice: by the environment and by feedback",
+                    path="feedback",
+                    fix="leave delay and missing of the environment out",
+                )
             lateness.check(policy)
             spec["feedback"] = lateness.table()
         case = Case(spec, policy, environment, family_of(environment), lateness)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+from abc import ABC, abstractmethod
 from functools import lru_cache
 from typing import Any
 
@@ -28,7 +29,7 @@ MAX_SCALE = 2.0**52
 MAX_RANGE = 2**62
 
 
-class Noise:
+class Noise(ABC):
     """Source of integer noise. ``simulated`` marks results; ``protects`` is what a ledger asks for.
 
     A source has no attributes of its own that could be changed: what it protects is fixed by its class.
@@ -40,14 +41,17 @@ class Noise:
     stream: Generator | None = None
     """The generator behind seeded noise, for `compiled_laplace`; None where compiled loops may not draw."""
 
+    @abstractmethod
     def laplace(self, scale: float, size: int = 1) -> Ints:
         """``size`` draws of the discrete Laplace law, P(z) proportional to exp(-|z|/scale)."""
         raise NotImplementedError
 
+    @abstractmethod
     def gaussian(self, sigma: float, size: int = 1) -> Ints:
         """``size`` draws of the discrete Gaussian law, P(z) proportional to exp(-z^2/(2 sigma^2))."""
         raise NotImplementedError
 
+    @abstractmethod
     def uniform_integers(self, high: int, size: int = 1) -> Ints:
         """``size`` uniform integers in [0, high); exact for every high up to 2^62."""
         raise NotImplementedError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import cached_property
 from typing import Any
 
@@ -9,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.bandits.environments.base import Environment
-from fairveil.bandits.facts import Fact, Same
 from fairveil.bandits.environments.laws import Laws, draw_one
+from fairveil.bandits.facts import Fact, Same
 from fairveil.bandits.protocol import Round
 from fairveil.errors import InputError, SpecError
 from fairveil.randomness import Generator
@@ -23,11 +24,13 @@ class ArmEnvironment(Environment):
     arms: Any
 
     @cached_property
+    @abstractmethod
     def laws(self) -> Laws:
         """The reward law of every arm, as arrays for compiled code."""
         raise NotImplementedError
 
     @cached_property
+    @abstractmethod
     def true_means(self) -> NDArray[np.float64]:
         """The mean of every arm's own law; regret is measured with these."""
         raise NotImplementedError

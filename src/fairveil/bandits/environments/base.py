@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from fairveil.bandits.facts import Fact, horizon
@@ -10,7 +10,7 @@ from fairveil.bandits.protocol import Round
 from fairveil.randomness import Generator
 
 
-class Environment:
+class Environment(ABC):
     """Public configuration of a world. ``prepare`` draws whatever is fixed for one run (theta, means)."""
 
     name: ClassVar[str] = ""
@@ -20,8 +20,10 @@ class Environment:
         """What a policy must agree with or assumes in a run of ``rounds`` rounds, by the names of its fields."""
         return horizon(rounds)
 
-    def check_feedback(self) -> None:
-        """Refuse a spec's ``feedback`` where this world delays rewards itself."""
+    @property
+    def delays_rewards(self) -> bool:
+        """This world says itself when rewards arrive, so a spec's ``feedback`` would delay them twice."""
+        return False
 
     def prepare(self, rng: Generator) -> Environment:
         """The world of one run; most environments return themselves."""

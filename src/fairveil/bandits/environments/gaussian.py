@@ -11,9 +11,11 @@ from scipy.special import ndtr
 
 from fairveil.bandits.meritocratic.schema import Schema
 from fairveil.bandits.meritocratic.world import Floats, Ints, MeritocraticEnvironment
+from fairveil.configuration import configuration
 from fairveil.errors import SpecError
+from fairveil.fields import Matrix, Vector
 from fairveil.randomness import Generator
-from fairveil.registry import Matrix, Vector, configuration, register
+from fairveil.registry import register
 
 
 @register("environment", "gaussian")

@@ -18,11 +18,11 @@ from fairveil.bandits.exposure.messages import Message, problem_with
 from fairveil.bandits.exposure.private import PrivatePolicy
 from fairveil.bandits.exposure.schedules import NEVER
 from fairveil.bandits.protocol import Candidate, Decision, Feedback, Round
-from fairveil.state import State, copy_state
 from fairveil.errors import HorizonError, InputError, PrivacyError
 from fairveil.privacy.ledger import Ledger
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
+from fairveil.state import State, copy_state
 
 log = logging.getLogger("fairveil.bandits.exposure")
 ACCOUNT = "messages"

@@ -19,13 +19,13 @@ from fairveil.bandits.exposure.kernel import EXACT, PUBLISHED, WEIGHTED, Release
 from fairveil.bandits.exposure.priv import PrivFairx
 from fairveil.bandits.exposure.private import PrivatePolicy
 from fairveil.bandits.exposure.schedules import NEVER
-from fairveil.state import State
 from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.simulate import Case
 from fairveil.bandits.steps import walk
 from fairveil.fairness.exposure import fair_law, merit_codes
 from fairveil.privacy.noise import make_noise
-from fairveil.randomness import Generator, generator
+from fairveil.randomness import generator
+from fairveil.state import State
 from fairveil.task import Part
 
 Floats = NDArray[np.float64]

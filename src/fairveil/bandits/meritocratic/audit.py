@@ -123,7 +123,7 @@ def private_pair(policy: PrivateFairGreedy) -> AuditPair:
 
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
         out = np.empty(trials)
-        source = noise.generator if isinstance(noise, SeededNoise) else rng
+        source = noise.stream if isinstance(noise, SeededNoise) else rng
         for trial in range(trials):
             path = sums.noise_path(source, small_policy.leaves) + shift[world]
             out[trial] = _projection(sums, path @ aim)

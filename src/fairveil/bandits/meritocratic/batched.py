@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field
 from scipy.special import ndtr
 
+from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.meritocratic.calibration import Total, calibrated
 from fairveil.bandits.meritocratic.estimate import rescaled, row_weight, score_direction
 from fairveil.bandits.meritocratic.exact import check_finite, uniform_decision
@@ -18,17 +19,18 @@ from fairveil.bandits.meritocratic.runner import Runner
 from fairveil.bandits.meritocratic.scaling import Ready, Scaling, ScalingTable
 from fairveil.bandits.meritocratic.world import Floats, Ints
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Round
-from fairveil.state import State
+from fairveil.bandits.simulate import Case, Streams
+from fairveil.configuration import configuration
 from fairveil.errors import SpecError
+from fairveil.fields import Count, Delta, Epsilon, OpenUnit, Positive
 from fairveil.privacy.events import ComposedEvent, Event
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.histograms import Histogram
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums import BatchSum
 from fairveil.randomness import Generator
-from fairveil.registry import Count, Delta, Epsilon, OpenUnit, Positive, configuration, register
-from fairveil.bandits.feedback import AT_ONCE
-from fairveil.bandits.simulate import Case, Streams
+from fairveil.registry import register
+from fairveil.state import State
 
 GROUP_WEIGHT = 1.0
 """Size of the group indicator in a row of the regression sum; scaled columns have spread about one."""

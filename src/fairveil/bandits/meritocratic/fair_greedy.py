@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.meritocratic.exact import ExactRunner, HalvedHistory
 from fairveil.bandits.meritocratic.regression import weights_of
 from fairveil.bandits.meritocratic.runner import Runner
-from fairveil.bandits.meritocratic.world import Floats, Ints
-from fairveil.state import State
-from fairveil.privacy.noise import Noise
-from fairveil.randomness import Generator
-from fairveil.registry import configuration, register
-from fairveil.bandits.feedback import AT_ONCE
+from fairveil.bandits.meritocratic.world import Floats
 from fairveil.bandits.simulate import Case, Streams
+from fairveil.configuration import configuration
+from fairveil.privacy.noise import Noise
+from fairveil.registry import register
+from fairveil.state import State
 
 
 @register("policy", "fair-greedy")

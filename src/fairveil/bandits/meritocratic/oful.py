@@ -7,16 +7,17 @@ import math
 import numpy as np
 from numba import njit
 
+from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.meritocratic.runner import Arrivals, Runner
 from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Round
-from fairveil.state import State
-from fairveil.errors import SpecError
-from fairveil.privacy.noise import Noise
-from fairveil.randomness import Generator
-from fairveil.registry import Count, NonNegative, Positive, configuration, register
-from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.simulate import Case, Streams
+from fairveil.configuration import configuration
+from fairveil.errors import SpecError
+from fairveil.fields import Count, NonNegative, Positive
+from fairveil.randomness import Generator
+from fairveil.registry import register
+from fairveil.state import State
 
 
 @njit(cache=True, nogil=True)

@@ -9,24 +9,26 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.meritocratic import wishart
 from fairveil.bandits.meritocratic.calibration import Total, calibrated
 from fairveil.bandits.meritocratic.exact import ExactRunner, HalvedHistory, uniform_decision
 from fairveil.bandits.meritocratic.regression import weights_of
-from fairveil.bandits.meritocratic.runner import Runner, StepRunner
+from fairveil.bandits.meritocratic.runner import Runner
 from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints
 from fairveil.bandits.protocol import Decision, Round
-from fairveil.state import State
+from fairveil.bandits.simulate import Case, Streams
+from fairveil.configuration import configuration
 from fairveil.errors import HorizonError, InputError, PrivacyError, SpecError
+from fairveil.fields import Count, Delta, Epsilon, OpenUnit, Positive
 from fairveil.privacy.accounting import Accountant
 from fairveil.privacy.events import FINE_GRID, ApproximateEvent, ComposedEvent, Event, GaussianEvent, ZcdpEvent
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise, SeededNoise, ZeroNoise
 from fairveil.privacy.sums import RunningSum, ToeplitzSum, TreeSum
 from fairveil.randomness import Generator
-from fairveil.registry import Count, Delta, Epsilon, OpenUnit, Positive, configuration, register
-from fairveil.bandits.feedback import AT_ONCE
-from fairveil.bandits.simulate import Case, Streams
+from fairveil.registry import register
+from fairveil.state import State
 
 UNIT = 2.0**30
 """Grid units of one count: the noise of a count is then never below 2^20 units."""
@@ -405,8 +407,8 @@ class PrivateRunner(ExactRunner):
         if not isinstance(self.noise, SeededNoise):
             return np.zeros((policy.leaves, 0))
         if policy.regression == "gaussian":
-            return policy.sums.noise_path(self.noise.generator, policy.leaves)
-        source = self.noise.generator
+            return policy.sums.noise_path(self.noise.stream, policy.leaves)
+        source = self.noise.stream
         return wishart.noise_path(source, policy.leaves, policy._width, policy._degrees, policy.bound)
 
     def play(self, chunk: Chunk) -> tuple[Ints, Floats]:

@@ -6,12 +6,11 @@ import heapq
 
 import numpy as np
 
-from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints, round_of
 from fairveil.bandits.feedback import AT_ONCE, LONGEST, NEVER, Lateness, Outstanding, hand_over
+from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints, round_of
 from fairveil.bandits.protocol import Feedback, Policy, Report
 from fairveil.bandits.simulate import Simulator, Streams
 from fairveil.randomness import Generator
-
 
 UNBOUNDED = Lateness(window=LONGEST)
 """Windows of worlds that delay rewards themselves: a reward is never too late."""

@@ -20,10 +20,11 @@ from fairveil.bandits.facts import AtLeast, Fact, Same
 from fairveil.bandits.meritocratic.scaling import FromSchema
 from fairveil.bandits.meritocratic.schema import Floats, Schema
 from fairveil.bandits.protocol import Candidate, Round
+from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fairness.ranks import relative_rank
+from fairveil.fields import Natural, NonNegative
 from fairveil.randomness import Generator
-from fairveil.registry import Natural, NonNegative, configuration
 
 Slots = Annotated[int, Strict(), Field(ge=1, le=64)]
 Present = Annotated[float, Strict(), Field(gt=0.0, le=1.0, allow_inf_nan=False)]
@@ -39,7 +40,9 @@ class Totals(Fact):
 
     def settle(self, given: Any, path: str) -> Any:
         if given == "public" and self.value == "noisy":
-            raise SpecError("totals are not public where a group may be absent", path=path, given=given, allowed="noisy")
+            raise SpecError(
+                "totals are not public where a group may be absent", path=path, given=given, allowed="noisy"
+            )
         return self.value if given is None else given
 
 
@@ -131,13 +134,9 @@ class MeritocraticEnvironment(Environment):
             "scaling": FromSchema(self.schema),
         }
 
-    def check_feedback(self) -> None:
-        if self.delay > 0 or self.missing > 0:
-            raise SpecError(
-                "rewards are delayed twice: by the environment and by the spec's feedback",
-                path="feedback",
-                fix="leave delay and missing of the environment out",
-            )
+    @property
+    def delays_rewards(self) -> bool:
+        return self.delay > 0 or self.missing > 0
 
     def slots(self) -> Ints:
         """The group of each slot of a round."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
@@ -15,15 +16,17 @@ from fairveil import registry
 from fairveil.bandits.environments.arms import ArmEnvironment
 from fairveil.bandits.nash.base import NashPolicy
 from fairveil.bandits.nash.runs import Intervals, Summary, Walker
+from fairveil.bandits.protocol import Decision, Feedback, Report, Round
 from fairveil.bandits.simulate import Streams
-from fairveil.bandits.protocol import Decision, Feedback, Round
-from fairveil.state import State, copy_state
+from fairveil.configuration import configuration, describe
 from fairveil.errors import SpecError
+from fairveil.fields import Count
 from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
-from fairveil.registry import Count, configuration, register
+from fairveil.registry import register
+from fairveil.state import State, copy_state
 
 SIZE, START, UNIFORM, NUMBER = range(4)
 PREFIX = "inner_"
@@ -49,7 +52,7 @@ class Anytime(NashPolicy):
 
     def __post_init__(self) -> None:
         policy = self.window(1)
-        table = registry.describe(policy)
+        table = describe(policy)
         object.__setattr__(self, "inner", {key: table[key] for key in table if key not in ("arms", "horizon")})
 
     def window(self, size: int) -> NashPolicy:
@@ -88,14 +91,14 @@ class Anytime(NashPolicy):
             return Decision(int(rng.integers(0, self.arms)), 1.0 / self.arms, law, symmetric=True)
         return self.window(size).decide(_inner(state), Round(round.index - start), rng)
 
-    def report(self, feedback: Feedback, noise: Noise) -> Feedback:
+    def report(self, feedback: Feedback, noise: Noise) -> Feedback | Report:
         return self.window(2).report(feedback, noise)
 
-    def learn(self, state: State, feedback: Feedback) -> State:
+    def learn(self, state: State, feedback: Feedback | Report) -> State:
         size, start, uniform, _ = (int(value) for value in state["window"])
         if uniform or feedback.index < start:
             return state  # a closed window is forgotten
-        moved = Feedback(feedback.index - start, feedback.arm, feedback.reward)
+        moved = replace(feedback, index=feedback.index - start)
         inner = self.window(size).learn(_inner(state), moved)
         return self._with(copy_state(inner), state["window"].copy(), state["released"].copy())
 

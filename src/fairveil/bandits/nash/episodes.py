@@ -19,14 +19,14 @@ from fairveil.bandits.environments.laws import UNIT
 from fairveil.bandits.nash.base import NashPolicy, check_arm, laplace_scale, unit_reward
 from fairveil.bandits.nash.blocks import Published, Recipe, candidates, close, episode_length, nth, publish, simulate
 from fairveil.bandits.nash.runs import Intervals, Summary
-from fairveil.bandits.simulate import Streams
 from fairveil.bandits.protocol import Decision, Feedback, Round
-from fairveil.state import State, copy_state
+from fairveil.bandits.simulate import Streams
 from fairveil.errors import PrivacyError
 from fairveil.privacy.events import Event, ParallelEvent, PureEvent
 from fairveil.privacy.grid import to_units
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
+from fairveil.state import State, copy_state
 
 ARM, OPENED, CLOSES, COIN = range(4)
 SUM, ARRIVED, CLIPPED = range(3)

@@ -11,6 +11,7 @@ from fairveil.bandits.family import Series
 from fairveil.bandits.nash.tally import Snapshot
 from fairveil.bandits.simulate import Case, band
 
+
 def measured(
     case: Case, best: float, snapshots: list[Snapshot], facts: dict[str, NDArray[Any]]
 ) -> tuple[dict[str, Any], Series]:

@@ -8,7 +8,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from fairveil.errors import LedgerError, PrivacyError
@@ -33,13 +32,13 @@ from fairveil.privacy.ledger.checks import (
     stored_text,
 )
 from fairveil.privacy.ledger.faults import point
-from fairveil.privacy.ledger.locks import Session
-from fairveil.privacy.ledger.store import Store
+from fairveil.privacy.ledger.storage import Place, Store, place_of
 from fairveil.privacy.ledger.values import decode, encode
 from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import Noise
 
 NOTHING = "nothing was charged"
+ACCOUNT_FACTS = ("event", "releases", "holder")
 DIED = "the process ended before it was published"
 
 
@@ -62,7 +61,7 @@ class Ledger:
 
     def __init__(self, book: Book) -> None:
         self._book = book
-        self._session = Session(book.path)
+        self._session = book.place.session()
         self._under_way: dict[str, int] = {}  # block -> thread that draws it now
         self._drawn: dict[str, str] = {}  # drawn, but could not be stored: kept so that it is not drawn again
         book.on_fork = self._after_fork
@@ -86,7 +85,7 @@ class Ledger:
         ``wait``: seconds to wait for other processes. ``reanchor``: go on although the old anchor is lost; the ledger
         records it.
         """
-        place = Path(path)
+        place = place_of(path)
         mark = FileAnchor(anchor) if isinstance(anchor, str | os.PathLike) else anchor
         book = Book(place, mark, wait)
         try:
@@ -102,20 +101,22 @@ class Ledger:
             raise
         return ledger
 
-    def spend(self, name: str, event: Event, *, releases: int | None = 1) -> Charge:
+    def spend(self, name: str, event: Event, *, releases: int | None = 1, holder: str = "") -> Charge:
         """Pay for an account before any data is read; releases then name the account instead of an event.
 
         A `ParallelEvent` covers any number of releases on disjoint blocks. Another event covers ``releases`` of them,
         None if it was computed for a whole run (a policy's `event()`). The same name and event again charge nothing.
+        ``holder``: who may use the account (a policy's fingerprint); another holder of the same name is refused.
         """
         check_name("name", name)
         check_event(event)
         check_releases(releases)
         facts = {"event": event.to_dict(), "releases": None if isinstance(event, ParallelEvent) else releases}
+        facts |= {"holder": holder} if holder else {}
         with self._book.writing(NOTHING) as store:
             known = store.find(ACCOUNT, name)
             if known is not None:
-                check_repeated(name, {key: known.table[key] for key in facts}, facts)
+                check_repeated(name, {key: known.table[key] for key in ACCOUNT_FACTS if key in known.table}, facts)
                 return Charge(*known.table["charge"])
             held, charge = self._book.state.filter.reserve(event)
             self._book.append(ACCOUNT, name, held.settle(charge), {**facts, "charge": charge.to_list()})
@@ -180,6 +181,11 @@ class Ledger:
             raise LedgerError("this block is not published", path="block", given=block, allowed="a published block")
         return decode(row.value)
 
+    def first_block(self, account: str) -> str | None:
+        """The block that was reserved first under an account, None while there is none."""
+        with self._book.reading() as store:
+            return store.first_under(account)
+
     @property
     def filter(self) -> Filter:
         """Limit, spent and reserved, as they are on disk now."""
@@ -203,8 +209,9 @@ class Ledger:
         return self._book.state.simulated
 
     @property
-    def path(self) -> Path:
-        return self._book.path
+    def place(self) -> Place:
+        """Where it is kept; ``str`` of it names the file or the database, without secrets."""
+        return self._book.place
 
     def lost(self) -> list[str]:
         """The blocks that were charged and lost."""
@@ -325,5 +332,5 @@ class Ledger:
 
     def _after_fork(self) -> None:
         self._session.forget()
-        self._session = Session(self._book.path)
+        self._session = self._book.place.session()
         self._under_way, self._drawn = {}, {}
