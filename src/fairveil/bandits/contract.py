@@ -236,7 +236,8 @@ def too_late_changes_nothing(policy: Policy, world: Environment) -> None:
 
 def learn_all_is_a_fold(policy: Policy, world: Environment) -> None:
     """Many feedbacks at once are learned as one after the other."""
-    noise, before, answers = SeededNoise(3), policy.start(), []
+    noise, before = SeededNoise(3), policy.start()
+    answers: list[Feedback | Report] = []
     for turn in _turns(policy, world, 30, noise):
         if not answers:
             before = turn.state

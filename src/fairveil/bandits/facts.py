@@ -79,7 +79,7 @@ def horizon(rounds: int) -> dict[str, Fact]:
 
 def settled_table(kind: str, table: dict[str, Any], facts: Mapping[str, Fact]) -> dict[str, Any]:
     """The table with every fact that its target has a field for filled in or checked."""
-    target = registry.get(kind, table.get("name", ""), f"{kind}.name")
+    target = registry.target_of(kind, table, kind)
     fields = field_names(target)
     known = {name: fact.settle(table.get(name), f"{kind}.{name}") for name, fact in facts.items() if name in fields}
     return {**table, **known}

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.errors import PrivacyError
+from fairveil.errors import InputError, PrivacyError
 from fairveil.privacy.events import Event, NothingEvent
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
@@ -215,6 +215,19 @@ class Policy(ABC):
     def simulator(self, case: Case, streams: Streams) -> Simulator | None:
         """This policy's compiled simulator for a case, None where the step API plays it."""
         return None
+
+
+def raw_feedback(feedback: Feedback | Report) -> Feedback:
+    """What a policy with a curator learns; a report of a local policy is refused."""
+    if isinstance(feedback, Feedback):
+        return feedback
+    raise InputError(
+        "this policy learns rewards, not reports",
+        path="feedback",
+        given=type(feedback).__name__,
+        allowed="Feedback",
+        fix="report is for local policies",
+    )
 
 
 def check_header(block: Block | None, name: str, value: State) -> Block:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +86,6 @@ class Simulator:
     releases: int = 0
     """Releases made so far."""
 
-    @abstractmethod
     def advance(self, stop: int) -> Any:
         """Play on until ``stop`` rounds are decided and hand back what the family measures of them."""
         raise NotImplementedError

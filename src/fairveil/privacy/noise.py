@@ -11,6 +11,7 @@ import math
 import os
 from abc import ABC, abstractmethod
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,16 @@ class Noise(ABC):
     def gaussian(self, sigma: float, size: int = 1) -> Ints:
         """``size`` draws of the discrete Gaussian law, P(z) proportional to exp(-z^2/(2 sigma^2))."""
         raise NotImplementedError
+
+    def gaussians(self, sigmas: ArrayLike) -> Ints:
+        """One draw of the discrete Gaussian law for every entry of an array of levels: many releases in one call."""
+        levels = np.asarray(sigmas, np.float64)
+        kinds, where = np.unique(levels, return_inverse=True)
+        drawn = np.empty(levels.shape, np.int64)
+        for number, level in enumerate(kinds.tolist()):
+            own = where.reshape(levels.shape) == number
+            drawn[own] = self.gaussian(level, int(own.sum()))
+        return drawn
 
     @abstractmethod
     def uniform_integers(self, high: int, size: int = 1) -> Ints:
@@ -215,6 +226,19 @@ class SeededNoise(Noise):
             return np.rint(self.stream.normal(0.0, sigma, size)).astype(np.int64)
         table = _gaussian_table(float(sigma))
         return np.searchsorted(table, self.stream.random(size), side="right") - len(table) // 2
+
+    def gaussians(self, sigmas: ArrayLike) -> Ints:
+        """In the order of the entries: the draws, bit for bit, of calls of `gaussian` for each run of equal levels."""
+        levels = np.asarray(sigmas, np.float64)
+        if levels.size == 0:
+            return np.zeros(levels.shape, np.int64)
+        if _scale("sigma", float(levels.min())) >= _TABLE_SIGMA:
+            _scale("sigma", float(levels.max()))
+            return np.rint(self.stream.standard_normal(levels.shape) * levels).astype(np.int64)
+        flat = levels.ravel()
+        runs = pairwise([0, *(np.flatnonzero(np.diff(flat)) + 1).tolist(), len(flat)])
+        drawn = [self.gaussian(float(flat[first]), last - first) for first, last in runs]
+        return np.concatenate(drawn).reshape(levels.shape)
 
     def uniform_integers(self, high: int, size: int = 1) -> Ints:
         return self.stream.integers(0, _range(high), size, dtype=np.int64)

@@ -139,5 +139,5 @@ def test_not_a_number_is_always_refused():
 
 def test_a_local_learner_accepts_bits_only():
     policy = LocalNash(arms=2, epsilon=1.0)
-    with pytest.raises(InputError, match="one bit"):
+    with pytest.raises(InputError, match="reports, not rewards"):
         policy.learn(policy.start(), Feedback(0, 0, 0.5))

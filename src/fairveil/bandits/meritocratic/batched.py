@@ -18,7 +18,7 @@ from fairveil.bandits.meritocratic.frozen import BatchedRunner, best_by_table
 from fairveil.bandits.meritocratic.runner import Runner
 from fairveil.bandits.meritocratic.scaling import Ready, Scaling, ScalingTable
 from fairveil.bandits.meritocratic.world import Floats, Ints
-from fairveil.bandits.protocol import Decision, Feedback, Policy, Round
+from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round, raw_feedback
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
@@ -193,7 +193,8 @@ class BatchedPrivateFairGreedy(Policy):
         slot, _ = best_by_table(features, group, *self.rule(state, features.shape[1]), rng)
         return Decision(int(slot))
 
-    def learn(self, state: State, feedback: Feedback) -> State:
+    def learn(self, state: State, feedback: Feedback | Report) -> State:
+        feedback = raw_feedback(feedback)
         assert feedback.round is not None
         check_finite(feedback)
         features = np.stack([candidate.features for candidate in feedback.round.candidates])

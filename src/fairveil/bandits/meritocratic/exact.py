@@ -17,7 +17,7 @@ from fairveil.bandits.meritocratic.regression import add_outer, clip_row, unpack
 from fairveil.bandits.meritocratic.runner import Runner
 from fairveil.bandits.meritocratic.window import Store, add_member, count_at_most, dot, grown, new_store
 from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints
-from fairveil.bandits.protocol import Decision, Feedback, Policy, Round
+from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round, raw_feedback
 from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError
 from fairveil.fields import Count, Positive
@@ -183,7 +183,8 @@ class HalvedHistory(Policy):
             "ready_for": np.zeros((), np.int64),
         }
 
-    def learn(self, state: State, feedback: Feedback) -> State:
+    def learn(self, state: State, feedback: Feedback | Report) -> State:
+        feedback = raw_feedback(feedback)
         assert feedback.round is not None
         shown = feedback.round.candidates
         check_finite(feedback)

@@ -38,4 +38,4 @@ class FairGreedy(HalvedHistory):
     def simulator(self, case: Case, streams: Streams) -> Runner | None:
         if case.lateness != AT_ONCE:
             return None
-        return ExactRunner(self, case.environment.slots(), streams.explore)
+        return ExactRunner(self, case.environment.slots(), streams.explore)  # type: ignore[attr-defined]

@@ -137,7 +137,7 @@ class Anytime(NashPolicy):
             start, size = start + size, 2 * size
 
     def intervals(self, world: ArmEnvironment, rounds: int, streams: Streams) -> Intervals:
-        noise: Generator = streams.noise.stream  # type: ignore[attr-defined]
+        noise: Any = streams.noise.stream
         ends: list[NDArray[np.int64]] = []
         codes: list[NDArray[np.int32]] = []
         total = Summary(np.zeros(self.arms, np.int64))
@@ -162,7 +162,7 @@ class WindowWalker(Walker):
     def __init__(self, policy: Anytime, world: ArmEnvironment, rounds: int, streams: Streams) -> None:
         self.policy, self.world, self.streams = policy, world, streams
         self.total = Summary(np.zeros(policy.arms, np.int64))
-        noise: Generator = streams.noise.stream  # type: ignore[attr-defined]
+        noise: Any = streams.noise.stream
         self.windows = policy._windows(rounds, noise)
         self.begin, self.end = 0, 0
         self.walker: Walker | None = None

@@ -19,7 +19,7 @@ from fairveil.bandits.environments.laws import UNIT
 from fairveil.bandits.nash.base import NashPolicy, check_arm, laplace_scale, unit_reward
 from fairveil.bandits.nash.blocks import Published, Recipe, candidates, close, episode_length, nth, publish, simulate
 from fairveil.bandits.nash.runs import Intervals, Summary
-from fairveil.bandits.protocol import Decision, Feedback, Round
+from fairveil.bandits.protocol import Decision, Feedback, Report, Round, raw_feedback
 from fairveil.bandits.simulate import Streams
 from fairveil.errors import PrivacyError
 from fairveil.privacy.events import Event, ParallelEvent, PureEvent
@@ -124,7 +124,8 @@ class EpisodePolicy(NashPolicy):
             arm = int(rng.integers(0, self.arms))
         return Decision(arm, 1.0 / self.arms if coin else 1.0, uniform, symmetric=bool(coin))
 
-    def learn(self, state: State, feedback: Feedback) -> State:
+    def learn(self, state: State, feedback: Feedback | Report) -> State:
+        feedback = raw_feedback(feedback)
         check_arm(feedback, self.arms)
         if feedback.reward is None:
             return state

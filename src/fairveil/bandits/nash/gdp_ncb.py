@@ -21,7 +21,7 @@ from fairveil.bandits.nash.episodes import (
 from fairveil.bandits.nash.indices import parameters
 from fairveil.bandits.nash.phase_one import ABOVE, FRESH, TIMED, Exploration, explore_uniformly
 from fairveil.bandits.nash.runs import Intervals, Summary
-from fairveil.bandits.protocol import Decision, Feedback, Round
+from fairveil.bandits.protocol import Decision, Feedback, Report, Round, raw_feedback
 from fairveil.bandits.simulate import Streams
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
@@ -173,10 +173,13 @@ class GdpNcb(EpisodePolicy):
             return Decision(int(rng.integers(0, self.arms)), 1.0 / self.arms, law, symmetric=True)
         return super().decide(state, round, rng)
 
-    def learn(self, state: State, feedback: Feedback) -> State:
+    def learn(self, state: State, feedback: Feedback | Report) -> State:
+        feedback = raw_feedback(feedback)
         if state["open"][ARM] != EXPLORING:
             return super().learn(state, feedback)
         check_arm(feedback, self.arms)
+        if feedback.reward is None:
+            return state
         value = unit_reward(feedback.reward, self.strict)
         after = copy_state(state)
         after["raw"][0, feedback.arm] += int(to_units(value))
