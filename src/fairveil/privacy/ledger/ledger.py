@@ -32,7 +32,8 @@ from fairveil.privacy.ledger.checks import (
     stored_text,
 )
 from fairveil.privacy.ledger.faults import point
-from fairveil.privacy.ledger.storage import Place, Store, place_of
+from fairveil.privacy.ledger.places import place_of
+from fairveil.privacy.ledger.storage import Place, Store
 from fairveil.privacy.ledger.values import decode, encode
 from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import Noise

@@ -29,9 +29,9 @@ from pydantic import Field, Strict
 from fairveil.configuration import configuration
 from fairveil.errors import HorizonError, InputError, SpecError
 from fairveil.fields import Count, Delta, Epsilon, Positive
+from fairveil.privacy.calibration import ROUND_UP, Budget
 from fairveil.privacy.events import Event
 from fairveil.privacy.noise import MAX_SCALE, Noise
-from fairveil.privacy.sums.budget import ROUND_UP, Budget
 from fairveil.privacy.sums.shapes import CAPACITY, Floats, Grid, Ints
 from fairveil.state import State
 
