@@ -134,7 +134,7 @@ def uniform_decision(group: Ints, rng: Generator) -> Decision:
 def check_finite(feedback: Feedback) -> None:
     """Refuse numbers that no bound can tame before they enter a state; the message does not repeat them."""
     assert feedback.round is not None
-    if not np.isfinite(feedback.reward):
+    if feedback.reward is None or not np.isfinite(feedback.reward):
         raise InputError("the reward is not finite", path="feedback.reward", allowed="a finite number")
     if not all(np.isfinite(candidate.features).all() for candidate in feedback.round.candidates):
         raise InputError("the features of a candidate are not finite", path="feedback.round", allowed="finite numbers")
