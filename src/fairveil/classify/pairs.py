@@ -39,7 +39,7 @@ def worlds(learner: PrivateLogistic, world: int, crowd: int) -> tuple[NDArray[np
 
 def removes(learner: PrivateLogistic) -> bool:
     """Whether neighbours are rows added or removed (else: replaced)."""
-    return learner.method == "objective" and learner.definition == "gaussian"
+    return learner.neighbours == "zero-out-row"
 
 
 @register("audit-pair", "learner:private-logistic")
