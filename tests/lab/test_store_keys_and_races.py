@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fairveil
-from fairveil import plugins, registry
+from fairveil import plugins
 from fairveil.errors import SpecError, StoreError
 from fairveil.lab import store as stores
 from fairveil.lab.runner import _points, complete
@@ -49,10 +49,10 @@ def test_the_order_of_groups_is_part_of_the_key_and_survives_the_store(tmp_path)
     assert fairveil.run(again["spec"])["metrics"] == other["metrics"], "a stored spec repeats its result"
 
 
-def test_an_edited_plugin_is_run_again(tmp_path, monkeypatch):
+def test_an_edited_plugin_is_run_again(tmp_path):
     values = []
     for value in (1, 2):
-        monkeypatch.setattr(registry, "_plugins", [])
+        plugins.forget_all_but(())
         stores._source_digest.cache_clear()
         (tmp_path / "answer.py").write_text(TASK.format(name="answer", value=value))
         plugins.load_file(tmp_path / "answer.py")

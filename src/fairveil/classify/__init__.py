@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from fairveil.classify.fair.learner import PrivateFair
 from fairveil.classify.learner import Learner
 from fairveil.classify.learners import FairReductions, Logistic, PrivateLogistic
-from fairveil.classify.pairs import private_logistic_pair
 
 if TYPE_CHECKING:
     from fairveil.classify.estimator import PrivateLogisticRegression
@@ -20,7 +19,6 @@ __all__ = [
     "PrivateFairClassifier",
     "PrivateLogistic",
     "PrivateLogisticRegression",
-    "private_logistic_pair",
 ]
 
 _ESTIMATORS = {

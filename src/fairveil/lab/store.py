@@ -65,7 +65,7 @@ def circumstances(spec: dict[str, Any]) -> list[Any]:
     absent = [name for name in registry.names("dataset") if name in named and not _there(name)]
     foreign = {
         f"{entry.kind}:{entry.name}": _source_digest(entry.target)
-        for entry in registry.entries()
+        for entry in registry.known()
         if entry.name in named and not entry.target.__module__.startswith("fairveil.")
     }
     return [{kind: facts} for kind, facts in (("order", order), ("absent", absent), ("foreign", foreign)) if facts]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,14 @@ class Noise(ABC):
     def gaussian(self, sigma: float, size: int = 1) -> Ints:
         """``size`` draws of the discrete Gaussian law, P(z) proportional to exp(-z^2/(2 sigma^2))."""
         raise NotImplementedError
+
+    def gaussian_rows(self, sigmas: ArrayLike, rows: int) -> Ints:
+        """``rows`` rows of discrete Gaussian draws, column j of level ``sigmas[j]``: many releases in one call."""
+        levels = np.asarray(sigmas, np.float64)
+        drawn = np.empty((rows, len(levels)), np.int64)
+        for first, last in _runs(levels):
+            drawn[:, first:last] = self.gaussian(levels[first], rows * (last - first)).reshape(rows, -1)
+        return drawn
 
     @abstractmethod
     def uniform_integers(self, high: int, size: int = 1) -> Ints:
@@ -145,6 +154,12 @@ def _scale(name: str, value: float) -> float:
     return float(value)
 
 
+def _runs(levels: NDArray[np.float64]) -> list[tuple[int, int]]:
+    """First and last index of every run of equal levels."""
+    edges = [0, *(np.flatnonzero(np.diff(levels)) + 1).tolist(), len(levels)]
+    return list(pairwise(edges)) if len(levels) else []
+
+
 def _range(high: int) -> int:
     if isinstance(high, bool) or not isinstance(high, int | np.integer) or not 1 <= high <= MAX_RANGE:
         raise PrivacyError("the range of a uniform integer is wrong", given=high, allowed="an integer in [1, 2^62]")
@@ -211,6 +226,18 @@ class SeededNoise(Noise):
             return np.rint(self.generator.normal(0.0, sigma, size)).astype(np.int64)
         table = _gaussian_table(float(sigma))
         return np.searchsorted(table, self.generator.random(size), side="right") - len(table) // 2
+
+    def gaussian_rows(self, sigmas: ArrayLike, rows: int) -> Ints:
+        """Row after row: the draws, bit for bit, of one call of `gaussian` per release and run of equal levels."""
+        levels = np.asarray(sigmas, np.float64)
+        if not len(levels) or min(_scale("sigma", level) for level in np.unique(levels).tolist()) >= _TABLE_SIGMA:
+            return np.rint(self.generator.standard_normal((rows, len(levels))) * levels).astype(np.int64)
+        drawn = np.empty((rows, len(levels)), np.int64)
+        runs = _runs(levels)
+        for row in drawn:
+            for first, last in runs:
+                row[first:last] = self.gaussian(levels[first], last - first)
+        return drawn
 
     def uniform_integers(self, high: int, size: int = 1) -> Ints:
         return self.generator.integers(0, _range(high), size, dtype=np.int64)

@@ -60,7 +60,7 @@ def silent(monkeypatch):
     """Noise paths of zeros: what the compiled simulator does with `ZeroNoise`."""
     for name in ("batch", "tree"):
         kind = registry.get("sum", name)
-        monkeypatch.setattr(kind, "noise_path", lambda self, rng, releases: np.zeros((releases, self.grid.width)))
+        monkeypatch.setattr(kind, "noise_path", lambda self, noise, releases: np.zeros((releases, self.grid.width)))
 
 
 @pytest.mark.parametrize("name", POLICIES)

@@ -181,7 +181,7 @@ def test_no_release_past_the_horizon(kind):
     with pytest.raises(HorizonError):
         sums.expected_std(RELEASES + 1)
     with pytest.raises(HorizonError):
-        sums.noise_path(np.random.default_rng(0), RELEASES + 1)
+        sums.noise_path(SeededNoise(0), RELEASES + 1)
 
 
 def test_memory_of_streams():

@@ -19,11 +19,11 @@ from fairveil.bandits.exposure.base import ExposurePolicy
 from fairveil.bandits.exposure.kernel import EXACT, PUBLISHED, WEIGHTED, Releases, Tally, World, advance, play
 from fairveil.bandits.exposure.priv import PrivFairx
 from fairveil.bandits.exposure.private import PrivatePolicy
-from fairveil.bandits.exposure.schedules import NEVER
 from fairveil.bandits.protocol import Policy, State
 from fairveil.bandits.steps import walk
 from fairveil.fairness.exposure import fair_law, merit_codes
-from fairveil.privacy.noise import make_noise
+from fairveil.federated.schedules import NEVER
+from fairveil.privacy.noise import SeededNoise, make_noise
 from fairveil.randomness import Generator, generator
 from fairveil.task import Part
 
@@ -133,7 +133,7 @@ class _Secure:
 def drawn_noise(policy: PrivatePolicy, seed: int, run: int, releases: int) -> Iterator[Floats]:
     """The noise of every agent's first releases, flat, drawn in one go."""
     for i in range(policy.agents if releases else 0):
-        yield policy.sums.noise_path(generator(seed, "noise", "run", run, "agent", i), releases)
+        yield policy.sums.noise_path(SeededNoise(seed, "run", run, "agent", i), releases)
 
 
 class _Drawn:

@@ -404,7 +404,7 @@ class PrivateRunner(ExactRunner):
         if not isinstance(self.noise, SeededNoise):
             return np.zeros((policy.leaves, 0))
         if policy.regression == "gaussian":
-            return policy.sums.noise_path(self.noise.generator, policy.leaves)
+            return policy.sums.noise_path(self.noise, policy.leaves)
         source = self.noise.generator
         return wishart.noise_path(source, policy.leaves, policy._width, policy._degrees, policy.bound)
 

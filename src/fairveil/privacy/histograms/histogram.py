@@ -165,7 +165,7 @@ class Histogram:
         elif self.method == "tree":
             relative = tree.prefix_variance(self.bins, int(first), self._root)
         else:
-            relative = max(0.0, prefix.bridge_variance(self.bins, int(first), self._root))
+            relative = prefix.bridge_variance(self.bins, int(first), self._root)
         return math.ldexp(self.sigma, -self.grid_bits) * math.sqrt(relative)
 
     def start(self) -> State:

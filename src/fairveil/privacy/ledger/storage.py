@@ -15,6 +15,10 @@ from fairveil.errors import LedgerError, LedgerTampered, SpecError
 from fairveil.privacy.ledger.chain import Row
 
 
+class LedgerGone(LedgerTampered):
+    """There is no ledger where one was, or should be."""
+
+
 class Store(Protocol):
     """One connection to the rows of one ledger."""
 
@@ -87,8 +91,6 @@ class Place(Protocol):
     failures: tuple[type[Exception], ...]
     """What the storage raises when it fails."""
 
-    def exists(self) -> bool: ...
-
     def check_new(self) -> None:
         """Refuse, before anything is made, a place where no ledger can be made."""
 
@@ -98,7 +100,8 @@ class Place(Protocol):
         ``first`` is called under the lock, only when there is none.
         """
 
-    def open(self, wait: float) -> Store: ...
+    def open(self, wait: float) -> Store:
+        """A connection for writing, whose schema was checked; LedgerGone when there is no ledger."""
 
     def reading(self) -> AbstractContextManager[Store]:
         """A snapshot that needs no write access."""
@@ -107,17 +110,26 @@ class Place(Protocol):
 
     def session(self) -> Session: ...
 
-    def gone(self) -> LedgerTampered:
-        """The error when the ledger is not there any more."""
-
     def explain(self, problem: Exception, effect: str) -> LedgerError:
         """A failure as an error that says what to do and what became of the charge."""
 
 
-def place_of(path: str | os.PathLike[str]) -> Place:
-    """The place that a path names."""
-    from fairveil.privacy.ledger.sqlite.place import SqlitePlace
+def place_of(path: str | os.PathLike[str], name: str | None = None) -> Place:
+    """The place that a path names, or a URL and the name of a ledger there (given, or after ``#``)."""
+    kind, mark, _ = path.partition("://") if isinstance(path, str) else ("", "", "")
+    if not mark:
+        from fairveil.privacy.ledger.sqlite.place import SqlitePlace
 
-    if isinstance(path, str) and "://" in path:
-        raise SpecError("this is not the path of a ledger", path="path", given=path.partition(":")[0] + "://...")
-    return SqlitePlace(Path(path))
+        if name is not None:
+            raise SpecError("a file holds one ledger", path="ledger", given=name, fix="leave the name out")
+        return SqlitePlace(Path(path))
+    if kind not in ("postgresql", "postgres"):
+        allowed = "a path, or postgresql://user@host/database"
+        raise SpecError("no ledger can be kept there", path="path", given=f"{kind}://...", allowed=allowed)
+    url, _, written = str(path).partition("#")
+    chosen = name or written
+    if not chosen:
+        raise SpecError("a ledger on a server has a name", path="ledger", fix="give ledger=..., or #name in the URL")
+    from fairveil.privacy.ledger.postgres.place import PostgresPlace
+
+    return PostgresPlace(url, chosen)
