@@ -43,7 +43,9 @@ HOMES: dict[str, dict[str, str]] = {
     "learner": {
         "fair-reductions": "classify.learners",
         "logistic": "classify.learners",
+        "private-fair": "classify.fair.learner",
         "private-logistic": "classify.learners",
+        "threshold-optimizer": "classify.learners",
     },
     "mechanism": {
         "above-threshold": "privacy.mechanisms.above_threshold",
@@ -70,6 +72,7 @@ HOMES: dict[str, dict[str, str]] = {
         "equal-opportunity": "fairness.metrics",
         "equalized-odds": "fairness.metrics",
         "error-gap": "fairness.metrics",
+        "false-positive": "fairness.metrics",
     },
     "policy": {
         "adap-ucb": "bandits.nash.adap_ucb",
@@ -110,6 +113,7 @@ HOMES: dict[str, dict[str, str]] = {
     "task": {
         "audit": "privacy.audit.task",
         "bandit": "bandits.task",
+        "classify": "classify.task",
         "longterm": "dynamics.longterm.task",
         "participation": "dynamics.participation.task",
         "participation-criterion": "dynamics.participation.criterion_task",

@@ -72,8 +72,6 @@ def objective_epsilon(root: float, jacobian: float, delta: float, fits: int) -> 
 
     Order a of one fit costs jacobian + a v/2 + log(2 Phi((a-1) sqrt v))/(a-1), v = root^2; costs add over fits.
     """
-    from scipy.optimize import minimize_scalar
-
     v = root * root
 
     def curve(order: float) -> float:
@@ -92,6 +90,7 @@ def curve_epsilon(curve: Callable[[float], float], delta: float, spread: float) 
     ``spread`` is about the squared size of the noise-free shift (mu^2 of a Gaussian): the best order is searched for
     around sqrt(2 ln(1/delta)/spread). Conversion: Canonne, Kamath and Steinke (2020).
     """
+    from scipy.optimize import minimize_scalar
 
     def epsilon(log_excess: float) -> float:
         excess = math.exp(log_excess)

@@ -155,7 +155,7 @@ class PrivateLogisticRegression(Spending, ClassifierMixin, BaseEstimator):
 
 def learner_rows(learner: PrivateLogistic, features: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rows as the solver takes them: clipped to the public bound, with the intercept entry."""
-    clipped = clip_norm(features, learner.norm_bound)
+    clipped = clip_norm(features, learner.bound_of_features)
     if not learner.intercept:
         return clipped
     return np.concatenate([clipped, np.ones((len(clipped), 1))], axis=1)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from fairveil.classify.budget import fit_mu
 from fairveil.classify.fair.accounting import NeighboursName, zero_out_budget
+from fairveil.classify.fair.notions import FairnessName
 from fairveil.classify.learner import Learner, planned_fits, scikit_learn
 from fairveil.classify.perturbation import Perturbation
 from fairveil.configuration import configuration
@@ -43,12 +44,13 @@ class Logistic(Learner):
 class FairReductions(Learner):
     """Logistic regression under a fairness constraint by fairlearn's exponentiated gradient, no privacy.
 
-    ``constraint``: ``dp`` (equal acceptance rates) or ``eqopt`` (equal true positive rates), up to ``slack``.
+    ``constraint``: ``dp`` (equal acceptance rates), ``eqopt`` (equal true positive rates), ``odds`` (those and equal
+    false positive rates) or ``fp`` (equal false positive rates alone), up to ``slack``.
 
     Reference: Agarwal, Beygelzimer, Dudik, Langford and Wallach (2018).
     """
 
-    constraint: Literal["dp", "eqopt"] = "dp"
+    constraint: Literal["dp", "eqopt", "odds", "fp"] = "dp"
     slack: NonNegative = 0.02
     strength: Positive = 1.0
     iterations: Count = 30
@@ -62,6 +64,29 @@ class FairReductions(Learner):
         return ReductionsClassifier(self.constraint, self.slack, self.strength, self.iterations)
 
 
+@register("learner", "threshold-optimizer")
+@configuration
+class ThresholdOptimizer(Learner):
+    """Logistic regression with a threshold per group by fairlearn's post-processing, no privacy. Reads the group.
+
+    ``fairness`` is named as in ``private-fair``.
+
+    Reference: Hardt, Price and Srebro (2016).
+    """
+
+    reads_group = True
+    fairness: FairnessName = "equal-opportunity"
+    strength: Positive = 1.0
+
+    def estimator(self, noise: Noise, rng: Generator) -> Any:
+        scikit_learn()
+        try:
+            from fairveil.classify.postprocessing import ThresholdClassifier
+        except ImportError:
+            raise DependencyError("this needs fairlearn", fix="pip install 'fairveil[lab]'") from None
+        return ThresholdClassifier(self.fairness, self.strength)
+
+
 @register("learner", "private-logistic")
 @configuration
 class PrivateLogistic(Learner):
@@ -70,7 +95,7 @@ class PrivateLogistic(Learner):
     Guarantee: (epsilon, delta)-DP, or epsilon-DP with ``definition="pure"``, over all ``retrainings`` together, for one
     person's row replaced (every variant's default) or, with ``neighbours="zero-out-row"``, taken out; a person may be in
     every retraining.
-    Rows are clipped to ``norm_bound``; the solver's ``tolerance`` (relative to the row norm) is charged; left out, it
+    Rows are clipped to ``norm_bound`` (left out: the encoding's own bound in a classify task, else 1); the solver's ``tolerance`` (relative to the row norm) is charged; left out, it
     is the least that the solver provably keeps on every data set of the public number of rows, and a smaller one is
     refused from public numbers: when the configuration is made, or once the numbers of rows and columns are known.
     Cost: mu^2 (or epsilon) is split equally over the retrainings. Fit O(n d^2) a Newton step.
@@ -89,7 +114,7 @@ class PrivateLogistic(Learner):
     delta: Delta = 1e-5
     method: Literal["output", "objective"] = "objective"
     definition: Literal["gaussian", "pure"] = "gaussian"
-    norm_bound: Positive = 1.0
+    norm_bound: Positive | None = None
     intercept: bool = True
     strength: Positive | None = None
     tolerance: Positive | None = None
@@ -115,7 +140,15 @@ class PrivateLogistic(Learner):
     @property
     def bound(self) -> float:
         """Norm of the longest row, with its intercept entry."""
-        return math.hypot(self.norm_bound, 1.0) if self.intercept else self.norm_bound
+        reach = self.bound_of_features
+        return math.hypot(reach, 1.0) if self.intercept else reach
+
+    @property
+    def bound_of_features(self) -> float:
+        return 1.0 if self.norm_bound is None else self.norm_bound
+
+    def with_public(self, groups: tuple[str, ...], norm_bound: float) -> PrivateLogistic:
+        return replace(self, norm_bound=norm_bound) if self.norm_bound is None else self
 
     def planned(self, fits: int, rows: int, most: int) -> PrivateLogistic:
         retrainings, nominal = planned_fits(self.retrainings, fits), self.rows or rows
@@ -163,7 +196,7 @@ class PrivateLogistic(Learner):
             delta=self.delta,
             method=self.method,
             definition=self.definition,
-            norm_bound=self.norm_bound,
+            norm_bound=self.bound_of_features,
             fit_intercept=self.intercept,
             strength=self.strength,
             tolerance=self.tolerance,
