@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,15 @@ from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 
 
+@dataclass(frozen=True)
+class Public:
+    """What is public about a learner's data: the groups, a bound on the norm of a row, categories by sensitive column."""
+
+    groups: tuple[str, ...]
+    norm_bound: float
+    attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
 class Learner(ABC):
     """Public configuration of a binary classifier (labels 0 and 1)."""
 
@@ -30,8 +41,8 @@ class Learner(ABC):
     reads_group: bool = False
     """Whether the rule reads a person's group when it decides."""
 
-    def with_public(self, groups: tuple[str, ...], norm_bound: float) -> Learner:
-        """The same learner told what is public about its data: names of the groups, a bound on the norm of a row."""
+    def with_public(self, public: Public) -> Learner:
+        """The same learner told what is public about its data, where it was not told before."""
         return self
 
     def planned(self, fits: int, rows: int, most: int) -> Learner:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from fairveil.classify.budget import fit_mu
 from fairveil.classify.fair.accounting import NeighboursName, zero_out_budget
 from fairveil.classify.fair.notions import FairnessName
-from fairveil.classify.learner import Learner, planned_fits, scikit_learn
+from fairveil.classify.learner import Learner, Public, planned_fits, scikit_learn
 from fairveil.classify.perturbation import Perturbation
 from fairveil.configuration import configuration
 from fairveil.errors import DependencyError, SpecError
@@ -147,8 +147,8 @@ class PrivateLogistic(Learner):
     def bound_of_features(self) -> float:
         return 1.0 if self.norm_bound is None else self.norm_bound
 
-    def with_public(self, groups: tuple[str, ...], norm_bound: float) -> PrivateLogistic:
-        return replace(self, norm_bound=norm_bound) if self.norm_bound is None else self
+    def with_public(self, public: Public) -> PrivateLogistic:
+        return replace(self, norm_bound=public.norm_bound) if self.norm_bound is None else self
 
     def planned(self, fits: int, rows: int, most: int) -> PrivateLogistic:
         retrainings, nominal = planned_fits(self.retrainings, fits), self.rows or rows

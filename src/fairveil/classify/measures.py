@@ -84,11 +84,12 @@ def _estimated(rows: Floats, of: Callable[[Floats], float | None]) -> dict[str, 
     if np.isnan(rows).all():
         return None
     found = [of(rows[:, i]) for i in range(rows.shape[1])]
-    return {
+    table = {
         "error": found[0],
         "discrimination": dict(zip(GAPS, found[1:], strict=False)),
-        "weighted": dict(zip(WEIGHTED, found[1 + len(GAPS) :], strict=True)),
+        "weighted": dict(zip(WEIGHTED, found[1 + len(GAPS) :], strict=False)),
     }
+    return table if np.isnan(rows[:, -1]).all() else {**table, "subgroup_violation": found[-1]}
 
 
 def _nan(value: float | None) -> float:

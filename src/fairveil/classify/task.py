@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fairveil import data
-from fairveil.classify.learner import Learner, chances, fit
+from fairveil.classify.learner import Learner, Public, chances, fit
 from fairveil.classify.measures import GAPS, WEIGHTED, measures
 from fairveil.configuration import describe
 from fairveil.errors import InputError, PrivacyError, SpecError, at, spec_error
@@ -95,10 +95,11 @@ class ClassifyTask(Task):
         joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         groups = tuple(str(name) for name in joined["names"][0])
         categories = json.loads(str(joined["categories"][0]))
-        known = Subgroups.of(spec["subgroups"], {name: tuple(values) for name, values in categories.items()})
+        attributes = {name: tuple(values) for name, values in categories.items()}
+        known = Subgroups.of(spec["subgroups"], attributes)
         metrics = measures(joined["counted"], groups, known, joined["random"], joined["estimated"])
         learner: Learner = build("learner", spec["learner"], "learner")
-        learner = learner.with_public(groups, float(joined["norm_bound"][0]))
+        learner = learner.with_public(Public(groups, float(joined["norm_bound"][0]), attributes))
         promise = _promise(learner)
         return Outcome(
             metrics, {}, promise, simulated=spec["noise"] != "secure", evaluation=promise is not None
@@ -120,9 +121,12 @@ def one_run(spec: dict[str, Any], run: int) -> dict[str, NDArray[Any]]:
     held_out = max(1, min(len(labels) - 1, round(spec["test_fraction"] * len(labels))))
     test, train = order[:held_out], order[held_out:]
     learner: Learner = build("learner", spec["learner"], "learner")
-    learner = learner.with_public(groups.names, encoded.norm_bound)
+    attributes = {name: tuple(values) for name, values in categories.items()}
+    learner = learner.with_public(Public(groups.names, encoded.norm_bound, attributes))
     estimator = learner.estimator(make_noise(spec["noise"], spec["seed"], "classify", run), rng)
-    group_of = np.array(groups.names)[groups.index]
+    group_of: Any = np.array(groups.names)[groups.index]
+    if getattr(estimator, "by_columns", False):
+        group_of = ByColumns({name: np.asarray(people[name]).astype(str) for name in table["sensitive"]})
     if not getattr(estimator, "private", False):
         _refuse_one_sided(labels[train], groups.index[train])
     model = fit(estimator, encoded.matrix[train], labels[train], group_of[train])
@@ -135,6 +139,13 @@ def one_run(spec: dict[str, Any], run: int) -> dict[str, NDArray[Any]]:
         "categories": np.array(json.dumps(categories)),
         "norm_bound": np.array(encoded.norm_bound),
     }
+
+
+class ByColumns(dict[str, NDArray[Any]]):
+    """Sensitive columns by name, taken row by row like an array."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return super().__getitem__(key) if isinstance(key, str) else ByColumns({n: v[key] for n, v in self.items()})
 
 
 def sensitive_groups(people: data.Dataset, sensitive: list[str]) -> tuple[dict[str, list[str]], Groups]:
@@ -242,8 +253,9 @@ def _refuse_one_sided(labels: NDArray[np.int64], index: NDArray[np.int64]) -> No
 def _estimated(report: dict[str, Any] | None) -> NDArray[np.float64]:
     """Error, gaps and weighted gaps of a report in a row; NaN for what is not said."""
     if report is None:
-        return np.full(1 + len(GAPS) + len(WEIGHTED), np.nan)
+        return np.full(2 + len(GAPS) + len(WEIGHTED), np.nan)
     values = [report["error"], *(report["discrimination"][n] for n in GAPS), *(report["weighted"][n] for n in WEIGHTED)]
+    values.append(report.get("subgroup_violation"))
     return np.array([math.nan if value is None else value for value in values], np.float64)
 
 

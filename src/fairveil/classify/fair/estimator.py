@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from fairveil.classify.checks import classes_of, features_of, groups_of, refuse_weights
@@ -21,6 +20,7 @@ from fairveil.classify.fair.notions import Notion
 from fairveil.classify.fair.report import release_report, summary
 from fairveil.classify.fair.score import eta, extended, fit_blocks, fit_score, memberships
 from fairveil.classify.fair.zones import Zones, release_zones
+from fairveil.classify.randomised import Randomised
 from fairveil.classify.spending import Spending
 from fairveil.fairness.counting import Counter
 from fairveil.fairness.groups import Groups
@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class PrivateFairClassifier(Spending, ClassifierMixin, BaseEstimator):
+class PrivateFairClassifier(Spending, Randomised, ClassifierMixin, BaseEstimator):
     """Differentially private classification under a group fairness constraint.
 
     Guarantee: (epsilon, delta)-DP for one person's whole row (features, group and label), taken out
@@ -186,29 +186,11 @@ class PrivateFairClassifier(Spending, ClassifierMixin, BaseEstimator):
             margin = _blind(self._notion, score, rows, self._models, self._blocks)
         return votes(margin, self.plays_) / len(self.plays_)
 
-    def predict_proba(self, X: ArrayLike, *, sensitive_features: Any = None) -> Floats:
-        """Probability that `predict` says each class (the private score is `score_proba`)."""
-        second = self.decision_chance(X, sensitive_features=sensitive_features)
-        return np.stack([1 - second, second], axis=1)
-
     def score_proba(self, X: ArrayLike) -> Floats:
         """The private score: estimated probabilities of both classes."""
         check_is_fitted(self, "coef_")
         second = eta(self._score_weights, extended(features_of(self, X, reset=False)[0], float(self.norm_bound)))
         return np.stack([1 - second, second], axis=1)
-
-    def predict(self, X: ArrayLike, *, sensitive_features: Any = None, random_state: Any = None) -> NDArray[Any]:
-        """One draw for every row; the same ``random_state`` draws the same."""
-        chance = self.decision_chance(X, sensitive_features=sensitive_features)
-        accepted = check_random_state(random_state).random_sample(len(chance)) < chance
-        return self.classes_[accepted.astype(int)]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.classifier_tags.poor_score = True
-        tags.non_deterministic = self.random_state is None
-        return tags
 
 
 class _Fit:

@@ -11,7 +11,7 @@ from pydantic import Field, Strict
 
 from fairveil.classify.fair.accounting import NeighboursName, Plan
 from fairveil.classify.fair.notions import AwarenessName, FairnessName, Notion
-from fairveil.classify.learner import Learner, planned_fits, scikit_learn
+from fairveil.classify.learner import Learner, Public, planned_fits, scikit_learn
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Count, Delta, Epsilon, OpenUnit, Positive, Probability, described
@@ -129,11 +129,11 @@ class PrivateFair(Learner):
         retrainings, nominal = planned_fits(self.retrainings, fits), self.rows or rows
         return replace(self, retrainings=retrainings, rows=nominal, most_rows=max(self.most_rows or 0, most, nominal))
 
-    def with_public(self, groups: tuple[str, ...], norm_bound: float) -> PrivateFair:
+    def with_public(self, public: Public) -> PrivateFair:
         return replace(
             self,
-            groups=groups if self.groups is None else self.groups,
-            norm_bound=norm_bound if self.norm_bound is None else self.norm_bound,
+            groups=public.groups if self.groups is None else self.groups,
+            norm_bound=public.norm_bound if self.norm_bound is None else self.norm_bound,
         )
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
