@@ -26,11 +26,9 @@ def features_of(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> tuple[
     from sklearn.utils.validation import validate_data
 
     try:
-        if y is None and reset:
-            raise InputProblem("there are no labels: y should not be None", path="y", allowed="one label a row")
-        if y is None:
+        if not reset:
             return np.asarray(validate_data(estimator, X, dtype=np.float64, reset=False)), None
-        features, labels = validate_data(estimator, X, y, dtype=np.float64, reset=reset)
+        features, labels = validate_data(estimator, X, y, dtype=np.float64)
     except ValueError as problem:
         if isinstance(problem, InputProblem) or not any(word in str(problem) for word in ("NaN", "infinity")):
             raise

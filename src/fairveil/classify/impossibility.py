@@ -37,8 +37,8 @@ class ImpossibilitySpec(TaskSpec):
 class ImpossibilityTask(Task):
     """Which hypotheses on a grid are exactly fair and better than constant, and stay so on neighbouring distributions.
 
-    Metrics: ``printed`` {fair, still_fair}, ``corrected`` {fair, fair_on_some, fair_on_all, smallest_gap}: the smallest,
-    over the hypotheses, of the larger gap that a neighbour gives them. Counted in exact fractions.
+    Metrics: ``printed`` {fair, still_fair}, ``corrected`` {fair, fair_on_some, fair_on_all, smallest_gap}: the
+    smallest, over the hypotheses, of the larger gap that a neighbour gives them. Counted in exact fractions.
     """
 
     Spec = ImpossibilitySpec
@@ -69,9 +69,7 @@ def corrected_example(levels: int, zeta: Fraction) -> dict[str, Any]:
     often, seldom = Fraction(15, 100), Fraction(10, 100)
     places = [(x, a) for a in (0, 1) for x in (0, 1)]
     mass: Mass = {((x, a), y): often if x == y else seldom for x, a in places for y in (0, 1)}
-    neighbours = [
-        {**mass, ((1, a), 1): mass[(1, a), 1] - zeta, ((0, a), 1): mass[(0, a), 1] + zeta} for a in (0, 1)
-    ]
+    neighbours = [{**mass, ((1, a), 1): mass[(1, a), 1] - zeta, ((0, a), 1): mass[(0, a), 1] + zeta} for a in (0, 1)]
     fair = [rule for rule in rules(levels, places) if _good(rule, mass)]
     gaps = [[abs(opportunity_gap(rule, other)) for other in neighbours] for rule in fair]
     return {
@@ -94,7 +92,8 @@ def opportunity_gap(rule: Rule, mass: Mass) -> Fraction:
     rates = []
     for group in (0, 1):
         positive = {place: p for (place, y), p in mass.items() if y == 1 and place[1] == group}
-        rates.append(sum(p * rule[place] for place, p in positive.items()) / sum(positive.values()))
+        hits = sum((p * rule[place] for place, p in positive.items()), Fraction(0))
+        rates.append(hits / sum(positive.values(), Fraction(0)))
     return rates[0] - rates[1]
 
 

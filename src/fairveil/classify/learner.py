@@ -25,7 +25,7 @@ from fairveil.randomness import Generator
 
 @dataclass(frozen=True)
 class Public:
-    """What is public about a learner's data: the groups, a bound on the norm of a row, categories by sensitive column."""
+    """What is public about a learner's data: groups, a bound on the norm of a row, categories by sensitive column."""
 
     groups: tuple[str, ...]
     norm_bound: float
@@ -38,8 +38,11 @@ class Learner(ABC):
     name: str = ""
     longterm: bool = True
     """Whether the closed loop of `fairveil.dynamics` may retrain it."""
-    reads_group: bool = False
-    """Whether the rule reads a person's group when it decides."""
+
+    @property
+    def reads_group(self) -> bool:
+        """Whether the rule reads a person's group when it decides."""
+        return False
 
     def with_public(self, public: Public) -> Learner:
         """The same learner told what is public about its data, where it was not told before."""

@@ -74,9 +74,12 @@ class ThresholdOptimizer(Learner):
     Reference: Hardt, Price and Srebro (2016).
     """
 
-    reads_group = True
     fairness: FairnessName = "equal-opportunity"
     strength: Positive = 1.0
+
+    @property
+    def reads_group(self) -> bool:
+        return self.fairness != "none"
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
         scikit_learn()
@@ -93,11 +96,12 @@ class PrivateLogistic(Learner):
     """Differentially private logistic regression by output or objective perturbation.
 
     Guarantee: (epsilon, delta)-DP, or epsilon-DP with ``definition="pure"``, over all ``retrainings`` together, for one
-    person's row replaced (every variant's default) or, with ``neighbours="zero-out-row"``, taken out; a person may be in
-    every retraining.
-    Rows are clipped to ``norm_bound`` (left out: the encoding's own bound in a classify task, else 1); the solver's ``tolerance`` (relative to the row norm) is charged; left out, it
-    is the least that the solver provably keeps on every data set of the public number of rows, and a smaller one is
-    refused from public numbers: when the configuration is made, or once the numbers of rows and columns are known.
+    person's row replaced (every variant's default) or, with ``neighbours="zero-out-row"``, taken out; a person may be
+    in every retraining.
+    Rows are clipped to ``norm_bound`` (left out: the encoding's own bound in a classify task, else 1); the solver's
+    ``tolerance`` (relative to the row norm) is charged; left out, it is the least that the solver provably keeps on
+    every data set of the public number of rows, and a smaller one is refused from public numbers: when the
+    configuration is made, or once the numbers of rows and columns are known.
     Cost: mu^2 (or epsilon) is split equally over the retrainings. Fit O(n d^2) a Newton step.
 
     ``strength`` is the public regularisation; left out, it is chosen from the public number of rows, the budget and the

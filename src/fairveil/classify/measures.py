@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.fairness.counting import wilson
-from fairveil.fairness.metrics import GroupRates, gaps_of, rates_of, unestimable, weighted_of
+from fairveil.fairness.metrics import GroupRates, gaps_of, rates_of, rates_only, unestimable, weighted_of
 from fairveil.fairness.subgroups import Subgroups
 
 Floats = NDArray[np.float64]
@@ -45,7 +45,7 @@ def pooled(counted: Floats, names: tuple[str, ...]) -> dict[str, float | None]:
     """Gaps between group rates after each rate was averaged over the runs: what is systematic."""
     runs = [rates_of(run, names) for run in counted]
     mean = {rate: _nan_mean(np.array([getattr(run, rate) for run in runs])) for rate in RATES}
-    return gaps_of(GroupRates(names, runs[0].count, *[mean[rate] for rate in RATES], runs[0].positives))
+    return gaps_of(rates_only(names, mean))
 
 
 def _jackknife(counted: Floats, names: tuple[str, ...]) -> tuple[dict[str, float | None], dict[str, float | None]]:

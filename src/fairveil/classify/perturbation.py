@@ -8,18 +8,18 @@ Output. Replacing a row moves the gradient by at most 2L everywhere (taking it o
 Gaussian noise of std s/mu makes it mu-GDP; Laplace noise on every coordinate, l1 sensitivity sqrt(d) s, makes it
 epsilon-DP. Reference: Chaudhuri, Monteleoni and Sarwate (2011), with the tolerance charged.
 
-Objective. Add <b, w> to the objective. The exact minimiser w determines b = -grad J0(w), so the density of w is that
-of b times |det grad b|. One row changes b by at most 2L (replace) or L (add or remove), and the determinant by a
-factor of at most 1 + L^2/(4 strength), because a row adds a matrix of rank one with curvature at most L^2/4 to one
-that is at least strength. Laplace b (l1) gives epsilon = 2 sqrt(d) L/scale + log(1 + L^2/(4 strength)), for
-replacement (half the first term for a row taken out); Gaussian b gives the curve of `fairveil.classify.budget`, for rows added or removed. What is computed is
-not the exact minimiser for a continuous b: b lies on a grid (a discrete Laplace draw is the difference of two
-rounded-down exponential ones, so it is within one unit of a continuous Laplace draw; a discrete Gaussian is a rounded
-one up to the charged total variation) and the solver stops at t. Both move the minimiser by at most r = (t + sqrt(d)
-unit)/strength. Given the exact minimiser, what is released differs between neighbours by at most 2r, so a final
-Laplace noise of l1 sensitivity 2 sqrt(d) r hides it for one per cent of epsilon. Without it the discrete supports of
-neighbours differ and nothing is private. References: Kifer, Smith and Thakurta (2012); Redberg, Koskela and Wang
-(2023).
+Objective. Add <b, w> to the objective. The exact minimiser w determines b = -grad J0(w), so the density of w is that of
+b times |det grad b|. One row changes b by at most 2L (replace) or L (add or remove), and the determinant by a factor of
+at most 1 + L^2/(4 strength), because a row adds a matrix of rank one with curvature at most L^2/4 to one that is at
+least strength. Laplace b (l1) gives epsilon = 2 sqrt(d) L/scale + log(1 + L^2/(4 strength)), for replacement (half the
+first term for a row taken out); Gaussian b gives the curve of `fairveil.classify.budget`, for rows added or removed.
+What is computed is not the exact minimiser for a continuous b: b lies on a grid (a discrete Laplace draw is the
+difference of two rounded-down exponential ones, so it is within one unit of a continuous Laplace draw; a discrete
+Gaussian is a rounded one up to the charged total variation) and the solver stops at t. Both move the minimiser by at
+most r = (t + sqrt(d) unit)/strength. Given the exact minimiser, what is released differs between neighbours by at most
+2r, so a final Laplace noise of l1 sensitivity 2 sqrt(d) r hides it for one per cent of epsilon. Without it the discrete
+supports of neighbours differ and nothing is private. References: Kifer, Smith and Thakurta (2012); Redberg, Koskela and
+Wang (2023).
 """
 
 from __future__ import annotations

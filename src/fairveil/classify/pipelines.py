@@ -56,13 +56,15 @@ def _is_private(thing: Any) -> bool:
     if inner is not None and hasattr(inner, "fit"):
         return _is_private(inner)
     steps = getattr(thing, "steps", None)
-    return bool(steps) and _is_private(steps[-1][1])
+    return steps is not None and len(steps) > 0 and _is_private(steps[-1][1])
 
 
 def _leaks(name: str, step: Any) -> Iterator[Leak]:
     if step is None or isinstance(step, str):  # passthrough, drop
         return
-    parts = getattr(step, "steps", None) or getattr(step, "transformer_list", None) or getattr(step, "transformers", None)
+    parts = (
+        getattr(step, "steps", None) or getattr(step, "transformer_list", None) or getattr(step, "transformers", None)
+    )
     if parts:
         for part in parts:
             yield from _leaks(f"{name}.{part[0]}", part[1])
@@ -72,7 +74,7 @@ def _leaks(name: str, step: Any) -> Iterator[Leak]:
     yield Leak(
         name,
         type(step).__name__,
-        "it learns from the rows (ranges, means, categories, directions) and hands that to the private estimator unpaid",
+        "it learns from the rows (ranges, means, categories, directions) and hands that on unpaid",
         "use PublicEncoder with declared ranges and categories, or a fixed function",
     )
 
@@ -101,7 +103,9 @@ class PublicEncoder(TransformerMixin, BaseEstimator):
 
     learns_nothing = True
 
-    def __init__(self, schema: Sequence[Column] | Dataset, *, columns: Sequence[str] | None = None, bins: int = 8) -> None:
+    def __init__(
+        self, schema: Sequence[Column] | Dataset, *, columns: Sequence[str] | None = None, bins: int = 8
+    ) -> None:
         self.schema = schema
         self.columns = columns
         self.bins = bins
@@ -112,7 +116,9 @@ class PublicEncoder(TransformerMixin, BaseEstimator):
         given = self.schema.schema if isinstance(self.schema, Dataset) else tuple(self.schema)
         target = self.schema.target if isinstance(self.schema, Dataset) else ""
         known = {column.name: column for column in given}
-        names = [c.name for c in given if c.kind != "text" and c.name != target] if self.columns is None else self.columns
+        names = (
+            [c.name for c in given if c.kind != "text" and c.name != target] if self.columns is None else self.columns
+        )
         unknown = [name for name in names if name not in known]
         if unknown or not names:
             raise SpecError("there is no such column", path="columns", given=unknown, allowed=", ".join(known))
@@ -134,7 +140,9 @@ class PublicEncoder(TransformerMixin, BaseEstimator):
         if hasattr(X, "columns") or isinstance(X, dict):
             missing = [column.name for column in chosen if column.name not in X]
             if missing:
-                raise InputError("a column is missing", path="X", given=missing, allowed=", ".join(c.name for c in chosen))
+                raise InputError(
+                    "a column is missing", path="X", given=missing, allowed=", ".join(c.name for c in chosen)
+                )
             values = {column.name: np.asarray(X[column.name]) for column in chosen}
         else:
             matrix = np.asarray(X, dtype=object)

@@ -40,7 +40,10 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         if self.fairness != "none" and len(self.kept_) >= 2:
             kept = np.isin(groups, self.kept_)
             made = ThresholdOptimizer(
-                estimator=self.base_, constraints=CONSTRAINTS[self.fairness], prefit=True, predict_method="predict_proba"
+                estimator=self.base_,
+                constraints=CONSTRAINTS[self.fairness],
+                prefit=True,
+                predict_method="predict_proba",
             )
             self.model_ = made.fit(features[kept], labels[kept], sensitive_features=groups[kept])
         return self

@@ -79,7 +79,8 @@ class Spending:
 
         given = self.get_params(deep=False)  # type: ignore[attr-defined]
         ledger = given.pop("ledger")
-        made = type(self)(**{name: clone(value, safe=False) for name, value in given.items()}, ledger=ledger)
+        made: Any = type(self)(**{name: clone(value, safe=False) for name, value in given.items()})
+        made.ledger = ledger  # shared, never copied
         for name in ("_metadata_request", "_sklearn_output_config"):
             if hasattr(self, name):
                 setattr(made, name, copy.deepcopy(getattr(self, name)))

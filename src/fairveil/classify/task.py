@@ -60,8 +60,8 @@ class ClassifyTask(Task):
 
     Metrics (means over runs, ``_std`` beside them; rates use decision probabilities): ``accuracy``, ``error``,
     ``discrimination`` (gaps), ``weighted`` (gaps weighted by group size), ``pooled`` (gaps of mean rates),
-    ``subgroup_violation``, ``by_group`` with 95 % intervals, ``unestimable``, ``estimated`` (what a private learner says
-    about itself), ``randomised``.
+    ``subgroup_violation``, ``by_group`` with 95 % intervals, ``unestimable``, ``estimated`` (what a private learner
+    says about itself), ``randomised``.
     """
 
     Spec = ClassifySpec
@@ -101,9 +101,7 @@ class ClassifyTask(Task):
         learner: Learner = build("learner", spec["learner"], "learner")
         learner = learner.with_public(Public(groups, float(joined["norm_bound"][0]), attributes))
         promise = _promise(learner)
-        return Outcome(
-            metrics, {}, promise, simulated=spec["noise"] != "secure", evaluation=promise is not None
-        )
+        return Outcome(metrics, {}, promise, simulated=spec["noise"] != "secure", evaluation=promise is not None)
 
 
 def one_run(spec: dict[str, Any], run: int) -> dict[str, NDArray[Any]]:
@@ -169,9 +167,9 @@ def sensitive_groups(people: data.Dataset, sensitive: list[str]) -> tuple[dict[s
 
 def _complete_data(table: dict[str, Any], learner: Learner) -> dict[str, Any]:
     rows = table.get("rows")
-    if rows is not None and table.get("name") != "compas":
-        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 2:
-            raise SpecError("rows are a public number", path="data.rows", given=rows, allowed="a whole number from 2 on")
+    wrong = isinstance(rows, bool) or not isinstance(rows, int) or rows < 2
+    if rows is not None and table.get("name") != "compas" and wrong:
+        raise SpecError("rows are a public number", path="data.rows", given=rows, allowed="a whole number from 2 on")
     try:
         filled = DataTable.model_validate({key: value for key, value in table.items() if key != "rows"})
     except ValidationError as problem:

@@ -1,13 +1,13 @@
 """How differently a classifier treats groups: selection, error and hit rates by group, and the gaps between them.
 
 Labels are 0 or 1; a decision is 0 or 1, or the probability of 1 under a randomised rule, and rates are expected rates
-then. A rate over an empty set of people is NaN and takes no part in a gap; `unestimable` names it. The definitions agree
-with fairlearn's ``MetricFrame`` and its difference metrics; a test compares them.
+then. A rate over an empty set of people is NaN and takes no part in a gap; `unestimable` names it. The definitions
+agree with fairlearn's ``MetricFrame`` and its difference metrics; a test compares them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,6 +74,12 @@ def rates_of(counted: NDArray[np.float64], names: tuple[str, ...]) -> GroupRates
     )
 
 
+def rates_only(names: tuple[str, ...], rates: Mapping[str, NDArray[np.float64]]) -> GroupRates:
+    """Rates by group where the numbers of people are not known."""
+    nobody = np.zeros(len(names), np.int64)
+    return GroupRates(names, nobody, positives=nobody, **rates)  # type: ignore[arg-type]
+
+
 def gaps_of(rates: GroupRates) -> dict[str, float | None]:
     """Every gap by its registered name: largest minus smallest rate of the groups that have one; None without any."""
     hits, alarms = gap(rates.true_positive), gap(rates.false_positive)
@@ -93,7 +99,11 @@ def weighted_of(counted: NDArray[np.float64]) -> dict[str, float]:
 
     This is Definition 8 of Cummings, Gupta, Kimpara and Morgenstern (2019) and its mirror images.
     """
-    kinds = {"demographic-parity": counted.sum(axis=1), "equal-opportunity": counted[:, 1], "false-positive": counted[:, 0]}
+    kinds = {
+        "demographic-parity": counted.sum(axis=1),
+        "equal-opportunity": counted[:, 1],
+        "false-positive": counted[:, 0],
+    }
     everybody = counted.sum()
     found = {}
     for name, part in kinds.items():

@@ -112,9 +112,9 @@ def _intersections(
 def thresholds(sizes: tuple[int, ...]) -> Members:
     """Every set of cells of the form {f_1(a_1) + ... + f_k(a_k) > t}, but for none and all: one-hot linear thresholds.
 
-    One attribute: every set. Two: the sets whose rows are nested (if one row has a cell that another lacks and the other
-    way round, the four sums cannot be ordered). More: cells are added one at a time and a linear programme says whether
-    the cell can lie on the other side of a known dichotomy.
+    One attribute: every set. Two: the sets whose rows are nested (if one row has a cell that another lacks and the
+    other way round, the four sums cannot be ordered). More: cells are added one at a time and a linear programme says
+    whether the cell can lie on the other side of a known dichotomy.
 
     >>> len(thresholds((2, 2))), len(thresholds((2, 2, 2)))
     (12, 102)

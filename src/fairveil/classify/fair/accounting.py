@@ -106,8 +106,8 @@ class Plan:
         """Epsilon after so many of the planned retrainings, at the guarantee's own delta."""
         if not 0 <= fits <= self.retrainings:
             raise SpecError(
-                "the budget was split over fewer fits", path="fits", given=fits, allowed=f"from 0 to {self.retrainings}",
-                fix="plan them: retrainings",
+                "the budget was split over fewer fits", path="fits", given=fits,
+                allowed=f"from 0 to {self.retrainings}", fix="plan them: retrainings",
             )  # fmt: skip
         if fits == 0:
             return 0.0

@@ -43,7 +43,8 @@ def choose_blocks(sizes: Floats, notion: Notion, least: float, most: int | None)
 
     Two groups stay two blocks. ``most`` bounds the number of blocks (a blind rule has few models).
 
-    >>> choose_blocks(np.array([[9, 9], [1, 1], [2, 2], [50, 50]]), Notion.of("equal-opportunity"), 5, None).of.tolist()
+    >>> sizes = np.array([[9, 9], [1, 1], [2, 2], [50, 50]])
+    >>> choose_blocks(sizes, Notion.of("equal-opportunity"), 3, None).of.tolist()
     [1, 0, 0, 2]
     """
     relevant = notion.sizes(sizes)

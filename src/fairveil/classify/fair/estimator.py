@@ -194,7 +194,7 @@ class PrivateFairClassifier(Spending, Randomised, ClassifierMixin, BaseEstimator
 
 
 class _Fit:
-    """One fit on validated rows. `release` is the only method that meets noise, and everything it returns is paid for."""
+    """One fit on validated rows. `release` alone meets noise, and everything it returns is paid for."""
 
     def __init__(
         self, learner: PrivateFair, notion: Notion, features: Floats, labels: Ints, members: Groups | None

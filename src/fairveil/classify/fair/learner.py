@@ -14,7 +14,7 @@ from fairveil.classify.fair.notions import AwarenessName, FairnessName, Notion
 from fairveil.classify.learner import Learner, Public, planned_fits, scikit_learn
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
-from fairveil.fields import Count, Delta, Epsilon, OpenUnit, Positive, Probability, described
+from fairveil.fields import Count, Delta, Epsilon, OpenUnit, Positive, described
 from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Guarantee, Neighbours
 from fairveil.privacy.noise import Noise
@@ -169,8 +169,8 @@ def _plan(*public: Any) -> Plan:
 
 def _notes(learner: PrivateFair) -> tuple[str, ...]:
     notes = [
-        "public: bounds and bins of the features, the two labels, the names of the groups; group sizes are not, they are "
-        "read through noise only",
+        "public: bounds and bins of the features, the two labels, the names of the groups; group sizes are read "
+        "through noise only",
         "the rule is protected; a decision shown to a person also depends on that person's own features"
         + (" and group" if learner.reads_group else ""),
     ]

@@ -25,7 +25,7 @@ CHUNK = 2**18
 
 @dataclass(frozen=True)
 class Plays:
-    """Plays of the game: multipliers of shape (plays, constraints, blocks) and offsets c of shape (plays, constraints)."""
+    """Plays of the game: multipliers (plays, constraints, blocks) and offsets c (plays, constraints)."""
 
     multipliers: Floats
     offsets: Floats

@@ -41,7 +41,7 @@ class Notion:
         return self.labels == ((0, 1),)
 
     def sizes(self, sizes: Floats) -> Floats:
-        """How many people of each group the notion is about (``sizes`` by group and label; the smaller of two kinds)."""
+        """How many people of each group the notion is about, from sizes by group and label."""
         return np.min([sizes[:, list(labels)].sum(axis=1) for labels in self.labels], axis=0)
 
 

@@ -1,4 +1,4 @@
-"""What a private fit may say about itself: rates by group from noisy counts, with noise and sampling in the intervals."""
+"""What a private fit may say about itself: rates by group from noisy counts; intervals hold noise and sampling."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fairveil.classify.fair.zones import Zones
 from fairveil.fairness.counting import Counter
-from fairveil.fairness.metrics import GroupRates, gaps_of, weighted_of
+from fairveil.fairness.metrics import gaps_of, rates_only, weighted_of
 from fairveil.privacy.noise import Noise
 
 Floats = NDArray[np.float64]
@@ -61,7 +61,7 @@ def summary(counted: Floats, zones: Zones, sigma: float, names: tuple[str, ...])
                 f"{rate}_low": float(low[g]),
                 f"{rate}_high": float(high[g]),
             }
-    rates = GroupRates(names, np.zeros(0, np.int64), *[found[rate] for rate in RATES], np.zeros(0, np.int64))
+    rates = rates_only(names, found)
     return {
         "error": _overall_error(counted),
         "discrimination": gaps_of(rates),

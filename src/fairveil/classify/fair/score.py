@@ -37,7 +37,7 @@ def fit_score(plan: Plan, rows: Floats, labels: Ints, public_rows: int, noise: N
 def fit_blocks(
     plan: Plan, rows: Floats, labels: Ints, member: Ints, models: list[int], public_rows: int, noise: Noise
 ) -> Floats:
-    """Weights of one block model for each block in ``models``. Targets are a function of the row and released blocks."""
+    """Weights of one model for each block in ``models``. Targets are a function of the row and released blocks."""
     wide = np.concatenate([rows, (2.0 * labels - 1.0)[:, None]], axis=1)
     made = plan.perturbation(public_rows, wide.shape[1], block=True)
     found = [made.release(wide, np.where(member == block, 1.0, -1.0), noise) for block in models]

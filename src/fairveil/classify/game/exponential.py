@@ -4,8 +4,8 @@ Sound. Noisy sizes D_a = max(1, n_1a + discrete Laplace) stand in the denominato
 
     u(h) = weight (largest minus smallest min(1, P_a(h)/D_a)) + errors(h)/n
 
-has a constant sensitivity for every data set: P_a(h) counts accepted positives of group a. A replaced row changes two P_a
-by at most one, so Delta = weight (sum of the two largest 1/D_a) + 1/n; a row taken out changes one, Delta = weight
+has a constant sensitivity for every data set: P_a(h) counts accepted positives of group a. A replaced row changes two
+P_a by at most one, so Delta = weight (sum of the two largest 1/D_a) + 1/n; a row taken out changes one, Delta = weight
 max 1/D_a + 1/n. e1 pays for D (l1 sensitivity 2, or 1), e2 for the pick: pure (e1 + e2)-DP.
 
 Printed. M = min_a n_1a + Laplace(1/eps) - sqrt(n)/eps stands for the smallest group and Delta = 2/(M - 1) + 1/n. Where

@@ -32,11 +32,11 @@ class Leader:
 class FollowPerturbedLeader:
     """Play the hypothesis (a row of ``hypotheses``, 0 or 1 by person) with the least perturbed sum of losses.
 
-    ``sound``: features are public and each loss vector is noised once (discrete Gaussian, zCDP) when it is observed; the
-    noisy vectors are kept and summed. ``sensitivity`` bounds the l2 change of one loss vector. Guarantee: rho-zCDP,
+    ``sound``: features are public and each loss vector is noised once (discrete Gaussian, zCDP) when it is observed;
+    the noisy vectors are kept and summed. ``sensitivity`` bounds the l2 change of one loss vector. Guarantee: rho-zCDP,
     stated as (epsilon, delta), one person's label and group, features public, whatever the number of plays.
-    ``printed``: fresh Laplace noise on the raw cumulative sum in every round. A person is in t terms of the sum of round
-    t, so the noise hides too little; the claim is not established.
+    ``printed``: fresh Laplace noise on the raw cumulative sum in every round. A person is in t terms of the sum of
+    round t, so the noise hides too little; the claim is not established.
     Cost: observe O(people), play O(hypotheses x people); memory O(people).
 
     >>> from fairveil.privacy.noise import ZeroNoise

@@ -27,7 +27,9 @@ Names = Annotated[tuple[str, ...], Strict(False)]
 SCORE_SHARE = 0.6
 """Part of epsilon that pays for the private score under threshold pairs."""
 UNIT = "one person's row (features, group and label)"
-PUBLIC = "public: the list of hypotheses, bounds and bins of the features, the two labels, the groups, the number of rows"
+PUBLIC = (
+    "public: the list of hypotheses, bounds and bins of the features, the two labels, the groups, the number of rows"
+)
 
 
 class GameLearner(Learner):
@@ -117,8 +119,8 @@ class ExponentialFair(GameLearner):
         neighbours, facts = Neighbours(self.neighbours), {"model": "global", "unit": UNIT}
         if self.variant == "printed":
             why = (
-                "the printed scale 2/(M-1) is negative or far too small when a group has few positives; delta is tied to "
-                "the number of rows"
+                "the printed scale 2/(M-1) is negative or far too small when a group has few positives; delta is tied "
+                "to the number of rows"
             )
             return Guarantee.approximate(
                 self.epsilon, self.delta, **facts, neighbours=Neighbours.REPLACE_ROW, established=False, notes=(why,)

@@ -25,12 +25,12 @@ class LeastSquares:
         self.rows = rows
         self.factor = cho_factor(rows.T @ rows + 1e-6 * max(len(rows), 1) * np.eye(rows.shape[1]))
 
-    def best(self, costs: Floats) -> list[Floats]:
+    def best(self, costs: Floats) -> list[Any]:
         """One play for each column of ``costs``."""
         return list(cho_solve(self.factor, self.rows.T @ costs).T)
 
     @staticmethod
-    def accepts(plays: list[Floats], rows: Floats) -> Bools:
+    def accepts(plays: list[Any], rows: Floats) -> Bools:
         """Decisions of shape (rows, plays)."""
         return rows @ np.array(plays).T < 0
 
@@ -43,10 +43,10 @@ class ExactList:
         nobody = np.zeros(len(rows), np.int64)
         self.decided = hypotheses.accepts(rows[:, :-1], nobody, np.arange(hypotheses.size)).astype(np.float32)
 
-    def best(self, costs: Floats) -> list[int]:
+    def best(self, costs: Floats) -> list[Any]:
         return (self.decided @ costs.astype(np.float32)).argmin(axis=0).tolist()
 
-    def accepts(self, plays: list[int], rows: Floats) -> Bools:
+    def accepts(self, plays: list[Any], rows: Floats) -> Bools:
         nobody = np.zeros(len(rows), np.int64)
         return self.hypotheses.accepts(rows[:, :-1], nobody, np.array(plays)).T
 
@@ -79,7 +79,8 @@ class Weighted:
     @staticmethod
     def accepts(plays: list[Any], rows: Floats) -> Bools:
         decided = [
-            np.full(len(rows), play == 1) if isinstance(play, int) else play.predict(rows[:, :-1]) == 1 for play in plays
+            np.full(len(rows), play == 1) if isinstance(play, int) else play.predict(rows[:, :-1]) == 1
+            for play in plays
         ]
         return np.stack(decided, axis=1)
 
@@ -88,7 +89,7 @@ Oracle = LeastSquares | ExactList | Weighted
 
 
 def make_oracle(oracle: Any, rows: Floats) -> Oracle:
-    """``least-squares``, ``exact`` (stumps of the encoded columns), ``logistic``, a class of hypotheses, or a classifier."""
+    """``least-squares``, ``exact`` (stumps of the columns), ``logistic``, a class of hypotheses, or a classifier."""
     if oracle == "least-squares":
         return LeastSquares(rows)
     if oracle == "exact":

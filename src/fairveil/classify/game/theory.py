@@ -14,8 +14,8 @@ def required_samples(
     """Sample size of Theorem 2: the smallest n that meets every one of its terms.
 
     ``epsilon`` is the printed one (the algorithm spends 2 epsilon). ``positive_share`` is the smallest P_1a,
-    ``group_positives`` the constant k with |Z_1a| = k n. The last condition is n > 4/(k epsilon)^2, not 2/(k epsilon)^2:
-    ln(1/delta)/epsilon = sqrt(n)/epsilon must be below k n/2.
+    ``group_positives`` the constant k with |Z_1a| = k n. The last condition is n > 4/(k epsilon)^2 (printed: 2 for 4),
+    because ln(1/delta)/epsilon = sqrt(n)/epsilon must be below k n/2.
 
     >>> required_samples(100, 0.1, 0.05, 1.0, 0.04, 0.04) > 4 / 0.04**2
     True
