@@ -29,6 +29,15 @@ class Randomised:
         accepted = check_random_state(random_state).random_sample(len(chance)) < chance
         return self.classes_[accepted.astype(int)]
 
+    def score(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, sensitive_features: Any = None
+    ) -> float:
+        """Expected accuracy of the randomised rule."""
+        second = self.decision_chance(X, sensitive_features=sensitive_features)
+        right = np.where(np.asarray(y) == self.classes_[1], second, 1 - second)
+        right = np.where(np.isin(np.asarray(y), self.classes_), right, 0.0)
+        return float(np.average(right, weights=sample_weight))
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.classifier_tags.multi_class = False

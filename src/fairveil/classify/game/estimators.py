@@ -308,8 +308,7 @@ class FairNRClassifier(_NoRegret):
         rng = generator(int(check_random_state(self.random_state).randint(2**31 - 1)), "fair-nr")
         width = 2 * np.sqrt(self.rounds) / len(people.rows)
         self.violation_ = self._play(people, UniformNoise(float(width), rng))
-        chance = self.decision_chance(people.features)
-        counted = people.counter.count(chance)
+        counted = people.counter.count(self._oracle.accepts(self.plays_, people.rows).mean(axis=1))
         self.report_ = {
             "error": float((counted[:, 0, 1] + counted[:, 1, 0]).sum() / counted.sum()),
             "discrimination": gaps_of(rates_of(counted, self.group_names_)),

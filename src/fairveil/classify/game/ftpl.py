@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -18,6 +19,9 @@ from fairveil.privacy.noise import Noise
 Floats = NDArray[np.float64]
 FINE = 2.0**30
 """Noise is at least this many grid units wide."""
+
+
+_rho = lru_cache(maxsize=64)(zcdp_rho)
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class FollowPerturbedLeader:
     @property
     def rho(self) -> float:
         """zCDP of all rounds together (sound)."""
-        return zcdp_rho(self.epsilon, self.delta)
+        return _rho(self.epsilon, self.delta)
 
     @property
     def laplace_scale(self) -> float:

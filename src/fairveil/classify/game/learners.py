@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import replace
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import Strict
@@ -26,6 +27,7 @@ Attributes = dict[str, Annotated[tuple[str, ...], Strict(False)]]
 Names = Annotated[tuple[str, ...], Strict(False)]
 SCORE_SHARE = 0.6
 """Part of epsilon that pays for the private score under threshold pairs."""
+_rho = lru_cache(maxsize=64)(zcdp_rho)
 UNIT = "one person's row (features, group and label)"
 PUBLIC = (
     "public: the list of hypotheses, bounds and bins of the features, the two labels, the groups, the number of rows"
@@ -165,8 +167,8 @@ class PrivateGame(GameLearner):
     @property
     def rho(self) -> float:
         if self.over_score:
-            return zcdp_rho((1 - SCORE_SHARE) * self.epsilon, self.delta / 2)
-        return zcdp_rho(self.epsilon, self.delta)
+            return _rho((1 - SCORE_SHARE) * self.epsilon, self.delta / 2)
+        return _rho(self.epsilon, self.delta)
 
     def score_plan(self) -> Plan:
         return score_plan(SCORE_SHARE * self.epsilon, self.delta / 2, self.bound_of_features)
