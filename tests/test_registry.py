@@ -4,6 +4,7 @@ import dataclasses
 import pickle
 import subprocess
 import sys
+from typing import Literal
 
 import pytest
 
@@ -223,3 +224,33 @@ def test_isolated_names_do_not_outlive_their_block():
         register("metric", "only-here")(Thing)
         assert "only-here" in registry.names("metric")
     assert "only-here" not in registry.names("metric")
+
+
+def test_a_variant_is_a_class_of_its_own_that_the_key_variant_selects():
+    with registry.isolated():
+
+        @registry.register("policy", "two-ways")
+        @configuration
+        class Sound:
+            """As it should be."""
+
+            variant: Literal["sound"] = "sound"
+
+        @registry.register("policy", "two-ways", variant="printed")
+        @configuration
+        class Printed:
+            """As it is printed."""
+
+            variant: Literal["printed"] = "printed"
+            extra: float = 1.0
+
+        assert isinstance(registry.build("policy", {"name": "two-ways"}, "policy"), Sound)
+        printed = registry.build("policy", {"name": "two-ways", "variant": "printed", "extra": 2.0}, "policy")
+        assert isinstance(printed, Printed)
+        assert describe(printed) == {"name": "two-ways", "variant": "printed", "extra": 2.0}
+        assert isinstance(registry.build("policy", describe(printed), "policy"), Printed)
+        assert "two-ways/printed" in registry.names("policy")
+        with pytest.raises(SpecError, match=r"policy\.variant.*sound, printed"):
+            registry.build("policy", {"name": "two-ways", "variant": "figure"}, "policy")
+        with pytest.raises(SpecError, match="extra"):
+            registry.build("policy", {"name": "two-ways", "extra": 2.0}, "policy")

@@ -1,6 +1,8 @@
 """Everything that can be named in a spec: policies, environments, tasks, mechanisms, data sets, learners, metrics.
 
-``@register(kind, name)`` names a class; `build` turns ``{"name": ..., **parameters}`` into an object.
+``@register(kind, name)`` names a class; `build` turns ``{"name": ..., **parameters}`` into an object. A variant is a
+class of its own: ``@register(kind, name, variant="printed")`` is listed as ``name/printed`` and built from a table with
+``variant = "printed"``, which is a field of that class.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from fairveil import plugins
@@ -41,23 +44,28 @@ _loaded: set[str] = set()
 _INSTALLED = "installed plug-ins"
 
 
-def register(kind: str, name: str) -> Callable[[T], T]:
-    """Class or function decorator: make ``target`` known as ``name`` among the things of this kind."""
+def register(kind: str, name: str, *, variant: str = "") -> Callable[[T], T]:
+    """Class or function decorator: make ``target`` known as ``name`` (as a variant of it) among things of this kind."""
+    key = _variant_key(name, variant)
 
     def add(target: T) -> T:
-        known = _entries.get((kind, name))
-        foreign = name in HOMES.get(kind, {}) and not _origin(target)[0].startswith("fairveil.")
+        known = _entries.get((kind, key))
+        foreign = key in HOMES.get(kind, {}) and not _origin(target)[0].startswith("fairveil.")
         if foreign or (known is not None and _origin(known.target) != _origin(target)):
-            raise SpecError(f"the {kind} name is already taken", given=name, fix="choose another name")
+            raise SpecError(f"the {kind} name is already taken", given=key, fix="choose another name")
         if inspect.isclass(target) and inspect.isabstract(target):
             missing = ", ".join(sorted(getattr(target, "__abstractmethods__", ())))
-            raise ContractError(f"a {kind} is not complete", path=f"{kind}:{name}", fix=f"define {missing}")
-        _entries[kind, name] = Entry(kind, name, target)
+            raise ContractError(f"a {kind} is not complete", path=f"{kind}:{key}", fix=f"define {missing}")
+        _entries[kind, key] = Entry(kind, key, target)
         if inspect.isclass(target):
             target.name = name  # type: ignore[attr-defined]
         return target
 
     return add
+
+
+def _variant_key(name: str, variant: str) -> str:
+    return f"{name}/{variant}" if variant else name
 
 
 def _origin(target: Any) -> tuple[str, str]:
@@ -68,7 +76,7 @@ def load(kind: str | None = None) -> None:
     """Import what registers names of this kind (of every kind), and every installed plug-in, once."""
     for wanted in (*HOMES, AUDIT) if kind is None else (kind,):
         modules = AUDITS if wanted == AUDIT else sorted(set(HOMES.get(wanted, {}).values()))
-        _once(wanted, lambda modules=modules: [_import(module) for module in modules])
+        _once(wanted, partial(_import, *modules))
     _once(_INSTALLED, plugins.load_installed)
 
 
@@ -83,8 +91,9 @@ def _once(part: str, work: Callable[[], Any]) -> None:
         raise
 
 
-def _import(module: str) -> None:
-    importlib.import_module(f"fairveil.{module}")
+def _import(*modules: str) -> None:
+    for module in modules:
+        importlib.import_module(f"fairveil.{module}")
 
 
 @contextmanager
@@ -147,6 +156,21 @@ def get(kind: str, name: str, path: str = "") -> Any:
     return entry.target
 
 
+def target_of(kind: str, table: Mapping[str, Any], path: str) -> Any:
+    """What a table describes: the class of its name, or of its name and variant where that is a class of its own."""
+    name, variant = table.get("name", ""), table.get("variant")
+    target = get(kind, name, f"{path}.name")
+    if not isinstance(variant, str) or variant == getattr(target, "variant", variant):
+        return target
+    own = _entry(kind, _variant_key(name, variant))
+    keys = {*HOMES.get(kind, {}), *(entry.name for entry in known() if entry.kind == kind)}
+    others = sorted(key for key in keys if key.startswith(f"{name}/"))
+    if own is None and others:
+        choices = [target.variant, *(key.partition("/")[2] for key in others)]
+        raise SpecError("there is no such variant", path=f"{path}.variant", given=variant, allowed=", ".join(choices))
+    return target if own is None else own.target
+
+
 def build(kind: str, table: Mapping[str, Any], path: str) -> Any:
     """Build the object that ``{"name": ..., **parameters}`` describes; errors carry the path in the spec."""
     if not isinstance(table, Mapping):
@@ -154,7 +178,8 @@ def build(kind: str, table: Mapping[str, Any], path: str) -> Any:
     parameters = dict(table)
     if "name" not in parameters:
         raise SpecError(f"the {kind} has no name", path=f"{path}.name", allowed=", ".join(names(kind)))
-    target = get(kind, parameters.pop("name"), f"{path}.name")
+    target = target_of(kind, parameters, path)
+    del parameters["name"]
     try:
         return target(**parameters)
     except SpecError as problem:

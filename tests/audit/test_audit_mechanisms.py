@@ -9,12 +9,12 @@ import pytest
 
 from fairveil import registry
 from fairveil.errors import SpecError
-from fairveil.lab.runner import run
 from fairveil.privacy.audit import audit, find_pair
 from fairveil.privacy.audit.everything import jobs, left_out, main
 from fairveil.privacy.audit.pair import claim_of, sample_target
 from fairveil.privacy.audit.twins import TWINS
 from fairveil.privacy.events import ApproximateEvent, GaussianEvent, NothingEvent, ParallelEvent, PureEvent, ZcdpEvent
+from fairveil.running.runner import run
 
 MECHANISMS = registry.names("mechanism")
 BUDGETS = [0.1, 1.0, 5.0]
@@ -185,7 +185,7 @@ def test_everything_reports_and_fails_with_exit_code_six(capsys, monkeypatch):
     monkeypatch.setattr(everything, "jobs", lambda kinds: few)
     assert main(["--trials", "20000", "--workers", "1"]) == 0
     assert "every planted twin was caught" in capsys.readouterr().out
-    lying = [everything.Job(few[0].title, few[0].target, 1.0, broken=True)]
+    lying = [everything.AuditJob(few[0].title, few[0].target, 1.0, broken=True)]
     monkeypatch.setattr(everything, "jobs", lambda kinds: lying)
     assert main(["--trials", "2000", "--workers", "1"]) == 6
     assert "FAILED" in capsys.readouterr().out

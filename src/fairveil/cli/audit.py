@@ -10,12 +10,18 @@ import typer
 from rich.console import Console
 
 from fairveil import plugins, registry
+from fairveil.cli import completion
 from fairveil.cli.specs import read_spec
 from fairveil.errors import AuditViolation, SpecError, choices, did_you_mean
 
 
 def command(
-    target: Annotated[str, typer.Argument(help="A spec file (TOML or JSON), or a name with an audit pair.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="A spec file (TOML or JSON), or a name with an audit pair.", autocompletion=completion.names
+        ),
+    ],
     trials: Annotated[int | None, typer.Option(help="Runs per world.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Budget of the named thing (names only).")] = None,
     confidence: Annotated[float | None, typer.Option(help="Confidence of the lower bound.")] = None,
@@ -30,9 +36,9 @@ def command(
 
     Example: fairveil audit laplace --trials 100000
     """
-    from fairveil.lab.engines import make_engine
-    from fairveil.lab.progress import Bar
-    from fairveil.lab.runner import run
+    from fairveil.running.engines import make_engine
+    from fairveil.running.progress import Bar
+    from fairveil.running.runner import run
 
     for file in plugin or []:
         plugins.load_file(file)

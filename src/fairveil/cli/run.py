@@ -24,17 +24,17 @@ def command(
     store: Annotated[
         Path | None, typer.Option(help="Folder of results: reuse what is there, resume what was cut off.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the series into this .html, .svg or .png file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the series into this .html, .svg, .png or .pdf file.")] = None,
     plugin: Annotated[list[Path] | None, typer.Option(help="A Python file that registers names of its own.")] = None,
 ) -> None:
     """Run a spec and show its result.
 
     Example: fairveil run examples/first.toml --engine processes --plot out/first.html
     """
-    from fairveil.lab.engines import make_engine
-    from fairveil.lab.progress import Bar
-    from fairveil.lab.runner import run
-    from fairveil.lab.store import Store
+    from fairveil.running.engines import make_engine
+    from fairveil.running.progress import Bar
+    from fairveil.running.runner import run
+    from fairveil.running.store import ResultStore
 
     for file in plugin or []:
         plugins.load_file(file)
@@ -48,7 +48,7 @@ def command(
     workforce = make_engine(engine, workers, address)
     try:
         with Bar(spec.stem) as bar:
-            result = run(table, engine=workforce, store=Store(store) if store else None, progress=bar)
+            result = run(table, engine=workforce, store=ResultStore(store) if store else None, progress=bar)
     finally:
         workforce.close()
     if plot is not None:

@@ -19,7 +19,7 @@ from fairveil.errors import BudgetError, InputError, LedgerError, PrivacyError, 
 from fairveil.privacy.events import GaussianEvent, NothingEvent, ParallelEvent, PureEvent, ZcdpEvent
 from fairveil.privacy.ledger import Ledger, Limit, ReleaseLost, faults, verify
 from fairveil.privacy.ledger.values import decode, encode
-from fairveil.privacy.noise import Noise, SecureNoise, SeededNoise, ZeroNoise
+from fairveil.privacy.noise import SecureNoise, SeededNoise, ZeroNoise
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ class Pretender(SeededNoise):
     protects = True
 
 
-@pytest.mark.parametrize("noise", [SeededNoise(1), ZeroNoise(), Pretender(1), Noise(), object()])
+@pytest.mark.parametrize("noise", [SeededNoise(1), ZeroNoise(), Pretender(1), object()])
 def test_only_secure_noise_serves_people(path, noise):
     with Ledger.open(path, limit=Limit.pure(1.0)) as ledger:
         with pytest.raises(PrivacyError, match="noise"):
@@ -439,3 +439,10 @@ def test_other_values_are_refused(value):
 def test_text_that_was_not_written_by_us_is_refused(text):
     with pytest.raises(LedgerError):
         decode(text)
+
+
+def test_an_account_is_opened_for_an_event_and_nothing_else(tmp_path):
+    with Ledger.open(tmp_path / "ledger.db", limit=Limit.pure(1.0)) as ledger:
+        with pytest.raises(SpecError, match="not an event"):
+            ledger.spend("account", 0.5)
+        assert ledger.spent.units == 0

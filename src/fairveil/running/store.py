@@ -101,7 +101,7 @@ def _source_digest(target: Any) -> str:
     return hashlib.sha256(source).hexdigest()
 
 
-class Store:
+class ResultStore:
     """A folder of results, cached by spec."""
 
     def __init__(self, root: str | Path) -> None:
