@@ -36,5 +36,5 @@ def test_sound_steps_with_noise_in_the_objective_are_consistent(name):
 
 @pytest.mark.parametrize("name", TWINS)
 def test_every_planted_twin_is_caught(name):
-    finding = audit(TWINS[name](1.0), trials=4_000 if name in SLOW else 40_000, seed=1)
+    finding = audit(TWINS[name](1.0), trials=1_500 if name in SLOW else 40_000, seed=1)
     assert finding.violated, (finding.epsilon_lower, finding.finer)
