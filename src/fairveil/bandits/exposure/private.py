@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from fairveil.bandits.exposure.base import ExposurePolicy
-from fairveil.bandits.exposure.belief import believe
-from fairveil.bandits.protocol import Feedback, Round, State, copy_state
+from fairveil.bandits.exposure.base import RADIUS, ExposurePolicy
+from fairveil.bandits.exposure.belief import Beliefs, Quantiles, Radius, believe
+from fairveil.bandits.exposure.kernel import Rows
+from fairveil.bandits.protocol import Feedback, Round
 from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError
 from fairveil.federated.schedules import Determinant
@@ -22,11 +23,18 @@ from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Neighbours
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import RunningSum
+from fairveil.state import State, copy_state, nest, nested
 
 Floats = NDArray[np.float64]
+QUANTILE_STEPS = 32
+"""Quantiles are interpolated between so many points a degree of freedom: the error is below one in a thousand."""
+FEW_DEGREES = 1e-3
+"""Chi-square has no quantile at zero degrees; the curve starts at zero there."""
+UNLIKELY = 100.0
+"""Noise of so many standard deviations does not happen."""
 EXACT_ROWS = 2**21
 """Rows on the grid are summed exactly in float64 up to this many in one leaf."""
-SUM = "sum/"
+SUM = "sum"
 RAW = ("open", "raw")
 """The arrays of a sum that hold rows without noise."""
 
@@ -89,15 +97,14 @@ class PrivatePolicy(ExposurePolicy):
         """Releases that the sum is sized for."""
         return self.releases if self.releases is not None else max(self.syncs, 1)
 
-    def rows_rule(self) -> Floats:
-        units = 2.0**self.sums.grid.bits
-        return np.array([1.0, self.context_bound, self.reward_bound, self.reward_weight, units])
+    def rows(self) -> Rows:
+        return Rows(True, self.context_bound, self.reward_bound, self.reward_weight, 2.0**self.sums.grid.bits)
 
     @cached_property
     def largest_number(self) -> float:
         """No number of a message is larger: every round's row adds at most its squared norm, and noise of a hundred
         standard deviations does not happen (a prefix of a tree sums at most one node a level)."""
-        noise = 100 * math.sqrt(2 * int(self.room).bit_length()) * self.sums.expected_std(1)
+        noise = UNLIKELY * math.sqrt(2 * int(self.room).bit_length()) * self.sums.expected_std(1)
         return self.horizon * self.row_bound**2 + noise
 
     def event(self) -> Event:
@@ -129,38 +136,35 @@ class PrivatePolicy(ExposurePolicy):
     @property
     def released(self) -> tuple[str, ...]:  # type: ignore[override]
         """State that is a function of releases and the schedule; beliefs are not where they use own raw rows."""
-        known = ["syncs", "last", "next", "trigger", "released", "variance", "counted", "prior", "target", "rule"]
+        known = ["syncs", "last", "next", "trigger", "released", "variance", "counted", "prior", "target"]
+        known += nest(RADIUS, dict.fromkeys(Radius._fields))
         known += [] if self.uses_local else ["centre", "root", "start_det"]
-        known += ["own"] if self.keeps_local else []
-        return (*known, *(SUM + name for name in self.sums.start() if name not in RAW))
+        return (*known, *(name for name in nest(SUM, self.sums.start()) if name.removeprefix(f"{SUM}/") not in RAW))
 
     # State --------------------------------------------------------------------------------------------------------
 
     def start(self) -> State:
-        state = super().start() | {"variance": np.zeros(()), "counted": np.zeros(2)}
-        one = self.sums.start()
-        return state | {SUM + name: np.stack([array] * self.agents) for name, array in one.items()}
+        sums = {name: np.stack([array] * self.agents) for name, array in self.sums.start().items()}
+        return super().start() | {"variance": np.zeros(self.agents), "counted": np.zeros(2)} | nest(SUM, sums)
 
     def release(self, state: State, noise: Noise) -> State:
         """Every agent draws its own noise; only noisy sums leave it. Each row is in exactly one leaf."""
         self.check_room(state)
         after = copy_state(state)
-        batches = np.empty_like(after["leaf"])
-        for i in range(self.agents):
-            batches[i] = self.privatise(after, i, noise)
-        self.publish(after, batches.sum(axis=0), batches)
+        messages = np.array([self.privatise(after, i, noise) for i in range(self.agents)])
+        self.publish(after, messages)
         return after
 
     def privatise(self, state: State, agent: int, noise: Noise) -> Floats:
         """The message of one agent: what `publish` adds for it. The only place where noise meets rows; in place."""
         own = self._own_sum(state, agent) | {"open": self._units(state["leaf"][agent])}
-        self._put(state, agent, self.sums.release(own, noise)[0])
+        self.put_sum(state, agent, self.sums.release(own, noise)[0])
         state["leaf"][agent] = 0.0
         return self.sent(state, agent)
 
     def forget(self, state: State, agent: int) -> None:
         """Drop the rows of one agent's open leaf: they were released before, or their release is lost; in place."""
-        self._put(state, agent, self.sums.lost(self._own_sum(state, agent)))
+        self.put_sum(state, agent, self.sums.lost(self._own_sum(state, agent)))
         state["leaf"][agent] = 0.0
 
     def sent(self, state: State, agent: int) -> Floats:
@@ -171,16 +175,13 @@ class PrivatePolicy(ExposurePolicy):
         """The released part of one agent's sum: what a ledger may store."""
         return {name: array.copy() for name, array in self._own_sum(state, agent).items() if name not in RAW}
 
-    def put_sum(self, state: State, agent: int, stored: State) -> None:
-        """Put what `sum_of` gave back in, in place."""
-        self._put(state, agent, stored)
+    def put_sum(self, state: State, agent: int, own: State) -> None:
+        """Put (released) arrays of one agent's sum in, in place."""
+        for name, array in nest(SUM, own).items():
+            state[name][agent] = array
 
     def _own_sum(self, state: State, agent: int) -> State:
-        return {name.removeprefix(SUM): array[agent] for name, array in state.items() if name.startswith(SUM)}
-
-    def _put(self, state: State, agent: int, own: State) -> None:
-        for name, array in own.items():
-            state[SUM + name][agent] = array
+        return {name: array[agent] for name, array in nested(state, SUM).items()}
 
     def lost(self, state: State, block: str) -> State:
         self.check_room(state)
@@ -220,13 +221,12 @@ class PrivatePolicy(ExposurePolicy):
 
     def noise_gain(self) -> float:
         """Variance of a coordinate of h - H theta relative to the noise variance of one scaled entry, |theta| = S."""
-        _, context, reward, weight, _ = self.compiled.rows
-        bent = (self.parameter_bound * context**2) ** 2 * (1 + 1 / self.dimension)
-        return float((context * reward / weight) ** 2 + bent)
+        bent = (self.parameter_bound * self.facts.gram) ** 2 * (1 + 1 / self.dimension)
+        return self.facts.moment**2 + bent
 
-    def weighted_belief(self, state: State, who: slice, total: Floats, variance: float, share: float) -> None:
-        """Prior belief and radius of some agents from released sums whose entries carry noise of this variance, in
-        place.
+    def weighted_belief(self, beliefs: Beliefs, total: Floats, variance: float, share: float) -> None:
+        """Prior belief and radius of these agents from released sums whose entries carry noise of this variance, in
+        place. ``share`` is the part of the reward noise that stands behind a row of ``total``.
 
         theta - centre has three parts, measured in units of the precision P: the noise of the releases, which is
         normal, so its squared length is at most a chi-square quantile with as many degrees of freedom as the
@@ -236,18 +236,15 @@ class PrivatePolicy(ExposurePolicy):
         makes the normal part approximate; coverage is tested. An agent that keeps all its own rows never uses a
         larger radius than it would alone.
         """
-        believe(
-            total, variance * self.noise_gain(), share, self.facts, *self.quantiles,
-            state["prior"][who], state["target"][who], state["rule"][who],
-        )  # fmt: skip
+        believe(total, variance * self.noise_gain(), share, self.facts, self.quantiles, beliefs)
 
     @cached_property
-    def quantiles(self) -> tuple[Floats, Floats]:
+    def quantiles(self) -> Quantiles:
         """Chi-square quantiles against (fractional) degrees of freedom, at a chance that covers all releases."""
-        degrees = np.linspace(0.0, self.dimension, 32 * self.dimension + 1)
-        values = chi2.isf(self.failure / self.room, np.maximum(degrees, 1e-3))
+        degrees = np.linspace(0.0, self.dimension, QUANTILE_STEPS * self.dimension + 1)
+        values = chi2.isf(self.failure / self.room, np.maximum(degrees, FEW_DEGREES))
         values[0] = 0.0
-        return degrees, values
+        return Quantiles(degrees, values)
 
     def check_raw_trigger(self, allowed: bool) -> None:
         raw = isinstance(self.protocol, Determinant) and self.protocol.raw

@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairveil.bandits.exposure.private import Floats, PrivatePolicy
-from fairveil.bandits.protocol import State
+from fairveil.bandits.exposure.belief import Beliefs, Radius
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.federated.schedules import Growing
@@ -19,6 +20,7 @@ from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.sums.base import RunningSum
 from fairveil.privacy.sums.batch import BatchSum
 from fairveil.registry import register
+from fairveil.state import State
 
 
 @register("policy", "batched-priv-fairx")
@@ -95,40 +97,57 @@ class BatchedPrivFairx(PrivatePolicy):
         )
 
     def start(self) -> State:
-        state = super().start()
         width = self.dimension + 1
-        return state | {"own": np.zeros((self.agents if self.personal else 0, width, width))}
+        return super().start() | {
+            "rows": np.zeros(self.agents, np.int64),
+            "own": np.zeros((self.agents if self.personal else 0, width, width)),
+        }
+
+    def take_row(self, state: State, agent: int, context: Floats, reward: float) -> None:
+        super().take_row(state, agent, context, reward)
+        state["rows"][agent] += 1
 
     def sent(self, state: State, agent: int) -> Floats:
         assert isinstance(self.sums, BatchSum)
         return self.sums.last_batch(self._own_sum(state, agent))
 
-    def batch_weight(self, rows: int) -> float:
-        """How much a batch of this many rows of one agent counts."""
+    def batch_weights(self, rows: NDArray[np.int64]) -> Floats:
+        """How much batches of so many rows count: n/(n0 + n)."""
         known = self.row_information or self.context_bound**2 / (12 * self.dimension)
         even = self.noise_variance(1) * self.noise_gain() / (self.reward_std**2 * known)
         return rows / (even + rows)
 
-    def publish(self, state: State, total: Floats, own: Floats | None) -> None:
-        rows = self.time_of(state) - int(state["last"])
-        weight = self.batch_weight(rows)
-        each = self.noise_variance(1) * weight**2
-        state["released"] += weight * total
-        state["variance"] += each * self.agents
-        state["counted"] += np.array([weight * rows, weight**2 * rows])
-        share = state["counted"][1] / state["counted"][0]
-        if self.personal:
-            assert own is not None
-            state["own"] += weight * own
-            others = float(state["variance"]) * (self.agents - 1) / self.agents
-            for i in range(self.agents if self.agents > 1 else 0):
-                self.weighted_belief(state, slice(i, i + 1), state["released"] - state["own"][i], others, share)
-        else:
-            self.weighted_belief(state, slice(None), state["released"], float(state["variance"]), share)
+    def publish(self, state: State, messages: Floats) -> None:
+        """Take in one batch of every agent, weighed by the rows that ``state["rows"]`` says it holds."""
+        rows, weights = state["rows"], self.batch_weights(state["rows"])
+        weighed = weights[:, None, None] * messages
+        state["released"] += weighed.sum(axis=0)
+        state["variance"] += self.noise_variance(1) * weights**2
+        state["counted"] += np.array([(weights * rows).sum(), (weights**2 * rows).sum()]) / self.agents
+        if state["counted"][0] > 0:
+            self._believe(state, weighed, float(state["counted"][1] / state["counted"][0]))
+        state["rows"][:] = 0
         self.close(state)
+
+    def _believe(self, state: State, weighed: Floats, share: float) -> None:
+        beliefs, variance = self.beliefs(state), float(state["variance"].sum())
+        if not self.personal:
+            self.weighted_belief(beliefs, state["released"], variance, share)
+            return
+        state["own"] += weighed
+        for i in range(self.agents if self.agents > 1 else 0):
+            others = variance - float(state["variance"][i])
+            self.weighted_belief(one_of(beliefs, i), state["released"] - state["own"][i], others, share)
 
     def mean_gain(self, state: State) -> Floats:
         gram, _ = self.natural(state["released"])
         values, vectors = np.linalg.eigh(gram)
         rows = max(float(state["counted"][0]), 1e-12) * self.agents
         return (vectors * np.maximum(values, 0.0)) @ vectors.T / rows / self.reward_std**2
+
+
+def one_of(beliefs: Beliefs, agent: int) -> Beliefs:
+    """The beliefs of one agent alone: views of the same arrays."""
+    *arrays, radius = beliefs
+    who = slice(agent, agent + 1)
+    return Beliefs(*(array[who] for array in arrays), Radius(*(numbers[who] for numbers in radius)))
