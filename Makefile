@@ -18,13 +18,13 @@ $(VENV)/.lab: pyproject.toml constraints/dev.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.lab
-	@$(PY) -m pip install --quiet --disable-pip-version-check -c constraints/dev.txt -e '.[lab,ray,dev]'
+	@$(PY) -m pip install --quiet --disable-pip-version-check -c constraints/dev.txt -e '.[lab,ray,service,postgres,dev]'
 	@touch $@
 
 demo: $(VENV)/.lab   ## a guided tour in about two minutes; writes out/demo/index.html
 	@$(BIN)/fairveil demo --out out/demo
 
-test: $(VENV)/.dev   ## the whole suite; FAIRVEIL_REQUIRE=browser,ray turns skips into failures
+test: $(VENV)/.dev   ## the whole suite; FAIRVEIL_REQUIRE=browser,postgres,ray turns skips into failures
 	@$(PY) -m pytest -n auto --dist worksteal -q --doctest-modules src/fairveil tests
 
 lint: $(VENV)/.dev   ## ruff, types, import rules
@@ -49,7 +49,7 @@ reproduce: $(VENV)/.lab ## every figure and table of the papers at quick scale
 	@$(BIN)/fairveil reproduce all --scale quick --out out/reproduce
 
 constraints:     ## pin again (needs uv)
-	@uv pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url --upgrade --extra lab --extra ray --extra dev pyproject.toml -o constraints/dev.txt
+	@uv pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url --upgrade --extra lab --extra ray --extra service --extra postgres --extra dev pyproject.toml -o constraints/dev.txt
 	@uv pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url -c constraints/dev.txt pyproject.toml -o constraints/core.txt
 
 clean:           ## remove what was made

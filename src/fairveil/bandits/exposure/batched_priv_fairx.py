@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.bandits.exposure.private import Floats, PrivatePolicy
 from fairveil.bandits.exposure.belief import Beliefs, Radius
+from fairveil.bandits.exposure.private import Floats, PrivatePolicy
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.federated.schedules import Growing

@@ -13,7 +13,6 @@ from fairveil.bandits.exposure.belief import Radius, believe_plain
 from fairveil.bandits.exposure.lemma_7 import Definite, Federation, lemma_7
 from fairveil.bandits.exposure.private import Floats, PrivatePolicy
 from fairveil.configuration import configuration
-from fairveil.federated.schedules import Determinant
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.sums.base import RunningSum
 from fairveil.privacy.sums.tree import TreeSum

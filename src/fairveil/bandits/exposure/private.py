@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
 
 from fairveil.bandits.exposure.base import RADIUS, ExposurePolicy
 from fairveil.bandits.exposure.belief import Beliefs, Quantiles, Radius, believe
@@ -241,6 +240,8 @@ class PrivatePolicy(ExposurePolicy):
     @cached_property
     def quantiles(self) -> Quantiles:
         """Chi-square quantiles against (fractional) degrees of freedom, at a chance that covers all releases."""
+        from scipy.stats import chi2
+
         degrees = np.linspace(0.0, self.dimension, QUANTILE_STEPS * self.dimension + 1)
         values = chi2.isf(self.failure / self.room, np.maximum(degrees, FEW_DEGREES))
         values[0] = 0.0

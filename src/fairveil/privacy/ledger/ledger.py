@@ -32,7 +32,8 @@ from fairveil.privacy.ledger.checks import (
     stored_text,
 )
 from fairveil.privacy.ledger.faults import point
-from fairveil.privacy.ledger.storage import Place, Store, place_of
+from fairveil.privacy.ledger.places import place_of
+from fairveil.privacy.ledger.storage import Place, Store
 from fairveil.privacy.ledger.values import decode, encode
 from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import Noise
@@ -70,6 +71,7 @@ class Ledger:
         cls,
         path: str | os.PathLike[str],
         *,
+        ledger: str | None = None,
         limit: Limit | None = None,
         anchor: str | os.PathLike[str] | Anchor | None = None,
         simulated: bool = False,
@@ -77,14 +79,15 @@ class Ledger:
         wait: float = 30.0,
         reanchor: bool = False,
     ) -> Ledger:
-        """Open a ledger, or make one when a limit is given and no file is there. The whole chain is checked.
+        """Open a ledger, or make one when a limit is given and there is none. The whole chain is checked.
 
+        ``path``: a file, or ``postgresql://user@host/database`` with the name of the ``ledger`` there.
         ``anchor``: a file in a second place (or an `Anchor`) that shows when the ledger was set back. ``simulated``:
         takes seeded noise, protects nobody, and says so for ever. ``unit``: in words, whom one charge protects.
         ``wait``: seconds to wait for other processes. ``reanchor``: go on although the old anchor is lost; the ledger
         records it.
         """
-        place = place_of(path)
+        place = place_of(path, ledger)
         mark = FileAnchor(anchor) if isinstance(anchor, str | os.PathLike) else anchor
         book = Book(place, mark, wait)
         try:
@@ -93,12 +96,12 @@ class Ledger:
             book.load()
             check_same(book, limit, simulated)
             book.adopt_anchor(reanchor)
-            ledger = cls(book)
-            ledger._settle_dead()
+            opened = cls(book)
+            opened._settle_dead()
         except BaseException:
             book.close()
             raise
-        return ledger
+        return opened
 
     def spend(self, name: str, event: Event, *, releases: int | None = 1) -> Charge:
         """Pay for an account before any data is read; releases then name the account instead of an event.
