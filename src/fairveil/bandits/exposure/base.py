@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from pydantic import Strict
 
 from fairveil.bandits.environments.exposure import decisions_until, last_rounds
-from fairveil.bandits.exposure.belief import Beliefs, Facts, Radius, believe_plain, refresh, refresh_all
+from fairveil.bandits.exposure.belief import Beliefs, Facts, Quantiles, Radius, believe_plain, refresh, refresh_all
 from fairveil.bandits.exposure.kernel import (
+    EXACT,
     Merits,
+    Releases,
     Rows,
     Rules,
     Trigger,
@@ -31,7 +33,9 @@ from fairveil.bandits.exposure.kernel import (
     raw_row,
     scratch_for,
 )
+from fairveil.bandits.exposure.simulate import CompiledRun, simulator_of
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Round
+from fairveil.bandits.simulate import Case, Streams
 from fairveil.configuration import configuration
 from fairveil.errors import HorizonError, InputError, SpecError
 from fairveil.fairness.exposure import Merit, merit_codes, merits_from
@@ -271,6 +275,29 @@ class ExposurePolicy(Policy):
         after = copy_state(state)
         self.close(after)
         return after
+
+    # Simulation ---------------------------------------------------------------------------------------------------
+
+    def simulator(self, case: Case, streams: Streams) -> CompiledRun | None:
+        return simulator_of(self, case, streams)
+
+    def planned(self, rounds: int, noise: Noise) -> Releases | None:
+        """All synchronisations of a run in advance; None where they depend on more than sums and noise."""
+        if self.times is None:
+            return None
+        times = np.array([time for time in self.times if time <= rounds], np.int64)
+        nothing, nobody = np.empty(0), np.empty(0, np.intp)
+        return Releases(
+            kind=EXACT,
+            times=times,
+            total=np.zeros((self.dimension + 1, self.dimension + 1)),
+            noise=np.empty((0, 0)),
+            first=nobody,
+            second=nobody,
+            spread=nothing,
+            radius=Radius(nothing, nothing, nothing, nothing, nothing),
+            quantiles=Quantiles(nothing, nothing),
+        )
 
     # Synchronisation ----------------------------------------------------------------------------------------------
 

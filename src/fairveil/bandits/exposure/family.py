@@ -5,34 +5,63 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fairveil import registry
-from fairveil.bandits.environments.base import Environment
-from fairveil.bandits.environments.exposure import ExposureWorld
-from fairveil.bandits.exposure.base import ExposurePolicy
+from fairveil.bandits.environments.exposure import ExposureWorld, decisions_until
 from fairveil.bandits.exposure.private import PrivatePolicy
-from fairveil.bandits.exposure.simulate import simulate
-from fairveil.bandits.family import Family
+from fairveil.bandits.exposure.simulate import empty_tally
+from fairveil.bandits.family import Family, Series
 from fairveil.bandits.protocol import Policy
-from fairveil.errors import HorizonError, SpecError
+from fairveil.bandits.simulate import Case, Simulator, Streams, curves
+from fairveil.bandits.steps import walk
+from fairveil.errors import SpecError
+from fairveil.fairness.exposure import fair_law
 from fairveil.registry import register
-from fairveil.task import Outcome, Part, run_blocks
+from fairveil.task import Part
+
+UNKNOWN = np.empty((0, 0))
+
+
+class StepRun(Simulator):
+    """One run decision by decision: plug-ins, and feedback that no compiled simulator takes."""
+
+    def __init__(self, case: Case, streams: Streams, twin: Streams) -> None:
+        assert isinstance(case.environment, ExposureWorld)
+        self.world = case.environment.prepare(twin.world)  # a twin of the world that `walk` will draw
+        self.tally, self.merits = empty_tally(self.world), self.world.merits()
+        self.lasts = self.world.last_rounds(case.rounds)
+        decisions = decisions_until(case.rounds, self.lasts)
+        self.steps = walk(case.policy, case.environment, decisions, streams, case.lateness)
+        self.decided, self.syncs = 0, 0
+        self.centre: NDArray[np.float64] = UNKNOWN
+
+    def advance(self, stop: int) -> None:
+        tally, theta = self.tally, np.array(self.world.theta)
+        while self.decided < decisions_until(stop, self.lasts):
+            step = next(self.steps)
+            agent, played = step.round.agent, step.decision.probabilities
+            means = np.array([candidate.features for candidate in step.round.candidates]) @ theta
+            fair = fair_law(means, self.merits[agent])
+            if played is None:
+                played = np.eye(self.world.actions)[step.decision.arm]
+            tally.fairness[agent] += np.abs(fair - played).sum()
+            tally.reward[agent] += float((fair - played) @ means)
+            tally.pulls[step.decision.arm] += 1
+            tally.exposure[:] += played
+            tally.merit[:] += fair
+            self.decided += 1
+            self.centre = step.state.get("centre", UNKNOWN)
+            self.syncs = self.releases = int(step.state.get("syncs", 0))
 
 
 @register("family", "exposure")
 class ExposureFamily(Family):
     """Fairness regret (average over agents, and sum), reward regret, exposure and merit, messages, privacy spent."""
 
-    def complete(self, spec: dict[str, Any], policy: Policy, environment: Environment) -> dict[str, Any]:
+    def check(self, case: Case) -> dict[str, Any]:
+        policy, environment = case.policy, case.environment
         if not isinstance(environment, ExposureWorld):
             raise SpecError("an exposure environment shows contexts", path="environment.name", given=environment.name)
-        if isinstance(policy, ExposurePolicy) and policy.horizon < spec["rounds"]:
-            raise HorizonError(
-                "the policy was sized for fewer rounds",
-                path="policy.horizon",
-                given=policy.horizon,
-                allowed=f"at least {spec['rounds']}",
-            )
         if isinstance(policy, PrivatePolicy) and policy.strict and environment.longest_context() > policy.context_bound:
             raise SpecError(
                 "this environment shows contexts above the bound, and strict refuses them",
@@ -41,43 +70,45 @@ class ExposureFamily(Family):
                 allowed=f"at least {environment.longest_context():.6g}",
                 fix="raise context_bound, choose other contexts, or use strict=False",
             )
-        return spec
+        return {}
 
-    def blocks(self, spec: dict[str, Any]) -> list[dict[str, Any]]:
-        return run_blocks(spec["runs"], 1)
+    def simulate(self, case: Case, runs: range) -> Part:
+        [run] = runs
+        found: Any = case.policy.simulator(case, case.streams(run))
+        played = found if found is not None else StepRun(case, case.streams(run), case.streams(run))
+        theta = np.array(played.world.theta)
+        rows = []
+        for checkpoint in case.checkpoints:
+            played.advance(checkpoint)
+            error = np.linalg.norm(played.centre - theta, axis=1).mean() if played.centre.size else np.nan
+            rows.append((played.tally.fairness.copy(), played.tally.reward.copy(), float(error)))
+        fairness, reward, errors = (np.array(column) for column in zip(*rows))
+        tally, syncs = played.tally, played.syncs
+        messages = syncs * played.world.agents
+        return {
+            "fairness": fairness,
+            "reward": reward,
+            "theta_error": errors,
+            "pulls": tally.pulls,
+            "exposure": tally.exposure,
+            "merit": tally.merit,
+            "syncs": syncs,
+            "messages": messages,
+            "bytes": messages * message_bytes(case.policy, played.world.dimension),
+        }
 
-    def work(self, spec: dict[str, Any], block: dict[str, Any]) -> Part:
-        policy = registry.build("policy", spec["policy"], "policy")
-        environment = registry.build("environment", spec["environment"], "environment")
-        return simulate(policy, environment, spec, block["first"])
-
-    def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
-        policy = registry.build("policy", spec["policy"], "policy")
+    def measure(self, case: Case, parts: list[Part]) -> tuple[dict[str, Any], Series]:
+        policy = case.policy
         agents = parts[0]["fairness"].shape[1]
-        curves = {
+        values = {
             "fairness_regret": [part["fairness"].mean(axis=1) for part in parts],
             "fairness_regret_sum": [part["fairness"].sum(axis=1) for part in parts],
             "reward_regret": [part["reward"].mean(axis=1) for part in parts],
             "theta_error": [part["theta_error"] for part in parts],
         }
-        metrics: dict[str, Any] = {}
-        series: dict[str, dict[str, list[float]]] = {}
-        for name, runs in curves.items():
-            values = np.array(runs)
-            if np.isnan(values).any():
-                continue
-            mean = values.mean(axis=0)
-            std = values.std(axis=0, ddof=1) if len(parts) > 1 else np.zeros_like(mean)
-            reach = 1.96 * std / np.sqrt(len(parts))
-            metrics[name], metrics[f"{name}_std"] = mean.tolist(), std.tolist()
-            series[name] = {
-                "x": [float(point) for point in spec["checkpoints"]],
-                "y": mean.tolist(),
-                "low": (mean - reach).tolist(),
-                "high": (mean + reach).tolist(),
-            }
+        metrics, series = curves(case.checkpoints, {name: np.array(runs) for name, runs in values.items()})
         # One last value per run, so that two specs with the same seed can be compared run by run.
-        metrics["fairness_regret_runs"] = [float(run[-1]) for run in curves["fairness_regret"]]
+        metrics["fairness_regret_runs"] = [float(run[-1]) for run in values["fairness_regret"]]
         metrics["fairness_regret_agents"] = np.mean([part["fairness"][-1] for part in parts], axis=0).tolist()
         for name, key in (("selection_share", "pulls"), ("exposure_share", "exposure"), ("merit_share", "merit")):
             shares = np.array([part[key] / part[key].sum() for part in parts])
@@ -89,7 +120,12 @@ class ExposureFamily(Family):
         }
         metrics["releases"] = metrics["synchronisations"] if isinstance(policy, PrivatePolicy) else 0.0
         metrics["spent"] = _spent(policy, agents, any(part["syncs"] for part in parts))
-        return Outcome(metrics, series, policy.guarantee(), spec["noise"] == "seeded")
+        return metrics, series
+
+
+def message_bytes(policy: Policy, dimension: int) -> int:
+    """Size of one message: a symmetric matrix over [x, y] without the y y entry, and a count where there is one."""
+    return 8 * (dimension * dimension + dimension + int(getattr(policy, "counts_rows", False)))
 
 
 def _spent(policy: Policy, agents: int, synchronised: bool) -> dict[str, list[float]]:

@@ -93,8 +93,11 @@ class Tally(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """All that a stretch of rounds reads and changes. ``answered``: whether the reward of a decision counts (by the
-    decision's number; empty: all do)."""
+    """All that a stretch of rounds reads and changes.
+
+    ``answered``: whether the reward of a decision comes (by the decision's number; empty: all do); ``default`` stands
+    for one that does not (not a number: it is left out).
+    """
 
     world_rng: Generator
     choice_rng: Generator
@@ -104,6 +107,7 @@ class Stage(NamedTuple):
     gathered: Gathered
     tally: Tally
     answered: NDArray[np.bool_]
+    default: float
 
 
 class Releases(NamedTuple):
@@ -269,7 +273,9 @@ def advance(first, last, begin, end, decided, stage):
             earned = scratch.base[arm] + world.noise * stage.world_rng.standard_normal()
             decided += 1
             if len(stage.answered) > 0 and not stage.answered[decided - 1]:
-                continue
+                if math.isnan(stage.default):
+                    continue
+                earned = stage.default
             make_row(scratch.contexts[arm], earned, rules.rows, row)
             add_row(row, leaf[i])
             if rules.local:

@@ -1,4 +1,4 @@
-"""The published confidence set of Priv-FairX (lemma 7), made sound: a public shift or floor, and bounds on the noise."""
+"""The published confidence set of Priv-FairX (lemma 7), with a public shift or floor and bounds on the noise."""
 
 from __future__ import annotations
 

@@ -9,11 +9,14 @@ from typing import Literal
 
 import numpy as np
 
+from fairveil.bandits.exposure.base import ExposurePolicy
 from fairveil.bandits.exposure.belief import Radius, believe_plain
+from fairveil.bandits.exposure.kernel import PUBLISHED, WEIGHTED, Releases
 from fairveil.bandits.exposure.lemma_7 import Definite, Federation, lemma_7
 from fairveil.bandits.exposure.private import Floats, PrivatePolicy
 from fairveil.configuration import configuration
 from fairveil.privacy.guarantee import Guarantee
+from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import RunningSum
 from fairveil.privacy.sums.tree import TreeSum
 from fairveil.registry import register
@@ -100,3 +103,16 @@ class PrivFairx(PrivatePolicy):
         return lemma_7(
             stds, self.facts, Federation(self.agents, self.dimension, self.room, self.failure), self.definite
         )
+
+    def planned(self, rounds: int, noise: Noise) -> Releases | None:
+        known = ExposurePolicy.planned(self, rounds, noise)
+        if known is None or not len(known.times):
+            return known
+        first, second = self.sums.grid.upper
+        path = self.sums.joint_noise_path(noise, len(known.times), self.agents)
+        known = known._replace(noise=path, first=first, second=second, quantiles=self.quantiles)
+        variances = np.array([self.noise_variance(release + 1) for release in range(len(known.times))])
+        if self.confidence == "weighted":
+            return known._replace(kind=WEIGHTED, spread=variances * self.agents * self.noise_gain())
+        shift, radius = self.published_sets(np.sqrt(variances))
+        return known._replace(kind=PUBLISHED, spread=shift, radius=radius)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairveil.bandits.exposure.base import RADIUS, ExposurePolicy
 from fairveil.bandits.exposure.belief import Beliefs, Quantiles, Radius, believe
-from fairveil.bandits.exposure.kernel import Rows
+from fairveil.bandits.exposure.kernel import Releases, Rows
 from fairveil.bandits.protocol import Feedback, Round
 from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError
@@ -215,6 +215,9 @@ class PrivatePolicy(ExposurePolicy):
         """A leaf as the flat integers of the sum: exact, because rows were put on the grid before they were added."""
         first, second = self.sums.grid.upper
         return np.rint(np.ldexp(leaf[first, second], self.sums.grid.sum_bits)).astype(np.int64)
+
+    def planned(self, rounds: int, noise: Noise) -> Releases | None:
+        return None  # releases are made by the policy itself
 
     # Beliefs ------------------------------------------------------------------------------------------------------
 
