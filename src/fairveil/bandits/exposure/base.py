@@ -34,7 +34,7 @@ from fairveil.bandits.exposure.kernel import (
     scratch_for,
 )
 from fairveil.bandits.exposure.simulate import CompiledRun, simulator_of
-from fairveil.bandits.protocol import Decision, Feedback, Policy, Round
+from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round, raw_feedback
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.configuration import configuration
 from fairveil.errors import HorizonError, InputError, SpecError
@@ -216,16 +216,18 @@ class ExposurePolicy(Policy):
         choose_law(agent, self.beliefs(state), self.compiled.merits, scratch)
         return scratch.law
 
-    def learn(self, state: State, feedback: Feedback) -> State:
-        round = self.round_of(feedback)
-        contexts = self.contexts_of(round)
-        if not 0 <= feedback.arm < len(contexts):
+    def learn(self, state: State, feedback: Feedback | Report) -> State:
+        given = raw_feedback(feedback)
+        shown = self.round_of(given)
+        contexts = self.contexts_of(shown)
+        if not isinstance(given.arm, int | np.integer) or not 0 <= given.arm < len(contexts):
             raise InputError("this arm was not shown", path="feedback.arm", allowed=f"0..{len(contexts) - 1}")
+        if given.reward is not None:
+            self.check_reward(given.reward)
         after = copy_state(state)
-        after["acted"][round.agent] += 1
-        if feedback.reward is not None:
-            self.check_reward(feedback.reward)
-            self.take_row(after, round.agent, contexts[feedback.arm], float(feedback.reward))
+        after["acted"][shown.agent] += 1
+        if given.reward is not None:
+            self.take_row(after, shown.agent, contexts[given.arm], float(given.reward))
         return after
 
     def take_row(self, state: State, agent: int, context: Floats, reward: float) -> None:

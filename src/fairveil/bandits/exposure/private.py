@@ -190,7 +190,7 @@ class PrivatePolicy(ExposurePolicy):
         self.close(after)
         return after
 
-    def learn(self, state: State, feedback: Feedback) -> State:
+    def learn(self, state: State, feedback: Feedback | Report) -> State:
         if int(state["acted"].max()) - int(state["last"]) >= EXACT_ROWS:
             raise InputError(
                 "too many rows since the last synchronisation",
