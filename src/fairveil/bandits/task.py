@@ -40,16 +40,15 @@ class BanditTask(Task):
     Spec = BanditSpec
 
     def fill(self, model: BanditSpec) -> dict[str, Any]:
-        spec = model.model_dump(mode="json")
+        spec, lateness = model.model_dump(mode="json"), Lateness.of(model.feedback)
         environment: Environment = registry.build(
             "environment",
             settled_table("environment", model.environment, {"horizon": Assumed(model.rounds)}),
             "environment",
         )
         spec["environment"] = describe(environment)
-        policy: Policy = registry.build(
-            "policy", settled_table("policy", model.policy, environment.facts(model.rounds)), "policy"
-        )
+        facts = environment.facts(model.rounds) | lateness.facts()
+        policy: Policy = registry.build("policy", settled_table("policy", model.policy, facts), "policy")
         if policy.family not in ("", environment.family):
             raise SpecError(
                 f"a {policy.family} policy does not fit a {environment.family} environment",
@@ -59,7 +58,6 @@ class BanditTask(Task):
             )
         spec["policy"] = describe(policy)
         spec["checkpoints"] = _checkpoints(model)
-        lateness = Lateness.of(model.feedback)
         if model.feedback is None:
             del spec["feedback"]
         else:

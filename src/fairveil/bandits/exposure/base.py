@@ -8,6 +8,7 @@ not published yet) and, for policies that use their own raw rows, ``local`` and 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import KW_ONLY
 from functools import cached_property
 from numbers import Real
@@ -217,18 +218,31 @@ class ExposurePolicy(Policy):
         return scratch.law
 
     def learn(self, state: State, feedback: Feedback | Report) -> State:
-        given = raw_feedback(feedback)
-        shown = self.round_of(given)
-        contexts = self.contexts_of(shown)
-        if not isinstance(given.arm, int | np.integer) or not 0 <= given.arm < len(contexts):
-            raise InputError("this arm was not shown", path="feedback.arm", allowed=f"0..{len(contexts) - 1}")
-        if given.reward is not None:
-            self.check_reward(given.reward)
+        return self.learn_all(state, (feedback,))
+
+    def learn_all(self, state: State, feedbacks: Iterable[Feedback | Report]) -> State:
         after = copy_state(state)
-        after["acted"][shown.agent] += 1
-        if given.reward is not None:
-            self.take_row(after, shown.agent, contexts[given.arm], float(given.reward))
+        for feedback in feedbacks:
+            given = raw_feedback(feedback)
+            shown = self.round_of(given)
+            if self.takes(after, given):
+                self.take(after, given, shown)
         return after
+
+    def takes(self, state: State, feedback: Feedback) -> bool:
+        """Is this round still to be learned? The drivers of the decided clock see to it that each comes once."""
+        return True
+
+    def take(self, state: State, feedback: Feedback, shown: Round) -> None:
+        """Take one checked round in, in place; one that nobody answered for has no row."""
+        contexts = self.contexts_of(shown)
+        if not isinstance(feedback.arm, int | np.integer) or not 0 <= feedback.arm < len(contexts):
+            raise InputError("this arm was not shown", path="feedback.arm", allowed=f"0..{len(contexts) - 1}")
+        if feedback.reward is not None:
+            self.check_reward(feedback.reward)
+        state["acted"][shown.agent] += 1
+        if feedback.reward is not None:
+            self.take_row(state, shown.agent, contexts[feedback.arm], float(feedback.reward))
 
     def take_row(self, state: State, agent: int, context: Floats, reward: float) -> None:
         """Put one interaction into the agent's leaf and, where it uses them, among its own rows; in place."""
@@ -246,7 +260,21 @@ class ExposurePolicy(Policy):
             raise InputError(
                 "exposure policies learn from contexts", path="feedback.round", fix="hand back the round shown"
             )
+        if not isinstance(feedback.index, int | np.integer) or feedback.index < 0:
+            raise InputError(
+                "rounds are counted from 0", path="feedback.index", given=feedback.index, allowed="a whole number"
+            )
         return feedback.round
+
+    def number_of(self, round: int, agent: int) -> int:
+        """The number of an agent's decision in a round, counted over all agents."""
+        if self.agent_rounds is None:
+            return round * self.agents + agent
+        return decisions_until(round, self.lasts) + int((self.lasts[:agent] > round).sum())
+
+    def decisions_after(self, rounds: int) -> int:
+        """Decisions that all agents have made after so many rounds."""
+        return rounds * self.agents if self.agent_rounds is None else decisions_until(rounds, self.lasts)
 
     def check_reward(self, reward: Any) -> None:
         """Refuse what is not a finite number, without repeating it."""
@@ -254,13 +282,13 @@ class ExposurePolicy(Policy):
         if not number or not math.isfinite(reward):
             raise InputError("a reward is not a number", path="reward", allowed="a finite number")
 
-    def due(self, state: State, now: int) -> str | None:
+    def due(self, state: State, settled: int) -> str | None:
         if int(state["syncs"]) >= self.syncs:
             return None
-        time = int(state["next"])
+        time, now = int(state["next"]), settled
         whole = self._rounds_played(now)
         fired = math.isfinite(state["trigger"][0]) and whole is not None and self.triggered(state, whole)
-        if fired or (time != NEVER and now >= decisions_until(time, self.lasts)):
+        if fired or (time != NEVER and now >= self.decisions_after(time)):
             return f"sync-{int(state['syncs'])}"
         return None
 

@@ -222,9 +222,7 @@ def believe(total, tau2, share, facts, quantiles, beliefs):
     dimension = prior.shape[1]
     gram = np.ascontiguousarray(total[:dimension, :dimension]) * facts.gram
     moment = total[:dimension, dimension] * facts.moment
-    low, decided, log_det = weigh(
-        gram, moment, facts.regularisation, tau2, share, facts.variance, prior[0], target[0]
-    )
+    low, decided, log_det = weigh(gram, moment, facts.regularisation, tau2, share, facts.variance, prior[0], target[0])
     degrees, values = quantiles.degrees, quantiles.values
     cell = min(np.searchsorted(degrees, decided, side="right"), len(degrees) - 1) - 1
     slope = (values[cell + 1] - values[cell]) / (degrees[cell + 1] - degrees[cell])

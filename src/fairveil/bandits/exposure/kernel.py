@@ -228,8 +228,7 @@ def draw_arm(law, coin):
 
 @njit(cache=True, nogil=True)
 def measure(i, world, scratch, fair, tally):
-    """Means of the actions into ``scratch.base``, the fair law into ``fair``, what the played law misses to the tally.
-    """
+    """Means of the actions into ``scratch.base``, the fair law into ``fair``, what the played law misses into tally."""
     contexts, means, law = scratch.contexts, scratch.base, scratch.law
     for a in range(len(means)):
         total = 0.0

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,8 @@ EXACT_ROWS = 2**21
 SUM = "sum"
 RAW = ("open", "raw")
 """The arrays of a sum that hold rows without noise."""
+WIDE = ("open", "raw", "stack", "nodes", "published", "last")
+"""The arrays of a sum whose last axis are the flat numbers of a matrix; the others only count."""
 
 
 @configuration
@@ -47,6 +50,9 @@ class PrivatePolicy(ExposurePolicy):
     clipped, silently, because how often that happens is private. ``releases`` sizes the sum (by default from the
     schedule).
     """
+
+    counts_rows: ClassVar[bool] = False
+    """Messages say how many rows they hold, which is public."""
 
     _: KW_ONLY
     epsilon: Epsilon
@@ -136,9 +142,9 @@ class PrivatePolicy(ExposurePolicy):
     def released(self) -> tuple[str, ...]:  # type: ignore[override]
         """State that is a function of releases and the schedule; beliefs are not where they use own raw rows."""
         known = ["syncs", "last", "next", "trigger", "released", "variance", "counted", "prior", "target"]
-        known += nest(RADIUS, dict.fromkeys(Radius._fields))
+        known += [f"{RADIUS}/{name}" for name in Radius._fields]
         known += [] if self.uses_local else ["centre", "root", "start_det"]
-        return (*known, *(name for name in nest(SUM, self.sums.start()) if name.removeprefix(f"{SUM}/") not in RAW))
+        return (*known, *(f"{SUM}/{name}" for name in self.sums.start() if name not in RAW))
 
     # State --------------------------------------------------------------------------------------------------------
 
@@ -150,47 +156,68 @@ class PrivatePolicy(ExposurePolicy):
         """Every agent draws its own noise; only noisy sums leave it. Each row is in exactly one leaf."""
         self.check_room(state)
         after = copy_state(state)
-        messages = np.array([self.privatise(after, i, noise) for i in range(self.agents)])
-        self.publish(after, messages)
+        self.privatise(after, range(self.agents), noise)
+        self.publish(after, self.sent(after, range(self.agents)))
         return after
 
-    def privatise(self, state: State, agent: int, noise: Noise) -> Floats:
-        """The message of one agent: what `publish` adds for it. The only place where noise meets rows; in place."""
-        own = self._own_sum(state, agent) | {"open": self._units(state["leaf"][agent])}
-        self.put_sum(state, agent, self.sums.release(own, noise)[0])
-        state["leaf"][agent] = 0.0
-        return self.sent(state, agent)
+    def lost(self, state: State, block: str) -> State:
+        self.check_room(state)
+        after = copy_state(state)
+        self.forget(after, range(self.agents))
+        self.close(after)
+        return after
 
-    def forget(self, state: State, agent: int) -> None:
-        """Drop the rows of one agent's open leaf: they were released before, or their release is lost; in place."""
-        self.put_sum(state, agent, self.sums.lost(self._own_sum(state, agent)))
-        state["leaf"][agent] = 0.0
+    def privatise(self, state: State, agents: Sequence[int], noise: Noise) -> None:
+        """Draw what these agents publish, each its own noise, one after the other. The only place where noise meets
+        rows; in place."""
+        sums, held = self.many_sums(state, agents)
+        held["open"] = self._units(state["leaf"][list(agents)]).reshape(-1)
+        self.put_many(state, agents, sums.release(held, noise)[0])
+        state["leaf"][list(agents)] = 0.0
 
-    def sent(self, state: State, agent: int) -> Floats:
-        """What an agent published last, out of its sum; nothing new after a lost release."""
-        return self.sums.estimate(self._own_sum(state, agent))
+    def forget(self, state: State, agents: Sequence[int]) -> None:
+        """Drop the rows of these agents' open leaves: they were released before, or their release is lost; in place."""
+        sums, held = self.many_sums(state, agents)
+        self.put_many(state, agents, sums.lost(held))
+        state["leaf"][list(agents)] = 0.0
+
+    def sent(self, state: State, agents: Sequence[int]) -> Floats:
+        """What these agents published last (first axis), out of their sums; nothing new after a lost release."""
+        sums, held = self.many_sums(state, agents)
+        return self.published_by(sums, held).reshape(len(agents), self.dimension + 1, -1)
+
+    def published_by(self, sums: RunningSum, held: State) -> Floats:
+        """What is published of a sum: everything so far."""
+        return sums.estimate(held)
 
     def sum_of(self, state: State, agent: int) -> State:
         """The released part of one agent's sum: what a ledger may store."""
-        return {name: array.copy() for name, array in self._own_sum(state, agent).items() if name not in RAW}
+        return {name: array[agent].copy() for name, array in nested(state, SUM).items() if name not in RAW}
 
     def put_sum(self, state: State, agent: int, own: State) -> None:
         """Put (released) arrays of one agent's sum in, in place."""
         for name, array in nest(SUM, own).items():
             state[name][agent] = array
 
-    def _own_sum(self, state: State, agent: int) -> State:
-        return {name: array[agent] for name, array in nested(state, SUM).items()}
+    def many_sums(self, state: State, agents: Sequence[int]) -> tuple[RunningSum, State]:
+        """The sums of these agents side by side, as one sum and its state; all have made as many releases."""
+        sums, single, held = self.sums.many(len(agents)), self.sums.start(), {}
+        for name, array in nested(state, SUM).items():
+            own = array[list(agents)]
+            side_by_side = name in WIDE
+            held[name] = (
+                np.moveaxis(own, 0, -2).reshape(*single[name].shape[:-1], -1) if side_by_side else own[0].copy()
+            )
+        return sums, held
 
-    def lost(self, state: State, block: str) -> State:
-        self.check_room(state)
-        after = copy_state(state)
-        for i in range(self.agents):
-            self.forget(after, i)
-        self.close(after)
-        return after
+    def put_many(self, state: State, agents: Sequence[int], held: State) -> None:
+        """The inverse of `many_sums`, in place."""
+        for name, array in held.items():
+            if name in WIDE:
+                array = np.moveaxis(array.reshape(*array.shape[:-1], len(agents), -1), -2, 0)
+            state[f"{SUM}/{name}"][list(agents)] = array
 
-    def learn(self, state: State, feedback: Feedback | Report) -> State:
+    def take(self, state: State, feedback: Feedback, shown: Round) -> None:
         if int(state["acted"].max()) - int(state["last"]) >= EXACT_ROWS:
             raise InputError(
                 "too many rows since the last synchronisation",
@@ -198,7 +225,7 @@ class PrivatePolicy(ExposurePolicy):
                 allowed=f"at most {EXACT_ROWS} rows a synchronisation",
                 fix="synchronise more often",
             )
-        return super().learn(state, feedback)
+        super().take(state, feedback, shown)
 
     def contexts_of(self, round: Round) -> Floats:
         contexts = super().contexts_of(round)
@@ -211,10 +238,10 @@ class PrivatePolicy(ExposurePolicy):
             )
         return contexts
 
-    def _units(self, leaf: Floats) -> NDArray[np.int64]:
-        """A leaf as the flat integers of the sum: exact, because rows were put on the grid before they were added."""
+    def _units(self, leaves: Floats) -> NDArray[np.int64]:
+        """Leaves as flat integers of the sum: exact, because rows were put on the grid before they were added."""
         first, second = self.sums.grid.upper
-        return np.rint(np.ldexp(leaf[first, second], self.sums.grid.sum_bits)).astype(np.int64)
+        return np.rint(np.ldexp(leaves[:, first, second], self.sums.grid.sum_bits)).astype(np.int64)
 
     def planned(self, rounds: int, noise: Noise) -> Releases | None:
         return None  # releases are made by the policy itself

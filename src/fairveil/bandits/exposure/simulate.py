@@ -134,7 +134,7 @@ class LateRun(CompiledRun):
 
     def play(self, stop: int) -> int:
         """To the next end of a batch, release, or ``stop``."""
-        goal = min(decisions_until(stop, self.truth.lasts), *self._events())
+        goal = min([decisions_until(stop, self.truth.lasts), *self._events()])
         if goal > self.decided:
             self._decide(goal)
         if self.opened < len(self.stops) and self.decided == self.stops[self.opened]:
@@ -149,7 +149,7 @@ class LateRun(CompiledRun):
     def _events(self) -> list[int]:
         """Decisions at which something happens next: a batch ends, or the oldest one that waits is due."""
         ends = self.stops[self.opened : self.opened + 1]
-        return ends + [self._due(self.opened - len(self.waiting))] * bool(self.waiting)
+        return [*ends, self._due(self.opened - len(self.waiting))] if self.waiting else ends
 
     def _due(self, batch: int) -> int:
         return int(self.settled_at[self.stops[batch] - 1])
