@@ -6,6 +6,18 @@ Modules are written without ``fairveil.``; ``tests/test_registry.py`` keeps this
 from __future__ import annotations
 
 HOMES: dict[str, dict[str, str]] = {
+    "algorithm": {
+        "admm": "consensus.admm",
+        "dvp": "consensus.dvp",
+        "m-admm": "consensus.m_admm",
+        "mr-admm": "consensus.mr_admm",
+        "private-admm": "consensus.private_admm",
+        "private-m-admm": "consensus.private_m_admm",
+        "private-mr-admm": "consensus.private_mr_admm",
+        "private-r-admm": "consensus.private_r_admm",
+        "pvp": "consensus.pvp",
+        "r-admm": "consensus.r_admm",
+    },
     "dataset": {
         "acs": "data.acs",
         "adult": "data.adult",
@@ -35,15 +47,27 @@ HOMES: dict[str, dict[str, str]] = {
     },
     "generator": {
         "ar1": "data.series",
+        "logistic": "data.logistic_rows",
         "synthetic-adult": "data.synthetic_people",
         "synthetic-census": "data.synthetic_census",
         "synthetic-compas": "data.synthetic_people",
         "truncated-normals": "data.series",
     },
     "learner": {
+        "exponential-fair": "classify.game.learners",
+        "fair-nr": "classify.game.learners",
         "fair-reductions": "classify.learners",
         "logistic": "classify.learners",
+        "private-fair": "classify.fair.learner",
+        "private-fair-nr": "classify.game.learners",
+        "private-game": "classify.game.learners",
         "private-logistic": "classify.learners",
+        "threshold-optimizer": "classify.learners",
+    },
+    "loss": {
+        "clipped-logistic": "consensus.losses",
+        "huber-hinge": "consensus.losses",
+        "logistic": "consensus.losses",
     },
     "mechanism": {
         "above-threshold": "privacy.mechanisms.above_threshold",
@@ -70,6 +94,7 @@ HOMES: dict[str, dict[str, str]] = {
         "equal-opportunity": "fairness.metrics",
         "equalized-odds": "fairness.metrics",
         "error-gap": "fairness.metrics",
+        "false-positive": "fairness.metrics",
     },
     "policy": {
         "adap-ucb": "bandits.nash.adap_ucb",
@@ -118,7 +143,10 @@ HOMES: dict[str, dict[str, str]] = {
     "task": {
         "audit": "privacy.audit.task",
         "bandit": "bandits.task",
+        "classify": "classify.task",
+        "consensus": "consensus.task",
         "evaluate": "evaluate.task",
+        "impossibility": "classify.impossibility",
         "longterm": "dynamics.longterm.task",
         "participation": "dynamics.participation.task",
         "participation-criterion": "dynamics.participation.criterion_task",
