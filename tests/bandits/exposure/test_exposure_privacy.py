@@ -203,6 +203,6 @@ def test_budgets_that_make_no_sense_are_refused():
 
 
 def test_printed_priv_fairx_states_the_epsilon_that_its_noise_gives():
-    promise = PrivFairx(agents=3, dimension=3, horizon=1000, epsilon=300.0, delta=0.1, variant="printed").guarantee()
+    promise = PrivFairxPrinted(agents=3, dimension=3, horizon=1000, epsilon=300.0, delta=0.1).guarantee()
     assert gdp_delta(promise.mu, promise.epsilon) <= 0.1
     assert gdp_delta(promise.mu, 300.0) > 0.1, "the asked epsilon would be a false promise"
