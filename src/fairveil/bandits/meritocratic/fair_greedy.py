@@ -30,7 +30,7 @@ class FairGreedy(HalvedHistory):
     Reference: Grazzi, Akhavan, Falk, Cella and Pontil 2022.
     """
 
-    def _close_leaf(self, state: State, fresh: Floats, leaf: int, noise: Noise) -> State:
+    def close_leaf(self, state: State, fresh: Floats, leaf: int, noise: Noise) -> State:
         rows = state["rows"][state["entered"]]
         return {"theta": weights_of(rows.T @ rows, self.ridge, self.ridge)}
 
