@@ -1,7 +1,11 @@
-"""From (epsilon, delta) to one total budget for noises that are discrete: what the accountant makes of their events.
+"""From a budget to a noise level and the event that is charged for it.
 
-Discrete Gaussian noise is Gaussian DP up to a total-variation distance, which costs (1 + e^epsilon) * distance of
-delta. Where delta can pay for that the total is a mu; elsewhere (a large epsilon, a tiny delta, a coarse grid) it is a
+A budget is one of: ``mu`` (Gaussian DP), ``rho`` (zCDP), ``epsilon`` with ``delta``, ``epsilon`` alone (pure, Laplace).
+Noise is a discrete Gaussian on an integer grid. It is rho-zCDP with rho = mu^2/2 on every grid, and mu-GDP only up to a
+correction of delta that is small when sigma is at least 2^20 units; on a coarser grid the event is the zCDP one.
+
+Several noises that share (epsilon, delta) get shares of one `Total`, which is what the accountant makes of their events:
+a mu where delta can pay for the discreteness of all of them, elsewhere (a large epsilon, a tiny delta, a coarse grid) a
 rho. The accountant counts in whole units and rounds every event up; the total leaves room for that.
 """
 
@@ -12,16 +16,79 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fairveil.errors import PrivacyError
+from fairveil.errors import PrivacyError, SpecError
 from fairveil.privacy.charges import DELTA_UNITS, UNITS, Currency
 from fairveil.privacy.conversions import GRID_CONSTANT, gdp_mu, grid_correction, zcdp_rho
-from fairveil.privacy.events import ComposedEvent, Event, GaussianEvent, ParallelEvent, ZcdpEvent
+from fairveil.privacy.events import FINE_GRID, Event, GaussianEvent, PureEvent, ZcdpEvent, leaves
+
+ROUND_UP = 1 + 2.0**-40
+"""Noise levels are enlarged by this factor, far more than the rounding errors of the arithmetic that gave them."""
 
 ROUND_DOWN = 1 - 2.0**-40
 """Totals shrink by this factor: shares of them, squared and added up again, then stay below the total."""
 ROUNDING = 4 / UNITS[Currency.ZCDP]
 """What the accountant's rounding of two events can add to mu^2, as mu^2 or as twice rho."""
 TRIES = 4
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What one unit may pay. Exactly one of the four ways is set."""
+
+    mu: float | None = None
+    rho: float | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+
+    def __post_init__(self) -> None:
+        ways = (self.mu is not None) + (self.rho is not None) + (self.epsilon is not None)
+        if ways != 1 or (self.delta is not None and self.epsilon is None):
+            given = [name for name in ("mu", "rho", "epsilon", "delta") if getattr(self, name) is not None]
+            raise SpecError(
+                "a sum needs exactly one budget",
+                path="budget",
+                given=given,
+                allowed="mu, or rho, or epsilon with delta, or epsilon alone (scalar batch sums, Laplace noise)",
+            )
+
+    @property
+    def pure(self) -> bool:
+        return self.epsilon is not None and self.delta is None
+
+    def first_mu(self) -> float:
+        """The mu (epsilon if pure) before any correction for the grid: enough to choose the grid."""
+        if self.mu is not None:
+            return self.mu
+        if self.rho is not None:
+            return math.sqrt(2 * self.rho)
+        assert self.epsilon is not None
+        return self.epsilon if self.delta is None else gdp_mu(self.epsilon, self.delta)
+
+    def calibrate(self, sensitivity: float, thinnest: float, draws: int) -> tuple[float, Event]:
+        """The mu (epsilon if pure) that divides the sensitivity, and the event.
+
+        ``sensitivity`` is the l2 sensitivity of the whole noisy transcript in units of one draw, ``thinnest`` the
+        smallest std of a draw relative to sensitivity/mu, ``draws`` how many draws one unit's data can meet.
+        """
+        mu = self.first_mu()
+        sigma = sensitivity / mu * thinnest
+        if self.rho is not None:
+            return mu, ZcdpEvent(self.rho)
+        if self.mu is not None:
+            fine = GaussianEvent(mu, draws, sigma) if sigma >= FINE_GRID else ZcdpEvent(mu * mu / 2)
+            return mu, fine
+        assert self.epsilon is not None
+        if self.delta is None:
+            return mu, PureEvent(self.epsilon)
+        # Written with exp(eps + ...) so that a huge epsilon makes the correction infinite, which refuses this branch.
+        grows = self.epsilon + math.log1p(math.exp(-self.epsilon))
+        exponent = grows + math.log(draws * GRID_CONSTANT) - 2 * math.log(sigma)
+        correction = math.exp(min(exponent, 0.0))
+        if sigma >= FINE_GRID and correction < self.delta / 2:
+            mu = gdp_mu(self.epsilon, self.delta - correction)
+            return mu, GaussianEvent(mu, draws, sensitivity / mu * thinnest)
+        rho = zcdp_rho(self.epsilon, self.delta)
+        return math.sqrt(2 * rho), ZcdpEvent(rho)
 
 
 @dataclass(frozen=True)
@@ -68,13 +135,12 @@ def _rounded_down(mu: float) -> float:
 
 def _distance(event: Event) -> float:
     """Total-variation distance of the noises to Gaussians; infinite if an event is concentrated only."""
-    if isinstance(event, ComposedEvent):
-        return sum(_distance(part) for part in event.events)
-    if isinstance(event, ParallelEvent):
-        return _distance(event.event)
-    if isinstance(event, GaussianEvent):
-        exact = GRID_CONSTANT * event.draws / event.grid_sigma**2 if event.draws else 0.0
-        return math.ceil(exact * (1 + 1e-9) * DELTA_UNITS) / DELTA_UNITS
-    if isinstance(event, ZcdpEvent):
-        return math.inf
-    raise PrivacyError("this event has no distance to a Gaussian", given=event.kind)
+    total = 0.0
+    for leaf, times in leaves(event).items():
+        if isinstance(leaf, ZcdpEvent):
+            return math.inf
+        if not isinstance(leaf, GaussianEvent):
+            raise PrivacyError("this event has no distance to a Gaussian", given=leaf.kind)
+        exact = GRID_CONSTANT * leaf.draws / leaf.grid_sigma**2 if leaf.draws else 0.0
+        total += times * math.ceil(exact * (1 + 1e-9) * DELTA_UNITS) / DELTA_UNITS
+    return total

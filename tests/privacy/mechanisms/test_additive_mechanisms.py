@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, chisquare, kstest
 
 from fairveil.errors import InputError, SpecError
-from fairveil.privacy.conversions import gdp_delta, gdp_mu, zcdp_epsilon
+from fairveil.privacy.conversions import GRID_CONSTANT, gdp_delta, gdp_mu, zcdp_epsilon
 from fairveil.privacy.events import ApproximateEvent, GaussianEvent, PureEvent, ZcdpEvent
 from fairveil.privacy.mechanisms import (
     Binomial,
@@ -24,7 +24,6 @@ from fairveil.privacy.mechanisms import (
     binomial_delta,
     binomial_epsilon,
 )
-from fairveil.privacy.conversions import GRID_CONSTANT
 from fairveil.privacy.noise import SecureNoise, SeededNoise, ZeroNoise
 
 FIXED = settings(deadline=None, max_examples=100, derandomize=True)

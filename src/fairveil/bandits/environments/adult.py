@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Strict
 
 from fairveil.bandits.meritocratic.records import People, RecordsEnvironment, scale_to_range, split_people
-from fairveil.bandits.meritocratic.world import Schema
+from fairveil.bandits.meritocratic.schema import Schema
 from fairveil.configuration import configuration
 from fairveil.fields import Count
 from fairveil.randomness import generator
@@ -30,6 +30,7 @@ CATEGORIES = {
 }
 RARE = 0.3
 """Least spread of an indicator: a rare one must not outweigh everything else for the few who have it."""
+CAVEATS = (("spread", f"the least spread of a rare indicator, {RARE}, was settled after runs on records of another census"),)
 SHARES = {
     "marital": (0.47, 0.32, 0.14, 0.03, 0.03, 0.01),
     "workclass": (0.74, 0.08, 0.04, 0.03, 0.07, 0.04),
@@ -78,6 +79,7 @@ class Adult(RecordsEnvironment):
             reward_centre=0.25,
             reward_spread=0.3,
             norm=math.sqrt(numbers + len(CATEGORIES) + 1),
+            caveats=CAVEATS,
         )
 
 

@@ -11,8 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from fairveil.bandits.meritocratic.schema import Floats, Ints
-from fairveil.bandits.protocol import Feedback, Report, Round
+from fairveil.bandits.protocol import Feedback, Report, Round, raw_feedback
 from fairveil.errors import InputError
+
+
+NOBODY = -1
+"""The arm of a round in which nobody could be chosen."""
 
 
 class Shown(NamedTuple):
@@ -44,12 +48,17 @@ def shown_in(round: Round, columns: int | None, groups: int | None, path: str = 
             allowed="at least one",
             fix="decide only rounds in which somebody can be chosen",
         )
-    people = [_features(candidate.features, columns, f"{path}.candidates[{i}]") for i, candidate in _each(round)]
+    people = [
+        _features(candidate.features, columns, f"{path}.candidates[{i}]")
+        for i, candidate in enumerate(round.candidates)
+    ]
     if columns is None and len({len(person) for person in people}) > 1:
         raise InputError(
             "candidates have different numbers of features", path=f"{path}.candidates", allowed="the same for all"
         )
-    labels = [_group(candidate.group, groups, f"{path}.candidates[{i}]") for i, candidate in _each(round)]
+    labels = [
+        _group(candidate.group, groups, f"{path}.candidates[{i}]") for i, candidate in enumerate(round.candidates)
+    ]
     features = np.stack(people)
     if not np.isfinite(features).all():
         raise InputError(
@@ -60,8 +69,7 @@ def shown_in(round: Round, columns: int | None, groups: int | None, path: str = 
 
 def answered(feedback: Feedback | Report, columns: int | None, groups: int | None) -> Answered:
     """A feedback with the round that it repeats, checked; reports belong to local policies."""
-    if not isinstance(feedback, Feedback):
-        raise InputError("this policy learns from feedback", path="feedback", given=type(feedback).__name__)
+    feedback = raw_feedback(feedback)
     if feedback.round is None:
         raise InputError(
             "the feedback does not repeat what was shown",
@@ -76,6 +84,8 @@ def answered(feedback: Feedback | Report, columns: int | None, groups: int | Non
             given=feedback.round.index,
             allowed=str(feedback.index),
         )
+    if feedback.arm == NOBODY and not feedback.round.candidates:
+        return Answered(Shown(np.zeros((0, columns or 0)), np.zeros(0, np.int64)), NOBODY, None)
     shown = shown_in(feedback.round, columns, groups, "feedback.round")
     if _not_whole(feedback.arm) or not 0 <= feedback.arm < len(shown.group):
         raise InputError(
@@ -85,10 +95,6 @@ def answered(feedback: Feedback | Report, columns: int | None, groups: int | Non
             allowed=f"0 to {len(shown.group) - 1}",
         )
     return Answered(shown, int(feedback.arm), None if feedback.reward is None else _reward(feedback.reward))
-
-
-def _each(round: Round):  # type: ignore[no-untyped-def]
-    return enumerate(round.candidates)
 
 
 def _not_whole(value: object) -> bool:

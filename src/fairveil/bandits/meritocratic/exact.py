@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from fairveil.bandits.meritocratic.choice import best_rank, uniform_slot
 from fairveil.bandits.meritocratic.halved_history import UNIFORM_ROUNDS, HalvedHistory, estimated_rank
@@ -14,7 +15,7 @@ from fairveil.bandits.meritocratic.runner import Runner
 from fairveil.bandits.meritocratic.schema import Floats, Ints
 from fairveil.bandits.meritocratic.window import Store, add_member, count_at_most, dot, grown, new_store
 from fairveil.bandits.meritocratic.world import Chunk
-from fairveil.randomness import Generator
+from fairveil.bandits.simulate import Case, Streams
 
 
 class Rounds(NamedTuple):
@@ -24,7 +25,6 @@ class Rounds(NamedTuple):
     features: Floats  # (rounds, slots, columns)
     group: Ints  # (rounds, slots), -1 where a slot is empty
     rows: Floats  # (rounds, slots, columns + 1): what would enter the regression if that slot were chosen
-    arrival: Ints  # (rounds,), the number of decided rounds at which the reward is known, -1: never
 
 
 class Drawn(NamedTuple):
@@ -36,13 +36,10 @@ class Drawn(NamedTuple):
 
 
 class History(NamedTuple):
-    """What the run has seen, by round; ``oldest`` holds the first round whose row may still enter the regression."""
+    """What the run has seen, by round: members of each group's store before it, and its row (zero: nobody chosen)."""
 
-    before: Ints  # members of each group's store before a round
+    before: Ints
     rows: Floats
-    known: Ints
-    taken: Ints
-    oldest: Ints
 
 
 class Belief(NamedTuple):
@@ -52,22 +49,6 @@ class Belief(NamedTuple):
     theta: Floats
     ridge: Floats
     floor: float
-
-
-@njit(cache=True, nogil=True)
-def take_rows(history, half, now, moments):
-    """Add the rows of rounds before ``half`` whose reward is known after ``now`` rounds, each once.
-
-    ``oldest`` moves to where every earlier row is settled (taken, or lost for good).
-    """
-    oldest = history.oldest[0]
-    for at in range(oldest, half):
-        if not history.taken[at] and 0 <= history.known[at] <= now:
-            add_outer(moments, history.rows[at])
-            history.taken[at] = 1
-    while oldest < half and (history.taken[oldest] or history.known[oldest] < 0):
-        oldest += 1
-    history.oldest[0] = oldest
 
 
 @njit(cache=True, nogil=True)
@@ -82,7 +63,7 @@ def play_exact(rounds, drawn, store, history, belief, rng, slots, estimates):
         half = now // 2
         group = rounds.group[at]
         if now >= UNIFORM_ROUNDS and now % 2 == 0:
-            take_rows(history, half, now, belief.moments)
+            add_outer(belief.moments, history.rows[half - 1])
             if drawn.moments.shape[1] > 0:
                 unpack_symmetric(drawn.moments[half - 1], columns + 1, noise)
             belief.theta[:] = weights_of(belief.moments + noise, belief.ridge[half - 1], belief.floor)
@@ -100,7 +81,6 @@ def play_exact(rounds, drawn, store, history, belief, rng, slots, estimates):
             slot, _ = best_rank(ranks, group, rng)
             if slot >= 0:
                 estimates[at] = ranks[slot]
-        history.known[now] = rounds.arrival[at] if slot >= 0 else -1
         slots[at] = max(slot, 0)
         if slot >= 0:
             history.rows[now] = rounds.rows[at, slot]
@@ -112,33 +92,26 @@ def play_exact(rounds, drawn, store, history, belief, rng, slots, estimates):
 
 
 class ExactRunner(Runner):
-    """Compiled run; memory grows with the history, as the policy's definition asks."""
+    """Compiled run with rewards at once; memory grows with the history, as the policy's definition asks."""
 
-    def __init__(self, policy: HalvedHistory, slots: Ints, rng: Generator) -> None:
+    def __init__(self, policy: HalvedHistory, case: Case, streams: Streams) -> None:
+        super().__init__(case, streams)
         policy.start()  # refuses a policy whose numbers of groups and features are not known
         groups, features = policy.groups or 0, policy.features or 0
-        self.policy, self.rng = policy, rng
-        self.per_group = int(np.bincount(slots, minlength=groups).max())
+        self.policy = policy
+        self.per_group = int(np.bincount(self.environment.slots(), minlength=groups).max())
         self.store: Store = new_store(groups, 0, features)
-        self.history = History(
-            np.zeros((1, groups), np.int64),
-            np.zeros((0, features + 1)),
-            np.zeros(0, np.int64),
-            np.zeros(0, np.int64),
-            np.zeros(1, np.int64),
-        )
-        self.belief = Belief(
-            np.zeros((features + 1, features + 1)), np.zeros(features), np.zeros(0), policy.ridge
-        )
+        self.history = History(np.zeros((1, groups), np.int64), np.zeros((0, features + 1)))
+        self.belief = Belief(np.zeros((features + 1, features + 1)), np.zeros(features), np.zeros(0), policy.ridge)
 
     def play(self, chunk: Chunk) -> tuple[Ints, Floats]:
         count = len(chunk)
         self._make_room(chunk.first + count)
         rows = self.policy.rows_of(chunk.features, chunk.score + chunk.reward_noise[:, None])
-        rounds = Rounds(chunk.first, chunk.features, chunk.group, rows, chunk.arrival)
+        rounds = Rounds(chunk.first, chunk.features, chunk.group, rows)
         slots, estimates = np.zeros(count, np.int64), np.full(count, np.nan)
         drawn = self.drawn(chunk.first, chunk.group.shape)
-        play_exact(rounds, drawn, self.store, self.history, self.belief, self.rng, slots, estimates)
+        play_exact(rounds, drawn, self.store, self.history, self.belief, self.streams.explore, slots, estimates)
         return slots, estimates
 
     def drawn(self, first: int, shape: tuple[int, ...]) -> Drawn:
@@ -146,15 +119,12 @@ class ExactRunner(Runner):
         return Drawn(np.zeros((0, 0)), np.zeros(shape), np.zeros(shape))
 
     def _make_room(self, rounds: int) -> None:
-        held = len(self.history.known)
+        held = len(self.history.rows)
         if rounds <= held:
             return
         size = max(2 * held, rounds)
         self.store = grown(self.store, size * self.per_group)
-        longer = {"before": size + 1, "rows": size, "known": size, "taken": size}
-        self.history = self.history._replace(
-            **{name: _padded(getattr(self.history, name), length) for name, length in longer.items()}
-        )
+        self.history = History(_padded(self.history.before, size + 1), _padded(self.history.rows, size))
         self.belief = self.belief._replace(ridge=self.policy.ridges(size // 2 + 1))
 
     def theta(self) -> Floats | None:
@@ -166,7 +136,7 @@ class ExactRunner(Runner):
         return np.sqrt(0.25 / seen)
 
 
-def _padded(array: Floats | Ints, length: int) -> Floats | Ints:
+def _padded(array: NDArray[Any], length: int) -> NDArray[Any]:
     longer = np.zeros((length, *array.shape[1:]), array.dtype)
     longer[: len(array)] = array
     return longer

@@ -9,32 +9,30 @@ from fairveil.bandits.meritocratic.exact import Drawn, ExactRunner
 from fairveil.bandits.meritocratic.halved_history import UNIFORM_ROUNDS
 from fairveil.bandits.meritocratic.noisy_history import UNIT, NoisyHistory
 from fairveil.bandits.meritocratic.schema import Floats, Ints
-from fairveil.bandits.meritocratic.world import Chunk, MeritocraticEnvironment
+from fairveil.bandits.meritocratic.world import Chunk
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.errors import HorizonError
 from fairveil.privacy.noise import Noise
-from fairveil.randomness import Generator
 
 AT_A_TIME = 1024
 """Leaves whose noise is drawn in one call: bounds the memory of the levels."""
 
 
 def noisy_runner(policy: NoisyHistory, case: Case, streams: Streams) -> NoisyRunner | None:
-    """The compiled run where rewards come as the environment says; late feedback is played step by step."""
-    if case.lateness != AT_ONCE or not isinstance(case.environment, MeritocraticEnvironment):
-        return None
-    return NoisyRunner(policy, case.environment.slots(), streams.explore, streams.noise)
+    """The compiled run where rewards come at once; late ones are played step by step."""
+    return NoisyRunner(policy, case, streams) if case.lateness == AT_ONCE else None
 
 
 class NoisyRunner(ExactRunner):
     """Any source of noise, secure too. Every draw of the horizon is made before the first round."""
 
-    def __init__(self, policy: NoisyHistory, slots: Ints, rng: Generator, noise: Noise) -> None:
-        super().__init__(policy, slots, rng)
+    def __init__(self, policy: NoisyHistory, case: Case, streams: Streams) -> None:
+        super().__init__(policy, case, streams)
+        slots = self.environment.slots()
         policy.check_queries(slots, len(slots))
         self.noisy = policy
         self.counts = np.zeros((policy.last_round, policy.draws_a_count, len(slots)))
-        self.moments = self._draw(noise)
+        self.moments = self._draw(streams.noise)
 
     def _draw(self, noise: Noise) -> Floats:
         """Noise of the moments by leaf; fills the noise of the counts. A leaf closes, then two rounds get counts."""

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, Strict
 
-from fairveil.bandits.meritocratic.world import Floats, Schema
+from fairveil.bandits.facts import Fact
+from fairveil.bandits.meritocratic.schema import Floats, Schema
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError, at
 from fairveil.fields import Natural, Positive, Vector
@@ -34,7 +35,8 @@ class Scaling:
     ``kind``: ``declared`` takes the schema's declared centres and spreads (public preconditioning), ``bounds`` uses
     public ranges alone (midpoint, and the spread of a uniform law), ``raw`` leaves columns as they are encoded. With
     ``columns``, ``centre`` and ``spread`` written out the kind is only a name. Whatever is left out is filled from the
-    environment's schema when a spec is completed; in the step interface everything must be given.
+    environment's schema when a spec is completed; in the step interface everything must be given. ``caveats`` says in
+    words which of these numbers were settled after looking at records: they stand in the guarantee's notes.
 
     >>> chosen = Scaling(columns=(0,), centre=(1.0,), spread=(2.0,), reward_centre=0.0, reward_bound=1.0, norm=1.0)
     >>> chosen.apply(np.array([[5.0]])).tolist()
@@ -48,6 +50,7 @@ class Scaling:
     norm: Positive | None = None
     reward_centre: Number | None = None
     reward_bound: Positive | None = None
+    caveats: Annotated[tuple[str, ...], Strict(False)] = ()
 
     def __post_init__(self) -> None:
         width = None if self.columns is None else len(self.columns)
@@ -95,7 +98,13 @@ class Scaling:
             norm=self.norm if self.norm is not None else self._default_norm(schema, where),
             reward_centre=self.reward_centre if self.reward_centre is not None else schema.reward_centre,
             reward_bound=self.reward_bound if self.reward_bound is not None else 2 * schema.reward_spread,
+            caveats=(*self.caveats, *(words for name, words in schema.caveats if self._takes(name))),
         )
+
+    def _takes(self, name: str) -> bool:
+        """This number is left to the schema's declaration."""
+        declared = name not in ("centre", "spread") or self.kind == "declared"
+        return declared and getattr(self, name) is None
 
     def _default_norm(self, schema: Schema, kept: NDArray[np.int64]) -> float:
         """Root of the expected squared norm if centres and spreads were right; the largest norm for raw columns."""
@@ -177,3 +186,14 @@ def _from_table(given: Any) -> Any:
 
 ScalingTable = Annotated[Scaling, BeforeValidator(_from_table)]
 """A field that takes a `Scaling` or its table."""
+
+
+@dataclass(frozen=True)
+class FromSchema(Fact):
+    """A policy's scaling with everything that was left out taken from a world's public schema."""
+
+    schema: Schema
+
+    def settle(self, given: Any, path: str) -> Any:
+        scaling = Scaling() if given is None else _from_table(given)
+        return scaling.resolved(self.schema) if isinstance(scaling, Scaling) else given

@@ -9,13 +9,16 @@ columns; a policy's scaling is made from it and never from candidates.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, Strict
 
 from fairveil.bandits.environments.base import Environment
+from fairveil.bandits.facts import AtLeast, Fact, Same
+from fairveil.bandits.feedback import AT_ONCE, Lateness
+from fairveil.bandits.meritocratic.scaling import FromSchema
+from fairveil.bandits.meritocratic.schema import Floats, Ints, Schema
 from fairveil.bandits.protocol import Candidate, Round
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
@@ -26,44 +29,32 @@ from fairveil.randomness import Generator
 Slots = Annotated[int, Strict(), Field(ge=1, le=64)]
 Present = Annotated[float, Strict(), Field(gt=0.0, le=1.0, allow_inf_nan=False)]
 Lost = Annotated[float, Strict(), Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+
+
+def late(delay: float, missing: float) -> Lateness:
+    """Geometric delays of this mean, of which a share never ends."""
+    if delay == 0 and missing == 0:
+        return AT_ONCE
+    return Lateness.of({"delay": ["geometric", delay] if delay > 0 else 0, "missing": missing})
 
 
 @dataclass(frozen=True)
-class Schema:
-    """Public facts about the encoded columns and the reward.
+class Totals(Fact):
+    """How many members of a group were seen: public where every group shows the same number in every round."""
 
-    ``centre`` and ``spread`` are declared typical values, not estimates from the candidates;
-    ``informative`` is False for columns that cannot change a rank within a group (constant in every group, or the
-    redundant level of a category).
-    """
+    value: Literal["public", "noisy"]
 
-    names: tuple[str, ...]
-    low: Floats
-    high: Floats
-    centre: Floats
-    spread: Floats
-    informative: NDArray[np.bool_]
-    reward_centre: float
-    reward_spread: float
-    norm: float | None = None
-
-    @property
-    def bound(self) -> float:
-        """l2 bound of [x, y]: of x by ``norm`` or its column ranges, of y by four spreads around its centre."""
-        widest = np.maximum(np.abs(self.low), np.abs(self.high))
-        square = (widest**2).sum() if self.norm is None else self.norm**2
-        return float(np.sqrt(square + (abs(self.reward_centre) + 4 * self.reward_spread) ** 2))
+    def settle(self, given: Any, path: str) -> Any:
+        if given == "public" and self.value == "noisy":
+            raise SpecError(
+                "totals are not public where a group may be absent", path=path, given=given, allowed="noisy"
+            )
+        return self.value if given is None else given
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Consecutive rounds, all slots side by side; ``group`` is -1 where a slot is empty.
-
-    ``arrival`` is the number of decided rounds after which the reward of a round is known (at least its own number
-    plus one), or -1 when it never arrives.
-    """
+    """Consecutive rounds, all slots side by side; ``group`` is -1 where a slot is empty."""
 
     first: int
     features: Floats  # (rounds, slots, columns)
@@ -71,7 +62,6 @@ class Chunk:
     score: Floats  # (rounds, slots)
     rank: Floats  # (rounds, slots)
     reward_noise: Floats  # (rounds,)
-    arrival: Ints  # (rounds,)
 
     def __len__(self) -> int:
         return len(self.reward_noise)
@@ -133,6 +123,23 @@ class MeritocraticEnvironment(Environment):
         """Every group shows the same number of candidates in every round, so totals are public."""
         return self.presence >= 1.0 and not self.joins
 
+    def facts(self, rounds: int) -> dict[str, Fact]:
+        crowded = "the environment shows more candidates than the policy has noise for"
+        return {
+            "groups": Same(self.groups),
+            "features": Same(self.features),
+            "rounds": AtLeast(rounds, "the policy's horizon is shorter than the run"),
+            "candidates": AtLeast(len(self.slots()), crowded),
+            "per_group": AtLeast(int(np.bincount(self.slots()).max()), crowded),
+            "totals": Totals("public" if self.steady else "noisy"),
+            "scaling": FromSchema(self.schema),
+        }
+
+    @property
+    def lateness(self) -> Lateness:
+        """``delay`` and ``missing`` as a spec's ``feedback`` would say it, with public arrivals."""
+        return late(self.delay, self.missing)
+
     def slots(self) -> Ints:
         """The group of each slot of a round."""
         return np.repeat(np.arange(self.groups), self.candidates)
@@ -151,18 +158,10 @@ class MeritocraticEnvironment(Environment):
             features, score = features * filled[:, :, None], score * filled
             rank = np.where(filled, rank, -np.inf)
         reward_noise = self.noise * rng.standard_normal(count)
-        return Chunk(first, features, group, score, rank, reward_noise, self._arrivals(first, count, rng))
+        return Chunk(first, features, group, score, rank, reward_noise)
 
     def _first_rounds(self) -> Ints:
         return np.array([self.joins.get(name, 0) for name in self.group_names], np.int64)
-
-    def _arrivals(self, first: int, count: int, rng: Generator) -> Ints:
-        arrival = np.arange(first + 1, first + count + 1)
-        if self.delay > 0:
-            arrival = arrival + rng.geometric(1.0 / (1.0 + self.delay), count) - 1
-        if self.missing > 0:
-            arrival = np.where(rng.random(count) < self.missing, -1, arrival)
-        return arrival
 
     def check_joins(self) -> None:
         """Called by subclasses: every group named in ``joins`` exists."""

@@ -121,7 +121,7 @@ class Gaussian(Mechanism):
 
 
 def _log_loss(epsilon: float, dimension: int) -> float:
-    """ln of (1 + e^epsilon) 0.021 d: what the grid adds to delta, times sigma^2 in grid units."""
+    """ln of (1 + e^epsilon) GRID_CONSTANT d: what the grid adds to delta, times sigma^2 in grid units."""
     return math.log(GRID_CONSTANT * dimension) + epsilon + math.log1p(math.exp(-epsilon))
 
 
