@@ -17,9 +17,21 @@ from fairveil.cli.fields import parameters
 from fairveil.errors import SpecError, did_you_mean
 
 Plugins = Annotated[list[Path] | None, typer.Option("--plugin", help="A Python file that registers names of its own.")]
-ORDER = ("task", "policy", "environment", "learner", "mechanism", "sum", "dataset", "generator", "metric", "merit")
+ORDER = (
+    "task",
+    "policy",
+    "algorithm",
+    "environment",
+    "learner",
+    "mechanism",
+    "sum",
+    "dataset",
+    "generator",
+    "metric",
+    "merit",
+)
 """Kinds that people write into specs come first; the others follow by name, parts of the machinery last."""
-PROMISING = ("policy", "mechanism", "sum", "learner")
+PROMISING = ("policy", "algorithm", "mechanism", "sum", "learner")
 
 
 def listing(

@@ -197,6 +197,8 @@ class ExposurePolicy(Policy):
             raise InputError(
                 "exposure policies learn from contexts", path="feedback.round", fix="hand back the round shown"
             )
+        if feedback.reward is None:
+            return state  # nobody answered: there is no row
         self.check_reward(feedback.reward)
         agent, contexts = feedback.round.agent, self.contexts_of(feedback.round)
         if not 0 <= feedback.arm < len(contexts):

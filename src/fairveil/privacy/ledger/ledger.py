@@ -114,7 +114,8 @@ class Ledger:
         check_name("name", name)
         check_event(event)
         check_releases(releases)
-        facts: dict[str, Any] = {"event": event.to_dict(), "releases": None if isinstance(event, ParallelEvent) else releases}
+        covered = None if isinstance(event, ParallelEvent) else releases
+        facts: dict[str, Any] = {"event": event.to_dict(), "releases": covered}
         facts |= {"holder": holder} if holder else {}
         with self._book.writing(NOTHING) as store:
             known = store.find(ACCOUNT, name)
