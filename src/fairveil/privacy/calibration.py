@@ -4,9 +4,9 @@ A budget is one of: ``mu`` (Gaussian DP), ``rho`` (zCDP), ``epsilon`` with ``del
 Noise is a discrete Gaussian on an integer grid. It is rho-zCDP with rho = mu^2/2 on every grid, and mu-GDP only up to a
 correction of delta that is small when sigma is at least 2^20 units; on a coarser grid the event is the zCDP one.
 
-Several noises that share (epsilon, delta) get shares of one `Total`, which is what the accountant makes of their events:
-a mu where delta can pay for the discreteness of all of them, elsewhere (a large epsilon, a tiny delta, a coarse grid) a
-rho. The accountant counts in whole units and rounds every event up; the total leaves room for that.
+Several noises that share (epsilon, delta) get shares of one `Total`, which is what the accountant makes of their
+events: a mu where delta can pay for the discreteness of all of them, elsewhere (a large epsilon, a tiny delta, a coarse
+grid) a rho. The accountant counts in whole units and rounds every event up; the total leaves room for that.
 """
 
 from __future__ import annotations

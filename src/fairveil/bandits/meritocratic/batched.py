@@ -30,7 +30,7 @@ from fairveil.bandits.protocol import HEADER, Block, Clock, Decision, Feedback, 
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError
-from fairveil.fields import Count, Delta, Epsilon, OpenUnit, Positive
+from fairveil.fields import Count, Delta, Epsilon, OpenUnit, Positive, described
 from fairveil.privacy.calibration import Total, calibrated
 from fairveil.privacy.events import ComposedEvent, Event
 from fairveil.privacy.guarantee import Guarantee
@@ -41,6 +41,8 @@ from fairveil.randomness import Generator
 from fairveil.registry import register
 from fairveil.state import State, nest, nested
 
+Growth = Annotated[float, Field(ge=1.05, le=16.0, allow_inf_nan=False)]
+Bins = Annotated[int, Field(ge=4, le=1024)]
 FIRST_BATCH, FIRST_NOISE = 32, 30.0
 """Rounds of the first batch: at least 32, and 30/mu, so that its sum is not all noise."""
 LONGEST_BATCH = 2**40
@@ -92,18 +94,22 @@ class BatchedPrivateFairGreedy(RulePolicy):
         *("middle", "deviation", "tables", "rank_std", "sum/published", "sum/releases", "sum/last"),
     )
 
-    epsilon: Epsilon
-    delta: Delta
-    groups: Count | None = None
-    features: Count | None = None
-    scaling: ScalingTable = Scaling()
-    totals: Literal["public", "noisy"] | None = None
-    first_batch: Count | None = None
-    growth: Annotated[float, Field(ge=1.05, le=16.0, allow_inf_nan=False)] = 1.5
-    rank_share: OpenUnit = 0.1
-    bins: Annotated[int, Field(ge=4, le=1024)] = 32
-    window: Count = 16_384
-    correlation: Positive = 0.003
+    epsilon: Epsilon = described("budget of one candidate of one round")
+    delta: Delta = described("chance that the promise may fail")
+    groups: Count | None = described("number of groups", default=None)
+    features: Count | None = described("number of features of a candidate", default=None)
+    scaling: ScalingTable = described("public scale of columns and reward", default=Scaling())
+    totals: Literal["public", "noisy"] | None = described(
+        "whether numbers of candidates by group are public; noisy when left out", default=None
+    )
+    first_batch: Count | None = described("rounds of the first batch", default=None)
+    growth: Growth = described("factor by which batches grow", default=1.5)
+    rank_share: OpenUnit = described("share of the budget for the ranks", default=0.1)
+    bins: Bins = described("bins of a rank table", default=32)
+    window: Count = described("rounds of a batch whose candidates are ranked", default=16_384)
+    correlation: Positive = described(
+        "squared correlation that columns may have although declared uncorrelated", default=0.003
+    )
 
     # Public numbers --------------------------------------------------------------------------------------------------
 
@@ -221,7 +227,7 @@ class BatchedPrivateFairGreedy(RulePolicy):
 
     def learn_all(self, state: State, feedbacks: Iterable[Feedback | Report]) -> State:
         """Take settled rounds in their order; rounds that were taken or released before are ignored."""
-        people, labels, index, chosen, rewards = [], [], [], [], []
+        people, labels, rounds, chosen, rewards = [], [], [], [], []
         following, held = int(state["next"]), 0
         for feedback in feedbacks:
             if feedback.index < following:
@@ -237,7 +243,7 @@ class BatchedPrivateFairGreedy(RulePolicy):
             shown, arm, reward = answered(feedback, self.features, self.group_count)
             people.append(shown.features)
             labels.append(shown.group)
-            index.append(np.full(len(shown.group), feedback.index))
+            rounds.append(np.full(len(shown.group), feedback.index))
             if reward is not None:
                 chosen.append(held + arm)
                 rewards.append(reward)
@@ -246,7 +252,7 @@ class BatchedPrivateFairGreedy(RulePolicy):
         if not people:
             return state
         taken = Taken(
-            np.concatenate(people), np.concatenate(labels), np.concatenate(index), np.array(chosen, np.int64),
+            np.concatenate(people), np.concatenate(labels), np.concatenate(rounds), np.array(chosen, np.int64),
             np.array(rewards),
         )  # fmt: skip
         return self.take(state, taken, following)
@@ -257,7 +263,7 @@ class BatchedPrivateFairGreedy(RulePolicy):
         if len(taken.chosen):
             features, group = taken.features[taken.chosen], taken.group[taken.chosen]
             sums = self.sums.add(sums, self.sum_rows(features, group, taken.reward, state["shift"], state["stretch"]))
-        early = taken.index < self._first(state) + self.window
+        early = taken.rounds < self._first(state) + self.window
         return {
             **state,
             **nest("sum", sums),

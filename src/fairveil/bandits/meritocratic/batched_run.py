@@ -26,7 +26,7 @@ class Taken(NamedTuple):
 
     features: Floats  # (people, columns)
     group: Ints  # (people,)
-    index: Ints  # (people,), their rounds
+    rounds: Ints  # (people,)
     chosen: Ints  # (rewards,), positions among the people
     reward: Floats  # (rewards,)
 
@@ -61,10 +61,12 @@ class Waiting(NamedTuple):
     reward: Floats  # (rounds,), not a number where no reward counts
 
     def part(self, first: int, last: int | None) -> Waiting:
-        return Waiting(*(array[first:last] for array in self))
+        cut = slice(first, last)
+        return Waiting(self.features[cut], self.group[cut], self.slot[cut], self.reward[cut])
 
     def joined(self, later: Waiting) -> Waiting:
-        return Waiting(*(np.concatenate(pair) for pair in zip(self, later)))
+        features, group, slot, reward = (np.concatenate(pair) for pair in zip(self, later))
+        return Waiting(features, group, slot, reward)
 
     def taken(self, first: int) -> Taken:
         """The people of these rounds, the first of which has this number."""
@@ -72,9 +74,9 @@ class Waiting(NamedTuple):
         position = np.cumsum(filled.ravel()).reshape(filled.shape) - 1
         rows = np.arange(len(self.slot))
         known = np.flatnonzero(filled[rows, self.slot] & ~np.isnan(self.reward))
-        index = np.repeat(first + rows, filled.sum(axis=1))
+        rounds = np.repeat(first + rows, filled.sum(axis=1))
         chosen = position[known, self.slot[known]]
-        return Taken(self.features[filled], self.group[filled], index, chosen, self.reward[known])
+        return Taken(self.features[filled], self.group[filled], rounds, chosen, self.reward[known])
 
 
 class BatchedRunner(Runner):
@@ -122,7 +124,7 @@ class BatchedRunner(Runner):
         self.waiting = fresh if self.waiting is None else self.waiting.joined(fresh)
 
     def _hand_over(self, now: int) -> None:
-        """Hand over what is settled after ``now`` decided rounds, batch by batch, and make the releases that are due."""
+        """Hand over what is settled after ``now`` decided rounds, batch by batch, and make due releases."""
         settled = self.handed + int(np.searchsorted(self.settles, now, side="right"))
         settled = min(settled, now)
         while True:

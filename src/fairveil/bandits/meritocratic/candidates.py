@@ -6,14 +6,13 @@ Groups are public and may be named in a message; features and rewards never are.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fairveil.bandits.meritocratic.schema import Floats, Ints
 from fairveil.bandits.protocol import Feedback, Report, Round, raw_feedback
 from fairveil.errors import InputError
-
 
 NOBODY = -1
 """The arm of a round in which nobody could be chosen."""
@@ -101,7 +100,7 @@ def _not_whole(value: object) -> bool:
     return isinstance(value, bool) or not isinstance(value, int | np.integer)
 
 
-def _features(values: object, columns: int | None, path: str) -> Floats:
+def _features(values: Any, columns: int | None, path: str) -> Floats:
     try:
         made = np.ascontiguousarray(values, np.float64)
     except (TypeError, ValueError):
@@ -116,7 +115,7 @@ def _features(values: object, columns: int | None, path: str) -> Floats:
     return made
 
 
-def _group(value: object, groups: int | None, path: str) -> int:
+def _group(value: Any, groups: int | None, path: str) -> int:
     if _not_whole(value):
         raise InputError(
             "a group is named by its number",
@@ -125,16 +124,16 @@ def _group(value: object, groups: int | None, path: str) -> int:
             allowed="a whole number",
             fix="number the declared groups from 0",
         )
-    number = int(value)  # type: ignore[call-overload]
+    number = int(value)
     if number < 0 or (groups is not None and number >= groups):
         last = "" if groups is None else f" to {groups - 1}"
         raise InputError("the group is not known", path=f"{path}.group", given=number, allowed=f"0{last}")
     return number
 
 
-def _reward(value: object) -> float:
+def _reward(value: Any) -> float:
     try:
-        number = float(value)  # type: ignore[arg-type]
+        number = float(value)
     except (TypeError, ValueError):
         number = math.nan
     if isinstance(value, str | bytes) or not math.isfinite(number):

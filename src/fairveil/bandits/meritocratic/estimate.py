@@ -27,17 +27,21 @@ KNOWN_SPREAD = 0.25
 LEAST_VARIANCE = 0.01
 """Least variance of the scores of the chosen that is believed: noise may have made it negative."""
 LARGEST_SPREAD = 3.0
-"""Largest spread of all scores that is believed: columns are scaled to spread one and the direction is a unit vector."""
+"""Largest spread of all scores that is believed: columns have spread about one, the direction is a unit vector."""
 ROOM = 1.2
 """Bins are laid a little wider than the scores are estimated to spread: too narrow loses people in the last bin."""
 SELECTION = 0.75
-"""Of k normal scores the largest has about 1/(1 + SELECTION ln k) the variance of one: within 5 % up to 8, 12 % up to 20."""
+"""The largest of k normal scores has about 1/(1 + SELECTION ln k) the variance of one: within 12 % for k up to 20."""
 BLOM = 0.375
-"""The largest of k normal scores lies on average near the normal quantile of (k - BLOM)/(k + 1 - 2 BLOM) (Blom 1958)."""
+"""The largest of k normal scores lies on average near the quantile of (k - BLOM)/(k + 1 - 2 BLOM) (Blom 1958)."""
 SURE = 3.0
 """Standard deviations of the noise by which something must differ from what was declared to be acted upon."""
 ENOUGH = 8.0
 """Rows are enough to judge the declared scale when they are this many standard deviations of their noisy number."""
+MOSTLY = 0.5
+"""Counts fall short of rounds where rows are clipped (whole rows shrink) or unanswered: below half it is the latter."""
+FEWEST = 1e-3
+"""No fewer rows than this share of the rounds are believed, however the noise came out."""
 SPREADS = (0.25, 25.0)
 """Variances of a column outside these bounds are taken as the bound."""
 FAR_MIDDLE, FAR_SPREAD = 1.0, 2.5
@@ -85,11 +89,12 @@ def row_weight(rows: float, noise_variance: float) -> float:
 
 
 def believed_rows(moments: Moments) -> float:
-    """How many rows there are: as many as rounds, unless the noisy counts show that clearly fewer were answered.
+    """How many rows there are: as many as rounds, unless the noisy counts show that most were never answered.
 
     The exact number is never used, so whether and for whom a reward arrived stays inside the noise.
     """
-    return float(np.clip(moments.counts.sum() + SURE * moments.count_std, 1e-3 * moments.rows, moments.rows))
+    most = float(moments.counts.sum()) + SURE * moments.count_std
+    return moments.rows if most > MOSTLY * moments.rows else max(most, FEWEST * moments.rows)
 
 
 def score_direction(moments: Moments, correlation: float) -> Direction:

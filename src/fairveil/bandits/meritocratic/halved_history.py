@@ -21,7 +21,7 @@ from fairveil.bandits.meritocratic.window import dot
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
-from fairveil.fields import Count, Positive
+from fairveil.fields import Count, Positive, described
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 from fairveil.state import State
@@ -60,9 +60,9 @@ class HalvedHistory(Policy):
     keeps_history: ClassVar[bool] = True
 
     _: KW_ONLY
-    groups: Count | None = None
-    features: Count | None = None
-    ridge: Positive = 0.01
+    groups: Count | None = described("number of groups", default=None)
+    features: Count | None = described("number of features of a candidate", default=None)
+    ridge: Positive = described("ridge of the regression", default=0.01)
 
     # What a subclass says ---------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from fairveil.bandits.meritocratic.schema import Floats, Ints
 from fairveil.bandits.protocol import Decision, Round
 from fairveil.configuration import configuration
 from fairveil.errors import HorizonError, InputError, PrivacyError, SpecError
-from fairveil.fields import Count, Delta, Epsilon, OpenUnit, Positive
+from fairveil.fields import Count, Delta, Epsilon, OpenUnit, Positive, described
 from fairveil.privacy.events import FINE_GRID, Event, GaussianEvent, ZcdpEvent
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums import RunningSum
@@ -52,14 +52,16 @@ class NoisyHistory(HalvedHistory):
 
     seals: ClassVar[tuple[str, ...]] = ("sealed",)
 
-    epsilon: Epsilon
-    delta: Delta
-    bound: Positive
-    rounds: Count | None = None
-    candidates: Count | None = None
-    alpha_eps: OpenUnit = 0.9
-    totals: Literal["public", "noisy"] | None = None
-    per_group: Count | None = None
+    epsilon: Epsilon = described("budget of one candidate of one round")
+    delta: Delta = described("chance that the promise may fail")
+    bound: Positive = described("public bound of the norm of a row [x, y]; longer rows are clipped")
+    rounds: Count | None = described("number of rounds", default=None)
+    candidates: Count | None = described("most candidates of a round", default=None)
+    alpha_eps: OpenUnit = described("share of the budget for the regression", default=0.9)
+    totals: Literal["public", "noisy"] | None = described(
+        "whether numbers of candidates by group are public; noisy when left out", default=None
+    )
+    per_group: Count | None = described("most candidates of one group in a round; 1 when left out", default=None)
 
     # What a variant says ----------------------------------------------------------------------------------------------
 

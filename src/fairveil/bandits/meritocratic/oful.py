@@ -17,7 +17,7 @@ from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
-from fairveil.fields import Count, NonNegative, Positive
+from fairveil.fields import Count, NonNegative, Positive, described
 from fairveil.randomness import Generator
 from fairveil.registry import register
 from fairveil.state import State, copy_state
@@ -105,8 +105,8 @@ class LinearPolicy(Policy):
 
     family = "meritocratic"
 
-    features: Count | None = None
-    ridge: Positive = 0.01
+    features: Count | None = described("number of features of a candidate", default=None)
+    ridge: Positive = described("ridge of the regression", default=0.01)
 
     @property
     def bonus(self) -> float:
@@ -168,7 +168,7 @@ class Oful(LinearPolicy):
     Reference: Abbasi-Yadkori, Pal and Szepesvari 2011.
     """
 
-    exploration: NonNegative = 0.01
+    exploration: NonNegative = described("size of the confidence bonus", default=0.01)
 
     @property
     def bonus(self) -> float:

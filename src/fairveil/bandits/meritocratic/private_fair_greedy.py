@@ -13,6 +13,7 @@ from fairveil.bandits.meritocratic.noisy_run import NoisyRunner, noisy_runner
 from fairveil.bandits.meritocratic.schema import Floats
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.configuration import configuration
+from fairveil.fields import described
 from fairveil.privacy.calibration import Total, calibrated
 from fairveil.privacy.events import ComposedEvent, Event, ZcdpEvent
 from fairveil.privacy.guarantee import Guarantee
@@ -20,8 +21,7 @@ from fairveil.privacy.sums import ToeplitzSum
 from fairveil.registry import register
 
 SAFETY = 4.0
-"""Ridge in sqrt(width) noise deviations: twice the typical operator norm 2 sqrt(width) of the noise; with less, spurious
-directions are left."""
+"""Ridge in sqrt(width) deviations of the noise: twice its typical operator norm; less lets noise through."""
 
 
 @register("policy", "private-fair-greedy")
@@ -54,7 +54,7 @@ class PrivateFairGreedy(NoisyHistory):
     Reference: An, Palacci and Paschalidis 2025; corrections in docs/errata/private-fair-greedy.md.
     """
 
-    variant: Literal["sound"] = "sound"
+    variant: Literal["sound"] = described("the sound algorithm, or the printed one", default="sound")
 
     @cached_property
     def total(self) -> Total:

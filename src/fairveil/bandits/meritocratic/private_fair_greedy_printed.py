@@ -15,7 +15,7 @@ from fairveil.bandits.meritocratic.schema import Floats
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
-from fairveil.fields import OpenUnit
+from fairveil.fields import OpenUnit, described
 from fairveil.privacy.accounting import Accountant
 from fairveil.privacy.events import ApproximateEvent, ComposedEvent, Event
 from fairveil.privacy.guarantee import Guarantee
@@ -43,11 +43,15 @@ class PrivateFairGreedyPrinted(NoisyHistory):
     Reference: An, Palacci and Paschalidis 2025, Algorithm 1; docs/errata/private-fair-greedy.md.
     """
 
-    variant: Literal["printed"] = "printed"
-    regression: Literal["gaussian", "wishart", "shifted-wishart"] = "gaussian"
-    ranks: Literal["zcdp", "approx"] = "zcdp"
-    shift: Literal["prefix", "node"] = "node"
-    alpha_delta: OpenUnit = 0.9
+    variant: Literal["printed"] = described("the printed algorithm", default="printed")
+    regression: Literal["gaussian", "wishart", "shifted-wishart"] = described(
+        "law of the noise of the regression", default="gaussian"
+    )
+    ranks: Literal["zcdp", "approx"] = described("how the noise of the counts is calibrated", default="zcdp")
+    shift: Literal["prefix", "node"] = described(
+        "a shift of the moments once a prefix, or in every node", default="node"
+    )
+    alpha_delta: OpenUnit = described("share of delta for the regression", default=0.9)
 
     # The printed formulas ---------------------------------------------------------------------------------------------
 

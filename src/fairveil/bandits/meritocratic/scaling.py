@@ -20,7 +20,7 @@ from fairveil.bandits.facts import Fact
 from fairveil.bandits.meritocratic.schema import Floats, Schema
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError, at
-from fairveil.fields import Natural, Positive, Vector
+from fairveil.fields import Natural, Positive, Vector, described
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 FACTS = ("columns", "centre", "spread", "norm", "reward_centre", "reward_bound")
@@ -43,14 +43,18 @@ class Scaling:
     [[2.0]]
     """
 
-    kind: Literal["declared", "bounds", "raw"] = "declared"
-    columns: Annotated[tuple[Natural, ...], Strict(False)] | None = None
-    centre: Vector | None = None
-    spread: Vector | None = None
-    norm: Positive | None = None
-    reward_centre: Number | None = None
-    reward_bound: Positive | None = None
-    caveats: Annotated[tuple[str, ...], Strict(False)] = ()
+    kind: Literal["declared", "bounds", "raw"] = described(
+        "declared scale, public ranges, or columns as they are", default="declared"
+    )
+    columns: Annotated[tuple[Natural, ...], Strict(False)] | None = described("columns that are used", default=None)
+    centre: Vector | None = described("centre of each used column", default=None)
+    spread: Vector | None = described("spread of each used column", default=None)
+    norm: Positive | None = described("largest norm of scaled columns", default=None)
+    reward_centre: Number | None = described("centre of the reward", default=None)
+    reward_bound: Positive | None = described("largest distance of a reward from its centre", default=None)
+    caveats: Annotated[tuple[str, ...], Strict(False)] = described(
+        "which numbers were settled after looking at records", default=()
+    )
 
     def __post_init__(self) -> None:
         width = None if self.columns is None else len(self.columns)

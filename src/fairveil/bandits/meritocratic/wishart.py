@@ -62,7 +62,7 @@ def wishart_path(rng, levels, degrees, size, scale, out):
 
 
 def noise_path(noise: Noise, leaves: int, size: int, degrees: int, bound: float) -> Floats:
-    """Noise of all prefixes, from seeded noise alone: there is no exact sampler of this law, and nothing is promised."""
+    """Noise of all prefixes, from seeded noise alone: this law has no exact sampler here, and nothing is promised."""
     if isinstance(noise, ZeroNoise):
         return np.zeros((leaves, 0))
     if noise.stream is None:

@@ -8,7 +8,7 @@ columns; a policy's scaling is made from it and never from candidates.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -23,7 +23,7 @@ from fairveil.bandits.protocol import Candidate, Round
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fairness.ranks import relative_rank
-from fairveil.fields import Natural, NonNegative
+from fairveil.fields import Natural, NonNegative, described
 from fairveil.randomness import Generator
 
 Slots = Annotated[int, Strict(), Field(ge=1, le=64)]
@@ -79,12 +79,12 @@ class MeritocraticEnvironment(Environment):
     family: ClassVar[str] = "meritocratic"
 
     _: KW_ONLY
-    candidates: Slots = 1
-    presence: Present = 1.0
-    joins: dict[str, Natural] = field(default_factory=dict)
-    delay: NonNegative = 0.0
-    missing: Lost = 0.0
-    noise: NonNegative = 0.2
+    candidates: Slots = described("candidates of each group in a round", default=1)
+    presence: Present = described("probability that a candidate is there", default=1.0)
+    joins: dict[str, Natural] = described("round in which a group first appears", default_factory=dict)
+    delay: NonNegative = described("mean rounds until a reward arrives", default=0.0)
+    missing: Lost = described("share of rewards that never arrive", default=0.0)
+    noise: NonNegative = described("standard deviation of a reward around the score", default=0.2)
 
     # Pieces of a concrete world --------------------------------------------------------------------------------------
 
