@@ -55,8 +55,5 @@ def _own_names():
 
     registry.load()
     papers.load()
-    entries, plugins = dict(registry._entries), list(registry._plugins)
-    yield
-    registry._entries.clear()
-    registry._entries.update(entries)
-    registry._plugins[:] = plugins
+    with registry.isolated():
+        yield

@@ -11,6 +11,7 @@ import pytest
 import fairveil
 from fairveil import data, registry
 from fairveil.bandits.protocol import Candidate, Decision, Feedback, Round
+from fairveil.configuration import describe
 from fairveil.errors import DependencyError
 from fairveil.lab.plots import check_picture_file
 from fairveil.lab.store import Store
@@ -49,7 +50,7 @@ def test_configurations_survive_pickling(kind):
         if entry.target.__module__.startswith("fairveil."):
             made = registry.example(entry.target)
             again = pickle.loads(pickle.dumps(made))
-            assert registry.describe(again) == registry.describe(made)
+            assert describe(again) == describe(made)
 
 
 def test_a_missing_extra_is_named_before_any_work(monkeypatch, tmp_path):

@@ -6,7 +6,12 @@ people (rewards, features, labels) never enter a message: callers pass a descrip
 
 from __future__ import annotations
 
-from typing import Any
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class FairveilError(Exception):
@@ -146,3 +151,66 @@ class ContractError(FairveilError):
     """A policy, mechanism or environment breaks a law that all of its kind keep."""
 
     code, exit_code = "contract", 2
+
+
+def did_you_mean(given: Any, known: Iterable[str]) -> str:
+    """A question that names what the user probably meant; empty when nothing is near."""
+    near = difflib.get_close_matches(str(given), sorted(known), n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(near)}?" if near else ""
+
+
+def choices(known: Sequence[str], command: str) -> str:
+    """All names when a person can read them at a glance, else how many there are and the command that lists them."""
+    return ", ".join(known) if len(known) <= 25 else f"one of {len(known)} names, see {command}"
+
+
+def at(problem: SpecError, path: str) -> SpecError:
+    """The same error, one level further down in the spec."""
+    where = ".".join(part for part in (path, problem.path) if part)
+    return type(problem)(problem.problem, path=where, given=problem.given, allowed=problem.allowed, fix=problem.fix)
+
+
+def spec_error(
+    problem: ValidationError, path: str = "", known: frozenset[str] = frozenset(), order: tuple[str, ...] = ()
+) -> SpecError:
+    """Turn pydantic's most telling complaint into our error shape: an unknown key first, it explains a missing one.
+
+    ``order`` names arguments that were given by position.
+    """
+    first = min(problem.errors(), key=lambda complaint: complaint["type"] not in _UNKNOWN)
+    place: list[int | str] = list(first["loc"])
+    if place and isinstance(place[0], int) and place[0] < len(order):
+        place[0] = order[place[0]]
+    where = ".".join([part for part in [path, *map(str, place)] if part])
+    kind, context = first["type"], first.get("ctx", {})
+    if kind in _UNKNOWN:
+        fix = did_you_mean(first["loc"][-1], known)
+        return SpecError("this key is not known", path=where, allowed=", ".join(sorted(known)), fix=fix)
+    if kind in ("missing", "missing_argument"):
+        return SpecError("this key is required", path=where, fix="add it")
+    given = first.get("input")
+    limits = [f"{word} {context[key]}" for key, word in _WORDS.items() if key in context]
+    if limits:
+        return SpecError("the value is out of range", path=where, given=given, allowed=", ".join(limits))
+    if "expected" in context:
+        return SpecError("this is not one of the choices", path=where, given=given, allowed=str(context["expected"]))
+    if kind in _KINDS:
+        return SpecError("the value is of the wrong kind", path=where, given=given, allowed=_KINDS[kind])
+    return SpecError("the value does not fit", path=where, given=given, allowed=first["msg"])
+
+
+_UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
+_KINDS = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "model_attributes_type": "a table",
+}
+_WORDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below", "min_length": "length at least"}

@@ -7,16 +7,16 @@ same spec gives the same result on every engine, and why an interrupted sweep re
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from fairveil.errors import SpecError
+from fairveil.errors import SpecError, spec_error
+from fairveil.fields import Count, Natural
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.randomness import MAX_SEED
-from fairveil.registry import Count, Natural, spec_error
 
 Part = dict[str, Any]
 """What one block yields: names to numpy arrays or plain numbers. It is pickled, saved and sent to other machines."""
@@ -47,7 +47,7 @@ class Outcome:
     simulated: bool = True
 
 
-class Task:
+class Task(ABC):
     """Base of all tasks. Subclasses set ``Spec`` and implement `blocks`, `work` and `finish`."""
 
     name: str = ""

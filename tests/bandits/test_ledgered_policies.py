@@ -7,6 +7,7 @@ import pytest
 
 from fairveil.bandits.ledgered import drive
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, load_state, save_state
+from fairveil.configuration import configuration
 from fairveil.errors import BudgetError, PrivacyError
 from fairveil.privacy.events import ParallelEvent, PureEvent
 from fairveil.privacy.grid import to_units
@@ -14,7 +15,6 @@ from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.ledger import Ledger, Limit, faults, verify
 from fairveil.privacy.noise import SeededNoise
 from fairveil.randomness import generator
-from fairveil.registry import configuration
 
 CANARY = 0.123456789
 

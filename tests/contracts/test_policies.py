@@ -6,9 +6,11 @@ import pytest
 from fairveil import ZeroNoise, registry
 from fairveil.bandits.contract import LAWS, check_policy, fitting, world_of
 from fairveil.bandits.protocol import Decision, Policy, Round, copy_state
+from fairveil.bandits.random import Random
+from fairveil.configuration import configuration
 from fairveil.errors import ContractError, PrivacyError
+from fairveil.fields import Count
 from fairveil.privacy.guarantee import Guarantee
-from fairveil.registry import Count, configuration
 
 POLICIES = [entry.name for entry in registry.entries("policy")]
 
@@ -99,8 +101,8 @@ def test_check_policy_names_the_broken_law():
 
 def test_base_policies_refuse_to_release():
     with pytest.raises(PrivacyError, match="releases nothing"):
-        Policy().release({}, ZeroNoise())
+        Random(arms=2).release({}, ZeroNoise())
     with pytest.raises(PrivacyError, match="releases nothing"):
-        Policy().lost({}, "block")
-    assert Policy().due({}, 3) is None
+        Random(arms=2).lost({}, "block")
+    assert Random(arms=2).due({}, 3) is None
     assert Round(2).candidates == ()

@@ -65,7 +65,7 @@ def _result(outcomes: dict, action: str) -> dict:
 def test_killed_at_every_write_point_nothing_is_published_unpaid_or_drawn_twice(outcomes):
     """The checks are in the worker; here: it died at every point that the source names, and some blocks were lost."""
     source = Path(fairveil.privacy.ledger.__file__).parent
-    named = {name for file in source.glob("*.py") for name in re.findall(r'point\("([a-z-]+)"\)', file.read_text())}
+    named = {name for file in source.rglob("*.py") for name in re.findall(r'point\("([a-z-]+)"\)', file.read_text())}
     result = _result(outcomes, "kill-anchored")
     assert set(result["points"]) == named
     assert len(result["points"]) >= 90

@@ -5,8 +5,9 @@ import time
 from pathlib import Path
 
 from fairveil.errors import InputError
+from fairveil.fields import Count
 from fairveil.randomness import generator
-from fairveil.registry import Count, register
+from fairveil.registry import register
 from fairveil.task import Outcome, Task, TaskSpec, run_blocks
 
 

@@ -62,11 +62,11 @@ def cluster():
 
 DRIVER = """
 import json, os, signal, sys, time
-from fairveil import registry
+from fairveil import plugins, registry
 from fairveil.lab.engines import make_engine
 from fairveil.lab.runner import run
 plugin, address, spec, victim = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), int(sys.argv[4])
-registry.load_plugin(plugin)
+plugins.load_file(plugin)
 engine = make_engine("ray", address=address)
 import ray
 deadline = time.monotonic() + 60

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fairveil
-from fairveil import registry
+from fairveil import plugins, registry
 from fairveil.errors import SpecError, StoreError
 from fairveil.lab import store as stores
 from fairveil.lab.runner import _points, complete
@@ -55,7 +55,7 @@ def test_an_edited_plugin_is_run_again(tmp_path, monkeypatch):
         monkeypatch.setattr(registry, "_plugins", [])
         stores._source_digest.cache_clear()
         (tmp_path / "answer.py").write_text(TASK.format(name="answer", value=value))
-        registry.load_plugin(tmp_path / "answer.py")
+        plugins.load_file(tmp_path / "answer.py")
         values.append(fairveil.run({"task": "answer"}, store=Store(tmp_path / "store"))["metrics"]["value"])
     assert values == [1.0, 2.0]
 
@@ -79,9 +79,9 @@ def test_two_plugin_files_of_one_name_are_two_plugins(tmp_path):
     for folder, value in (("one", 1), ("two", 2)):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "same.py").write_text(TASK.format(name="same-answer", value=value))
-    registry.load_plugin(tmp_path / "one" / "same.py")
+    plugins.load_file(tmp_path / "one" / "same.py")
     with pytest.raises(SpecError, match="already taken"):
-        registry.load_plugin(tmp_path / "two" / "same.py")
+        plugins.load_file(tmp_path / "two" / "same.py")
     assert fairveil.run({"task": "same-answer"})["metrics"]["value"] == 1.0
 
 

@@ -12,7 +12,7 @@ from fairveil.errors import LedgerError, LedgerTampered
 from fairveil.privacy.events import ParallelEvent, PureEvent
 from fairveil.privacy.ledger import Ledger, Limit, Mark, verify
 from fairveil.privacy.ledger.chain import START, Row, link
-from fairveil.privacy.ledger.store import _SCHEMA
+from fairveil.privacy.ledger.sqlite.store import _SCHEMA
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from fairveil.bandits.ledgered import drive
 from fairveil.bandits.protocol import Feedback, Policy, State, load_state, save_state, settle
 from fairveil.bandits.steps import Delay, Step, random_delay, walk
 from fairveil.bandits.task import BanditTask
+from fairveil.configuration import describe
 from fairveil.errors import ContractError
 from fairveil.privacy.events import NothingEvent, event_from_dict
 from fairveil.privacy.ledger import Ledger
@@ -98,8 +99,8 @@ def _equal(first: State, second: State) -> bool:
 
 def table_round_trip(policy: Policy, world: Environment) -> None:
     """The complete table of its public configuration builds it again."""
-    table = registry.describe(policy)
-    again = registry.describe(registry.build("policy", table, "policy"))
+    table = describe(policy)
+    again = describe(registry.build("policy", table, "policy"))
     _must(table == again, "describe and build are not inverse")
 
 

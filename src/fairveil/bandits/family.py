@@ -6,6 +6,7 @@ the same kernels as its policies' step API. Policies without a kernel (plug-ins)
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from fairveil.bandits.environments.base import Environment
@@ -13,7 +14,7 @@ from fairveil.bandits.protocol import Policy
 from fairveil.task import Outcome, Part
 
 
-class Family:
+class Family(ABC):
     """Registered under kind ``family`` with the family's name."""
 
     name: ClassVar[str] = ""
@@ -22,11 +23,14 @@ class Family:
         """Last chance to check that policy, environment, rounds and checkpoints fit together and fill defaults."""
         return spec
 
+    @abstractmethod
     def blocks(self, spec: dict[str, Any]) -> list[dict[str, Any]]:
         raise NotImplementedError
 
+    @abstractmethod
     def work(self, spec: dict[str, Any], block: dict[str, Any]) -> Part:
         raise NotImplementedError
 
+    @abstractmethod
     def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
         raise NotImplementedError

@@ -17,7 +17,7 @@ Rounds are numbered 0, 1, 2, ... by decisions, which are public. The caller deli
 from __future__ import annotations
 
 import io
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -73,8 +73,8 @@ class Feedback:
     round: Round | None = None
 
 
-class Policy:
-    """Base of all policies; subclasses are frozen public configurations (see `fairveil.registry.configuration`)."""
+class Policy(ABC):
+    """Base of all policies; subclasses are frozen public configurations (see `fairveil.configuration`)."""
 
     name: ClassVar[str] = ""
     family: ClassVar[str] = ""

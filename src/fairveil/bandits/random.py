@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, State
+from fairveil.configuration import configuration
 from fairveil.errors import SpecError
+from fairveil.fields import Count
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.randomness import Generator
-from fairveil.registry import Count, configuration, register
+from fairveil.registry import register
 
 
 @register("policy", "random")

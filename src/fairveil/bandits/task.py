@@ -10,8 +10,10 @@ from fairveil import registry
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.family import Family
 from fairveil.bandits.protocol import Policy
+from fairveil.configuration import describe
 from fairveil.errors import SpecError
-from fairveil.registry import Count, register
+from fairveil.fields import Count
+from fairveil.registry import register
 from fairveil.task import Outcome, Part, Task, TaskSpec
 
 DEFAULT_CHECKPOINTS = 20
@@ -51,8 +53,8 @@ class BanditTask(Task):
                 allowed=", ".join(fitting_policies(environment.family)),
             )
         spec = model.model_dump(mode="json")
-        spec["environment"] = registry.describe(environment)
-        spec["policy"] = registry.describe(policy)
+        spec["environment"] = describe(environment)
+        spec["policy"] = describe(policy)
         spec["checkpoints"] = _checkpoints(model)
         return family_of(environment).complete(spec, policy, environment)
 

@@ -8,7 +8,7 @@ given the group of every row.
 from __future__ import annotations
 
 import inspect
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 
 
-class Learner:
+class Learner(ABC):
     """Public configuration of a binary classifier (labels 0 and 1)."""
 
     name: str = ""

@@ -9,12 +9,14 @@ from typing import Any, Literal
 from fairveil.classify.budget import fit_mu
 from fairveil.classify.learner import Learner, scikit_learn
 from fairveil.classify.perturbation import Perturbation
+from fairveil.configuration import configuration
 from fairveil.errors import DependencyError, SpecError
+from fairveil.fields import Count, Delta, Epsilon, NonNegative, Positive
 from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Guarantee, Neighbours
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
-from fairveil.registry import Count, Delta, Epsilon, NonNegative, Positive, configuration, register
+from fairveil.registry import register
 
 
 @register("learner", "logistic")

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from fairveil import registry
+from fairveil import plugins, registry
 from fairveil.cli.specs import read_spec
-from fairveil.errors import AuditViolation, SpecError
+from fairveil.errors import AuditViolation, SpecError, choices, did_you_mean
 
 
 def command(
@@ -35,7 +35,7 @@ def command(
     from fairveil.lab.runner import run
 
     for file in plugin or []:
-        registry.load_plugin(file)
+        plugins.load_file(file)
     spec = _spec(target, epsilon)
     changes = {"trials": trials, "confidence": confidence, "seed": seed, "noise": "secure" if secure else None}
     spec |= {key: value for key, value in changes.items() if value is not None}
@@ -85,8 +85,8 @@ def _spec(target: str, epsilon: float | None) -> dict[str, Any]:
             "several things have this name" if found else "nothing with an audit pair has this name",
             path="target",
             given=target,
-            allowed=registry.choices(found or pairs, "fairveil list audit-pair"),
-            fix="" if found else fix or registry.did_you_mean(target, [*pairs, *short]),
+            allowed=choices(found or pairs, "fairveil list audit-pair"),
+            fix="" if found else fix or did_you_mean(target, [*pairs, *short]),
         )
     sample = sample_target(found[0])
     if sample is None:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from fairveil import registry
+from fairveil import plugins
 from fairveil.cli.specs import read_spec
 from fairveil.errors import SpecError
 
@@ -42,7 +42,7 @@ def command(
     from fairveil.lab.store import Store
 
     for file in plugin or []:
-        registry.load_plugin(file)
+        plugins.load_file(file)
     tables: dict[str, dict[str, Any]] = {file.stem: read_spec(file) for file in specs}
     if len(tables) < len(specs):
         raise SpecError(

@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from fairveil import registry
+from fairveil import plugins, registry
 from fairveil.cli.fields import parameters
-from fairveil.errors import SpecError
+from fairveil.errors import SpecError, did_you_mean
 
 Plugins = Annotated[list[Path] | None, typer.Option("--plugin", help="A Python file that registers names of its own.")]
 ORDER = ("task", "policy", "environment", "learner", "mechanism", "sum", "dataset", "generator", "metric", "merit")
@@ -39,7 +39,7 @@ def listing(
             path="kind",
             given=kind,
             allowed=", ".join(kinds),
-            fix=registry.did_you_mean(kind, kinds),
+            fix=did_you_mean(kind, kinds),
         )
     rows = [
         {"kind": e.kind, "name": e.name, "guarantee": guarantee_kind(e), "summary": e.summary}
@@ -64,7 +64,7 @@ def everything(plugin: list[Path] | None = None) -> list[registry.Entry]:
     from fairveil.lab import papers
 
     for file in plugin or []:
-        registry.load_plugin(file)
+        plugins.load_file(file)
     papers.load()
     rank = {kind: place for place, kind in enumerate(ORDER)}
     return sorted(registry.entries(), key=lambda entry: (rank.get(entry.kind, len(ORDER)), entry.kind))
@@ -87,7 +87,7 @@ def command(
             path="name",
             given=name,
             allowed="a name, or kind:name",
-            fix=registry.did_you_mean(name, near) or "see fairveil list",
+            fix=did_you_mean(name, near) or "see fairveil list",
         )
     console = Console()
     for entry in found:

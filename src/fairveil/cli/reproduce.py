@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from fairveil import registry
+from fairveil import plugins
 from fairveil.errors import DataError, SpecError
 
 LIST = "fairveil reproduce --list shows them"
@@ -44,7 +44,7 @@ def command(
 
     console = Console()
     for file in plugin or []:
-        registry.load_plugin(file)
+        plugins.load_file(file)
     if list_only:
         console.print(_listing(names, out))
         return

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from fairveil import registry
+from fairveil import plugins
 from fairveil.cli.specs import read_spec
 
 
@@ -37,7 +37,7 @@ def command(
     from fairveil.lab.store import Store
 
     for file in plugin or []:
-        registry.load_plugin(file)
+        plugins.load_file(file)
     if plot is not None:
         from fairveil.lab.plots import check_picture_file, draw_result
 

@@ -7,11 +7,12 @@ import io
 import zipfile
 from typing import Literal
 
+from fairveil.configuration import configuration
 from fairveil.data.files import DataFile, Download, Origin
 from fairveil.data.reading import columns, read_csv
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Source
-from fairveil.registry import configuration, register
+from fairveil.registry import register
 
 HOME = "https://www2.census.gov/programs-surveys/acs/data/pums/2018/1-Year/"
 

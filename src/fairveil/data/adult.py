@@ -6,11 +6,12 @@ from typing import Literal
 
 import numpy as np
 
+from fairveil.configuration import configuration
 from fairveil.data.files import DataFile, Download, Origin
 from fairveil.data.reading import columns, pandas, read_csv
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Source
-from fairveil.registry import configuration, register
+from fairveil.registry import register
 
 HOME = "https://archive.ics.uci.edu/dataset/2/adult"
 _BASE = "https://archive.ics.uci.edu/ml/machine-learning-databases/adult"

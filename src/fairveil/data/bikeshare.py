@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
+from fairveil.configuration import configuration
 from fairveil.data.files import DataFile, Download, Origin, member
 from fairveil.data.reading import columns, read_csv
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Source
-from fairveil.registry import configuration, register
+from fairveil.registry import register
 
 HOME = "https://archive.ics.uci.edu/dataset/275/bike+sharing+dataset"
 _ARCHIVE = Download("https://archive.ics.uci.edu/static/public/275/bike+sharing+dataset.zip")

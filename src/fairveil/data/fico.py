@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from fairveil.configuration import configuration
 from fairveil.data.files import DataFile, Download, Origin
 from fairveil.data.reading import read_csv
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Source
-from fairveil.registry import configuration, register
+from fairveil.registry import register
 
 HOME = "https://github.com/fairmlbook/fairmlbook.github.io/tree/master/code/creditscore/data"
 _RAW = (

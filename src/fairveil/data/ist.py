@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from fairveil.configuration import configuration
 from fairveil.data.files import DataFile
 from fairveil.data.reading import columns, read_csv
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Source
-from fairveil.registry import configuration, register
+from fairveil.registry import register
 
 HOME = "https://doi.org/10.7488/ds/104"
 TRIAL = DataFile("ist/IST_corrected.csv", "14ba957322d5ccbe4cd240692f1c8c70246c718076d3346a229015c440b03b54", HOME)

@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fairveil.configuration import configuration
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Synthesis
 from fairveil.errors import SpecError
+from fairveil.fields import Count, Positive
 from fairveil.randomness import Generator
-from fairveil.registry import Count, Positive, configuration, register
+from fairveil.registry import register
 
 Correlation = Annotated[float, Field(gt=-1.0, lt=1.0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]

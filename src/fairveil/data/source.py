@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from fairveil.data.files import DataFile
@@ -11,7 +12,7 @@ from fairveil.randomness import Generator, generator
 from fairveil.registry import build, entries, get
 
 
-class Source:
+class Source(ABC):
     """Public configuration of one data set: subclasses set the facts, add options, and implement `load`."""
 
     name: str = ""
@@ -21,6 +22,7 @@ class Source:
     citation: ClassVar[str] = ""
     files: ClassVar[tuple[DataFile, ...]] = ()
 
+    @abstractmethod
     def load(self) -> Dataset:
         """Read (or first fetch) the files and return checked rows."""
         raise NotImplementedError
@@ -31,11 +33,12 @@ class Source:
         return {"title": cls.title, "home": cls.home, "licence": cls.licence, "citation": cls.citation}
 
 
-class Synthesis:
+class Synthesis(ABC):
     """Public configuration of generated data: no file, no person, repeatable from a seed."""
 
     name: str = ""
 
+    @abstractmethod
     def generate(self, rng: Generator) -> Dataset:
         raise NotImplementedError
 

@@ -15,10 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fairveil.configuration import configuration
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Synthesis
+from fairveil.fields import Count, NonNegative
 from fairveil.randomness import Generator
-from fairveil.registry import Count, NonNegative, configuration, register
+from fairveil.registry import register
 
 GROUPS = 4
 CONTINUOUS = ("age", "schooling", "hours", "experience", "commute", "household", "tenure")

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairveil.configuration import configuration
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Synthesis
+from fairveil.fields import Count
 from fairveil.randomness import Generator
-from fairveil.registry import Count, configuration, register
+from fairveil.registry import register
 
 
 def _bernoulli(rng: Generator, log_odds: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fairveil.dynamics.distributions import distribution
-from fairveil.errors import SpecError
-from fairveil.registry import NonNegative, OpenUnit, Positive, spec_error
+from fairveil.errors import SpecError, spec_error
+from fairveil.fields import NonNegative, OpenUnit, Positive
 from fairveil.task import Task, TaskSpec
 
 MAX_INSTANCES = 10**6

@@ -10,6 +10,7 @@ In a spec a merit is a list, ``["exp", 10]``, or a list of such lists, one per a
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -18,8 +19,10 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from fairveil import registry
-from fairveil.errors import AssumptionError, InputError, SpecError
-from fairveil.registry import Positive, Vector, configuration, register
+from fairveil.configuration import configuration, describe
+from fairveil.errors import AssumptionError, InputError, SpecError, at
+from fairveil.fields import Positive, Vector
+from fairveil.registry import register
 
 Floats = NDArray[np.float64]
 
@@ -27,7 +30,7 @@ EXP, AFFINE, POWER, TABLE = 0, 1, 2, 3
 CHECKED_POINTS = 4097
 
 
-class Merit:
+class Merit(ABC):
     """Base of all merit functions: positive, Lipschitz on [low, high], bounded below there."""
 
     name: ClassVar[str] = ""
@@ -36,13 +39,14 @@ class Merit:
     lipschitz: float
     lower_bound: float
 
+    @abstractmethod
     def code(self) -> tuple[int, Floats, Floats]:
         """Kind, numbers and table, as the compiled kernels read them."""
         raise NotImplementedError
 
     def to_list(self) -> tuple[Any, ...]:
         """The short form of a spec: the name and every parameter."""
-        facts = registry.describe(self)
+        facts = describe(self)
         return (facts.pop("name"), *facts.values())
 
     def __call__(self, means: ArrayLike) -> Floats:
@@ -241,7 +245,7 @@ def merit_from(given: Any, path: str = "merit") -> Merit:
         try:
             return target(*numbers)
         except SpecError as problem:
-            raise registry.at(problem, path) from None
+            raise at(problem, path) from None
     raise SpecError("a merit is a list", path=path, given=given, allowed='["exp", 10], ["affine", 1, 0.5], ...')
 
 

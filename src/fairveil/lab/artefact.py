@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -151,7 +152,7 @@ class Claim:
         }
 
 
-class Artefact:
+class Artefact(ABC):
     """Base of all artefacts. ``data`` names data sets that a full run uses; see `have` for stand-ins.
 
     ``words`` says a paper's symbols and short names in plain words, wherever pictures and claims use them.
@@ -164,13 +165,16 @@ class Artefact:
     data: ClassVar[tuple[str, ...]] = ()
     words: ClassVar[dict[str, str]] = {}
 
+    @abstractmethod
     def specs(self, scale: Scale) -> dict[str, dict[str, Any]]:
         """The specs behind the artefact, by label."""
         raise NotImplementedError
 
+    @abstractmethod
     def pictures(self, results: Results) -> list[Picture]:
         raise NotImplementedError
 
+    @abstractmethod
     def claims(self, results: Results) -> list[Claim]:
         raise NotImplementedError
 

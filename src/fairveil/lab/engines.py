@@ -12,6 +12,7 @@ import signal
 import socket
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from fairveil import registry
+from fairveil import plugins, registry
 from fairveil.errors import DependencyError, EngineError, SpecError
 from fairveil.task import Part
 
@@ -54,12 +55,12 @@ def few_threads() -> None:
     os.environ.setdefault("FAIRVEIL_THREADS", str(min(4, os.cpu_count() or 1)))
 
 
-def work_on(spec: dict[str, Any], block: dict[str, Any], plugins: tuple[str, ...] = ()) -> Done:
+def work_on(spec: dict[str, Any], block: dict[str, Any], files: tuple[str, ...] = ()) -> Done:
     """Do one block here; this is what every worker calls."""
     from fairveil.lab.runner import peak_memory
 
-    for plugin in plugins:
-        registry.load_plugin(plugin)
+    for file in files:
+        plugins.load_file(file)
     before = time.process_time()
     part = registry.get("task", spec["task"])().work(spec, block)
     arrays = {name: np.asarray(value) for name, value in part.items()}
@@ -69,10 +70,10 @@ def work_on(spec: dict[str, Any], block: dict[str, Any], plugins: tuple[str, ...
     return Done(arrays, time.process_time() - before, peak_memory())
 
 
-def work_alone(spec: dict[str, Any], block: dict[str, Any], plugins: tuple[str, ...] = ()) -> Done:
+def work_alone(spec: dict[str, Any], block: dict[str, Any], files: tuple[str, ...] = ()) -> Done:
     """Do one block in a worker beside others."""
     few_threads()
-    return work_on(spec, block, plugins)
+    return work_on(spec, block, files)
 
 
 def probe(address: str, seconds: float = 5.0) -> None:
@@ -89,13 +90,14 @@ def probe(address: str, seconds: float = 5.0) -> None:
         raise EngineError("no Ray cluster answers there", path="address", given=address, fix=fix) from None
 
 
-class Engine:
+class Engine(ABC):
     """Base: does jobs in any order and yields each with what came out."""
 
+    @abstractmethod
     def map(self, jobs: list[Job]) -> Iterator[tuple[Job, Done]]:
         raise NotImplementedError
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  (most engines hold nothing)
         """Free what the engine holds."""
 
 
@@ -160,9 +162,9 @@ class ProcessEngine(Engine):
 
     def _once(self, waiting: dict[tuple[str, int], Job]) -> Iterator[tuple[Job, Done]]:
         pool = self._open()
-        plugins = registry.plugins()
+        files = plugins.files()
         with _held_interrupts():
-            futures = {pool.submit(work_alone, job.spec, job.block, plugins): job for job in waiting.values()}
+            futures = {pool.submit(work_alone, job.spec, job.block, files): job for job in waiting.values()}
         try:
             for future in concurrent.futures.as_completed(futures):
                 done = future.result()
@@ -216,14 +218,14 @@ class RayEngine(Engine):
 
     def map(self, jobs: list[Job]) -> Iterator[tuple[Job, Done]]:
         ray = self._ray
-        plugins = registry.plugins()
+        files = plugins.files()
         limit = max(2, 2 * int(ray.cluster_resources().get("CPU", 1)))
         queue = list(reversed(jobs))
         flying: dict[Any, Job] = {}
         while queue or flying:
             while queue and len(flying) < limit:
                 job = queue.pop()
-                flying[self._remote(job.spec, job.block, plugins)] = job
+                flying[self._remote(job.spec, job.block, files)] = job
             ready, _ = ray.wait(list(flying), num_returns=1)
             job = flying.pop(ready[0])
             try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fairveil import registry
-from fairveil.errors import DataError, SpecError
+from fairveil.errors import DataError, SpecError, at, did_you_mean
 from fairveil.lab import papers
 from fairveil.lab.artefact import SCALES, Artefact, Claim, Picture, Results, Scale, have, say
 from fairveil.lab.engines import Engine
@@ -71,7 +71,7 @@ def artefacts(wanted: list[str] | None = None) -> list[type[Artefact]]:
                 path="artefact",
                 given=want,
                 allowed=f"all, {', '.join(papers_too)}, or one of {len(names)} artefacts (fairveil reproduce --list)",
-                fix=registry.did_you_mean(want, [*papers_too, *names]),
+                fix=did_you_mean(want, [*papers_too, *names]),
             )
         chosen += [name for name in found if name not in chosen]
     return [known[name] for name in chosen]
@@ -93,7 +93,7 @@ def reproduce(
     try:
         results = run_many(artefact.specs(scale), engine=engine, store=store, progress=progress)
     except SpecError as problem:
-        raise registry.at(problem, artefact.name) from None
+        raise at(problem, artefact.name) from None
     pictures = [say(picture, artefact.words) for picture in artefact.pictures(results)]
     claims = [say(claim, artefact.words) for claim in artefact.claims(results)]
     cpu = sum(result["meta"]["cpu_seconds"] for result in results.values())

@@ -8,6 +8,7 @@ exists for tests alone and no ledger accepts it. No source converts into another
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from functools import lru_cache
 from typing import Any
 
@@ -26,7 +27,7 @@ MAX_SCALE = 2.0**52
 MAX_RANGE = 2**62
 
 
-class Noise:
+class Noise(ABC):
     """Source of integer noise. ``simulated`` marks results; ``protects`` is what a ledger asks for.
 
     A source has no attributes of its own that could be changed: what it protects is fixed by its class.
@@ -36,14 +37,17 @@ class Noise:
     simulated: bool = True
     protects: bool = False
 
+    @abstractmethod
     def laplace(self, scale: float, size: int = 1) -> Ints:
         """``size`` draws of the discrete Laplace law, P(z) proportional to exp(-|z|/scale)."""
         raise NotImplementedError
 
+    @abstractmethod
     def gaussian(self, sigma: float, size: int = 1) -> Ints:
         """``size`` draws of the discrete Gaussian law, P(z) proportional to exp(-z^2/(2 sigma^2))."""
         raise NotImplementedError
 
+    @abstractmethod
     def uniform_integers(self, high: int, size: int = 1) -> Ints:
         """``size`` uniform integers in [0, high); exact for every high up to 2^62."""
         raise NotImplementedError

@@ -13,6 +13,7 @@ from fairveil.bandits.exposure import BatchedPrivFairx, FairxLinUcb, FedFairx, P
 from fairveil.bandits.exposure import simulate as simulator
 from fairveil.bandits.exposure.simulate import simulate
 from fairveil.bandits.steps import walk
+from fairveil.configuration import describe
 from fairveil.errors import HorizonError, InputError, SpecError
 from fairveil.fairness.exposure import fair_law
 from fairveil.privacy.noise import ZeroNoise
@@ -86,7 +87,7 @@ def test_compiled_equals_step_by_step_when_agents_differ(name, silent):
     policy = POLICIES[name]()
     policy = registry.build(
         "policy",
-        {**registry.describe(policy), "merit": world.merit, "agent_rounds": list(world.agent_rounds)},
+        {**describe(policy), "merit": world.merit, "agent_rounds": list(world.agent_rounds)},
         "policy",
     )
     fairness, _, pulls, syncs = step_by_step(policy, world, 40, 3)

@@ -10,6 +10,7 @@ from fairveil.bandits.meritocratic import BatchedPrivateFairGreedy, FairGreedy, 
 from fairveil.bandits.meritocratic.audit import private_pair
 from fairveil.bandits.meritocratic.family import fitted
 from fairveil.bandits.protocol import Candidate, Feedback, Round, copy_state, load_state, save_state, settle
+from fairveil.configuration import describe
 from fairveil.errors import HorizonError, InputError, PrivacyError, SpecError
 from fairveil.privacy.accounting import Accountant
 from fairveil.privacy.noise import SeededNoise, ZeroNoise
@@ -243,7 +244,7 @@ POLICIES = {
 @pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
 def test_the_accountant_confirms_the_guarantee_from_the_event(policy, budget):
-    table = {**registry.describe(policy), "epsilon": budget[0], "delta": budget[1]}
+    table = {**describe(policy), "epsilon": budget[0], "delta": budget[1]}
     made = registry.build("policy", table, "policy")
     promise, accountant = made.guarantee(), Accountant()
     accountant.compose(made.event())

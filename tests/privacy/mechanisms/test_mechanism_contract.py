@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fairveil import registry
+from fairveil.configuration import describe
 from fairveil.errors import SpecError
 from fairveil.privacy.events import event_from_dict
 from fairveil.privacy.noise import SecureNoise, SeededNoise, ZeroNoise
@@ -46,7 +47,7 @@ def same(a, b) -> bool:
 
 @every
 def test_a_mechanism_is_frozen_public_configuration(mechanism):
-    table = registry.describe(mechanism)
+    table = describe(mechanism)
     assert registry.build("mechanism", table, "target") == mechanism
     assert pickle.loads(pickle.dumps(mechanism)) == mechanism
     assert hash(mechanism) == hash(registry.build("mechanism", table, "target"))

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairveil.configuration import describe
 from fairveil.errors import InputError, SpecError
 from fairveil.privacy.conversions import gdp_delta, gdp_mu, zcdp_rho
 from fairveil.privacy.events import FINE_GRID, GaussianEvent, ParallelEvent, PureEvent, ZcdpEvent
 from fairveil.privacy.noise import ZeroNoise
 from fairveil.privacy.sums import BatchSum, HybridSum, ToeplitzSum, TreeSum
 from fairveil.privacy.sums.shapes import Grid
-from fairveil.registry import build, describe, names
+from fairveil.registry import build, names
 
 EVERY = [
     lambda **f: BatchSum(**f),

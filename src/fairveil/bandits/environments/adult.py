@@ -11,8 +11,10 @@ from pydantic import Strict
 
 from fairveil.bandits.meritocratic.records import People, RecordsEnvironment, scale_to_range, split_people
 from fairveil.bandits.meritocratic.world import Schema
+from fairveil.configuration import configuration
+from fairveil.fields import Count
 from fairveil.randomness import generator
-from fairveil.registry import Count, configuration, register
+from fairveil.registry import register
 
 # Documented range, then declared typical value and spread.
 CONTINUOUS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import cached_property
 from typing import Any
 
@@ -22,11 +23,13 @@ class ArmEnvironment(Environment):
     arms: Any
 
     @cached_property
+    @abstractmethod
     def laws(self) -> Laws:
         """The reward law of every arm, as arrays for compiled code."""
         raise NotImplementedError
 
     @cached_property
+    @abstractmethod
     def true_means(self) -> NDArray[np.float64]:
         """The mean of every arm's own law; regret is measured with these."""
         raise NotImplementedError

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from fairveil.bandits.protocol import Round
 from fairveil.randomness import Generator
 
 
-class Environment:
+class Environment(ABC):
     """Public configuration of a world. ``prepare`` draws whatever is fixed for one run (theta, means)."""
 
     name: ClassVar[str] = ""

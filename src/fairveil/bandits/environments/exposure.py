@@ -13,10 +13,12 @@ from pydantic import Strict
 
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.protocol import Candidate, Round
+from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fairness.exposure import Merit, merits_from
+from fairveil.fields import Count, NonNegative, Vector
 from fairveil.randomness import Generator
-from fairveil.registry import Count, NonNegative, Vector, configuration, register
+from fairveil.registry import register
 
 Floats = NDArray[np.float64]
 CONTEXTS = {"uniform": 0, "raw": 1, "sphere": 2}

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from fairveil.bandits.environments.arms import ArmEnvironment
 from fairveil.bandits.environments.laws import BERNOULLI, Laws, make_laws
-from fairveil.registry import Count, configuration, register
+from fairveil.configuration import configuration
+from fairveil.fields import Count
+from fairveil.registry import register
 
 
 @register("environment", "extreme")

@@ -10,9 +10,11 @@ from pydantic import Strict
 from scipy.special import ndtr
 
 from fairveil.bandits.meritocratic.world import Floats, Ints, MeritocraticEnvironment, Schema
+from fairveil.configuration import configuration
 from fairveil.errors import SpecError
+from fairveil.fields import Matrix, Vector
 from fairveil.randomness import Generator
-from fairveil.registry import Matrix, Vector, configuration, register
+from fairveil.registry import register
 
 
 @register("environment", "gaussian")

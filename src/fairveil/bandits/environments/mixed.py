@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from fairveil.bandits.environments.arms import ArmEnvironment, drawn_means, settle_arms
 from fairveil.bandits.environments.laws import BERNOULLI, BETA, TWO_POINT, UNIFORM, Laws, make_laws
-from fairveil.registry import Count, Natural, Probability, Vector, configuration, register
+from fairveil.configuration import configuration
+from fairveil.fields import Count, Natural, Probability, Vector
+from fairveil.registry import register
 
 
 @register("environment", "mixed")

@@ -7,10 +7,12 @@ from functools import lru_cache
 import numpy as np
 
 from fairveil.bandits.meritocratic.world import Floats, Pool, PoolEnvironment, Schema
+from fairveil.configuration import configuration
 from fairveil.data.synthetic_census import CATEGORIES, CONTINUOUS, GROUPS, synthetic_census
 from fairveil.data.synthetic_census import Census as Generated
+from fairveil.fields import Count, Natural
 from fairveil.randomness import generator
-from fairveil.registry import Count, Natural, configuration, register
+from fairveil.registry import register
 
 
 @register("environment", "synthetic-census")

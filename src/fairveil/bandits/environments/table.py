@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from fairveil.bandits.environments.arms import ArmEnvironment
 from fairveil.bandits.environments.laws import RECORDED, RESAMPLED, Laws, make_laws
+from fairveil.configuration import configuration
 from fairveil.errors import DataError, HorizonError, InputError, SpecError
-from fairveil.registry import Count, Matrix, configuration, register
+from fairveil.fields import Count, Matrix
+from fairveil.registry import register
 
 
 @register("environment", "table")

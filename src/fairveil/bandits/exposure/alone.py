@@ -7,8 +7,9 @@ from typing import Any
 
 from fairveil.bandits.exposure.base import ExposurePolicy
 from fairveil.bandits.exposure.schedules import schedule_from
+from fairveil.configuration import configuration
 from fairveil.errors import SpecError
-from fairveil.registry import configuration, register
+from fairveil.registry import register
 
 
 @register("policy", "fairx-linucb")

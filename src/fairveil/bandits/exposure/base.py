@@ -22,11 +22,12 @@ from fairveil.bandits.exposure.belief import ELLIPTIC, RULE, believe_plain, refr
 from fairveil.bandits.exposure.kernel import Rules, add_row, choose_law, draw_arm, make_row, raw_row
 from fairveil.bandits.exposure.schedules import NEVER, Determinant, Schedule, schedule_from
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, State, copy_state
+from fairveil.configuration import configuration
 from fairveil.errors import HorizonError, InputError, SpecError
 from fairveil.fairness.exposure import Merit, merit_codes, merits_from
+from fairveil.fields import Count, NonNegative, OpenUnit, Positive
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
-from fairveil.registry import Count, NonNegative, OpenUnit, Positive, configuration
 
 Floats = NDArray[np.float64]
 NOTHING = np.empty(0)

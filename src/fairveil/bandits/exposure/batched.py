@@ -12,11 +12,13 @@ import numpy as np
 from fairveil.bandits.exposure.private import Floats, PrivatePolicy
 from fairveil.bandits.exposure.schedules import Growing
 from fairveil.bandits.protocol import State
+from fairveil.configuration import configuration
 from fairveil.errors import SpecError
+from fairveil.fields import Positive
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.sums.base import RunningSum
 from fairveil.privacy.sums.batch import BatchSum
-from fairveil.registry import Positive, configuration, register
+from fairveil.registry import register
 
 
 @register("policy", "batched-priv-fairx")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import KW_ONLY
 
 from fairveil.bandits.exposure.base import ExposurePolicy
-from fairveil.registry import configuration, register
+from fairveil.configuration import configuration
+from fairveil.registry import register
 
 
 @register("policy", "fed-fairx")

@@ -15,12 +15,13 @@ from fairveil.bandits.exposure.base import ExposurePolicy
 from fairveil.bandits.exposure.belief import believe
 from fairveil.bandits.exposure.schedules import Determinant
 from fairveil.bandits.protocol import Feedback, Round, State, copy_state
+from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError
+from fairveil.fields import Count, Delta, Epsilon, Positive
 from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Neighbours
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import RunningSum
-from fairveil.registry import Count, Delta, Epsilon, Positive, configuration
 
 Floats = NDArray[np.float64]
 EXACT_ROWS = 2**21

@@ -16,8 +16,10 @@ from pydantic import Field, Strict
 from scipy.linalg import eigh
 
 from fairveil import registry
+from fairveil.configuration import configuration
 from fairveil.errors import SpecError
-from fairveil.registry import Count, Positive, configuration, register
+from fairveil.fields import Count, Positive
+from fairveil.registry import register
 
 Floats = NDArray[np.float64]
 NEVER = 0

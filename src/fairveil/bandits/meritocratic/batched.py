@@ -18,14 +18,16 @@ from fairveil.bandits.meritocratic.runner import Runner
 from fairveil.bandits.meritocratic.scaling import Ready, Scaling, ScalingTable
 from fairveil.bandits.meritocratic.world import Floats, Ints
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, State
+from fairveil.configuration import configuration
 from fairveil.errors import SpecError
+from fairveil.fields import Count, Delta, Epsilon, OpenUnit, Positive
 from fairveil.privacy.events import ComposedEvent, Event
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.histograms import Histogram
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums import BatchSum
 from fairveil.randomness import Generator
-from fairveil.registry import Count, Delta, Epsilon, OpenUnit, Positive, configuration, register
+from fairveil.registry import register
 
 GROUP_WEIGHT = 1.0
 """Size of the group indicator in a row of the regression sum; scaled columns have spread about one."""

@@ -18,10 +18,11 @@ from fairveil.bandits.meritocratic.runner import Runner
 from fairveil.bandits.meritocratic.window import Store, add_member, count_at_most, dot, grown, new_store
 from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, State
+from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError
+from fairveil.fields import Count, Positive
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
-from fairveil.registry import Count, Positive, configuration
 
 NO_BOUND = np.inf
 

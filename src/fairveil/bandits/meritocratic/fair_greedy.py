@@ -7,9 +7,10 @@ from fairveil.bandits.meritocratic.regression import weights_of
 from fairveil.bandits.meritocratic.runner import Runner
 from fairveil.bandits.meritocratic.world import Floats, Ints
 from fairveil.bandits.protocol import State
+from fairveil.configuration import configuration
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
-from fairveil.registry import configuration, register
+from fairveil.registry import register
 
 
 @register("policy", "fair-greedy")

@@ -18,6 +18,7 @@ from fairveil.bandits.meritocratic.runner import Runner, StepRunner, UniformRunn
 from fairveil.bandits.meritocratic.scaling import Scaling
 from fairveil.bandits.meritocratic.world import Chunk, Floats, MeritocraticEnvironment
 from fairveil.bandits.protocol import Policy
+from fairveil.configuration import describe
 from fairveil.errors import SpecError
 from fairveil.fairness.ranks import fair_regret, parity_gap, within_group_correlation
 from fairveil.privacy.noise import make_noise
@@ -38,7 +39,7 @@ class Meritocratic(Family):
 
     def complete(self, spec: dict[str, Any], policy: Policy, environment: Environment) -> dict[str, Any]:
         assert isinstance(environment, MeritocraticEnvironment)
-        return {**spec, "policy": registry.describe(fitted(policy, environment, spec["rounds"]))}
+        return {**spec, "policy": describe(fitted(policy, environment, spec["rounds"]))}
 
     def blocks(self, spec: dict[str, Any]) -> list[dict[str, Any]]:
         return [dict(block) for block in run_blocks(spec["runs"], 1)]

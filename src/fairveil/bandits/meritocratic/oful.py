@@ -10,10 +10,12 @@ from numba import njit
 from fairveil.bandits.meritocratic.runner import Arrivals, Runner
 from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, State
+from fairveil.configuration import configuration
 from fairveil.errors import SpecError
+from fairveil.fields import Count, NonNegative, Positive
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
-from fairveil.registry import Count, NonNegative, Positive, configuration, register
+from fairveil.registry import register
 
 
 @njit(cache=True, nogil=True)

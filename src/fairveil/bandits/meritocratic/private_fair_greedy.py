@@ -16,14 +16,16 @@ from fairveil.bandits.meritocratic.regression import weights_of
 from fairveil.bandits.meritocratic.runner import Runner, StepRunner
 from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints
 from fairveil.bandits.protocol import Decision, Round, State
+from fairveil.configuration import configuration
 from fairveil.errors import HorizonError, InputError, PrivacyError, SpecError
+from fairveil.fields import Count, Delta, Epsilon, OpenUnit, Positive
 from fairveil.privacy.accounting import Accountant
 from fairveil.privacy.events import FINE_GRID, ApproximateEvent, ComposedEvent, Event, GaussianEvent, ZcdpEvent
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise, SeededNoise, ZeroNoise
 from fairveil.privacy.sums import RunningSum, ToeplitzSum, TreeSum
 from fairveil.randomness import Generator
-from fairveil.registry import Count, Delta, Epsilon, OpenUnit, Positive, configuration, register
+from fairveil.registry import register
 
 UNIT = 2.0**30
 """Grid units of one count: the noise of a count is then never below 2^20 units."""

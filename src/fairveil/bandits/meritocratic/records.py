@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fairveil.bandits.meritocratic.world import Floats, Pool, PoolEnvironment
+from fairveil.configuration import configuration
 from fairveil.errors import SpecError
+from fairveil.fields import Count, Natural
 from fairveil.randomness import Generator
-from fairveil.registry import Count, Natural, configuration
 
 Fraction = Annotated[float, Field(gt=0.0, lt=1.0, allow_inf_nan=False)]
 

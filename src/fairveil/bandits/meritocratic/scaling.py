@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, Strict
 
 from fairveil.bandits.meritocratic.world import Floats, Schema
-from fairveil.errors import SpecError
-from fairveil.registry import Natural, Positive, Vector, at, configuration
+from fairveil.configuration import configuration
+from fairveil.errors import SpecError, at
+from fairveil.fields import Natural, Positive, Vector
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 FACTS = ("columns", "centre", "spread", "norm", "reward_centre", "reward_bound")

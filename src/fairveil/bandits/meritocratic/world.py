@@ -17,10 +17,11 @@ from pydantic import Field, Strict
 
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.protocol import Candidate, Round
+from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fairness.ranks import relative_rank
+from fairveil.fields import Natural, NonNegative
 from fairveil.randomness import Generator
-from fairveil.registry import Natural, NonNegative, configuration
 
 Slots = Annotated[int, Strict(), Field(ge=1, le=64)]
 Present = Annotated[float, Strict(), Field(gt=0.0, le=1.0, allow_inf_nan=False)]

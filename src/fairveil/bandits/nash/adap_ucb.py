@@ -9,8 +9,10 @@ from fairveil.bandits.nash.base import global_guarantee
 from fairveil.bandits.nash.blocks import ADAP, ADAP_FIGURE, Recipe
 from fairveil.bandits.nash.episodes import ARRIVALS_IN_WORDS, EpisodePolicy
 from fairveil.bandits.nash.indices import parameters
+from fairveil.configuration import configuration
+from fairveil.fields import Count, Epsilon, Positive
 from fairveil.privacy.guarantee import Guarantee
-from fairveil.registry import Count, Epsilon, Positive, configuration, register
+from fairveil.registry import register
 
 
 @register("policy", "adap-ucb")

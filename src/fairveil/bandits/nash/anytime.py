@@ -16,12 +16,14 @@ from fairveil.bandits.environments.arms import ArmEnvironment
 from fairveil.bandits.nash.base import NashPolicy
 from fairveil.bandits.nash.runs import Intervals, Streams, Summary, Walker
 from fairveil.bandits.protocol import Decision, Feedback, Round, State, copy_state
+from fairveil.configuration import configuration, describe
 from fairveil.errors import SpecError
+from fairveil.fields import Count
 from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
-from fairveil.registry import Count, configuration, register
+from fairveil.registry import register
 
 SIZE, START, UNIFORM, NUMBER = range(4)
 PREFIX = "inner_"
@@ -47,7 +49,7 @@ class Anytime(NashPolicy):
 
     def __post_init__(self) -> None:
         policy = self.window(1)
-        table = registry.describe(policy)
+        table = describe(policy)
         object.__setattr__(self, "inner", {key: table[key] for key in table if key not in ("arms", "horizon")})
 
     def window(self, size: int) -> NashPolicy:

@@ -22,12 +22,14 @@ from fairveil.bandits.nash.indices import parameters
 from fairveil.bandits.nash.phase_one import ABOVE, FRESH, TIMED, Exploration, explore_uniformly
 from fairveil.bandits.nash.runs import Intervals, Streams, Summary
 from fairveil.bandits.protocol import Decision, Feedback, Round, State, copy_state
+from fairveil.configuration import configuration
 from fairveil.errors import SpecError
+from fairveil.fields import Count, Epsilon, NonNegative, Positive
 from fairveil.privacy.grid import to_units
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
-from fairveil.registry import Count, Epsilon, NonNegative, Positive, configuration, register
+from fairveil.registry import register
 
 EXPLORING = -2
 """Value of the open arm while the uniform phase lasts."""

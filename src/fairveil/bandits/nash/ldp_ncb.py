@@ -12,9 +12,11 @@ from fairveil.bandits.nash.base import local_guarantee
 from fairveil.bandits.nash.indices import LOCAL_NCB, parameters
 from fairveil.bandits.nash.rounds import FIXED, LAPLACE, LAPLACE_MEAN_CLIPPED, LOCAL_RULE, ONE_BIT, Rules
 from fairveil.bandits.nash.sequential import SequentialPolicy
+from fairveil.configuration import configuration
+from fairveil.fields import Count, Epsilon, Positive
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.mechanisms.one_bit import OneBit
-from fairveil.registry import Count, Epsilon, Positive, configuration, register
+from fairveil.registry import register
 
 
 @register("policy", "ldp-ncb")

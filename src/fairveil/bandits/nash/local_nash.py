@@ -10,12 +10,14 @@ from fairveil.bandits.nash.blocks import LOCAL, Recipe, close
 from fairveil.bandits.nash.episodes import ARM, EpisodePolicy, episode_rounds, published
 from fairveil.bandits.nash.indices import parameters
 from fairveil.bandits.protocol import Feedback, State, copy_state
+from fairveil.configuration import configuration
 from fairveil.errors import InputError
+from fairveil.fields import Count, Epsilon, Positive
 from fairveil.privacy.events import Event, NothingEvent
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.mechanisms.one_bit import OneBit
 from fairveil.privacy.noise import Noise
-from fairveil.registry import Count, Epsilon, Positive, configuration, register
+from fairveil.registry import register
 
 
 @register("policy", "local-nash")

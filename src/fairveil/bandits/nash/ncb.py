@@ -10,7 +10,9 @@ import numpy as np
 from fairveil.bandits.nash.indices import NCB, parameters
 from fairveil.bandits.nash.rounds import SUM_ABOVE, Rules
 from fairveil.bandits.nash.sequential import SequentialPolicy
-from fairveil.registry import Count, Positive, configuration, register
+from fairveil.configuration import configuration
+from fairveil.fields import Count, Positive
+from fairveil.registry import register
 
 
 @register("policy", "ncb")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from fairveil.bandits.nash.indices import UCB, parameters
 from fairveil.bandits.nash.rounds import Rules
 from fairveil.bandits.nash.sequential import SequentialPolicy
-from fairveil.registry import Count, Positive, configuration, register
+from fairveil.configuration import configuration
+from fairveil.fields import Count, Positive
+from fairveil.registry import register
 
 
 @register("policy", "ucb")

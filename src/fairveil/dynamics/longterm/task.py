@@ -9,15 +9,17 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from fairveil.classify.learner import Learner
+from fairveil.configuration import describe
 from fairveil.dynamics.instances import Table
 from fairveil.dynamics.longterm.loop import Loop, Own, simulate
 from fairveil.dynamics.longterm.world import World
 from fairveil.dynamics.participation.retention import retention
-from fairveil.errors import SpecError
+from fairveil.errors import SpecError, at, spec_error
+from fairveil.fields import NonNegative, OpenUnit, Probability
 from fairveil.privacy.guarantee import Guarantee, Neighbours
 from fairveil.privacy.noise import make_noise
 from fairveil.randomness import generator
-from fairveil.registry import NonNegative, OpenUnit, Probability, at, build, describe, register, spec_error
+from fairveil.registry import build, register
 from fairveil.task import Outcome, Part, Task, TaskSpec, run_blocks
 
 Chances = Annotated[list[list[Probability]], Field(min_length=2, max_length=2)]

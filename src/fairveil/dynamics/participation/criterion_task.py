@@ -13,8 +13,9 @@ from fairveil.dynamics.participation.model import Model, model, simulate
 from fairveil.dynamics.participation.retention import retention
 from fairveil.dynamics.participation.task import ParticipationGroup
 from fairveil.errors import SpecError
+from fairveil.fields import Count, NonNegative
 from fairveil.randomness import generator
-from fairveil.registry import Count, NonNegative, register
+from fairveil.registry import register
 from fairveil.task import Outcome, Part
 
 

@@ -16,8 +16,9 @@ from fairveil.dynamics.participation.reshape import DRIFTS
 from fairveil.dynamics.participation.retention import retention
 from fairveil.dynamics.population import Population
 from fairveil.errors import SpecError
+from fairveil.fields import Count, NonNegative, Positive
 from fairveil.randomness import generator
-from fairveil.registry import Count, NonNegative, Positive, register
+from fairveil.registry import register
 from fairveil.task import Outcome, Part
 
 #: Points of the path that a single instance reports as series.

@@ -10,7 +10,8 @@ from pydantic import Field
 from fairveil.dynamics.logistic import dataset
 from fairveil.dynamics.participation.trained import loss_table, shares_over_time
 from fairveil.errors import SpecError
-from fairveil.registry import Count, Positive, register
+from fairveil.fields import Count, Positive
+from fairveil.registry import register
 from fairveil.task import Outcome, Part, Task, TaskSpec
 
 Criterion = Literal["simple", "fpr", "fnr", "eqloss"]

@@ -15,7 +15,8 @@ from fairveil.dynamics.qualification.interventions import constant_thresholds
 from fairveil.dynamics.qualification.model import Model, model, path
 from fairveil.dynamics.strategic.task import gaps
 from fairveil.errors import SpecError
-from fairveil.registry import Count, register
+from fairveil.fields import Count
+from fairveil.registry import register
 from fairveil.task import Outcome, Part
 
 #: Steps of the path that a single instance reports as a series.

@@ -10,7 +10,8 @@ from pydantic import Field
 from fairveil.dynamics.logistic import dataset
 from fairveil.dynamics.qualification.trained import endings, response_table
 from fairveil.errors import AssumptionError, SpecError
-from fairveil.registry import Count, OpenUnit, register
+from fairveil.fields import Count, OpenUnit
+from fairveil.registry import register
 from fairveil.task import Outcome, Part, Task, TaskSpec
 
 

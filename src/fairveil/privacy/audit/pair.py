@@ -11,6 +11,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from fairveil import registry
+from fairveil.configuration import describe
 from fairveil.errors import SpecError
 from fairveil.privacy.audit.bounds import FinerClaim
 from fairveil.privacy.conversions import GRID_CONSTANT, gdp_epsilon, zcdp_epsilon
@@ -114,5 +115,5 @@ def sample_target(pair_name: str) -> dict[str, Any] | None:
         except (SpecError, TypeError):
             continue
         if thing is not None:
-            return {"kind": kind, **registry.describe(thing)} | ({"pair": second} if second else {})
+            return {"kind": kind, **describe(thing)} | ({"pair": second} if second else {})
     return None

@@ -8,10 +8,12 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
+from fairveil.configuration import describe
+from fairveil.fields import Epsilon, OpenUnit
 from fairveil.privacy.audit.attack import Finding, attack
 from fairveil.privacy.audit.pair import find_pair
 from fairveil.privacy.audit.runs import chunks, run_chunk
-from fairveil.registry import Epsilon, OpenUnit, describe, register
+from fairveil.registry import register
 from fairveil.task import Count, Outcome, Part, Task, TaskSpec
 
 

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, Strict
 
+from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError
+from fairveil.fields import Delta, Epsilon, Positive
 from fairveil.privacy.events import Event, ParallelEvent
 from fairveil.privacy.histograms import prefix, tree
 from fairveil.privacy.histograms.result import PrivateHistogram
@@ -19,7 +21,7 @@ from fairveil.privacy.noise import MAX_SCALE, Noise
 from fairveil.privacy.sums.base import State
 from fairveil.privacy.sums.budget import ROUND_UP, Budget
 from fairveil.privacy.sums.shapes import CAPACITY, Floats, Ints
-from fairveil.registry import Delta, Epsilon, Positive, configuration, register
+from fairveil.registry import register
 
 Number = Annotated[float, Strict(), Field(ge=-1e300, le=1e300, allow_inf_nan=False)]
 

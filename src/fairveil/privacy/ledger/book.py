@@ -1,4 +1,4 @@
-"""One open ledger file in one process: locks, connection, catching up with others, and the anchor.
+"""One open ledger in one process: locks, connection, catching up with others, and the anchor.
 
 Every write runs: thread lock, writer lock, transaction, catch up with rows that others appended (each is checked),
 check the anchor, append, commit (on disk), move the anchor. An error before the commit leaves nothing behind.
@@ -8,36 +8,33 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from fairveil.errors import LedgerError, LedgerTampered
 from fairveil.privacy.filters import Filter
 from fairveil.privacy.ledger.anchor import Anchor, Mark
-from fairveil.privacy.ledger.chain import ANCHOR, GENESIS, START, State, advance, make_row, replay, totals
-from fairveil.privacy.ledger.locks import WriterLock
-from fairveil.privacy.ledger.store import Store, explain
+from fairveil.privacy.ledger.chain import ANCHOR, GENESIS, START, Row, State, advance, make_row, replay, totals
+from fairveil.privacy.ledger.storage import Place, Store
 
 STANDS = "what was charged stays charged"
 
 
 class Book:
-    """The chain of one file, safe to share between threads; a forked child gets its own connection and locks."""
+    """The chain of one ledger, safe to share between threads; a forked child gets its own connection and locks."""
 
     state: State
 
-    def __init__(self, path: Path, anchor: Anchor | None, wait: float) -> None:
-        self.path = path
+    def __init__(self, place: Place, anchor: Anchor | None, wait: float) -> None:
+        self.place = place
         self.anchor = anchor
         self.wait = wait
         self.guard = threading.RLock()
         self.on_fork: Callable[[], None] | None = None
-        self._writer = WriterLock(path, wait)
+        self._writer = place.lock(wait)
         self._store: Store | None = None
         self._fresh: State | None = None
         self._closed = False
@@ -45,21 +42,22 @@ class Book:
 
     def exists(self) -> bool:
         with self._explained("nothing was charged"):
-            return self.path.exists()
+            return self.place.exists()
 
     def create(self, table: dict[str, Any], name: str) -> None:
-        """Make the file if there is none; two processes that start together make one ledger."""
-        with self.guard, self._explained("nothing was charged"), self._writer.held():
-            if self.path.exists():
-                return
+        """Make the ledger if there is none; two processes that start together make one ledger."""
+
+        def first() -> Row:
             if self.anchor is not None and self.anchor.read() is not None:
                 raise LedgerTampered(
                     "the ledger is gone, but its anchor is there",
-                    path=str(self.path),
-                    fix="restore the ledger file, or name a fresh anchor for a new ledger on data never used before",
+                    path=str(self.place),
+                    fix="restore the ledger, or name a fresh anchor for a new ledger on data never used before",
                 )
-            row = make_row(START, 0, GENESIS, name, {**table, "time": _now()})
-            Store.create(self.path, row)
+            return make_row(START, 0, GENESIS, name, {**table, "time": _now()})
+
+        with self.guard, self._explained("nothing was charged"):
+            self.place.create(self._writer, first)
 
     def load(self) -> None:
         """Check the whole chain from its first row; constant memory, time linear in the length."""
@@ -100,8 +98,8 @@ class Book:
                         self._check_anchor(store)
                     self._fresh = self.state
                     yield store
-            except (sqlite3.Error, OSError):
-                self._disconnect()  # nothing that SQLite remembers about a failed transaction is kept
+            except self.place.failures:
+                self._disconnect()  # nothing that a connection remembers about a failed transaction is kept
                 outcome[0] = self._effect_of_failure(effect)
                 raise
             finally:
@@ -134,7 +132,7 @@ class Book:
         """Add a row inside `writing`; ``after`` is the filter it leaves. It is checked like any row that is read."""
         state, store = self.now, self._store
         if self._fresh is None or store is None:
-            raise LedgerError("a row can only be written inside a transaction", path=str(self.path))
+            raise LedgerError("a row can only be written inside a transaction", path=str(self.place))
         facts = {**table, "totals": totals(after), "time": _now()}
         row = make_row(state.head, state.sequence + 1, kind, name, facts, account=account, value=value)
         self._fresh = advance(state, row, store)
@@ -153,26 +151,27 @@ class Book:
 
     def _effect_of_failure(self, effect: str) -> str:
         """A commit that reports an error has, very rarely, reached the disk: look."""
+        unreadable: tuple[type[Exception], ...] = (*self.place.failures, LedgerError)
         try:
             reached = self._connected().last() != (self.state.sequence, self.state.head)
-        except (sqlite3.Error, OSError, LedgerError):
+        except unreadable:
             return "the ledger cannot be read now; open it again to see whether it was charged"
         return STANDS if reached else effect
 
     def _connected(self) -> Store:
         if self._closed:
-            raise LedgerError("this ledger is closed", path=str(self.path), fix="open it again")
-        if self._store is not None and not self._store.same_file():
-            self._disconnect()  # the file was replaced: what is there now must continue what was seen
+            raise LedgerError("this ledger is closed", path=str(self.place), fix="open it again")
+        if self._store is not None and not self._store.current():
+            self._disconnect()  # replaced or cut off: what is there now must continue what was seen
         if self._store is None:
-            if not self.path.exists():
-                raise LedgerTampered("the ledger file is gone", path=str(self.path), fix="restore it from a copy")
-            self._store = Store.open(self.path)
+            if not self.place.exists():
+                raise self.place.gone()
+            self._store = self.place.open(self.wait)
         return self._store
 
     def _disconnect(self) -> None:
         if self._store is not None:
-            with contextlib.suppress(sqlite3.Error):
+            with contextlib.suppress(*self.place.failures):
                 self._store.close()
             self._store = None
 
@@ -181,7 +180,7 @@ class Book:
         if last == (self.state.sequence, self.state.head):
             return
         if last is None or store.hash_at(self.state.sequence) != self.state.head:
-            raise _set_back(self.path, self.state.sequence, "this process saw")
+            raise _set_back(self.place, self.state.sequence, "this process saw")
         state = self.state
         for row in store.rows(state.sequence):
             state = advance(state, row, store)
@@ -201,7 +200,7 @@ class Book:
         mark = self.anchor.read()
         if mark is None:
             raise LedgerTampered("the anchor is gone", path=str(self.anchor), fix="restore it, or see reanchor=True")
-        check_mark(mark, self.state, store, self.path)
+        check_mark(mark, self.state, store, self.place)
         if mark.sequence != self.state.sequence:
             self._move_anchor()
 
@@ -213,12 +212,12 @@ class Book:
     def _explained(self, effect: str | Callable[[], str]) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError) as problem:
-            raise explain(problem, self.path, effect if isinstance(effect, str) else effect()) from problem
+        except self.place.failures as problem:
+            raise self.place.explain(problem, effect if isinstance(effect, str) else effect()) from problem
 
     def _before_fork(self) -> None:
         self.guard.acquire()
-        self._disconnect()  # SQLite connections must not cross a fork
+        self._disconnect()  # connections must not cross a fork
 
     def _after_fork_in_parent(self) -> None:
         self.guard.release()
@@ -236,21 +235,21 @@ def anchor_just_started(state: State, store: Store) -> bool:
     return state.anchored and (state.sequence == 0 or last is not None)
 
 
-def check_mark(mark: Mark, state: State, store: Store, path: Path) -> None:
+def check_mark(mark: Mark, state: State, store: Store, place: Place) -> None:
     """Refuse a ledger that its anchor has seen longer or with another content."""
     if mark.ledger != state.ledger:
         raise LedgerTampered(
-            "the anchor belongs to another ledger", path=str(path), given=mark.ledger, allowed=state.ledger
+            "the anchor belongs to another ledger", path=str(place), given=mark.ledger, allowed=state.ledger
         )
     if store.hash_at(mark.sequence) != mark.head:
-        raise _set_back(path, mark.sequence, "its anchor has seen")
+        raise _set_back(place, mark.sequence, "its anchor has seen")
 
 
-def _set_back(path: Path, sequence: int, who: str) -> LedgerTampered:
+def _set_back(place: Place, sequence: int, who: str) -> LedgerTampered:
     return LedgerTampered(
-        f"the ledger was set back, cut or rewritten: {who} entry {sequence}, which is not in this file as it was",
-        path=str(path),
-        fix="restore the newest ledger file; until then treat the budget as spent",
+        f"the ledger was set back, cut or rewritten: {who} entry {sequence}, which is not in it as it was",
+        path=str(place),
+        fix="restore the newest ledger; until then treat the budget as spent",
     )
 
 

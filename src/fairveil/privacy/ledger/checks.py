@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from fairveil.errors import LedgerError, PrivacyError, SpecError
 from fairveil.privacy.events import Event
 from fairveil.privacy.ledger.book import Book
 from fairveil.privacy.ledger.chain import ACCOUNT, FORMAT, LOST, PUBLISH, Row
-from fairveil.privacy.ledger.store import Store
+from fairveil.privacy.ledger.storage import Place, Store
 from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import Noise, SecureNoise, ZeroNoise
 
@@ -20,13 +19,15 @@ class ReleaseLost(LedgerError):
     code = "release-lost"
 
 
-def first(path: Path, limit: Limit | None, simulated: bool, unit: str, anchored: bool) -> dict[str, Any]:
+def first(place: Place, limit: Limit | None, simulated: bool, unit: str, anchored: bool) -> dict[str, Any]:
     if limit is None:
         raise LedgerError(
-            "there is no ledger here", path=str(path), allowed="an existing file, or a limit", fix="give limit=Limit..."
+            "there is no ledger here",
+            path=str(place),
+            allowed="an existing ledger, or a limit",
+            fix="give limit=Limit...",
         )
-    if not path.parent.is_dir():
-        raise LedgerError("the folder of the ledger does not exist", path=str(path), fix="create the folder first")
+    place.check_new()
     table = {"format": FORMAT, "limit": limit.to_dict(), "simulated": bool(simulated), "anchored": anchored}
     return {**table, "unit": str(unit)}
 

@@ -8,7 +8,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from fairveil.errors import LedgerError, PrivacyError
@@ -33,8 +32,7 @@ from fairveil.privacy.ledger.checks import (
     stored_text,
 )
 from fairveil.privacy.ledger.faults import point
-from fairveil.privacy.ledger.locks import Session
-from fairveil.privacy.ledger.store import Store
+from fairveil.privacy.ledger.storage import Place, Store, place_of
 from fairveil.privacy.ledger.values import decode, encode
 from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import Noise
@@ -62,7 +60,7 @@ class Ledger:
 
     def __init__(self, book: Book) -> None:
         self._book = book
-        self._session = Session(book.path)
+        self._session = book.place.session()
         self._under_way: dict[str, int] = {}  # block -> thread that draws it now
         self._drawn: dict[str, str] = {}  # drawn, but could not be stored: kept so that it is not drawn again
         book.on_fork = self._after_fork
@@ -86,7 +84,7 @@ class Ledger:
         ``wait``: seconds to wait for other processes. ``reanchor``: go on although the old anchor is lost; the ledger
         records it.
         """
-        place = Path(path)
+        place = place_of(path)
         mark = FileAnchor(anchor) if isinstance(anchor, str | os.PathLike) else anchor
         book = Book(place, mark, wait)
         try:
@@ -203,8 +201,9 @@ class Ledger:
         return self._book.state.simulated
 
     @property
-    def path(self) -> Path:
-        return self._book.path
+    def place(self) -> Place:
+        """Where it is kept; ``str`` of it names the file or the database, without secrets."""
+        return self._book.place
 
     def lost(self) -> list[str]:
         """The blocks that were charged and lost."""
@@ -325,5 +324,5 @@ class Ledger:
 
     def _after_fork(self) -> None:
         self._session.forget()
-        self._session = Session(self._book.path)
+        self._session = self._book.place.session()
         self._under_way, self._drawn = {}, {}

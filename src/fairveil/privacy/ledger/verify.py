@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections import Counter
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from fairveil.errors import LedgerError, LedgerTampered
+from fairveil.errors import LedgerTampered
 from fairveil.privacy.charges import Charge
 from fairveil.privacy.ledger.anchor import Anchor, FileAnchor
 from fairveil.privacy.ledger.book import anchor_just_started, check_mark
 from fairveil.privacy.ledger.chain import ANCHOR, LOST, PUBLISH, RESERVE, State, replay
-from fairveil.privacy.ledger.store import Store, explain
+from fairveil.privacy.ledger.storage import Store, place_of
 
 NO_ANCHOR = "no anchor was given: that the file was set back to an older copy, or cut, cannot be detected"
 
@@ -48,21 +46,19 @@ def verify(path: str | os.PathLike[str], anchor: str | os.PathLike[str] | Anchor
 
     Reads only, in constant memory and linear time; also works on a read-only copy.
     """
-    place = Path(path)
-    if not place.is_file():
-        raise LedgerError("there is no ledger here", path=str(place), allowed="a ledger file", fix="check the path")
+    place = place_of(path)
     mark_place = FileAnchor(anchor) if isinstance(anchor, str | os.PathLike) else anchor
     # read before the ledger: a ledger that grows meanwhile still contains what this mark has seen
     try:
         mark = None if mark_place is None else mark_place.read()
-        with Store.reading(place) as store:
+        with place.reading() as store:
             store.check_pages()
             state, kinds, again = _replay(store)
             if mark is not None:
                 check_mark(mark, state, store, place)
             just_started = anchor_just_started(state, store)
-    except (sqlite3.Error, OSError) as problem:
-        raise explain(problem, place, "nothing was changed") from problem
+    except place.failures as problem:
+        raise place.explain(problem, "nothing was changed") from problem
     if mark_place is None:
         words = NO_ANCHOR
     elif mark is None and just_started:
@@ -81,13 +77,13 @@ def verify(path: str | os.PathLike[str], anchor: str | os.PathLike[str] | Anchor
 
 def entries(path: str | os.PathLike[str], first: int = 0) -> list[dict[str, Any]]:
     """The entries from ``first`` on as plain data, each with its charge in words; values stay in the ledger."""
-    place = Path(path)
+    place = place_of(path)
     try:
-        with Store.reading(place) as store:
+        with place.reading() as store:
             limit = next(replay(store))[0].limit
             found = [row.describe() for row in store.rows(first - 1)]
-    except (sqlite3.Error, OSError) as problem:
-        raise explain(problem, place, "nothing was changed") from problem
+    except place.failures as problem:
+        raise place.explain(problem, "nothing was changed") from problem
     return [{**entry, "charged": limit.words(Charge(*entry.get("charge", (0, 0))))} for entry in found]
 
 

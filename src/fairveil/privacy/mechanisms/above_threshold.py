@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, Strict
 
+from fairveil.configuration import configuration
 from fairveil.errors import HorizonError
+from fairveil.fields import Epsilon, Positive
 from fairveil.privacy.events import Event, PureEvent
 from fairveil.privacy.grid import to_units
 from fairveil.privacy.mechanisms.base import Mechanism, as_scores, as_vector
 from fairveil.privacy.mechanisms.exact import float_above, grid_bits, units_above
 from fairveil.privacy.noise import Ints, Noise
-from fairveil.registry import Epsilon, Positive, configuration, register
+from fairveil.registry import register
 
 State = dict[str, NDArray[Any]]
 _BLOCK = 2**20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,12 @@ from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Ints, Noise
 
 
-class Mechanism:
+class Mechanism(ABC):
     """Public configuration of one release. The sensitivity and the budget fix the noise; nobody passes a scale."""
 
     name: str = ""
 
+    @abstractmethod
     def event(self) -> Event:
         """What one release costs, before any data."""
         raise NotImplementedError
@@ -44,6 +46,7 @@ class Mechanism:
         """The private answer. ``value`` is put on the public grid (and into its public range) first."""
         return self.releases(value, noise, 1)[0]
 
+    @abstractmethod
     def releases(self, value: Any, noise: Noise, count: int) -> Any:
         """``count`` independent releases of one value, drawn together: for audits and simulation.
 

@@ -7,13 +7,15 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairveil.configuration import configuration
 from fairveil.errors import SpecError
+from fairveil.fields import Count, Delta, Epsilon, Positive
 from fairveil.privacy.conversions import zcdp_rho
 from fairveil.privacy.events import Event, ZcdpEvent
 from fairveil.privacy.mechanisms.base import Mechanism, as_integers, shaped
 from fairveil.privacy.mechanisms.exact import sigma_above
 from fairveil.privacy.noise import MAX_SCALE, Ints, Noise
-from fairveil.registry import Count, Delta, Epsilon, Positive, configuration, register
+from fairveil.registry import register
 
 
 @register("mechanism", "discrete-gaussian")

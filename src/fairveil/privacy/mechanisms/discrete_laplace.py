@@ -9,11 +9,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairveil.configuration import configuration
+from fairveil.fields import Count, Epsilon
 from fairveil.privacy.events import Event, PureEvent
 from fairveil.privacy.mechanisms.base import Mechanism, as_integers, shaped
 from fairveil.privacy.mechanisms.exact import float_above
 from fairveil.privacy.noise import Ints, Noise
-from fairveil.registry import Count, Epsilon, configuration, register
+from fairveil.registry import register
 
 
 @register("mechanism", "discrete-laplace")

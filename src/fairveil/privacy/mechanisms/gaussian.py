@@ -10,7 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairveil.configuration import configuration
 from fairveil.errors import SpecError
+from fairveil.fields import Count, Delta, Epsilon, Positive
 from fairveil.privacy.conversions import gdp_epsilon, gdp_mu, zcdp_epsilon
 from fairveil.privacy.events import Event, GaussianEvent
 from fairveil.privacy.grid import from_units, to_units
@@ -18,7 +20,7 @@ from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.mechanisms.base import Mechanism, as_vector, shaped
 from fairveil.privacy.mechanisms.exact import float_above, grid_bits, units_above
 from fairveil.privacy.noise import MAX_SCALE, Noise
-from fairveil.registry import Count, Delta, Epsilon, Positive, configuration, register
+from fairveil.registry import register
 
 GRID_LOSS = 0.021
 """Total variation between a discrete Gaussian and a rounded Gaussian is at most this over sigma^2 (in grid units)."""

@@ -9,13 +9,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairveil.configuration import configuration
 from fairveil.errors import SpecError
+from fairveil.fields import Count, Epsilon, Positive
 from fairveil.privacy.events import Event, PureEvent
 from fairveil.privacy.grid import from_units, to_units
 from fairveil.privacy.mechanisms.base import Mechanism, as_vector, shaped
 from fairveil.privacy.mechanisms.exact import float_above, grid_bits, units_above
 from fairveil.privacy.noise import Noise
-from fairveil.registry import Count, Epsilon, Positive, configuration, register
+from fairveil.registry import register
 
 
 @register("mechanism", "laplace")

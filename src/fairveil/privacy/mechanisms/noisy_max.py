@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fairveil.configuration import configuration
+from fairveil.fields import Epsilon, Positive
 from fairveil.privacy.events import Event, PureEvent
 from fairveil.privacy.mechanisms.selection import Selection
 from fairveil.privacy.noise import Ints, Noise
-from fairveil.registry import Epsilon, Positive, configuration, register
+from fairveil.registry import register
 
 _BLOCK = 2**20
 

@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, Strict
 
+from fairveil.configuration import configuration
+from fairveil.fields import Epsilon, Positive
 from fairveil.privacy.events import Event, PureEvent
 from fairveil.privacy.grid import from_units, to_units
 from fairveil.privacy.mechanisms.base import Mechanism, as_vector, shaped
 from fairveil.privacy.mechanisms.exact import grid_bits, units_above
 from fairveil.privacy.noise import Ints, Noise
-from fairveil.registry import Epsilon, Positive, configuration, register
+from fairveil.registry import register
 
 LARGEST_DIMENSION = 24
 _PARTS = 16

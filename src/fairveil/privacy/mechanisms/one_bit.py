@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairveil.configuration import configuration
+from fairveil.fields import Epsilon
 from fairveil.privacy.events import Event, PureEvent
 from fairveil.privacy.grid import clip_unit
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.mechanisms.base import Mechanism
 from fairveil.privacy.mechanisms.exact import COINS, keep_weight
 from fairveil.privacy.noise import Ints, Noise
-from fairveil.registry import Epsilon, configuration, register
+from fairveil.registry import register
 
 
 @register("mechanism", "one-bit")

@@ -7,10 +7,12 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairveil.configuration import configuration
+from fairveil.fields import Epsilon, Positive
 from fairveil.privacy.events import Event, PureEvent
 from fairveil.privacy.mechanisms.selection import Selection
 from fairveil.privacy.noise import Ints, Noise
-from fairveil.registry import Epsilon, Positive, configuration, register
+from fairveil.registry import register
 
 _BLOCK = 2**20
 

@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, Strict
 
+from fairveil.configuration import configuration
 from fairveil.errors import InputError
+from fairveil.fields import Epsilon
 from fairveil.privacy.events import Event, PureEvent
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.mechanisms.base import Mechanism
 from fairveil.privacy.mechanisms.exact import COINS, exp_below
 from fairveil.privacy.noise import Ints, Noise
-from fairveil.registry import Epsilon, configuration, register
+from fairveil.registry import register
 
 
 @register("mechanism", "randomized-response")

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import copy
 import math
+from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
@@ -25,13 +26,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, Strict
 
+from fairveil.configuration import configuration
 from fairveil.errors import HorizonError, InputError, SpecError
+from fairveil.fields import Count, Delta, Epsilon, Positive
 from fairveil.privacy.events import Event
 from fairveil.privacy.noise import MAX_SCALE, Noise
 from fairveil.privacy.sums.budget import ROUND_UP, Budget
 from fairveil.privacy.sums.shapes import CAPACITY, Floats, Grid
 from fairveil.randomness import Generator
-from fairveil.registry import Count, Delta, Epsilon, Positive, configuration
 
 State = dict[str, NDArray[Any]]
 Width = Annotated[int, Strict(), Field(ge=1, le=4096)]
@@ -39,7 +41,7 @@ Bits = Annotated[int, Strict(), Field(ge=-40, le=40)]
 
 
 @configuration
-class RunningSum:
+class RunningSum(ABC):
     """Interface and common fields of BatchSum, TreeSum, ToeplitzSum and HybridSum.
 
     ``bits`` fixes the grid (rows are rounded toward zero to units of 2^-bits); left out, it is chosen from the bound
@@ -90,10 +92,6 @@ class RunningSum:
         """How many flat noises one leaf can meet."""
         return 1
 
-    def _relative_variance(self, releases: int) -> float:
-        """Variance of the estimate relative to the variance of one draw divided by `_weight` squared."""
-        raise NotImplementedError
-
     # Public facts -------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -138,6 +136,10 @@ class RunningSum:
         level = math.ldexp(self.sigma / self._weight(), -self.grid.sum_bits)
         return level * float(self.grid.spread[-1]) * math.sqrt(self._relative_variance(releases))
 
+    def _relative_variance(self, releases: int) -> float:
+        """Variance of the estimate in units of (one draw / `_weight`); a sum of sums has its own `expected_std`."""
+        raise NotImplementedError
+
     def _check_horizon(self, releases: int) -> None:
         """Raise if the sum cannot make this many releases."""
         if isinstance(releases, bool) or not isinstance(releases, int | np.integer) or releases < 1:
@@ -145,6 +147,7 @@ class RunningSum:
 
     # The stream ---------------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def start(self) -> State:
         """An empty sum."""
         raise NotImplementedError
@@ -164,10 +167,12 @@ class RunningSum:
         """How many rows, with their weights, meet in one integer when ``held`` rows are counted."""
         return held * self._weight()
 
+    @abstractmethod
     def release(self, state: State, noise: Noise) -> tuple[State, Floats]:
         """Close the open leaf (batch), draw its noise, and return the noisy sum of everything added so far."""
         raise NotImplementedError
 
+    @abstractmethod
     def lost(self, state: State) -> State:
         """The release that was due is charged but its value is gone: drop the open leaf and go on without its rows."""
         raise NotImplementedError
@@ -198,6 +203,7 @@ class RunningSum:
         twin.__dict__.update(grid=replace(self.grid, copies=copies), sigma=self.sigma, _calibration=self._calibration)
         return twin
 
+    @abstractmethod
     def noise_path(self, rng: Generator, releases: int) -> Floats:
         """Float noise of the estimates 1..releases in one go, with the law of the streaming sum; for simulators.
 

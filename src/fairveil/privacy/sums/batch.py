@@ -6,13 +6,14 @@ import math
 
 import numpy as np
 
+from fairveil.configuration import configuration
 from fairveil.errors import InputError
 from fairveil.privacy.events import Event, ParallelEvent
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import RunningSum, State
 from fairveil.privacy.sums.shapes import Floats, Ints
 from fairveil.randomness import Generator
-from fairveil.registry import configuration, register
+from fairveil.registry import register
 
 
 @register("sum", "batch")

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import Field, Strict
 
+from fairveil.configuration import configuration
 from fairveil.errors import HorizonError
 from fairveil.privacy.events import Event, ParallelEvent
 from fairveil.privacy.noise import Noise
@@ -23,7 +24,7 @@ from fairveil.privacy.sums.toeplitz import (
 )
 from fairveil.privacy.sums.tree import TreeSum
 from fairveil.randomness import Generator
-from fairveil.registry import configuration, register
+from fairveil.registry import register
 
 _LIMIT_BITS = {"toeplitz": 20, "tree": 40, "refined-tree": 40}
 _TOTAL_SHARE = {"toeplitz": 0.45, "tree": 0.3, "refined-tree": 0.3}

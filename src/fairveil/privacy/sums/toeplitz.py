@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from pydantic import Field, Strict
 from scipy.fft import irfft, next_fast_len, rfft
 
+from fairveil.configuration import configuration
 from fairveil.errors import SpecError
+from fairveil.fields import Count
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import BoundedSum, State
 from fairveil.privacy.sums.shapes import Floats, Ints
 from fairveil.randomness import Generator
-from fairveil.registry import Count, configuration, register
+from fairveil.registry import register
 
 MAX_RELEASES = 2**26
 _COLUMNS = 16

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from fairveil.configuration import configuration
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import BoundedSum, State
 from fairveil.privacy.sums.shapes import Floats, Ints
 from fairveil.randomness import Generator
-from fairveil.registry import configuration, register
+from fairveil.registry import register
 
 
 @njit(cache=True, nogil=True)

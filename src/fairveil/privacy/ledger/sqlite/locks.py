@@ -19,7 +19,7 @@ from fairveil.errors import LedgerError
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 
 
-class WriterLock:
+class FileWriterLock:
     """Held around every write. Waits at most ``wait`` seconds."""
 
     def __init__(self, ledger: Path, wait: float) -> None:
@@ -61,7 +61,7 @@ class WriterLock:
             self._descriptor = None
 
 
-class Session:
+class FileSession:
     """A file that stays locked as long as this process lives: others see by it whether a release is still under way."""
 
     def __init__(self, ledger: Path) -> None:

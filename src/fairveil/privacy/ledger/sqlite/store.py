@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairveil.errors import LedgerError, LedgerTampered
+from fairveil.errors import LedgerTampered
 from fairveil.privacy.ledger.anchor import sync_folder
 from fairveil.privacy.ledger.chain import LOST, PUBLISH, RESERVE, Row
 from fairveil.privacy.ledger.faults import point
@@ -36,7 +36,7 @@ _SCHEMA = {
 _COLUMNS = "sequence, kind, name, account, facts, value, hash"
 
 
-class Store:
+class SqliteStore:
     """One connection to one ledger file."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
@@ -73,7 +73,7 @@ class Store:
         point("create-done")
 
     @classmethod
-    def open(cls, path: Path) -> Store:
+    def open(cls, path: Path) -> SqliteStore:
         """Open for reading and writing."""
         store = cls(path, _connect(path))
         try:
@@ -85,7 +85,7 @@ class Store:
 
     @classmethod
     @contextlib.contextmanager
-    def reading(cls, path: Path) -> Iterator[Store]:
+    def reading(cls, path: Path) -> Iterator[SqliteStore]:
         """A snapshot that needs no write access: the file and its log are copied aside when the folder is read-only."""
         with contextlib.ExitStack() as stack:
             source = path
@@ -101,7 +101,7 @@ class Store:
             store._check_schema()
             yield store
 
-    def same_file(self) -> bool:
+    def current(self) -> bool:
         """Whether the path still names the file that is open."""
         try:
             stat = os.stat(self.path)
@@ -212,22 +212,3 @@ def _insert(connection: sqlite3.Connection, row: Row) -> None:
         f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
         (row.sequence, row.kind, row.name, row.account, row.facts, row.value, row.hash),
     )
-
-
-def explain(problem: Exception, path: Path, effect: str) -> LedgerError:
-    """An error of the disk or of SQLite as an error that says what to do and what became of the charge."""
-    if isinstance(problem, LedgerError):
-        return problem
-    text = str(problem) or type(problem).__name__
-    low = text.lower()
-    if "malformed" in low or "not a database" in low:
-        return LedgerTampered("the ledger file is damaged", path=str(path), given=text, fix="restore it from a copy")
-    if "readonly" in low or "read-only" in low or "permission" in low or "unable to open" in low:
-        fix = "make the folder of the ledger (and of its anchor) writable for this user"
-    elif "full" in low or "no space" in low or "too large" in low or "disk i/o" in low or "quota" in low:
-        fix = "free space on the disk of the ledger (and of its anchor)"
-    elif "locked" in low or "busy" in low:
-        fix = "wait for the other process, or end it"
-    else:
-        fix = "see the error of the system"
-    return LedgerError("the ledger cannot be written", path=str(path), given=text, fix=f"{fix}; {effect}")

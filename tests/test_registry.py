@@ -5,10 +5,12 @@ import pickle
 
 import pytest
 
-from fairveil import errors, registry
+from fairveil import errors, plugins, registry
 from fairveil.bandits.protocol import Policy
+from fairveil.configuration import configuration, describe
 from fairveil.errors import ContractError, FairveilError, SpecError
-from fairveil.registry import Count, Delta, Epsilon, Vector, build, configuration, describe, register
+from fairveil.fields import Count, Delta, Epsilon, Vector
+from fairveil.registry import build, register
 
 
 @configuration
@@ -112,16 +114,16 @@ def test_every_entry_has_a_summary():
 
 def test_plugins_that_are_wrong_say_so(tmp_path):
     with pytest.raises(SpecError, match="does not exist"):
-        registry.load_plugin(tmp_path / "nothing.py")
+        plugins.load_file(tmp_path / "nothing.py")
     (tmp_path / "broken.py").write_text("1 / 0")
     with pytest.raises(SpecError, match="ZeroDivisionError"):
-        registry.load_plugin(tmp_path / "broken.py")
-    assert not any("broken" in plugin for plugin in registry.plugins())
+        plugins.load_file(tmp_path / "broken.py")
+    assert not any("broken" in plugin for plugin in plugins.files())
     (tmp_path / "leaves.py").write_text("raise SystemExit(0)")
     with pytest.raises(SpecError, match="SystemExit"):
-        registry.load_plugin(tmp_path / "leaves.py")
+        plugins.load_file(tmp_path / "leaves.py")
     with pytest.raises(SpecError, match="is a folder"):
-        registry.load_plugin(tmp_path)
+        plugins.load_file(tmp_path)
 
 
 def test_an_installed_plugin_that_fails_is_named(monkeypatch):

@@ -1,0 +1,73 @@
+"""Public configurations: frozen dataclasses whose fields are checked on construction, from a spec or by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Mapping
+from typing import Any, TypeVar, dataclass_transform
+
+import pydantic
+from pydantic import ConfigDict
+
+from fairveil.errors import spec_error
+from fairveil.fields import described
+
+C = TypeVar("C", bound=type)
+_RULES = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=False, field_specifiers=(described, dataclasses.field))
+def configuration(cls: C) -> C:
+    """Make a class a frozen, validated public configuration; a wrong field raises SpecError naming it."""
+    made = pydantic.dataclasses.dataclass(frozen=True, config=_RULES)(cls)
+    checked = made.__init__
+    order = tuple(field.name for field in dataclasses.fields(made) if field.init and not field.kw_only)
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            checked(self, *args, **kwargs)
+        except pydantic.ValidationError as problem:
+            raise spec_error(problem, "", field_names(made), order) from None
+
+    __init__.__wrapped__ = checked  # type: ignore[attr-defined]
+    __init__.__signature__ = inspect.signature(made)  # type: ignore[attr-defined]
+    made.__init__ = __init__  # type: ignore[assignment]
+    return made  # type: ignore[return-value]
+
+
+def describe(thing: Any) -> dict[str, Any]:
+    """The complete table of a public configuration, defaults filled: the inverse of `fairveil.registry.build`."""
+    table: dict[str, Any] = {"name": thing.name} if hasattr(type(thing), "name") else {}
+    for field in dataclasses.fields(thing):
+        if field.init:
+            table[field.name] = _plain(getattr(thing, field.name))
+    return table
+
+
+def field_names(target: Any) -> frozenset[str]:
+    """The keys of a configuration's table; none when it is not a configuration."""
+    if dataclasses.is_dataclass(target):
+        return frozenset(field.name for field in dataclasses.fields(target) if field.init)
+    return frozenset()
+
+
+def required(target: Any) -> tuple[str, ...]:
+    """The fields of a configuration that have no default."""
+    absent = dataclasses.MISSING
+    fields = dataclasses.fields(target) if dataclasses.is_dataclass(target) else ()
+    return tuple(f.name for f in fields if f.init and f.default is absent and f.default_factory is absent)
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return describe(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        return value.item()
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return value
