@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test lint docs bench audit reproduce constraints clean
+.PHONY: help demo test lint docs bench audit machines reproduce constraints clean
 
 help:            ## what each target does
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -18,13 +18,13 @@ $(VENV)/.lab: pyproject.toml constraints/dev.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.lab
-	@$(PY) -m pip install --quiet --disable-pip-version-check -c constraints/dev.txt -e '.[lab,ray,dev]'
+	@$(PY) -m pip install --quiet --disable-pip-version-check -c constraints/dev.txt -e '.[lab,ray,service,postgres,dev]'
 	@touch $@
 
 demo: $(VENV)/.lab   ## a guided tour in about two minutes; writes out/demo/index.html
 	@$(BIN)/fairveil demo --out out/demo
 
-test: $(VENV)/.dev   ## the whole suite; FAIRVEIL_REQUIRE=browser,ray turns skips into failures
+test: $(VENV)/.dev   ## the whole suite; FAIRVEIL_REQUIRE=browser,postgres,ray turns skips into failures
 	@$(PY) -m pytest -n auto --dist worksteal -q --doctest-modules src/fairveil tests
 
 lint: $(VENV)/.dev   ## ruff, types, import rules
@@ -37,16 +37,19 @@ docs: $(VENV)/.dev   ## build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.dev  ## benchmarks against peers and limits, as ratios
-	@for file in bench/[a-z]*.py; do echo "== $$file"; $(PY) $$file || exit 1; done
+	@for file in $$(ls bench/[a-z]*.py | grep -v machines); do echo "== $$file"; $(PY) $$file || exit 1; done
 
 audit: $(VENV)/.dev  ## audit secure noise on OS entropy; fails only at confidence 1 - 1e-6
 	@$(PY) -m fairveil.privacy.audit --secure
+
+machines: $(VENV)/.dev ## numerical tests under other BLAS kernels, SIMD levels and compiler targets
+	@$(PY) bench/machines.py
 
 reproduce: $(VENV)/.lab ## every figure and table of the papers at quick scale
 	@$(BIN)/fairveil reproduce all --scale quick --out out/reproduce
 
 constraints:     ## pin again (needs uv)
-	@uv pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url --upgrade --extra lab --extra ray --extra dev pyproject.toml -o constraints/dev.txt
+	@uv pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url --upgrade --extra lab --extra ray --extra service --extra postgres --extra dev pyproject.toml -o constraints/dev.txt
 	@uv pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url -c constraints/dev.txt pyproject.toml -o constraints/core.txt
 
 clean:           ## remove what was made

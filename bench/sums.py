@@ -16,7 +16,6 @@ from rich.table import Table
 from fairveil.privacy.histograms import Histogram
 from fairveil.privacy.noise import Noise, SecureNoise, SeededNoise
 from fairveil.privacy.sums import BatchSum, HybridSum, RunningSum, ToeplitzSum, TreeSum, doubling_ends
-from fairveil.randomness import generator
 
 LAST = 2**16
 STREAMS = {TreeSum: 65_536, BatchSum: 16_384, ToeplitzSum: 8_192, HybridSum: 8_192}
@@ -35,7 +34,7 @@ def measure(sums: RunningSum, release: int, streams: int, seed: int) -> float:
     """Root mean square error of one prefix over many independent streams of the whole length."""
     wide, squares = sums.many(SIDE_BY_SIDE), 0.0
     for block in range(streams // SIDE_BY_SIDE):
-        path = wide.noise_path(generator(seed, "sums", block), release)
+        path = wide.noise_path(SeededNoise(seed, "sums", block), release)
         squares += float(np.sum(path[-1] ** 2))
     return (squares / streams) ** 0.5
 
@@ -107,9 +106,9 @@ def speed() -> None:
         ("Toeplitz, band 512", ToeplitzSum(leaves, band=512, **shape)),
     ]
     for name, kind in sums:
-        kind.noise_path(generator(0, "warm"), 2)
+        kind.noise_path(SeededNoise(0, "warm"), 2)
         start = time.perf_counter()
-        kind.noise_path(generator(0, "path"), leaves)
+        kind.noise_path(SeededNoise(0, "path"), leaves)
         path = time.perf_counter() - start
         seeded, secure = stream_rate(kind, SeededNoise(1), 1000), stream_rate(kind, SecureNoise(), 100)
         table.add_row(name, f"{seeded:,.0f}", f"{secure:,.0f}", f"{path:.2f}")

@@ -1,12 +1,15 @@
-"""Shared fixtures: the data folder, and skips that CI turns into failures (FAIRVEIL_REQUIRE=browser,ray)."""
+"""Shared fixtures: the data folder, and skips that CI turns into failures (FAIRVEIL_REQUIRE=browser,postgres,ray)."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
+import postgres_server
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -19,6 +22,10 @@ PARTS = {
     "browser": lambda: (
         (shutil.which("chromium") or shutil.which("google-chrome")) and importlib.util.find_spec("playwright"),
         "Chromium or playwright is not installed",
+    ),
+    "postgres": lambda: (
+        (os.environ.get("FAIRVEIL_POSTGRES") or postgres_server.programs()) and importlib.util.find_spec("psycopg"),
+        "PostgreSQL or psycopg is not installed",
     ),
     "ray": lambda: (importlib.util.find_spec("ray"), "Ray is not installed"),
 }
@@ -53,7 +60,39 @@ def _own_names():
     from fairveil import registry
     from fairveil.lab import papers
 
-    registry.load()
     papers.load()
     with registry.isolated():
         yield
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The URL of a server: the one that FAIRVEIL_POSTGRES names, or one of this session's own."""
+    given = os.environ.get("FAIRVEIL_POSTGRES")
+    if given:
+        yield given
+        return
+    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    folder = Path(tempfile.mkdtemp(prefix="fairveil-postgres-", dir=base))
+    yield postgres_server.start(folder)
+    postgres_server.stop(folder)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def database(postgres: str) -> Iterator[str]:
+    """The URL of a schema that is this test's own."""
+    url = postgres_server.own_schema(postgres)
+    yield url
+    postgres_server.drop_schema(url)
+
+
+BOTH = [pytest.param("sqlite"), pytest.param("postgres", marks=pytest.mark.postgres)]
+
+
+@pytest.fixture(params=BOTH)
+def ledger_path(request: pytest.FixtureRequest, tmp_path: Path) -> str | Path:
+    """Where a test keeps a ledger: in a file, then on a server."""
+    if request.param == "sqlite":
+        return tmp_path / "ledger.db"
+    return f"{request.getfixturevalue('database')}#ledger"

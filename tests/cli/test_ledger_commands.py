@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -16,8 +17,8 @@ run = CliRunner().invoke
 
 
 @pytest.fixture
-def place(tmp_path):
-    path, anchor = tmp_path / "ledger.db", tmp_path / "anchor.json"
+def place(ledger_path, tmp_path):
+    path, anchor = ledger_path, tmp_path / "anchor.json"
     with Ledger.open(path, limit=Limit.approximate(1.0, 1e-5), anchor=anchor, unit="one visitor") as ledger:
         ledger.spend("episodes", ParallelEvent(PureEvent(0.1)))
         ledger.release("episode-0", lambda noise: 1.5, account="episodes")
@@ -60,8 +61,26 @@ def test_verify_with_and_without_the_anchor(place):
     assert found["anchor"] == "matches at entry 3"
 
 
-def test_an_older_copy_is_exit_code_5(place, tmp_path, capsys):
+def test_a_ledger_on_a_server_is_named(place, capsys):
     path, anchor = place
+    if isinstance(path, Path):
+        with pytest.raises(SystemExit):
+            cli.main(["ledger", "verify", str(path), "--ledger", "other"])
+        assert "a file holds one ledger" in capsys.readouterr().err
+        return
+    url = path.partition("#")[0]
+    done = run(cli.app, ["ledger", "verify", url, "--ledger", "ledger", "--anchor", str(anchor)])
+    assert "intact: 4 entries" in done.output
+    for options, words in (["--ledger", "other"], "no ledger of this name"), ([], "has a name"):
+        with pytest.raises(SystemExit):
+            cli.main(["ledger", "show", url, *options])
+        assert words in capsys.readouterr().err
+
+
+def test_an_older_copy_is_exit_code_5(tmp_path, capsys):
+    path, anchor = tmp_path / "ledger.db", tmp_path / "anchor.json"
+    with Ledger.open(path, limit=Limit.pure(1.0), anchor=anchor) as ledger:
+        ledger.spend("episodes", ParallelEvent(PureEvent(0.1)))
     shutil.copy(path, tmp_path / "old.db")
     with Ledger.open(path, anchor=anchor) as ledger:
         ledger.release("episode-1", lambda noise: 2.5, account="episodes")

@@ -21,6 +21,8 @@ from fairveil.errors import BudgetError, LedgerError
 from fairveil.privacy import _opendp  # noqa: F401 - imported once, before any fork
 from fairveil.privacy.events import ParallelEvent, PureEvent
 from fairveil.privacy.ledger import Ledger, Limit, ReleaseLost, faults, verify
+from fairveil.privacy.ledger.places import place_of
+from fairveil.privacy.ledger.storage import LedgerGone
 
 LIMIT = Limit.pure(1.0)
 TENTH = 100_000
@@ -33,7 +35,8 @@ class Place:
     def __init__(self, anchored: bool, folder: str | None = None) -> None:
         self.folder = Path(folder or tempfile.mkdtemp(prefix="case-", dir=os.environ.get("FAIRVEIL_CRASH_FOLDER")))
         (self.folder / "second").mkdir(exist_ok=True)
-        self.path = self.folder / "ledger.db"
+        server = None if folder else os.environ.get("FAIRVEIL_CRASH_SERVER")
+        self.path: Path | str = f"{server}#{self.folder.name}" if server else self.folder / "ledger.db"
         self.anchor = self.folder / "second" / "anchor.json" if anchored else None
         self.draws, self.seen = self.folder / "draws", self.folder / "seen"
 
@@ -134,9 +137,10 @@ def check(place: Place, where: str) -> None:
 
 def finish(place: Place, where: str) -> None:
     """Run the program again: it completes, pays for everything exactly once, and draws nothing twice."""
-    if place.path.exists():
+    try:
+        place_of(place.path).open(10.0).close()
         check(place, where)
-    else:
+    except LedgerGone:
         assert not place.lines(place.draws), f"{where}: drawn without a ledger"
     scenario(place)
     check(place, where)
@@ -186,8 +190,6 @@ def kill_recovery() -> dict:
 
 def break_everywhere(anchored: bool, kind: str) -> dict:
     """At every point the next step fails as on a full disk or a folder that became read-only; then it works again."""
-    import sqlite3
-
     names = points_of(anchored)
     counts: Counter[str] = Counter()
     for number, name in enumerate(names):
@@ -200,7 +202,7 @@ def break_everywhere(anchored: bool, kind: str) -> dict:
                 elif point.startswith(("anchor", "create", "draw")) or kind == "readonly":
                     raise OSError(28 if kind == "full" else 30, os.strerror(28 if kind == "full" else 30))
                 else:
-                    raise sqlite3.OperationalError("database or disk is full")
+                    raise place_of(place.path).failures[0]("database or disk is full")
 
             ledger = None
             problem = None

@@ -15,7 +15,7 @@ from fairveil.privacy.events import GaussianEvent, ParallelEvent, ZcdpEvent
 from fairveil.privacy.histograms import Histogram, PrivateHistogram
 from fairveil.privacy.histograms.prefix import pair_sensitivity
 from fairveil.privacy.histograms.tree import consistent_counts, prefix_variance
-from fairveil.privacy.noise import Noise, SecureNoise, SeededNoise, ZeroNoise
+from fairveil.privacy.noise import SecureNoise, SeededNoise, ZeroNoise
 
 METHODS = pytest.mark.parametrize("method", ["tree", "toeplitz"])
 TOTALS = pytest.mark.parametrize("total", ["public", "noisy"])
@@ -23,7 +23,7 @@ BINS = pytest.mark.parametrize("bins", [2, 5, 8, 12])
 LIFT = 2.0**10
 
 
-class Recorder(Noise):
+class Recorder(ZeroNoise):
     """Draw number ``index`` is ``LIFT`` times its sigma, all others are zero."""
 
     def __init__(self, index: int) -> None:
@@ -68,6 +68,12 @@ def test_error_formula_is_the_exact_variance(bins, total, method):
     variances = np.diag(sums @ covariance(histogram) @ sums.T)
     expected = [histogram.expected_std(k) ** 2 for k in range(1, bins + 1)]
     np.testing.assert_allclose(variances, expected, rtol=1e-6, atol=1e-12)
+
+
+@METHODS
+@pytest.mark.parametrize("bins", [1, 2, 3, 50, 333])
+def test_public_total_has_no_error_at_all(bins, method):
+    assert Histogram(bins, method=method, total="public", mu=0.5).expected_std(bins) == 0.0
 
 
 @METHODS

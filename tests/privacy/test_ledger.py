@@ -9,6 +9,7 @@ import os
 import pickle
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,12 +19,12 @@ from fairveil.errors import BudgetError, InputError, LedgerError, PrivacyError, 
 from fairveil.privacy.events import GaussianEvent, NothingEvent, ParallelEvent, PureEvent, ZcdpEvent
 from fairveil.privacy.ledger import Ledger, Limit, ReleaseLost, faults, verify
 from fairveil.privacy.ledger.values import decode, encode
-from fairveil.privacy.noise import Noise, SecureNoise, SeededNoise, ZeroNoise
+from fairveil.privacy.noise import SecureNoise, SeededNoise, ZeroNoise
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "ledger.db"
+def path(ledger_path):
+    return ledger_path
 
 
 def test_the_public_name(path):
@@ -50,8 +51,9 @@ def test_a_release_is_charged_stored_and_never_drawn_again(path):
     assert draws == [1]
 
 
-def test_commits_wait_for_the_disk(path, monkeypatch):
+def test_commits_wait_for_the_disk(tmp_path, monkeypatch):
     """Write-ahead log with full synchronisation, and every new name is synced in its folder."""
+    path = tmp_path / "ledger.db"
     synced = []
     real = os.fsync
     monkeypatch.setattr(os, "fsync", lambda descriptor: (synced.append(descriptor), real(descriptor))[1])
@@ -146,7 +148,7 @@ class Pretender(SeededNoise):
     protects = True
 
 
-@pytest.mark.parametrize("noise", [SeededNoise(1), ZeroNoise(), Pretender(1), Noise(), object()])
+@pytest.mark.parametrize("noise", [SeededNoise(1), ZeroNoise(), Pretender(1), object()])
 def test_only_secure_noise_serves_people(path, noise):
     with Ledger.open(path, limit=Limit.pure(1.0)) as ledger:
         with pytest.raises(PrivacyError, match="noise"):
@@ -216,9 +218,14 @@ def test_the_limit_is_needed_once_and_never_changes(path):
         Ledger.open(path, limit=Limit.pure(2.0))
 
 
-def test_a_missing_folder_and_a_closed_ledger_are_clear_errors(tmp_path, path):
-    with pytest.raises(LedgerError, match="folder"):
-        Ledger.open(tmp_path / "no" / "ledger.db", limit=Limit.pure(1.0))
+def missing_folder(path):
+    """A place where no ledger can be: a folder or a server that is not there."""
+    return path.parent / "no" / "ledger.db" if isinstance(path, Path) else "postgresql://fairveil@127.0.0.1:1/no#ledger"
+
+
+def test_a_missing_folder_and_a_closed_ledger_are_clear_errors(path):
+    with pytest.raises(LedgerError, match=r"folder|cannot be written"):
+        Ledger.open(missing_folder(path), limit=Limit.pure(1.0))
     ledger = Ledger.open(path, limit=Limit.pure(1.0))
     ledger.close()
     with pytest.raises(LedgerError, match="closed"):

@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from fairveil.errors import BudgetError, LedgerError
 from fairveil.privacy.events import ParallelEvent, PureEvent
@@ -32,10 +39,12 @@ sizes = st.sampled_from([1, 100_000, 250_000, 400_000])
 class LedgerMachine(RuleBasedStateMachine):
     """The model: what each name cost, and for every block what was drawn and what a caller saw."""
 
+    failure: type[Exception] = sqlite3.OperationalError
+
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="fairveil-machine-", dir=FAST))
-        self.path, self.anchor = self.folder / "ledger.db", self.folder / "anchor.json"
+        self.path, self.anchor = self.place(), self.folder / "anchor.json"
         self.accounts: dict[str, int] = {}
         self.asked: dict[str, int] = {}
         self.drawn: dict[str, list[int]] = {}
@@ -43,6 +52,9 @@ class LedgerMachine(RuleBasedStateMachine):
         self.lost: set[str] = set()
         self.count = 0
         self.last_used = 0
+
+    def place(self) -> Path | str:
+        return self.folder / "ledger.db"
 
     @initialize()
     def open(self) -> None:
@@ -122,13 +134,13 @@ class LedgerMachine(RuleBasedStateMachine):
         def hook(name: str) -> None:
             now = next(count)
             if now == point or (now > point and kind == "full for long"):
-                raise Killed if kind == "kill" else sqlite3.OperationalError("database or disk is full")
+                raise Killed if kind == "kill" else self.failure("database or disk is full")
 
         size = self.asked.get(block, size)
         faults.hook = hook
         try:
             self._ask(block, size, fail)
-        except (Killed, LedgerError, sqlite3.OperationalError):
+        except (Killed, LedgerError, self.failure):
             if self.ledger.status(block) != "unknown":
                 self.asked[block] = size
         finally:
@@ -176,3 +188,17 @@ class LedgerMachine(RuleBasedStateMachine):
 
 LedgerMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 test_ledger_machine = pytest.mark.slow(LedgerMachine.TestCase)
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+def test_ledger_machine_on_a_server(database):
+    import psycopg
+
+    class OnAServer(LedgerMachine):
+        failure = psycopg.OperationalError
+
+        def place(self) -> str:
+            return f"{database}#{self.folder.name}"
+
+    run_state_machine_as_test(OnAServer, settings=settings(max_examples=12, stateful_step_count=20, deadline=None))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sqlite3
+from pathlib import Path
 
 import pytest
 
@@ -12,13 +14,12 @@ from fairveil.errors import LedgerError, LedgerTampered
 from fairveil.privacy.events import ParallelEvent, PureEvent
 from fairveil.privacy.ledger import Ledger, Limit, Mark, verify
 from fairveil.privacy.ledger.chain import START, Row, link
+from fairveil.privacy.ledger.postgres.schema import _MAKE
 from fairveil.privacy.ledger.sqlite.store import _SCHEMA
 
 
-@pytest.fixture
-def place(tmp_path):
+def filled(path, anchor):
     """A ledger with two paid releases and one under an account, and its anchor."""
-    path, anchor = tmp_path / "ledger.db", tmp_path / "second" / "anchor.json"
     anchor.parent.mkdir()
     with Ledger.open(path, limit=Limit.pure(1.0), anchor=anchor) as ledger:
         ledger.release("a", lambda noise: [1, 2], event=PureEvent(0.25))
@@ -28,32 +29,58 @@ def place(tmp_path):
     return path, anchor
 
 
-def edit(path, *statements: str) -> None:
+@pytest.fixture
+def place(ledger_path, tmp_path):
+    return filled(ledger_path, tmp_path / "second" / "anchor.json")
+
+
+@pytest.fixture
+def file_place(tmp_path):
+    return filled(tmp_path / "ledger.db", tmp_path / "second" / "anchor.json")
+
+
+def connect(path):
+    """The rows themselves, past the ledger."""
+    if isinstance(path, Path):
+        return sqlite3.connect(path)
+    import psycopg
+
+    return psycopg.connect(path.partition("#")[0])
+
+
+@contextlib.contextmanager
+def guards_off(path):
     """What somebody with a database browser would do: take the guards off, change, put the guards back."""
-    connection = sqlite3.connect(path)
-    connection.execute("DROP TRIGGER entries_keep")
-    connection.execute("DROP TRIGGER entries_stay")
-    for statement in statements:
-        connection.execute(statement)
-    connection.execute(_SCHEMA["entries_keep"])
-    connection.execute(_SCHEMA["entries_stay"])
-    connection.commit()
-    connection.close()
+    if isinstance(path, Path):
+        guards = [_SCHEMA["entries_keep"], _SCHEMA["entries_stay"]]
+        off = ["DROP TRIGGER entries_keep", "DROP TRIGGER entries_stay"]
+    else:
+        guards = list(_MAKE[-2:])
+        off = ["DROP TRIGGER entries_keep ON entries", "DROP TRIGGER entries_stay ON entries"]
+    with contextlib.closing(connect(path)) as connection:
+        for statement in off:
+            connection.execute(statement)
+        yield connection
+        for statement in guards:
+            connection.execute(statement)
+        connection.commit()
+
+
+def edit(path, *statements: str) -> None:
+    with guards_off(path) as connection:
+        for statement in statements:
+            connection.execute(statement)
 
 
 def rewrite(path) -> None:
     """Recompute every hash, as somebody who knows the format would after an edit."""
-    connection = sqlite3.connect(path)
-    connection.execute("DROP TRIGGER entries_keep")
-    previous = START
-    query = "SELECT sequence, kind, name, account, facts, value, hash FROM entries ORDER BY sequence"
-    for found in connection.execute(query).fetchall():
-        row = Row(*found)
-        previous = link(previous, row)
-        connection.execute("UPDATE entries SET hash = ? WHERE sequence = ?", (previous, row.sequence))
-    connection.execute(_SCHEMA["entries_keep"])
-    connection.commit()
-    connection.close()
+    with guards_off(path) as connection:
+        previous = START
+        query = "SELECT sequence, kind, name, account, facts, value, hash FROM entries ORDER BY sequence"
+        for found in connection.execute(query).fetchall():
+            row = Row(*found)
+            previous = link(previous, row)
+            connection.execute(f"UPDATE entries SET hash = '{previous}' WHERE sequence = {row.sequence}")
 
 
 def refused(path, anchor, words: str) -> None:
@@ -97,10 +124,24 @@ def test_edited_entries(place, statement):
     refused(*place, "was changed")
 
 
-@pytest.mark.parametrize("statement", ["DELETE FROM entries WHERE sequence = 3", "DELETE FROM entries"])
-def test_removed_entries(place, statement):
-    edit(place[0], statement)
+def test_a_removed_entry(place):
+    edit(place[0], "DELETE FROM entries WHERE sequence = 3")
     refused(*place, "missing")
+
+
+def test_a_file_without_entries(file_place):
+    edit(file_place[0], "DELETE FROM entries")
+    refused(*file_place, "missing")
+
+
+def test_a_ledger_whose_entries_are_all_gone_from_the_server(place):
+    path, anchor = place
+    with Ledger.open(path, anchor=anchor) as ledger:
+        edit(path, "DELETE FROM entries")
+        with pytest.raises(LedgerTampered, match=r"this process saw entry 7|gone"):
+            ledger.spend("more", PureEvent(0.125))
+    with pytest.raises(LedgerError, match=r"missing|its anchor is there"):
+        Ledger.open(path, anchor=anchor, limit=Limit.pure(1.0))
 
 
 def test_a_cut_tail_is_seen_by_the_anchor_alone(place):
@@ -110,8 +151,8 @@ def test_a_cut_tail_is_seen_by_the_anchor_alone(place):
     assert verify(path).spent == "epsilon 0.5"  # a whole chain by itself: this is what the anchor is for
 
 
-def test_an_older_copy_is_seen_by_the_anchor_alone(place, tmp_path):
-    path, anchor = place
+def test_an_older_copy_is_seen_by_the_anchor_alone(file_place, tmp_path):
+    path, anchor = file_place
     shutil.copy(path, tmp_path / "old.db")
     with Ledger.open(path, anchor=anchor) as ledger:
         ledger.release("d", lambda noise: 5, event=PureEvent(0.125))
@@ -162,15 +203,18 @@ def test_a_rewritten_chain_still_has_to_obey_the_rules(place, statement, words):
 
 def test_a_block_settled_twice_in_a_rewritten_chain(place):
     path, _ = place
-    row = sqlite3.connect(path).execute("SELECT facts FROM entries WHERE sequence = 7").fetchone()[0]
-    edit(path, f"INSERT INTO entries VALUES (8, 'lost', 'a', NULL, '{row}', NULL, '')")
+    with contextlib.closing(connect(path)) as connection:
+        row = connection.execute("SELECT facts FROM entries WHERE sequence = 7").fetchone()[0]
+    more = ("", "") if isinstance(path, Path) else ("ledger, ", "'ledger', ")
+    columns = f"({more[0]}sequence, kind, name, account, facts, value, hash)"
+    edit(path, f"INSERT INTO entries {columns} VALUES ({more[1]}8, 'lost', 'a', NULL, '{row}', NULL, '')")
     rewrite(path)
     with pytest.raises(LedgerTampered, match="settled before"):
         verify(path)
 
 
-def test_an_account_used_too_often_in_a_rewritten_chain(tmp_path):
-    path = tmp_path / "ledger.db"
+def test_an_account_used_too_often_in_a_rewritten_chain(ledger_path):
+    path = ledger_path
     with Ledger.open(path, limit=Limit.pure(1.0)) as ledger:
         ledger.spend("run", PureEvent(0.25), releases=2)
         ledger.release("a", lambda noise: 1, account="run")
@@ -182,8 +226,8 @@ def test_an_account_used_too_often_in_a_rewritten_chain(tmp_path):
 
 
 @pytest.mark.parametrize("keep", [0, 10, 100, 5000, 9000])
-def test_truncated_files(place, keep):
-    path, anchor = place
+def test_truncated_files(file_place, keep):
+    path, anchor = file_place
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(LedgerTampered, match=r"damaged|not an unchanged fairveil ledger"):
         verify(path, anchor)
@@ -191,8 +235,8 @@ def test_truncated_files(place, keep):
         Ledger.open(path, anchor=anchor, limit=Limit.pure(1.0))
 
 
-def test_garbage_and_flipped_bytes(place):
-    path, anchor = place
+def test_garbage_and_flipped_bytes(file_place):
+    path, anchor = file_place
     original = path.read_bytes()
     path.write_bytes(b"this is no database" * 1000)
     refused(path, anchor, "damaged")
@@ -201,25 +245,59 @@ def test_garbage_and_flipped_bytes(place):
     refused(path, anchor, "was changed")
 
 
-def test_another_schema_is_refused(place):
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE INDEX more ON entries (facts)",
+        "DROP INDEX entries_by_name",
+        "ALTER TABLE entries ADD COLUMN more TEXT",
+        "DROP TRIGGER entries_keep",
+    ],
+)
+def test_another_schema_is_refused(place, statement):
     path, anchor = place
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TRIGGER cheap AFTER INSERT ON entries BEGIN SELECT 1; END")
-    connection.commit()
-    connection.close()
-    refused(path, anchor, "not an unchanged fairveil ledger")
+    server = not isinstance(path, Path)
+    with contextlib.closing(connect(path)) as connection:
+        connection.execute(f"{statement} ON entries" if server and "TRIGGER" in statement else statement)
+        connection.commit()
+    refused(path, anchor, "not as fairveil made it" if server else "not an unchanged fairveil ledger")
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE entries DISABLE TRIGGER entries_keep",
+        "CREATE OR REPLACE FUNCTION entries_grow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
+        "CREATE RULE cheap AS ON INSERT TO entries DO INSTEAD NOTHING",
+        "ALTER TABLE entries SET UNLOGGED",
+    ],
+)
+def test_guards_of_a_server_that_were_taken_off_are_noticed(database, tmp_path, statement):
+    path, anchor = filled(f"{database}#ledger", tmp_path / "second" / "anchor.json")
+    with contextlib.closing(connect(path)) as connection:
+        connection.execute(statement)
+        connection.commit()
+    refused(path, anchor, "not as fairveil made it")
+
+
+@pytest.mark.postgres
+def test_a_server_that_may_forget_commits_is_refused(database):
+    with pytest.raises(LedgerError, match="synchronous_commit = off"):
+        Ledger.open(f"{database}%20-csynchronous_commit%3Doff#ledger", limit=Limit.pure(1.0))
 
 
 def test_the_table_refuses_changes_by_itself(place):
-    connection = sqlite3.connect(place[0])
-    for statement in ("UPDATE entries SET value = '1'", "DELETE FROM entries"):
-        with pytest.raises(sqlite3.IntegrityError, match="only grows"):
+    path, _ = place
+    for statement in ("UPDATE entries SET value = '1'", "DELETE FROM entries", "TRUNCATE entries"):
+        if isinstance(path, Path) and statement.startswith("TRUNCATE"):
+            continue
+        with contextlib.closing(connect(path)) as connection, pytest.raises(Exception, match="only grows"):
             connection.execute(statement)
-    connection.close()
 
 
-def test_a_missing_ledger_with_an_anchor_is_not_a_new_one(place):
-    path, anchor = place
+def test_a_missing_ledger_with_an_anchor_is_not_a_new_one(file_place):
+    path, anchor = file_place
     path.unlink()
     with pytest.raises(LedgerTampered, match="the ledger is gone"):
         Ledger.open(path, limit=Limit.pure(1.0), anchor=anchor)
@@ -267,7 +345,8 @@ def test_the_anchor_of_another_ledger(place, tmp_path):
 def test_an_anchor_that_is_behind_is_no_alarm_and_moves_on(place):
     path, anchor = place
     table = json.loads(anchor.read_text())
-    rows = list(sqlite3.connect(path).execute("SELECT sequence, hash FROM entries WHERE sequence = 6"))
+    with contextlib.closing(connect(path)) as connection:
+        rows = list(connection.execute("SELECT sequence, hash FROM entries WHERE sequence = 6"))
     anchor.write_text(json.dumps({**table, "sequence": rows[0][0], "head": rows[0][1]}))
     assert "1 behind" in verify(path, anchor).anchor
     Ledger.open(path, anchor=anchor).close()

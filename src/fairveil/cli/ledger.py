@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Show and check privacy ledgers.", no_args_is_help=True)
 
-File = Annotated[Path, typer.Argument(help="The ledger file.")]
+File = Annotated[str, typer.Argument(metavar="FILE", help="The ledger file, or postgresql://user@host/database.")]
+Name = Annotated[str | None, typer.Option("--ledger", help="Which ledger, when FILE is a database.")]
 AnchorFile = Annotated[Path | None, typer.Option(help="The anchor file of this ledger, in its second place.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -24,6 +25,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 @app.command()
 def show(
     path: File,
+    ledger: Name = None,
     anchor: AnchorFile = None,
     last: Annotated[int, typer.Option(min=0, help="How many of the newest entries to list.")] = 20,
     as_json: AsJson = False,
@@ -34,8 +36,8 @@ def show(
     """
     from fairveil.privacy.ledger.verify import entries, verify
 
-    report = verify(path, anchor)
-    listed = entries(path, report.entries - last) if last else []
+    report = verify(path, anchor, ledger=ledger)
+    listed = entries(path, report.entries - last, ledger=ledger) if last else []
     if as_json:
         typer.echo(json.dumps({**report.to_dict(), "last": listed}))
         return
@@ -46,14 +48,14 @@ def show(
 
 
 @app.command("verify")
-def check(path: File, anchor: AnchorFile = None, as_json: AsJson = False) -> None:
+def check(path: File, ledger: Name = None, anchor: AnchorFile = None, as_json: AsJson = False) -> None:
     """Check every entry, the totals and the anchor; exit code 5 and a reason when something was changed.
 
     Example: fairveil ledger verify loan.db --anchor /mnt/other/loan.anchor
     """
     from fairveil.privacy.ledger.verify import verify
 
-    report = verify(path, anchor)
+    report = verify(path, anchor, ledger=ledger)
     if as_json:
         typer.echo(json.dumps({"verdict": "intact", **report.to_dict()}))
         return

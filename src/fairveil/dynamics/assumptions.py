@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from fairveil.dynamics import kernels
-from fairveil.dynamics.distributions import Distribution
+from fairveil.dynamics.distributions import Distribution, pair
+from fairveil.dynamics.mixtures import fill_log_ratio
 from fairveil.dynamics.population import Population
 from fairveil.errors import AssumptionError
 
@@ -88,7 +89,7 @@ def _grid_fall(f0: Distribution, f1: Distribution, low: float, high: float, poin
     if any(item.size for item in edges):
         x = np.unique(np.concatenate([x, 0.5 * (cells[1:] + cells[:-1])]))
     ratio = np.empty(x.size)
-    kernels.fill_log_ratio(f0.code, f0.params, f1.code, f1.params, x, ratio)
+    fill_log_ratio(pair(f0, f1), x, ratio)
     ratio = np.clip(ratio, -1e300, 1e300)
     falls = np.flatnonzero(np.diff(ratio) < -1e-10 * (1.0 + np.abs(ratio[1:])))
     if falls.size:

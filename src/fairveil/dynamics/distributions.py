@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from fairveil.dynamics import kernels
+from fairveil.dynamics import kernels, mixtures
+from fairveil.dynamics.mixtures import Pair
 from fairveil.errors import SpecError
 from fairveil.randomness import Generator
 
@@ -109,7 +110,7 @@ class Distribution:
     def _on(self, kind: int, x: Any) -> Any:
         points = np.asarray(x, dtype=float)
         out = np.empty(points.size)
-        kernels.fill(kind, self.code, self.params, np.ascontiguousarray(points).reshape(-1), out)
+        mixtures.fill(kind, self.code, self.params, np.ascontiguousarray(points).reshape(-1), out)
         return out.reshape(points.shape) if points.ndim else float(out[0])
 
 
@@ -223,3 +224,8 @@ def _tempered(spec: Any, path: str) -> Distribution:
     head = [base.code, low, high, factor, rest, below, above]
     full = (spec[0], tuple(base.spec), low, high, factor)
     return Distribution(full, kernels.TEMPERED, np.concatenate([head, base.params]))
+
+
+def pair(unqualified: Distribution, qualified: Distribution) -> Pair:
+    """The features of one group as compiled code takes them."""
+    return Pair(unqualified.code, unqualified.params, qualified.code, qualified.params)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from fairveil.dynamics.kernels import mixture, mixture_quantile
+from fairveil.dynamics.mixtures import mixture, mixture_quantile
+from fairveil.dynamics.problem import Problem, features
 
 #: What the groups share: nothing, the threshold itself, a rate (true positives, false positives, acceptance), the loss.
 FREE, SIMPLE, TPR, FPR, DP, LOSS_BELOW, LOSS_ABOVE = 0, 1, 2, 3, 4, 5, 6
@@ -18,49 +19,26 @@ def weight(kind: int, alpha: float) -> float:
 
 
 @njit(cache=True, nogil=True)
-def spread(
-    kind: int,
-    alpha: np.ndarray,
-    which: np.ndarray,
-    codes: np.ndarray,
-    params: np.ndarray,
-    r: int,
-    x: float,
-    low: np.ndarray,
-    high: np.ndarray,
-    out: np.ndarray,
-) -> None:
+def spread(problem: Problem, r: int, x: float, low: np.ndarray, high: np.ndarray, out: np.ndarray) -> None:
     """Give every group the threshold at the level that x has in group r, looking between low and high from ``out``."""
     if out.size == 1:
         out[0] = x
         return
+    kind, alpha = problem.kind, problem.alpha
     level, tail = 0.0, 0.0
     if kind != SIMPLE:
-        i, j = which[r, 0], which[r, 1]
-        level, tail = mixture(weight(kind, alpha[r]), codes[i], params[i], codes[j], params[j], x)
+        level, tail = mixture(weight(kind, alpha[r]), features(problem, r), x)
     for s in range(alpha.size):
         if s == r or kind == SIMPLE:
             out[s] = x
             continue
-        i, j = which[s, 0], which[s, 1]
         w = weight(kind, alpha[s])
-        out[s] = mixture_quantile(w, codes[i], params[i], codes[j], params[j], level, tail, low[s], high[s], out[s])
+        out[s] = mixture_quantile(w, features(problem, s), level, tail, low[s], high[s], out[s])
 
 
 @njit(cache=True, nogil=True)
-def below(
-    kind: int,
-    alpha: np.ndarray,
-    which: np.ndarray,
-    codes: np.ndarray,
-    params: np.ndarray,
-    s: int,
-    x: float,
-    r: int,
-    y: float,
-) -> bool:
+def below(problem: Problem, s: int, x: float, r: int, y: float) -> bool:
     """Is the level of x in group s below the level of y in group r?"""
-    i, j, k, m = which[s, 0], which[s, 1], which[r, 0], which[r, 1]
-    level, tail = mixture(weight(kind, alpha[s]), codes[i], params[i], codes[j], params[j], x)
-    other, rest = mixture(weight(kind, alpha[r]), codes[k], params[k], codes[m], params[m], y)
+    level, tail = mixture(weight(problem.kind, problem.alpha[s]), features(problem, s), x)
+    other, rest = mixture(weight(problem.kind, problem.alpha[r]), features(problem, r), y)
     return level < other if level < 0.5 else tail > rest

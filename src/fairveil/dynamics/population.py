@@ -13,6 +13,7 @@ import numpy as np
 from fairveil.dynamics import levels, search
 from fairveil.dynamics import thresholds as rules
 from fairveil.dynamics.distributions import Distribution, distribution, stack
+from fairveil.dynamics.problem import Batch, instance
 from fairveil.errors import SpecError
 from fairveil.task import threads
 
@@ -59,6 +60,20 @@ class Population:
     @property
     def groups(self) -> int:
         return self.share.shape[1]
+
+    def batch(self, kind: int) -> Batch:
+        """The arrays as the compiled solvers take them, for groups that share what ``kind`` says."""
+        return Batch(
+            kind,
+            self.share,
+            self.qualified,
+            self.which,
+            self.cost,
+            self.codes,
+            self.params,
+            self.gain,
+            self.loss,
+        )
 
     def feature(self, instance: int, group: int, label: int) -> Distribution:
         return self.distributions[self.which[instance, group, label]]
@@ -166,20 +181,7 @@ def optimal_thresholds(
     out = np.empty(people.share.shape) if guess is None else np.array(guess, dtype=float)
     spread_work(
         people.size,
-        lambda first, last: rules.fair_batch(
-            kind,
-            people.share,
-            people.qualified,
-            people.which,
-            people.codes,
-            people.params,
-            people.gain,
-            people.loss,
-            first,
-            last,
-            guess is not None,
-            out,
-        ),
+        lambda first, last: rules.fair_batch(people.batch(kind), first, last, guess is not None, out),
     )
     if people.several is not None and people.several.any():
         rows = np.flatnonzero(people.several)
@@ -199,26 +201,12 @@ def best_thresholds(people: Population, fairness: str = "none", rate: str = "tpr
     equal_loss = kind in (levels.LOSS_BELOW, levels.LOSS_ABOVE)
 
     def work(first: int, last: int) -> None:
-        search.best_batch(
-            levels.FREE if equal_loss else kind,
-            people.share,
-            people.qualified,
-            people.which,
-            people.cost,
-            people.codes,
-            people.params,
-            people.gain,
-            people.loss,
-            points,
-            first,
-            last,
-            out,
-        )
+        search.best_batch(people.batch(levels.FREE if equal_loss else kind), points, first, last, out)
 
     spread_work(people.size, work, least=8)
     if equal_loss:
         for k in range(people.size):
-            rules.equal_loss(kind, people.qualified[k], people.which[k], people.codes, people.params, out[k])
+            rules.equal_loss(instance(people.batch(kind), k), out[k])
     return out
 
 

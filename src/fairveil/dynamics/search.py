@@ -12,8 +12,10 @@ import math
 import numpy as np
 from numba import njit
 
-from fairveil.dynamics.kernels import NORMAL, both, cdf, lower, mixture_pdf, upper
+from fairveil.dynamics.kernels import NORMAL, both, cdf, lower, upper
 from fairveil.dynamics.levels import FREE, SIMPLE, spread, weight
+from fairveil.dynamics.mixtures import Pair, mixture_pdf
+from fairveil.dynamics.problem import Batch, Problem, Stakes, features, instance, stakes
 from fairveil.dynamics.utility import slope, value
 
 #: Standard deviations of a normal that the grid covers; utility beyond is flat to about 1e-19.
@@ -23,12 +25,12 @@ _GOLD = 0.5 * (math.sqrt(5.0) - 1.0)
 
 
 @njit(cache=True, nogil=True)
-def span(kind: int, alpha: float, c0: int, p0: np.ndarray, c1: int, p1: np.ndarray) -> tuple[float, float]:
+def span(kind: int, alpha: float, pair: Pair) -> tuple[float, float]:
     """Where a threshold of this group can matter: the support of the rate, normals cut at REACH deviations."""
-    a0 = p0[0] - REACH * p0[1] if c0 == NORMAL else lower(c0, p0)
-    a1 = p1[0] - REACH * p1[1] if c1 == NORMAL else lower(c1, p1)
-    b0 = p0[0] + REACH * p0[1] if c0 == NORMAL else upper(c0, p0)
-    b1 = p1[0] + REACH * p1[1] if c1 == NORMAL else upper(c1, p1)
+    a0 = pair.p0[0] - REACH * pair.p0[1] if pair.c0 == NORMAL else lower(pair.c0, pair.p0)
+    a1 = pair.p1[0] - REACH * pair.p1[1] if pair.c1 == NORMAL else lower(pair.c1, pair.p1)
+    b0 = pair.p0[0] + REACH * pair.p0[1] if pair.c0 == NORMAL else upper(pair.c0, pair.p0)
+    b1 = pair.p1[0] + REACH * pair.p1[1] if pair.c1 == NORMAL else upper(pair.c1, pair.p1)
     if kind not in (FREE, SIMPLE):
         w = weight(kind, alpha)
         if w == 1.0:
@@ -55,69 +57,23 @@ def _grid(left: float, right: float, out: np.ndarray) -> None:
 
 
 @njit(cache=True, nogil=True)
-def best(
-    kind: int,
-    share: np.ndarray,
-    alpha: np.ndarray,
-    which: np.ndarray,
-    cost: np.ndarray,
-    codes: np.ndarray,
-    params: np.ndarray,
-    gain: float,
-    loss: float,
-    points: int,
-    out: np.ndarray,
-) -> None:
+def best(problem: Problem, points: int, out: np.ndarray) -> None:
     """Thresholds that maximise total utility over everything the constraint allows, written into ``out``."""
+    kind, share, alpha = problem.kind, problem.share, problem.alpha
     groups = share.size
-    x = np.empty((groups, points))
-    u = np.empty((groups, points))
-    level = np.empty((groups, points))
+    x, u, level = np.empty((groups, points)), np.empty((groups, points)), np.empty((groups, points))
     low, high = np.empty(groups), np.empty(groups)
     for s in range(groups):
-        i, j = which[s, 0], which[s, 1]
-        low[s], high[s] = span(kind, alpha[s], codes[i], params[i], codes[j], params[j])
+        low[s], high[s] = span(kind, alpha[s], features(problem, s))
     if kind == SIMPLE:
         low[:], high[:] = low.min(), high.max()
     for s in range(groups):
-        i, j, c = which[s, 0], which[s, 1], cost[s]
-        cc = codes[c] if c >= 0 else -1
         _grid(low[s], high[s], x[s])
-        w = weight(kind, alpha[s])
-        for k in range(points):
-            below0, above0 = both(codes[i], params[i], x[s, k])
-            below1, above1 = both(codes[j], params[j], x[s, k])
-            total = gain * alpha[s] * above1 - loss * (1.0 - alpha[s]) * above0
-            if cc >= 0:
-                gap = below0 - below1 if below0 < 0.5 else above1 - above0
-                total -= loss * (1.0 - alpha[s]) * gap * cdf(cc, params[c], gap)
-            u[s, k] = total
-            if kind == SIMPLE:
-                level[s, k] = x[s, k]
-            else:
-                below = (1.0 - w) * below0 + w * below1
-                above = (1.0 - w) * above0 + w * above1
-                # Log odds keep both tails apart where a plain level would round to zero or one.
-                level[s, k] = math.log(max(below, 1e-320)) - math.log(max(above, 1e-320))
+        _tabulate(kind, stakes(problem, s), x[s], u[s], level[s])
     if kind == FREE:
-        alone = np.ones(1)
         for s in range(groups):
-            _refine(
-                FREE,
-                alone,
-                alpha[s : s + 1],
-                which[s : s + 1],
-                cost[s : s + 1],
-                codes,
-                params,
-                gain,
-                loss,
-                x[s : s + 1],
-                u[s : s + 1],
-                low[s : s + 1],
-                high[s : s + 1],
-                out[s : s + 1],
-            )
+            one = slice(s, s + 1)
+            _refine(_alone(problem, s), x[one], u[one], low[one], high[one], out[one])
         return
     total = np.empty((groups, points))
     for r in range(groups):
@@ -125,7 +81,45 @@ def best(
         for s in range(groups):
             if s != r:
                 _add_along(level[r], level[s], u[s], share[s], total[r])
-    _refine(kind, share, alpha, which, cost, codes, params, gain, loss, x, total, low, high, out)
+    _refine(problem, x, total, low, high, out)
+
+
+@njit(cache=True, nogil=True)
+def _tabulate(kind: int, at: Stakes, x: np.ndarray, u: np.ndarray, level: np.ndarray) -> None:
+    """Utility and level of every threshold on one group's grid, from the same two distribution functions."""
+    pair = at.pair
+    w = weight(kind, at.alpha)
+    for k in range(x.size):
+        below0, above0 = both(pair.c0, pair.p0, x[k])
+        below1, above1 = both(pair.c1, pair.p1, x[k])
+        total = at.gain * at.alpha * above1 - at.loss * (1.0 - at.alpha) * above0
+        if at.cost_code >= 0:
+            gap = below0 - below1 if below0 < 0.5 else above1 - above0
+            total -= at.loss * (1.0 - at.alpha) * gap * cdf(at.cost_code, at.cost_params, gap)
+        u[k] = total
+        if kind == SIMPLE:
+            level[k] = x[k]
+        else:
+            below = (1.0 - w) * below0 + w * below1
+            above = (1.0 - w) * above0 + w * above1
+            # Log odds keep both tails apart where a plain level would round to zero or one.
+            level[k] = math.log(max(below, 1e-320)) - math.log(max(above, 1e-320))
+
+
+@njit(cache=True, nogil=True)
+def _alone(problem: Problem, s: int) -> Problem:
+    """Group s as a population of its own."""
+    return Problem(
+        problem.kind,
+        np.ones(1),
+        problem.alpha[s : s + 1],
+        problem.which[s : s + 1],
+        problem.cost[s : s + 1],
+        problem.codes,
+        problem.params,
+        problem.gain,
+        problem.loss,
+    )
 
 
 @njit(cache=True, nogil=True)
@@ -142,50 +136,24 @@ def _add_along(at: np.ndarray, level: np.ndarray, u: np.ndarray, share: float, t
 
 
 @njit(cache=True, nogil=True)
-def total_value(
-    share: np.ndarray,
-    alpha: np.ndarray,
-    which: np.ndarray,
-    cost: np.ndarray,
-    codes: np.ndarray,
-    params: np.ndarray,
-    gain: float,
-    loss: float,
-    theta: np.ndarray,
-) -> float:
+def total_value(problem: Problem, theta: np.ndarray) -> float:
     """Utility of the whole population at given thresholds."""
     total = 0.0
-    for s in range(share.size):
-        i, j, c = which[s, 0], which[s, 1], cost[s]
-        cc = codes[c] if c >= 0 else -1
-        total += share[s] * value(
-            alpha[s], codes[i], params[i], codes[j], params[j], cc, params[c], gain, loss, theta[s]
-        )
+    for s in range(theta.size):
+        total += problem.share[s] * value(stakes(problem, s), theta[s])
     return total
 
 
 @njit(cache=True, nogil=True)
-def total_slope(
-    kind: int,
-    share: np.ndarray,
-    alpha: np.ndarray,
-    which: np.ndarray,
-    cost: np.ndarray,
-    codes: np.ndarray,
-    params: np.ndarray,
-    gain: float,
-    loss: float,
-    theta: np.ndarray,
-) -> float:
+def total_slope(problem: Problem, theta: np.ndarray) -> float:
     """Derivative of total utility along the common level (along the threshold itself for FREE and SIMPLE)."""
+    kind = problem.kind
     total = 0.0
-    for s in range(share.size):
-        i, j, c = which[s, 0], which[s, 1], cost[s]
-        cc = codes[c] if c >= 0 else -1
-        part = share[s] * slope(alpha[s], codes[i], params[i], codes[j], params[j], cc, params[c], gain, loss, theta[s])
+    for s in range(theta.size):
+        at = stakes(problem, s)
+        part = problem.share[s] * slope(at, theta[s])
         if kind not in (FREE, SIMPLE):
-            w = weight(kind, alpha[s])
-            density = mixture_pdf(w, codes[i], params[i], codes[j], params[j], theta[s])
+            density = mixture_pdf(weight(kind, at.alpha), at.pair, theta[s])
             if not 0.0 < density < math.inf:
                 return math.nan
             part /= density
@@ -195,20 +163,7 @@ def total_slope(
 
 @njit(cache=True, nogil=True)
 def _refine(
-    kind: int,
-    share: np.ndarray,
-    alpha: np.ndarray,
-    which: np.ndarray,
-    cost: np.ndarray,
-    codes: np.ndarray,
-    params: np.ndarray,
-    gain: float,
-    loss: float,
-    x: np.ndarray,
-    total: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    out: np.ndarray,
+    problem: Problem, x: np.ndarray, total: np.ndarray, low: np.ndarray, high: np.ndarray, out: np.ndarray
 ) -> None:
     """Refine every local maximum of the tables that comes near the best value; keep the best in ``out``."""
     groups, points = x.shape
@@ -231,48 +186,32 @@ def _refine(
         r, k = rows[n], cells[n]
         theta[:] = 0.5 * (low + high)
         a, b = x[r, max(k - 1, 0)], x[r, min(k + 1, points - 1)]
-        found = _climb(kind, share, alpha, which, cost, codes, params, gain, loss, r, a, b, low, high, theta)
+        found = _climb(problem, r, a, b, low, high, theta)
         if found > champion:
             champion = found
             out[:] = theta
 
 
 @njit(cache=True, nogil=True)
-def _climb(
-    kind: int,
-    share: np.ndarray,
-    alpha: np.ndarray,
-    which: np.ndarray,
-    cost: np.ndarray,
-    codes: np.ndarray,
-    params: np.ndarray,
-    gain: float,
-    loss: float,
-    r: int,
-    a: float,
-    b: float,
-    low: np.ndarray,
-    high: np.ndarray,
-    theta: np.ndarray,
-) -> float:
+def _climb(problem: Problem, r: int, a: float, b: float, low: np.ndarray, high: np.ndarray, theta: np.ndarray) -> float:
     """Golden section on exact values in [a, b] of group r, then halving on the sign of the derivative."""
     left, right = a, b
     c, d = b - _GOLD * (b - a), a + _GOLD * (b - a)
-    spread(kind, alpha, which, codes, params, r, c, low, high, theta)
-    fc = total_value(share, alpha, which, cost, codes, params, gain, loss, theta)
-    spread(kind, alpha, which, codes, params, r, d, low, high, theta)
-    fd = total_value(share, alpha, which, cost, codes, params, gain, loss, theta)
+    spread(problem, r, c, low, high, theta)
+    fc = total_value(problem, theta)
+    spread(problem, r, d, low, high, theta)
+    fd = total_value(problem, theta)
     for _ in range(12):
         if fc >= fd:
             b, d, fd = d, c, fc
             c = b - _GOLD * (b - a)
-            spread(kind, alpha, which, codes, params, r, c, low, high, theta)
-            fc = total_value(share, alpha, which, cost, codes, params, gain, loss, theta)
+            spread(problem, r, c, low, high, theta)
+            fc = total_value(problem, theta)
         else:
             a, c, fc = c, d, fd
             d = a + _GOLD * (b - a)
-            spread(kind, alpha, which, codes, params, r, d, low, high, theta)
-            fd = total_value(share, alpha, which, cost, codes, params, gain, loss, theta)
+            spread(problem, r, d, low, high, theta)
+            fd = total_value(problem, theta)
     # Values near a peak are flat to about the square root of the rounding error: the derivative settles the rest.
     reach = 0.5 * (b - a)
     a, b = max(left, a - reach), min(right, b + reach)
@@ -280,8 +219,8 @@ def _climb(
         middle = 0.5 * (a + b)
         if middle <= a or middle >= b:
             break
-        spread(kind, alpha, which, codes, params, r, middle, low, high, theta)
-        rise = total_slope(kind, share, alpha, which, cost, codes, params, gain, loss, theta)
+        spread(problem, r, middle, low, high, theta)
+        rise = total_slope(problem, theta)
         if math.isnan(rise):
             break
         if rise > 0.0:
@@ -290,56 +229,30 @@ def _climb(
             b = middle
     found, where = -math.inf, a
     for end in (left, 0.5 * (a + b), right):
-        spread(kind, alpha, which, codes, params, r, end, low, high, theta)
-        height = total_value(share, alpha, which, cost, codes, params, gain, loss, theta)
+        spread(problem, r, end, low, high, theta)
+        height = total_value(problem, theta)
         if height > found:
             found, where = height, end
-    spread(kind, alpha, which, codes, params, r, where, low, high, theta)
+    spread(problem, r, where, low, high, theta)
     return found
 
 
 @njit(cache=True, nogil=True)
-def best_batch(
-    kind: int,
-    share: np.ndarray,
-    alpha: np.ndarray,
-    which: np.ndarray,
-    cost: np.ndarray,
-    codes: np.ndarray,
-    params: np.ndarray,
-    gain: np.ndarray,
-    loss: np.ndarray,
-    points: int,
-    first: int,
-    last: int,
-    out: np.ndarray,
-) -> None:
+def best_batch(batch: Batch, points: int, first: int, last: int, out: np.ndarray) -> None:
     """`best` for instances first..last-1 of a batch."""
     for k in range(first, last):
-        best(kind, share[k], alpha[k], which[k], cost[k], codes, params, gain[k], loss[k], points, out[k])
+        best(instance(batch, k), points, out[k])
 
 
 @njit(cache=True, nogil=True)
-def turning_points(
-    alpha: float,
-    c0: int,
-    p0: np.ndarray,
-    c1: int,
-    p1: np.ndarray,
-    cc: int,
-    pc: np.ndarray,
-    gain: float,
-    loss: float,
-    points: int,
-    found: np.ndarray,
-) -> int:
+def turning_points(at: Stakes, points: int, found: np.ndarray) -> int:
     """All places where one group's utility turns, rising to falling or back; returns how many (room for found.size)."""
-    left, right = span(FREE, alpha, c0, p0, c1, p1)
+    left, right = span(FREE, at.alpha, at.pair)
     x = np.empty(points)
     _grid(left, right, x)
     count, sign = 0, 0
     for k in range(points):
-        rise = slope(alpha, c0, p0, c1, p1, cc, pc, gain, loss, x[k])
+        rise = slope(at, x[k])
         now = 1 if rise > 0.0 else (-1 if rise < 0.0 else 0)
         if now == 0 or math.isnan(rise):
             continue
@@ -349,7 +262,7 @@ def turning_points(
                 middle = 0.5 * (a + b)
                 if middle <= a or middle >= b:
                     break
-                rise = slope(alpha, c0, p0, c1, p1, cc, pc, gain, loss, middle)
+                rise = slope(at, middle)
                 if (rise > 0.0) == (sign > 0):
                     a = middle
                 else:

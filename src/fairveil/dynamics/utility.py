@@ -6,63 +6,43 @@ import numpy as np
 from numba import njit
 
 from fairveil.dynamics.kernels import both, cdf, pdf
+from fairveil.dynamics.mixtures import Pair
+from fairveil.dynamics.problem import Stakes
 
 
 @njit(cache=True, nogil=True)
-def benefit(c0: int, p0: np.ndarray, c1: int, p1: np.ndarray, x: float) -> float:
+def benefit(pair: Pair, x: float) -> float:
     """F0(x) - F1(x): what an unqualified person gains by looking qualified, without cancellation in the tails."""
-    below0, above0 = both(c0, p0, x)
-    below1, above1 = both(c1, p1, x)
+    below0, above0 = both(pair.c0, pair.p0, x)
+    below1, above1 = both(pair.c1, pair.p1, x)
     return below0 - below1 if below0 < 0.5 else above1 - above0
 
 
 @njit(cache=True, nogil=True)
-def pressure(cc: int, pc: np.ndarray, z: float) -> float:
+def pressure(code: int, params: np.ndarray, z: float) -> float:
     """d/dz of z F_C(z): the marginal gain of manipulation, per unit of loss and of unqualified people."""
     if z <= 0.0:
         return 0.0
-    return cdf(cc, pc, z) + z * pdf(cc, pc, z)
+    return cdf(code, params, z) + z * pdf(code, params, z)
 
 
 @njit(cache=True, nogil=True)
-def value(
-    alpha: float,
-    c0: int,
-    p0: np.ndarray,
-    c1: int,
-    p1: np.ndarray,
-    cc: int,
-    pc: np.ndarray,
-    gain: float,
-    loss: float,
-    x: float,
-) -> float:
-    """Utility of threshold x in one group; ``cc`` = -1 means nobody manipulates."""
-    below0, above0 = both(c0, p0, x)
-    below1, above1 = both(c1, p1, x)
-    total = gain * alpha * above1 - loss * (1.0 - alpha) * above0
-    if cc >= 0:
+def value(at: Stakes, x: float) -> float:
+    """Utility of threshold x in one group."""
+    below0, above0 = both(at.pair.c0, at.pair.p0, x)
+    below1, above1 = both(at.pair.c1, at.pair.p1, x)
+    total = at.gain * at.alpha * above1 - at.loss * (1.0 - at.alpha) * above0
+    if at.cost_code >= 0:
         gap = below0 - below1 if below0 < 0.5 else above1 - above0
-        total -= loss * (1.0 - alpha) * gap * cdf(cc, pc, gap)
+        total -= at.loss * (1.0 - at.alpha) * gap * cdf(at.cost_code, at.cost_params, gap)
     return total
 
 
 @njit(cache=True, nogil=True)
-def slope(
-    alpha: float,
-    c0: int,
-    p0: np.ndarray,
-    c1: int,
-    p1: np.ndarray,
-    cc: int,
-    pc: np.ndarray,
-    gain: float,
-    loss: float,
-    x: float,
-) -> float:
+def slope(at: Stakes, x: float) -> float:
     """Derivative of `value`; at the end of a support with infinite density its sign is what counts."""
-    f0, f1 = pdf(c0, p0, x), pdf(c1, p1, x)
-    total = loss * (1.0 - alpha) * f0 - gain * alpha * f1
-    if cc >= 0:
-        total -= loss * (1.0 - alpha) * pressure(cc, pc, benefit(c0, p0, c1, p1, x)) * (f0 - f1)
+    f0, f1 = pdf(at.pair.c0, at.pair.p0, x), pdf(at.pair.c1, at.pair.p1, x)
+    total = at.loss * (1.0 - at.alpha) * f0 - at.gain * at.alpha * f1
+    if at.cost_code >= 0:
+        total -= at.loss * (1.0 - at.alpha) * pressure(at.cost_code, at.cost_params, benefit(at.pair, x)) * (f0 - f1)
     return total

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairveil.bandits.protocol import load_state, save_state
 from fairveil.errors import HorizonError
 from fairveil.privacy.noise import SecureNoise, SeededNoise, ZeroNoise
 from fairveil.privacy.sums import BatchSum, HybridSum, ToeplitzSum, TreeSum
+from fairveil.state import load_state, save_state
 
 RELEASES = 11
 
@@ -181,7 +181,7 @@ def test_no_release_past_the_horizon(kind):
     with pytest.raises(HorizonError):
         sums.expected_std(RELEASES + 1)
     with pytest.raises(HorizonError):
-        sums.noise_path(np.random.default_rng(0), RELEASES + 1)
+        sums.noise_path(SeededNoise(0), RELEASES + 1)
 
 
 def test_memory_of_streams():

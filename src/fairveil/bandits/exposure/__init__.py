@@ -1,26 +1,17 @@
 """Exposure-fair bandits, alone and with many agents (`docs/guides/exposure.md`)."""
 
 from fairveil.bandits.environments.exposure import ExposureWorld
-from fairveil.bandits.exposure import audit as audit
 from fairveil.bandits.exposure.alone import FairxLinUcb
 from fairveil.bandits.exposure.batched import BatchedPrivFairx
 from fairveil.bandits.exposure.family import ExposureFamily
 from fairveil.bandits.exposure.fed import FedFairx
 from fairveil.bandits.exposure.priv import PrivFairx
-from fairveil.bandits.exposure.schedules import Determinant, Doubling, EveryRound, Growing, Never, Paper, Schedule
 
 __all__ = [
     "BatchedPrivFairx",
-    "Determinant",
-    "Doubling",
-    "EveryRound",
     "ExposureFamily",
     "ExposureWorld",
     "FairxLinUcb",
     "FedFairx",
-    "Growing",
-    "Never",
-    "Paper",
     "PrivFairx",
-    "Schedule",
 ]

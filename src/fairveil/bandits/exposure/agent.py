@@ -6,40 +6,48 @@ policy's, so a federation of agents decides exactly as the policy's step interfa
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import hashlib
+import json
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from fairveil.bandits.exposure.messages import Message, problem_with
 from fairveil.bandits.exposure.private import PrivatePolicy
-from fairveil.bandits.exposure.schedules import NEVER
-from fairveil.bandits.protocol import Candidate, Decision, Feedback, Round, State, copy_state
+from fairveil.bandits.protocol import Candidate, Decision, Feedback, Round
+from fairveil.configuration import describe
 from fairveil.errors import HorizonError, InputError, PrivacyError
+from fairveil.federated import Form, Inbox, Message, Party, Receipt, release_once
+from fairveil.federated.schedules import NEVER
+from fairveil.privacy.guarantee import Neighbours
 from fairveil.privacy.ledger import Ledger
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
+from fairveil.state import State, copy_state, load_state, save_state
 
-log = logging.getLogger("fairveil.bandits.exposure")
-ACCOUNT = "messages"
+Floats = NDArray[np.float64]
+STATE, ROWS, LETTER = "state/", "rows/", "letter/"
 
 
 @dataclass(frozen=True)
-class Receipt:
-    """What became of a message: taken, or refused with a reason that repeats nothing of it."""
+class Kept:
+    """A decision that is not learned yet: what was chosen, and its reward once it is there or can come no more."""
 
-    accepted: bool
-    reason: str = ""
+    features: Floats
+    reward: float | None = None
+    settled: bool = False
 
 
-class Agent:
+class Agent(Party):
     """An agent that decides, keeps its rows, privatises before it sends, and believes checked messages only.
 
-    Guarantee: the policy's. The first message charges the whole event to the agent's ledger; every message is drawn
-    once and stored there, so sending again repeats it and spends nothing. Refused messages change and spend nothing.
+    Guarantee: the policy's. The first message charges the whole event to the agent's ledger, on an account of this
+    policy and agent; every message is drawn once and stored there, so sending again repeats it and spends nothing.
+    A row is in one message at most: where a message comes from the ledger and not from a draw (a retry, a restart), or
+    is lost, the rows at hand up to its round are dropped. Refused messages change and spend nothing.
+    A policy that uses own raw rows protects less; name its ``neighbours`` to say that this is meant.
+    Cost: two durable commits a message; memory O(agents d^2) and the chosen features of rounds not learned yet.
 
     >>> import tempfile
     >>> from fairveil.bandits.exposure import BatchedPrivFairx
@@ -55,33 +63,41 @@ class Agent:
     >>> folder.cleanup()
     """
 
-    def __init__(self, policy: PrivatePolicy, index: int, ledger: Ledger) -> None:
-        guarantee = policy.guarantee()
-        if guarantee is None or not guarantee.established:
-            raise PrivacyError(
-                "agents send nothing without an established guarantee",
-                path="policy",
-                given=policy.name,
-                fix="use a sound variant",
-            )
+    def __init__(
+        self, policy: PrivatePolicy, index: int, ledger: Ledger, *, neighbours: Neighbours | str | None = None
+    ) -> None:
+        check_promise(policy, neighbours)
         if not 0 <= index < policy.agents:
             raise InputError("this agent is unknown", path="index", given=index, allowed=f"0..{policy.agents - 1}")
         self.policy, self.index, self.ledger = policy, index, ledger
+        self.account = f"agent-{index}-{fingerprint(policy)}"
         self.state: State = policy.start()
         self.played = 0
-        self.refused: list[str] = []
-        self._guarantee = guarantee.to_dict()
-        self._open: tuple[Round, int] | None = None
-        self._sent = self.state["local"][index].copy()
-        self._waiting: dict[int, dict[int, Message]] = {}
+        self.inbox = Inbox(index, policy.agents)
+        self._form = form_of(policy)
+        self._kept: dict[int, Kept] = {}
+        self._learned = 0  # all rounds below are in the state, or will never be
 
     @property
     def syncs(self) -> int:
         """Synchronisations that are complete."""
         return int(self.state["syncs"])
 
+    @property
+    def refused(self) -> list[str]:
+        """Why messages were refused, oldest first."""
+        return self.inbox.refused
+
+    @property
+    def settled(self) -> int:
+        """All rounds below are settled: their rewards are in, or can come no more."""
+        waiting = [index for index, kept in self._kept.items() if not kept.settled]
+        return min(waiting, default=self.played)
+
+    # Rounds -------------------------------------------------------------------------------------------------------
+
     def act(self, contexts: ArrayLike, rng: Generator) -> Decision:
-        """Choose among the actions shown."""
+        """Choose among the actions shown. The round's number is `played` before the call."""
         try:
             rows = np.asarray(contexts, np.float64)
         except (TypeError, ValueError):
@@ -90,119 +106,185 @@ class Agent:
             ) from None
         shown = Round(self.played, tuple(Candidate(0, row) for row in rows), self.index)
         decision = self.policy.decide(self.state, shown, rng)
-        self._open = (shown, decision.arm)
+        self._kept[self.played] = Kept(rows[decision.arm].copy())
         self.played += 1
         return decision
 
-    def observe(self, reward: float) -> None:
-        """The reward of the last decision."""
-        if self._open is None:
-            raise InputError("there is no open decision", path="reward", fix="call act first")
-        shown, arm = self._open
-        self.state = self.policy.learn(self.state, Feedback(shown.index, arm, reward, shown))
-        self._open = None
+    def observe(self, reward: float | None, round: int | None = None) -> None:
+        """The reward of a round (by default the last one), in any order; None: it will never come."""
+        index = self.played - 1 if round is None else round
+        kept = self._kept.get(index)
+        if kept is None or kept.settled:
+            raise InputError(
+                "there is no open decision", path="round", given=index, allowed="a round without a reward, once"
+            )
+        if reward is not None:
+            self.policy.check_reward(reward)
+        self._kept[index] = replace(kept, reward=reward, settled=True)
+        self._learn()
+
+    def _learn(self) -> None:
+        """Take settled rounds in, in their order: those of the block that is open, never of one behind it."""
+        if self.inbox.own(self.syncs) is not None:
+            return  # this block is sent: later rounds wait for the next one
+        stop = int(self.state["next"]) if self.state["next"] != NEVER else self.played
+        while self._learned < min(self.settled, stop):
+            kept = self._kept.pop(self._learned, None)
+            if kept is not None and kept.reward is not None:
+                shown = Round(self._learned, (Candidate(0, kept.features),), self.index)
+                self.state = self.policy.learn(self.state, Feedback(self._learned, 0, kept.reward, shown))
+            self._learned += 1
+
+    # Messages -----------------------------------------------------------------------------------------------------
 
     def due(self, now: int | None = None) -> bool:
-        """Is a synchronisation due after ``now`` rounds (by default the rounds this agent has played)?"""
+        """Is a synchronisation due after ``now`` settled rounds (by default those of this agent)?"""
         time = int(self.state["next"])
-        return time != NEVER and (self.played if now is None else now) >= time and self.syncs < self.policy.syncs
+        return time != NEVER and (self.settled if now is None else now) >= time and self.syncs < self.policy.syncs
 
     def send(self, noise: Noise | None = None) -> Message:
         """The message of the synchronisation that is due. Charged and stored before anybody sees it; drawn once.
 
         The agent may go on while others have not sent theirs: its rows from now on are for the next message.
         """
-        time = int(self.state["next"])
-        if time == NEVER or self.syncs >= self.policy.syncs:
+        sync, time = self.syncs, int(self.state["next"])
+        if time == NEVER or sync >= self.policy.syncs:
             raise HorizonError(
                 "no synchronisation is left",
                 path="policy.schedule",
-                given=self.syncs + 1,
+                given=sync + 1,
                 allowed=f"at most {self.policy.syncs}",
                 fix="give the schedule more room and start again",
             )
-        sync = self.syncs
-        known = self._waiting.get(sync, {}).get(self.index)
+        known = self.inbox.own(sync)
         if known is not None:
             return known
-        after = copy_state(self.state)
+        policy, after = self.policy, copy_state(self.state)
 
         def draw(source: Noise) -> dict[str, Any]:
-            sums = self.policy.privatise(after, self.index, source)
-            after["leaf"][self.index] = 0.0
-            self._sent = after["local"][self.index].copy()
-            d = self.policy.dimension
-            return {"gram": sums[:d, :d].copy(), "moment": sums[:d, d].copy()}
+            policy.privatise(after, self.index, source)
+            return {**policy.sum_of(after, self.index), "stop": np.asarray(self._learned)}
 
-        self.ledger.spend(ACCOUNT, self.policy.event(), releases=None)
-        value = self.ledger.release(f"sync-{sync}", draw, account=ACCOUNT, noise=noise)
+        answer = release_once(self.ledger, self.account, policy.event(), f"sync-{sync}", draw, noise)
+        if answer.fate != "drawn":  # the rows at hand may be in that message already: none may enter another one
+            after = copy_state(self.state)
+            policy.forget(after, self.index)
+            self._learned = max(self._learned, time)
+        if answer.fate == "stored":
+            stored = dict(answer.value)
+            self._learned = max(self._learned, int(stored.pop("stop")))
+            policy.put_sum(after, self.index, stored)
+        self._kept = {index: kept for index, kept in self._kept.items() if index >= self._learned}
         self.state = after
-        message = Message(self.index, sync, time, value["gram"], value["moment"], self._guarantee)
-        self._waiting.setdefault(sync, {})[self.index] = message
+        message = self._message(sync, time, answer.fate == "lost")
+        self.inbox.put(message)
         self._complete()
         return message
 
-    def receive(self, message: Any) -> Receipt:
-        """Take a message of another agent, or refuse it: then nothing changes or is spent, and the log says why."""
-        policy = self.policy
-        reason = problem_with(message, policy.agents, policy.dimension, policy.largest_number, self._guarantee)
-        reason = reason or self._place(message)
-        if reason:
-            self.refused.append(reason)
-            log.warning("agent %d refused a message: %s", self.index, reason)
-            return Receipt(False, reason)
-        self._waiting.setdefault(message.sync, {})[message.sender] = message
-        self._complete()
-        return Receipt(True)
+    def _message(self, sync: int, time: int, lost: bool) -> Message:
+        matrix, d = self.policy.sent(self.state, self.index), self.policy.dimension
+        payload = {"gram": matrix[:d, :d], "moment": matrix[:d, d]}
+        return Message(self.index, sync, time, payload, self._form.guarantee, lost)
 
-    def _place(self, message: Message) -> str:
-        """Why a well-formed message does not fit in now; a message of the next synchronisation may wait."""
-        if message.sender == self.index:
-            return "from this agent itself"
-        if message.sync < self.syncs or message.sender in self._waiting.get(message.sync, {}):
-            return "replayed"
-        if message.sync > self.syncs + 1:
-            return "out of order"
-        if message.sync >= self.policy.syncs:
-            return "not in the schedule"
-        times, time = self.policy.times, message.round
-        if times is not None:
-            time = times[message.sync]
-        elif message.sync == self.syncs:  # a later time depends on releases that are not made yet
-            time = int(self.state["next"])
-        return "" if message.round == time else "not in the schedule"
+    def receive(self, message: Any) -> Receipt:
+        receipt = self.inbox.take(message, self._form, self.syncs, self._time_of(message), self.policy.syncs)
+        if receipt.accepted:
+            self._complete()
+        return receipt
+
+    def _time_of(self, message: Any) -> int | None:
+        """The round that a message must name; a later one may depend on releases that are not made yet."""
+        sync = getattr(message, "sync", None)
+        times = self.policy.times
+        if times is not None and isinstance(sync, int) and 0 <= sync < len(times):
+            return times[sync]
+        return int(self.state["next"]) if sync == self.syncs else None
 
     def _complete(self) -> None:
         """Once everybody's message is here, take them all in."""
-        here = self._waiting.get(self.syncs, {})
-        if len(here) < self.policy.agents:
+        here = self.inbox.complete(self.syncs)
+        if here is None:
             return
-        batches = np.array([here[i].matrix() for i in range(self.policy.agents)])
-        del self._waiting[self.syncs]
-        after, i = copy_state(self.state), self.index
-        leaf, local = after["leaf"][i].copy(), after["local"][i] - self._sent
+        after = copy_state(self.state)
+        batches = np.array([matrix_of(message) for message in here])
         self.policy.publish(after, batches.sum(axis=0), batches)
-        if leaf.any():  # rows since this agent sent its message
-            after["leaf"][i] = leaf
-            if not self.policy.keeps_local:
-                after["local"][i] = local
-                self.policy.refresh_beliefs(after)
         self.state = after
+        self._learn()
+
+    # Restarts -----------------------------------------------------------------------------------------------------
+
+    def save(self) -> bytes:
+        rounds = sorted(self._kept)
+        kept = [self._kept[index] for index in rounds]
+        arrays: State = {STATE + name: array for name, array in self.state.items()}
+        arrays |= {
+            ROWS + "index": np.array(rounds, np.int64),
+            ROWS + "features": np.array([one.features for one in kept]).reshape(len(kept), self.policy.dimension),
+            ROWS + "reward": np.array([np.nan if one.reward is None else one.reward for one in kept], np.float64),
+            ROWS + "settled": np.array([one.settled for one in kept], bool),
+            "counts": np.array([self.played, self._learned], np.int64),
+            "account": np.frombuffer(self.account.encode(), np.uint8),
+        }
+        for place, message in enumerate(self.inbox.messages()):
+            arrays[f"{LETTER}{place:06d}"] = np.frombuffer(message.to_bytes(), np.uint8)
+        return save_state(arrays)
+
+    def load(self, data: bytes) -> None:
+        arrays = load_state(data)
+        if arrays.get("account", np.empty(0, np.uint8)).tobytes().decode(errors="replace") != self.account:
+            raise InputError(
+                "this was saved by another agent or under another policy", path="data", fix="build the agent it was"
+            )
+        self.state = {name.removeprefix(STATE): array for name, array in arrays.items() if name.startswith(STATE)}
+        self.played, self._learned = (int(count) for count in arrays["counts"])
+        columns = (arrays[ROWS + name] for name in ("index", "features", "reward", "settled"))
+        self._kept = {
+            int(index): Kept(features, None if np.isnan(reward) else float(reward), bool(settled))
+            for index, features, reward, settled in zip(*columns)
+        }
+        self.inbox = Inbox(self.index, self.policy.agents)
+        for name in sorted(name for name in arrays if name.startswith(LETTER)):
+            self.inbox.put(Message.from_bytes(arrays[name].tobytes()))
 
 
-def exchange(agents: Sequence[Agent], noises: Iterable[Noise | None]) -> list[Message]:
-    """One synchronisation of agents in one process: everybody sends, everybody receives."""
-    sources = list(noises)
-    if len(sources) != len(agents):
-        raise InputError(
-            "there is not one noise per agent",
-            path="noises",
-            given=len(sources),
-            allowed=f"{len(agents)}, or None each",
+def check_promise(policy: PrivatePolicy, neighbours: Neighbours | str | None) -> None:
+    """Refuse a policy without an established guarantee, or with weaker neighbours than the caller knows of."""
+    guarantee = policy.guarantee()
+    if guarantee is None or not guarantee.established:
+        raise PrivacyError(
+            "agents send nothing without an established guarantee",
+            path="policy",
+            given=policy.name,
+            fix="use a sound variant",
         )
-    messages = [agent.send(noise) for agent, noise in zip(agents, sources)]
-    for message in messages:
-        for agent in agents:
-            if agent.index != message.sender:
-                agent.receive(message)
-    return messages
+    if guarantee.neighbours is Neighbours.REPLACE_INTERACTION_ROWS_FIXED and neighbours != guarantee.neighbours:
+        raise PrivacyError(
+            "this policy uses own raw rows: a real interaction changes later rows, which its promise takes as fixed",
+            path="neighbours",
+            given=neighbours,
+            allowed=guarantee.neighbours.value,
+            fix="use the frozen policy, or name these weaker neighbours",
+        )
+
+
+def fingerprint(policy: PrivatePolicy) -> str:
+    """A short name of the policy's complete public table: another policy has another account in a ledger."""
+    table = json.dumps(describe(policy), sort_keys=True, default=str)
+    return hashlib.sha256(table.encode()).hexdigest()[:16]
+
+
+def form_of(policy: PrivatePolicy) -> Form:
+    """What the messages of a policy's agents look like: sums in scaled rows [x/L, w y/B]."""
+    d, guarantee = policy.dimension, policy.guarantee()
+    assert guarantee is not None
+    largest = {"gram": policy.largest_number, "moment": policy.largest_number}
+    return Form(policy.agents, {"gram": (d, d), "moment": (d,)}, largest, guarantee.to_dict(), symmetric=("gram",))
+
+
+def matrix_of(message: Message) -> Floats:
+    """The sums of a message as one matrix over [x, y]; the y y entry is not sent and is zero."""
+    gram, moment = message.payload["gram"], message.payload["moment"]
+    full = np.zeros((len(moment) + 1, len(moment) + 1))
+    full[:-1, :-1] = gram
+    full[:-1, -1] = full[-1, :-1] = moment
+    return full

@@ -6,9 +6,9 @@ from dataclasses import KW_ONLY
 from typing import Any
 
 from fairveil.bandits.exposure.base import ExposurePolicy
-from fairveil.bandits.exposure.schedules import schedule_from
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
+from fairveil.federated.schedules import schedule_from
 from fairveil.registry import register
 
 

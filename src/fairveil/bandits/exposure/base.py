@@ -20,14 +20,15 @@ from pydantic import Strict
 from fairveil.bandits.environments.exposure import decisions_until, last_rounds
 from fairveil.bandits.exposure.belief import ELLIPTIC, RULE, believe_plain, refresh, refresh_all
 from fairveil.bandits.exposure.kernel import Rules, add_row, choose_law, draw_arm, make_row, raw_row
-from fairveil.bandits.exposure.schedules import NEVER, Determinant, Schedule, schedule_from
-from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, State, copy_state
+from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round, raw_feedback
 from fairveil.configuration import configuration
 from fairveil.errors import HorizonError, InputError, SpecError
 from fairveil.fairness.exposure import Merit, merit_codes, merits_from
+from fairveil.federated.schedules import NEVER, Determinant, Schedule, schedule_from
 from fairveil.fields import Count, NonNegative, OpenUnit, Positive
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
+from fairveil.state import State, copy_state
 
 Floats = NDArray[np.float64]
 NOTHING = np.empty(0)
@@ -190,13 +191,15 @@ class ExposurePolicy(Policy):
         )  # fmt: skip
         return law
 
-    def learn(self, state: State, feedback: Feedback) -> State:
+    def learn(self, state: State, feedback: Feedback | Report) -> State:
+        feedback = raw_feedback(feedback)
         if feedback.round is None:
             raise InputError(
                 "exposure policies learn from contexts", path="feedback.round", fix="hand back the round shown"
             )
-        if not isinstance(feedback.reward, Real) or not math.isfinite(feedback.reward):
-            raise InputError("a reward is not a number", path="reward", allowed="a finite number")
+        if feedback.reward is None:
+            return state  # nobody answered: there is no row
+        self.check_reward(feedback.reward)
         agent, contexts = feedback.round.agent, self.contexts_of(feedback.round)
         if not 0 <= feedback.arm < len(contexts):
             raise InputError("this arm was not shown", path="feedback.arm", allowed=f"0..{len(contexts) - 1}")
@@ -214,6 +217,12 @@ class ExposurePolicy(Policy):
                 after["rule"][agent], float(after["acted"][agent]), after["centre"][agent], after["root"][agent], work,
             )  # fmt: skip
         return after
+
+    def check_reward(self, reward: Any) -> None:
+        """Refuse what is not a finite number, without repeating it."""
+        number = isinstance(reward, Real) and not isinstance(reward, bool)
+        if not number or not math.isfinite(reward):
+            raise InputError("a reward is not a number", path="reward", allowed="a finite number")
 
     def due(self, state: State, now: int) -> str | None:
         if int(state["syncs"]) >= self.syncs:

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from fairveil.bandits.exposure.private import Floats, PrivatePolicy
-from fairveil.bandits.exposure.schedules import Growing
-from fairveil.bandits.protocol import State
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
+from fairveil.federated.schedules import Growing
 from fairveil.fields import Positive
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.sums.base import RunningSum
 from fairveil.privacy.sums.batch import BatchSum
 from fairveil.registry import register
+from fairveil.state import State
 
 
 @register("policy", "batched-priv-fairx")
@@ -99,9 +99,9 @@ class BatchedPrivFairx(PrivatePolicy):
         width = self.dimension + 1
         return state | {"own": np.zeros((self.agents if self.personal else 0, width, width))}
 
-    def message_of(self, own: State, estimate: Floats) -> Floats:
+    def sent(self, state: State, agent: int) -> Floats:
         assert isinstance(self.sums, BatchSum)
-        return self.sums.last_batch(own)
+        return self.sums.last_batch(self._own_sum(state, agent))
 
     def batch_weight(self, rows: int) -> float:
         """How much a batch of this many rows of one agent counts."""

@@ -9,24 +9,26 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
 
 from fairveil.bandits.exposure.base import ExposurePolicy
 from fairveil.bandits.exposure.belief import believe
-from fairveil.bandits.exposure.schedules import Determinant
-from fairveil.bandits.protocol import Feedback, Round, State, copy_state
+from fairveil.bandits.protocol import Feedback, Report, Round
 from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError
+from fairveil.federated.schedules import Determinant
 from fairveil.fields import Count, Delta, Epsilon, Positive
 from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Neighbours
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import RunningSum
+from fairveil.state import State, copy_state
 
 Floats = NDArray[np.float64]
 EXACT_ROWS = 2**21
 """Rows on the grid are summed exactly in float64 up to this many in one leaf."""
 SUM = "sum/"
+RAW = ("open", "raw")
+"""The arrays of a sum that hold rows without noise."""
 
 
 @configuration
@@ -130,7 +132,7 @@ class PrivatePolicy(ExposurePolicy):
         known = ["syncs", "last", "next", "trigger", "released", "variance", "counted", "prior", "target", "rule"]
         known += [] if self.uses_local else ["centre", "root", "start_det"]
         known += ["own"] if self.keeps_local else []
-        return (*known, *(SUM + name for name in self.sums.start() if name not in ("open", "raw")))
+        return (*known, *(SUM + name for name in self.sums.start() if name not in RAW))
 
     # State --------------------------------------------------------------------------------------------------------
 
@@ -151,28 +153,44 @@ class PrivatePolicy(ExposurePolicy):
 
     def privatise(self, state: State, agent: int, noise: Noise) -> Floats:
         """The message of one agent: what `publish` adds for it. The only place where noise meets rows; in place."""
-        own = {name.removeprefix(SUM): array[agent] for name, array in state.items() if name.startswith(SUM)}
-        own["open"] = self._units(state["leaf"][agent])
-        own, estimate = self.sums.release(own, noise)
+        own = self._own_sum(state, agent) | {"open": self._units(state["leaf"][agent])}
+        self._put(state, agent, self.sums.release(own, noise)[0])
+        state["leaf"][agent] = 0.0
+        return self.sent(state, agent)
+
+    def forget(self, state: State, agent: int) -> None:
+        """Drop the rows of one agent's open leaf: they were released before, or their release is lost; in place."""
+        self._put(state, agent, self.sums.lost(self._own_sum(state, agent)))
+        state["leaf"][agent] = 0.0
+
+    def sent(self, state: State, agent: int) -> Floats:
+        """What an agent published last, out of its sum; nothing new after a lost release."""
+        return self.sums.estimate(self._own_sum(state, agent))
+
+    def sum_of(self, state: State, agent: int) -> State:
+        """The released part of one agent's sum: what a ledger may store."""
+        return {name: array.copy() for name, array in self._own_sum(state, agent).items() if name not in RAW}
+
+    def put_sum(self, state: State, agent: int, stored: State) -> None:
+        """Put what `sum_of` gave back in, in place."""
+        self._put(state, agent, stored)
+
+    def _own_sum(self, state: State, agent: int) -> State:
+        return {name.removeprefix(SUM): array[agent] for name, array in state.items() if name.startswith(SUM)}
+
+    def _put(self, state: State, agent: int, own: State) -> None:
         for name, array in own.items():
             state[SUM + name][agent] = array
-        return self.message_of(own, estimate)
-
-    def message_of(self, own: State, estimate: Floats) -> Floats:
-        """What an agent publishes out of its sum."""
-        return estimate
 
     def lost(self, state: State, block: str) -> State:
         self.check_room(state)
         after = copy_state(state)
         for i in range(self.agents):
-            own = {name.removeprefix(SUM): array[i] for name, array in after.items() if name.startswith(SUM)}
-            for name, array in self.sums.lost(own).items():
-                after[SUM + name][i] = array
+            self.forget(after, i)
         self.close(after)
         return after
 
-    def learn(self, state: State, feedback: Feedback) -> State:
+    def learn(self, state: State, feedback: Feedback | Report) -> State:
         if int(state["acted"].max()) - int(state["last"]) >= EXACT_ROWS:
             raise InputError(
                 "too many rows since the last synchronisation",
@@ -226,6 +244,8 @@ class PrivatePolicy(ExposurePolicy):
     @cached_property
     def quantiles(self) -> tuple[Floats, Floats]:
         """Chi-square quantiles against (fractional) degrees of freedom, at a chance that covers all releases."""
+        from scipy.stats import chi2
+
         degrees = np.linspace(0.0, self.dimension, 32 * self.dimension + 1)
         values = chi2.isf(self.failure / self.room, np.maximum(degrees, 1e-3))
         values[0] = 0.0

@@ -123,9 +123,8 @@ def private_pair(policy: PrivateFairGreedy) -> AuditPair:
 
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
         out = np.empty(trials)
-        source = noise.generator if isinstance(noise, SeededNoise) else rng
         for trial in range(trials):
-            path = sums.noise_path(source, small_policy.leaves) + shift[world]
+            path = sums.noise_path(noise, small_policy.leaves) + shift[world]
             out[trial] = _projection(sums, path @ aim)
         out /= 2 * bound**4
         draws = np.stack([noise.gaussian(std * UNIT, trials) / UNIT + (1 - world) for std in stds], axis=1)

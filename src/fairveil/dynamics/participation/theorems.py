@@ -9,8 +9,9 @@ import numpy as np
 
 from fairveil.dynamics.assumptions import assumption_7, feature_violations
 from fairveil.dynamics.checks import Check, check
-from fairveil.dynamics.kernels import log_ratio
+from fairveil.dynamics.distributions import pair
 from fairveil.dynamics.measures import measure
+from fairveil.dynamics.mixtures import log_ratio
 from fairveil.dynamics.participation.limits import limit
 from fairveil.dynamics.participation.model import History, Model, simulate
 from fairveil.dynamics.participation.reshape import Composition
@@ -36,7 +37,7 @@ def psi(system: Model, thresholds: np.ndarray) -> float:
     for s in (0, 1):
         f0, f1 = people.feature(0, s, 0), people.feature(0, s, 1)
         alpha = people.qualified[0, s]
-        ratio = log_ratio(f0.code, f0.params, f1.code, f1.params, float(thresholds[s]))
+        ratio = log_ratio(pair(f0, f1), float(thresholds[s]))
         odds.append(math.exp(min(ratio, 700.0)) * alpha / (1.0 - alpha))
     (ra, rb), (alpha_a, alpha_b) = odds, people.qualified[0]
     if system.fairness == "simple":

@@ -8,7 +8,8 @@ import numpy as np
 
 from fairveil.dynamics.assumptions import feature_violations, likelihood_ratio_fall
 from fairveil.dynamics.checks import Check, check
-from fairveil.dynamics.kernels import log_ratio
+from fairveil.dynamics.distributions import pair
+from fairveil.dynamics.mixtures import log_ratio
 from fairveil.dynamics.qualification.conditions import common_condition, uniqueness
 from fairveil.dynamics.qualification.equilibria import equilibria, fixed_point, settle
 from fairveil.dynamics.qualification.interventions import (
@@ -161,8 +162,8 @@ def theorem_21(system: Model) -> Check:
     ordered = top == people.feature(0, 1, 1) and a0 != b0 and likelihood_ratio_fall(b0, a0) is None
     case = common_condition(system.transitions[0])
     (t00, _t01), (t10, _t11) = system.transitions[0, 0]
-    cross = float(free(0.5, b0.code, b0.params, a0.code, a0.params, 1.0, 1.0))
-    odds = float(np.exp(-log_ratio(a0.code, a0.params, top.code, top.params, cross)))
+    cross = float(free(0.5, pair(b0, a0), 1.0, 1.0))
+    odds = float(np.exp(-log_ratio(pair(a0, top), cross)))
     enough = people.gain[0] / people.loss[0] >= odds * (1.0 - t10) / t00
     points = {name: _only(_under(system, name)) for name in ("none", "eqopt", "dp")}
     gaps = {name: None if point is None else float(point[0] - point[1]) for name, point in points.items()}

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from fairveil.dynamics import assumptions, search, thresholds, utility
-from fairveil.dynamics.distributions import Distribution
+from fairveil.dynamics.distributions import Distribution, pair
 from fairveil.dynamics.measures import measure
 from fairveil.dynamics.population import Population, population
+from fairveil.dynamics.problem import Stakes
 from fairveil.dynamics.strategic.policies import POINTS, Policy, solve
 from fairveil.errors import SpecError
 
@@ -72,7 +73,7 @@ class Scene:
         """x*: where f1 = f0, the threshold that invites most manipulation."""
         if s not in self._peaks:
             f0, f1 = self.features(s)
-            self._peaks[s] = float(thresholds.free(0.5, f0.code, f0.params, f1.code, f1.params, 1.0, 1.0))
+            self._peaks[s] = float(thresholds.free(0.5, pair(f0, f1), 1.0, 1.0))
         return self._peaks[s]
 
     def window(self, s: int) -> tuple[float, float]:
@@ -84,7 +85,7 @@ class Scene:
     def benefit(self, s: int, x: float) -> float:
         """F0(x) - F1(x)."""
         f0, f1 = self.features(s)
-        return float(utility.benefit(f0.code, f0.params, f1.code, f1.params, float(x)))
+        return float(utility.benefit(pair(f0, f1), float(x)))
 
     def marginal(self, s: int, x: float) -> float:
         """The marginal manipulation gain at threshold x."""
@@ -103,8 +104,8 @@ class Scene:
         f0, f1 = self.features(s)
         cost = self.cost(s)
         code = cost.code if aware else -1
-        args = (self.alpha(s), f0.code, f0.params, f1.code, f1.params, code, cost.params, self.gain, self.loss)
-        return float(utility.value(*args, float(x)))
+        at = Stakes(self.alpha(s), pair(f0, f1), code, cost.params, self.gain, self.loss)
+        return float(utility.value(at, float(x)))
 
     def level(self, s: int, criterion: str, x: float) -> float:
         """Share below x: of the qualified (eqopt) or of everybody (dp)."""
@@ -118,8 +119,8 @@ class Scene:
         f0, f1 = self.features(s)
         cost = self.cost(s)
         room = np.empty(16)
-        args = (self.alpha(s), f0.code, f0.params, f1.code, f1.params, cost.code, cost.params, self.gain, self.loss)
-        count = search.turning_points(*args, points, room)
+        at = Stakes(self.alpha(s), pair(f0, f1), cost.code, cost.params, self.gain, self.loss)
+        count = search.turning_points(at, points, room)
         return [(float(x), self.utility(s, float(x))) for x in room[:count]]
 
     def around(self, s: int, height: float) -> tuple[float, float] | None:
@@ -127,13 +128,13 @@ class Scene:
         if self.top_marginal(s) <= height:
             return None
         f0, f1 = self.features(s)
-        low, high = search.span(0, self.alpha(s), f0.code, f0.params, f1.code, f1.params)
+        low, high = search.span(0, self.alpha(s), pair(f0, f1))
         return self._cross(s, low, height, self.marginal), self._cross(s, high, height, self.marginal)
 
     def mirror(self, s: int, x: float) -> float:
         """The other threshold with the same manipulation benefit as x, on the far side of x*."""
         f0, f1 = self.features(s)
-        low, high = search.span(0, self.alpha(s), f0.code, f0.params, f1.code, f1.params)
+        low, high = search.span(0, self.alpha(s), pair(f0, f1))
         return self._cross(s, high if x < self.peak(s) else low, self.benefit(s, x), self.benefit)
 
     def _cross(self, s: int, far: float, height: float, curve: Any) -> float:

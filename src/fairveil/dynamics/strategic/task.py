@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from fairveil.dynamics import assumptions
-from fairveil.dynamics.distributions import distribution
+from fairveil.dynamics.distributions import distribution, pair
 from fairveil.dynamics.instances import GroupTable, ModelSpec, ModelTask, Utility, expand, nest, shape_of
 from fairveil.dynamics.population import Population, population
 from fairveil.dynamics.strategic.policies import solve
@@ -149,7 +149,7 @@ def _peaks(people: Population) -> np.ndarray:
             key = (int(people.which[k, s, 0]), int(people.which[k, s, 1]))
             if key not in known:
                 f0, f1 = (people.distributions[row] for row in key)
-                known[key] = float(free(0.5, f0.code, f0.params, f1.code, f1.params, 1.0, 1.0))
+                known[key] = float(free(0.5, pair(f0, f1), 1.0, 1.0))
             out[k, s] = known[key]
     return out
 
@@ -163,7 +163,7 @@ def _rising(people: Population) -> np.ndarray:
             key = (int(people.which[k, s, 0]), int(people.which[k, s, 1]), int(people.cost[k, s]))
             if key not in known:
                 f0, f1, cost = (people.distributions[row] for row in key)
-                peak = free(0.5, f0.code, f0.params, f1.code, f1.params, 1.0, 1.0)
+                peak = free(0.5, pair(f0, f1), 1.0, 1.0)
                 known[key] = assumptions.assumption_12(f0, f1, cost, float(f0.cdf(peak) - f1.cdf(peak)))
             out[k, s] = known[key]
     return out

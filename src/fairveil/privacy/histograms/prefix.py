@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from scipy.signal import lfilter
 
 from fairveil.privacy.sums.shapes import Floats, Ints
 from fairveil.privacy.sums.toeplitz import default_coefficient_bits, integer_coefficients, reciprocal
@@ -49,6 +48,8 @@ def encode(counts: Ints) -> Ints:
 
 def decode(noisy: Ints) -> Floats:
     """Prefix sums from noisy coded counts (..., bins): solve C x = noisy and add up."""
+    from scipy.signal import lfilter
+
     c = bin_coefficients(noisy.shape[-1]).astype(np.float64)
     return np.cumsum(lfilter([1.0], c, noisy.astype(np.float64), axis=-1), axis=-1)
 
@@ -60,6 +61,7 @@ def prefix_moments(bins: int) -> tuple[Floats, Floats]:
     variance = np.cumsum(a * a)
     # The noises W_1..W_k enter prefix k with a_{k-i} and the last prefix with a_{n-i}.
     covariance = np.array([a[:k] @ a[bins - k :] for k in range(1, bins + 1)])
+    covariance[-1] = variance[-1]  # the same sum in another order of additions
     return variance, covariance
 
 
@@ -71,6 +73,13 @@ def bridge(prefixes: Floats, total: Ints, total_variance: float) -> Floats:
 
 
 def bridge_variance(bins: int, first: int, total_variance: float) -> float:
-    """Variance of the corrected count of the first bins, for unit noise on the code."""
+    """Variance of the corrected count of the first bins, for unit noise on the code.
+
+    A sum of squares, never a difference: with an exact total all bins together have variance 0, not a rounding error.
+    """
+    a = _decoder(bins)
     variance, covariance = prefix_moments(bins)
-    return float(variance[first - 1] - covariance[first - 1] ** 2 / (variance[-1] + total_variance))
+    gain = covariance[first - 1] / (variance[-1] + total_variance)
+    weights = -gain * a[::-1]
+    weights[:first] += a[first - 1 :: -1]
+    return float(weights @ weights + gain * gain * total_variance)

@@ -18,7 +18,7 @@ from fairveil.errors import LedgerError, LedgerTampered
 from fairveil.privacy.filters import Filter
 from fairveil.privacy.ledger.anchor import Anchor, Mark
 from fairveil.privacy.ledger.chain import ANCHOR, GENESIS, START, Row, State, advance, make_row, replay, totals
-from fairveil.privacy.ledger.storage import Place, Store
+from fairveil.privacy.ledger.storage import LedgerGone, Place, Store
 
 STANDS = "what was charged stays charged"
 
@@ -41,8 +41,12 @@ class Book:
         _books.add(self)
 
     def exists(self) -> bool:
-        with self._explained("nothing was charged"):
-            return self.place.exists()
+        with self.guard, self._explained("nothing was charged"):
+            try:
+                self._connected()
+            except LedgerGone:
+                return False
+            return True
 
     def create(self, table: dict[str, Any], name: str) -> None:
         """Make the ledger if there is none; two processes that start together make one ledger."""
@@ -164,8 +168,6 @@ class Book:
         if self._store is not None and not self._store.current():
             self._disconnect()  # replaced or cut off: what is there now must continue what was seen
         if self._store is None:
-            if not self.place.exists():
-                raise self.place.gone()
             self._store = self.place.open(self.wait)
         return self._store
 

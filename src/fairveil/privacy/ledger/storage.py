@@ -5,14 +5,16 @@ Both keep the same rows with the same hashes, so `verify`, the anchor and the ru
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Protocol
 
-from fairveil.errors import LedgerError, LedgerTampered, SpecError
+from fairveil.errors import LedgerError, LedgerTampered
 from fairveil.privacy.ledger.chain import Row
+
+
+class LedgerGone(LedgerTampered):
+    """There is no ledger where one was, or should be."""
 
 
 class Store(Protocol):
@@ -41,6 +43,9 @@ class Store(Protocol):
 
     def releases_under(self, account: str, before: int) -> int:
         """How many releases were reserved under an account before this sequence number."""
+
+    def first_under(self, account: str) -> str | None:
+        """The name of the first block that was reserved under an account."""
 
     def pending(self) -> list[Row]:
         """Reservations that are neither published nor lost."""
@@ -87,8 +92,6 @@ class Place(Protocol):
     failures: tuple[type[Exception], ...]
     """What the storage raises when it fails."""
 
-    def exists(self) -> bool: ...
-
     def check_new(self) -> None:
         """Refuse, before anything is made, a place where no ledger can be made."""
 
@@ -98,7 +101,8 @@ class Place(Protocol):
         ``first`` is called under the lock, only when there is none.
         """
 
-    def open(self, wait: float) -> Store: ...
+    def open(self, wait: float) -> Store:
+        """A connection for writing, whose schema was checked; LedgerGone when there is no ledger."""
 
     def reading(self) -> AbstractContextManager[Store]:
         """A snapshot that needs no write access."""
@@ -107,17 +111,5 @@ class Place(Protocol):
 
     def session(self) -> Session: ...
 
-    def gone(self) -> LedgerTampered:
-        """The error when the ledger is not there any more."""
-
     def explain(self, problem: Exception, effect: str) -> LedgerError:
         """A failure as an error that says what to do and what became of the charge."""
-
-
-def place_of(path: str | os.PathLike[str]) -> Place:
-    """The place that a path names."""
-    from fairveil.privacy.ledger.sqlite.place import SqlitePlace
-
-    if isinstance(path, str) and "://" in path:
-        raise SpecError("this is not the path of a ledger", path="path", given=path.partition(":")[0] + "://...")
-    return SqlitePlace(Path(path))

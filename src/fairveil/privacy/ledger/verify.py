@@ -12,9 +12,10 @@ from fairveil.privacy.charges import Charge
 from fairveil.privacy.ledger.anchor import Anchor, FileAnchor
 from fairveil.privacy.ledger.book import anchor_just_started, check_mark
 from fairveil.privacy.ledger.chain import ANCHOR, LOST, PUBLISH, RESERVE, State, replay
-from fairveil.privacy.ledger.storage import Store, place_of
+from fairveil.privacy.ledger.places import place_of
+from fairveil.privacy.ledger.storage import Store
 
-NO_ANCHOR = "no anchor was given: that the file was set back to an older copy, or cut, cannot be detected"
+NO_ANCHOR = "no anchor was given: that it was set back to an older copy, or cut, cannot be detected"
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,14 @@ class Report:
         return {**asdict(self), "notes": list(self.notes)}
 
 
-def verify(path: str | os.PathLike[str], anchor: str | os.PathLike[str] | Anchor | None = None) -> Report:
+def verify(
+    path: str | os.PathLike[str], anchor: str | os.PathLike[str] | Anchor | None = None, *, ledger: str | None = None
+) -> Report:
     """Check pages, every link, every charge and total, and the anchor; LedgerTampered says what is wrong.
 
     Reads only, in constant memory and linear time; also works on a read-only copy.
     """
-    place = place_of(path)
+    place = place_of(path, ledger)
     mark_place = FileAnchor(anchor) if isinstance(anchor, str | os.PathLike) else anchor
     # read before the ledger: a ledger that grows meanwhile still contains what this mark has seen
     try:
@@ -75,9 +78,9 @@ def verify(path: str | os.PathLike[str], anchor: str | os.PathLike[str] | Anchor
     return _report(state, kinds, words, again)
 
 
-def entries(path: str | os.PathLike[str], first: int = 0) -> list[dict[str, Any]]:
+def entries(path: str | os.PathLike[str], first: int = 0, *, ledger: str | None = None) -> list[dict[str, Any]]:
     """The entries from ``first`` on as plain data, each with its charge in words; values stay in the ledger."""
-    place = place_of(path)
+    place = place_of(path, ledger)
     try:
         with place.reading() as store:
             limit = next(replay(store))[0].limit
@@ -101,7 +104,7 @@ def _report(state: State, kinds: Counter[str], anchor: str, again: int) -> Repor
     if state.simulated:
         notes.append("simulated: this ledger takes seeded noise and protects nobody")
     if state.anchored and anchor == NO_ANCHOR:
-        notes.append("this ledger has an anchor: give it to detect that the file was set back")
+        notes.append("this ledger has an anchor: give it to detect that it was set back")
     if again:
         notes.append(f"its anchor was lost and started anew {again} time(s): before that it could have been set back")
     limit = state.limit

@@ -29,13 +29,12 @@ from pydantic import Field, Strict
 from fairveil.configuration import configuration
 from fairveil.errors import HorizonError, InputError, SpecError
 from fairveil.fields import Count, Delta, Epsilon, Positive
+from fairveil.privacy.calibration import ROUND_UP, Budget
 from fairveil.privacy.events import Event
 from fairveil.privacy.noise import MAX_SCALE, Noise
-from fairveil.privacy.sums.budget import ROUND_UP, Budget
-from fairveil.privacy.sums.shapes import CAPACITY, Floats, Grid
-from fairveil.randomness import Generator
+from fairveil.privacy.sums.shapes import CAPACITY, Floats, Grid, Ints
+from fairveil.state import State
 
-State = dict[str, NDArray[Any]]
 Width = Annotated[int, Strict(), Field(ge=1, le=4096)]
 Bits = Annotated[int, Strict(), Field(ge=-40, le=40)]
 
@@ -203,17 +202,24 @@ class RunningSum(ABC):
         twin.__dict__.update(grid=replace(self.grid, copies=copies), sigma=self.sigma, _calibration=self._calibration)
         return twin
 
-    @abstractmethod
-    def noise_path(self, rng: Generator, releases: int) -> Floats:
-        """Float noise of the estimates 1..releases in one go, with the law of the streaming sum; for simulators.
+    def noise_path(self, noise: Noise, releases: int) -> Floats:
+        """Noise of the estimates 1..releases in one go: the integers that as many calls of `release` would draw.
 
         Flat, shape (releases, width), in the data's own units; ``grid.unpack`` gives full matrices.
         """
+        self._check_horizon(releases)
+        return self.noise_of(self.draws(noise, releases))
+
+    def draws(self, noise: Noise, releases: int = 1) -> Ints:
+        """The integers that this many releases draw, one row a release."""
+        return self.grid.draw(noise, self.sigma, releases)
+
+    def noise_of(self, drawn: Ints) -> Floats:
+        """The noise of every estimate, given what the releases so far drew: the law of the stream without its data."""
         raise NotImplementedError
 
-    def _unit_level(self) -> Floats:
-        """Std of one draw of every flat number, in the data's own units."""
-        return math.ldexp(self.sigma / self._weight(), -self.grid.sum_bits) * self.grid.spread
+    def _in_own_units(self, flat: NDArray[Any]) -> Floats:
+        return np.ldexp(np.asarray(flat, np.float64), -self.grid.sum_bits)
 
 
 @configuration

@@ -12,7 +12,6 @@ from fairveil.privacy.events import Event, ParallelEvent
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import RunningSum, State
 from fairveil.privacy.sums.shapes import Floats, Ints
-from fairveil.randomness import Generator
 from fairveil.registry import register
 
 
@@ -50,12 +49,7 @@ class BatchSum(RunningSum):
         return self._common_state() | {"published": np.zeros(width, np.int64), "last": np.zeros(width, np.int64)}
 
     def release(self, state: State, noise: Noise) -> tuple[State, Floats]:
-        drawn: Ints
-        if self.budget.pure:
-            drawn = noise.laplace(self.sigma, self.grid.width)
-        else:
-            drawn = self.grid.draw(noise, self.sigma)[0]
-        last = state["open"] + drawn
+        last = state["open"] + self.draws(noise)[0]
         published = state["published"] + last
         after = self._closed(state) | {"published": published, "last": last}
         return after, self.grid.publish(published)
@@ -70,10 +64,13 @@ class BatchSum(RunningSum):
         """The noisy sum of the batch that was released last, alone."""
         return self.grid.publish(state["last"])
 
-    def noise_path(self, rng: Generator, releases: int) -> Floats:
-        shape = (releases, self.grid.width)
-        drawn = rng.laplace(size=shape) if self.budget.pure else rng.standard_normal(shape)
-        return np.cumsum(drawn * self._unit_level(), axis=0)
+    def draws(self, noise: Noise, releases: int = 1) -> Ints:
+        if self.budget.pure:
+            return np.stack([noise.laplace(self.sigma, self.grid.width) for _ in range(releases)])
+        return super().draws(noise, releases)
+
+    def noise_of(self, drawn: Ints) -> Floats:
+        return self._in_own_units(np.cumsum(drawn, axis=0))
 
 
 def doubling_ends(rounds: int) -> list[int]:

@@ -11,10 +11,10 @@ from pydantic import Field, Strict
 
 from fairveil.configuration import configuration
 from fairveil.errors import HorizonError
+from fairveil.privacy.calibration import ROUND_UP
 from fairveil.privacy.events import Event, ParallelEvent
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import BoundedSum, RunningSum, State
-from fairveil.privacy.sums.budget import ROUND_UP
 from fairveil.privacy.sums.shapes import Floats
 from fairveil.privacy.sums.toeplitz import (
     ToeplitzSum,
@@ -23,7 +23,6 @@ from fairveil.privacy.sums.toeplitz import (
     integer_coefficients,
 )
 from fairveil.privacy.sums.tree import TreeSum
-from fairveil.randomness import Generator
 from fairveil.registry import register
 
 _LIMIT_BITS = {"toeplitz": 20, "tree": 40, "refined-tree": 40}
@@ -170,7 +169,7 @@ class HybridSum(RunningSum):
         block = state["block"] + state["open"]
         value = inside["published"].astype(np.float64)
         if last and self.share > 0:
-            total = block + self.grid.draw(noise, self.sigma)[0]
+            total = block + self.draws(noise)[0]
             weight = inner.expected_std(2**epoch) ** 2 / (inner.expected_std(2**epoch) ** 2 + self._total_std() ** 2)
             value = value + weight * (total - value)
         return self._next(state, inside, value, block, state["rows"])
@@ -202,21 +201,20 @@ class HybridSum(RunningSum):
             inside = self.epoch_sum(epoch + 1).start()
         return after | _outer(inside), self.grid.publish(published)
 
-    def noise_path(self, rng: Generator, releases: int) -> Floats:
+    def noise_path(self, noise: Noise, releases: int) -> Floats:
         self._check_horizon(releases)
         releases = int(releases)
         path = np.empty((releases, self.grid.width))
         settled = np.zeros(self.grid.width)
-        scale = math.ldexp(self.sigma, -self.grid.sum_bits) * self.grid.spread
         for epoch in range(releases.bit_length()):
             first, size = 2**epoch - 1, min(2**epoch, releases - 2**epoch + 1)
             inner = self.epoch_sum(epoch)
-            path[first : first + size] = settled + inner.noise_path(rng, size)
+            path[first : first + size] = settled + inner.noise_path(noise, size)
             if size < 2**epoch:
                 break
             if self.share > 0:
                 own, total = inner.expected_std(size) ** 2, self._total_std() ** 2
-                drawn = settled + scale * rng.standard_normal(self.grid.width)
+                drawn = settled + self._in_own_units(self.draws(noise)[0])
                 path[first + size - 1] += own / (own + total) * (drawn - path[first + size - 1])
             settled = path[first + size - 1].copy()
         return path

@@ -148,13 +148,7 @@ class Grid:
         """``count`` flat integer noises of level ``sigma`` (units): N(0, sigma^2), off the diagonal N(0, sigma^2/2)."""
         if self.shape != "symmetric":
             return noise.gaussian(sigma, count * self.width).reshape(count, self.width)
-        rows = count * self.copies
-        drawn = np.empty((rows, self._single), np.int64)
-        drawn[:, : self.dimension] = noise.gaussian(sigma, rows * self.dimension).reshape(rows, -1)
-        if self.dimension > 1:
-            above = self._single - self.dimension
-            drawn[:, self.dimension :] = noise.gaussian(sigma * math.sqrt(0.5), rows * above).reshape(rows, -1)
-        return drawn.reshape(count, self.width)
+        return noise.gaussians(np.broadcast_to(sigma * self.spread, (count, self.width)))
 
     def publish(self, flat: ArrayLike) -> Floats:
         """A flat sum in units as a fresh float array in the data's own units: shape (), (d,) or (d, d)."""

@@ -17,12 +17,11 @@ from fairveil.fields import Count
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import BoundedSum, State
 from fairveil.privacy.sums.shapes import Floats, Ints
-from fairveil.randomness import Generator
 from fairveil.registry import register
 
 MAX_RELEASES = 2**26
 _COLUMNS = 16
-"""Columns per FFT: bounds the memory of `noise_path`."""
+"""Columns per FFT: bounds the memory of `noise_of`."""
 
 
 def square_root_coefficients(count: int) -> Floats:
@@ -171,7 +170,7 @@ class ToeplitzSum(BoundedSum):
         past = min(len(state["leaves"]), self.diagonals - 1)
         start = len(state["leaves"]) - past
         kernel = self.coefficients[past:0:-1]
-        drawn = self.grid.draw(noise, self.sigma)[0]
+        drawn = self.draws(noise)[0]
         noisy = self.coefficients[0] * state["open"] + kernel @ state["leaves"][start:] + drawn
         solved = (noisy - kernel.astype(np.float64) @ state["solved"][start:]) / self._weight()
         after = self._closed(state, state["open"], state["rows"], solved)
@@ -196,11 +195,10 @@ class ToeplitzSum(BoundedSum):
             "solved": np.concatenate([state["solved"][keep:], solved[None]]),
         }
 
-    def noise_path(self, rng: Generator, releases: int) -> Floats:
-        self._check_horizon(releases)
-        path = rng.standard_normal((releases, self.grid.width))
-        path *= self._unit_level()
+    def noise_of(self, drawn: Ints) -> Floats:
+        path = self._in_own_units(drawn) / self._weight()
+        count = len(path)
         for first in range(0, self.grid.width, _COLUMNS):
             columns = path[:, first : first + _COLUMNS]
-            path[:, first : first + _COLUMNS] = convolve(self.decoder[:releases], columns, releases)
+            path[:, first : first + _COLUMNS] = convolve(self.decoder[:count], columns, count)
         return path

@@ -6,10 +6,10 @@ import numpy as np
 from numba import njit
 
 from fairveil.configuration import configuration
+from fairveil.errors import SpecError
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import BoundedSum, State
 from fairveil.privacy.sums.shapes import Floats, Ints
-from fairveil.randomness import Generator
 from fairveil.registry import register
 
 
@@ -59,18 +59,20 @@ def refine_step(nodes, variances, leaf, noisy):
 
 
 @njit(cache=True, nogil=True)
-def tree_path(rng, levels, refine, scale, out):
-    """Noise of all prefixes 1..len(out) as one array, drawn from ``rng`` with std ``scale`` per column."""
+def tree_path(drawn, levels, refine, out):
+    """Noise of all prefixes 1..len(out) as one array, from the noises of the nodes in the order of their leaves."""
     width = out.shape[1]
     stack = np.zeros((levels, width))
     nodes = np.zeros((levels, width))
     variances = np.zeros(levels)
     noisy = np.zeros((levels, width))
+    at = 0
     for leaf in range(1, out.shape[0] + 1):
         level = lowest_bit(leaf)
         for j in range(level + 1 if refine else 1):
             for k in range(width):
-                noisy[j, k] = scale[k] * rng.standard_normal()
+                noisy[j, k] = drawn[at, k]
+            at += 1
         if refine:
             refine_step(nodes, variances, leaf, noisy)
             tree_step(stack, leaf, nodes[level])
@@ -146,7 +148,7 @@ class TreeSum(BoundedSum):
             refine_step(after["nodes"], after["variances"], leaf, blocks + self.grid.draw(noise, self.sigma, level + 1))
             fresh = after["nodes"][level]
         else:
-            fresh = after["raw"][level] + self.grid.draw(noise, self.sigma)[0]
+            fresh = after["raw"][level] + self.draws(noise)[0]
         tree_step(after["stack"], leaf, fresh)
         after["published"] = after["stack"][level].copy()
         return after, self.grid.publish(after["published"])
@@ -172,8 +174,20 @@ class TreeSum(BoundedSum):
         after["releases"] = np.asarray(state["releases"] + 1)
         return leaf, level, after
 
-    def noise_path(self, rng: Generator, releases: int) -> Floats:
+    def noise_path(self, noise: Noise, releases: int) -> Floats:
+        if not self.refine:
+            return super().noise_path(noise, releases)
         self._check_horizon(releases)
+        # Leaf t closes lowest_bit(t) + 1 blocks, and a refined tree draws for each of them.
+        blocks = sum(releases >> level for level in range(self.levels))
+        return self._path(self.grid.draw(noise, self.sigma, blocks), releases)
+
+    def noise_of(self, drawn: Ints) -> Floats:
+        if self.refine:
+            raise SpecError("a refined tree draws more than once a release", path="refine", fix="use noise_path")
+        return self._path(drawn, len(drawn))
+
+    def _path(self, drawn: Ints, releases: int) -> Floats:
         out = np.empty((releases, self.grid.width))
-        tree_path(rng, self.levels, self.refine, self._unit_level(), out)
-        return out
+        tree_path(drawn, self.levels, self.refine, out)
+        return self._in_own_units(out)

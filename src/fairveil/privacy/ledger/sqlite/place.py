@@ -11,7 +11,7 @@ from fairveil.errors import LedgerError, LedgerTampered
 from fairveil.privacy.ledger.chain import Row
 from fairveil.privacy.ledger.sqlite.locks import FileSession, FileWriterLock
 from fairveil.privacy.ledger.sqlite.store import SqliteStore
-from fairveil.privacy.ledger.storage import WriterLock
+from fairveil.privacy.ledger.storage import LedgerGone, WriterLock
 
 
 class SqlitePlace:
@@ -25,9 +25,6 @@ class SqlitePlace:
     def __str__(self) -> str:
         return str(self.path)
 
-    def exists(self) -> bool:
-        return self.path.exists()
-
     def check_new(self) -> None:
         if not self.path.parent.is_dir():
             raise LedgerError("the folder of the ledger does not exist", path=str(self), fix="create the folder first")
@@ -38,6 +35,8 @@ class SqlitePlace:
                 SqliteStore.create(self.path, first())
 
     def open(self, wait: float) -> SqliteStore:
+        if not self.path.exists():
+            raise LedgerGone("the ledger file is gone", path=str(self), fix="restore it from a copy")
         return SqliteStore.open(self.path)
 
     def reading(self) -> contextlib.AbstractContextManager[SqliteStore]:
@@ -50,9 +49,6 @@ class SqlitePlace:
 
     def session(self) -> FileSession:
         return FileSession(self.path)
-
-    def gone(self) -> LedgerTampered:
-        return LedgerTampered("the ledger file is gone", path=str(self), fix="restore it from a copy")
 
     def explain(self, problem: Exception, effect: str) -> LedgerError:
         if isinstance(problem, LedgerError):

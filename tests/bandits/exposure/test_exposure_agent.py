@@ -7,12 +7,12 @@ import pytest
 
 from fairveil.bandits.environments.exposure import ExposureWorld
 from fairveil.bandits.exposure import BatchedPrivFairx, PrivFairx
-from fairveil.bandits.exposure.agent import Agent, exchange
-from fairveil.bandits.exposure.messages import Message
+from fairveil.bandits.exposure.agent import Agent, matrix_of
 from fairveil.bandits.protocol import Candidate, Feedback, Round, settle
-from fairveil.errors import BudgetError, HorizonError, InputError, PrivacyError
+from fairveil.errors import BudgetError, HorizonError, InputError, LedgerError, PrivacyError
+from fairveil.federated import Message, exchange
 from fairveil.privacy.ledger import Ledger, Limit
-from fairveil.privacy.noise import Noise, SeededNoise
+from fairveil.privacy.noise import SeededNoise
 from fairveil.randomness import generator
 
 FACTS = {"agents": 3, "dimension": 2, "horizon": 24, "epsilon": 2.0, "delta": 1e-3, "schedule": "doubling"}
@@ -32,7 +32,8 @@ def federation(tmp_path):
         for _ in range(policy.agents):
             path, limit = tmp_path / f"{len(ledgers)}.db", Limit.covering(policy.event())
             ledgers.append(Ledger.open(path, limit=limit, simulated=True))
-        return [Agent(policy, i, ledgers[-policy.agents + i]) for i in range(policy.agents)]
+        known = policy.guarantee().neighbours
+        return [Agent(policy, i, ledgers[-policy.agents + i], neighbours=known) for i in range(policy.agents)]
 
     yield make
     for ledger in ledgers:
@@ -95,25 +96,25 @@ def test_every_number_of_every_message_carries_noise(name, federation):
     for messages, sums in zip(sent, exact):
         for message in messages:
             truth = sums[message.sender]
-            offsets.append((message.matrix() - truth)[np.triu_indices(3)][:-1])  # the y y entry is never sent
+            offsets.append((matrix_of(message) - truth)[np.triu_indices(3)][:-1])  # the y y entry is never sent
             assert message.guarantee == policy.guarantee().to_dict()
-            assert set(vars(message)) == {"sender", "sync", "round", "gram", "moment", "guarantee"}
+            assert set(message.payload) == {"gram", "moment"}
+            assert not message.lost
     offsets = np.array(offsets)
     assert (np.abs(offsets) > level * 1e-4).all()  # not one entry is exact: chance of a false alarm below 1e-2 in all
     assert 0.5 * level < offsets.std() < 6 * level
 
 
-class Spy(Noise):
+class Spy(SeededNoise):
     """Seeded noise that counts its draws."""
 
-    simulated = True
-
     def __init__(self):
-        self.inner, self.draws = SeededNoise(3), 0
+        super().__init__(3)
+        self.draws = 0
 
-    def gaussian(self, sigma, size=1):
-        self.draws += size
-        return self.inner.gaussian(sigma, size)
+    def gaussians(self, sigmas):
+        self.draws += np.size(sigmas)
+        return super().gaussians(sigmas)
 
 
 def test_sending_again_repeats_the_message_and_spends_nothing(federation):
@@ -130,12 +131,111 @@ def test_sending_again_repeats_the_message_and_spends_nothing(federation):
     again = agent.send(noise)
     assert again is first
     assert (agent.ledger.spent, noise.draws) == (spent, draws)
-    assert agent.ledger.status("sync-0") == "published"
-    stored = agent.ledger.value("sync-0")
-    assert np.array_equal(stored["gram"], first.gram)
+    assert agent.ledger.status(f"{agent.account}/sync-0") == "published"
 
 
-def test_an_agent_that_starts_again_over_its_ledger_repeats_its_messages(federation):
+class Hiccup:
+    """A ledger that draws and then cannot store, as often as told: a full disk, an anchor that does not answer."""
+
+    def __init__(self, ledger, monkeypatch):
+        self.left, inner = 0, ledger._book.append
+
+        def append(kind, *args, **facts):
+            if kind == "publish" and self.left:
+                self.left -= 1
+                raise LedgerError("the disk is full")
+            return inner(kind, *args, **facts)
+
+        monkeypatch.setattr(ledger._book, "append", append)
+
+
+def row_one(agent, reward=0.5):
+    """One interaction whose row is known: the first action is the only direction shown."""
+    agent.act(np.array([[1.0, 0.0], [1.0, 0.0]]), generator(1))
+    agent.observe(reward)
+
+
+def quiet(agent, rounds):
+    for _ in range(rounds):
+        agent.act(np.zeros((2, 2)), generator(2))
+        agent.observe(0.0)
+
+
+@pytest.mark.parametrize("kind", ["batched", "sound", "personal"])
+def test_a_retried_message_leaves_no_row_for_the_next_one(kind, federation, monkeypatch):
+    agents = federation(POLICIES[kind]())
+    agent, noise = agents[0], SeededNoise(4)
+    hiccup = Hiccup(agent.ledger, monkeypatch)
+    row_one(agent)
+    hiccup.left = 2
+    for _ in range(2):
+        with pytest.raises(LedgerError, match="disk"):
+            agent.send(noise)
+    spent = agent.ledger.spent
+    first = agent.send(noise)  # the value that was drawn at the first attempt, stored now
+    assert agent.ledger.spent == spent
+    assert not first.lost
+    assert not agent.state["leaf"][0].any()
+    for other in agents[1:]:
+        quiet(other, 1)
+        agent.receive(other.send(SeededNoise(5, other.index)))
+    # In the next message there is nothing of it: without noise it is what an agent without rows would send.
+    quiet(agent, 1)
+    leaf = agent.state["leaf"][0]
+    assert agent.syncs == 1
+    assert not leaf.any()
+
+
+def test_no_row_is_in_two_messages_over_retries_and_restarts(federation, monkeypatch):
+    """Draws without noise add up: over all messages every row is there once, whatever happened between them."""
+    policy = POLICIES["batched"]()
+    agents = federation(policy)
+    sums = np.zeros((3, 3))
+    sent = []
+    real = BatchedPrivFairx.privatise
+
+    def spied(self, state, agent, noise):
+        if agent == 0:
+            sums[:] += state["leaf"][0]
+        return real(self, state, agent, noise)
+
+    monkeypatch.setattr(BatchedPrivFairx, "privatise", spied)
+    hiccup = Hiccup(agents[0].ledger, monkeypatch)
+    truth, rounds = np.zeros((3, 3)), 0
+    saved = agents[0].save()
+    for sync in range(4):
+        while not agents[0].due():
+            for agent in agents:
+                row_one(agent, reward=0.25)
+            row = np.array([1.0, 0.0, 0.25 * policy.reward_weight])
+            truth += np.outer(row, row)
+            rounds += 1
+        if sync == 1:
+            hiccup.left = 3
+            for _ in range(3):
+                with pytest.raises(LedgerError):
+                    agents[0].send(SeededNoise(6))
+        if sync == 2:
+            # A restart from an old copy after the message was stored; the interactions are played again.
+            agents[0].send(SeededNoise(6))
+            again = Agent(policy, 0, agents[0].ledger)
+            again.load(saved)
+            for old in sent:
+                while not again.due():
+                    row_one(again, reward=0.25)
+                again.send(SeededNoise(7))
+                for message in old[1:]:
+                    again.receive(message)
+            while not again.due():
+                row_one(again, reward=0.25)
+            agents[0] = again
+        sent.append(exchange(agents, [SeededNoise(9, sync, i) for i in range(3)]))
+    assert agents[0].syncs == 4
+    assert rounds == 8
+    np.testing.assert_allclose(sums, truth, atol=1e-3)
+
+
+def test_an_agent_that_starts_again_over_its_ledger_repeats_its_messages_and_drops_the_rows(federation):
     agents = federation(POLICIES["batched"]())
     sent, _, _ = play(agents, 2, SeededNoise(2))
     spent, noise = agents[0].ledger.spent, Spy()
@@ -145,12 +245,109 @@ def test_an_agent_that_starts_again_over_its_ledger_repeats_its_messages(federat
     for sync, messages in enumerate(sent):
         repeated = again.send(noise)
         assert (repeated.sync, again.ledger.spent, noise.draws) == (sync, spent, 0)
-        assert np.array_equal(repeated.gram, messages[0].gram)
+        assert np.array_equal(repeated.payload["gram"], messages[0].payload["gram"])
         for message in messages[1:]:
             assert again.receive(message).accepted
-    # Its new row is in none of the old messages, so it is still to be sent.
+    # Whether its row is in the old messages cannot be known: nothing was drawn, so it is dropped.
     assert again.syncs == len(sent) == 2
-    assert again.state["leaf"][0].any()
+    assert not again.state["leaf"][0].any()
+    for index, agent in enumerate((agents[0], again)):
+        np.testing.assert_allclose(agent.state["centre"][0], agents[0].state["centre"][0], rtol=1e-12, err_msg=index)
+
+
+@pytest.mark.parametrize("kind", ["batched", "sound"])
+def test_a_lost_message_says_so_and_the_federation_goes_on(kind, federation):
+    class Broken(Spy):
+        def gaussians(self, sigmas):
+            raise RuntimeError("died while drawing")
+
+    agents = federation(POLICIES[kind]())
+    for agent in agents:
+        row_one(agent)
+    with pytest.raises(RuntimeError):
+        agents[0].send(Broken())
+    message = agents[0].send(SeededNoise(1))
+    assert message.lost
+    assert not message.payload["gram"].any()  # nothing was public before it
+    assert not agents[0].state["leaf"][0].any()
+    assert Message.from_bytes(message.to_bytes()).lost
+    assert exchange(agents, [SeededNoise(3, i) for i in range(3)])[0] is message
+    assert [agent.syncs for agent in agents] == [1, 1, 1]
+    for agent in agents:
+        row_one(agent)
+    messages = exchange(agents, [SeededNoise(8, i) for i in range(3)])
+    assert [one.lost for one in messages] == [False] * 3
+    assert [agent.syncs for agent in agents] == [2, 2, 2]
+    np.testing.assert_allclose(agents[0].state["centre"][0], agents[2].state["centre"][2], rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_agents_saved_and_loaded_at_every_round_decide_the_same(name, federation):
+    policy = POLICIES[name]()
+    _, _, arms = play(federation(policy), 24, SeededNoise(8))
+    agents = federation(policy)
+
+    class Restarted(list):
+        def __iter__(self):
+            for i, agent in enumerate(list.__iter__(self)):
+                fresh = Agent(policy, i, agent.ledger, neighbours=policy.guarantee().neighbours)
+                fresh.load(agent.save())
+                self[i] = fresh
+                yield fresh
+
+    _, _, again = play(Restarted(agents), 24, SeededNoise(8))
+    assert again == arms
+
+
+def test_a_copy_of_another_agent_or_policy_is_refused(federation):
+    agents = federation(POLICIES["batched"]())
+    with pytest.raises(InputError, match="another agent"):
+        agents[0].load(agents[1].save())
+    other = Agent(POLICIES["sound"](), 0, agents[0].ledger)
+    with pytest.raises(InputError, match="another policy"):
+        other.load(agents[0].save())
+
+
+def test_another_policy_on_the_same_ledger_is_charged_for_itself(federation):
+    agents = federation(POLICIES["batched"]())
+    row_one(agents[0])
+    agents[0].send(SeededNoise(1))
+    twin = BatchedPrivFairx(**{**FACTS, "width": 0.5})  # the same event, other releases
+    assert twin.event() == agents[0].policy.event()
+    other = Agent(twin, 0, agents[0].ledger)
+    row_one(other)
+    with pytest.raises(BudgetError):
+        other.send(SeededNoise(1))
+
+
+def test_late_rewards_wait_for_the_rounds_before_them(federation):
+    agents = federation(POLICIES["batched"]())
+    agent = agents[0]
+    for _ in range(3):
+        agent.act(np.eye(2), generator(1))
+    agent.observe(0.3, round=2)
+    agent.observe(0.2, round=1)
+    assert (agent.settled, agent.due()) == (0, False)
+    assert not agent.state["leaf"][0].any()
+    with pytest.raises(InputError, match="no open decision"):
+        agent.observe(0.9, round=1)
+    agent.observe(None, round=0)  # it will never come
+    assert (agent.settled, agent.due()) == (3, True)
+    assert not agent.state["leaf"][0].any()  # the first block is round 0 alone
+    agent.send(SeededNoise(1))
+    for other in agents[1:]:
+        quiet(other, 1)
+        agent.receive(other.send(SeededNoise(5, other.index)))
+    assert agent.state["leaf"][0].any()  # round 1, and not yet round 2
+    np.testing.assert_allclose(agent.state["leaf"][0].max(), 1.0)
+
+
+def test_weaker_neighbours_must_be_named(federation, tmp_path):
+    for policy in (POLICIES["personal"](), POLICIES["printed"](), BatchedPrivFairx(**FACTS, local_raw=True)):
+        for given in (None, "replace-interaction"):
+            with pytest.raises(PrivacyError, match="raw rows"):
+                Agent(policy, 0, None, neighbours=given)
+        Agent(policy, 0, None, neighbours="replace-interaction-rows-fixed")
 
 
 def test_the_whole_run_is_charged_once(federation):
@@ -168,8 +365,8 @@ def test_messages_travel_as_bytes(federation):
     message = agents[1].send(SeededNoise(1))
     there = Message.from_bytes(message.to_bytes())
     assert (there.sender, there.sync, there.round) == (1, 0, 1)
-    assert np.array_equal(there.gram, message.gram)
-    assert np.array_equal(there.moment, message.moment)
+    for name in ("gram", "moment"):
+        assert np.array_equal(there.payload[name], message.payload[name])
     assert agents[0].receive(there).accepted
     for junk in (b"", b"{}", b"\xff\xfe", b'{"version": 9}', message.to_bytes()[:-5], b"[1, 2]"):
         with pytest.raises(InputError, match="not a message"):
@@ -177,18 +374,21 @@ def test_messages_travel_as_bytes(federation):
 
 
 def changed(message, **facts):
-    return Message(**{**vars(message), **facts})
+    arrays = {name: facts.pop(name) for name in list(facts) if name in message.payload}
+    return Message(**{**vars(message), "payload": {**message.payload, **arrays}, **facts})
 
 
 BAD = {
     "shape": (lambda m: changed(m, gram=np.zeros((3, 3))), "wrong shape"),
     "vector": (lambda m: changed(m, moment=np.zeros((2, 1))), "wrong shape"),
-    "type": (lambda m: changed(m, gram=m.gram.astype(np.float32)), "wrong shape"),
+    "type": (lambda m: changed(m, gram=m.payload["gram"].astype(np.float32)), "wrong shape"),
     "list": (lambda m: changed(m, moment=[0.0, 1.0]), "wrong shape"),
     "nan": (lambda m: changed(m, gram=np.full((2, 2), np.nan)), "not finite"),
     "infinite": (lambda m: changed(m, moment=np.array([np.inf, 0.0])), "not finite"),
     "huge": (lambda m: changed(m, moment=np.array([1e308, 0.0])), "too large"),
     "crooked": (lambda m: changed(m, gram=np.array([[1.0, 2.0], [3.0, 4.0]])), "not symmetric"),
+    "more": (lambda m: changed(m, payload={**m.payload, "rows": np.zeros(())}), "other arrays"),
+    "nothing": (lambda m: changed(m, payload=None), "other arrays"),
     "stranger": (lambda m: changed(m, sender=7), "stranger"),
     "negative": (lambda m: changed(m, sender=-1), "stranger"),
     "itself": (lambda m: changed(m, sender=0), "itself"),
@@ -217,7 +417,8 @@ def test_bad_messages_are_refused_logged_without_content_and_cost_nothing(case, 
     assert agents[0].ledger.spent.units == 0
     assert all(np.array_equal(before[name], agents[0].state[name]) for name in before)
     assert len(caplog.records) == 1
-    digits = [text for number in (*good.gram.ravel(), *good.moment) for text in (f"{number:.3f}", repr(float(number)))]
+    numbers = (*good.payload["gram"].ravel(), *good.payload["moment"])
+    digits = [text for number in numbers for text in (f"{number:.3f}", repr(float(number)))]
     assert not any(text in caplog.text for text in digits)
     assert agents[0].receive(good).accepted  # and the honest message still gets through
 
@@ -283,8 +484,8 @@ def test_a_message_cannot_change_after_it_was_checked(federation):
     message = changed(sent, gram=gram, moment=moment)
     assert agents[0].receive(message).accepted
     gram[:] = np.nan
-    assert np.array_equal(message.gram, np.eye(2))
-    for array in (sent.gram, message.moment):
+    assert np.array_equal(message.payload["gram"], np.eye(2))
+    for array in (sent.payload["gram"], message.payload["moment"]):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = np.nan
 
@@ -312,7 +513,7 @@ def test_a_ledger_without_room_keeps_the_message_back(tmp_path):
 
 def test_every_agent_needs_a_source_of_noise(federation):
     agents = federation(POLICIES["batched"]())
-    with pytest.raises(InputError, match="one noise per agent"):
+    with pytest.raises(InputError, match="one noise per party"):
         exchange(agents, [None])
     assert all(agent.ledger.spent.units == 0 for agent in agents)
 

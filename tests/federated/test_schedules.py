@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from fairveil import registry
 from fairveil.bandits.exposure import BatchedPrivFairx, FedFairx, PrivFairx
-from fairveil.bandits.exposure.schedules import (
+from fairveil.errors import HorizonError, SpecError
+from fairveil.federated.schedules import (
     Determinant,
     Doubling,
     EveryRound,
@@ -16,7 +17,6 @@ from fairveil.bandits.exposure.schedules import (
     Paper,
     schedule_from,
 )
-from fairveil.errors import HorizonError, SpecError
 
 FACTS = {"agents": 10, "dimension": 5, "horizon": 100_000}
 
