@@ -35,6 +35,8 @@ HOMES: dict[str, dict[str, str]] = {
     },
     "generator": {
         "ar1": "data.series",
+        "binomial-ar1": "data.sequences",
+        "seasonal": "data.sequences",
         "synthetic-adult": "data.synthetic_people",
         "synthetic-census": "data.synthetic_census",
         "synthetic-compas": "data.synthetic_people",
@@ -92,6 +94,16 @@ HOMES: dict[str, dict[str, str]] = {
         "random": "bandits.random",
         "ucb": "bandits.nash.ucb",
     },
+    "releaser": {
+        "ba": "streams.absorption",
+        "baseline-gaussian": "streams.baselines",
+        "baseline-laplace": "streams.baselines",
+        "bd": "streams.absorption",
+        "dft": "streams.dft",
+        "fast": "streams.fast",
+        "predictive": "streams.predictive",
+        "private-kalman": "streams.private_kalman",
+    },
     "schedule": {
         "determinant": "federated.schedules",
         "doubling": "federated.schedules",
@@ -99,6 +111,12 @@ HOMES: dict[str, dict[str, str]] = {
         "growing": "federated.schedules",
         "never": "federated.schedules",
         "paper": "federated.schedules",
+    },
+    "sequence": {
+        "bikeshare": "streams.sequences",
+        "drive-cycles": "streams.sequences",
+        "traffic": "streams.sequences",
+        "values": "streams.sequences",
     },
     "sum": {
         "batch": "privacy.sums.batch",
@@ -125,6 +143,7 @@ HOMES: dict[str, dict[str, str]] = {
         "qualification": "dynamics.qualification.task",
         "qualification-trained": "dynamics.qualification.trained_task",
         "strategic": "dynamics.strategic.task",
+        "stream": "streams.task",
     },
 }
 

@@ -14,6 +14,7 @@ from fairveil.data.folder import cache_folder, folder
 from fairveil.data.ist import Ist
 from fairveil.data.open_bandit import OpenBandit
 from fairveil.data.schema import Column, Dataset, Encoded
+from fairveil.data.sequences import BinomialAr1, Seasonal
 from fairveil.data.series import Ar1, TruncatedNormals
 from fairveil.data.source import Source, Synthesis, available, fetch, load, sources, verify
 from fairveil.data.synthetic_census import Census, SyntheticCensus, synthetic_census
@@ -25,6 +26,7 @@ __all__ = [
     "Adult",
     "Ar1",
     "Bikeshare",
+    "BinomialAr1",
     "Census",
     "Column",
     "Compas",
@@ -34,6 +36,7 @@ __all__ = [
     "Fico",
     "Ist",
     "OpenBandit",
+    "Seasonal",
     "Source",
     "Synthesis",
     "SyntheticAdult",

@@ -41,7 +41,7 @@ _FAST = {"reassoc", "contract", "nsz"}
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def _logarithms(values, bits, out):
+def logarithms(values, bits, out):
     """out = log(values); the values are lost, ``bits`` is their memory read as integers."""
     for i in range(len(values)):
         whole = bits[i]
@@ -58,7 +58,7 @@ def _logarithms(values, bits, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def _exponentials(logs, highest, out, work, bits):
+def exponentials(logs, highest, out, work, bits):
     """out = exp(logs - highest), next to nothing below -80; ``bits`` is the memory of ``work`` read as integers."""
     for i in range(len(logs)):
         x = max(logs[i] - highest, -80.0)
@@ -75,7 +75,7 @@ def _exponentials(logs, highest, out, work, bits):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
 def _see_plain(rows, own, n, y, r, seen, tell):
-    """One step of the experts without tables; ``tell``: signal's mean and variance, S, e^2/S, h, h A + B, h B + C, e."""
+    """One step of the experts without tables; tells mean and variance of the signal, S, e^2/S, h, hA + B, hB + C, e."""
     for i in range(n):
         rho, k = rows[RHO, i], rows[TREND, i]
         u = rho * own[U, i]
@@ -166,7 +166,7 @@ def _look_back(rows, own, ring, place, tell, seen):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def _mixture(means, variances, weights):
+def mixture(means, variances, weights):
     """Mean and variance of a mixture."""
     total, first, second = 0.0, 0.0, 0.0
     for i in range(len(weights)):
@@ -237,18 +237,18 @@ def filter_bank(shape, shared, numbers, counts, v, r, seen, out):
         if lag > 0:
             _look_back(rows, own, ring, counts[NEXT], tell, seen[t])
         if seen[t] > 0:
-            _logarithms(tell[2], total_bits, logs)
+            logarithms(tell[2], total_bits, logs)
             keep = shared[FORGET] ** min(1.0, 1.0 / r[t])
             for i in range(n):
                 own[W, i] = keep * own[W, i] - 0.5 * (logs[i] + tell[3, i])
         highest = own[W].max()
-        _exponentials(own[W], highest, weights, spare, spare_bits)
+        exponentials(own[W], highest, weights, spare, spare_bits)
         if lag == 0:
-            out[t, 0], out[t, 1] = _mixture(tell[0], tell[1], weights)
+            out[t, 0], out[t, 1] = mixture(tell[0], tell[1], weights)
             continue
         counts[NEXT] = (counts[NEXT] + 1) % (lag + 1)
         oldest = ring[counts[NEXT]]
-        out[t, 0], out[t, 1] = _mixture(oldest[0], oldest[3], weights)
+        out[t, 0], out[t, 1] = mixture(oldest[0], oldest[3], weights)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
@@ -257,7 +257,7 @@ def flush(shape, numbers, counts, out):
     n, tables, start = sizes(shape)
     own, ring = numbers[:tables].reshape(OWN, n), numbers[start:].reshape(-1, RING, n)
     weights, spare = np.empty(n), np.empty(n)
-    _exponentials(own[W], own[W].max(), weights, spare, spare.view(np.int64))
+    exponentials(own[W], own[W].max(), weights, spare, spare.view(np.int64))
     for j in range(shape[LAG]):
         past = ring[(counts[NEXT] + 1 + j) % (shape[LAG] + 1)]
-        out[j, 0], out[j, 1] = _mixture(past[0], past[3], weights)
+        out[j, 0], out[j, 1] = mixture(past[0], past[3], weights)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.streams.bank import DRIFT, FIRST, NOISE, ROWS, RHO, TABLE, TIMES, TREND
+from fairveil.streams.bank import DRIFT, FIRST, NOISE, RHO, ROWS, TABLE, TIMES, TREND
 
 Floats = NDArray[np.float64]
 RATIOS = 10.0 ** np.arange(-3, 6)
