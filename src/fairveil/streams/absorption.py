@@ -31,6 +31,7 @@ from fairveil.streams.protocol import (
     Quote,
     State,
     Track,
+    join_tracks,
 )
 
 VALUE, ERROR, SINCE, NULLIFIED = 0, 1, 2, 3
@@ -82,9 +83,12 @@ class Publishing(StreamKeys):
         numbers[SINCE] = -1.0
         return {"numbers": numbers, "counts": np.zeros(COUNTERS, np.int64), "raw": np.zeros(0)}
 
-    def advance(self, state: State, values: Floats, noise: Noise) -> Track:
+    def check(self, state: State, values: Floats) -> None:
         self.check_horizon(state, int((~np.isnan(values)).sum()))
-        return _joined([self._one(state, float(value), noise) for value in values])
+
+    def advance(self, state: State, values: Floats, noise: Noise) -> Track:
+        self.check(state, values)
+        return join_tracks([self._one(state, float(value), noise) for value in values])
 
     def _one(self, state: State, value: float, noise: Noise) -> Track:
         if math.isnan(value):
@@ -102,7 +106,7 @@ class Publishing(StreamKeys):
         return self.replay(state, z + noise.laplace(error, 1), np.array([RELEASED]))
 
     def replay(self, state: State, units: Ints, status: Ints) -> Track:
-        return _joined([self._show(state, int(u), int(s)) for u, s in zip(units, status, strict=True)])
+        return join_tracks([self._show(state, int(u), int(s)) for u, s in zip(units, status, strict=True)])
 
     def _show(self, state: State, units: int, status: int) -> Track:
         """Note a stored step: published (units), approximated (`NOTHING`), missing or lost; show the last value."""
@@ -128,7 +132,7 @@ class Publishing(StreamKeys):
         plain = math.ldexp(units, -self.bits) if published else math.nan
         shown = np.array([[value], [low], [high], [plain]])
         where = np.array([[step], [status], [units]], np.int64)
-        return Track(where[0], shown[0], shown[1], shown[2], shown[3], where[1], where[2])
+        return Track(where[0], shown[0], shown[1], shown[2], shown[3], where[1], where[2], where[1])
 
     def note(self, state: State, budget: float) -> None:
         """Enter what this step spent on publication."""
@@ -153,14 +157,6 @@ class Publishing(StreamKeys):
 
 NOTHING = -(2**62)
 """Stands for a step that shows the last publication again."""
-
-
-def _joined(tracks: list[Track]) -> Track:
-    return Track(*(np.concatenate(parts) for parts in zip(*tracks, strict=True))) if tracks else _EMPTY
-
-
-_FLOATS, _INTS = np.zeros(0), np.zeros(0, np.int64)
-_EMPTY = Track(_INTS, _FLOATS, _FLOATS, _FLOATS, _FLOATS, _INTS, _INTS)
 
 
 @register("releaser", "ba")

@@ -133,16 +133,19 @@ class Dft(StreamKeys):
             "raw": np.zeros(self.length),
         }
 
-    def advance(self, state: State, values: Floats, noise: Noise) -> Track:
+    def check(self, state: State, values: Floats) -> None:
         if self.frequencies == "oracle":
             fix = "give the number of frequencies"
             raise PrivacyError("an oracle reads the data it releases", path="frequencies", given="oracle", fix=fix)
         self.check_horizon(state, int((~np.isnan(values)).sum()))
+
+    def advance(self, state: State, values: Floats, noise: Noise) -> Track:
+        self.check(state, values)
         rows = [self._one(state, float(value), noise) for value in values]
         columns = [np.array(column, np.float64) for column in zip(*rows, strict=True)] if rows else [np.zeros(0)] * 6
         step, value, low, high, plain, status = columns
         whole = np.zeros(len(step), np.int64)
-        return Track(step.astype(np.int64), value, low, high, plain, status.astype(np.int64), whole)
+        return Track(step.astype(np.int64), value, low, high, plain, status.astype(np.int64), whole, whole)
 
     def _one(self, state: State, value: float, noise: Noise) -> tuple[float, ...]:
         """A present value is answered by the one ``delay - 1`` values earlier, a missing one by what was shown last."""

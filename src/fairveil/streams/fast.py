@@ -15,7 +15,7 @@ from fairveil.fields import Count, Positive
 from fairveil.privacy.noise import Noise
 from fairveil.registry import register
 from fairveil.streams.plain import Law, PlainReleaser
-from fairveil.streams.protocol import MISSING, SEEN, TIME, USED, Floats, State, Track
+from fairveil.streams.protocol import MISSING, SEEN, TIME, USED, Floats, State, Track, join_tracks
 
 STATE, VARIANCE, INTERVAL, DUE, ERRORS = 0, 1, 2, 3, 4
 PROPORTIONAL, INTEGRAL, DERIVATIVE, HISTORY, GAIN, TARGET = 0.9, 0.1, 0.0, 5, 5.0, 0.1
@@ -126,8 +126,7 @@ class Fast(PlainReleaser):
             raise PrivacyError("an oracle reads the data it releases", path="process_variance", given="oracle", fix=fix)
         if self.samples is None:
             return super().advance(state, values, noise)
-        tracks = [self._sample(state, values[t : t + 1], noise) for t in range(len(values))]
-        return Track(*(np.concatenate(parts) for parts in zip(*tracks, strict=True)))
+        return join_tracks([self._sample(state, values[t : t + 1], noise) for t in range(len(values))])
 
     def _sample(self, state: State, value: Floats, noise: Noise) -> Track:
         """Release one value if its time has come, else show the last estimate."""

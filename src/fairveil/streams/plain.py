@@ -38,6 +38,7 @@ from fairveil.streams.protocol import (
     COUNTERS,
     MISSING,
     RELEASED,
+    SEEN,
     STARTS,
     TIME,
     USED,
@@ -52,8 +53,8 @@ from fairveil.streams.theory import kalman_error
 
 Law = Literal["gaussian", "discrete-gaussian", "laplace", "binomial"]
 Kernel = Callable[..., None]
-OFFSET, STARTED = 0, 1
-"""Places in the raw part of a state: the common offset (grid units), and whether it was drawn."""
+OFFSET, STARTED, RAW = 0, 1, 2
+"""Places in the raw part of a state: the common offset (grid units), whether this process began; then raw data."""
 QUOTED = ((0.5, 0.3), (0.9, 0.3), (0.5, 1.0), (0.9, 1.0), (0.5, 3.0), (0.9, 3.0))
 """Correlation and size of the data (in noise stds) that a quote shows errors for."""
 
@@ -223,18 +224,26 @@ class PlainReleaser(StreamKeys):
         return np.zeros(2)
 
     def start(self) -> State:
-        return {"numbers": self.numbers(), "counts": np.zeros(COUNTERS, np.int64), "raw": np.zeros(2)}
+        return {"numbers": self.numbers(), "counts": np.zeros(COUNTERS, np.int64), "raw": np.zeros(RAW)}
+
+    def check(self, state: State, values: Floats) -> None:
+        seen = ~np.isnan(values)
+        self.check_horizon(state, int(seen.sum()))
+        self.plan.to_grid(values[seen] if self.range is None else np.clip(values[seen], *self.range))
+        self.plan.parameters(int(state["counts"][USED]), int(seen.sum()))
 
     def advance(self, state: State, values: Floats, noise: Noise) -> Track:
         seen = ~np.isnan(values)
         count = int(seen.sum())
         self.check_horizon(state, count)
+        if count and self.has_starts and state["raw"][STARTED] == 0:
+            self.begin(state)
+            state["raw"][OFFSET] = noise.gaussian(self.plan.offset, 1)[0] if self.plan.offset > 0 else 0.0
         units = np.zeros(len(values), np.int64)
         grid = self._raw_units(state, values, seen)
         if count:
-            first = int(state["counts"][USED])
-            drawn = self.plan.noise(first, count, noise)
-            units[seen] = grid + drawn + self._offset(state, noise)
+            drawn = self.plan.noise(int(state["counts"][USED]), count, noise)
+            units[seen] = grid + drawn + int(state["raw"][OFFSET])
         return self.replay(state, units, np.where(seen, RELEASED, MISSING))
 
     def _raw_units(self, state: State, values: Floats, seen: Any) -> Ints:
@@ -244,26 +253,30 @@ class PlainReleaser(StreamKeys):
             present = np.clip(present, *self.range)
         return self.plan.to_grid(present)
 
-    def _offset(self, state: State, noise: Noise) -> int:
-        """The common offset of this start of the process; drawn once, never stored."""
-        if self.plan.offset == 0:
-            return 0
-        raw, counts = state["raw"], state["counts"]
-        if raw[STARTED] == 0:
-            if counts[STARTS] >= self.starts:
-                raise PrivacyError(
-                    "all starts that were paid for are used up",
-                    path="starts",
-                    given=self.starts,
-                    fix="this stream cannot go on: a new offset would not be paid for",
-                )
-            counts[STARTS] += 1
-            raw[OFFSET], raw[STARTED] = float(noise.gaussian(self.plan.offset, 1)[0]), 1.0
-            self.widen(state)
-        return int(raw[OFFSET])
+    @property
+    def has_starts(self) -> bool:
+        """Whether a process that goes on begins something anew: an offset, or a leaky sum."""
+        return self.plan.offset > 0
 
-    def widen(self, state: State) -> None:
-        """A new offset moves the level: a filter that learns one takes note."""
+    def begin(self, state: State) -> None:
+        """Count a start of the process and tell the filter, in place. Offsets are paid for ``starts`` of them."""
+        counts = state["counts"]
+        if self.plan.offset > 0 and counts[STARTS] >= self.starts:
+            raise PrivacyError(
+                "all starts that were paid for are used up",
+                path="starts",
+                given=self.starts,
+                fix="this stream cannot go on: a new offset would not be paid for",
+            )
+        counts[STARTS] += 1
+        if len(state["raw"]) > STARTED:
+            state["raw"][:] = 0.0
+            state["raw"][STARTED] = 1.0
+        if counts[SEEN] > 0:
+            self.restart(state)
+
+    def restart(self, state: State) -> None:
+        """What a filter takes note of when its process begins anew: a new offset moves the level."""
 
     def replay(self, state: State, units: Ints, status: Ints) -> Track:
         plain = np.where(status == RELEASED, np.ldexp(units.astype(np.float64), -self.plan.bits), np.nan)
@@ -287,7 +300,7 @@ class PlainReleaser(StreamKeys):
             value, low, high = np.maximum(value, 0.0), np.maximum(low, 0.0), np.maximum(high, 0.0)
         if self.round:
             value, low, high = np.rint(value), np.floor(low), np.ceil(high)
-        return Track(step, value, low, high, plain, status, units)
+        return Track(step, value, low, high, plain, status, units, status)
 
     def _variances(self, first: int, status: Ints) -> Floats:
         """Variance of the noise of each step, in units of the reference; 1 where nothing was released."""

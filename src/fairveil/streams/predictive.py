@@ -8,10 +8,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numba import njit
-from pydantic import BaseModel, ConfigDict, Field, Strict
+from pydantic import Field, Strict
 
 from fairveil.configuration import configuration
-from fairveil.errors import PrivacyError, SpecError
+from fairveil.errors import PrivacyError, SpecError, at
 from fairveil.fields import Positive
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
@@ -90,12 +90,11 @@ def mix_predictions(shape, shared, numbers, counts, v, r, seen, out):
         out[t, 0], out[t, 1] = x + numbers[BASE], (1.0 - w) ** 2 * error + shared[NOISE]
 
 
-class KnownSequence(BaseModel):
+@configuration
+class KnownSequence:
     """Mean, standard deviation and lag-one correlation that an analyst knows (they are public)."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
-
-    mean: float
+    mean: Annotated[float, Field(allow_inf_nan=False)]
     std: Positive
     correlation: Annotated[float, Field(ge=-1.0, le=1.0)]
 
@@ -122,7 +121,7 @@ class Predictive(PlainReleaser):
 
     weight: Weight | Annotated[tuple[Weight, ...], Strict(False)] | Literal["oracle"] = 0.5
     estimator: Literal["printed", "corrected"] = "printed"
-    known: KnownSequence | dict[str, Any] | None = None
+    known: dict[str, Any] | None = None
     positive_correlation: bool = True
 
     laws: ClassVar[tuple[str, ...]] = ("gaussian", "discrete-gaussian", "laplace", "binomial")
@@ -136,6 +135,11 @@ class Predictive(PlainReleaser):
                 given=f"{len(self.weight)} weights",
                 allowed="as many as the horizon",
             )
+        if self.known is not None:
+            try:
+                KnownSequence(**self.known)
+            except SpecError as problem:
+                raise at(problem, "known") from None
         super().__post_init__()
 
     @property
@@ -187,7 +191,7 @@ class Predictive(PlainReleaser):
         made[CORRECTED], made[POSITIVE] = self.estimator == "corrected", self.positive_correlation
         made[NOISE] = (self.noise_in_shown / self.plan.std) ** 2
         if self.known is not None:
-            known = self.known if isinstance(self.known, KnownSequence) else KnownSequence(**self.known)
+            known = KnownSequence(**self.known)
             made[KNOWN], made[MEAN] = 1.0, known.mean / self.plan.std
             made[VARIANCE], made[CORRELATION] = (known.std / self.plan.std) ** 2, known.correlation
         return made

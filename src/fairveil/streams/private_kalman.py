@@ -11,16 +11,15 @@ from pydantic import Field, Strict
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import OpenUnit
-from fairveil.privacy.noise import Noise
 from fairveil.registry import register
 from fairveil.streams import shares as sharing
 from fairveil.streams.bank import OWN, RING, TABLE, C, filter_bank, flush, sizes
 from fairveil.streams.experts import AUTO, plain_experts, season_experts
 from fairveil.streams.leaky import CLIP, filter_leaky, forget_sum, leak, slack
 from fairveil.streams.leaky import OWN as OWN_LEAKY
-from fairveil.streams.plain import PlainReleaser
+from fairveil.streams.plain import RAW, PlainReleaser
 from fairveil.streams.plan import Plan, gaussian_plan
-from fairveil.streams.protocol import SEEN, TIME, Floats, Ints, Released, State, Track
+from fairveil.streams.protocol import TIME, Floats, Ints, Released, State, Track
 from fairveil.streams.shares import Shares
 from fairveil.streams.theory import memory_norm, reach_of
 
@@ -194,7 +193,7 @@ class PrivateKalman(PlainReleaser):
     def start(self) -> State:
         state = super().start()
         if self.memory > 0:
-            state["raw"] = np.zeros(1 + self._reach)
+            state["raw"] = np.zeros(RAW + 1 + self._reach)
         if self.lag > 0:
             state["recent"] = np.tile([np.nan, 0.0, 0.0], (self.lag, 1))
         return state
@@ -206,23 +205,20 @@ class PrivateKalman(PlainReleaser):
         low, high = self.range if self.range is not None else (-bound, bound)
         sums = np.empty(len(values))
         coefficients = np.sqrt(1 - self.memory**2) * self.memory ** np.arange(self._reach)
-        leak(state["raw"], np.clip(values, max(low, -bound), min(high, bound)), coefficients, sums)
+        leak(state["raw"][RAW:], np.clip(values, max(low, -bound), min(high, bound)), coefficients, sums)
         return self.plan.to_grid(sums[seen])
 
-    def _offset(self, state: State, noise: Noise) -> int:
-        return 0 if self.memory > 0 else super()._offset(state, noise)
+    @property
+    def has_starts(self) -> bool:
+        return super().has_starts or self.memory > 0
 
-    def loaded(self, saved: State) -> State:
-        state = super().loaded(saved)
+    def restart(self, state: State) -> None:
         if self.memory > 0:
             forget_sum(state["numbers"], len(self._experts[0]))
-        return state
-
-    def widen(self, state: State) -> None:
-        if state["counts"][SEEN] > 0:
-            experts, tables, _ = sizes(self.shape)
-            own = state["numbers"][:tables].reshape(OWN, experts)
-            own[C] += 2 * (self.plan.offset / self.plan.reference) ** 2
+            return
+        experts, tables, _ = sizes(self.shape)
+        own = state["numbers"][:tables].reshape(OWN, experts)
+        own[C] += 2 * (self.plan.offset / self.plan.reference) ** 2
 
     def show(self, state: State, v: Floats, plain: Floats, status: Ints, units: Ints) -> Track:
         track = super().show(state, v, plain, status, units)

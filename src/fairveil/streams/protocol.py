@@ -48,7 +48,10 @@ class Released(NamedTuple):
 
 
 class Track(NamedTuple):
-    """Many steps side by side. ``units`` is the plain release on the integer grid: what a ledger keeps."""
+    """Many steps side by side. ``units`` and ``drawn`` are what a ledger keeps of the steps just taken.
+
+    ``units``: the plain release on the integer grid; ``drawn``: its status (with a lag, ``status`` is of earlier ones).
+    """
 
     step: Ints
     value: Floats
@@ -57,6 +60,7 @@ class Track(NamedTuple):
     plain: Floats
     status: Ints
     units: Ints
+    drawn: Ints
 
     def rows(self) -> list[Released]:
         """One `Released` a step that there is something to say about (a lag begins with nothing)."""
@@ -114,6 +118,10 @@ class Releaser(ABC):
         """Release ``values`` (NaN: missing) and change the state in place."""
 
     @abstractmethod
+    def check(self, state: State, values: Floats) -> None:
+        """Refuse what `advance` would refuse, before anything is charged or drawn."""
+
+    @abstractmethod
     def replay(self, state: State, units: Ints, status: Ints) -> Track:
         """Show stored releases again, in place: reads no data and draws nothing."""
 
@@ -150,6 +158,13 @@ class Releaser(ABC):
     def loaded(self, saved: State) -> State:
         """A state to go on from after a stop: what was raw begins anew."""
         return {**copy_state(saved), "raw": self.start()["raw"]}
+
+
+def join_tracks(tracks: list[Track]) -> Track:
+    """Steps one after the other; no track at all is an empty one."""
+    floats, whole = np.zeros(0), np.zeros(0, np.int64)
+    empty = Track(whole, floats, floats, floats, floats, whole, whole, whole)
+    return Track(*(np.concatenate(parts) for parts in zip(empty, *tracks, strict=True)))
 
 
 def as_values(values: Iterable[float | None]) -> Floats:
