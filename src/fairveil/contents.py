@@ -6,6 +6,22 @@ Modules are written without ``fairveil.``; ``tests/test_registry.py`` keeps this
 from __future__ import annotations
 
 HOMES: dict[str, dict[str, str]] = {
+    "audit-twin": {
+        "bare-dissimilarity": "streams.twins",
+        "clip-after-noise": "streams.twins",
+        "event-for-sequence": "streams.twins",
+        "first-two-steps": "streams.twins",
+        "forgotten-people": "streams.twins",
+        "forked-buffer": "streams.twins",
+        "fractional-coins": "streams.twins",
+        "fresh-retry": "streams.twins",
+        "picked-frequencies": "streams.twins",
+        "printed-transform": "streams.twins",
+        "raw-level": "streams.twins",
+        "replaced-participant": "streams.twins",
+        "unpaid-offset": "streams.twins",
+        "window-with-memory": "streams.twins",
+    },
     "algorithm": {
         "admm": "consensus.admm",
         "dvp": "consensus.dvp",
@@ -174,5 +190,6 @@ AUDITS = (
     "privacy.histograms.audit",
     "privacy.mechanisms.audit",
     "privacy.sums.audit",
+    "streams.audit",
 )
 """Modules that register pairs of worlds for audits (kind ``audit-pair``), named after what they audit."""

@@ -7,10 +7,12 @@
 ['released', 'missing', 'released']
 """
 
+from fairveil.streams import theory
 from fairveil.streams.absorption import BudgetAbsorption, BudgetDistribution
 from fairveil.streams.baselines import BaselineGaussian, BaselineLaplace
 from fairveil.streams.dft import Dft
 from fairveil.streams.fast import Fast
+from fairveil.streams.people import PersonCounts
 from fairveil.streams.predictive import Predictive
 from fairveil.streams.private_kalman import PrivateKalman
 from fairveil.streams.protocol import Quote, Released, Releaser, Track
@@ -24,6 +26,7 @@ __all__ = [
     "BudgetDistribution",
     "Dft",
     "Fast",
+    "PersonCounts",
     "Predictive",
     "PrivateKalman",
     "Quote",
@@ -32,4 +35,5 @@ __all__ = [
     "Stream",
     "StreamTask",
     "Track",
+    "theory",
 ]

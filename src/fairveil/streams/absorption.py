@@ -100,10 +100,14 @@ class Publishing(StreamKeys):
         error = self._scale(budget) if budget > 0 else math.inf
         apart = math.inf  # the first step always publishes
         if state["counts"][SEEN] > 0:
-            apart = abs(z - int(numbers[VALUE])) + int(noise.laplace(self._scale(self._half / self.width), 1)[0])
+            apart = self.moved(abs(z - int(numbers[VALUE])), noise)
         if error > MAX_SCALE or apart <= error:
             return self.replay(state, np.full(1, NOTHING), np.array([RELEASED]))
         return self.replay(state, z + noise.laplace(error, 1), np.array([RELEASED]))
+
+    def moved(self, distance: int, noise: Noise) -> int:
+        """How far the data are from the last publication, with noise: of sensitivity D, at epsilon/(2 w)."""
+        return distance + int(noise.laplace(self._scale(self._half / self.width), 1)[0])
 
     def replay(self, state: State, units: Ints, status: Ints) -> Track:
         return join_tracks([self._show(state, int(u), int(s)) for u, s in zip(units, status, strict=True)])

@@ -110,7 +110,7 @@ def one_by_one(releaser: Releaser) -> None:
     state, noise = releaser.start(), OneByOne(1)
     for place, value in enumerate(values.tolist()):
         state, track = releaser.run(state, [value], noise)
-        part = Track(*(column[place : place + 1] for column in batch))
+        part = batch.part(place, place + 1)
         _require(_same(track, part), "a single step differs from the batch")
     _require(same_state(state, after), "the states after single steps and after the batch differ")
 

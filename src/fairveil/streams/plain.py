@@ -246,6 +246,15 @@ class PlainReleaser(StreamKeys):
             units[seen] = grid + drawn + int(state["raw"][OFFSET])
         return self.replay(state, units, np.where(seen, RELEASED, MISSING))
 
+    def plain_copies(self, values: Floats, count: int, noise: Noise) -> Floats:
+        """Plain releases of ``count`` independent streams of the same values, one row each: for audits."""
+        state, seen = self.start(), ~np.isnan(values)
+        grid = self._raw_units(state, values, seen)
+        units = np.stack([z + self.plan.copies(step, count, noise) for step, z in enumerate(grid.tolist())], axis=1)
+        if self.plan.offset > 0:
+            units = units + noise.gaussian(self.plan.offset, count)[:, None]
+        return np.ldexp(units.astype(np.float64), -self.plan.bits)
+
     def _raw_units(self, state: State, values: Floats, seen: Any) -> Ints:
         """The present values in their public range and on the grid, before any noise."""
         present = values[seen]

@@ -127,16 +127,22 @@ class Plan:
 
     def noise(self, start: int, count: int, source: Noise) -> Ints:
         """Noise of releases start, start + 1, ... in grid units; releases with the same scale are drawn together."""
-        if self.law == "binomial":
-            return source.binomial(self.coins, count) - self.coins // 2
         made = self.parameters(start, count)
         drawn = np.empty(count, np.int64)
         edges = np.flatnonzero(np.diff(made) != 0) + 1
         for first, last in zip([0, *edges.tolist()], [*edges.tolist(), count], strict=True):
             if last > first:
-                one = source.laplace if self.law == "laplace" else source.gaussian
-                drawn[first:last] = one(float(made[first]), last - first)
+                drawn[first:last] = self._draw(float(made[first]), last - first, source)
         return drawn
+
+    def copies(self, index: int, count: int, source: Noise) -> Ints:
+        """``count`` independent draws of the noise of one release: for audits, which run many streams side by side."""
+        return self._draw(float(self.parameters(index, 1)[0]), count, source)
+
+    def _draw(self, parameter: float, count: int, source: Noise) -> Ints:
+        if self.law == "binomial":
+            return source.binomial(self.coins, count) - self.coins // 2
+        return (source.laplace if self.law == "laplace" else source.gaussian)(parameter, count)
 
 
 def gaussian_numbers(budget: Budget, draws: int) -> tuple[float | None, float | None, int]:

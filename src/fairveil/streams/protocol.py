@@ -66,6 +66,11 @@ class Track(NamedTuple):
         """One `Released` a step that there is something to say about (a lag begins with nothing)."""
         return [self.row(place) for place in np.flatnonzero(self.step >= 0).tolist()]
 
+    def part(self, first: int, last: int) -> Track:
+        """Some of the steps."""
+        whole: Any = (column[first:last] for column in self)
+        return Track(*whole)
+
     def row(self, place: int) -> Released:
         """One step of the track."""
         return Released(
