@@ -144,6 +144,7 @@ HOMES: dict[str, dict[str, str]] = {
         "qualification": "dynamics.qualification.task",
         "qualification-trained": "dynamics.qualification.trained_task",
         "strategic": "dynamics.strategic.task",
+        "theorem": "lab.theorems.task",
     },
 }
 
