@@ -72,9 +72,15 @@ HOMES: dict[str, dict[str, str]] = {
         "truncated-normals": "data.series",
     },
     "learner": {
+        "exponential-fair": "classify.game.learners",
+        "fair-nr": "classify.game.learners",
         "fair-reductions": "classify.learners",
         "logistic": "classify.learners",
+        "private-fair": "classify.fair.learner",
+        "private-fair-nr": "classify.game.learners",
+        "private-game": "classify.game.learners",
         "private-logistic": "classify.learners",
+        "threshold-optimizer": "classify.learners",
     },
     "loss": {
         "clipped-logistic": "consensus.losses",
@@ -106,6 +112,7 @@ HOMES: dict[str, dict[str, str]] = {
         "equal-opportunity": "fairness.metrics",
         "equalized-odds": "fairness.metrics",
         "error-gap": "fairness.metrics",
+        "false-positive": "fairness.metrics",
     },
     "policy": {
         "adap-ucb": "bandits.nash.adap_ucb",
@@ -169,8 +176,10 @@ HOMES: dict[str, dict[str, str]] = {
     "task": {
         "audit": "privacy.audit.task",
         "bandit": "bandits.task",
+        "classify": "classify.task",
         "consensus": "consensus.task",
         "evaluate": "evaluate.task",
+        "impossibility": "classify.impossibility",
         "longterm": "dynamics.longterm.task",
         "participation": "dynamics.participation.task",
         "participation-criterion": "dynamics.participation.criterion_task",
@@ -179,6 +188,7 @@ HOMES: dict[str, dict[str, str]] = {
         "qualification-trained": "dynamics.qualification.trained_task",
         "strategic": "dynamics.strategic.task",
         "stream": "streams.task",
+        "theorem": "lab.theorems.task",
     },
 }
 
