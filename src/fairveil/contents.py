@@ -6,6 +6,22 @@ Modules are written without ``fairveil.``; ``tests/test_registry.py`` keeps this
 from __future__ import annotations
 
 HOMES: dict[str, dict[str, str]] = {
+    "audit-twin": {
+        "bare-dissimilarity": "streams.twins",
+        "clip-after-noise": "streams.twins",
+        "event-for-sequence": "streams.twins",
+        "first-two-steps": "streams.twins",
+        "forgotten-people": "streams.twins",
+        "forked-buffer": "streams.twins",
+        "fractional-coins": "streams.twins",
+        "fresh-retry": "streams.twins",
+        "picked-frequencies": "streams.twins",
+        "printed-transform": "streams.twins",
+        "raw-level": "streams.twins",
+        "replaced-participant": "streams.twins",
+        "unpaid-offset": "streams.twins",
+        "window-with-memory": "streams.twins",
+    },
     "algorithm": {
         "admm": "consensus.admm",
         "dvp": "consensus.dvp",
@@ -47,16 +63,24 @@ HOMES: dict[str, dict[str, str]] = {
     },
     "generator": {
         "ar1": "data.series",
+        "binomial-ar1": "data.sequences",
         "logistic": "data.logistic_rows",
+        "seasonal": "data.sequences",
         "synthetic-adult": "data.synthetic_people",
         "synthetic-census": "data.synthetic_census",
         "synthetic-compas": "data.synthetic_people",
         "truncated-normals": "data.series",
     },
     "learner": {
+        "exponential-fair": "classify.game.learners",
+        "fair-nr": "classify.game.learners",
         "fair-reductions": "classify.learners",
         "logistic": "classify.learners",
+        "private-fair": "classify.fair.learner",
+        "private-fair-nr": "classify.game.learners",
+        "private-game": "classify.game.learners",
         "private-logistic": "classify.learners",
+        "threshold-optimizer": "classify.learners",
     },
     "loss": {
         "clipped-logistic": "consensus.losses",
@@ -88,6 +112,7 @@ HOMES: dict[str, dict[str, str]] = {
         "equal-opportunity": "fairness.metrics",
         "equalized-odds": "fairness.metrics",
         "error-gap": "fairness.metrics",
+        "false-positive": "fairness.metrics",
     },
     "policy": {
         "adap-ucb": "bandits.nash.adap_ucb",
@@ -111,6 +136,16 @@ HOMES: dict[str, dict[str, str]] = {
         "random": "bandits.random",
         "ucb": "bandits.nash.ucb",
     },
+    "releaser": {
+        "ba": "streams.absorption",
+        "baseline-gaussian": "streams.baselines",
+        "baseline-laplace": "streams.baselines",
+        "bd": "streams.absorption",
+        "dft": "streams.dft",
+        "fast": "streams.fast",
+        "predictive": "streams.predictive",
+        "private-kalman": "streams.private_kalman",
+    },
     "schedule": {
         "determinant": "federated.schedules",
         "doubling": "federated.schedules",
@@ -118,6 +153,12 @@ HOMES: dict[str, dict[str, str]] = {
         "growing": "federated.schedules",
         "never": "federated.schedules",
         "paper": "federated.schedules",
+    },
+    "sequence": {
+        "bikeshare": "streams.sequences",
+        "drive-cycles": "streams.sequences",
+        "traffic": "streams.sequences",
+        "values": "streams.sequences",
     },
     "sum": {
         "batch": "privacy.sums.batch",
@@ -136,8 +177,10 @@ HOMES: dict[str, dict[str, str]] = {
     "task": {
         "audit": "privacy.audit.task",
         "bandit": "bandits.task",
+        "classify": "classify.task",
         "consensus": "consensus.task",
         "evaluate": "evaluate.task",
+        "impossibility": "classify.impossibility",
         "longterm": "dynamics.longterm.task",
         "participation": "dynamics.participation.task",
         "participation-criterion": "dynamics.participation.criterion_task",
@@ -145,6 +188,8 @@ HOMES: dict[str, dict[str, str]] = {
         "qualification": "dynamics.qualification.task",
         "qualification-trained": "dynamics.qualification.trained_task",
         "strategic": "dynamics.strategic.task",
+        "stream": "streams.task",
+        "theorem": "lab.theorems.task",
     },
 }
 
@@ -156,5 +201,6 @@ AUDITS = (
     "privacy.histograms.audit",
     "privacy.mechanisms.audit",
     "privacy.sums.audit",
+    "streams.audit",
 )
 """Modules that register pairs of worlds for audits (kind ``audit-pair``), named after what they audit."""

@@ -28,7 +28,7 @@ class Extreme(ArmEnvironment):
     horizon: Count = described("number of rounds, which fixes the hard means")
 
     @property
-    def arms(self) -> int:  # type: ignore[override]
+    def arms(self) -> int:
         return 2
 
     @cached_property
