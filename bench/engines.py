@@ -9,9 +9,9 @@ import os
 import sys
 import time
 
-from fairveil.lab.engines import make_engine
 from fairveil.lab.reproduce import artefacts
-from fairveil.lab.runner import REPEATED_KEYS, run, run_many
+from fairveil.running.engines import make_engine
+from fairveil.running.runner import REPEATED_KEYS, run, run_many
 
 
 def main() -> None:

@@ -60,7 +60,6 @@ def _own_names():
     from fairveil import registry
     from fairveil.lab import papers
 
-    registry.load()
     papers.load()
     with registry.isolated():
         yield

@@ -14,7 +14,7 @@ from fairveil.bandits.protocol import Candidate, Decision, Feedback, Round
 from fairveil.configuration import describe
 from fairveil.errors import DependencyError
 from fairveil.lab.plots import check_picture_file
-from fairveil.lab.store import Store
+from fairveil.running.store import ResultStore
 
 SECRET = 0.123456789
 
@@ -57,6 +57,6 @@ def test_a_missing_extra_is_named_before_any_work(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "altair", None)
     with pytest.raises(DependencyError, match=r"pip install 'fairveil\[lab\]'"):
-        Store(tmp_path)
+        ResultStore(tmp_path)
     with pytest.raises(DependencyError, match=r"pip install 'fairveil\[lab\]'"):
         check_picture_file(tmp_path / "plot.svg")

@@ -2,10 +2,13 @@
 
 import dataclasses
 import pickle
+import subprocess
+import sys
+from typing import Literal
 
 import pytest
 
-from fairveil import errors, plugins, registry
+from fairveil import contents, errors, plugins, registry
 from fairveil.bandits.protocol import Policy
 from fairveil.configuration import configuration, describe
 from fairveil.errors import ContractError, FairveilError, SpecError
@@ -131,7 +134,7 @@ def test_an_installed_plugin_that_fails_is_named(monkeypatch):
 
     broken = metadata.EntryPoint("mine", "no_such_package_at_all:thing", "fairveil.plugins")
     monkeypatch.setattr(metadata, "entry_points", lambda **_: [broken])
-    monkeypatch.setattr(registry, "_loaded", False)
+    monkeypatch.setattr(registry, "_loaded", set())
     for _ in range(2):  # the second time too: half a registry does not pass for a whole one
         with pytest.raises(SpecError, match=r"fairveil.plugins:mine: .*ModuleNotFoundError.*uninstall"):
             registry.load()
@@ -187,3 +190,67 @@ def test_a_class_that_leaves_methods_out_is_refused_when_it_is_registered():
         class Half(Policy):
             def start(self):
                 return {}
+
+
+def test_the_table_of_contents_is_what_is_registered():
+    registry.load()
+    ours = [entry for entry in registry.entries() if entry.target.__module__.startswith("fairveil.")]
+    for kind, homes in contents.HOMES.items():
+        registered = {e.name: e.target.__module__.removeprefix("fairveil.") for e in ours if e.kind == kind}
+        assert registered == homes, kind
+    assert {e.target.__module__.removeprefix("fairveil.") for e in ours if e.kind == "audit-pair"} <= set(
+        contents.AUDITS
+    )
+    assert {e.kind for e in ours} <= {*contents.HOMES, "audit-pair", "artefact"}
+
+
+def test_a_name_loads_its_own_module_and_no_plotting_or_noise_library():
+    code = (
+        "import sys; from fairveil import registry; registry.find('private-nash'); "
+        "print(sorted({'opendp', 'scipy.stats', 'scipy.signal', 'sklearn', 'pandas', 'altair', 'dp_accounting',"
+        " 'fairveil.bandits.meritocratic', 'fairveil.dynamics', 'fairveil.lab'} & set(sys.modules)))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.strip() == "[]"
+
+
+def test_a_built_in_name_is_taken_before_it_is_loaded():
+    with pytest.raises(SpecError, match="already taken"):
+        register("policy", "ucb")(Thing)
+
+
+def test_isolated_names_do_not_outlive_their_block():
+    with registry.isolated():
+        register("metric", "only-here")(Thing)
+        assert "only-here" in registry.names("metric")
+    assert "only-here" not in registry.names("metric")
+
+
+def test_a_variant_is_a_class_of_its_own_that_the_key_variant_selects():
+    with registry.isolated():
+
+        @registry.register("policy", "two-ways")
+        @configuration
+        class Sound:
+            """As it should be."""
+
+            variant: Literal["sound"] = "sound"
+
+        @registry.register("policy", "two-ways", variant="printed")
+        @configuration
+        class Printed:
+            """As it is printed."""
+
+            variant: Literal["printed"] = "printed"
+            extra: float = 1.0
+
+        assert isinstance(registry.build("policy", {"name": "two-ways"}, "policy"), Sound)
+        printed = registry.build("policy", {"name": "two-ways", "variant": "printed", "extra": 2.0}, "policy")
+        assert isinstance(printed, Printed)
+        assert describe(printed) == {"name": "two-ways", "variant": "printed", "extra": 2.0}
+        assert isinstance(registry.build("policy", describe(printed), "policy"), Printed)
+        assert "two-ways/printed" in registry.names("policy")
+        with pytest.raises(SpecError, match=r"policy\.variant.*sound, printed"):
+            registry.build("policy", {"name": "two-ways", "variant": "figure"}, "policy")
+        with pytest.raises(SpecError, match="extra"):
+            registry.build("policy", {"name": "two-ways", "extra": 2.0}, "policy")

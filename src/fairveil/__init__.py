@@ -14,11 +14,11 @@ from fairveil._version import __version__
 
 if TYPE_CHECKING:
     from fairveil.errors import FairveilError
-    from fairveil.lab.runner import run
     from fairveil.privacy.guarantee import Guarantee
     from fairveil.privacy.ledger import Ledger
     from fairveil.privacy.noise import SecureNoise, SeededNoise, ZeroNoise
     from fairveil.randomness import Generator, generator
+    from fairveil.running.runner import run
 
 _HOMES = {
     "FairveilError": "fairveil.errors",
@@ -29,7 +29,7 @@ _HOMES = {
     "SecureNoise": "fairveil.privacy.noise",
     "SeededNoise": "fairveil.privacy.noise",
     "ZeroNoise": "fairveil.privacy.noise",
-    "run": "fairveil.lab.runner",
+    "run": "fairveil.running.runner",
 }
 
 __all__ = [

@@ -1,6 +1,8 @@
 """Everything that can be named in a spec: policies, environments, tasks, mechanisms, data sets, learners, metrics.
 
-``@register(kind, name)`` names a class; `build` turns ``{"name": ..., **parameters}`` into an object.
+``@register(kind, name)`` names a class; `build` turns ``{"name": ..., **parameters}`` into an object. A variant is a
+class of its own: ``@register(kind, name, variant="printed")`` is listed as ``name/printed`` and built from a table with
+``variant = "printed"``, which is a field of that class.
 """
 
 from __future__ import annotations
@@ -15,26 +17,11 @@ from typing import Any, TypeVar
 
 from fairveil import plugins
 from fairveil.configuration import field_names, required
+from fairveil.contents import AUDITS, HOMES
 from fairveil.errors import ContractError, SpecError, at, choices, did_you_mean
 
 T = TypeVar("T")
-
-#: Packages that register names when imported. A new family or paper adds one line.
-BUILT_IN = [
-    "fairveil.privacy.mechanisms",
-    "fairveil.privacy.sums",
-    "fairveil.privacy.histograms",
-    "fairveil.privacy.audit",
-    "fairveil.fairness",
-    "fairveil.data",
-    "fairveil.federated",
-    "fairveil.bandits",
-    "fairveil.bandits.nash",
-    "fairveil.bandits.meritocratic",
-    "fairveil.bandits.exposure",
-    "fairveil.classify",
-    "fairveil.dynamics",
-]
+AUDIT = "audit-pair"
 
 
 @dataclass(frozen=True)
@@ -52,20 +39,23 @@ class Entry:
 
 
 _entries: dict[tuple[str, str], Entry] = {}
-_loaded = False
+_loaded: set[str] = set()
+_INSTALLED = "installed plug-ins"
 
 
-def register(kind: str, name: str) -> Callable[[T], T]:
-    """Class or function decorator: make ``target`` known as ``name`` among the things of this kind."""
+def register(kind: str, name: str, *, variant: str = "") -> Callable[[T], T]:
+    """Class or function decorator: make ``target`` known as ``name`` (as a variant of it) among things of this kind."""
+    key = _variant_key(name, variant)
 
     def add(target: T) -> T:
-        known = _entries.get((kind, name))
-        if known is not None and _origin(known.target) != _origin(target):
-            raise SpecError(f"the {kind} name is already taken", given=name, fix="choose another name")
+        known = _entries.get((kind, key))
+        foreign = key in HOMES.get(kind, {}) and not _origin(target)[0].startswith("fairveil.")
+        if foreign or (known is not None and _origin(known.target) != _origin(target)):
+            raise SpecError(f"the {kind} name is already taken", given=key, fix="choose another name")
         if inspect.isclass(target) and inspect.isabstract(target):
             missing = ", ".join(sorted(getattr(target, "__abstractmethods__", ())))
-            raise ContractError(f"a {kind} is not complete", path=f"{kind}:{name}", fix=f"define {missing}")
-        _entries[kind, name] = Entry(kind, name, target)
+            raise ContractError(f"a {kind} is not complete", path=f"{kind}:{key}", fix=f"define {missing}")
+        _entries[kind, key] = Entry(kind, key, target)
         if inspect.isclass(target):
             target.name = name  # type: ignore[attr-defined]
         return target
@@ -73,23 +63,35 @@ def register(kind: str, name: str) -> Callable[[T], T]:
     return add
 
 
+def _variant_key(name: str, variant: str) -> str:
+    return f"{name}/{variant}" if variant else name
+
+
 def _origin(target: Any) -> tuple[str, str]:
     return getattr(target, "__module__", ""), getattr(target, "__qualname__", repr(target))
 
 
-def load() -> None:
-    """Import every built-in package and every installed plug-in once, so that their names are registered."""
-    global _loaded
-    if _loaded:
+def load(kind: str | None = None) -> None:
+    """Import what registers names of this kind (of every kind), and every installed plug-in, once."""
+    for wanted in (*HOMES, AUDIT) if kind is None else (kind,):
+        modules = AUDITS if wanted == AUDIT else sorted(set(HOMES.get(wanted, {}).values()))
+        _once(wanted, lambda modules=modules: [_import(module) for module in modules])
+    _once(_INSTALLED, plugins.load_installed)
+
+
+def _once(part: str, work: Callable[[], Any]) -> None:
+    if part in _loaded:
         return
-    _loaded = True  # first: a plug-in may ask for names while it is imported
+    _loaded.add(part)  # first: what is imported may ask for names meanwhile
     try:
-        for module in BUILT_IN:
-            importlib.import_module(module)
-        plugins.load_installed()
+        work()
     except BaseException:
-        _loaded = False  # half a registry must not pass for a whole one at the next call
+        _loaded.discard(part)  # half a registry must not pass for a whole one at the next call
         raise
+
+
+def _import(module: str) -> None:
+    importlib.import_module(f"fairveil.{module}")
 
 
 @contextmanager
@@ -107,7 +109,7 @@ def isolated() -> Iterator[None]:
 
 def entries(kind: str | None = None) -> list[Entry]:
     """All registered entries, sorted by kind and name."""
-    load()
+    load(kind)
     found = [entry for entry in _entries.values() if kind is None or entry.kind == kind]
     return sorted(found, key=lambda entry: (entry.kind, entry.name))
 
@@ -116,10 +118,30 @@ def names(kind: str) -> list[str]:
     return [entry.name for entry in entries(kind)]
 
 
+def find(name: str) -> list[Entry]:
+    """Everything of this name, or of this ``kind:name``, without loading anything else."""
+    known = {(kind, home) for kind, homes in HOMES.items() for home in homes} | set(_entries)
+    wanted = sorted(key for key in known if name in (key[1], f"{key[0]}:{key[1]}"))
+    return [entry for kind, own in wanted if (entry := _entry(kind, own)) is not None]
+
+
+def known() -> list[Entry]:
+    """What is registered so far; nothing is loaded."""
+    return list(_entries.values())
+
+
+def _entry(kind: str, name: str) -> Entry | None:
+    if (kind, name) not in _entries and name in HOMES.get(kind, {}):
+        _import(HOMES[kind][name])
+    return _entries.get((kind, name))
+
+
 def get(kind: str, name: str, path: str = "") -> Any:
     """What is registered under this name; an unknown name suggests the nearest ones."""
-    load()
-    entry = _entries.get((kind, name)) if isinstance(name, str) else None
+    entry = _entry(kind, name) if isinstance(name, str) else None
+    if entry is None and isinstance(name, str):
+        load(kind)
+        entry = _entries.get((kind, name))
     if entry is None:
         known = names(kind)
         raise SpecError(
@@ -132,6 +154,20 @@ def get(kind: str, name: str, path: str = "") -> Any:
     return entry.target
 
 
+def target_of(kind: str, table: Mapping[str, Any], path: str) -> Any:
+    """What a table describes: the class of its name, or of its name and variant where that is a class of its own."""
+    name, variant = table.get("name", ""), table.get("variant")
+    target = get(kind, name, f"{path}.name")
+    if not isinstance(variant, str) or variant == getattr(target, "variant", variant):
+        return target
+    own = _entry(kind, _variant_key(name, variant))
+    others = sorted(key for key in {*HOMES.get(kind, {}), *(e.name for e in known())} if key.startswith(f"{name}/"))
+    if own is None and others:
+        choices = [target.variant, *(key.partition("/")[2] for key in others)]
+        raise SpecError("there is no such variant", path=f"{path}.variant", given=variant, allowed=", ".join(choices))
+    return target if own is None else own.target
+
+
 def build(kind: str, table: Mapping[str, Any], path: str) -> Any:
     """Build the object that ``{"name": ..., **parameters}`` describes; errors carry the path in the spec."""
     if not isinstance(table, Mapping):
@@ -139,7 +175,8 @@ def build(kind: str, table: Mapping[str, Any], path: str) -> Any:
     parameters = dict(table)
     if "name" not in parameters:
         raise SpecError(f"the {kind} has no name", path=f"{path}.name", allowed=", ".join(names(kind)))
-    target = get(kind, parameters.pop("name"), f"{path}.name")
+    target = target_of(kind, parameters, path)
+    del parameters["name"]
     try:
         return target(**parameters)
     except SpecError as problem:

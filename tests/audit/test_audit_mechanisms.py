@@ -9,12 +9,12 @@ import pytest
 
 from fairveil import registry
 from fairveil.errors import SpecError
-from fairveil.lab.runner import run
 from fairveil.privacy.audit import audit, find_pair
 from fairveil.privacy.audit.everything import jobs, left_out, main
 from fairveil.privacy.audit.pair import claim_of, sample_target
 from fairveil.privacy.audit.twins import TWINS
 from fairveil.privacy.events import ApproximateEvent, GaussianEvent, NothingEvent, ParallelEvent, PureEvent, ZcdpEvent
+from fairveil.running.runner import run
 
 MECHANISMS = registry.names("mechanism")
 BUDGETS = [0.1, 1.0, 5.0]

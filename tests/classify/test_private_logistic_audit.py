@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fairveil.classify import PrivateLogistic, perturbation, private_logistic_pair
+from fairveil.classify import PrivateLogistic, perturbation
+from fairveil.classify.audit import private_logistic_pair, worlds
 from fairveil.classify.budget import fit_mu
-from fairveil.classify.pairs import worlds
 from fairveil.classify.solver import solve
 from fairveil.privacy.audit import attack, audit, estimate_mu
 from fairveil.privacy.noise import SeededNoise

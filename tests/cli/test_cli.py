@@ -117,7 +117,7 @@ def test_missing_and_unreadable_files_exit_2(run, tmp_path):
 
 
 def test_what_cannot_work_is_refused_before_the_run(run, spec, tmp_path, monkeypatch):
-    monkeypatch.setattr("fairveil.lab.runner.run", lambda *_, **__: pytest.fail("it ran"))
+    monkeypatch.setattr("fairveil.running.runner.run", lambda *_, **__: pytest.fail("it ran"))
     assert "cannot be drawn" in run("run", spec, "--plot", tmp_path / "plot.pdf", code=2).stderr
     assert "for the ray engine" in run("run", spec, "--address", "10.0.0.5:6379", code=2).stderr
 

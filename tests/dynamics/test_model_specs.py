@@ -17,7 +17,7 @@ from fairveil.dynamics.assumptions import (
     rising_gain_limit,
 )
 from fairveil.errors import AssumptionError, SpecError
-from fairveil.lab.runner import complete
+from fairveil.running.runner import complete
 
 FEATURES = {"0": ["normal", -5, 5], "1": ["normal", 5, 5]}
 BOUNDED = {"0": ["truncnorm", 4, 5, -8, 19], "1": ["truncnorm", 20, 6, 5, 35]}

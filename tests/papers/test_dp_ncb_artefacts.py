@@ -6,7 +6,7 @@ import pytest
 
 from fairveil.lab.artefact import SCALES, Chart, Table
 from fairveil.lab.papers import dp_ncb
-from fairveil.lab.runner import complete, run_many
+from fairveil.running.runner import complete, run_many
 
 KINDS = [
     dp_ncb.FigureA,

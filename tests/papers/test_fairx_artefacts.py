@@ -6,7 +6,7 @@ import pytest
 
 from fairveil.lab.artefact import SCALES, Chart, Heatmap, Table
 from fairveil.lab.papers import fairx, fairx_map
-from fairveil.lab.runner import complete, run_many
+from fairveil.running.runner import complete, run_many
 
 KINDS = [
     fairx.Experiment1,

@@ -3,7 +3,7 @@
 import pytest
 
 from fairveil.lab.papers import private_fair_greedy as paper
-from fairveil.lab.runner import complete, run_many
+from fairveil.running.runner import complete, run_many
 
 FIGURES = [paper.Shares, paper.Regret, paper.Epsilons, paper.Deltas, paper.EpsilonShares, paper.DeltaShares, paper.Ours]
 

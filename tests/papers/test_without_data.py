@@ -21,7 +21,7 @@ def test_an_artefact_without_its_data_is_made_and_marked(empty_machine, name):
 
 
 def test_every_artefact_has_specs_that_can_be_completed_without_data(empty_machine):
-    from fairveil.lab.runner import complete
+    from fairveil.running.runner import complete
 
     for kind in artefacts():
         for label, spec in kind().specs("quick").items():

@@ -21,7 +21,7 @@ from fairveil.privacy.grid import (
     symmetric_gaussian,
     to_units,
 )
-from fairveil.privacy.noise import SeededNoise, ZeroNoise
+from fairveil.privacy.noise import SecureNoise, SeededNoise, ZeroNoise
 
 FIXED = settings(deadline=None, max_examples=200, derandomize=True)
 anything = st.floats(allow_nan=False, allow_infinity=False)
@@ -113,3 +113,16 @@ def test_symmetric_noise_costs_what_is_claimed():
 def test_symmetric_noise_can_be_zero():
     assert not symmetric_gaussian(ZeroNoise(), 4, 100.0).any()
     assert symmetric_gaussian(SeededNoise(1), 1, 100.0).shape == (1, 1)
+
+
+@pytest.mark.parametrize("level", [3.0, 5000.0], ids=["inverted from its table", "rounded normal"])
+def test_draws_of_many_levels_in_one_call_are_those_of_single_calls(level):
+    levels = np.array([[level, level, 2 * level], [level, 3 * level, 3 * level]])
+    single = SeededNoise(5)
+    expected = [
+        *single.gaussian(level, 2), *single.gaussian(2 * level), *single.gaussian(level), *single.gaussian(3 * level, 2)
+    ]  # fmt: skip
+    assert SeededNoise(5).gaussians(levels).ravel().tolist() == expected
+    assert not ZeroNoise().gaussians(levels).any()
+    secure = SecureNoise().gaussians(np.repeat(levels, 4000, axis=0))
+    assert secure.std(axis=0) == pytest.approx(np.array([level, np.sqrt(5) * level, np.sqrt(6.5) * level]), rel=0.05)

@@ -1,1 +1,1 @@
-from fairveil.bandits import task as task
+"""Bandits: a protocol, an engine, three families of policies."""

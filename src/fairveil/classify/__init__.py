@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 from fairveil.classify.learner import Learner
 from fairveil.classify.learners import FairReductions, Logistic, PrivateLogistic
-from fairveil.classify.pairs import private_logistic_pair
 
 if TYPE_CHECKING:
     from fairveil.classify.estimator import PrivateLogisticRegression
@@ -15,7 +14,6 @@ __all__ = [
     "Logistic",
     "PrivateLogistic",
     "PrivateLogisticRegression",
-    "private_logistic_pair",
 ]
 
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
-from scipy.optimize import minimize_scalar
 from scipy.special import log_ndtr
 
 from fairveil.errors import SpecError
@@ -73,6 +72,8 @@ def objective_epsilon(root: float, jacobian: float, delta: float, fits: int) -> 
 
     Order a of one fit costs jacobian + a v/2 + log(2 Phi((a-1) sqrt v))/(a-1), v = root^2; costs add over fits.
     """
+    from scipy.optimize import minimize_scalar
+
     v = root * root
 
     def epsilon(log_excess: float) -> float:

@@ -30,9 +30,9 @@ def command(
 
     Example: fairveil audit laplace --trials 100000
     """
-    from fairveil.lab.engines import make_engine
-    from fairveil.lab.progress import Bar
-    from fairveil.lab.runner import run
+    from fairveil.running.engines import make_engine
+    from fairveil.running.progress import Bar
+    from fairveil.running.runner import run
 
     for file in plugin or []:
         plugins.load_file(file)

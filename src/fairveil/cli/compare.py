@@ -35,11 +35,11 @@ def command(
     Example: fairveil compare examples/first.toml --vary policy.epsilon=0.2,1,5
     """
     from fairveil.lab import compare
-    from fairveil.lab.engines import make_engine
-    from fairveil.lab.progress import Bar
     from fairveil.lab.report.page import Section, write_report
-    from fairveil.lab.runner import run_many
-    from fairveil.lab.store import Store
+    from fairveil.running.engines import make_engine
+    from fairveil.running.progress import Bar
+    from fairveil.running.runner import run_many
+    from fairveil.running.store import ResultStore
 
     for file in plugin or []:
         plugins.load_file(file)
@@ -61,7 +61,7 @@ def command(
     workforce = make_engine(engine, workers)
     try:
         with Bar("compare") as bar:
-            results = run_many(tables, engine=workforce, store=Store(out / "results"), progress=bar)
+            results = run_many(tables, engine=workforce, store=ResultStore(out / "results"), progress=bar)
     finally:
         workforce.close()
     chosen = metric or compare.default_metric(results)

@@ -18,8 +18,8 @@ def command(
     Example: fairveil demo --out out/demo
     """
     from fairveil.lab.demo import tour
-    from fairveil.lab.engines import make_engine
-    from fairveil.lab.progress import Bar
+    from fairveil.running.engines import make_engine
+    from fairveil.running.progress import Bar
 
     console = Console()
     engine = make_engine("processes", workers)

@@ -78,8 +78,12 @@ def command(
 
     Example: fairveil explain adap-ucb
     """
-    known = everything(plugin)
-    found = [entry for entry in known if name in (entry.name, f"{entry.kind}:{entry.name}")]
+    for file in plugin or []:
+        plugins.load_file(file)
+    found = registry.find(name)
+    if not found:
+        known = everything()
+        found = registry.find(name)
     if not found:
         near = [text for entry in known for text in (entry.name, f"{entry.kind}:{entry.name}")]
         raise SpecError(

@@ -37,10 +37,10 @@ def command(
 
     Example: fairveil reproduce dp-ncb/b --scale quick
     """
-    from fairveil.lab.engines import make_engine
-    from fairveil.lab.progress import Bar
     from fairveil.lab.report.page import section_of, write_report
     from fairveil.lab.reproduce import artefacts, reproduce_all
+    from fairveil.running.engines import make_engine
+    from fairveil.running.progress import Bar
 
     console = Console()
     for file in plugin or []:

@@ -26,10 +26,10 @@ def listing(store: Folder = DEFAULT) -> None:
 
     Example: fairveil results list --store out/reproduce/results
     """
-    from fairveil.lab.store import Store
+    from fairveil.running.store import ResultStore
 
     table = Table(Column("result", no_wrap=True), "task", "what", "seed", "runs", "CPU s")
-    for folder, result in Store(store).all():
+    for folder, result in ResultStore(store).all():
         spec = result["spec"]
         table.add_row(
             folder.name,
@@ -74,7 +74,7 @@ def export(
 
     Example: fairveil results export 3fa2 --file regret.csv
     """
-    from fairveil.lab.store import write_atomically, writing
+    from fairveil.running.store import write_atomically, writing
 
     result = find(store, name)
     rows = [
@@ -95,9 +95,9 @@ def export(
 
 def find(store: Path, start: str) -> dict[str, Any]:
     """The one stored result whose name starts like this."""
-    from fairveil.lab.store import Store
+    from fairveil.running.store import ResultStore
 
-    found = [(folder, result) for folder, result in Store(store).all() if folder.name.startswith(start)]
+    found = [(folder, result) for folder, result in ResultStore(store).all() if folder.name.startswith(start)]
     if len(found) != 1:
         raise SpecError(
             "no result has this name" if not found else "several results start like this",

@@ -31,10 +31,10 @@ def command(
 
     Example: fairveil run examples/first.toml --engine processes --plot out/first.html
     """
-    from fairveil.lab.engines import make_engine
-    from fairveil.lab.progress import Bar
-    from fairveil.lab.runner import run
-    from fairveil.lab.store import Store
+    from fairveil.running.engines import make_engine
+    from fairveil.running.progress import Bar
+    from fairveil.running.runner import run
+    from fairveil.running.store import ResultStore
 
     for file in plugin or []:
         plugins.load_file(file)
@@ -48,7 +48,7 @@ def command(
     workforce = make_engine(engine, workers, address)
     try:
         with Bar(spec.stem) as bar:
-            result = run(table, engine=workforce, store=Store(store) if store else None, progress=bar)
+            result = run(table, engine=workforce, store=ResultStore(store) if store else None, progress=bar)
     finally:
         workforce.close()
     if plot is not None:

@@ -11,11 +11,11 @@ from rich.table import Column
 from rich.table import Table as RichTable
 
 from fairveil.lab.artefact import Chart, Claim, Line, Picture, Table, last, line
-from fairveil.lab.engines import Engine
-from fairveil.lab.progress import Progress
 from fairveil.lab.report.page import Section, write_report
-from fairveil.lab.runner import run_many
-from fairveil.lab.store import Store
+from fairveil.running.engines import Engine
+from fairveil.running.progress import Progress
+from fairveil.running.runner import run_many
+from fairveil.running.store import ResultStore
 
 Results = dict[str, dict[str, Any]]
 
@@ -126,7 +126,7 @@ STEPS = 60
 
 def tour(folder: Path, engine: Engine, console: Console, progress: Progress) -> Path:
     """Run all chapters, print the closing table, write the report; returns its path."""
-    store = Store(folder / "results")
+    store = ResultStore(folder / "results")
     policy = Column("policy", overflow="fold")
     closing = RichTable("problem", policy, "metric", "value", "guarantee", title="fairveil: the tour in one table")
     sections = []

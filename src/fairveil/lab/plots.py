@@ -7,7 +7,7 @@ from typing import Any
 
 from fairveil.errors import DependencyError, SpecError
 from fairveil.lab.artefact import Chart, Heatmap, Line, readable, time_axis
-from fairveil.lab.store import write_atomically, writing
+from fairveil.running.store import write_atomically, writing
 
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#5F5F5F", "#8C510A", "#7B3294", "#B8A500"]
 """Okabe and Ito's colours first: they stay apart for colour-blind readers."""

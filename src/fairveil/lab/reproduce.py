@@ -14,10 +14,10 @@ from fairveil import registry
 from fairveil.errors import DataError, SpecError, at, did_you_mean
 from fairveil.lab import papers
 from fairveil.lab.artefact import SCALES, Artefact, Claim, Picture, Results, Scale, have, say
-from fairveil.lab.engines import Engine
-from fairveil.lab.progress import Progress
-from fairveil.lab.runner import plain, run_many
-from fairveil.lab.store import Store, write_atomically, writing
+from fairveil.running.engines import Engine
+from fairveil.running.progress import Progress
+from fairveil.running.runner import plain, run_many
+from fairveil.running.store import ResultStore, write_atomically, writing
 
 ProgressOf = Callable[[str], Progress]
 
@@ -82,7 +82,7 @@ def reproduce(
     scale: Scale,
     *,
     engine: str | Engine = "serial",
-    store: Store | None = None,
+    store: ResultStore | None = None,
     progress: Progress | None = None,
 ) -> Reproduction:
     """Run one artefact at a scale. Data sets that are not on the machine are replaced by generated ones and named."""
@@ -110,7 +110,7 @@ def reproduce_all(
     progress: ProgressOf,
 ) -> Iterator[tuple[type[Artefact], Reproduction | DataError]]:
     """Reproduce one after the other into a folder; an artefact whose data cannot be had is reported, not fatal."""
-    store = Store(folder / "results")
+    store = ResultStore(folder / "results")
     for kind in kinds:
         try:
             made = reproduce(kind, scale, engine=engine, store=store, progress=progress(kind.name))

@@ -12,9 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from scipy.optimize import brentq, minimize_scalar
-from scipy.special import erfcx, erfinv, ndtr, ndtri_exp
-
 from fairveil.errors import SpecError
 
 GRID_CONSTANT = 0.021
@@ -36,6 +33,8 @@ def _probability(name: str, value: float) -> float:
 
 def _mills(x: float) -> float:
     """Phi(-x) / phi(x), the ratio that neither overflows nor underflows for x >= 0."""
+    from scipy.special import erfcx
+
     return math.sqrt(math.pi / 2) * float(erfcx(x / math.sqrt(2)))
 
 
@@ -47,6 +46,8 @@ def gdp_delta(mu: float, epsilon: float) -> float:
     >>> round(gdp_delta(1.0, 1.0), 6)
     0.126937
     """
+    from scipy.special import ndtr
+
     mu = _finite_positive("mu", mu)
     if epsilon != 0:
         epsilon = _finite_positive("epsilon", epsilon)
@@ -59,6 +60,8 @@ def gdp_delta(mu: float, epsilon: float) -> float:
 
 def gdp_epsilon(mu: float, delta: float) -> float:
     """The exact epsilon of mu-GDP at delta, 0 when delta alone covers it."""
+    from scipy.optimize import brentq
+
     _finite_positive("mu", mu)
     _probability("delta", delta)
     if gdp_delta(mu, 0.0) <= delta:
@@ -76,6 +79,8 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     >>> round(gdp_mu(1.0, 1e-5), 3)
     0.268
     """
+    from scipy.optimize import brentq
+
     _finite_positive("epsilon", epsilon)
     _probability("delta", delta)
     high = 1e-3
@@ -106,6 +111,8 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
     Never above the textbook rho + 2 sqrt(rho ln(1/delta)).
     """
+    from scipy.optimize import minimize_scalar
+
     _finite_positive("rho", rho)
     _probability("delta", delta)
     centre = math.log(math.sqrt(math.log(1 / delta) / rho))
@@ -122,6 +129,8 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
     >>> zcdp_delta(0.5, 5.0) > gdp_delta(1.0, 5.0)        # a Gaussian is one of many rho-zCDP mechanisms
     True
     """
+    from scipy.optimize import minimize_scalar
+
     _finite_positive("rho", rho)
     _finite_positive("epsilon", epsilon)
 
@@ -169,6 +178,8 @@ def pure_mu(epsilon: float) -> float:
     >>> round(pure_mu(1.0), 4), pure_mu(1e-200) > 1.2533e-200
     (1.232, True)
     """
+    from scipy.special import erfinv, ndtri_exp
+
     epsilon = _finite_positive("epsilon", epsilon)
     if epsilon < 1:  # 2 Phi(mu/2) - 1 = tanh(epsilon/2), which keeps the digits of a tiny epsilon
         return _up(2 * math.sqrt(2) * float(erfinv(math.tanh(epsilon / 2))))

@@ -48,12 +48,14 @@ class Noise(ABC):
         """``size`` draws of the discrete Gaussian law, P(z) proportional to exp(-z^2/(2 sigma^2))."""
         raise NotImplementedError
 
-    def gaussian_rows(self, sigmas: ArrayLike, rows: int) -> Ints:
-        """``rows`` rows of discrete Gaussian draws, column j of level ``sigmas[j]``: many releases in one call."""
+    def gaussians(self, sigmas: ArrayLike) -> Ints:
+        """One draw of the discrete Gaussian law for every entry of an array of levels: many releases in one call."""
         levels = np.asarray(sigmas, np.float64)
-        drawn = np.empty((rows, len(levels)), np.int64)
-        for first, last in _runs(levels):
-            drawn[:, first:last] = self.gaussian(levels[first], rows * (last - first)).reshape(rows, -1)
+        kinds, where = np.unique(levels, return_inverse=True)
+        drawn = np.empty(levels.shape, np.int64)
+        for number, level in enumerate(kinds.tolist()):
+            own = where.reshape(levels.shape) == number
+            drawn[own] = self.gaussian(level, int(own.sum()))
         return drawn
 
     @abstractmethod
@@ -154,12 +156,6 @@ def _scale(name: str, value: float) -> float:
     return float(value)
 
 
-def _runs(levels: NDArray[np.float64]) -> list[tuple[int, int]]:
-    """First and last index of every run of equal levels."""
-    edges = [0, *(np.flatnonzero(np.diff(levels)) + 1).tolist(), len(levels)]
-    return list(pairwise(edges)) if len(levels) else []
-
-
 def _range(high: int) -> int:
     if isinstance(high, bool) or not isinstance(high, int | np.integer) or not 1 <= high <= MAX_RANGE:
         raise PrivacyError("the range of a uniform integer is wrong", given=high, allowed="an integer in [1, 2^62]")
@@ -227,17 +223,18 @@ class SeededNoise(Noise):
         table = _gaussian_table(float(sigma))
         return np.searchsorted(table, self.generator.random(size), side="right") - len(table) // 2
 
-    def gaussian_rows(self, sigmas: ArrayLike, rows: int) -> Ints:
-        """Row after row: the draws, bit for bit, of one call of `gaussian` per release and run of equal levels."""
+    def gaussians(self, sigmas: ArrayLike) -> Ints:
+        """In the order of the entries: the draws, bit for bit, of calls of `gaussian` for each run of equal levels."""
         levels = np.asarray(sigmas, np.float64)
-        if not len(levels) or min(_scale("sigma", level) for level in np.unique(levels).tolist()) >= _TABLE_SIGMA:
-            return np.rint(self.generator.standard_normal((rows, len(levels))) * levels).astype(np.int64)
-        drawn = np.empty((rows, len(levels)), np.int64)
-        runs = _runs(levels)
-        for row in drawn:
-            for first, last in runs:
-                row[first:last] = self.gaussian(levels[first], last - first)
-        return drawn
+        if levels.size == 0:
+            return np.zeros(levels.shape, np.int64)
+        if _scale("sigma", float(levels.min())) >= _TABLE_SIGMA:
+            _scale("sigma", float(levels.max()))
+            return np.rint(self.generator.standard_normal(levels.shape) * levels).astype(np.int64)
+        flat = levels.ravel()
+        runs = pairwise([0, *(np.flatnonzero(np.diff(flat)) + 1).tolist(), len(flat)])
+        drawn = [self.gaussian(float(flat[first]), last - first) for first, last in runs]
+        return np.concatenate(drawn).reshape(levels.shape)
 
     def uniform_integers(self, high: int, size: int = 1) -> Ints:
         return self.generator.integers(0, _range(high), size, dtype=np.int64)

@@ -112,9 +112,9 @@ class Spy(SeededNoise):
         super().__init__(3)
         self.draws = 0
 
-    def gaussian_rows(self, sigmas, rows):
-        self.draws += rows * len(sigmas)
-        return super().gaussian_rows(sigmas, rows)
+    def gaussians(self, sigmas):
+        self.draws += np.size(sigmas)
+        return super().gaussians(sigmas)
 
 
 def test_sending_again_repeats_the_message_and_spends_nothing(federation):
@@ -258,7 +258,7 @@ def test_an_agent_that_starts_again_over_its_ledger_repeats_its_messages_and_dro
 @pytest.mark.parametrize("kind", ["batched", "sound"])
 def test_a_lost_message_says_so_and_the_federation_goes_on(kind, federation):
     class Broken(Spy):
-        def gaussian_rows(self, sigmas, rows):
+        def gaussians(self, sigmas):
             raise RuntimeError("died while drawing")
 
     agents = federation(POLICIES[kind]())

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from fairveil.privacy.noise import SeededNoise, ZeroNoise
-from fairveil.privacy.sums import BatchSum, HybridSum, ToeplitzSum, TreeSum, worst_rows
+from fairveil.privacy.sums import BatchSum, HybridSum, ToeplitzSum, TreeSum
+from fairveil.privacy.sums.audit import worst_rows
 
 LIFT = 2.0**10
 

@@ -1,7 +1,6 @@
 """Exposure-fair bandits, alone and with many agents (`docs/guides/exposure.md`)."""
 
 from fairveil.bandits.environments.exposure import ExposureWorld
-from fairveil.bandits.exposure import audit as audit
 from fairveil.bandits.exposure.alone import FairxLinUcb
 from fairveil.bandits.exposure.batched import BatchedPrivFairx
 from fairveil.bandits.exposure.family import ExposureFamily

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
 
 from fairveil.bandits.exposure.base import ExposurePolicy
 from fairveil.bandits.exposure.belief import believe
@@ -244,6 +243,8 @@ class PrivatePolicy(ExposurePolicy):
     @cached_property
     def quantiles(self) -> tuple[Floats, Floats]:
         """Chi-square quantiles against (fractional) degrees of freedom, at a chance that covers all releases."""
+        from scipy.stats import chi2
+
         degrees = np.linspace(0.0, self.dimension, 32 * self.dimension + 1)
         values = chi2.isf(self.failure / self.room, np.maximum(degrees, 1e-3))
         values[0] = 0.0

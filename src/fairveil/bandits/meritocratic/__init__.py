@@ -1,7 +1,5 @@
 """Group-meritocratic bandits: choose the candidate of the highest relative rank within its own group, privately."""
 
-from fairveil.bandits.environments import adult, census, gaussian, synthetic_census
-from fairveil.bandits.meritocratic import audit as audit
 from fairveil.bandits.meritocratic.batched import BatchedPrivateFairGreedy
 from fairveil.bandits.meritocratic.fair_greedy import FairGreedy
 from fairveil.bandits.meritocratic.family import Meritocratic
@@ -17,8 +15,4 @@ __all__ = [
     "Oful",
     "PrivateFairGreedy",
     "Scaling",
-    "adult",
-    "census",
-    "gaussian",
-    "synthetic_census",
 ]

@@ -14,7 +14,7 @@ from fairveil.lab import papers
 from fairveil.lab.artefact import PLURAL, Chart, Claim, Heatmap, Picture, Table, readable, say
 from fairveil.lab.plots import draw
 from fairveil.lab.reproduce import Reproduction
-from fairveil.lab.store import machine_facts, write_atomically, writing
+from fairveil.running.store import machine_facts, write_atomically, writing
 
 MANY_FIGURES = 4
 """A section with this many figures shows them two by two, so that neighbours can be compared."""

@@ -34,7 +34,6 @@ generator for exploration and simulation (compiled kernels). Draw all trials at 
     ('consistent', True)
 """
 
-from fairveil.privacy.audit import mechanisms as _mechanisms  # noqa: F401  (registers their pairs)
 from fairveil.privacy.audit.attack import Finding, attack
 from fairveil.privacy.audit.bounds import clopper_pearson, epsilon_lower
 from fairveil.privacy.audit.gaussian import MuEstimate, estimate_mu

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
-from scipy.stats import beta
 
 ORDERS = (1.0001, 1.1, 1.5, 2.0, 4.0, 8.0, 16.0, 64.0)
 """Renyi orders at which a zCDP claim is tested."""
@@ -24,6 +23,8 @@ def clopper_pearson(hits: ArrayLike, trials: int, error: float) -> tuple[Any, An
     >>> float(low), round(float(high), 4)
     (0.0, 0.0362)
     """
+    from scipy.stats import beta
+
     k = np.asarray(hits, np.float64)
     low = np.where(k > 0, beta.ppf(error, np.maximum(k, 1), trials - k + 1), 0.0)
     high = np.where(k < trials, beta.ppf(1 - error, k + 1, np.maximum(trials - k, 1)), 1.0)

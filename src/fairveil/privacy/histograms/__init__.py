@@ -1,7 +1,6 @@
 """Private histograms over public bins: hierarchical counts or Toeplitz prefixes, and what they publish."""
 
 from fairveil.privacy.histograms.histogram import Histogram
-from fairveil.privacy.histograms.pairs import absent_value, moved_value
 from fairveil.privacy.histograms.result import PrivateHistogram
 
-__all__ = ["Histogram", "PrivateHistogram", "absent_value", "moved_value"]
+__all__ = ["Histogram", "PrivateHistogram"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from scipy.signal import lfilter
 
 from fairveil.privacy.sums.shapes import Floats, Ints
 from fairveil.privacy.sums.toeplitz import default_coefficient_bits, integer_coefficients, reciprocal
@@ -49,6 +48,8 @@ def encode(counts: Ints) -> Ints:
 
 def decode(noisy: Ints) -> Floats:
     """Prefix sums from noisy coded counts (..., bins): solve C x = noisy and add up."""
+    from scipy.signal import lfilter
+
     c = bin_coefficients(noisy.shape[-1]).astype(np.float64)
     return np.cumsum(lfilter([1.0], c, noisy.astype(np.float64), axis=-1), axis=-1)
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import isotonic_regression
 
 from fairveil.errors import InputError
 from fairveil.privacy.sums.shapes import Floats
@@ -33,6 +32,8 @@ class PrivateHistogram:
 
     @classmethod
     def of(cls, low: float, high: float, counts: Floats, total: float) -> PrivateHistogram:
+        from scipy.optimize import isotonic_regression
+
         edges = np.linspace(low, high, len(counts) + 1)
         empty = not total >= 1.0
         if empty:

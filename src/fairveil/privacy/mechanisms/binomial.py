@@ -6,7 +6,6 @@ import math
 from functools import lru_cache
 
 from numpy.typing import ArrayLike
-from scipy.stats import binom
 
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
@@ -77,6 +76,8 @@ def binomial_delta(coins: int, shift: int, epsilon: float) -> float:
     >>> binomial_delta(1000, 1, 0.208) < 1e-5 < binomial_delta(1000, 1, 0.206)
     True
     """
+    from scipy.stats import binom
+
     if shift > coins:
         return 1.0
     low, high = shift - 1, coins  # the worst event is {y <= cut}; below the shift the other world has no mass at all

@@ -3,7 +3,6 @@
 from fairveil.privacy.sums.base import BoundedSum, RunningSum
 from fairveil.privacy.sums.batch import BatchSum, doubling_ends
 from fairveil.privacy.sums.hybrid import HybridSum
-from fairveil.privacy.sums.pairs import outlying_row, replaced_row, worst_rows
 from fairveil.privacy.sums.toeplitz import ToeplitzSum, square_root_coefficients
 from fairveil.privacy.sums.tree import TreeSum, refine_step, tree_step
 
@@ -15,10 +14,7 @@ __all__ = [
     "ToeplitzSum",
     "TreeSum",
     "doubling_ends",
-    "outlying_row",
     "refine_step",
-    "replaced_row",
     "square_root_coefficients",
     "tree_step",
-    "worst_rows",
 ]

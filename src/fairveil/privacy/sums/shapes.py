@@ -148,8 +148,7 @@ class Grid:
         """``count`` flat integer noises of level ``sigma`` (units): N(0, sigma^2), off the diagonal N(0, sigma^2/2)."""
         if self.shape != "symmetric":
             return noise.gaussian(sigma, count * self.width).reshape(count, self.width)
-        rows = noise.gaussian_rows(sigma * self.spread[: self._single], count * self.copies)
-        return rows.reshape(count, self.width)
+        return noise.gaussians(np.broadcast_to(sigma * self.spread, (count, self.width)))
 
     def publish(self, flat: ArrayLike) -> Floats:
         """A flat sum in units as a fresh float array in the data's own units: shape (), (d,) or (d, d)."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 import concurrent.futures
 import multiprocessing
 import os
+import resource
 import signal
 import socket
+import sys
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -57,8 +59,6 @@ def few_threads() -> None:
 
 def work_on(spec: dict[str, Any], block: dict[str, Any], files: tuple[str, ...] = ()) -> Done:
     """Do one block here; this is what every worker calls."""
-    from fairveil.lab.runner import peak_memory
-
     for file in files:
         plugins.load_file(file)
     before = time.process_time()
@@ -68,6 +68,12 @@ def work_on(spec: dict[str, Any], block: dict[str, Any], files: tuple[str, ...] 
     if odd:
         raise EngineError("a block's part holds something that is not an array or a number", given=odd)
     return Done(arrays, time.process_time() - before, peak_memory())
+
+
+def peak_memory() -> float:
+    """Peak resident memory of this process in MB."""
+    unit = 1024.0**2 if sys.platform == "darwin" else 1024.0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
 def work_alone(spec: dict[str, Any], block: dict[str, Any], files: tuple[str, ...] = ()) -> Done:

@@ -12,8 +12,8 @@ import pytest
 
 import fairveil
 from fairveil.errors import EngineError, SpecError
-from fairveil.lab.engines import make_engine
-from fairveil.lab.runner import REPEATED_KEYS
+from fairveil.running.engines import make_engine
+from fairveil.running.runner import REPEATED_KEYS
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 SPEC = {"task": "coins", "runs": 24, "seed": 4}
@@ -63,8 +63,8 @@ def cluster():
 DRIVER = """
 import json, os, signal, sys, time
 from fairveil import plugins, registry
-from fairveil.lab.engines import make_engine
-from fairveil.lab.runner import run
+from fairveil.running.engines import make_engine
+from fairveil.running.runner import run
 plugin, address, spec, victim = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), int(sys.argv[4])
 plugins.load_file(plugin)
 engine = make_engine("ray", address=address)

@@ -65,7 +65,7 @@ def circumstances(spec: dict[str, Any]) -> list[Any]:
     absent = [name for name in registry.names("dataset") if name in named and not _there(name)]
     foreign = {
         f"{entry.kind}:{entry.name}": _source_digest(entry.target)
-        for entry in registry.entries()
+        for entry in registry.known()
         if entry.name in named and not entry.target.__module__.startswith("fairveil.")
     }
     return [{kind: facts} for kind, facts in (("order", order), ("absent", absent), ("foreign", foreign)) if facts]
@@ -101,7 +101,7 @@ def _source_digest(target: Any) -> str:
     return hashlib.sha256(source).hexdigest()
 
 
-class Store:
+class ResultStore:
     """A folder of results, cached by spec."""
 
     def __init__(self, root: str | Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import resource
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,9 +13,9 @@ import numpy as np
 from fairveil import registry
 from fairveil._version import __version__
 from fairveil.errors import SpecError, StoreError
-from fairveil.lab.engines import Done, Engine, Job, make_engine
-from fairveil.lab.progress import Progress, Silent
-from fairveil.lab.store import Store, spec_hash
+from fairveil.running.engines import Done, Engine, Job, make_engine, peak_memory
+from fairveil.running.progress import Progress, Silent
+from fairveil.running.store import ResultStore, spec_hash
 from fairveil.task import Part, Task
 
 REPEATED_KEYS = ("spec", "guarantee", "metrics", "series")
@@ -42,7 +40,7 @@ def run(
     *,
     engine: str | Engine = "serial",
     workers: int | None = None,
-    store: Store | None = None,
+    store: ResultStore | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Run a spec and return its result: ``spec``, ``guarantee``, ``metrics``, ``series``, ``meta``.
@@ -65,7 +63,7 @@ def run_many(
     *,
     engine: str | Engine = "serial",
     workers: int | None = None,
-    store: Store | None = None,
+    store: ResultStore | None = None,
     progress: Progress | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Run several specs on one engine, their blocks side by side; equal specs run once. Results by label."""
@@ -100,7 +98,7 @@ class _Open:
 class _Sweep:
     """Which blocks of which specs are missing, and the results of the specs that are complete."""
 
-    def __init__(self, specs: Mapping[str, dict[str, Any]], store: Store | None) -> None:
+    def __init__(self, specs: Mapping[str, dict[str, Any]], store: ResultStore | None) -> None:
         self.store = store
         self.results: dict[str, dict[str, Any]] = {}
         self.open: dict[str, _Open] = {}
@@ -165,12 +163,6 @@ def _points(name: str, points: Mapping[str, Any]) -> dict[str, list[float | None
     if not {"x", "y"} <= set(lengths) or len(set(lengths.values())) > 1:
         raise StoreError("a series needs x and y, and low and high of their length", path=name, given=lengths)
     return made if lengths["x"] else {}
-
-
-def peak_memory() -> float:
-    """Peak resident memory of this process in MB."""
-    unit = 1024.0**2 if sys.platform == "darwin" else 1024.0
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
 def plain(value: Any, path: str = "") -> Any:

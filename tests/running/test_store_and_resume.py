@@ -11,9 +11,9 @@ import pytest
 
 import fairveil
 from fairveil.errors import StoreError
-from fairveil.lab import store as store_module
-from fairveil.lab.runner import REPEATED_KEYS, complete
-from fairveil.lab.store import Store, read_result
+from fairveil.running import store as store_module
+from fairveil.running.runner import REPEATED_KEYS, complete
+from fairveil.running.store import ResultStore, read_result
 
 SPEC = {"task": "coins", "runs": 8, "seed": 2}
 
@@ -27,7 +27,7 @@ def files(folder):
 
 
 def test_a_stored_result_is_the_result(tmp_path):
-    store = Store(tmp_path)
+    store = ResultStore(tmp_path)
     fresh = fairveil.run(SPEC, store=store)
     again = fairveil.run(SPEC, store=store)
     assert again == fresh, "the second run reads the stored result, timings included"
@@ -35,16 +35,16 @@ def test_a_stored_result_is_the_result(tmp_path):
 
 
 def test_equal_results_are_equal_files(tmp_path):
-    fairveil.run(SPEC, store=Store(tmp_path / "a"))
-    fairveil.run(SPEC, store=Store(tmp_path / "b"), engine="processes", workers=2)
+    fairveil.run(SPEC, store=ResultStore(tmp_path / "a"))
+    fairveil.run(SPEC, store=ResultStore(tmp_path / "b"), engine="processes", workers=2)
     assert files(tmp_path / "a") == files(tmp_path / "b")
     assert len(files(tmp_path / "a")) == 3
 
 
 def test_secure_noise_is_never_answered_from_the_store(tmp_path):
     spec = {**SPEC, "noise": "secure"}
-    first = fairveil.run(spec, store=Store(tmp_path))
-    assert Store(tmp_path).get(first["spec"]) is None
+    first = fairveil.run(spec, store=ResultStore(tmp_path))
+    assert ResultStore(tmp_path).get(first["spec"]) is None
 
 
 def test_a_killed_sweep_resumes_and_ends_with_the_same_files(tmp_path, coins):
@@ -62,15 +62,15 @@ def test_a_killed_sweep_resumes_and_ends_with_the_same_files(tmp_path, coins):
     left = len(list(parts.rglob("*.npz")))
     assert 3 <= left < 20, "killed in the middle"
     assert not list(parts.rglob("provenance.json"))
-    result = fairveil.run(spec, store=Store(tmp_path / "cut"))
-    whole = fairveil.run(spec, store=Store(tmp_path / "whole"))
+    result = fairveil.run(spec, store=ResultStore(tmp_path / "cut"))
+    whole = fairveil.run(spec, store=ResultStore(tmp_path / "whole"))
     assert all(result[key] == whole[key] for key in REPEATED_KEYS)
     assert files(tmp_path / "cut") == files(tmp_path / "whole")
     assert not list(parts.rglob("*.npz")), "finished blocks are cleaned away"
 
 
 def test_a_damaged_part_is_done_again(tmp_path):
-    store = Store(tmp_path)
+    store = ResultStore(tmp_path)
     full = complete(SPEC)
     store.put_part(full, 0, {"draws": [0.5, 0.5]})
     place = store.folder(full) / "parts" / "000000.npz"
@@ -80,7 +80,7 @@ def test_a_damaged_part_is_done_again(tmp_path):
 
 @pytest.mark.parametrize("step", ["mkdir", "write"])
 def test_a_full_disk_gives_one_clear_message_and_keeps_finished_results(tmp_path, monkeypatch, step):
-    store = Store(tmp_path)
+    store = ResultStore(tmp_path)
     fairveil.run(SPEC, store=store)
     before = files(tmp_path)
 
@@ -101,7 +101,7 @@ def test_a_full_disk_gives_one_clear_message_and_keeps_finished_results(tmp_path
 
 
 def test_a_damaged_result_says_what_to_do(tmp_path):
-    store = Store(tmp_path)
+    store = ResultStore(tmp_path)
     result = fairveil.run(SPEC, store=store)
     (store.folder(result["spec"]) / "result.json").write_text("{")
     with pytest.raises(StoreError, match="remove the folder"):

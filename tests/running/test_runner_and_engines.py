@@ -4,8 +4,8 @@ import pytest
 
 import fairveil
 from fairveil.errors import FairveilError, InputError, SpecError
-from fairveil.lab.engines import make_engine
-from fairveil.lab.runner import REPEATED_KEYS, complete, run_many
+from fairveil.running.engines import make_engine
+from fairveil.running.runner import REPEATED_KEYS, complete, run_many
 
 SPEC = {"task": "coins", "runs": 9, "seed": 4}
 

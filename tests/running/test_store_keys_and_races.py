@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import fairveil
-from fairveil import plugins, registry
+from fairveil import plugins
 from fairveil.errors import SpecError, StoreError
-from fairveil.lab import store as stores
-from fairveil.lab.runner import _points, complete
-from fairveil.lab.store import Store, circumstances, read_result, spec_hash
+from fairveil.running import store as stores
+from fairveil.running.runner import _points, complete
+from fairveil.running.store import ResultStore, circumstances, read_result, spec_hash
 from fairveil.task import run_blocks
 
 LAW = {"0": ["normal", -1.0, 1.0], "1": ["normal", 1.0, 1.0]}
@@ -43,20 +43,20 @@ def test_the_order_of_groups_is_part_of_the_key_and_survives_the_store(tmp_path)
     one, other = (fairveil.run(groups_spec(order)) for order in ("ab", "ba"))
     assert one["metrics"] != other["metrics"], "people are drawn group by group"
     assert spec_hash(one["spec"]) != spec_hash(other["spec"])
-    fairveil.run(groups_spec("ba"), store=Store(tmp_path))
-    again = fairveil.run(groups_spec("ba"), store=Store(tmp_path))
+    fairveil.run(groups_spec("ba"), store=ResultStore(tmp_path))
+    again = fairveil.run(groups_spec("ba"), store=ResultStore(tmp_path))
     assert list(again["spec"]["groups"]) == ["b", "a"]
     assert fairveil.run(again["spec"])["metrics"] == other["metrics"], "a stored spec repeats its result"
 
 
-def test_an_edited_plugin_is_run_again(tmp_path, monkeypatch):
+def test_an_edited_plugin_is_run_again(tmp_path):
     values = []
     for value in (1, 2):
-        monkeypatch.setattr(registry, "_plugins", [])
+        plugins.forget_all_but(())
         stores._source_digest.cache_clear()
         (tmp_path / "answer.py").write_text(TASK.format(name="answer", value=value))
         plugins.load_file(tmp_path / "answer.py")
-        values.append(fairveil.run({"task": "answer"}, store=Store(tmp_path / "store"))["metrics"]["value"])
+        values.append(fairveil.run({"task": "answer"}, store=ResultStore(tmp_path / "store"))["metrics"]["value"])
     assert values == [1.0, 2.0]
 
 
@@ -98,12 +98,12 @@ def test_a_run_that_finishes_meanwhile_does_not_stop_this_one(tmp_path, monkeypa
 
     monkeypatch.setattr(stores, "write_atomically", racing)
     spec = {"task": "coins", "runs": 6, "block": 2}
-    assert fairveil.run(spec, store=Store(tmp_path))["metrics"] == fairveil.run(spec)["metrics"]
+    assert fairveil.run(spec, store=ResultStore(tmp_path))["metrics"] == fairveil.run(spec)["metrics"]
     assert removed
 
 
 def test_a_kill_never_leaves_the_numbers_of_two_secure_runs(tmp_path, monkeypatch):
-    store = Store(tmp_path)
+    store = ResultStore(tmp_path)
     spec = {"task": "coins", "runs": 2, "noise": "secure"}
     folder = store.folder(fairveil.run(spec, store=store)["spec"])
     assert [place for place, _ in store.all()] == [folder]
@@ -122,7 +122,7 @@ def test_what_a_store_gives_back_is_what_was_put_in(tmp_path):
     values = [0.1, 5e-324, -0.0, 1.7976931348623157e308, 1 / 3, None]
     result["series"] = {"s": {"x": [0.0, 1.0, 2.0, 3.0, 4.0, 5.0], "y": values, "low": values}}
     result["metrics"] = {"floats": values, "whole": 2**63, "deep": {"b": {"z": 1, "a": [1.5]}}}
-    back = read_result(Store(tmp_path).put(result))
+    back = read_result(ResultStore(tmp_path).put(result))
     assert back == result
     assert str(back["series"]["s"]["y"]) == str(values)
     assert str(back["metrics"]) == str(result["metrics"])
@@ -148,7 +148,7 @@ def test_a_slip_in_the_number_of_runs_does_not_fill_the_memory():
 
 
 def test_a_part_may_have_any_names_and_comes_back_bit_by_bit(tmp_path):
-    store, spec = Store(tmp_path), complete({"task": "coins"})
+    store, spec = ResultStore(tmp_path), complete({"task": "coins"})
     part = {
         "file": np.array([0.1, -0.0, np.nan, np.inf, 5e-324]),
         "allow_pickle": np.array(3),

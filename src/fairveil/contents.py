@@ -1,0 +1,132 @@
+"""Where the built-in names live: a name loads its own module and no other. A new policy, task, ... adds one line.
+
+Modules are written without ``fairveil.``; ``tests/test_registry.py`` keeps this list and the registered names equal.
+"""
+
+from __future__ import annotations
+
+HOMES: dict[str, dict[str, str]] = {
+    "dataset": {
+        "acs": "data.acs",
+        "adult": "data.adult",
+        "bikeshare": "data.bikeshare",
+        "compas": "data.compas",
+        "drive-cycles": "data.drive_cycles",
+        "fico": "data.fico",
+        "ist": "data.ist",
+        "open-bandit": "data.open_bandit",
+        "traffic": "data.traffic",
+    },
+    "environment": {
+        "adult": "bandits.environments.adult",
+        "bernoulli": "bandits.environments.bernoulli",
+        "census": "bandits.environments.census",
+        "exposure": "bandits.environments.exposure",
+        "extreme": "bandits.environments.extreme",
+        "gaussian": "bandits.environments.gaussian",
+        "mixed": "bandits.environments.mixed",
+        "synthetic-census": "bandits.environments.synthetic_census",
+        "table": "bandits.environments.table",
+    },
+    "family": {
+        "exposure": "bandits.exposure.family",
+        "meritocratic": "bandits.meritocratic.family",
+        "nash": "bandits.nash.family",
+    },
+    "generator": {
+        "ar1": "data.series",
+        "synthetic-adult": "data.synthetic_people",
+        "synthetic-census": "data.synthetic_census",
+        "synthetic-compas": "data.synthetic_people",
+        "truncated-normals": "data.series",
+    },
+    "learner": {
+        "fair-reductions": "classify.learners",
+        "logistic": "classify.learners",
+        "private-logistic": "classify.learners",
+    },
+    "mechanism": {
+        "above-threshold": "privacy.mechanisms.above_threshold",
+        "binomial": "privacy.mechanisms.binomial",
+        "discrete-gaussian": "privacy.mechanisms.discrete_gaussian",
+        "discrete-laplace": "privacy.mechanisms.discrete_laplace",
+        "exponential": "privacy.mechanisms.exponential",
+        "gaussian": "privacy.mechanisms.gaussian",
+        "laplace": "privacy.mechanisms.laplace",
+        "norm-gamma": "privacy.mechanisms.norm_gamma",
+        "one-bit": "privacy.mechanisms.one_bit",
+        "permute-and-flip": "privacy.mechanisms.permute_and_flip",
+        "randomized-response": "privacy.mechanisms.randomized_response",
+        "report-noisy-max": "privacy.mechanisms.noisy_max",
+    },
+    "merit": {
+        "affine": "fairness.exposure",
+        "exp": "fairness.exposure",
+        "power": "fairness.exposure",
+        "table": "fairness.exposure",
+    },
+    "metric": {
+        "demographic-parity": "fairness.metrics",
+        "equal-opportunity": "fairness.metrics",
+        "equalized-odds": "fairness.metrics",
+        "error-gap": "fairness.metrics",
+    },
+    "policy": {
+        "adap-ucb": "bandits.nash.adap_ucb",
+        "anytime": "bandits.nash.anytime",
+        "batched-priv-fairx": "bandits.exposure.batched",
+        "batched-private-fair-greedy": "bandits.meritocratic.batched",
+        "fair-greedy": "bandits.meritocratic.fair_greedy",
+        "fairx-linucb": "bandits.exposure.alone",
+        "fed-fairx": "bandits.exposure.fed",
+        "gdp-ncb": "bandits.nash.gdp_ncb",
+        "greedy": "bandits.meritocratic.oful",
+        "ldp-ncb": "bandits.nash.ldp_ncb",
+        "ldp-ucb": "bandits.nash.ldp_ucb",
+        "local-nash": "bandits.nash.local_nash",
+        "ncb": "bandits.nash.ncb",
+        "oful": "bandits.meritocratic.oful",
+        "priv-fairx": "bandits.exposure.priv",
+        "private-fair-greedy": "bandits.meritocratic.private_fair_greedy",
+        "private-nash": "bandits.nash.private_nash",
+        "random": "bandits.random",
+        "ucb": "bandits.nash.ucb",
+    },
+    "schedule": {
+        "determinant": "federated.schedules",
+        "doubling": "federated.schedules",
+        "every-round": "federated.schedules",
+        "growing": "federated.schedules",
+        "never": "federated.schedules",
+        "paper": "federated.schedules",
+    },
+    "sum": {
+        "batch": "privacy.sums.batch",
+        "histogram": "privacy.histograms.histogram",
+        "hybrid": "privacy.sums.hybrid",
+        "toeplitz": "privacy.sums.toeplitz",
+        "tree": "privacy.sums.tree",
+    },
+    "task": {
+        "audit": "privacy.audit.task",
+        "bandit": "bandits.task",
+        "longterm": "dynamics.longterm.task",
+        "participation": "dynamics.participation.task",
+        "participation-criterion": "dynamics.participation.criterion_task",
+        "participation-trained": "dynamics.participation.trained_task",
+        "qualification": "dynamics.qualification.task",
+        "qualification-trained": "dynamics.qualification.trained_task",
+        "strategic": "dynamics.strategic.task",
+    },
+}
+
+AUDITS = (
+    "bandits.exposure.audit",
+    "bandits.meritocratic.audit",
+    "bandits.nash.audits",
+    "classify.audit",
+    "privacy.histograms.audit",
+    "privacy.mechanisms.audit",
+    "privacy.sums.audit",
+)
+"""Modules that register pairs of worlds for audits (kind ``audit-pair``), named after what they audit."""
