@@ -107,9 +107,17 @@ HOMES: dict[str, dict[str, str]] = {
         "toeplitz": "privacy.sums.toeplitz",
         "tree": "privacy.sums.tree",
     },
+    "target": {
+        "arm": "evaluate.targets",
+        "columns": "evaluate.targets",
+        "linear": "evaluate.targets",
+        "mixture": "evaluate.targets",
+        "uniform": "evaluate.targets",
+    },
     "task": {
         "audit": "privacy.audit.task",
         "bandit": "bandits.task",
+        "evaluate": "evaluate.task",
         "longterm": "dynamics.longterm.task",
         "participation": "dynamics.participation.task",
         "participation-criterion": "dynamics.participation.criterion_task",

@@ -21,7 +21,8 @@ from fairveil.errors import BudgetError, LedgerError
 from fairveil.privacy import _opendp  # noqa: F401 - imported once, before any fork
 from fairveil.privacy.events import ParallelEvent, PureEvent
 from fairveil.privacy.ledger import Ledger, Limit, ReleaseLost, faults, verify
-from fairveil.privacy.ledger.storage import LedgerGone, place_of
+from fairveil.privacy.ledger.places import place_of
+from fairveil.privacy.ledger.storage import LedgerGone
 
 LIMIT = Limit.pure(1.0)
 TENTH = 100_000

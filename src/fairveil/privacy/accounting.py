@@ -43,14 +43,11 @@ from fairveil.privacy.conversions import (
 from fairveil.privacy.events import (
     ApproximateEvent,
     BoundedRangeEvent,
-    ComposedEvent,
     Event,
     GaussianEvent,
-    NothingEvent,
-    ParallelEvent,
     PureEvent,
-    RepeatedEvent,
     ZcdpEvent,
+    leaves,
 )
 
 ORDERS = np.concatenate([1 + np.geomspace(0.02, 8, 60), np.geomspace(10, 1e6, 40)])
@@ -103,8 +100,8 @@ class Accountant:
         """Add an event ``count`` times. An unknown event is refused and nothing is added."""
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise PrivacyError("a count is a positive integer", path="count", given=count, allowed="at least 1")
-        leaves = _leaves(event, count)  # complete before the first total moves
-        for leaf, times in leaves.items():
+        paid = _leaves(event, count)  # complete before the first total moves
+        for leaf, times in paid.items():
             self._add(leaf, times)
         self.events += count
 
@@ -262,21 +259,13 @@ def _pld_epsilon(pld: Any, delta: float) -> float:
 
 
 def _leaves(event: Event, times: int) -> dict[Event, int]:
-    """The plain events inside, with how often each is paid. A parallel event is paid once."""
-    if isinstance(event, ParallelEvent):
-        return _leaves(event.event, times)
-    if isinstance(event, RepeatedEvent):
-        return _leaves(event.event, times * event.count)
-    if isinstance(event, ComposedEvent):
-        found: dict[Event, int] = {}
-        for item in event.events:
-            for leaf, count in _leaves(item, times).items():
-                found[leaf] = found.get(leaf, 0) + count
-        return found
-    if times > MAX_TIMES:
-        raise PrivacyError("this event is repeated too often", path="count", allowed=f"at most {MAX_TIMES} in all")
-    cost(event, Currency.ZCDP)  # every known plain event has a rho; anything else is refused here
-    return {} if isinstance(event, NothingEvent) else {event: times}
+    """The plain events inside, with how often each is paid; what cannot be accounted is refused."""
+    found = leaves(event, times)
+    for leaf, count in found.items():
+        if count > MAX_TIMES:
+            raise PrivacyError("this event is repeated too often", path="count", allowed=f"at most {MAX_TIMES} in all")
+        cost(leaf, Currency.ZCDP)  # every known plain event has a rho; anything else is refused here
+    return found
 
 
 @lru_cache(maxsize=256)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from fairveil.errors import PrivacyError
+from fairveil.privacy.conversions import GRID_CONSTANT
 
 VERSION = 1
 
@@ -20,6 +21,10 @@ class Event:
     """Base of all events."""
 
     kind: ClassVar[str] = ""
+
+    def inside(self) -> tuple[tuple[Event, int], ...]:
+        """The events it is made of, with how often a unit pays each; empty for a plain event."""
+        return ()
 
     def to_dict(self) -> dict[str, Any]:
         table: dict[str, Any] = {"version": VERSION, "kind": self.kind}
@@ -114,7 +119,7 @@ class GaussianEvent(Event):
     """A mu-GDP release. ``draws`` values with sigma ``grid_sigma`` grid units each (0 draws: an ideal Gaussian).
 
     Discrete Gaussian noise is not mu-GDP; on a grid with sigma >= 2^20 units it is so up to
-    delta + (1 + e^eps) * draws * 0.021 / grid_sigma^2. A coarser grid is refused: account it as `ZcdpEvent`.
+    delta + (1 + e^eps) * `distance`. A coarser grid is refused: account it as `ZcdpEvent`.
     """
 
     kind = "gaussian"
@@ -136,6 +141,11 @@ class GaussianEvent(Event):
                 fix="use a finer grid or account it as zCDP",
             )
 
+    @property
+    def distance(self) -> float:
+        """Total-variation distance of all its draws to Gaussians."""
+        return GRID_CONSTANT * self.draws / self.grid_sigma**2 if self.draws else 0.0
+
 
 @dataclass(frozen=True)
 class RepeatedEvent(Event):
@@ -148,6 +158,9 @@ class RepeatedEvent(Event):
     def __post_init__(self) -> None:
         _check_event("event", self.event)
         _check_count("count", self.count, at_least=1)
+
+    def inside(self) -> tuple[tuple[Event, int], ...]:
+        return ((self.event, self.count),)
 
 
 @dataclass(frozen=True)
@@ -163,6 +176,9 @@ class ComposedEvent(Event):
         for item in self.events:
             _check_event("events", item)
 
+    def inside(self) -> tuple[tuple[Event, int], ...]:
+        return tuple((item, 1) for item in self.events)
+
 
 @dataclass(frozen=True)
 class ParallelEvent(Event):
@@ -173,6 +189,9 @@ class ParallelEvent(Event):
 
     def __post_init__(self) -> None:
         _check_event("event", self.event)
+
+    def inside(self) -> tuple[tuple[Event, int], ...]:
+        return ((self.event, 1),)
 
 
 KINDS: dict[str, type[Event]] = {
@@ -189,6 +208,32 @@ KINDS: dict[str, type[Event]] = {
         ParallelEvent,
     )
 }
+
+
+def leaves(event: Event, times: int = 1) -> dict[Event, int]:
+    """The plain events inside, in order, with how often a unit pays each. What reads no data is left out.
+
+    Fails closed: a kind of event that is not one of ours is refused, whatever it says of itself.
+
+    >>> leaves(ComposedEvent((PureEvent(0.5), RepeatedEvent(PureEvent(0.5), 3))))
+    {PureEvent(epsilon=0.5): 4}
+    """
+    if type(event) not in KINDS.values():
+        raise PrivacyError("the accountant does not know this event", path="event", given=type(event).__name__)
+    parts = event.inside()
+    if not parts:
+        return {} if isinstance(event, NothingEvent | ComposedEvent) else {event: times}
+    found: dict[Event, int] = {}
+    for part, count in parts:
+        for leaf, paid in leaves(part, times * count).items():
+            found[leaf] = found.get(leaf, 0) + paid
+    return found
+
+
+def only_leaf(event: Event) -> Event | None:
+    """The plain event that a unit pays exactly once, if that is all there is inside."""
+    found = list(leaves(event).items())
+    return found[0][0] if len(found) == 1 and found[0][1] == 1 else None
 
 
 MAX_DEPTH = 32

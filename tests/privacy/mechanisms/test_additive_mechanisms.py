@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, chisquare, kstest
 
 from fairveil.errors import InputError, SpecError
-from fairveil.privacy.conversions import gdp_delta, gdp_mu, zcdp_epsilon
+from fairveil.privacy.conversions import GRID_CONSTANT, gdp_delta, gdp_mu, zcdp_epsilon
 from fairveil.privacy.events import ApproximateEvent, GaussianEvent, PureEvent, ZcdpEvent
 from fairveil.privacy.mechanisms import (
     Binomial,
@@ -24,7 +24,6 @@ from fairveil.privacy.mechanisms import (
     binomial_delta,
     binomial_epsilon,
 )
-from fairveil.privacy.mechanisms.gaussian import GRID_LOSS
 from fairveil.privacy.noise import SecureNoise, SeededNoise, ZeroNoise
 
 FIXED = settings(deadline=None, max_examples=100, derandomize=True)
@@ -94,7 +93,7 @@ def test_gaussian_calibration_holds_with_the_grid_correction(sensitivity, epsilo
     rounding = math.sqrt(dimension) if dimension > 1 else 0
     units = math.ldexp(sensitivity, mechanism.plan.bits) + rounding
     assert units / mechanism.plan.sigma_units <= event.mu * (1 + 1e-15)
-    correction = (1 + math.exp(epsilon)) * dimension * GRID_LOSS / mechanism.plan.sigma_units**2
+    correction = (1 + math.exp(epsilon)) * dimension * GRID_CONSTANT / mechanism.plan.sigma_units**2
     assert gdp_delta(event.mu, epsilon) + correction <= delta * (1 + 1e-12)
     assert event.mu >= gdp_mu(epsilon, delta * 0.99)  # and the correction costs next to nothing
 
@@ -119,7 +118,7 @@ def test_gaussian_law_and_budget_from_mu():
 def test_the_epsilon_of_a_mu_holds_on_the_grid(mu):
     mechanism = Gaussian(sensitivity=1.0, mu=mu, dimension=4)
     promise = mechanism.guarantee()
-    correction = (1 + math.exp(promise.epsilon)) * 4 * GRID_LOSS / mechanism.plan.sigma_units**2
+    correction = (1 + math.exp(promise.epsilon)) * 4 * GRID_CONSTANT / mechanism.plan.sigma_units**2
     by_gdp = gdp_delta(mu, promise.epsilon) + correction <= promise.delta
     by_zcdp = zcdp_epsilon(mu**2 / 2, promise.delta) <= promise.epsilon
     assert by_gdp or by_zcdp
@@ -134,7 +133,7 @@ def test_grid_loss_covers_the_exact_distance():
         z = np.arange(-int(40 * sigma), int(40 * sigma) + 1)
         discrete = np.exp(-0.5 * (z / sigma) ** 2)
         rounded = ndtr((z + 0.5) / sigma) - ndtr((z - 0.5) / sigma)
-        assert 0.5 * np.abs(discrete / discrete.sum() - rounded).sum() <= GRID_LOSS / sigma**2
+        assert 0.5 * np.abs(discrete / discrete.sum() - rounded).sum() <= GRID_CONSTANT / sigma**2
 
 
 @pytest.mark.parametrize("budget", [{}, {"epsilon": 1.0}, {"delta": 0.1}, {"epsilon": 1.0, "delta": 0.1, "mu": 1.0}])

@@ -14,15 +14,15 @@ from fairveil import registry
 from fairveil.configuration import describe
 from fairveil.errors import SpecError
 from fairveil.privacy.audit.bounds import FinerClaim
-from fairveil.privacy.conversions import GRID_CONSTANT, gdp_epsilon, zcdp_epsilon
+from fairveil.privacy.conversions import gdp_epsilon, zcdp_epsilon
 from fairveil.privacy.events import (
     ApproximateEvent,
     BoundedRangeEvent,
     Event,
     GaussianEvent,
-    ParallelEvent,
     PureEvent,
     ZcdpEvent,
+    only_leaf,
 )
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
@@ -50,31 +50,29 @@ class AuditPair:
 
 def claim_of(event: Event, delta: float = 1e-5) -> tuple[float, float]:
     """The (epsilon, delta) that one event promises; events in other currencies are converted at ``delta``."""
-    if isinstance(event, ParallelEvent):
-        return claim_of(event.event, delta)
-    if isinstance(event, PureEvent | BoundedRangeEvent):
-        return event.epsilon, 0.0
-    if isinstance(event, ApproximateEvent):
-        return event.epsilon, event.delta
-    if isinstance(event, ZcdpEvent):
-        return zcdp_epsilon(event.rho, delta), delta
-    if isinstance(event, GaussianEvent):
-        return gdp_epsilon(event.mu, delta), delta
+    leaf = only_leaf(event)
+    if isinstance(leaf, PureEvent | BoundedRangeEvent):
+        return leaf.epsilon, 0.0
+    if isinstance(leaf, ApproximateEvent):
+        return leaf.epsilon, leaf.delta
+    if isinstance(leaf, ZcdpEvent):
+        return zcdp_epsilon(leaf.rho, delta), delta
+    if isinstance(leaf, GaussianEvent):
+        return gdp_epsilon(leaf.mu, delta), delta
     raise SpecError("this event has no single claim to audit", given=event.kind, fix="state epsilon and delta")
 
 
 def finer_claim(event: Event) -> FinerClaim | None:
     """What an event promises in the currency of Gaussian noise; None where (epsilon, delta) is all there is.
 
+    >>> from fairveil.privacy.events import ParallelEvent
     >>> finer_claim(ParallelEvent(ZcdpEvent(0.5)))
     FinerClaim(name='rho', value=0.5, distance=0.0)
     """
-    if isinstance(event, ParallelEvent):
-        return finer_claim(event.event)
-    if isinstance(event, GaussianEvent):
-        distance = GRID_CONSTANT * event.draws / event.grid_sigma**2 if event.draws else 0.0
-        return FinerClaim("mu", event.mu, distance)
-    return FinerClaim("rho", event.rho) if isinstance(event, ZcdpEvent) else None
+    leaf = only_leaf(event)
+    if isinstance(leaf, GaussianEvent):
+        return FinerClaim("mu", leaf.mu, leaf.distance)
+    return FinerClaim("rho", leaf.rho) if isinstance(leaf, ZcdpEvent) else None
 
 
 def find_pair(target: Mapping[str, Any], path: str = "target") -> tuple[Any, AuditPair]:

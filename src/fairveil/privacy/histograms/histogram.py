@@ -14,12 +14,12 @@ from pydantic import Field, Strict
 from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError
 from fairveil.fields import Delta, Epsilon, Positive
+from fairveil.privacy.calibration import ROUND_UP, Budget
 from fairveil.privacy.events import Event, ParallelEvent
 from fairveil.privacy.histograms import prefix, tree
 from fairveil.privacy.histograms.result import PrivateHistogram
 from fairveil.privacy.noise import MAX_SCALE, Noise
 from fairveil.privacy.sums.base import State
-from fairveil.privacy.sums.budget import ROUND_UP, Budget
 from fairveil.privacy.sums.shapes import CAPACITY, Floats, Ints
 from fairveil.registry import register
 

@@ -5,13 +5,11 @@ Both keep the same rows with the same hashes, so `verify`, the anchor and the ru
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Protocol
 
-from fairveil.errors import LedgerError, LedgerTampered, SpecError
+from fairveil.errors import LedgerError, LedgerTampered
 from fairveil.privacy.ledger.chain import Row
 
 
@@ -45,6 +43,9 @@ class Store(Protocol):
 
     def releases_under(self, account: str, before: int) -> int:
         """How many releases were reserved under an account before this sequence number."""
+
+    def first_under(self, account: str) -> str | None:
+        """The name of the first block that was reserved under an account."""
 
     def pending(self) -> list[Row]:
         """Reservations that are neither published nor lost."""
@@ -112,24 +113,3 @@ class Place(Protocol):
 
     def explain(self, problem: Exception, effect: str) -> LedgerError:
         """A failure as an error that says what to do and what became of the charge."""
-
-
-def place_of(path: str | os.PathLike[str], name: str | None = None) -> Place:
-    """The place that a path names, or a URL and the name of a ledger there (given, or after ``#``)."""
-    kind, mark, _ = path.partition("://") if isinstance(path, str) else ("", "", "")
-    if not mark:
-        from fairveil.privacy.ledger.sqlite.place import SqlitePlace
-
-        if name is not None:
-            raise SpecError("a file holds one ledger", path="ledger", given=name, fix="leave the name out")
-        return SqlitePlace(Path(path))
-    if kind not in ("postgresql", "postgres"):
-        allowed = "a path, or postgresql://user@host/database"
-        raise SpecError("no ledger can be kept there", path="path", given=f"{kind}://...", allowed=allowed)
-    url, _, written = str(path).partition("#")
-    chosen = name or written
-    if not chosen:
-        raise SpecError("a ledger on a server has a name", path="ledger", fix="give ledger=..., or #name in the URL")
-    from fairveil.privacy.ledger.postgres.place import PostgresPlace
-
-    return PostgresPlace(url, chosen)

@@ -12,7 +12,8 @@ from fairveil.privacy.charges import Charge
 from fairveil.privacy.ledger.anchor import Anchor, FileAnchor
 from fairveil.privacy.ledger.book import anchor_just_started, check_mark
 from fairveil.privacy.ledger.chain import ANCHOR, LOST, PUBLISH, RESERVE, State, replay
-from fairveil.privacy.ledger.storage import Store, place_of
+from fairveil.privacy.ledger.places import place_of
+from fairveil.privacy.ledger.storage import Store
 
 NO_ANCHOR = "no anchor was given: that it was set back to an older copy, or cut, cannot be detected"
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Count, Delta, Epsilon, Positive
-from fairveil.privacy.conversions import gdp_epsilon, gdp_mu, zcdp_epsilon
+from fairveil.privacy.conversions import GRID_CONSTANT, gdp_epsilon, gdp_mu, zcdp_epsilon
 from fairveil.privacy.events import Event, GaussianEvent
 from fairveil.privacy.grid import from_units, to_units
 from fairveil.privacy.guarantee import Guarantee
@@ -22,8 +22,6 @@ from fairveil.privacy.mechanisms.exact import float_above, grid_bits, units_abov
 from fairveil.privacy.noise import MAX_SCALE, Noise
 from fairveil.registry import register
 
-GRID_LOSS = 0.021
-"""Total variation between a discrete Gaussian and a rounded Gaussian is at most this over sigma^2 (in grid units)."""
 RESERVE = 1e-4
 """Share of delta that is set aside for the grid."""
 _FINENESS = 26
@@ -123,8 +121,8 @@ class Gaussian(Mechanism):
 
 
 def _log_loss(epsilon: float, dimension: int) -> float:
-    """ln of (1 + e^epsilon) 0.021 d: what the grid adds to delta, times sigma^2 in grid units."""
-    return math.log(GRID_LOSS * dimension) + epsilon + math.log1p(math.exp(-epsilon))
+    """ln of (1 + e^epsilon) GRID_CONSTANT d: what the grid adds to delta, times sigma^2 in grid units."""
+    return math.log(GRID_CONSTANT * dimension) + epsilon + math.log1p(math.exp(-epsilon))
 
 
 @lru_cache(maxsize=1024)

@@ -11,10 +11,10 @@ from pydantic import Field, Strict
 
 from fairveil.configuration import configuration
 from fairveil.errors import HorizonError
+from fairveil.privacy.calibration import ROUND_UP
 from fairveil.privacy.events import Event, ParallelEvent
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import BoundedSum, RunningSum, State
-from fairveil.privacy.sums.budget import ROUND_UP
 from fairveil.privacy.sums.shapes import Floats
 from fairveil.privacy.sums.toeplitz import (
     ToeplitzSum,

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 from fairveil.errors import SpecError
-from fairveil.privacy.conversions import gdp_mu, zcdp_rho
+from fairveil.privacy.conversions import GRID_CONSTANT, gdp_mu, zcdp_rho
 from fairveil.privacy.events import FINE_GRID, Event, GaussianEvent, PureEvent, ZcdpEvent
 
 ROUND_UP = 1 + 2.0**-40
@@ -68,7 +68,8 @@ class Budget:
         if self.delta is None:
             return mu, PureEvent(self.epsilon)
         # Written with exp(eps + ...) so that a huge epsilon makes the correction infinite, which refuses this branch.
-        exponent = self.epsilon + math.log1p(math.exp(-self.epsilon)) + math.log(draws * 0.021) - 2 * math.log(sigma)
+        grows = self.epsilon + math.log1p(math.exp(-self.epsilon))
+        exponent = grows + math.log(draws * GRID_CONSTANT) - 2 * math.log(sigma)
         correction = math.exp(min(exponent, 0.0))
         if sigma >= FINE_GRID and correction < self.delta / 2:
             mu = gdp_mu(self.epsilon, self.delta - correction)

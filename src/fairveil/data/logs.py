@@ -1,0 +1,134 @@
+"""Logged decisions: which arm was chosen, with what probability, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairveil.configuration import configuration
+from fairveil.data.frames import Frame, read_frame
+from fairveil.data.source import load
+from fairveil.errors import InputError, SpecError
+from fairveil.fields import described
+
+
+@dataclass(frozen=True)
+class Log:
+    """Decisions that were made and what came of them; rows in the order of the file (or of ``time``).
+
+    ``outcomes`` are mapped from the declared [low, high] to [0, 1]. Its repr shows no row.
+    """
+
+    arms: tuple[str, ...]
+    chosen: NDArray[np.int64] = field(repr=False)
+    outcomes: NDArray[np.float64] = field(repr=False)
+    propensities: NDArray[np.float64] | None = field(default=None, repr=False)
+    contexts: NDArray[np.float64] | None = field(default=None, repr=False)
+    extra: Mapping[str, NDArray[np.float64]] = field(default_factory=dict, repr=False)
+    low: float = 0.0
+    high: float = 1.0
+    source: str = "the log"
+
+    @property
+    def features(self) -> NDArray[np.float64]:
+        """Contexts as a matrix; without any it has no columns."""
+        return np.zeros((len(self), 0)) if self.contexts is None else self.contexts
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+
+@configuration
+class LogTable:
+    """Where a log is and which column is which. Exactly one of ``file`` and ``dataset``.
+
+    >>> LogTable(file="trial.csv", arm="drug", outcome="recovered").low
+    0.0
+    """
+
+    file: Any = described("CSV or parquet file, or a pandas or polars DataFrame", default=None)
+    dataset: dict[str, Any] | None = described("a data set of `fairveil list`, with its options", default=None)
+    arm: str = described("column that names the arm that was chosen", default="arm")
+    outcome: str = described("column of outcomes, numbers in [low, high]", default="outcome")
+    propensity: str | float | None = described(
+        "column of the probability with which the arm was chosen, or one number for all rows", default=None
+    )
+    time: str | None = described("column by which rows are ordered (the order of the file without it)", default=None)
+    delay: str | None = described("column of rounds until the outcome was known", default=None)
+    features: list[str] = described("columns of numbers a rule may read", default_factory=list)
+    arms: list[Any] | None = described("names of all arms (those in the file without it)", default=None)
+    low: float = described("smallest possible outcome, public", default=0.0)
+    high: float = described("largest possible outcome, public", default=1.0)
+    strict: bool = described("refuse outcomes outside [low, high] instead of clipping them", default=False)
+
+    def __post_init__(self) -> None:
+        if (self.file is None) == (self.dataset is None):
+            raise SpecError("give a file or a data set", path="file", allowed="exactly one of file and dataset")
+        if not self.low < self.high:
+            raise SpecError("the range of outcomes is not a range", path="low", given=self.low, allowed="low < high")
+
+    def read(self, folder: str | Path | None = None, columns: tuple[str, ...] = ()) -> Log:
+        """The log, checked; ``columns`` are further columns of numbers (probabilities of a rule, say)."""
+        frame = self._frame(folder)
+        chosen, names = frame.codes(self.arm, self.arms)
+        outcomes = frame.numbers(self.outcome, *((self.low, self.high) if self.strict else ()))
+        outcomes = (np.clip(outcomes, self.low, self.high) - self.low) / (self.high - self.low)
+        propensities = self._propensities(frame, len(chosen))
+        features = [frame.numbers(name) for name in self.features]
+        contexts = np.stack(features, axis=1) if features else np.zeros((len(chosen), 0))
+        wanted = (*columns, *([self.delay] if self.delay is not None else []))
+        extra = {name: frame.numbers(name, 0.0) for name in wanted}
+        order = slice(None) if self.time is None else _by_time(frame, self.time)
+        return Log(
+            names,
+            chosen[order],
+            outcomes[order],
+            None if propensities is None else propensities[order],
+            contexts[order],
+            {name: values[order] for name, values in extra.items()},
+            self.low,
+            self.high,
+            frame.source,
+        )
+
+    def _frame(self, folder: str | Path | None) -> Frame:
+        if self.dataset is None:
+            return read_frame(self.file, folder)
+        table = dict(self.dataset)
+        name = table.pop("name", None)
+        if not isinstance(name, str):
+            raise SpecError("a data set has a name", path="dataset.name", given=name, allowed="a name of fairveil list")
+        return Frame(dict(load(name, **table).columns), name)
+
+    def _propensities(self, frame: Frame, rows: int) -> NDArray[np.float64] | None:
+        if self.propensity is None:
+            return None
+        if isinstance(self.propensity, str):
+            found = frame.numbers(self.propensity, 0.0, 1.0)
+        else:
+            found = np.full(rows, float(self.propensity))
+        if not (found > 0).all():
+            first = int(np.argmax(found <= 0))
+            raise InputError(
+                f"{frame.source}, {frame.place(first)}: an arm was chosen with probability 0",
+                path=str(self.propensity),
+                allowed="above 0, at most 1",
+                fix="log the probability of the arm that was chosen",
+            )
+        return found
+
+
+def _by_time(frame: Frame, name: str) -> NDArray[np.int64]:
+    """Row numbers in the order of a column of numbers or of times that sort as text (ISO 8601)."""
+    values = frame.raw(name)
+    if values.dtype.kind in "biufM":
+        return np.argsort(values, kind="stable")
+    try:
+        return np.argsort(frame.numbers(name), kind="stable")
+    except InputError:
+        return np.argsort(np.array([str(value) for value in values]), kind="stable")

@@ -1,0 +1,141 @@
+"""Rules whose value is asked for: the probability each gives to every arm of every logged row."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairveil.configuration import configuration
+from fairveil.data.logs import Log
+from fairveil.errors import InputError, SpecError
+from fairveil.fields import Matrix, Vector, described
+from fairveil.registry import register
+
+Floats = NDArray[np.float64]
+
+
+class Target(ABC):
+    """A rule to be valued. It reads contexts, never outcomes."""
+
+    name: str = ""
+
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the log it reads beyond the features."""
+        return ()
+
+    @abstractmethod
+    def probabilities(self, log: Log) -> Floats:
+        """Shape (rows, arms); every row sums to one."""
+        raise NotImplementedError
+
+
+@register("target", "uniform")
+@configuration
+class Uniform(Target):
+    """Every arm with the same probability."""
+
+    def probabilities(self, log: Log) -> Floats:
+        return np.full((len(log), len(log.arms)), 1.0 / len(log.arms))
+
+
+@register("target", "arm")
+@configuration
+class OneArm(Target):
+    """Always the same arm, by its name in the log."""
+
+    arm: str | int | float = described("name of the arm")
+
+    def probabilities(self, log: Log) -> Floats:
+        if str(self.arm) not in log.arms:
+            raise SpecError(
+                "the log has no such arm", path="target.arm", given=self.arm, allowed=", ".join(log.arms[:20])
+            )
+        found = np.zeros((len(log), len(log.arms)))
+        found[:, log.arms.index(str(self.arm))] = 1.0
+        return found
+
+
+@register("target", "mixture")
+@configuration
+class Mixture(Target):
+    """Fixed probabilities for the arms, in the order in which they are declared."""
+
+    shares: Vector = described("one probability an arm, summing to one")
+
+    def probabilities(self, log: Log) -> Floats:
+        shares = np.array(self.shares)
+        if len(shares) != len(log.arms) or (shares < 0).any() or abs(shares.sum() - 1.0) > 1e-9:
+            raise SpecError(
+                "the shares are not a law over the arms",
+                path="target.shares",
+                given=len(shares),
+                allowed=f"{len(log.arms)} numbers that sum to one",
+            )
+        return np.tile(shares, (len(log), 1))
+
+
+@register("target", "linear")
+@configuration
+class Linear(Target):
+    """The arm with the largest linear score of the features; ``temperature`` above 0 makes it a softmax."""
+
+    weights: Matrix = described("one row of weights an arm, one column a feature")
+    temperature: float = described(
+        "0: the best arm always; above: probabilities by exp(score/temperature)", default=0.0
+    )
+
+    def probabilities(self, log: Log) -> Floats:
+        weights = np.array(self.weights)
+        if weights.shape != (len(log.arms), log.features.shape[1]) or self.temperature < 0:
+            raise SpecError(
+                "the weights do not fit the log",
+                path="target.weights",
+                given=list(weights.shape),
+                allowed=f"{len(log.arms)} rows (arms) of {log.features.shape[1]} numbers (features)",
+            )
+        scores = log.features @ weights.T
+        if self.temperature == 0.0:
+            best = scores == scores.max(axis=1, keepdims=True)
+            return best / best.sum(axis=1, keepdims=True)
+        scores = (scores - scores.max(axis=1, keepdims=True)) / self.temperature
+        law = np.exp(scores)
+        return law / law.sum(axis=1, keepdims=True)
+
+
+@register("target", "columns")
+@configuration
+class Columns(Target):
+    """Probabilities that were computed elsewhere and stand in the log, one column an arm."""
+
+    names: list[str] = described("columns, in the order in which the arms are declared")
+
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.names)
+
+    def probabilities(self, log: Log) -> Floats:
+        if len(self.names) != len(log.arms):
+            raise SpecError(
+                "there is not one column an arm",
+                path="target.names",
+                given=len(self.names),
+                allowed=f"{len(log.arms)} names: {', '.join(log.arms[:20])}",
+            )
+        found = np.stack([log.extra[name] for name in self.names], axis=1)
+        if (np.abs(found.sum(axis=1) - 1.0) > 1e-6).any():
+            raise InputError(
+                "the probabilities of a row do not sum to one", path="target.names", allowed="a law in every row"
+            )
+        return found
+
+
+def importance(log: Log, law: Floats) -> Floats:
+    """Weights pi/p of the logged choices under a rule's law."""
+    if log.propensities is None:
+        raise InputError(
+            "a rule cannot be valued without the probabilities of the logged choices",
+            path="log.propensity",
+            allowed="a column, or one number such as 1/arms for uniform logging",
+        )
+    return law[np.arange(len(log)), log.chosen] / log.propensities

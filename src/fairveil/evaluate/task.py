@@ -1,0 +1,163 @@
+"""The `evaluate` task: what would another rule have earned, from the log of the rule that decided?"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fairveil.configuration import describe
+from fairveil.data.logs import Log, LogTable
+from fairveil.errors import SpecError, at
+from fairveil.evaluate.estimate import Estimate, Floats, around
+from fairveil.evaluate.estimators import ESTIMATORS, Question
+from fairveil.evaluate.private import PrivateValue
+from fairveil.evaluate.support import Support, support
+from fairveil.evaluate.targets import Target, importance
+from fairveil.fields import Delta, Epsilon, OpenUnit, Positive
+from fairveil.privacy.noise import make_noise
+from fairveil.randomness import generator
+from fairveil.registry import build, register
+from fairveil.task import Outcome, Part, Task, TaskSpec
+
+Name = Literal["replay", "clipped-importance", "self-normalised", "doubly-robust"]
+PRIVATE: Name = "clipped-importance"
+
+
+class EvaluateSpec(TaskSpec):
+    """Keys of an evaluate spec. With ``epsilon`` only clipped importance weighting runs, with a public ``clip``."""
+
+    log: dict[str, Any]
+    target: dict[str, Any]
+    estimators: Annotated[list[Name], Field(min_length=1)] | None = None
+    clip: Positive | None = None
+    level: OpenUnit = 0.95
+    epsilon: Epsilon | None = None
+    delta: Delta | None = None
+
+
+@register("task", "evaluate")
+class EvaluateTask(Task):
+    """What another rule would have earned, from logged decisions with their propensities; privately with an epsilon.
+
+    Metrics: ``estimates`` by estimator (value, low, high), ``support`` (weights, effective sample size, reasons),
+    ``logged`` (what the logging rule earned). None of these is protected: they are marked ``evaluation``. With an
+    epsilon: ``estimates`` and ``sums``, both from the noisy sums, and nothing else.
+    """
+
+    Spec = EvaluateSpec
+
+    def fill(self, model: EvaluateSpec) -> dict[str, Any]:
+        table, target = _log_table(model.log), _target(model.target)
+        spec = model.model_dump(mode="json", exclude={"log"})
+        spec["log"] = describe(table)
+        spec["target"] = describe(target)
+        if model.runs != 1:
+            raise SpecError(
+                "one log is evaluated once",
+                path="runs",
+                given=model.runs,
+                allowed="1",
+                fix="runs on the same people would add up their budgets",
+            )
+        if model.epsilon is not None:
+            _check_private(model, table)
+            spec["estimators"] = [PRIVATE]
+        else:
+            if model.delta is not None:
+                raise SpecError("delta goes with epsilon", path="delta", given=model.delta, fix="add epsilon")
+            spec["estimators"] = list(model.estimators) if model.estimators is not None else list(ESTIMATORS)
+        if table.propensity is None:
+            raise SpecError(
+                "a rule cannot be valued without the probabilities of the logged choices",
+                path="log.propensity",
+                allowed="a column, or one number such as 1/arms for uniform logging",
+            )
+        return spec
+
+    def work(self, spec: dict[str, Any], block: dict[str, Any]) -> Part:
+        target = _target(spec["target"])
+        log = _log_table(spec["log"]).read(columns=target.columns())
+        law = target.probabilities(log)
+        weights = importance(log, law)
+        if spec["epsilon"] is not None:
+            return _private(spec, log, weights)
+        return _plain(spec, log, law, weights)
+
+    def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
+        part = parts[0]
+        estimates = {name: _estimate(part[name]).to_dict() for name in spec["estimators"]}
+        if spec["epsilon"] is not None:
+            metrics = {"estimates": estimates, "sums": part["sums"].tolist()}
+            promise = _private_value(spec).guarantee()
+            return Outcome(metrics, guarantee=promise, simulated=spec["noise"] != "secure")
+        found = Support(*part["support"].tolist())
+        logged = _estimate(part["logged"]).to_dict()
+        return Outcome({"evaluation": True, "estimates": estimates, "support": found.to_dict(), "logged": logged})
+
+
+def _plain(spec: dict[str, Any], log: Log, law: Floats, weights: Floats) -> Part:
+    clip = np.inf if spec["clip"] is None else spec["clip"]
+    part: Part = {"support": np.array(support(weights)), "logged": _row(around(log.outcomes, spec["level"]), log)}
+    for name in spec["estimators"]:
+        question = Question(log, law, weights, clip, spec["level"], generator(spec["seed"], "evaluate", name))
+        part[name] = _row(ESTIMATORS[name](question), log)
+    return part
+
+
+def _private(spec: dict[str, Any], log: Log, weights: Floats) -> Part:
+    value = _private_value(spec)
+    sums = value.release(weights, log.outcomes, make_noise(spec["noise"], spec["seed"], "evaluate"))
+    return {PRIVATE: _row(value.estimate(sums, len(log), spec["level"]), log), "sums": sums}
+
+
+def _row(estimate: Estimate, log: Log) -> Floats:
+    """An estimate as an array, on the scale of the outcomes."""
+    scaled = estimate.scaled(log.low, log.high)
+    return np.array([scaled.value, scaled.low, scaled.high, np.nan if scaled.rows is None else scaled.rows])
+
+
+def _estimate(row: Floats) -> Estimate:
+    value, low, high, rows = row.tolist()
+    return Estimate(value, low, high, None if np.isnan(rows) else int(rows))
+
+
+def _private_value(spec: dict[str, Any]) -> PrivateValue:
+    return PrivateValue(spec["epsilon"], spec["clip"], spec["delta"])
+
+
+def _check_private(model: EvaluateSpec, table: LogTable) -> None:
+    refused = [name for name in model.estimators or [] if name != PRIVATE]
+    if refused:
+        raise SpecError(
+            "this estimator has no private form",
+            path="estimators",
+            given=refused[0],
+            allowed=PRIVATE,
+            fix="leave epsilon out to see it without privacy",
+        )
+    if model.clip is None:
+        raise SpecError(
+            "a private evaluation needs a public clip",
+            path="clip",
+            fix="the largest weight the logging rule allows: 1/explore for a uniform rule, arms/explore in general",
+        )
+    if table.arms is None:
+        raise SpecError(
+            "a private evaluation needs the names of the arms",
+            path="log.arms",
+            fix="list them: names read off the log are not public",
+        )
+
+
+def _log_table(table: dict[str, Any]) -> LogTable:
+    try:
+        return LogTable(**table)
+    except SpecError as problem:
+        raise at(problem, "log") from None
+
+
+def _target(table: dict[str, Any]) -> Target:
+    made: Target = build("target", table, "target")
+    return made
