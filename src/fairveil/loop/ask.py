@@ -80,8 +80,8 @@ class Preparer:
             path = "subject" if request.subject is not None else "group"
             raise Invalid("it stands at each candidate", path=path, allowed=f"candidates.*.{path}")
         if len(given) > self.spec.max_candidates:
-            allowed = f"at most {self.spec.max_candidates}"
-            raise Invalid("too many candidates", path="candidates", given=len(given), allowed=allowed)
+            most = f"at most {self.spec.max_candidates}"
+            raise Invalid("too many candidates", path="candidates", given=len(given), allowed=most)
         allowed = self._allowed(request, len(given))
         shown, digest, subjects = [], [], []
         for index, one in enumerate(given):

@@ -38,6 +38,7 @@ from fairveil.state import State
 class Status:
     """The row of a loop: counters and modes, and the published state that they belong to."""
 
+    state: State
     mode: str
     round: int
     settled: int
@@ -46,10 +47,10 @@ class Status:
     epoch: int
     clock: int
     erased: int
+    forgotten: int
     ledger_sequence: int
     stopped: str | None
     closed: int | None
-    state: State
 
 
 class Batch:
@@ -57,7 +58,7 @@ class Batch:
 
     def __init__(self, facts: Facts, status: Status, tx: Transaction, now: int, grace: int, rng: Generator) -> None:
         self.facts, self.tx, self.rng = facts, tx, rng
-        self.before = status
+        self.first = self.before = status
         self.now, self.grace = max(now, status.clock), grace
         self.round, self.state = status.round, status.state
         self.known: dict[bytes, Sequence[Any]] = {}
@@ -257,7 +258,9 @@ class Batch:
         if self.facts.policy.local and value not in (0.0, 1.0):
             raise OutOfRange("a local loop takes reports of one bit", path="value", allowed="0 or 1, from LocalClient")
         if self.facts.spec.reward.strict and not low <= value <= high:
-            raise OutOfRange("the reward is outside the declared range", path="value", allowed=f"in [{low:g}, {high:g}]")
+            raise OutOfRange(
+                "the reward is outside the declared range", path="value", allowed=f"in [{low:g}, {high:g}]"
+            )
         return self.facts.mapped(min(max(value, low), high))
 
     def _set(self, row: Sequence[Any], key: bytes, value: float | None) -> None:
@@ -293,10 +296,13 @@ class Batch:
             )
         if self.appearances:
             tx.many("INSERT INTO appearances (loop, subject, event) VALUES (?, ?, ?)", self.appearances)
-        after = self.before
-        if self.new or self.rewards or self.activations:
-            after = replace(after, round=self.round, clock=self.now)
-            if self.state is not self.before.state:
-                after = replace(after, state=self.state, revision=after.revision + 1)
-            self.facts.save(tx, self.before, after)
-        return after
+        if self.new or self.rewards or self.activations or self.before is not self.first:
+            self.change(round=self.round, clock=self.now)
+            if self.state is not self.first.state:
+                self.change(state=self.state, revision=self.first.revision + 1)
+            self.facts.save(tx, self.first, self.before)
+        return self.before
+
+    def change(self, **fields: Any) -> None:
+        """Change the row of the loop; it is written with the rest of the batch."""
+        self.before = replace(self.before, **fields)

@@ -12,12 +12,14 @@ from fairveil.loop.clock import SECOND, seconds_of
 from fairveil.loop.config import LoopSpec
 from fairveil.loop.play import ArmsPlay, CandidatesPlay, play_of
 from fairveil.loop.storage import Transaction
+from fairveil.loop.storage.driver import STATUS
 from fairveil.state import State, load_state, save_state
 
 if TYPE_CHECKING:
     from fairveil.loop.batch import Status
 
 GRACE = 60 * SECOND
+_COLUMNS = STATUS.split(", ")
 
 
 @dataclass(frozen=True)
@@ -88,14 +90,14 @@ class Facts:
 
     def save(self, tx: Transaction, before: Status, after: Status) -> None:
         """Write the row of the loop; the state only when it changed."""
-        values = (after.mode, after.round, after.settled, after.version, after.epoch, after.clock, after.erased)
-        columns = "mode = ?, round = ?, settled = ?, version = ?, epoch = ?, clock = ?, erased = ?"
-        more = (after.ledger_sequence, after.stopped, after.closed)
-        columns += ", ledger_sequence = ?, stopped = ?, closed = ?"
+        changed: dict[str, Any] = {
+            name: value for name in _COLUMNS if (value := getattr(after, name)) != getattr(before, name)
+        }
         if after.revision != before.revision:
-            columns += ", revision = ?, state = ?"
-            more = (*more, after.revision, save_state(after.state))  # type: ignore[assignment]
-        tx.execute(f"UPDATE loops SET {columns} WHERE id = ?", (*values, *more, self.id))
+            changed["state"] = save_state(after.state)
+        if changed:
+            columns = ", ".join(f"{name} = ?" for name in changed)
+            tx.execute(f"UPDATE loops SET {columns} WHERE id = ?", (*changed.values(), self.id))
 
     def load(self, tx: Transaction) -> State:
         [(data,)] = tx.execute("SELECT state FROM loops WHERE id = ?", (self.id,))

@@ -60,7 +60,9 @@ def secret_beside(path: Path) -> bytes:
     except FileExistsError:
         return _decoded(path.read_text(), str(path))
     except OSError as problem:
-        raise StorageFailed("the key file cannot be written", path=str(path), fix="make its folder writable") from problem
+        raise StorageFailed(
+            "the key file cannot be written", path=str(path), fix="make its folder writable"
+        ) from problem
     with open(descriptor, "w") as file:
         file.write(fresh.hex() + "\n")
         file.flush()

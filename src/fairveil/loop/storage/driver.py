@@ -37,7 +37,8 @@ class Transaction(Protocol):
         """The row of a loop, which nobody else writes until the transaction ends; columns as in `STATUS`."""
 
 
-STATUS = "mode, round, settled, version, revision, epoch, clock, erased, ledger_sequence, stopped, closed"
+STATUS = "mode, round, settled, version, revision, epoch, clock, erased, forgotten, ledger_sequence, stopped, closed"
+"""The columns of a loop's row that its writer reads and changes."""
 
 
 class Driver(Protocol):

@@ -14,10 +14,25 @@ from fairveil.loop.storage.driver import EVENT, STATUS, Row
 from fairveil.privacy.ledger.faults import point
 from fairveil.privacy.ledger.postgres.connect import check_durable, connect, driver, leave, without_secrets
 
-_KINDS = (
-    "bigint, bytea, bytea, bigint, bigint, bigint, bigint, float8, bigint, text, text, text, bigint, bigint, "
-    "float8, bigint, bytea"
-).split(", ")
+_KINDS = [
+    "bigint",
+    "bytea",
+    "bytea",
+    "bigint",
+    "bigint",
+    "bigint",
+    "bigint",
+    "float8",
+    "bigint",
+    "text",
+    "text",
+    "text",
+    "bigint",
+    "bigint",
+    "float8",
+    "bigint",
+    "bytea",
+]
 _INSERT = f"INSERT INTO events ({EVENT}) SELECT * FROM unnest({', '.join(f'%s::{kind}[]' for kind in _KINDS)})"
 _FIND = f"SELECT {EVENT} FROM events WHERE loop = %s AND key = ANY(%s)"
 _REWARD = (

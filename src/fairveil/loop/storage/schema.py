@@ -46,7 +46,11 @@ def bring_up_to_date(driver: Driver, *, migrate: bool) -> None:
         )
     if 0 < found < newest and not migrate:
         raise SpecError(
-            "this store has an older version", path="store", given=found, allowed=newest, fix="run fairveil store migrate"
+            "this store has an older version",
+            path="store",
+            given=found,
+            allowed=str(newest),
+            fix="run fairveil store migrate",
         )
     if found == newest:
         return
