@@ -179,6 +179,12 @@ class Loop:
 
         return int(self.writer.act(change))
 
+    def release(self, kind: str, settings: dict[str, Any] | None = None) -> Any:
+        """A release by hand: ``summary`` is free. The same request at the same version gives the stored one."""
+        from fairveil.loop.releases import release
+
+        return release(self, kind, settings)[0]
+
     # Releases --------------------------------------------------------------------------------------------------------
 
     @property

@@ -36,7 +36,7 @@ class UnsoundPolicy(LoopError):
 class NotYet(LoopError):
     """A part of the contract that this release does not serve."""
 
-    code = "no-support"
+    code = "invalid"
 
 
 class UnknownLoop(LoopError):

@@ -31,7 +31,7 @@ MOST, WAITING = 512, 4096
 class Item:
     """Something to be done in a batch, and what came of it: a result or an error."""
 
-    __slots__ = ("done", "error", "keys", "notify", "result", "subjects", "work")
+    __slots__ = ("done", "error", "future", "keys", "result", "subjects", "work")
 
     def __init__(
         self, work: Callable[[Batch], Any], keys: Sequence[bytes] = (), subjects: Sequence[bytes] = ()
@@ -40,7 +40,7 @@ class Item:
         self.done = False
         self.result: Any = None
         self.error: Exception | None = None
-        self.notify: Callable[[], None] | None = None
+        self.future: Any = None  # of a server that waits for the last of its items
 
     def outcome(self) -> Any:
         if self.error is not None:
@@ -61,6 +61,7 @@ class Writer:
         self.status: Status | None = None
         self.waiting: deque[Item] = deque()
         self.commits = 0
+        self.finished: Callable[[Sequence[Item]], None] | None = None
         self._turn = threading.Lock()
         self._seeded = rng
         self._rng, self._owner = rng or _coins(), os.getpid()
@@ -89,9 +90,8 @@ class Writer:
                 items.append(self.waiting.popleft())
             if items:
                 self._do(items)
-        for item in items:
-            if item.notify is not None:
-                item.notify()
+        if items and self.finished is not None:
+            self.finished(items)
 
     def act(self, work: Callable[[Batch], Any]) -> Any:
         """One piece of work in a batch of the writer; gives its result or raises its error."""
