@@ -6,6 +6,18 @@ Modules are written without ``fairveil.``; ``tests/test_registry.py`` keeps this
 from __future__ import annotations
 
 HOMES: dict[str, dict[str, str]] = {
+    "algorithm": {
+        "admm": "consensus.admm",
+        "dvp": "consensus.dvp",
+        "m-admm": "consensus.m_admm",
+        "mr-admm": "consensus.mr_admm",
+        "private-admm": "consensus.private_admm",
+        "private-m-admm": "consensus.private_m_admm",
+        "private-mr-admm": "consensus.private_mr_admm",
+        "private-r-admm": "consensus.private_r_admm",
+        "pvp": "consensus.pvp",
+        "r-admm": "consensus.r_admm",
+    },
     "dataset": {
         "acs": "data.acs",
         "adult": "data.adult",
@@ -35,6 +47,7 @@ HOMES: dict[str, dict[str, str]] = {
     },
     "generator": {
         "ar1": "data.series",
+        "logistic": "data.logistic_rows",
         "synthetic-adult": "data.synthetic_people",
         "synthetic-census": "data.synthetic_census",
         "synthetic-compas": "data.synthetic_people",
@@ -44,6 +57,11 @@ HOMES: dict[str, dict[str, str]] = {
         "fair-reductions": "classify.learners",
         "logistic": "classify.learners",
         "private-logistic": "classify.learners",
+    },
+    "loss": {
+        "clipped-logistic": "consensus.losses",
+        "huber-hinge": "consensus.losses",
+        "logistic": "consensus.losses",
     },
     "mechanism": {
         "above-threshold": "privacy.mechanisms.above_threshold",
@@ -117,6 +135,7 @@ HOMES: dict[str, dict[str, str]] = {
     "task": {
         "audit": "privacy.audit.task",
         "bandit": "bandits.task",
+        "consensus": "consensus.task",
         "evaluate": "evaluate.task",
         "longterm": "dynamics.longterm.task",
         "participation": "dynamics.participation.task",

@@ -11,6 +11,7 @@ from fairveil.data.files import DataFile, Download, Origin
 from fairveil.data.reading import columns, pandas, read_csv
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Source
+from fairveil.fields import described
 from fairveil.registry import register
 
 HOME = "https://archive.ics.uci.edu/dataset/2/adult"
@@ -82,8 +83,8 @@ class Adult(Source):
     True
     """
 
-    split: Literal["all", "train", "test"] = "all"
-    complete: bool = True
+    split: Literal["all", "train", "test"] = described("which part of the published split", default="all")
+    complete: bool = described("leave out rows with missing entries", default=True)
 
     title = "UCI Adult (Census Income)"
     home = HOME

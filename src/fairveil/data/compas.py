@@ -13,6 +13,7 @@ from fairveil.data.files import DataFile, Download, Origin
 from fairveil.data.reading import columns, read_csv
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Source
+from fairveil.fields import described
 from fairveil.registry import register
 
 HOME = "https://github.com/propublica/compas-analysis"
@@ -75,7 +76,9 @@ class Compas(Source):
     'filtered'
     """
 
-    rows: Literal["filtered", "all"] = "filtered"
+    rows: Literal["filtered", "all"] = described(
+        "the rows that the published analysis keeps, or all", default="filtered"
+    )
 
     title = "COMPAS two-year recidivism scores (ProPublica)"
     home = HOME

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fairveil.configuration import configuration
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Synthesis
-from fairveil.fields import Count
+from fairveil.fields import Count, described
 from fairveil.randomness import Generator
 from fairveil.registry import register
 
@@ -42,7 +42,7 @@ class SyntheticAdult(Synthesis):
     True
     """
 
-    rows: Count = 10_000
+    rows: Count = described("number of people", default=10_000)
 
     def generate(self, rng: Generator) -> Dataset:
         size = self.rows
@@ -90,7 +90,7 @@ class SyntheticCompas(Synthesis):
     'recidivism'
     """
 
-    rows: Count = 6_000
+    rows: Count = described("number of people", default=6_000)
 
     def generate(self, rng: Generator) -> Dataset:
         size = self.rows

@@ -49,16 +49,22 @@ class LongtermSpec(TaskSpec):
     ``retention`` is written as in a participation spec, or ``own`` (a table with ``right`` and ``wrong``).
     """
 
-    model: Literal["participation", "qualification"] = "participation"
-    learner: dict[str, Any]
-    groups: dict[str, Any]
-    retention: str | dict[str, Any] = "accuracy"
-    transitions: Chances | None = None
-    steps: Annotated[int, Field(ge=1, le=10_000)] = 20
-    people: Annotated[int, Field(ge=1, le=10**7)] = 1000
-    persons: Literal["stay", "fresh"] = "stay"
-    group_feature: bool = False
-    evaluation: Annotated[int, Field(ge=10, le=10**6)] = 2000
+    model: Literal["participation", "qualification"] = Field(
+        "participation", description="what changes: who stays, or who is qualified"
+    )
+    learner: dict[str, Any] = Field(description="the classifier that is retrained: its name and parameters")
+    groups: dict[str, Any] = Field(description="the groups, by name")
+    retention: str | dict[str, Any] = Field("accuracy", description="what makes people stay (participation)")
+    transitions: Chances | None = Field(
+        None, description="chances to be qualified next, by label and decision (qualification)"
+    )
+    steps: Annotated[int, Field(ge=1, le=10_000)] = Field(20, description="number of retrainings")
+    people: Annotated[int, Field(ge=1, le=10**7)] = Field(1000, description="size of the population (qualification)")
+    persons: Literal["stay", "fresh"] = Field(
+        "stay", description="whether people stay the same persons or are drawn anew (qualification)"
+    )
+    group_feature: bool = Field(False, description="whether the classifier sees the group")
+    evaluation: Annotated[int, Field(ge=10, le=10**6)] = Field(2000, description="fresh people a group is measured on")
 
 
 @register("task", "longterm")
