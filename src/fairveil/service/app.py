@@ -98,8 +98,8 @@ class Service:
     def _call(self, route: Route, call: Call) -> tuple[int, Any]:
         """Public handlers get a view of published data; the others the service."""
         if route.channel == "public":
-            return route.handler(public_view(self.store, call.names[0] if call.names else None), call)  # type: ignore[no-any-return]
-        return route.handler(self, call)  # type: ignore[no-any-return]
+            return route.handler(public_view(self.store, call.names[0] if call.names else None), call)
+        return route.handler(self, call)
 
     # Operation -------------------------------------------------------------------------------------------------------
 
