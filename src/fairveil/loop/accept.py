@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
 from fairveil import registry
 from fairveil.bandits.protocol import Policy
-from fairveil.configuration import field_names
+from fairveil.configuration import describe, field_names
 from fairveil.errors import FairveilError, SpecError
 from fairveil.loop.config import LoopSpec
 from fairveil.loop.problems import UnsoundPolicy
@@ -121,13 +122,20 @@ SERVED = ("private-nash", "adap-ucb", "local-nash", "batched-private-fair-greedy
 
 
 def _check_contract(policy: Policy) -> None:
-    """A plug-in keeps the laws of all policies, or is not served."""
+    """A plug-in keeps the laws of all policies, or is not served; looked at once in a process."""
     from fairveil.bandits.contract import check_policy
 
+    key = type(policy), json.dumps(describe(policy), sort_keys=True)
+    if key in _kept:
+        return
     try:
         check_policy(policy)
     except FairveilError as problem:
         raise _refused(policy, f"it breaks a law of policies: {problem.problem}") from problem
+    _kept.add(key)
+
+
+_kept: set[tuple[type, str]] = set()
 
 
 def _refused(policy: Policy, reason: str) -> UnsoundPolicy:

@@ -151,9 +151,10 @@ class Store:
             return fresh, 0
         other = self.loop(spec.start_from)
         status = other.status()
-        fits = other.facts.policy.name == policy.name and all(
-            name in status.state and status.state[name].shape[1:] == array.shape[1:] for name, array in fresh.items()
-        )
+        shapes = {name: (array.shape, array.dtype) for name, array in other.facts.policy.start().items()}
+        fits = other.facts.policy.name == policy.name and shapes == {
+            name: (array.shape, array.dtype) for name, array in fresh.items()
+        }
         if not fits:
             raise SpecError("the other loop has another shape", path="start_from", given=spec.start_from)
         state, _, round = abandon(policy, status.state, status.round)
