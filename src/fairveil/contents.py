@@ -54,9 +54,15 @@ HOMES: dict[str, dict[str, str]] = {
         "truncated-normals": "data.series",
     },
     "learner": {
+        "exponential-fair": "classify.game.learners",
+        "fair-nr": "classify.game.learners",
         "fair-reductions": "classify.learners",
         "logistic": "classify.learners",
+        "private-fair": "classify.fair.learner",
+        "private-fair-nr": "classify.game.learners",
+        "private-game": "classify.game.learners",
         "private-logistic": "classify.learners",
+        "threshold-optimizer": "classify.learners",
     },
     "loss": {
         "clipped-logistic": "consensus.losses",
@@ -88,6 +94,7 @@ HOMES: dict[str, dict[str, str]] = {
         "equal-opportunity": "fairness.metrics",
         "equalized-odds": "fairness.metrics",
         "error-gap": "fairness.metrics",
+        "false-positive": "fairness.metrics",
     },
     "policy": {
         "adap-ucb": "bandits.nash.adap_ucb",
@@ -135,8 +142,10 @@ HOMES: dict[str, dict[str, str]] = {
     "task": {
         "audit": "privacy.audit.task",
         "bandit": "bandits.task",
+        "classify": "classify.task",
         "consensus": "consensus.task",
         "evaluate": "evaluate.task",
+        "impossibility": "classify.impossibility",
         "longterm": "dynamics.longterm.task",
         "participation": "dynamics.participation.task",
         "participation-criterion": "dynamics.participation.criterion_task",

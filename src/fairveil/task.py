@@ -47,6 +47,8 @@ class Outcome:
     series: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     guarantee: Guarantee | None = None
     simulated: bool = True
+    evaluation: bool = False
+    """Whether metrics are counted on people without noise: a lab number beside a guarantee, not covered by it."""
 
 
 class Task(ABC):

@@ -60,7 +60,7 @@ SCHEMA = (
     Column("juv_fel_count", "continuous", low=0, high=20),
     Column("juv_misd_count", "continuous", low=0, high=20),
     Column("juv_other_count", "continuous", low=0, high=20),
-    Column("priors_count", "continuous", low=0, high=40),
+    Column("priors_count", "continuous", low=0, high=40, scale="log"),
     Column("charge_degree", "category", categories=("F", "M"), about="felony or misdemeanour"),
     Column("decile_score", "continuous", low=1, high=10, about="the tool's own risk score"),
     Column("recidivism", "category", categories=(0, 1), about="1: charged again within two years"),

@@ -23,7 +23,7 @@ ADULT_SCHEMA = (
     Column("age", "continuous", low=17, high=90),
     Column("education_years", "continuous", low=1, high=16),
     Column("hours", "continuous", low=1, high=99),
-    Column("capital_gain", "continuous", low=0, high=99_999),
+    Column("capital_gain", "continuous", low=0, high=99_999, scale="log"),
     Column("married", "category", categories=(0, 1)),
     Column("sex", "category", categories=("Female", "Male")),
     Column("race", "category", categories=("White", "Black", "Other")),
@@ -72,7 +72,7 @@ class SyntheticAdult(Synthesis):
 
 COMPAS_SCHEMA = (
     Column("age", "continuous", low=18, high=100),
-    Column("priors_count", "continuous", low=0, high=40),
+    Column("priors_count", "continuous", low=0, high=40, scale="log"),
     Column("charge_degree", "category", categories=("F", "M")),
     Column("sex", "category", categories=("Female", "Male")),
     Column("race", "category", categories=("African-American", "Caucasian")),

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, ValidationError
 
-from fairveil.classify.learner import Learner
+from fairveil.classify.learner import Learner, Public
 from fairveil.configuration import describe
 from fairveil.dynamics.instances import SpecTable
 from fairveil.dynamics.longterm.loop import Loop, Own, simulate
@@ -85,6 +85,8 @@ class LongtermTask(Task):
         rows = int(loop.arrivals.sum())
         most = rows * spec["steps"] if spec["model"] == "participation" else rows
         learner: Learner = build("learner", spec["learner"], "learner")
+        _check_learner(learner, spec)
+        learner = learner.with_public(Public(tuple(spec["groups"]), 1.0))
         try:
             spec["learner"] = describe(learner.planned(_fits(spec), rows, most))
         except SpecError as problem:
@@ -135,6 +137,19 @@ class LongtermTask(Task):
         learner: Learner = build("learner", spec["learner"], "learner")
         metrics["epsilon_spent"] = _spent(spec, learner)
         return Outcome(metrics, series, _promise(spec, learner), simulated=spec["noise"] != "secure")
+
+
+def _check_learner(learner: Learner, spec: dict[str, Any]) -> None:
+    if not learner.longterm:
+        raise SpecError(
+            "this learner does not run in the long-term loop", path="learner.name", given=learner.name,
+            fix="use it in task classify; private-fair, fair-nr and threshold-optimizer run here",
+        )  # fmt: skip
+    if spec["group_feature"] and getattr(learner, "awareness", "aware") == "blind":
+        raise SpecError(
+            "a blind rule would read the group as a feature", path="group_feature", given=True, allowed="false",
+            fix='or use awareness="aware"',
+        )  # fmt: skip
 
 
 def _fits(spec: dict[str, Any]) -> int:
