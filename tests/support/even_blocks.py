@@ -30,7 +30,7 @@ class EvenBlocks(Policy):
 
     family: ClassVar[str] = "nash"
     clock: ClassVar[Clock] = "settled"
-    released: ClassVar[tuple[str, ...]] = ("sums", "counts", "open", "number")
+    released: ClassVar[tuple[str, ...]] = ("sums", "counts", "open", "ahead", "number")
 
     arms: Count
     epsilon: Epsilon
@@ -47,6 +47,7 @@ class EvenBlocks(Policy):
             "sums": np.zeros(self.arms, np.int64),
             "counts": np.zeros(self.arms),
             "open": np.zeros((0, 4), np.int64),
+            "ahead": np.zeros(1, np.int64),
             "number": np.zeros((), np.int64),
             "raw": np.zeros(3, np.int64),
         }
@@ -58,7 +59,8 @@ class EvenBlocks(Policy):
         pending = np.bincount(opened[:, 0], minlength=self.arms)
         means = np.where(state["counts"] > 0, state["sums"] / np.maximum(state["counts"], 1), np.inf)
         arm = int(np.argmax(means - pending * UNIT * 0.01))
-        return {**state, "open": np.vstack([opened, [[arm, now, now + self.length, 0]]])}
+        row = [[arm, now, now + self.length, 0]]
+        return {**state, "open": np.vstack([opened, row]), "ahead": np.array([now + self.length])}
 
     def decide(self, state, round, rng):
         for arm, first, stop, _ in state["open"]:

@@ -16,7 +16,10 @@ from fairveil.loop.storage import Driver
 from fairveil.privacy.ledger import Ledger, ReleaseLost
 from fairveil.privacy.ledger.faults import point
 from fairveil.privacy.noise import Noise
+from fairveil.randomness import Generator
 from fairveil.state import State
+
+MOST_BLOCKS = 100_000
 
 
 def block_name(facts: Facts, epoch: int, block: str) -> str:
@@ -97,12 +100,23 @@ def header_fits(block: Block | None, name: str, settled: int, value: Any) -> boo
     return header is None or [int(number) for number in header] == [int(number) for number in block.header]
 
 
-def abandon(policy: Policy, state: State, at: int) -> tuple[State, list[Block], int]:
-    """Drop every block that begins before round ``at``; gives the state, what was dropped, and where to go on."""
-    dropped: list[Block] = []
-    while (block := policy.block(state)) is not None and block.first < at:
+def abandon(facts: Facts, state: State, at: int, rng: Generator) -> tuple[State, list[Block], int]:
+    """Drop every block that begins before round ``at``; gives the state, what was dropped, and where to go on.
+
+    Rounds that a lost copy has played are opened and dropped too: they were played, and their sums are gone.
+    """
+    policy, dropped = facts.policy, list[Block]()
+    while True:
+        block = policy.block(state)
+        if block is None:
+            here = facts.reach(state)
+            if here >= at:
+                return state, dropped, here
+            state = policy.open(state, here, rng)
+            block = policy.block(state)
+        if block is None or block.first >= at:
+            return state, dropped, at if block is None else block.first
         state = policy.lost(state, block.name)
         dropped.append(block)
-        if len(dropped) > 100_000:
+        if len(dropped) > MOST_BLOCKS:
             raise PrivacyError("the blocks of this policy never end", given=policy.name)
-    return state, dropped, at if block is None else max(at, block.first)

@@ -85,6 +85,8 @@ class Facts:
 
     def reach(self, state: State) -> int:
         """The first round behind every block that is open."""
+        if "ahead" in state:
+            return int(state["ahead"][0])
         opened: Any = state.get("open") if isinstance(self.play, ArmsPlay) else None
         return 0 if opened is None or not len(opened) else int(opened[-1][2])
 

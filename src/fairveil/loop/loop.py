@@ -40,7 +40,9 @@ class Loop:
 
     def __init__(self, store: Store, facts: Facts) -> None:
         self.store, self.facts = store, facts
-        self.writer = Writer(facts, store.driver, store.clock, store.rng if facts.spec.simulated else None)
+        self.writer = Writer(
+            facts, store.driver, store.clock, store.started, store.rng if facts.spec.simulated else None
+        )
         self.prepare = Preparer(facts.spec, getattr(facts.policy, "arms", None), store.keys)
         self._ticking = threading.Lock()
         self._ledger: Ledger | None = None

@@ -65,7 +65,7 @@ def _value(loop: Loop, name: str) -> Any:
 def _new_epoch(loop: Loop, at: int, sequence: int) -> None:
     def change(batch: Batch) -> None:
         before = batch.before
-        state, dropped, start = abandon(batch.facts.policy, batch.state, max(at, batch.round))
+        state, dropped, start = abandon(batch.facts, batch.state, max(at, batch.round), batch.rng)
         for block in dropped:
             batch.tx.execute(
                 "INSERT INTO blocks (loop, epoch, name, first, stop, status, released_at) VALUES (?, ?, ?, ?, ?, ?, ?)",

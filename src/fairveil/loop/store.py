@@ -27,6 +27,7 @@ from fairveil.loop.spelled import spec_table
 from fairveil.loop.storage import Driver, Transaction, driver_of
 from fairveil.loop.storage.driver import STATUS
 from fairveil.loop.storage.schema import bring_up_to_date
+from fairveil.loop.writer import coins
 from fairveil.privacy.events import NothingEvent
 from fairveil.privacy.ledger import Ledger, Limit
 from fairveil.privacy.noise import Noise
@@ -53,6 +54,7 @@ class Store:
 
     def __init__(self, driver: Driver, keys: Keys, clock: Clock, anchors: Path | None) -> None:
         self.driver, self.keys, self.clock, self.anchors = driver, keys, clock, anchors
+        self.started = clock.now()
         self.noise: Noise | None = None
         self.rng: Generator | None = None
         self.erased = True
@@ -157,7 +159,8 @@ class Store:
         }
         if not fits:
             raise SpecError("the other loop has another shape", path="start_from", given=spec.start_from)
-        state, _, round = abandon(policy, status.state, status.round)
+        facts = Facts(0, spec, policy, 0)
+        state, _, round = abandon(facts, status.state, status.round, coins())
         return state, round
 
     # Time ------------------------------------------------------------------------------------------------------------

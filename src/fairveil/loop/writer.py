@@ -55,16 +55,16 @@ def decision(ask: Ask, looks_at_persons: bool) -> Item:
 class Writer:
     """The queue of one loop in this process."""
 
-    def __init__(self, facts: Facts, driver: Driver, clock: Clock, rng: Generator | None = None) -> None:
+    def __init__(self, facts: Facts, driver: Driver, clock: Clock, started: int, rng: Generator | None = None) -> None:
         self.facts, self.driver, self.clock = facts, driver, clock
-        self.started = clock.now()
+        self.started = started
         self.status: Status | None = None
         self.waiting: deque[Item] = deque()
         self.commits = 0
         self.finished: Callable[[Sequence[Item]], None] | None = None
         self._turn = threading.Lock()
         self._seeded = rng
-        self._rng, self._owner = rng or _coins(), os.getpid()
+        self._rng, self._owner = rng or coins(), os.getpid()
 
     @property
     def grace(self) -> int:
@@ -101,7 +101,7 @@ class Writer:
 
     def _do(self, items: list[Item]) -> None:
         if self._owner != os.getpid():  # a forked child must not throw its parent's coins again
-            self._rng, self._owner = self._seeded or _coins(), os.getpid()
+            self._rng, self._owner = self._seeded or coins(), os.getpid()
         try:
             with self.driver.writing() as tx:
                 batch = self._batch(tx)
@@ -146,6 +146,6 @@ class Writer:
         return Batch(self.facts, status, tx, self.clock.now(), self.grace, self._rng)
 
 
-def _coins() -> Generator:
+def coins() -> Generator:
     """A generator for exploration and ties, from the entropy of the operating system."""
     return np.random.Generator(np.random.PCG64DXSM())
