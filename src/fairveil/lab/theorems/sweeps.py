@@ -1,30 +1,25 @@
-"""Check every theorem of the three models on random instances and report counterexamples.
+"""Every theorem of the three models on random instances: what is drawn, and which check sees it.
 
-    python bench/dynamics_theorems.py [--count 1000] [--seed 0] [--only 23,24] [--json out.json]
-
-Each line: theorem, instances tried until ``count`` met its premises (or a thousand times as many were drawn), how many
-did, for how many the conclusion held.
+A statement has several ways to draw an instance (criteria, cases, shapes), which take turns.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from fairveil.dynamics.checks import Check, sweep
 from fairveil.dynamics.participation import Composition, Effort
 from fairveil.dynamics.participation import draws as staying
-from fairveil.dynamics.participation import theorems as stay
 from fairveil.dynamics.qualification import draws as rates
-from fairveil.dynamics.qualification import theorems as qualify
-from fairveil.dynamics.strategic import Scene, draws, fair_theorems, theorems
-from fairveil.randomness import Generator, generator
+from fairveil.dynamics.strategic import Scene, draws
+from fairveil.lab.theorems import participation as stay
+from fairveil.lab.theorems import qualification as qualify
+from fairveil.lab.theorems import strategic, strategic_fair
+from fairveil.lab.theorems.checks import Check, Sweep, sweep
+from fairveil.randomness import Generator
 
 Seen = Iterable[tuple[Any, Check]]
 Try = Callable[[Generator], Seen]
@@ -79,45 +74,49 @@ def facts(system: Any, k: int = 0) -> dict[str, Any]:
 def strategic_sweeps() -> dict[str, list[Try]]:
     plain, low = draws.random_scene, lambda r: draws.random_scene(r, False, "low")
     return {
-        "theorem 22": [on_scene(plain, lambda s: theorems.theorem_22(s, 0))],
+        "theorem 22": [on_scene(plain, lambda s: strategic.theorem_22(s, 0))],
         "theorem 23": [
             on_scene(
                 lambda r, same=same: draws.random_scene(r, same, "opposite"),
-                lambda s, c=c: theorems.theorem_23(s, c, 0),
+                lambda s, c=c: strategic.theorem_23(s, c, 0),
             )
             for c in RATES
             for same in (True, False)
         ],
-        "theorem 24": [on_scene(low, lambda s, c=c: theorems.theorem_24(s, c, ahead(s, c))) for c in RATES],
+        "theorem 24": [on_scene(low, lambda s, c=c: strategic.theorem_24(s, c, ahead(s, c))) for c in RATES],
         "theorem 25": [
-            on_scene(lambda r, k=k: draws.cheap_scene(r, k), lambda s, c=c: fair_theorems.theorem_25(s, c, ahead(s, c)))
+            on_scene(
+                lambda r, k=k: draws.cheap_scene(r, k), lambda s, c=c: strategic_fair.theorem_25(s, c, ahead(s, c))
+            )
             for c in RATES
             for k in (1, 2, 3)
         ],
-        "theorem 26.1": [on_scene(plain, lambda s, c=c: fair_theorems.theorem_26(s, c)) for c in RATES],
+        "theorem 26.1": [on_scene(plain, lambda s, c=c: strategic_fair.theorem_26(s, c)) for c in RATES],
         "theorem 26.1 extreme": [
-            on_scene(plain, lambda s, c=c: fair_theorems.theorem_26_extreme(s, c, higher(s))) for c in RATES
+            on_scene(plain, lambda s, c=c: strategic_fair.theorem_26_extreme(s, c, higher(s))) for c in RATES
         ],
         "theorem 26.2": [
-            on_scene(draws.peaked_scene, lambda s, c=c: fair_theorems.theorem_26_several(s, c)) for c in RATES
+            on_scene(draws.peaked_scene, lambda s, c=c: strategic_fair.theorem_26_several(s, c)) for c in RATES
         ],
         "theorem 27": [
-            on_scene(draws.edge_scene, lambda s, c=c: fair_theorems.theorem_27(s, c, blurred(s))) for c in RATES
+            on_scene(draws.edge_scene, lambda s, c=c: strategic_fair.theorem_27(s, c, blurred(s))) for c in RATES
         ],
         "proposition 6": [
             on_scene(
-                lambda r: draws.random_scene(r, True, "low"), lambda s, c=c: theorems.proposition_6(s, c, higher(s))
+                lambda r: draws.random_scene(r, True, "low"), lambda s, c=c: strategic.proposition_6(s, c, higher(s))
             )
             for c in RATES
         ],
         "proposition 6.1": [
-            on_scene(lambda r: draws.random_scene(r, True, "low"), lambda s: theorems.proposition_6_equal(s, higher(s)))
+            on_scene(
+                lambda r: draws.random_scene(r, True, "low"), lambda s: strategic.proposition_6_equal(s, higher(s))
+            )
         ],
         "proposition 7": [
-            on_scene(draws.edge_scene, lambda s, c=c: fair_theorems.proposition_7(s, c, 0)) for c in RATES
+            on_scene(draws.edge_scene, lambda s, c=c: strategic_fair.proposition_7(s, c, 0)) for c in RATES
         ],
         "proposition 8": [
-            on_scene(lambda r: draws.random_scene(r, True, "opposite"), fair_theorems.proposition_8),
+            on_scene(lambda r: draws.random_scene(r, True, "opposite"), strategic_fair.proposition_8),
         ],
     }
 
@@ -189,7 +188,7 @@ def participation_sweeps() -> dict[str, list[Try]]:
 
     def settling(fairness: str) -> Try:
         def many(rng: Generator) -> Seen:
-            system = staying.random_models(rng, 60, fairness)
+            system = staying.random_models(rng, 20, fairness)
             return ((facts(system, k), seen) for k, seen in enumerate(stay.theorem_15_batch(system)))
 
         return many
@@ -237,32 +236,11 @@ def cases(tries: list[Try], rng: Generator, count: int) -> Iterator[tuple[Any, C
                 return
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--json", default="")
-    options = parser.parse_args()
-    every = {**strategic_sweeps(), **qualification_sweeps(), **participation_sweeps()}
-    chosen = [word.strip() for word in options.only.split(",") if word.strip()]
-    results = []
-    print(f"{'statement':28}{'tried':>8}{'applied':>9}{'held':>8}{'failed':>8}{'seconds':>9}")
-    for name, tries in every.items():
-        if chosen and not any(name.split()[1] == word or name == word for word in chosen):
-            continue
-        start = time.perf_counter()
-        seen = sweep(name, cases(tries, generator(options.seed, name), options.count))
-        failed = seen.applied - seen.held
-        seconds = time.perf_counter() - start
-        print(f"{name:28}{seen.tried:8}{seen.applied:9}{seen.held:8}{failed:8}{seconds:9.1f}", flush=True)
-        for instance, example in seen.counterexamples:
-            print("   counterexample:", json.dumps({"instance": instance, **example.to_dict()}))
-        results.append(seen.to_dict())
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump(results, file, indent=1)
+def statements() -> dict[str, list[Try]]:
+    """Every statement with its ways to draw an instance."""
+    return {**strategic_sweeps(), **qualification_sweeps(), **participation_sweeps()}
 
 
-if __name__ == "__main__":
-    main()
+def tested(statement: str, count: int, rng: Generator) -> Sweep:
+    """A statement on random instances, until ``count`` of them met its premises."""
+    return sweep(statement, cases(statements()[statement], rng, count))

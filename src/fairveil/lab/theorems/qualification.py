@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 
 from fairveil.dynamics.assumptions import feature_violations, likelihood_ratio_fall
-from fairveil.dynamics.checks import Check, check
 from fairveil.dynamics.distributions import pair
 from fairveil.dynamics.mixtures import log_ratio
 from fairveil.dynamics.qualification.conditions import common_condition, uniqueness
@@ -22,6 +21,7 @@ from fairveil.dynamics.qualification.interventions import (
 )
 from fairveil.dynamics.qualification.model import Qualification
 from fairveil.dynamics.thresholds import free
+from fairveil.lab.theorems.checks import Check, check
 
 SAME = 1e-8
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 from fairveil.dynamics.assumptions import feature_violations
-from fairveil.dynamics.checks import Check, check
 from fairveil.dynamics.strategic.scene import Scene
+from fairveil.lab.theorems.checks import Check, check
 
 #: Levels closer than this are the same: a double cannot tell utilities apart there.
 SAME = 1e-9

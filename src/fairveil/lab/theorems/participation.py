@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from fairveil.dynamics.assumptions import assumption_7, feature_violations
-from fairveil.dynamics.checks import Check, check
 from fairveil.dynamics.distributions import pair
 from fairveil.dynamics.measures import measure
 from fairveil.dynamics.mixtures import log_ratio
@@ -16,6 +15,7 @@ from fairveil.dynamics.participation.limits import limit
 from fairveil.dynamics.participation.model import History, Participation, simulate
 from fairveil.dynamics.participation.reshape import Composition
 from fairveil.dynamics.population import Population, optimal_thresholds
+from fairveil.lab.theorems.checks import Check, check
 
 #: Thresholds pinned to the end of a support, where a density jumps, are known to about 1e-9.
 SAME = 1e-8

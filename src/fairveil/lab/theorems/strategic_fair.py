@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fairveil.dynamics.checks import Check, check
 from fairveil.dynamics.distributions import Distribution
 from fairveil.dynamics.kernels import NORMAL
 from fairveil.dynamics.strategic.scene import Scene
-from fairveil.dynamics.strategic.theorems import SAME, premises
+from fairveil.lab.theorems.checks import Check, check
+from fairveil.lab.theorems.strategic import SAME, premises
 
 
 def theorem_25(scene: Scene, criterion: str, s: int = 0, near: float = 1e-6) -> Check:
