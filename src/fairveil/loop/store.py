@@ -38,8 +38,7 @@ TIDY_EVERY = 30 * SECOND
 
 
 class Store:
-    """All loops of one database.
-    """
+    """All loops of one database."""
 
     def __init__(self, driver: Driver, keys: Keys, clock: Clock, anchors: Path | None) -> None:
         self.driver, self.keys, self.clock, self.anchors = driver, keys, clock, anchors
