@@ -131,6 +131,7 @@ HOMES: dict[str, dict[str, str]] = {
         "oful": "bandits.meritocratic.oful",
         "priv-fairx": "bandits.exposure.priv",
         "private-fair-greedy": "bandits.meritocratic.private_fair_greedy",
+        "private-fair-greedy/printed": "bandits.meritocratic.private_fair_greedy_printed",
         "private-nash": "bandits.nash.private_nash",
         "random": "bandits.random",
         "ucb": "bandits.nash.ucb",

@@ -5,9 +5,16 @@ import math
 import numpy as np
 import pytest
 
+import fairveil
 from fairveil import registry
 from fairveil.bandits.facts import fitted
-from fairveil.bandits.meritocratic import BatchedPrivateFairGreedy, FairGreedy, PrivateFairGreedy, Scaling
+from fairveil.bandits.meritocratic import (
+    BatchedPrivateFairGreedy,
+    FairGreedy,
+    PrivateFairGreedy,
+    PrivateFairGreedyPrinted,
+    Scaling,
+)
 from fairveil.bandits.meritocratic.audit import private_pair
 from fairveil.bandits.meritocratic.family import make_runner
 from fairveil.bandits.protocol import Candidate, Feedback, Round, settle
@@ -17,7 +24,7 @@ from fairveil.errors import HorizonError, InputError, PrivacyError, SpecError
 from fairveil.privacy.accounting import Accountant
 from fairveil.privacy.noise import SeededNoise, ZeroNoise
 from fairveil.randomness import generator
-from fairveil.state import copy_state, load_state, save_state
+from fairveil.state import copy_state, load_state, nested, save_state
 
 
 def runner_of(policy, world, seed, noise):
@@ -28,8 +35,18 @@ SCALING = Scaling(columns=(0, 1), centre=(0.0, 0.0), spread=(0.5, 0.5), norm=1.4
 
 
 def private(**changes):
-    facts = {"epsilon": 1.0, "delta": 1e-5, "bound": 1.4, "rounds": 40, "groups": 2, "features": 2, **changes}
-    return PrivateFairGreedy(**facts)
+    facts = {
+        "epsilon": 1.0,
+        "delta": 1e-5,
+        "bound": 1.4,
+        "rounds": 40,
+        "groups": 2,
+        "features": 2,
+        "totals": "public",
+        **changes,
+    }
+    printed = facts.pop("variant", "sound") == "printed"
+    return PrivateFairGreedyPrinted(**facts) if printed else PrivateFairGreedy(**facts)
 
 
 def batched(**changes):
@@ -123,9 +140,9 @@ def test_the_noise_of_a_round_answers_one_question(variant):
 def test_a_lost_leaf_is_closed_and_its_rows_never_come_back():
     policy = private()
     whole, holed = (played(policy, 20, ZeroNoise(), lose) for lose in ((), {8, 9}))
-    assert holed["sum_releases"] == whole["sum_releases"] == 10
+    assert holed["sum/releases"] == whole["sum/releases"] == 10
     assert (holed["entered"] == whole["entered"]).all()
-    moments = [policy.sums.estimate({k[4:]: v for k, v in s.items() if k.startswith("sum_")}) for s in (whole, holed)]
+    moments = [policy.sums.estimate(nested(s, "sum")) for s in (whole, holed)]
     lost = whole["rows"][3]  # row 4 of the history closes leaf 4, before round 8
     np.testing.assert_allclose(moments[0] - moments[1], np.outer(lost, lost), atol=1e-3)
 
@@ -162,11 +179,9 @@ def test_every_candidate_of_a_group_is_a_query_that_is_paid_for(variant, totals)
 
 @pytest.mark.parametrize("variant", ["sound", "printed"])
 def test_eight_candidates_of_a_group_have_the_mu_that_is_stated(variant):
-    policy = PrivateFairGreedy(
-        epsilon=15.0, delta=0.1, bound=2.0, rounds=32, features=2, groups=2, per_group=8, alpha_eps=0.3, variant=variant
-    )
+    policy = private(epsilon=15.0, delta=0.1, bound=2.0, rounds=32, per_group=8, alpha_eps=0.3, variant=variant)
     pair, rng = private_pair(policy), np.random.default_rng(1)
-    first, second = (pair.run(world, 4_000, SeededNoise(1, world), rng) for world in (0, 1))
+    first, second = (pair.run(world, 1_000, SeededNoise(1, world), rng) for world in (0, 1))
     found = (first.mean() - second.mean()) / math.sqrt((first.var() + second.var()) / 2)
     assert 0.8 * policy.guarantee().mu < found < 1.05 * policy.guarantee().mu
 
@@ -201,7 +216,7 @@ def test_a_changed_candidate_is_one_value_of_a_batched_histogram_however_many_it
                 shown = Round(3, (*shown.candidates[:5], Candidate(0, np.array(features)), *shown.candidates[6:]))
             state = policy.learn(state, Feedback(index, 8, 0.1, shown))
         states.append(state)
-    assert (states[0]["sum_open"] == states[1]["sum_open"]).all()
+    assert (states[0]["sum/open"] == states[1]["sum/open"]).all()
     assert (states[0]["people"] != states[1]["people"]).any(axis=1).sum() == 1
 
 
@@ -262,6 +277,52 @@ def test_the_accountant_confirms_the_guarantee_from_the_event(policy, budget):
         assert confirmed > 0.9 * promise.epsilon  # and nothing much is wasted
 
 
-def test_a_batched_policy_says_that_an_empty_round_is_public():
-    assert any("public" in note for note in batched(totals="noisy").guarantee().notes)
-    assert batched(totals="public").guarantee().notes == ()
+# What is printed ------------------------------------------------------------------------------------------------------
+
+PRINTED = {"name": "private-fair-greedy", "variant": "printed", "epsilon": 15.0, "delta": 0.1, "bound": 3.5}
+
+
+def spec(policy, rounds):
+    world = {"name": "synthetic-census", "people_per_group": 800}
+    return {"task": "bandit", "policy": policy, "environment": world, "rounds": rounds, "checkpoints": [rounds]}
+
+
+def test_the_square_root_schedule_never_costs_more_than_its_share():
+    policy = PrivateFairGreedy(epsilon=1.0, delta=1e-5, bound=1.0, rounds=10_000)
+    for entry in (1, 2, 7, 100, 4999):
+        paid = sum(1 / policy.count_std(now) ** 2 for now in range(entry, 2 * entry))
+        assert paid <= policy.rank_mu**2 * (1 + 1e-9)
+
+
+def test_printed_noise_states_what_it_really_gives():
+    policy = PrivateFairGreedyPrinted(epsilon=15.0, delta=0.1, bound=1.0, rounds=50_000, features=24, totals="public")
+    assert policy.node_std == pytest.approx(4.50, abs=0.01)
+    assert policy.levels == 16
+    promise = policy.guarantee()
+    assert promise.established
+    assert promise.epsilon < 2
+    assert "15" in promise.notes[0]
+    wishart = PrivateFairGreedyPrinted(epsilon=15.0, delta=0.1, bound=1.0, rounds=100, regression="wishart", features=3)
+    assert not wishart.guarantee().established
+    with pytest.raises(SpecError, match="regression"):
+        PrivateFairGreedy(epsilon=1.0, delta=1e-5, bound=1.0, regression="wishart")
+
+
+@pytest.mark.parametrize("regression", ["gaussian", "wishart", "shifted-wishart"])
+@pytest.mark.parametrize("ranks", ["zcdp", "approx"])
+def test_every_printed_option_runs(regression, ranks):
+    result = fairveil.run(spec({**PRINTED, "regression": regression, "ranks": ranks}, 300))
+    assert 0 < result["metrics"]["fair_regret"][-1] < 200
+
+
+def test_the_bound_is_a_public_input_without_default():
+    for kind in (PrivateFairGreedy, PrivateFairGreedyPrinted):
+        with pytest.raises(SpecError, match="bound"):
+            kind(epsilon=1.0, delta=1e-5)
+    with pytest.raises(SpecError, match=r"policy\.bound"):
+        fairveil.run(spec({"name": "private-fair-greedy", "epsilon": 1.0, "delta": 1e-5}, 50))
+
+
+def test_the_guarantee_says_what_is_public():
+    for made in (private(), private(variant="printed")):
+        assert any(all(word in note for word in ("groups", "arrive", "bound")) for note in made.guarantee().notes)
