@@ -193,14 +193,14 @@ def _claim(algorithm: PrivateAdmm, scene: Scene) -> tuple[float, float, FinerCla
 @register("audit-pair", "algorithm:private-admm")
 def private_admm_pair(algorithm: PrivateAdmm) -> AuditPair:
     """Curvature and one gradient."""
-    scene = Scene.of(replace(algorithm, rounds=1), 1)  # type: ignore[type-var]
+    scene = Scene.of(replace(algorithm, rounds=1), 1)
     return AuditPair(partial(run_one_round, scene), WORLDS, STATISTIC, *_claim(algorithm, scene))
 
 
 @register("audit-pair", "algorithm:private-admm/ten")
 def private_admm_ten(algorithm: PrivateAdmm) -> AuditPair:
     """Curvature and ten gradients, each at the point that the noisy ones before led to."""
-    scene = Scene.of(replace(algorithm, rounds=TEN), TEN)  # type: ignore[type-var]
+    scene = Scene.of(replace(algorithm, rounds=TEN), TEN)
     return _pair(scene, *_claim(algorithm, scene))
 
 
