@@ -9,6 +9,7 @@ MODULES = (
     "private_fair_greedy",
     "fairx",
     "fairx_map",
+    "thesis_consensus",
     "thesis_participation",
     "thesis_learned",
     "thesis_qualification",
@@ -22,7 +23,7 @@ NAMES = {
     "dp-ncb": "DP-NCB: Nash-fair private bandits",
     "private-fair-greedy": "Private-Fair-Greedy: group-meritocratic private bandits",
     "fairx": "FairX: exposure-fair federated bandits",
-    "thesis": "Long-term dynamics: who stays, who becomes qualified, who manipulates",
+    "thesis": "The thesis: private distributed learning, and who stays, becomes qualified, manipulates",
 }
 """What readers call a paper; artefacts are named by the short form."""
 
