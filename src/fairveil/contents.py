@@ -161,6 +161,8 @@ AUDITS = (
     "bandits.meritocratic.audit",
     "bandits.nash.audits",
     "classify.audit",
+    "classify.fair.audit",
+    "classify.game.audit",
     "privacy.histograms.audit",
     "privacy.mechanisms.audit",
     "privacy.sums.audit",
