@@ -1,6 +1,6 @@
 """Accuracy and fairness of private and fair classification against stated floors: `make classification`.
 
-Adult (from the data folder, skipped when it is not there), 8 public bins, delta 1e-5, 10 runs of one seed; the generated
+Adult (from the data folder, skipped when it is not there), 8 public bins, delta 1e-5, 10 runs of one seed; generated
 data need no download. One line a spec: what was measured with its standard deviation over runs, and the floor. Sections
 can be named on the command line: sex, notions, races, generated, plain, paper.
 """
@@ -15,8 +15,8 @@ from typing import Any
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
-import fairveil
-from fairveil import data
+import fairveil  # noqa: E402
+from fairveil import data  # noqa: E402
 
 SEED, RUNS = 300, 10
 ADULT = {"name": "adult", "bins": 8}
@@ -48,11 +48,10 @@ def show(title: str, metrics: dict[str, Any], **floors: float) -> None:
         path = name.replace("__", ".").replace("_", "-") if "__" in name else name
         found, std = value(metrics, path.replace("subgroup-violation", "subgroup_violation"))
         fine = found >= floor if name == "accuracy" else found <= floor
+        word = "at least" if name == "accuracy" else "at most"
         missed.extend([] if fine else [f"{title}: {path} {found:.4f}, floor {floor}"])
         spread = "" if std is None else f" +- {std:.4f}"
-        parts.append(
-            f"{path} {found:.4f}{spread} ({'at least' if name == 'accuracy' else 'at most'} {floor}{'' if fine else ', MISSED'})"
-        )
+        parts.append(f"{path} {found:.4f}{spread} ({word} {floor}{'' if fine else ', MISSED'})")
     print(f"{title:54} " + "; ".join(parts), flush=True)
 
 
@@ -75,7 +74,8 @@ def sex() -> None:
             metrics = run(ours(epsilon, awareness), people)
             show(
                 f"private-fair, sex, opportunity, {awareness}, eps {epsilon:g}", metrics, accuracy=least[i],
-                discrimination__equal_opportunity=(0.045, 0.04, 0.04)[i], pooled__equal_opportunity=(0.025, 0.02, 0.02)[i],
+                discrimination__equal_opportunity=(0.045, 0.04, 0.04)[i],
+                pooled__equal_opportunity=(0.025, 0.02, 0.02)[i],
             )  # fmt: skip
             lost = best["accuracy"] - metrics["accuracy"]
             print(f"    {100 * lost:.2f} points below the threshold optimizer (at most {100 * below[i]:.1f})")
@@ -203,7 +203,8 @@ def paper() -> None:
         metrics = run({"name": "fair-nr", "rounds": rounds}, both, runs=3)
         train = metrics["estimated"]["subgroup_violation"]
         print(
-            f"fair-nr, {rounds} rounds: train violation {train:.4f}, test {metrics['subgroup_violation']:.4f}, test error {metrics['error']:.4f}"
+            f"fair-nr, {rounds} rounds: train violation {train:.4f}, test {metrics['subgroup_violation']:.4f}, "
+            f"test error {metrics['error']:.4f}"
         )
         if train >= before or (rounds == 300 and (train > 0.002 or metrics["error"] > 0.17)):
             missed.append(f"fair-nr at {rounds} rounds")

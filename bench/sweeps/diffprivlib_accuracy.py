@@ -1,4 +1,4 @@
-"""Accuracy of diffprivlib's LogisticRegression on rows written by fairveil. Runs in an environment of diffprivlib alone.
+"""Accuracy of diffprivlib's LogisticRegression on rows written by fairveil, in an environment of its own.
 
 python bench/sweeps/diffprivlib_accuracy.py write rows.npz        # in fairveil's environment: Adult, 8 public bins
 python bench/sweeps/diffprivlib_accuracy.py fit rows.npz          # in an environment with diffprivlib
