@@ -35,7 +35,7 @@ def release_once(
     >>> from fairveil.privacy.events import ParallelEvent, PureEvent
     >>> from fairveil.privacy.ledger import Ledger, Limit
     >>> folder, event = tempfile.TemporaryDirectory(), ParallelEvent(PureEvent(1.0))
-    >>> with Ledger.open(folder.name + "/ledger.db", limit=Limit.covering(event)) as ledger:
+    >>> with Ledger.create(folder.name + "/ledger.db", limit=Limit.covering(event)) as ledger:
     ...     first = release_once(ledger, "node", event, "sync-0", lambda noise: int(noise.laplace(2.0)[0]))
     ...     again = release_once(ledger, "node", event, "sync-0", lambda noise: int(noise.laplace(2.0)[0]))
     >>> first.fate, again.fate, first.value == again.value
