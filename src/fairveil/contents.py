@@ -6,6 +6,14 @@ Modules are written without ``fairveil.``; ``tests/test_registry.py`` keeps this
 from __future__ import annotations
 
 HOMES: dict[str, dict[str, str]] = {
+    "attack": {
+        "deletion": "attacks.deletion",
+        "low-bits": "attacks.low_bits",
+        "membership": "attacks.membership",
+        "reconstruction": "attacks.reconstruction",
+        "retries": "attacks.retries",
+        "rollback": "attacks.rollback",
+    },
     "dataset": {
         "acs": "data.acs",
         "adult": "data.adult",

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from fairveil import __version__
-from fairveil.cli import audit, compare, data, demo, explain, ledger, reproduce, results, run
+from fairveil.cli import attack, audit, compare, data, demo, explain, ledger, reproduce, results, run
 from fairveil.errors import FairveilError, StoreError
 
 app = typer.Typer(
@@ -49,6 +49,7 @@ app.command("run")(run.command)
 app.command("list")(explain.listing)
 app.command("explain")(explain.command)
 app.command("audit")(audit.command)
+app.command("attack")(attack.command)
 app.command("demo")(demo.command)
 app.command("reproduce")(reproduce.command)
 app.command("compare")(compare.command)
