@@ -14,6 +14,7 @@ import numpy as np
 from fairveil.bandits.environments.exposure import ExposureWorld
 from fairveil.bandits.exposure import BatchedPrivFairx, PrivFairx
 from fairveil.bandits.exposure.optimism import FLAT, SECOND_START, STEPS, TOLERANCE
+from fairveil.bandits.simulate import Streams
 from fairveil.randomness import generator
 
 RATE, ACTIONS = 10.0, 10
@@ -236,7 +237,8 @@ class Peer:
 
 def play(policy, rounds, seed):
     """Fairness regret of every agent after ``rounds`` rounds in the standard world."""
-    rng, choice = generator(seed, "world", 0), generator(seed, "choice", 0)
+    streams = Streams.of(seed, 0)
+    rng, choice = streams.world, streams.explore
     theta = np.array(ExposureWorld(agents=policy.agents, dimension=policy.dimension).prepare(rng).theta)
     peer, times, regret = Peer(policy, seed), set(policy.times), np.zeros(policy.agents)
     root_d, std = math.sqrt(policy.dimension), policy.reward_std

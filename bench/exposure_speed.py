@@ -19,6 +19,8 @@ import exposure_numpy
 from fairveil import registry
 from fairveil.bandits.environments.exposure import ExposureWorld
 from fairveil.bandits.exposure.simulate import simulate
+from fairveil.bandits.feedback import AT_ONCE
+from fairveil.bandits.simulate import Case
 
 AGENTS, DIMENSION, HORIZON = 10, 5, 100_000
 BUDGET = {"epsilon": 2.0, "delta": 0.1}
@@ -39,7 +41,7 @@ def compiled(rounds, table):
     """Regret of every agent and CPU seconds of one run; the policy is built inside, as a spec would."""
     start = time.process_time()
     spec = {"seed": 1, "rounds": rounds, "checkpoints": [rounds], "noise": "seeded"}
-    part = simulate(build(**table), ExposureWorld(), spec, 0)
+    part = simulate(Case(spec, build(**table), ExposureWorld(), registry.get("family", "exposure")(), AT_ONCE), 0)
     return part["fairness"][-1], time.process_time() - start
 
 

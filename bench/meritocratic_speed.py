@@ -14,11 +14,18 @@ import time
 import numpy as np
 from numba import njit
 
+from fairveil.bandits.facts import fitted
 from fairveil.bandits.meritocratic import FairGreedy, PrivateFairGreedy
-from fairveil.bandits.meritocratic.family import fitted
+from fairveil.bandits.meritocratic.family import make_runner
+from fairveil.bandits.simulate import Case, Streams
 from fairveil.privacy.noise import SeededNoise
 from fairveil.randomness import generator
 from fairveil.registry import build, load
+
+
+def runner_of(policy, world, seed, noise):
+    return make_runner(Case.of(policy, world, 1), Streams.of(seed, 0, noise))
+
 
 CHUNK = 1024
 
@@ -62,7 +69,7 @@ def ours_seconds(world, policy, rounds: int) -> tuple[float, np.ndarray]:
     """CPU seconds of a whole run (drawing noise included, drawing candidates not), and the window's work counters."""
     made = fitted(policy, world, rounds)
     start = time.process_time()
-    runner = made.runner(world.slots(), generator(1), SeededNoise(1))
+    runner = runner_of(made, world, 1, SeededNoise(1))
     spent = time.process_time() - start
     stream = generator(1, "world")
     for first in range(0, rounds, CHUNK):

@@ -18,7 +18,7 @@ from fairveil.bandits.nash.gdp_ncb import GdpNcb
 from fairveil.bandits.nash.ldp_ncb import LdpNcb
 from fairveil.bandits.nash.ncb import Ncb
 from fairveil.bandits.nash.private_nash import PrivateNash
-from fairveil.bandits.nash.runs import streams
+from fairveil.bandits.simulate import Case, Streams
 
 
 @njit
@@ -92,16 +92,19 @@ def clock(work, *arguments) -> float:
     return time.process_time() - start
 
 
+def simulator(policy, world, rounds: int, run: int = 0):
+    return policy.simulator(Case.of(policy, world, rounds), Streams.of(0, run))
+
+
 def walk(policy, world, rounds: int) -> None:
-    walker, out = policy.walker(world, rounds, streams(0, 0, "seeded")), np.empty(65536, np.int32)
-    for start in range(0, rounds, len(out)):
-        stop = min(start + len(out), rounds)
-        walker.advance(start, stop, out[: stop - start])
+    run = simulator(policy, world, rounds)
+    for stop in range(65536, rounds + 65536, 65536):
+        run.advance(min(stop, rounds))
 
 
 def episodes(policy, world, rounds: int, repeats: int) -> None:
     for run in range(repeats):
-        policy.intervals(world, rounds, streams(0, run, "seeded"))
+        simulator(policy, world, rounds, run).advance(rounds)
 
 
 def compare_rounds() -> None:
@@ -136,7 +139,7 @@ def compare_episodes(rounds: int = 10**8, repeats: int = 20) -> None:
     ):
         episodes(policy, world, 10_000, 1)
         fast = clock(episodes, policy, world, rounds, repeats) / repeats
-        run = policy.intervals(world, rounds, streams(0, 0, "seeded"))
+        run = simulator(policy, world, rounds).advance(rounds)
         naive_episodes(world.true_means, run.ends[:3], run.codes[:3], values, rng)
         slow = clock(naive_episodes, world.true_means, run.ends, run.codes, values, rng)
         print(f"{policy.name:14} {rounds:10.0e} {slow:13.3f} {fast:11.5f} {slow / fast:8.0f}")

@@ -12,8 +12,8 @@ import numpy as np
 from numba import njit
 
 from fairveil.bandits.environments.bernoulli import Bernoulli
-from fairveil.bandits.nash.runs import streams
 from fairveil.bandits.nash.ucb import Ucb
+from fairveil.bandits.simulate import Case, Streams
 
 
 def numpy_loop(means, rounds, rng):
@@ -54,9 +54,10 @@ def main() -> None:
     means, out = world.true_means, np.empty(rounds, np.int32)
 
     def simulate(count: int) -> None:
-        walker = Ucb(arms=50).walker(world, count, streams(0, 0, "seeded"))
-        for start in range(0, count, 65536):
-            walker.advance(start, min(start + 65536, count), out[start : min(start + 65536, count)])
+        policy = Ucb(arms=50)
+        run = policy.simulator(Case.of(policy, world, count), Streams.of(0, 0))
+        for stop in range(65536, count + 65536, 65536):
+            run.advance(min(stop, count))
 
     simulate(1000)
     compiled_loop(means, 1000, np.random.default_rng(0), out)

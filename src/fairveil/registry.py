@@ -161,7 +161,8 @@ def target_of(kind: str, table: Mapping[str, Any], path: str) -> Any:
     if not isinstance(variant, str) or variant == getattr(target, "variant", variant):
         return target
     own = _entry(kind, _variant_key(name, variant))
-    others = sorted(key for key in {*HOMES.get(kind, {}), *(e.name for e in known())} if key.startswith(f"{name}/"))
+    keys = {*HOMES.get(kind, {}), *(entry.name for entry in known() if entry.kind == kind)}
+    others = sorted(key for key in keys if key.startswith(f"{name}/"))
     if own is None and others:
         choices = [target.variant, *(key.partition("/")[2] for key in others)]
         raise SpecError("there is no such variant", path=f"{path}.variant", given=variant, allowed=", ".join(choices))

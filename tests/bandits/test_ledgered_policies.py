@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fairveil.bandits.ledgered import drive
-from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, load_state, save_state
+from fairveil.bandits.protocol import Decision, Feedback, Policy, Round
 from fairveil.configuration import configuration
 from fairveil.errors import BudgetError, PrivacyError
 from fairveil.privacy.events import ParallelEvent, PureEvent
@@ -15,6 +15,7 @@ from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.ledger import Ledger, Limit, faults, verify
 from fairveil.privacy.noise import SeededNoise
 from fairveil.randomness import generator
+from fairveil.state import load_state, save_state
 
 CANARY = 0.123456789
 
@@ -65,7 +66,7 @@ class Unproved(Blocks):
         return Guarantee.pure(1.0, model="global", unit="one reward", neighbours="replace-reward", established=False)
 
 
-def play(policy, ledger, rounds, state=None, start=0, saved=None, noise=None):
+def play(policy, ledger, rounds, state=None, start=0, saved=None, noise=None, resume=False):
     """Rounds with a saved state after each, as a service keeps it; returns the last state."""
     state = policy.start() if state is None else state
     for index in range(start, rounds):
@@ -73,7 +74,7 @@ def play(policy, ledger, rounds, state=None, start=0, saved=None, noise=None):
         state = policy.learn(state, Feedback(index, decision.arm, CANARY))
         if saved is not None:
             saved[:] = [index + 1, save_state(state)]
-        state = drive(policy, state, index + 1, ledger, noise=noise)
+        state = drive(policy, state, index + 1, ledger, noise=noise, resume=resume)
     return state
 
 
@@ -134,7 +135,7 @@ def test_after_a_crash_the_stored_value_comes_back_or_the_policy_is_told(path, p
 def test_a_second_run_from_the_start_repeats_the_first_without_drawing(path):
     with Ledger.open(path, limit=Limit.pure(1.0), simulated=True) as ledger:
         first = play(Blocks(), ledger, 40, noise=SeededNoise(1))
-        second = play(Blocks(), ledger, 40, noise=SeededNoise(2))
+        second = play(Blocks(), ledger, 40, noise=SeededNoise(2), resume=True)
     assert {name: array.tolist() for name, array in first.items()} == {
         name: array.tolist() for name, array in second.items()
     }

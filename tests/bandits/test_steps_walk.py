@@ -4,8 +4,10 @@ import numpy as np
 
 from fairveil import SeededNoise, ZeroNoise
 from fairveil.bandits.environments.base import Environment
+from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness
 from fairveil.bandits.protocol import Decision, Feedback, Policy
-from fairveil.bandits.steps import random_delay, walk
+from fairveil.bandits.simulate import Streams
+from fairveil.bandits.steps import walk
 from fairveil.randomness import generator
 
 
@@ -41,8 +43,15 @@ class Clock(Environment):
         return float(round.index)
 
 
-def steps(delay=None, rounds=12):
-    return list(walk(Diary(), Clock(), rounds, generator(0), generator(1), ZeroNoise(), delay))
+class Chosen(Lateness):
+    """Every third reward never comes, odd rounds wait for six more decisions."""
+
+    def wait(self, round, arm, rng):
+        return NEVER if round.index % 3 == 0 else 6 * (round.index % 2)
+
+
+def steps(late=AT_ONCE, rounds=12):
+    return list(walk(Diary(), Clock(), rounds, Streams.of(0, 0, ZeroNoise()), late))
 
 
 def test_rewards_pass_the_report_and_arrive_in_their_round():
@@ -55,7 +64,7 @@ def test_releases_are_made_as_soon_as_they_are_due():
 
 
 def test_delays_reorder_and_losses_drop():
-    seen = steps(lambda index, rng: None if index % 3 == 0 else 6 * (index % 2))[-1].state["seen"]
+    seen = steps(Chosen(window=6))[-1].state["seen"]
     arrived = seen[:, 0].astype(int).tolist()
     assert not any(index % 3 == 0 for index in arrived)
     assert arrived != sorted(arrived)
@@ -65,15 +74,14 @@ def test_delays_reorder_and_losses_drop():
 
 
 def test_random_delays_are_bounded_and_lose_their_share():
-    rng = generator(3)
-    waits = [random_delay(4, 0.25)(0, rng) for _ in range(4000)]
-    kept = [wait for wait in waits if wait is not None]
-    assert set(kept) == {0, 1, 2, 3, 4}
+    waits = Lateness("uniform", (0.0, 4.0), 4, missing=0.25).waits(4000, generator(3))
+    kept = waits[waits != NEVER]
+    assert set(kept.tolist()) == {0, 1, 2, 3, 4}
     assert abs(len(kept) / 4000 - 0.75) < 0.03
-    assert None not in [random_delay(2)(0, rng) for _ in range(100)]
+    assert NEVER not in Lateness("uniform", (0.0, 2.0), 2).waits(100, generator(4))
 
 
 def test_it_is_lazy_and_repeats():
-    first = walk(Diary(), Clock(), 10**9, generator(0), generator(1), SeededNoise(1))
+    first = walk(Diary(), Clock(), 10**9, Streams.of(0, 0, SeededNoise(1)))
     assert next(first).reward == 0.0
     assert [step.decision.arm for step in steps()] == [0, 1] * 6

@@ -5,12 +5,13 @@ import pytest
 
 from fairveil import ZeroNoise, registry
 from fairveil.bandits.contract import LAWS, check_policy, fitting, world_of
-from fairveil.bandits.protocol import Decision, Policy, Round, copy_state
+from fairveil.bandits.protocol import Decision, Policy, Round
 from fairveil.bandits.random import Random
 from fairveil.configuration import configuration
 from fairveil.errors import ContractError, PrivacyError
 from fairveil.fields import Count
 from fairveil.privacy.guarantee import Guarantee
+from fairveil.state import copy_state
 
 POLICIES = [entry.name for entry in registry.entries("policy")]
 

@@ -9,24 +9,28 @@ from __future__ import annotations
 
 import inspect
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from fairveil import registry
 from fairveil.bandits.environments.base import Environment
+from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness
 from fairveil.bandits.ledgered import drive
-from fairveil.bandits.protocol import Feedback, Policy, State, load_state, save_state, settle
-from fairveil.bandits.steps import Delay, Step, random_delay, walk
+from fairveil.bandits.protocol import HEADER, Decision, Feedback, Policy, Report, Round, settle
+from fairveil.bandits.simulate import Streams
+from fairveil.bandits.steps import Step, walk
 from fairveil.bandits.task import BanditTask
 from fairveil.configuration import describe
-from fairveil.errors import ContractError
+from fairveil.errors import ContractError, InputError, PrivacyError
 from fairveil.privacy.events import NothingEvent, event_from_dict
 from fairveil.privacy.ledger import Ledger
 from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import Noise, SecureNoise, SeededNoise, ZeroNoise
-from fairveil.randomness import generator
+from fairveil.randomness import Generator, generator
+from fairveil.state import State, copy_state, load_state, same_state, save_state
 
 ROUNDS = 120
 Law = Callable[[Policy, Environment], None]
@@ -81,20 +85,46 @@ def _must(holds: object, problem: str, fix: str = "") -> None:
         raise ContractError(problem, fix=fix)
 
 
+class Silent(Lateness):
+    """Nobody ever answers."""
+
+    def wait(self, round: Round, arm: int, rng: Generator) -> int:
+        return NEVER
+
+
 def _play(
-    policy: Policy, world: Environment, noise: Noise, delay: Delay | None = None, rounds: int = ROUNDS
+    policy: Policy,
+    world: Environment,
+    noise: Noise,
+    lateness: Lateness = AT_ONCE,
+    rounds: int = ROUNDS,
+    arrivals: int = 5,
 ) -> list[Step]:
-    return list(walk(policy, world, rounds, generator(5, "explore"), generator(5, "world"), noise, delay))
+    streams = replace(Streams.of(5, 0, noise), arrivals=generator(arrivals, "arrivals"))
+    return list(walk(policy, world, rounds, streams, lateness))
 
 
-def _copy(state: State) -> State:
-    return {key: value.copy() for key, value in state.items()}
+@dataclass
+class Turn:
+    """A round of a law that learns and releases itself: the state before learning, and the answer to be learned."""
+
+    index: int
+    state: State
+    decision: Decision
+    answer: Feedback | Report
 
 
-def _equal(first: State, second: State) -> bool:
-    return set(first) == set(second) and all(
-        np.array_equal(first[key], second[key], equal_nan=first[key].dtype.kind == "f") for key in first
-    )
+def _turns(policy: Policy, world: Environment, rounds: int, noise: Noise) -> Iterator[Turn]:
+    """Decide one round after the other without delay; the law puts the state it goes on with into the turn."""
+    streams, turn = Streams.of(5, 0, noise), Turn(0, policy.start(), Decision(0), Feedback(0, 0, None))
+    place = world.prepare(streams.world)
+    for index in range(rounds):
+        state = policy.open(turn.state, index, streams.explore)
+        shown = place.show(index, streams.world)
+        decision = policy.decide(state, shown, streams.explore)
+        reward = place.reward(shown, decision.arm, streams.world)
+        turn = Turn(index, state, decision, policy.report(Feedback(index, decision.arm, reward, shown), noise))
+        yield turn
 
 
 def table_round_trip(policy: Policy, world: Environment) -> None:
@@ -126,14 +156,15 @@ def pure_decide(policy: Policy, world: Environment) -> None:
     rng, noise = generator(1, "world"), SeededNoise(3)
     place, state = world.prepare(rng), policy.start()
     for index in range(20):
+        state = policy.open(state, index, generator(2, "open", index))
         shown = place.show(index, rng)
-        before = _copy(state)
+        before = copy_state(state)
         first = policy.decide(state, shown, generator(2, "explore", index))
         second = policy.decide(state, shown, generator(2, "explore", index))
         _must(first.arm == second.arm and first.propensity == second.propensity, "two equal calls decide differently")
         for name in policy.seals:
             before[name] = state[name]
-        _must(_equal(state, before), "decide changed the state")
+        _must(same_state(state, before), "decide changed the state")
         reward = place.reward(shown, first.arm, rng)
         state = policy.learn(state, policy.report(Feedback(index, first.arm, reward, shown), noise))
         state = settle(policy, state, index + 1, noise)
@@ -153,33 +184,124 @@ def same_seed_same_run(policy: Policy, world: Environment) -> None:
 
 def state_is_a_value(policy: Policy, world: Environment) -> None:
     """State is plain arrays, survives saving at every round, and is never changed in place."""
-    explore, rng, noise = generator(5, "explore"), generator(5, "world"), SeededNoise(3)
-    place, state = world.prepare(rng), policy.start()
-    arms = []
-    for index in range(60):
+    noise, arms = SeededNoise(3), []
+    for turn in _turns(policy, world, 60, noise):
+        state = turn.state
         _must(all(isinstance(v, np.ndarray) and v.dtype != object for v in state.values()), "state is not plain arrays")
         state = load_state(save_state(state))
-        shown = place.show(index, rng)
-        decision = policy.decide(state, shown, explore)
-        arms.append(decision.arm)
-        before = _copy(state)
-        reward = place.reward(shown, decision.arm, rng)
-        after = policy.learn(state, policy.report(Feedback(index, decision.arm, reward, shown), noise))
-        _must(_equal(state, before), "learn changed the given state", "copy_state first")
+        arms.append(turn.decision.arm)
+        before = copy_state(state)
+        after = policy.learn(state, turn.answer)
+        _must(same_state(state, before), "learn changed the given state", "copy_state first")
         state = after
-        while policy.due(state, index + 1) is not None:
-            before = _copy(state)
+        while policy.due(state, turn.index + 1) is not None:
+            before = copy_state(state)
             after = policy.release(state, noise)
-            _must(_equal(state, before), "release changed the given state", "copy_state first")
+            _must(same_state(state, before), "release changed the given state", "copy_state first")
             state = after
+        turn.state = state
     walked = [step.decision.arm for step in _play(policy, world, SeededNoise(3), rounds=60)]
     _must(arms == walked, "saving and loading changed the run")
 
 
 def late_and_missing_rewards(policy: Policy, world: Environment) -> None:
     """Rewards may come late, out of order, or never."""
-    _must(len(_play(policy, world, SeededNoise(3), random_delay(20, 0.2))) == ROUNDS, "late rewards stop it")
-    _must(len(_play(policy, world, SeededNoise(3), lambda index, rng: None)) == ROUNDS, "missing rewards stop it")
+    late = Lateness("uniform", (0.0, 20.0), 20, missing=0.2)
+    _must(len(_play(policy, world, SeededNoise(3), late)) == ROUNDS, "late rewards stop it")
+    _must(len(_play(policy, world, SeededNoise(3), Silent(window=7))) == ROUNDS, "missing rewards stop it")
+
+
+def order_of_arrival(policy: Policy, world: Environment) -> None:
+    """Settled clock: where arrivals are hidden, any order inside the windows gives the same run."""
+    if policy.clock == "decided" or policy.local:
+        return
+    late = Lateness("uniform", (0.0, 15.0), 15, treat="default")
+    first, second = (_play(policy, world, SeededNoise(3), late, arrivals=seed) for seed in (1, 2))
+    _must([s.decision.arm for s in first] == [s.decision.arm for s in second], "the order of arrival changed the run")
+    _must(same_state(first[-1].state, second[-1].state), "the order of arrival changed the state")
+
+
+def too_late_changes_nothing(policy: Policy, world: Environment) -> None:
+    """Settled clock: a delivery for a round of a released block, or a second one, changes nothing."""
+    if policy.clock == "decided":
+        return
+    noise, seen = SeededNoise(3), []
+    for turn in _turns(policy, world, 40, noise):
+        seen.append(turn.answer)
+        turn.state = policy.learn(turn.state, turn.answer)
+        for old in (seen[0], turn.answer):
+            _must(same_state(policy.learn(turn.state, old), turn.state), "a delivery counted twice", "one watermark")
+        turn.state = settle(policy, turn.state, turn.index + 1, noise)
+
+
+def learn_all_is_a_fold(policy: Policy, world: Environment) -> None:
+    """Many feedbacks at once are learned as one after the other."""
+    noise, before = SeededNoise(3), policy.start()
+    answers: list[Feedback | Report] = []
+    for turn in _turns(policy, world, 30, noise):
+        if not answers:
+            before = turn.state
+        answers.append(turn.answer)
+        turn.state = policy.learn(turn.state, turn.answer)
+        if policy.due(turn.state, turn.index + 1) is not None or len(answers) == 8:
+            one_by_one = before
+            for answer in answers:
+                one_by_one = policy.learn(one_by_one, answer)
+            _must(same_state(policy.learn_all(before, iter(answers)), one_by_one), "learn_all differs from learn")
+            answers = []
+        turn.state = settle(policy, turn.state, turn.index + 1, noise)
+
+
+def adopting_is_releasing(policy: Policy, world: Environment) -> None:
+    """Settled clock: stored numbers are put in as if just released; what was opened since stays as it is."""
+    if policy.clock == "decided":
+        return  # it may keep raw rows for later releases; adopting is for recovery, where they are gone
+    noise, rng = SeededNoise(3), generator(9, "open")
+    for turn in _turns(policy, world, 60, noise):
+        state = policy.learn(turn.state, turn.answer)
+        while (block := policy.due(state, turn.index + 1)) is not None:
+            after, value = policy.release(state, SeededNoise(turn.index)), policy.draw(state, SeededNoise(turn.index))
+            _must(same_state(policy.adopt(state, block, value), after), "adopting differs from releasing", "see adopt")
+            _adopted_later(policy, state, block, value, turn.index + 1, rng)
+            state = after
+        turn.state = state
+
+
+def _adopted_later(policy: Policy, state: State, block: str, value: State, now: int, rng: Generator) -> None:
+    later = state
+    for index in range(now, now + 12):
+        later = policy.open(later, index, rng)
+    kept = copy_state(later)
+    after = policy.adopt(later, block, value)
+    _must(same_state(later, kept), "adopt changed the given state", "copy_state first")
+    oldest = policy.block(later)
+    following = policy.block(after)
+    _must(oldest is not None and oldest.name == block, "due is not the oldest open block")
+    if following is not None and oldest is not None:
+        _must(following.first == oldest.stop, "adopting a block moved one that was opened since")
+    if HEADER in value:
+        try:
+            policy.adopt(later, block, {**value, HEADER: value[HEADER] + 1})
+        except PrivacyError:
+            return
+        raise ContractError("a release of other rounds was adopted", fix="check_header")
+
+
+def reports(policy: Policy, world: Environment) -> None:
+    """A local policy learns what `report` made and refuses a raw reward; the others hand feedback on as it is."""
+    for turn in _turns(policy, world, 3, SeededNoise(3)):
+        if not policy.local:
+            _must(isinstance(turn.answer, Feedback), "report changed the kind of feedback")
+        else:
+            _must(isinstance(turn.answer, Report), "report does not return a Report")
+            raw = Feedback(turn.index, turn.decision.arm, 1.0, turn.answer.round)
+            try:
+                policy.learn(turn.state, raw)
+            except InputError:
+                pass
+            else:
+                raise ContractError("learn took a raw reward", fix="take a Report only")
+        turn.state = settle(policy, policy.learn(turn.state, turn.answer), turn.index + 1, SeededNoise(4))
 
 
 def any_noise(policy: Policy, world: Environment) -> None:
@@ -190,17 +312,12 @@ def any_noise(policy: Policy, world: Environment) -> None:
 
 def lost_releases(policy: Policy, world: Environment) -> None:
     """A release that was charged and lost is survived; block ids never repeat."""
-    explore, rng, noise = generator(5, "explore"), generator(5, "world"), SeededNoise(3)
-    place, state = world.prepare(rng), policy.start()
-    blocks: list[str] = []
-    for index in range(80):
-        shown = place.show(index, rng)
-        decision = policy.decide(state, shown, explore)
-        reward = place.reward(shown, decision.arm, rng)
-        state = policy.learn(state, policy.report(Feedback(index, decision.arm, reward, shown), noise))
-        while (block := policy.due(state, index + 1)) is not None:
+    noise, blocks = SeededNoise(3), list[str]()
+    for turn in _turns(policy, world, 80, noise):
+        turn.state = policy.learn(turn.state, turn.answer)
+        while (block := policy.due(turn.state, turn.index + 1)) is not None:
             blocks.append(block)
-            state = policy.lost(state, block) if len(blocks) % 2 else policy.release(state, noise)
+            turn.state = policy.lost(turn.state, block) if len(blocks) % 2 else policy.release(turn.state, noise)
     _must(len(blocks) == len(set(blocks)), "a block id came twice")
 
 
@@ -212,23 +329,18 @@ def under_a_ledger(policy: Policy, world: Environment) -> None:
     if policy.keeps_history:
         return  # decisions read the raw history: no part of such a state may be stored, and `drive` refuses it
     _must(policy.released, "it does not say which state arrays hold released values only", "released = (...)")
-    explore, rng, noise = generator(5, "explore"), generator(5, "world"), SeededNoise(3)
-    place, state = world.prepare(rng), policy.start()
+    noise = SeededNoise(3)
     with tempfile.TemporaryDirectory() as folder:
         limit = Limit.covering(policy.event())
         with Ledger.open(f"{folder}/ledger.db", limit=limit, simulated=True) as ledger:
-            for index in range(40):
-                shown = place.show(index, rng)
-                decision = policy.decide(state, shown, explore)
-                reward = place.reward(shown, decision.arm, rng)
-                state = policy.learn(state, policy.report(Feedback(index, decision.arm, reward, shown), noise))
-                after = drive(policy, state, index + 1, ledger, noise=noise)
-                again = drive(
-                    policy, state, index + 1, ledger, noise=noise
-                )  # as after a crash before the state was saved
+            for turn in _turns(policy, world, 40, noise):
+                state = policy.learn(turn.state, turn.answer)
+                after = drive(policy, state, turn.index + 1, ledger, noise=noise)
+                # as after a crash before the state was saved
+                again = drive(policy, state, turn.index + 1, ledger, noise=noise, resume=True)
                 for name in policy.released:
                     _must(np.array_equal(after[name], again[name]), "a crash gave another value", "see released")
-                state = after
+                turn.state = after
 
 
 def bounded_memory(policy: Policy, world: Environment) -> None:
@@ -251,6 +363,11 @@ LAWS: dict[str, Law] = {
         same_seed_same_run,
         state_is_a_value,
         late_and_missing_rewards,
+        order_of_arrival,
+        too_late_changes_nothing,
+        learn_all_is_a_fold,
+        adopting_is_releasing,
+        reports,
         any_noise,
         lost_releases,
         under_a_ledger,

@@ -1,49 +1,100 @@
 """Run a policy under a privacy ledger: every release is charged before it is drawn and stored before it is used.
 
-The ledger stores only the arrays that a policy names in ``released``: values that were released and public counters,
-never raw sums. After a crash the same state asks for the same block again and gets the stored value; a block that was
-charged and lost goes to the policy's `lost`.
+The ledger stores the numbers of one block with its header (arm, first and stop round), never raw sums and never what
+was opened since. After a crash the same state asks for the same block again and `adopt` puts the stored numbers in; a
+block that was charged and lost goes to the policy's `lost`.
 """
 
 from __future__ import annotations
 
-from fairveil.bandits.protocol import Policy, State
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+
+from fairveil.bandits.protocol import Feedback, Policy, Report
+from fairveil.configuration import describe
 from fairveil.errors import PrivacyError
 from fairveil.privacy.ledger import Ledger, ReleaseLost
 from fairveil.privacy.noise import Noise
+from fairveil.state import State
+
+Pages = Callable[[int, int], Iterable[Iterable[Feedback | Report]]]
+"""Pages of feedback of the rounds first .. stop - 1, in the order of rounds."""
 
 
 def drive(
-    policy: Policy, state: State, now: int, ledger: Ledger, *, account: str = "policy", noise: Noise | None = None
+    policy: Policy,
+    state: State,
+    settled: int,
+    ledger: Ledger,
+    *,
+    account: str = "policy",
+    noise: Noise | None = None,
+    rows: Pages | None = None,
+    resume: bool = False,
 ) -> State:
-    """Make every release that is due when ``now`` rounds have been decided, each through the ledger.
+    """Make every release that is due at this number of settled (or decided) rounds, each through the ledger.
 
-    The whole run is charged once, as ``account``, before the first release. BudgetError: nothing was charged or
-    released, and the policy may go on deciding from what it has. Policies that share a ledger have their own accounts.
+    The whole run is charged once, as ``account``, before the first release; an account belongs to one complete table
+    of a policy, so policies that share a ledger have accounts of their own. BudgetError: nothing was charged or
+    released, and the policy may go on deciding from what it has.
+    ``rows``: where raw rows are kept outside the state, pages of a block's feedback; they are read once, in the draw.
+    ``resume``: the state is a starting one, yet the account has blocks (a crash before the first state was saved);
+    without it such a state is refused, because it would be served what another run has released.
     """
-    while (block := policy.due(state, now)) is not None:
-        state = _release(policy, state, block, ledger, account, noise)
+    while (block := policy.due(state, settled)) is not None:
+        state = _release(policy, state, block, ledger, account=account, noise=noise, rows=rows, resume=resume)
     return state
 
 
-def _release(policy: Policy, state: State, block: str, ledger: Ledger, account: str, noise: Noise | None) -> State:
+def fingerprint(policy: Policy) -> str:
+    """A digest of the policy's complete table: what an account is bound to."""
+    table = json.dumps(describe(policy), sort_keys=True)
+    return hashlib.sha256(table.encode()).hexdigest()[:32]
+
+
+def _release(
+    policy: Policy,
+    state: State,
+    block: str,
+    ledger: Ledger,
+    *,
+    account: str,
+    noise: Noise | None,
+    rows: Pages | None,
+    resume: bool,
+) -> State:
     _check(policy)
-    ledger.spend(account, policy.event(), releases=None)
+    ledger.spend(account, policy.event(), releases=None, holder=fingerprint(policy))
+    name = f"{account}/{block}"
+    if not resume and ledger.first_block(account) == name:
+        raise PrivacyError(
+            "this account has released its first block already, and the state has not",
+            path="account",
+            given=account,
+            allowed="the state that was saved last, or an account of its own",
+            fix="load the saved state; resume=True if the run stopped before its first state was saved",
+        )
+
     drawn: list[State] = []
 
     def draw(source: Noise) -> State:
-        after = policy.release(state, source)
-        drawn.append(after)
-        return {name: after[name] for name in policy.released}
+        full = state
+        opened = policy.block(state)
+        if rows is not None and opened is not None:
+            for page in rows(opened.first, opened.stop):
+                full = policy.learn_all(full, page)
+        if policy.clock == "settled":
+            return policy.draw(full, source)
+        drawn.append(policy.release(full, source))
+        return {name: drawn[0][name] for name in policy.released}
 
     try:
-        stored = ledger.release(f"{account}/{block}", draw, account=account, noise=noise)
+        value = ledger.release(name, draw, account=account, noise=noise)
     except ReleaseLost:
         return policy.lost(state, block)
-    if drawn:
-        return drawn[0]
-    # Published before a crash that came before the state was saved: drop the raw block, put the released values in.
-    return {**policy.lost(state, block), **stored}
+    # A decided clock may keep raw rows for later releases; they are in the state that was just made, not in the ledger.
+    return drawn[0] if drawn else policy.adopt(state, block, value)
 
 
 def _check(policy: Policy) -> None:

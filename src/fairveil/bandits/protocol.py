@@ -1,37 +1,52 @@
 """The bandit protocol: a policy is public configuration, its state is a value.
 
-One round: the world shows a `Round`; `decide` picks an arm; later, or never, a `Feedback` arrives and `learn` takes it.
+One round: `open` opens the block that will hold it; the world shows a `Round`; `decide` picks an arm; later, or never,
+a `Feedback` arrives and `learn` takes it (a local policy takes the `Report` that `report` made of it for the user).
 When `due` names a block, the caller charges the ledger for it and calls `release`: only there noise meets data.
 If a charged release was lost (the process died between charge and publication) the caller calls `lost` instead.
 
     state = policy.start()
     for t in range(rounds):
+        state = policy.open(state, t, rng)
         decision = policy.decide(state, Round(t), rng)
-        state = policy.learn(state, Feedback(t, decision.arm, reward))      # whenever it arrives
-        while (block := policy.due(state, t + 1)) is not None:
+        state = policy.learn(state, policy.report(Feedback(t, decision.arm, reward), noise))
+        while policy.due(state, t + 1) is not None:
             state = policy.release(state, noise)
 
-Rounds are numbered 0, 1, 2, ... by decisions, which are public. The caller delivers each round's feedback at most once.
+Rounds are numbered 0, 1, 2, ... by decisions, which are public. Policies live on one of two clocks:
+
+- ``decided``: feedback is learned when it arrives, in any order, each round at most once (`fairveil.bandits.feedback`
+  has the drivers' check), and ``due`` takes the number of decided rounds;
+- ``settled``: a round is settled when its reward is in or can come no more. Every round is handed over once, in the
+  order of rounds, when it is settled, answered or not (reward None), and only when all older blocks are released;
+  ``due`` takes the number of settled rounds. A state then holds raw content of one block at a time.
+
+Without delay both numbers are the same and the loop above serves either.
 """
 
 from __future__ import annotations
 
-import io
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.errors import PrivacyError
+from fairveil.errors import InputError, PrivacyError
 from fairveil.privacy.events import Event, NothingEvent
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
+from fairveil.state import State
 
-State = dict[str, NDArray[Any]]
-"""Plain arrays under fixed names: saving, replaying and vectorising need nothing else."""
+if TYPE_CHECKING:
+    from fairveil.bandits.simulate import Case, Simulator, Streams
+
+Clock = Literal["decided", "settled"]
+HEADER = "header"
+"""Name under which the numbers of a released block carry its arm, first and stop round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,24 +68,57 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The arm, the probability with which it was chosen given the state, and the whole law where the policy has one."""
+    """The arm, the probability with which it was chosen, and the whole law where the policy has one.
+
+    ``propensity`` is the true one: 1/m where a coin decided between m arms, 1 where nothing was left to chance.
+    ``symmetric``: before the first coin was thrown every arm was equally likely to stand here, whatever the data, so a
+    simulator may count the round at the mean over arms.
+    """
 
     arm: int
     propensity: float = 1.0
     probabilities: NDArray[np.float64] | None = None
+    symmetric: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
     """What came back for round ``index``: the reward of the chosen arm (not in its repr: people log reprs).
 
-    ``round`` repeats what was shown, if needed.
+    ``reward`` is None for a round that has settled without an answer. ``round`` repeats what was shown, if needed.
     """
 
     index: int
     arm: int
-    reward: float = field(repr=False)
+    reward: float | None = field(repr=False)
     round: Round | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a user's device sends to a local policy for round ``index``: the reward after randomisation, never before.
+
+    Made by the policy's `report`; ``value`` is None for a round that has settled without a report.
+    """
+
+    index: int
+    arm: int
+    value: float | None = field(repr=False)
+    round: Round | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Rounds [first, stop) that are released together; ``arm`` is -1 where a block holds several arms."""
+
+    name: str
+    first: int
+    stop: int
+    arm: int = -1
+
+    @property
+    def header(self) -> NDArray[np.int64]:
+        return np.array([self.arm, self.first, self.stop], np.int64)
 
 
 class Policy(ABC):
@@ -78,6 +126,8 @@ class Policy(ABC):
 
     name: ClassVar[str] = ""
     family: ClassVar[str] = ""
+    clock: ClassVar[Clock] = "decided"
+    """What `due` counts: decided rounds, or settled ones (see above)."""
     horizon_free: ClassVar[bool] = True
     keeps_history: ClassVar[bool] = False
     """Decisions read the raw history by definition: memory grows with rounds, and no ledger can store the state."""
@@ -94,9 +144,24 @@ class Policy(ABC):
         """The promise, None when there is none."""
         return None
 
+    @property
+    def local(self) -> bool:
+        """Users randomise their own rewards: `learn` takes a `Report` and refuses a raw `Feedback`."""
+        promise = self.guarantee()
+        return promise is not None and promise.model.value == "local"
+
+    @property
+    def hides_arrivals(self) -> bool:
+        """The number of rewards is released with noise, so whether one arrived may be private."""
+        return False
+
     @abstractmethod
     def start(self) -> State:
         raise NotImplementedError
+
+    def open(self, state: State, now: int, rng: Generator) -> State:
+        """Open the block that will hold round ``now``, before it is decided; reads public numbers and coins only."""
+        return state
 
     @abstractmethod
     def decide(self, state: State, round: Round, rng: Generator) -> Decision:
@@ -106,18 +171,38 @@ class Policy(ABC):
         """
         raise NotImplementedError
 
-    def report(self, feedback: Feedback, noise: Noise) -> Feedback:
+    def report(self, feedback: Feedback, noise: Noise) -> Feedback | Report:
         """Local policies randomise the reward here, on the user's side; the learner sees the report only."""
         return feedback
 
     @abstractmethod
-    def learn(self, state: State, feedback: Feedback) -> State:
+    def learn(self, state: State, feedback: Feedback | Report) -> State:
         """A new state that has taken the feedback in. The given state is not changed."""
         raise NotImplementedError
 
-    def due(self, state: State, now: int) -> str | None:
-        """The id of the release that is due when ``now`` rounds have been decided, None if none is."""
+    def learn_all(self, state: State, feedbacks: Iterable[Feedback | Report]) -> State:
+        """The same as `learn` one by one; policies override it where many rows at once are cheaper."""
+        for feedback in feedbacks:
+            state = self.learn(state, feedback)
+        return state
+
+    def block(self, state: State) -> Block | None:
+        """The oldest open block of a policy on the settled clock, None while none is open."""
         return None
+
+    def due(self, state: State, settled: int) -> str | None:
+        """The name of the release that is due at this number of settled (or decided) rounds, None if none is."""
+        block = self.block(state)
+        return block.name if block is not None and block.stop <= settled else None
+
+    def draw(self, state: State, noise: Noise) -> State:
+        """The numbers of the block that is due, with their noise: what a ledger stores of its release."""
+        after = self.release(state, noise)
+        return {name: after[name] for name in self.released}
+
+    def adopt(self, state: State, block: str, value: State) -> State:
+        """Put drawn numbers in: of a release just made, after a crash, or made beside decisions."""
+        return {**self.lost(state, block), **value}
 
     def release(self, state: State, noise: Noise) -> State:
         """Make the release that is due: draw its noise, publish into the state, forget the raw block."""
@@ -127,25 +212,39 @@ class Policy(ABC):
         """The release was charged but its value is gone: drop the raw block and go on without it."""
         raise PrivacyError("this policy releases nothing", given=self.name)
 
-
-def copy_state(state: State) -> State:
-    return {name: array.copy() for name, array in state.items()}
-
-
-def save_state(state: State) -> bytes:
-    """A state as bytes (npz). `load_state` gives it back exactly."""
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **state)
-    return buffer.getvalue()
+    def simulator(self, case: Case, streams: Streams) -> Simulator | None:
+        """This policy's compiled simulator for a case, None where the step API plays it."""
+        return None
 
 
-def load_state(data: bytes) -> State:
-    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
+def raw_feedback(feedback: Feedback | Report) -> Feedback:
+    """What a policy with a curator learns; a report of a local policy is refused."""
+    if isinstance(feedback, Feedback):
+        return feedback
+    raise InputError(
+        "this policy learns rewards, not reports",
+        path="feedback",
+        given=type(feedback).__name__,
+        allowed="Feedback",
+        fix="report is for local policies",
+    )
 
 
-def settle(policy: Policy, state: State, now: int, noise: Noise) -> State:
+def check_header(block: Block | None, name: str, value: State) -> Block:
+    """The open block that stored numbers belong to; numbers of another block, arm or range of rounds are refused."""
+    if block is None or block.name != name or not np.array_equal(value.get(HEADER, ()), block.header):
+        raise PrivacyError(
+            "the stored release belongs to another block",
+            path="block",
+            given=name,
+            allowed="the oldest open block, with the arm and the rounds it was opened with",
+            fix="this state is not the one whose blocks the ledger holds: load that one, or use another account",
+        )
+    return block
+
+
+def settle(policy: Policy, state: State, settled: int, noise: Noise) -> State:
     """Make every release that is due."""
-    while policy.due(state, now) is not None:
+    while policy.due(state, settled) is not None:
         state = policy.release(state, noise)
     return state

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, State
+from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round
+from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Count
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.randomness import Generator
 from fairveil.registry import register
+from fairveil.state import State
 
 
 @register("policy", "random")
@@ -39,7 +41,11 @@ class Random(Policy):
             raise SpecError(
                 "the number of arms is not known", path="policy.arms", allowed="at least 1", fix="give arms"
             )
-        return Decision(int(rng.integers(0, options)), 1.0 / options, np.full(options, 1.0 / options))
+        law = np.full(options, 1.0 / options)
+        return Decision(int(rng.integers(0, options)), 1.0 / options, law, symmetric=True)
 
-    def learn(self, state: State, feedback: Feedback) -> State:
+    def learn(self, state: State, feedback: Feedback | Report) -> State:
         return state
+
+    def simulator(self, case: Case, streams: Streams) -> Simulator | None:
+        return case.family.uniform(case, streams)

@@ -6,16 +6,14 @@ The compiled simulators of the families are fast twins of this loop; plug-ins, s
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fairveil.bandits.environments.base import Environment
-from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, State, settle
-from fairveil.privacy.noise import Noise
-from fairveil.randomness import Generator
-
-Delay = Callable[[int, Generator], int | None]
-"""Rounds until the reward of a round is delivered (0: at once), or None if it never arrives."""
+from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness, Outstanding, hand_over
+from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round
+from fairveil.bandits.simulate import Streams
+from fairveil.state import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,42 +27,28 @@ class Step:
 
 
 def walk(
-    policy: Policy,
-    environment: Environment,
-    rounds: int,
-    explore: Generator,
-    world: Generator,
-    noise: Noise,
-    delay: Delay | None = None,
+    policy: Policy, environment: Environment, rounds: int, streams: Streams, lateness: Lateness = AT_ONCE
 ) -> Iterator[Step]:
-    """Yield every round of one run. ``explore`` serves the policy, ``world`` the environment, ``noise`` privacy.
+    """Yield every round of one run.
 
-    Rewards pass through ``policy.report`` when they are drawn (on the user's side) and reach ``learn`` when they
-    arrive; releases are made as soon as they are due, whether or not all rewards of their block have arrived.
+    Rewards pass through ``policy.report`` when they are drawn (on the user's side), arrive after their delay, and reach
+    ``learn`` by the policy's clock; releases are made as soon as they are due.
     """
-    place = environment.prepare(world)
-    state = settle(policy, policy.start(), 0, noise)
-    waiting: list[tuple[int, int, Feedback]] = []
+    world, noise = streams.world, streams.noise
+    place, outstanding = environment.prepare(world), Outstanding(policy, lateness)
+    state = hand_over(policy, policy.start(), outstanding, noise)
+    under_way: list[tuple[int, int, Feedback | Report]] = []
     for index in range(rounds):
+        state = policy.open(state, index, streams.explore)
         shown = place.show(index, world)
-        decision = policy.decide(state, shown, explore)
+        decision = policy.decide(state, shown, streams.explore)
         reward = place.reward(shown, decision.arm, world)
-        wait = 0 if delay is None else delay(index, world)
-        if wait is not None:
+        outstanding.decided(decision.arm, shown)
+        wait = lateness.wait(shown, decision.arm, streams.arrivals)
+        if wait != NEVER:
             feedback = policy.report(Feedback(index, decision.arm, reward, shown), noise)
-            heapq.heappush(waiting, (index + wait, index, feedback))
-        while waiting and waiting[0][0] <= index:
-            state = policy.learn(state, heapq.heappop(waiting)[2])
-        state = settle(policy, state, index + 1, noise)
+            heapq.heappush(under_way, (index + wait, index, feedback))
+        while under_way and under_way[0][0] <= index:
+            outstanding.arrive(heapq.heappop(under_way)[2])
+        state = hand_over(policy, state, outstanding, noise)
         yield Step(shown, decision, reward, state)
-
-
-def random_delay(longest: int, missing: float = 0.0) -> Delay:
-    """Uniform delays up to ``longest`` rounds; a share ``missing`` of the rewards never arrives."""
-
-    def wait(index: int, rng: Generator) -> int | None:
-        if missing > 0 and rng.random() < missing:
-            return None
-        return int(rng.integers(0, longest + 1))
-
-    return wait

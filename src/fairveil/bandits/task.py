@@ -8,13 +8,16 @@ import numpy as np
 
 from fairveil import registry
 from fairveil.bandits.environments.base import Environment
+from fairveil.bandits.facts import Assumed, settled_table
 from fairveil.bandits.family import Family
+from fairveil.bandits.feedback import Lateness
 from fairveil.bandits.protocol import Policy
+from fairveil.bandits.simulate import Case
 from fairveil.configuration import describe
 from fairveil.errors import SpecError
 from fairveil.fields import Count
 from fairveil.registry import register
-from fairveil.task import Outcome, Part, Task, TaskSpec
+from fairveil.task import Outcome, Part, Task, TaskSpec, run_blocks
 
 DEFAULT_CHECKPOINTS = 20
 
@@ -27,6 +30,7 @@ class BanditSpec(TaskSpec):
     rounds: Count
     checkpoints: list[Count] | None = None
     powers: list[float] | None = None
+    feedback: dict[str, Any] | None = None
 
 
 @register("task", "bandit")
@@ -36,14 +40,15 @@ class BanditTask(Task):
     Spec = BanditSpec
 
     def fill(self, model: BanditSpec) -> dict[str, Any]:
-        horizon = {"horizon": model.rounds}
+        spec = model.model_dump(mode="json")
         environment: Environment = registry.build(
-            "environment", _with_known("environment", model.environment, horizon), "environment"
+            "environment",
+            settled_table("environment", model.environment, {"horizon": Assumed(model.rounds)}),
+            "environment",
         )
+        spec["environment"] = describe(environment)
         policy: Policy = registry.build(
-            "policy",
-            _with_known("policy", _with_facts(model.policy, environment), horizon | environment.hints()),
-            "policy",
+            "policy", settled_table("policy", model.policy, environment.facts(model.rounds)), "policy"
         )
         if policy.family not in ("", environment.family):
             raise SpecError(
@@ -52,55 +57,54 @@ class BanditTask(Task):
                 given=policy.name,
                 allowed=", ".join(fitting_policies(environment.family)),
             )
-        spec = model.model_dump(mode="json")
-        spec["environment"] = describe(environment)
         spec["policy"] = describe(policy)
         spec["checkpoints"] = _checkpoints(model)
-        return family_of(environment).complete(spec, policy, environment)
+        lateness = Lateness.of(model.feedback)
+        if model.feedback is None:
+            del spec["feedback"]
+        else:
+            if environment.delays_rewards:
+                raise SpecError(
+                    "rewards would be delayed twice: by the environment and by feedback",
+                    path="feedback",
+                    fix="leave delay and missing of the environment out",
+                )
+            lateness.check(policy)
+            spec["feedback"] = lateness.table()
+        case = Case(spec, policy, environment, family_of(environment), lateness)
+        return {**spec, **case.family.check(case)}
 
     def blocks(self, spec: dict[str, Any]) -> list[dict[str, Any]]:
-        return _family(spec).blocks(spec)
+        case = case_of(spec)
+        return run_blocks(spec["runs"], case.family.runs_at_once(case))
 
     def work(self, spec: dict[str, Any], block: dict[str, Any]) -> Part:
-        return _family(spec).work(spec, block)
+        case = case_of(spec)
+        return case.family.simulate(case, range(block["first"], block["last"]))
 
     def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
-        return _family(spec).finish(spec, parts)
+        case = case_of(spec)
+        metrics, series = case.family.measure(case, parts)
+        guarantee = case.policy.guarantee()
+        if spec.get("feedback") is not None:
+            guarantee = case.lateness.promised(guarantee)
+        return Outcome(metrics, series, guarantee, simulated=case.streams(0).noise.simulated)
+
+
+def case_of(spec: dict[str, Any]) -> Case:
+    """What a complete spec describes."""
+    environment: Environment = registry.build("environment", spec["environment"], "environment")
+    policy: Policy = registry.build("policy", spec["policy"], "policy")
+    return Case(spec, policy, environment, family_of(environment), Lateness.of(spec.get("feedback")))
 
 
 def family_of(environment: Environment) -> Family:
-    return registry.get("family", environment.family)()
+    found: Family = registry.get("family", environment.family)()
+    return found
 
 
 def fitting_policies(family: str) -> list[str]:
     return [entry.name for entry in registry.entries("policy") if entry.target.family in ("", family)]
-
-
-def _family(spec: dict[str, Any]) -> Family:
-    return registry.get("family", registry.get("environment", spec["environment"]["name"]).family)()
-
-
-def _with_facts(policy: dict[str, Any], environment: Environment) -> dict[str, Any]:
-    """Policies may leave out of a spec what the environment fixes (the number of arms, of agents, ...)."""
-    target = registry.get("policy", policy.get("name", ""), "policy.name")
-    fields = getattr(target, "__dataclass_fields__", {})
-    known = {name: value for name, value in environment.facts().items() if name in fields}
-    for name, value in known.items():
-        if policy.get(name, value) != value:
-            raise SpecError(
-                f"the policy has other {name} than the environment",
-                path=f"policy.{name}",
-                given=policy[name],
-                allowed=str(value),
-            )
-    return {**known, **policy}
-
-
-def _with_known(kind: str, table: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
-    """Fill what the spec knows already (the horizon) into a table that has such a field and leaves it out."""
-    target = registry.get(kind, table.get("name", ""), f"{kind}.name")
-    fields = getattr(target, "__dataclass_fields__", {})
-    return {**{name: value for name, value in known.items() if name in fields}, **table}
 
 
 def _checkpoints(model: BanditSpec) -> list[int]:

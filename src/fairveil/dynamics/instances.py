@@ -18,20 +18,20 @@ from fairveil.task import Task, TaskSpec
 MAX_INSTANCES = 10**6
 
 
-class Table(BaseModel):
+class SpecTable(BaseModel):
     """A nested table of a spec: unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class Utility(Table):
+class Utility(SpecTable):
     """What accepting a qualified person gains and accepting an unqualified one costs."""
 
     gain: Positive = 1.0
     loss: Positive = 1.0
 
 
-class FeatureTable(Table):
+class FeatureTable(SpecTable):
     """One group: how many qualify, and the features of both labels."""
 
     qualified: OpenUnit

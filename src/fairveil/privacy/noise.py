@@ -7,6 +7,7 @@ exists for tests alone and no ledger accepts it. No source converts into another
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
 from functools import lru_cache
@@ -14,6 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from fairveil.errors import PrivacyError, SpecError
@@ -37,6 +39,8 @@ class Noise(ABC):
     __slots__ = ()
     simulated: bool = True
     protects: bool = False
+    stream: Generator | None = None
+    """The generator behind seeded noise, for `compiled_laplace`; None where compiled loops may not draw."""
 
     @abstractmethod
     def laplace(self, scale: float, size: int = 1) -> Ints:
@@ -207,21 +211,21 @@ class SeededNoise(Noise):
     True
     """
 
-    __slots__ = ("generator",)
+    __slots__ = ("stream",)
 
     def __init__(self, seed: int, *path: int | str) -> None:
-        self.generator: Generator = generator(seed, "noise", *path)
+        self.stream: Generator = generator(seed, "noise", *path)
 
     def laplace(self, scale: float, size: int = 1) -> Ints:
-        success = -np.expm1(-1.0 / _scale("scale", scale))
-        up, down = self.generator.geometric(success, size), self.generator.geometric(success, size)
+        success = laplace_parameter(scale)
+        up, down = self.stream.geometric(success, size), self.stream.geometric(success, size)
         return up - down
 
     def gaussian(self, sigma: float, size: int = 1) -> Ints:
         if _scale("sigma", sigma) >= _TABLE_SIGMA:
-            return np.rint(self.generator.normal(0.0, sigma, size)).astype(np.int64)
+            return np.rint(self.stream.normal(0.0, sigma, size)).astype(np.int64)
         table = _gaussian_table(float(sigma))
-        return np.searchsorted(table, self.generator.random(size), side="right") - len(table) // 2
+        return np.searchsorted(table, self.stream.random(size), side="right") - len(table) // 2
 
     def gaussians(self, sigmas: ArrayLike) -> Ints:
         """In the order of the entries: the draws, bit for bit, of calls of `gaussian` for each run of equal levels."""
@@ -230,17 +234,17 @@ class SeededNoise(Noise):
             return np.zeros(levels.shape, np.int64)
         if _scale("sigma", float(levels.min())) >= _TABLE_SIGMA:
             _scale("sigma", float(levels.max()))
-            return np.rint(self.generator.standard_normal(levels.shape) * levels).astype(np.int64)
+            return np.rint(self.stream.standard_normal(levels.shape) * levels).astype(np.int64)
         flat = levels.ravel()
         runs = pairwise([0, *(np.flatnonzero(np.diff(flat)) + 1).tolist(), len(flat)])
         drawn = [self.gaussian(float(flat[first]), last - first) for first, last in runs]
         return np.concatenate(drawn).reshape(levels.shape)
 
     def uniform_integers(self, high: int, size: int = 1) -> Ints:
-        return self.generator.integers(0, _range(high), size, dtype=np.int64)
+        return self.stream.integers(0, _range(high), size, dtype=np.int64)
 
     def binomial(self, trials: int, size: int = 1) -> Ints:
-        return self.generator.binomial(_coins(trials), 0.5, size).astype(np.int64)
+        return self.stream.binomial(_coins(trials), 0.5, size).astype(np.int64)
 
 
 _TABLE_SIGMA = 1024.0
@@ -254,6 +258,22 @@ def _gaussian_table(sigma: float) -> NDArray[np.float64]:
     table = np.cumsum(weights) / weights.sum()
     table[-1] = 1.0
     return table
+
+
+def laplace_parameter(scale: float) -> float:
+    """Discrete Laplace noise of this scale (grid units) as the parameter of `compiled_laplace`."""
+    return -math.expm1(-1.0 / _scale("scale", scale))
+
+
+@njit(cache=True, nogil=True)
+def compiled_laplace(stream: Generator, success: float) -> int:
+    """One seeded discrete Laplace draw inside a compiled simulator: the only place where such a loop draws noise.
+
+    ``stream`` is `Noise.stream` and ``success`` comes from `laplace_parameter`. The law is that of `Noise.laplace`, and
+    for one draw at a time the numbers are those of `SeededNoise.laplace`. Protects nobody.
+    """
+    up = stream.geometric(success)
+    return up - stream.geometric(success)
 
 
 class ZeroNoise(Noise):

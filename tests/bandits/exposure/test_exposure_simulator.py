@@ -12,12 +12,18 @@ from fairveil.bandits.environments.exposure import ExposureWorld, decisions_unti
 from fairveil.bandits.exposure import BatchedPrivFairx, FairxLinUcb, FedFairx, PrivFairx
 from fairveil.bandits.exposure import simulate as simulator
 from fairveil.bandits.exposure.simulate import simulate
+from fairveil.bandits.feedback import AT_ONCE
+from fairveil.bandits.simulate import Case, Streams
 from fairveil.bandits.steps import walk
 from fairveil.configuration import describe
 from fairveil.errors import HorizonError, InputError, SpecError
 from fairveil.fairness.exposure import fair_law
 from fairveil.privacy.noise import ZeroNoise
-from fairveil.randomness import generator
+
+
+def simulated(policy, world, spec, run):
+    return simulate(Case(spec, policy, world, registry.get("family", "exposure")(), AT_ONCE), run)
+
 
 WORLD = {"name": "exposure", "agents": 3, "actions": 4, "dimension": 2}
 FACTS = {"agents": 3, "dimension": 2, "horizon": 40}
@@ -42,10 +48,10 @@ POLICIES = {
 def step_by_step(policy, world, rounds, seed):
     """Fairness and reward regret, pulls and synchronisations of one run through the protocol, without noise."""
     decisions = decisions_until(rounds, world.last_rounds(rounds))
-    place = world.prepare(generator(seed, "world", 0))
+    place = world.prepare(Streams.of(seed, 0).world)
     fairness, reward = np.zeros(world.agents), np.zeros(world.agents)
     pulls = np.zeros(world.actions, np.int64)
-    steps = walk(policy, world, decisions, generator(seed, "choice", 0), generator(seed, "world", 0), ZeroNoise())
+    steps = walk(policy, world, decisions, Streams.of(seed, 0, ZeroNoise()))
     for step in steps:
         means = np.array([candidate.features for candidate in step.round.candidates]) @ np.array(place.theta)
         fair = fair_law(means, place.merits()[step.round.agent])
@@ -67,7 +73,7 @@ def silent(monkeypatch):
 def test_compiled_equals_step_by_step(name, silent):
     policy, world = POLICIES[name](), ExposureWorld(agents=3, actions=4, dimension=2)
     fairness, reward, pulls, syncs = step_by_step(policy, world, 40, 9)
-    part = simulate(policy, world, {"seed": 9, "rounds": 40, "checkpoints": [7, 40], "noise": "seeded"}, 0)
+    part = simulated(policy, world, {"seed": 9, "rounds": 40, "checkpoints": [7, 40], "noise": "seeded"}, 0)
     assert part["pulls"].tolist() == pulls.tolist()
     assert part["syncs"] == syncs
     np.testing.assert_allclose(part["fairness"][-1], fairness, rtol=1e-9)
@@ -91,7 +97,7 @@ def test_compiled_equals_step_by_step_when_agents_differ(name, silent):
         "policy",
     )
     fairness, _, pulls, syncs = step_by_step(policy, world, 40, 3)
-    part = simulate(policy, world, {"seed": 3, "rounds": 40, "checkpoints": [40], "noise": "seeded"}, 0)
+    part = simulated(policy, world, {"seed": 3, "rounds": 40, "checkpoints": [40], "noise": "seeded"}, 0)
     assert part["pulls"].tolist() == pulls.tolist()
     assert pulls.sum() == 40 + 11 + 25
     assert part["syncs"] == syncs
@@ -104,9 +110,9 @@ def test_compiled_equals_step_by_step_when_agents_differ(name, silent):
 def test_a_run_compiled_as_a_whole_equals_its_stretches_bit_by_bit(name, monkeypatch):
     policy, world = POLICIES[name](), ExposureWorld(agents=3, actions=4, dimension=2)
     table = {"seed": 5, "rounds": 37, "checkpoints": [9, 37], "noise": "seeded"}
-    whole = simulate(policy, world, table, 1)
+    whole = simulated(policy, world, table, 1)
     monkeypatch.setattr(simulator, "_planned", lambda *facts: None)
-    stretches = simulate(policy, world, table, 1)
+    stretches = simulated(policy, world, table, 1)
     assert whole["syncs"] == stretches["syncs"]
     for key in ("fairness", "reward", "theta_error", "pulls", "exposure", "merit"):
         assert np.array_equal(whole[key], stretches[key]), key
@@ -128,7 +134,7 @@ def test_an_implementation_in_plain_numpy_finds_the_same_regret(name):
     plain = importlib.util.module_from_spec(found)
     found.loader.exec_module(plain)
     policy, world = NUMPY[name](agents=3, dimension=4, horizon=60), ExposureWorld(agents=3, dimension=4)
-    part = simulate(policy, world, {"seed": 2, "rounds": 60, "checkpoints": [60], "noise": "seeded"}, 0)
+    part = simulated(policy, world, {"seed": 2, "rounds": 60, "checkpoints": [60], "noise": "seeded"}, 0)
     np.testing.assert_allclose(part["fairness"][-1], plain.play(policy, 60, 2), rtol=1e-6)
 
 

@@ -6,15 +6,23 @@ import numpy as np
 import pytest
 
 from fairveil import registry
+from fairveil.bandits.facts import fitted
 from fairveil.bandits.meritocratic import BatchedPrivateFairGreedy, FairGreedy, PrivateFairGreedy, Scaling
 from fairveil.bandits.meritocratic.audit import private_pair
-from fairveil.bandits.meritocratic.family import fitted
-from fairveil.bandits.protocol import Candidate, Feedback, Round, copy_state, load_state, save_state, settle
+from fairveil.bandits.meritocratic.family import make_runner
+from fairveil.bandits.protocol import Candidate, Feedback, Round, settle
+from fairveil.bandits.simulate import Case, Streams
 from fairveil.configuration import describe
 from fairveil.errors import HorizonError, InputError, PrivacyError, SpecError
 from fairveil.privacy.accounting import Accountant
 from fairveil.privacy.noise import SeededNoise, ZeroNoise
 from fairveil.randomness import generator
+from fairveil.state import copy_state, load_state, save_state
+
+
+def runner_of(policy, world, seed, noise):
+    return make_runner(Case.of(policy, world, 1), Streams.of(seed, 0, noise))
+
 
 SCALING = Scaling(columns=(0, 1), centre=(0.0, 0.0), spread=(0.5, 0.5), norm=1.4, reward_centre=0.0, reward_bound=1.0)
 
@@ -125,7 +133,7 @@ def test_a_lost_leaf_is_closed_and_its_rows_never_come_back():
 def test_the_compiled_run_ends_at_the_horizon_too():
     world = registry.build("environment", {"name": "synthetic-census", "people_per_group": 200}, "environment")
     policy = fitted(PrivateFairGreedy(epsilon=1.0, delta=1e-5, bound=3.5), world, 30)
-    runner = policy.runner(world.slots(), generator(1), SeededNoise(1))
+    runner = runner_of(policy, world, 1, SeededNoise(1))
     stream = generator(2)
     runner.play(world.draw(0, 30, stream))
     with pytest.raises(HorizonError):

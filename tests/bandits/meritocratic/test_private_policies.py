@@ -7,14 +7,23 @@ import pytest
 
 import fairveil
 from fairveil import registry
+from fairveil.bandits.facts import fitted
+from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.meritocratic import BatchedPrivateFairGreedy, FairGreedy, PrivateFairGreedy, Scaling
-from fairveil.bandits.meritocratic.family import fitted
+from fairveil.bandits.meritocratic.family import make_runner
 from fairveil.bandits.meritocratic.runner import StepRunner
-from fairveil.bandits.protocol import Candidate, Feedback, Round, load_state, save_state
+from fairveil.bandits.protocol import Candidate, Feedback, Round
+from fairveil.bandits.simulate import Case, Streams
 from fairveil.errors import SpecError
 from fairveil.privacy.conversions import gdp_delta
 from fairveil.privacy.noise import SecureNoise, SeededNoise, ZeroNoise
 from fairveil.randomness import generator
+from fairveil.state import load_state, save_state
+
+
+def runner_of(policy, world, seed, noise):
+    return make_runner(Case.of(policy, world, 1), Streams.of(seed, 0, noise))
+
 
 SMALL = {"name": "synthetic-census", "people_per_group": 800}
 RUGGED = {**SMALL, "candidates": 2, "presence": 0.6, "joins": {"g3": 60}, "delay": 15.0, "missing": 0.1}
@@ -54,8 +63,8 @@ EVERY = [
 def test_the_simulator_makes_the_decisions_of_the_step_interface(policy):
     world = world_of(SMALL)
     made = fitted(policy, world, 240)
-    fast = play(made.runner(world.slots(), generator(9), ZeroNoise()), world, 240)
-    slow = play(StepRunner(made, generator(9), ZeroNoise()), world, 240)
+    fast = play(runner_of(made, world, 9, ZeroNoise()), world, 240)
+    slow = play(StepRunner(made, Streams.of(9, 0, ZeroNoise()), AT_ONCE), world, 240)
     if policy.name == "private-fair-greedy":  # its step interface sums rows on an integer grid, the simulator in floats
         assert (fast == slow).mean() > 0.98
     else:
@@ -66,8 +75,8 @@ def test_the_simulator_makes_the_decisions_of_the_step_interface(policy):
 def test_late_missing_and_absent_make_no_difference_between_the_two(policy):
     world = world_of(RUGGED)
     made = fitted(policy, world, 400)
-    fast = play(made.runner(world.slots(), generator(9), ZeroNoise()), world, 400)
-    slow = play(StepRunner(made, generator(9), ZeroNoise()), world, 400)
+    fast = play(runner_of(made, world, 9, ZeroNoise()), world, 400)
+    slow = play(StepRunner(made, Streams.of(9, 0, ZeroNoise()), AT_ONCE), world, 400)
     assert (fast == slow).all()
 
 
@@ -77,8 +86,8 @@ def test_zero_noise_equals_fair_greedy_arm_for_arm():
     private = fitted(PrivateFairGreedy(epsilon=1e6, delta=1e-5, bound=100.0), world, 1500)
     # The ridge of the private policy covers its noise; with the same ridge the two must agree in every round.
     object.__setattr__(private, "_ridges", plain._ridges)
-    first = play(plain.runner(world.slots(), generator(4), ZeroNoise()), world, 1500)
-    second = play(private.runner(world.slots(), generator(4), ZeroNoise()), world, 1500)
+    first = play(runner_of(plain, world, 4, ZeroNoise()), world, 1500)
+    second = play(runner_of(private, world, 4, ZeroNoise()), world, 1500)
     assert (first == second).all()
 
 
@@ -86,7 +95,7 @@ def test_zero_noise_batches_equal_a_direct_computation():
     world = world_of(SMALL)
     policy = fitted(BatchedPrivateFairGreedy(epsilon=5.0, delta=1e-5, first_batch=200), world, 400)
     chunk = world.draw(0, 200, generator(1, "world"))
-    runner = policy.runner(world.slots(), generator(2), ZeroNoise())
+    runner = runner_of(policy, world, 2, ZeroNoise())
     slots, _ = runner.play(chunk)
     rows = np.arange(200)
     direct = policy.sum_rows(
@@ -209,7 +218,7 @@ def test_late_missing_absent_and_joining_still_learn_and_small_groups_say_how_un
 def test_a_group_that_nobody_was_seen_of_keeps_its_doubt():
     world = world_of({**SMALL, "joins": {"g4": 10**6}})
     policy = fitted(BatchedPrivateFairGreedy(epsilon=5.0, delta=1e-5, first_batch=500), world, 2000)
-    runner = policy.runner(world.slots(), generator(1), SeededNoise(1))
+    runner = runner_of(policy, world, 1, SeededNoise(1))
     play(runner, world, 2000)
     unsure = runner.rank_uncertainty()
     assert unsure[3] > 0.1 > unsure[0]
@@ -244,8 +253,8 @@ def test_secure_noise_runs_and_is_not_marked_as_simulated():
     assert result["meta"]["simulated"] is False
     world = world_of(SMALL)
     policy = fitted(PrivateFairGreedy(epsilon=1.0, delta=1e-5, bound=3.0), world, 12)
-    assert isinstance(policy.runner(world.slots(), generator(1), SecureNoise()), StepRunner)
-    assert len(play(policy.runner(world.slots(), generator(1), SecureNoise()), world, 12)) == 12
+    assert isinstance(runner_of(policy, world, 1, SecureNoise()), StepRunner)
+    assert len(play(runner_of(policy, world, 1, SecureNoise()), world, 12)) == 12
 
 
 def test_same_seed_same_result_and_policies_see_the_same_candidates():
@@ -256,7 +265,7 @@ def test_same_seed_same_result_and_policies_see_the_same_candidates():
 def test_memory_does_not_grow_with_the_horizon():
     world = world_of(SMALL)
     policy = fitted(BatchedPrivateFairGreedy(epsilon=5.0, delta=1e-5, window=500), world, 10_000)
-    runner = policy.runner(world.slots(), generator(1), SeededNoise(1))
+    runner = runner_of(policy, world, 1, SeededNoise(1))
     sizes = []
     stream = generator(1, "world")
     for first in range(0, 10_000, 1000):

@@ -4,14 +4,17 @@ import numpy as np
 import pytest
 
 from fairveil import SeededNoise, ZeroNoise
+from fairveil.bandits.contract import Silent
 from fairveil.bandits.environments.bernoulli import Bernoulli
 from fairveil.bandits.environments.laws import UNIT
+from fairveil.bandits.feedback import Lateness
 from fairveil.bandits.nash.adap_ucb import AdapUcb
 from fairveil.bandits.nash.gdp_ncb import GdpNcb
 from fairveil.bandits.nash.local_nash import LocalNash
 from fairveil.bandits.nash.private_nash import PrivateNash
 from fairveil.bandits.protocol import Feedback, Round, settle
-from fairveil.bandits.steps import random_delay, walk
+from fairveil.bandits.simulate import Streams
+from fairveil.bandits.steps import walk
 from fairveil.errors import HorizonError, InputError, PrivacyError
 from fairveil.privacy.events import ParallelEvent, PureEvent
 from fairveil.randomness import generator
@@ -29,12 +32,14 @@ POLICIES = [
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda p: f"{p.name}-{p.arrivals}")
 @pytest.mark.parametrize(
-    "delay", [random_delay(50), random_delay(5, 0.5), lambda i, r: None], ids=["late", "half", "none"]
+    "delay",
+    [Lateness("uniform", (0.0, 50.0), 50), Lateness("uniform", (0.0, 5.0), 5, missing=0.5), Silent()],
+    ids=["late", "half", "none"],
 )
 def test_schedule_does_not_depend_on_arrivals(policy, delay):
     """Every round is decided inside an open block, and blocks follow each other: none reopens."""
     world, blocks = Bernoulli(means=(0.2, 0.5, 0.9)), [(0, 0)]
-    for step in walk(policy, world, 300, generator(1, "e"), generator(1, "w"), SeededNoise(1), delay):
+    for step in walk(policy, world, 300, Streams.of(1, 0, SeededNoise(1)), delay):
         opened, end = int(step.state["open"][1]), int(step.state["open"][2])
         assert end > step.round.index
         if (opened, end) != blocks[-1]:
@@ -134,5 +139,5 @@ def test_not_a_number_is_always_refused():
 
 def test_a_local_learner_accepts_bits_only():
     policy = LocalNash(arms=2, epsilon=1.0)
-    with pytest.raises(InputError, match="one bit"):
+    with pytest.raises(InputError, match="reports, not rewards"):
         policy.learn(policy.start(), Feedback(0, 0, 0.5))

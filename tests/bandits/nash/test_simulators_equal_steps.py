@@ -5,7 +5,7 @@ import pytest
 
 from fairveil.bandits.environments.bernoulli import Bernoulli
 from fairveil.bandits.environments.mixed import Mixed
-from fairveil.bandits.environments.table import Table
+from fairveil.bandits.environments.table import RecordedArms
 from fairveil.bandits.nash.adap_ucb import AdapUcb
 from fairveil.bandits.nash.anytime import Anytime
 from fairveil.bandits.nash.gdp_ncb import GdpNcb
@@ -14,24 +14,31 @@ from fairveil.bandits.nash.ldp_ucb import LdpUcb
 from fairveil.bandits.nash.local_nash import LocalNash
 from fairveil.bandits.nash.ncb import Ncb
 from fairveil.bandits.nash.private_nash import PrivateNash
-from fairveil.bandits.nash.runs import StepWalker, streams
+from fairveil.bandits.nash.runs import StepSimulator
 from fairveil.bandits.nash.ucb import Ucb
+from fairveil.bandits.simulate import Case, Streams
 
 ROUNDS = 1500
 REWARDS = np.random.default_rng(3).random((ROUNDS, 6)) ** np.array([0.2, 0.5, 1.0, 2.0, 4.0, 0.3])
-RECORDED = Table(rewards=tuple(map(tuple, REWARDS.tolist())))
+RECORDED = RecordedArms(rewards=tuple(map(tuple, REWARDS.tolist())))
+
+
+def compiled(policy, world, rounds, seed, run=0):
+    return policy.simulator(Case.of(policy, world, rounds), Streams.of(seed, run))
+
+
+def stepwise(policy, world, rounds, seed, run=0):
+    return StepSimulator(Case.of(policy, world, rounds), Streams.of(seed, run))
 
 
 def steps(policy, world, rounds, seed):
-    walker, out = StepWalker(policy, world, rounds, streams(seed, 0, "seeded")), np.zeros(rounds, np.int32)
-    walker.advance(0, rounds, out)
-    return out, walker.summary()
+    simulator = stepwise(policy, world, rounds, seed)
+    return simulator.advance(rounds).codes, simulator.summary()
 
 
-def expand(intervals, rounds):
-    lengths = np.diff(np.append(0, intervals.ends))
-    assert intervals.ends[-1] == rounds
-    return np.repeat(intervals.codes, lengths)
+def expand(run, rounds):
+    assert run.ends[-1] == rounds
+    return np.repeat(run.codes, np.diff(np.append(0, run.ends)))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -53,10 +60,10 @@ def expand(intervals, rounds):
 )
 def test_episodic_runs_are_equal_on_a_recorded_table(policy, seed):
     """Rewards are given, so both draw the same noise in the same order and must play the same arms."""
-    intervals = policy.intervals(RECORDED, ROUNDS, streams(seed, 0, "seeded"))
+    fast = compiled(policy, RECORDED, ROUNDS, seed)
     arms, summary = steps(policy, RECORDED, ROUNDS, seed)
-    assert np.array_equal(expand(intervals, ROUNDS), arms)
-    assert np.array_equal(intervals.summary.pulls, summary.pulls)
+    assert np.array_equal(expand(fast.advance(ROUNDS), ROUNDS), arms)
+    assert np.array_equal(fast.summary().pulls, summary.pulls)
 
 
 @pytest.mark.parametrize("world", [Bernoulli(arms=20), Mixed(arms=20)], ids=["bernoulli", "mixed"])
@@ -74,9 +81,8 @@ def test_episodic_runs_are_equal_on_a_recorded_table(policy, seed):
 )
 def test_sequential_runs_are_equal(policy, world):
     """Same streams in the same order, whatever the chunks: the fast search finds the arms of a full scan."""
-    fast, out = policy.walker(world, ROUNDS, streams(1, 0, "seeded")), np.zeros(ROUNDS, np.int32)
-    for start in range(0, ROUNDS, 400):
-        fast.advance(start, min(start + 400, ROUNDS), out[start : start + 400])
+    fast = compiled(policy, world, ROUNDS, 1)
+    out = np.concatenate([fast.advance(min(start + 400, ROUNDS)).codes for start in range(0, ROUNDS, 400)])
     arms, summary = steps(policy, world, ROUNDS, 1)
     assert np.array_equal(out, arms)
     assert np.array_equal(fast.summary().pulls, summary.pulls)
@@ -86,8 +92,7 @@ def test_sequential_runs_are_equal(policy, world):
 def test_search_equals_scan_for_any_number_of_arms(arms):
     world = Bernoulli(means=tuple(np.linspace(0.1, 0.9, arms)) if arms > 1 else (0.5,))
     for policy in (Ucb(arms=arms), Ncb(arms=arms, horizon=600, c=0.5)):
-        out = np.zeros(600, np.int32)
-        policy.walker(world, 600, streams(2, 0, "seeded")).advance(0, 600, out)
+        out = compiled(policy, world, 600, 2).advance(600).codes
         assert np.array_equal(out, steps(policy, world, 600, 2)[0])
 
 
@@ -95,13 +100,9 @@ def shares(policy, world, rounds, runs, fast):
     """Pull shares of every run."""
     found = np.zeros((runs, world.arms))
     for run in range(runs):
-        own = streams(11, run, "seeded")
-        if fast and policy.episodic:
-            found[run] = policy.intervals(world, rounds, own).summary.pulls / rounds
-            continue
-        walker = policy.walker(world, rounds, own) if fast else StepWalker(policy, world, rounds, own)
-        walker.advance(0, rounds, np.zeros(rounds, np.int32))
-        found[run] = walker.summary().pulls / rounds
+        simulator = (compiled if fast else stepwise)(policy, world, rounds, 11, run)
+        simulator.advance(rounds)
+        found[run] = simulator.summary().pulls / rounds
     return found
 
 

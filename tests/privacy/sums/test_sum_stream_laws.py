@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairveil.bandits.protocol import load_state, save_state
 from fairveil.errors import HorizonError
 from fairveil.privacy.noise import SecureNoise, SeededNoise, ZeroNoise
 from fairveil.privacy.sums import BatchSum, HybridSum, ToeplitzSum, TreeSum
+from fairveil.state import load_state, save_state
 
 RELEASES = 11
 

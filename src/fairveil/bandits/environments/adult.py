@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Strict
 
 from fairveil.bandits.meritocratic.records import People, RecordsEnvironment, scale_to_range, split_people
-from fairveil.bandits.meritocratic.world import Schema
+from fairveil.bandits.meritocratic.schema import Schema
 from fairveil.configuration import configuration
 from fairveil.fields import Count
 from fairveil.randomness import generator

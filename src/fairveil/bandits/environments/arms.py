@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.environments.laws import Laws, draw_one
+from fairveil.bandits.facts import Fact, Same
 from fairveil.bandits.protocol import Round
 from fairveil.errors import InputError, SpecError
 from fairveil.randomness import Generator
@@ -39,6 +40,9 @@ class ArmEnvironment(Environment):
         """Logarithms of the true means, exact where the means themselves underflow."""
         with np.errstate(divide="ignore"):
             return np.log(self.true_means)
+
+    def facts(self, rounds: int) -> dict[str, Fact]:
+        return {**super().facts(rounds), "arms": Same(self.arms)}
 
     def reward(self, round: Round, arm: int, rng: Generator) -> float:
         if not 0 <= arm < self.arms:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from fairveil.bandits.facts import Fact, horizon
 from fairveil.bandits.protocol import Round
 from fairveil.randomness import Generator
 
@@ -15,13 +16,14 @@ class Environment(ABC):
     name: ClassVar[str] = ""
     family: ClassVar[str] = ""
 
-    def facts(self) -> dict[str, Any]:
-        """What a policy must agree with (number of arms, ...); left out of its spec, it is filled in."""
-        return {"arms": self.arms} if hasattr(self, "arms") else {}
+    def facts(self, rounds: int) -> dict[str, Fact]:
+        """What a policy must agree with or assumes in a run of ``rounds`` rounds, by the names of its fields."""
+        return horizon(rounds)
 
-    def hints(self) -> dict[str, Any]:
-        """What a policy assumes about this world when its spec does not say otherwise."""
-        return {}
+    @property
+    def delays_rewards(self) -> bool:
+        """This world says itself when rewards arrive, so a spec's ``feedback`` would delay them twice."""
+        return False
 
     def prepare(self, rng: Generator) -> Environment:
         """The world of one run; most environments return themselves."""

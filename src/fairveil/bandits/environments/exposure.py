@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Strict
 
 from fairveil.bandits.environments.base import Environment
+from fairveil.bandits.facts import Assumed, Fact, Same
 from fairveil.bandits.protocol import Candidate, Round
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
@@ -99,12 +100,16 @@ class ExposureWorld(Environment):
         """A small world for listings and contract tests."""
         return cls(agents=3, actions=4, dimension=2)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self, rounds: int) -> dict[str, Fact]:
         lasts = None if self.agent_rounds is None else list(self.agent_rounds)
-        return {"agents": self.agents, "dimension": self.dimension, "agent_rounds": lasts}
-
-    def hints(self) -> dict[str, Any]:
-        return {"merit": self.merit, "reward_std": float(self.noise) if self.noise > 0 else 0.01}
+        return {
+            **super().facts(rounds),
+            "agents": Same(self.agents),
+            "dimension": Same(self.dimension),
+            "agent_rounds": Same(lasts),
+            "merit": Assumed(self.merit),
+            "reward_std": Assumed(float(self.noise) if self.noise > 0 else 0.01),
+        }
 
     def merits(self) -> tuple[Merit, ...]:
         return merits_from(self.merit, self.agents)

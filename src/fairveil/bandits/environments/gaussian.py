@@ -9,7 +9,8 @@ import numpy as np
 from pydantic import Strict
 from scipy.special import ndtr
 
-from fairveil.bandits.meritocratic.world import Floats, Ints, MeritocraticEnvironment, Schema
+from fairveil.bandits.meritocratic.schema import Schema
+from fairveil.bandits.meritocratic.world import Floats, Ints, MeritocraticEnvironment
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Matrix, Vector

@@ -6,7 +6,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from fairveil.bandits.meritocratic.world import Floats, Pool, PoolEnvironment, Schema
+from fairveil.bandits.meritocratic.schema import Schema
+from fairveil.bandits.meritocratic.world import Floats, Pool, PoolEnvironment
 from fairveil.configuration import configuration
 from fairveil.data.synthetic_census import CATEGORIES, CONTINUOUS, GROUPS, synthetic_census
 from fairveil.data.synthetic_census import Census as Generated

@@ -19,13 +19,13 @@ from fairveil.registry import register
 
 @register("environment", "table")
 @configuration
-class Table(ArmEnvironment):
+class RecordedArms(ArmEnvironment):
     """Replay recorded rewards (a matrix in the spec, or a .npy or .csv file); an arm's mean is its column's mean.
 
     ``order="recorded"`` shows row t in round t and refuses to run past the last row; ``"resampled"`` draws a row at
     random every round. Rewards outside [0, 1] are clipped, unless the policy is strict: then they are refused.
 
-    >>> Table(rewards=((0.0, 1.0), (1.0, 1.0))).true_means.tolist()
+    >>> RecordedArms(rewards=((0.0, 1.0), (1.0, 1.0))).true_means.tolist()
     [0.5, 1.0]
     """
 

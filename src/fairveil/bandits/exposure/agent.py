@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairveil.bandits.exposure.private import PrivatePolicy
-from fairveil.bandits.protocol import Candidate, Decision, Feedback, Round, State, copy_state, load_state, save_state
+from fairveil.bandits.protocol import Candidate, Decision, Feedback, Round
 from fairveil.configuration import describe
 from fairveil.errors import HorizonError, InputError, PrivacyError
 from fairveil.federated import Form, Inbox, Message, Party, Receipt, release_once
@@ -24,6 +24,7 @@ from fairveil.privacy.guarantee import Neighbours
 from fairveil.privacy.ledger import Ledger
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
+from fairveil.state import State, copy_state, load_state, save_state
 
 Floats = NDArray[np.float64]
 STATE, ROWS, LETTER = "state/", "rows/", "letter/"

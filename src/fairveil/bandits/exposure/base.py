@@ -20,7 +20,7 @@ from pydantic import Strict
 from fairveil.bandits.environments.exposure import decisions_until, last_rounds
 from fairveil.bandits.exposure.belief import ELLIPTIC, RULE, believe_plain, refresh, refresh_all
 from fairveil.bandits.exposure.kernel import Rules, add_row, choose_law, draw_arm, make_row, raw_row
-from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, State, copy_state
+from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round, raw_feedback
 from fairveil.configuration import configuration
 from fairveil.errors import HorizonError, InputError, SpecError
 from fairveil.fairness.exposure import Merit, merit_codes, merits_from
@@ -28,6 +28,7 @@ from fairveil.federated.schedules import NEVER, Determinant, Schedule, schedule_
 from fairveil.fields import Count, NonNegative, OpenUnit, Positive
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
+from fairveil.state import State, copy_state
 
 Floats = NDArray[np.float64]
 NOTHING = np.empty(0)
@@ -190,11 +191,14 @@ class ExposurePolicy(Policy):
         )  # fmt: skip
         return law
 
-    def learn(self, state: State, feedback: Feedback) -> State:
+    def learn(self, state: State, feedback: Feedback | Report) -> State:
+        feedback = raw_feedback(feedback)
         if feedback.round is None:
             raise InputError(
                 "exposure policies learn from contexts", path="feedback.round", fix="hand back the round shown"
             )
+        if feedback.reward is None:
+            return state  # nobody answered: there is no row
         self.check_reward(feedback.reward)
         agent, contexts = feedback.round.agent, self.contexts_of(feedback.round)
         if not 0 <= feedback.arm < len(contexts):

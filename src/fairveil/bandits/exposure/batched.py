@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from fairveil.bandits.exposure.private import Floats, PrivatePolicy
-from fairveil.bandits.protocol import State
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.federated.schedules import Growing
@@ -19,6 +18,7 @@ from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.sums.base import RunningSum
 from fairveil.privacy.sums.batch import BatchSum
 from fairveil.registry import register
+from fairveil.state import State
 
 
 @register("policy", "batched-priv-fairx")

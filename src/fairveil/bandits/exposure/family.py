@@ -6,33 +6,25 @@ from typing import Any
 
 import numpy as np
 
-from fairveil import registry
-from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.environments.exposure import ExposureWorld
-from fairveil.bandits.exposure.base import ExposurePolicy
 from fairveil.bandits.exposure.private import PrivatePolicy
 from fairveil.bandits.exposure.simulate import simulate
-from fairveil.bandits.family import Family
+from fairveil.bandits.family import Family, Series
 from fairveil.bandits.protocol import Policy
-from fairveil.errors import HorizonError, SpecError
+from fairveil.bandits.simulate import Case, curves
+from fairveil.errors import SpecError
 from fairveil.registry import register
-from fairveil.task import Outcome, Part, run_blocks
+from fairveil.task import Part
 
 
 @register("family", "exposure")
 class ExposureFamily(Family):
     """Fairness regret (average over agents, and sum), reward regret, exposure and merit, messages, privacy spent."""
 
-    def complete(self, spec: dict[str, Any], policy: Policy, environment: Environment) -> dict[str, Any]:
+    def check(self, case: Case) -> dict[str, Any]:
+        policy, environment = case.policy, case.environment
         if not isinstance(environment, ExposureWorld):
             raise SpecError("an exposure environment shows contexts", path="environment.name", given=environment.name)
-        if isinstance(policy, ExposurePolicy) and policy.horizon < spec["rounds"]:
-            raise HorizonError(
-                "the policy was sized for fewer rounds",
-                path="policy.horizon",
-                given=policy.horizon,
-                allowed=f"at least {spec['rounds']}",
-            )
         if isinstance(policy, PrivatePolicy) and policy.strict and environment.longest_context() > policy.context_bound:
             raise SpecError(
                 "this environment shows contexts above the bound, and strict refuses them",
@@ -41,43 +33,23 @@ class ExposureFamily(Family):
                 allowed=f"at least {environment.longest_context():.6g}",
                 fix="raise context_bound, choose other contexts, or use strict=False",
             )
-        return spec
+        return {}
 
-    def blocks(self, spec: dict[str, Any]) -> list[dict[str, Any]]:
-        return run_blocks(spec["runs"], 1)
+    def simulate(self, case: Case, runs: range) -> Part:
+        return simulate(case, runs[0])
 
-    def work(self, spec: dict[str, Any], block: dict[str, Any]) -> Part:
-        policy = registry.build("policy", spec["policy"], "policy")
-        environment = registry.build("environment", spec["environment"], "environment")
-        return simulate(policy, environment, spec, block["first"])
-
-    def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
-        policy = registry.build("policy", spec["policy"], "policy")
+    def measure(self, case: Case, parts: list[Part]) -> tuple[dict[str, Any], Series]:
+        policy = case.policy
         agents = parts[0]["fairness"].shape[1]
-        curves = {
+        values = {
             "fairness_regret": [part["fairness"].mean(axis=1) for part in parts],
             "fairness_regret_sum": [part["fairness"].sum(axis=1) for part in parts],
             "reward_regret": [part["reward"].mean(axis=1) for part in parts],
             "theta_error": [part["theta_error"] for part in parts],
         }
-        metrics: dict[str, Any] = {}
-        series: dict[str, dict[str, list[float]]] = {}
-        for name, runs in curves.items():
-            values = np.array(runs)
-            if np.isnan(values).any():
-                continue
-            mean = values.mean(axis=0)
-            std = values.std(axis=0, ddof=1) if len(parts) > 1 else np.zeros_like(mean)
-            reach = 1.96 * std / np.sqrt(len(parts))
-            metrics[name], metrics[f"{name}_std"] = mean.tolist(), std.tolist()
-            series[name] = {
-                "x": [float(point) for point in spec["checkpoints"]],
-                "y": mean.tolist(),
-                "low": (mean - reach).tolist(),
-                "high": (mean + reach).tolist(),
-            }
+        metrics, series = curves(case.checkpoints, {name: np.array(runs) for name, runs in values.items()})
         # One last value per run, so that two specs with the same seed can be compared run by run.
-        metrics["fairness_regret_runs"] = [float(run[-1]) for run in curves["fairness_regret"]]
+        metrics["fairness_regret_runs"] = [float(run[-1]) for run in values["fairness_regret"]]
         metrics["fairness_regret_agents"] = np.mean([part["fairness"][-1] for part in parts], axis=0).tolist()
         for name, key in (("selection_share", "pulls"), ("exposure_share", "exposure"), ("merit_share", "merit")):
             shares = np.array([part[key] / part[key].sum() for part in parts])
@@ -89,7 +61,7 @@ class ExposureFamily(Family):
         }
         metrics["releases"] = metrics["synchronisations"] if isinstance(policy, PrivatePolicy) else 0.0
         metrics["spent"] = _spent(policy, agents, any(part["syncs"] for part in parts))
-        return Outcome(metrics, series, policy.guarantee(), spec["noise"] == "seeded")
+        return metrics, series
 
 
 def _spent(policy: Policy, agents: int, synchronised: bool) -> dict[str, list[float]]:

@@ -11,7 +11,6 @@ import numpy as np
 
 from fairveil.bandits.exposure.belief import LEMMA_7, believe_plain
 from fairveil.bandits.exposure.private import Floats, PrivatePolicy
-from fairveil.bandits.protocol import State
 from fairveil.configuration import configuration
 from fairveil.federated.schedules import Determinant
 from fairveil.privacy.conversions import gdp_mu
@@ -19,6 +18,7 @@ from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.sums.base import RunningSum
 from fairveil.privacy.sums.tree import TreeSum
 from fairveil.registry import register
+from fairveil.state import State
 
 
 @register("policy", "priv-fairx")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairveil.bandits.exposure.base import ExposurePolicy
 from fairveil.bandits.exposure.belief import believe
-from fairveil.bandits.protocol import Feedback, Round, State, copy_state
+from fairveil.bandits.protocol import Feedback, Report, Round
 from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError
 from fairveil.federated.schedules import Determinant
@@ -21,6 +21,7 @@ from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Neighbours
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import RunningSum
+from fairveil.state import State, copy_state
 
 Floats = NDArray[np.float64]
 EXACT_ROWS = 2**21
@@ -189,7 +190,7 @@ class PrivatePolicy(ExposurePolicy):
         self.close(after)
         return after
 
-    def learn(self, state: State, feedback: Feedback) -> State:
+    def learn(self, state: State, feedback: Feedback | Report) -> State:
         if int(state["acted"].max()) - int(state["last"]) >= EXACT_ROWS:
             raise InputError(
                 "too many rows since the last synchronisation",

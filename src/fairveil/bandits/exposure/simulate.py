@@ -13,29 +13,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.environments.exposure import ExposureWorld, decisions_until
 from fairveil.bandits.exposure.base import ExposurePolicy
 from fairveil.bandits.exposure.kernel import EXACT, PUBLISHED, WEIGHTED, Releases, Tally, World, advance, play
 from fairveil.bandits.exposure.priv import PrivFairx
 from fairveil.bandits.exposure.private import PrivatePolicy
-from fairveil.bandits.protocol import Policy, State
+from fairveil.bandits.feedback import AT_ONCE
+from fairveil.bandits.simulate import Case
 from fairveil.bandits.steps import walk
 from fairveil.fairness.exposure import fair_law, merit_codes
 from fairveil.federated.schedules import NEVER
 from fairveil.privacy.noise import SeededNoise, make_noise
-from fairveil.randomness import Generator, generator
+from fairveil.state import State
 from fairveil.task import Part
 
 Floats = NDArray[np.float64]
 
 
-def simulate(policy: Policy, environment: ExposureWorld, spec: dict[str, Any], run: int) -> Part:
+def simulate(case: Case, run: int) -> Part:
     """One run, measured at the checkpoints."""
-    seed = spec["seed"]
-    world_rng, choice_rng = generator(seed, "world", run), generator(seed, "choice", run)
-    if not isinstance(policy, ExposurePolicy):
-        return _walked(policy, environment, spec, run, choice_rng, world_rng)
+    policy, environment, spec, streams = case.policy, case.environment, case.spec, case.streams(run)
+    assert isinstance(environment, ExposureWorld)
+    if not isinstance(policy, ExposurePolicy) or case.lateness != AT_ONCE:
+        return _walked(case, run)
+    seed, world_rng, choice_rng = spec["seed"], streams.world, streams.explore
     world = environment.prepare(world_rng)
     truth = compiled_world(world, spec["rounds"])
     tally = empty_tally(world)
@@ -188,18 +189,17 @@ def _channel(policy: ExposurePolicy, noise: str, seed: int, run: int) -> _Exact 
     return _Secure(policy, seed, run) if noise == "secure" else _Drawn(policy, seed, run)
 
 
-def _walked(
-    policy: Policy, environment: Environment, spec: dict[str, Any], run: int, choice: Generator, rng: Generator
-) -> Part:
+def _walked(case: Case, run: int) -> Part:
     """Policies without a kernel, one decision at a time."""
+    environment, spec = case.environment, case.spec
     assert isinstance(environment, ExposureWorld)
     # The same stream twice: once to know the parameter that `walk` will draw from it.
-    world = environment.prepare(generator(spec["seed"], "world", run))
+    world = environment.prepare(case.streams(run).world)
     tally, record, merits = empty_tally(world), Record(world), world.merits()
     lasts = world.last_rounds(spec["rounds"])
     stops = [decisions_until(checkpoint, lasts) for checkpoint in spec["checkpoints"]]
-    noise = make_noise(spec["noise"], spec["seed"], "run", run)
-    for count, step in enumerate(walk(policy, environment, stops[-1], choice, rng, noise), start=1):
+    steps = walk(case.policy, environment, stops[-1], case.streams(run), case.lateness)
+    for count, step in enumerate(steps, start=1):
         means = np.array([candidate.features for candidate in step.round.candidates]) @ np.array(world.theta)
         fair = fair_law(means, merits[step.round.agent])
         played = step.decision.probabilities

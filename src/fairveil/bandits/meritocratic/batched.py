@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field
 from scipy.special import ndtr
 
+from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.meritocratic.calibration import Total, calibrated
 from fairveil.bandits.meritocratic.estimate import rescaled, row_weight, score_direction
 from fairveil.bandits.meritocratic.exact import check_finite, uniform_decision
@@ -17,7 +18,8 @@ from fairveil.bandits.meritocratic.frozen import BatchedRunner, best_by_table
 from fairveil.bandits.meritocratic.runner import Runner
 from fairveil.bandits.meritocratic.scaling import Ready, Scaling, ScalingTable
 from fairveil.bandits.meritocratic.world import Floats, Ints
-from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, State
+from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round, raw_feedback
+from fairveil.bandits.simulate import Case, Streams
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Count, Delta, Epsilon, OpenUnit, Positive
@@ -28,6 +30,7 @@ from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums import BatchSum
 from fairveil.randomness import Generator
 from fairveil.registry import register
+from fairveil.state import State
 
 GROUP_WEIGHT = 1.0
 """Size of the group indicator in a row of the regression sum; scaled columns have spread about one."""
@@ -190,7 +193,8 @@ class BatchedPrivateFairGreedy(Policy):
         slot, _ = best_by_table(features, group, *self.rule(state, features.shape[1]), rng)
         return Decision(int(slot))
 
-    def learn(self, state: State, feedback: Feedback) -> State:
+    def learn(self, state: State, feedback: Feedback | Report) -> State:
+        feedback = raw_feedback(feedback)
         assert feedback.round is not None
         check_finite(feedback)
         features = np.stack([candidate.features for candidate in feedback.round.candidates])
@@ -322,5 +326,7 @@ class BatchedPrivateFairGreedy(Policy):
 
     # Simulation ------------------------------------------------------------------------------------------------------
 
-    def runner(self, slots: Ints, rng: Generator, noise: Noise) -> Runner:
-        return BatchedRunner(self, rng, noise)
+    def simulator(self, case: Case, streams: Streams) -> Runner | None:
+        if case.lateness != AT_ONCE:
+            return None
+        return BatchedRunner(self, streams.explore, streams.noise)

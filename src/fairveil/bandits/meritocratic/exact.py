@@ -17,12 +17,13 @@ from fairveil.bandits.meritocratic.regression import add_outer, clip_row, unpack
 from fairveil.bandits.meritocratic.runner import Runner
 from fairveil.bandits.meritocratic.window import Store, add_member, count_at_most, dot, grown, new_store
 from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints
-from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, State
+from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round, raw_feedback
 from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError
 from fairveil.fields import Count, Positive
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
+from fairveil.state import State
 
 NO_BOUND = np.inf
 
@@ -133,7 +134,7 @@ def uniform_decision(group: Ints, rng: Generator) -> Decision:
 def check_finite(feedback: Feedback) -> None:
     """Refuse numbers that no bound can tame before they enter a state; the message does not repeat them."""
     assert feedback.round is not None
-    if not np.isfinite(feedback.reward):
+    if feedback.reward is None or not np.isfinite(feedback.reward):
         raise InputError("the reward is not finite", path="feedback.reward", allowed="a finite number")
     if not all(np.isfinite(candidate.features).all() for candidate in feedback.round.candidates):
         raise InputError("the features of a candidate are not finite", path="feedback.round", allowed="finite numbers")
@@ -182,7 +183,8 @@ class HalvedHistory(Policy):
             "ready_for": np.zeros((), np.int64),
         }
 
-    def learn(self, state: State, feedback: Feedback) -> State:
+    def learn(self, state: State, feedback: Feedback | Report) -> State:
+        feedback = raw_feedback(feedback)
         assert feedback.round is not None
         shown = feedback.round.candidates
         check_finite(feedback)

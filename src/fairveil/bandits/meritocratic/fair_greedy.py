@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.meritocratic.exact import ExactRunner, HalvedHistory
 from fairveil.bandits.meritocratic.regression import weights_of
 from fairveil.bandits.meritocratic.runner import Runner
-from fairveil.bandits.meritocratic.world import Floats, Ints
-from fairveil.bandits.protocol import State
+from fairveil.bandits.meritocratic.world import Floats
+from fairveil.bandits.simulate import Case, Streams
 from fairveil.configuration import configuration
 from fairveil.privacy.noise import Noise
-from fairveil.randomness import Generator
 from fairveil.registry import register
+from fairveil.state import State
 
 
 @register("policy", "fair-greedy")
@@ -34,5 +35,7 @@ class FairGreedy(HalvedHistory):
         rows = state["rows"][state["entered"]]
         return {"theta": weights_of(rows.T @ rows, self.ridge, self.ridge)}
 
-    def runner(self, slots: Ints, rng: Generator, noise: Noise) -> Runner:
-        return ExactRunner(self, slots, rng)
+    def simulator(self, case: Case, streams: Streams) -> Runner | None:
+        if case.lateness != AT_ONCE:
+            return None
+        return ExactRunner(self, case.environment.slots(), streams.explore)  # type: ignore[attr-defined]

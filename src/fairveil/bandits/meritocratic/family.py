@@ -6,25 +6,18 @@ Fair pseudo-regret adds, in every round, the best relative rank shown minus the 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from fairveil import registry
-from fairveil.bandits.environments.base import Environment
-from fairveil.bandits.family import Family
+from fairveil.bandits.family import Family, Series
 from fairveil.bandits.meritocratic.runner import Runner, StepRunner, UniformRunner
-from fairveil.bandits.meritocratic.scaling import Scaling
 from fairveil.bandits.meritocratic.world import Chunk, Floats, MeritocraticEnvironment
-from fairveil.bandits.protocol import Policy
-from fairveil.configuration import describe
-from fairveil.errors import SpecError
+from fairveil.bandits.simulate import Case, Streams, curves, spread
 from fairveil.fairness.ranks import fair_regret, parity_gap, within_group_correlation
-from fairveil.privacy.noise import make_noise
 from fairveil.randomness import generator
 from fairveil.registry import register
-from fairveil.task import Outcome, Part, run_blocks
+from fairveil.task import Part
 
 CHUNK = 1024
 """Rounds drawn at a time. Part of the random stream: another value gives other (equally valid) runs."""
@@ -37,44 +30,22 @@ CURVES = ("fair_regret", "reward_regret", "parity_gap", "theta_error")
 class Meritocratic(Family):
     """Choose the candidate of the highest relative rank within its own group."""
 
-    def complete(self, spec: dict[str, Any], policy: Policy, environment: Environment) -> dict[str, Any]:
-        assert isinstance(environment, MeritocraticEnvironment)
-        return {**spec, "policy": describe(fitted(policy, environment, spec["rounds"]))}
+    def uniform(self, case: Case, streams: Streams) -> Runner:
+        return UniformRunner(streams.explore)
 
-    def blocks(self, spec: dict[str, Any]) -> list[dict[str, Any]]:
-        return [dict(block) for block in run_blocks(spec["runs"], 1)]
-
-    def work(self, spec: dict[str, Any], block: dict[str, Any]) -> Part:
-        environment = registry.build("environment", spec["environment"], "environment")
-        policy = registry.build("policy", spec["policy"], "policy")
-        parts = [_one_run(spec, policy, environment, run) for run in range(block["first"], block["last"])]
+    def simulate(self, case: Case, runs: range) -> Part:
+        parts = [_one_run(case, run) for run in runs]
         return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
 
-    def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
-        environment = registry.build("environment", spec["environment"], "environment")
-        policy: Policy = registry.build("policy", spec["policy"], "policy")
+    def measure(self, case: Case, parts: list[Part]) -> tuple[dict[str, Any], Series]:
         joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        guarantee = policy.guarantee()
-        metrics: dict[str, Any] = {}
-        series: dict[str, dict[str, list[float]]] = {}
-        for name in CURVES:
-            values = joined[name]
-            if np.isnan(values).all():
-                continue
-            mean, std = values.mean(axis=0), values.std(axis=0, ddof=1) if len(values) > 1 else 0 * values[0]
-            reach = 1.96 * std / np.sqrt(len(values))
-            metrics[name], metrics[f"{name}_std"] = mean.tolist(), std.tolist()
-            series[name] = {
-                "x": [float(point) for point in spec["checkpoints"]],
-                "y": mean.tolist(),
-                "low": (mean - reach).tolist(),
-                "high": (mean + reach).tolist(),
-            }
-        names = environment.group_names
-        metrics["selection_share"] = _by_group(names, joined["selections"].mean(axis=0) / spec["rounds"])
+        guarantee = case.policy.guarantee()
+        metrics, series = curves(case.checkpoints, {name: joined[name] for name in CURVES})
+        names = _world(case).group_names
+        metrics["selection_share"] = _by_group(names, joined["selections"].mean(axis=0) / case.rounds)
         if not np.isnan(joined["rank_error"]).any():
             metrics["rank_calibration"] = float(joined["rank_error"].mean())
-            metrics["rank_calibration_std"] = float(joined["rank_error"].std())
+            metrics["rank_calibration_std"] = float(spread(joined["rank_error"]))
         if not np.isnan(joined["rank_uncertainty"]).any():
             metrics["rank_uncertainty"] = _by_group(names, joined["rank_uncertainty"].mean(axis=0))
         metrics["releases"] = float(joined["releases"].mean())
@@ -87,68 +58,23 @@ class Meritocratic(Family):
                 if (value := getattr(guarantee, key)) is not None
             }
         )
-        return Outcome(metrics, series, guarantee, simulated=spec["noise"] == "seeded")
+        return metrics, series
 
 
-def fitted(policy: Policy, environment: MeritocraticEnvironment, rounds: int) -> Policy:
-    """The policy with public facts filled in: numbers of groups and features, horizon, totals and scaling."""
-    facts: dict[str, Any] = {
-        "groups": environment.groups,
-        "features": environment.features,
-        "rounds": rounds,
-        "candidates": len(environment.slots()),
-        "per_group": int(np.bincount(environment.slots()).max()),
-        "totals": "public" if environment.steady else "noisy",
-    }
-    known = set(getattr(policy, "__dataclass_fields__", {}))
-    changes: dict[str, Any] = {}
-    for name, value in facts.items():
-        if name not in known:
-            continue
-        given = getattr(policy, name)
-        if given is None:
-            changes[name] = value
-        elif name in ("groups", "features") and given != value:
-            raise SpecError(
-                f"the environment has another number of {name}", path=f"policy.{name}", given=given, allowed=str(value)
-            )
-        elif name == "rounds" and given < value:
-            raise SpecError(
-                "the policy's horizon is shorter than the run",
-                path="policy.rounds",
-                given=given,
-                allowed=f"at least {value}",
-            )
-        elif name in ("candidates", "per_group") and given < value:
-            raise SpecError(
-                "the environment shows more candidates than the policy has noise for",
-                path=f"policy.{name}",
-                given=given,
-                allowed=f"at least {value}",
-            )
-        elif name == "totals" and given == "public" and value == "noisy":
-            raise SpecError(
-                "totals are not public where a group may be absent", path="policy.totals", given=given, allowed="noisy"
-            )
-    if isinstance(getattr(policy, "scaling", None), Scaling):
-        changes["scaling"] = policy.scaling.resolved(environment.schema)  # type: ignore[attr-defined]
-    return replace(policy, **changes) if changes else policy  # type: ignore[type-var]
+def _world(case: Case) -> MeritocraticEnvironment:
+    assert isinstance(case.environment, MeritocraticEnvironment)
+    return case.environment
 
 
-def make_runner(policy: Policy, environment: MeritocraticEnvironment, spec: dict[str, Any], run: int) -> Runner:
+def make_runner(case: Case, streams: Streams) -> Runner:
     """The compiled runner of a policy, or its step interface where it has none."""
-    rng = generator(spec["seed"], "run", run, "policy")
-    noise = make_noise(spec["noise"], spec["seed"], "run", run)
-    if policy.name == "random":
-        return UniformRunner(rng)
-    if hasattr(policy, "runner"):
-        return policy.runner(environment.slots(), rng, noise)
-    return StepRunner(policy, rng, noise)
+    found: Any = case.policy.simulator(case, streams)
+    return StepRunner(case.policy, streams, case.lateness) if found is None else found
 
 
-def _one_run(spec: dict[str, Any], policy: Policy, environment: MeritocraticEnvironment, run: int) -> Part:
-    world = generator(spec["seed"], "run", run, "world")
-    runner = make_runner(policy, environment, spec, run)
+def _one_run(case: Case, run: int) -> Part:
+    streams, spec, environment = case.streams(run), case.spec, _world(case)
+    world, runner = streams.world, make_runner(case, streams)
     reference = _Reference(environment, generator(spec["seed"], "reference"))
     count, groups = len(spec["checkpoints"]), environment.groups
     curves: dict[str, Floats] = {name: np.full(count, np.nan) for name in CURVES}

@@ -7,15 +7,17 @@ import math
 import numpy as np
 from numba import njit
 
+from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.meritocratic.runner import Arrivals, Runner
 from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints
-from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, State
+from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round, raw_feedback
+from fairveil.bandits.simulate import Case, Streams
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Count, NonNegative, Positive
-from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 from fairveil.registry import register
+from fairveil.state import State
 
 
 @njit(cache=True, nogil=True)
@@ -115,7 +117,8 @@ class LinearPolicy(Policy):
         group = np.zeros(len(features), np.int64)
         return Decision(int(optimistic_slot(features, group, state["theta"], state["inverse"], width)))
 
-    def learn(self, state: State, feedback: Feedback) -> State:
+    def learn(self, state: State, feedback: Feedback | Report) -> State:
+        feedback = raw_feedback(feedback)
         assert feedback.round is not None
         after = {name: array.copy() for name, array in state.items()}
         x = np.ascontiguousarray(feedback.round.candidates[feedback.arm].features)
@@ -123,7 +126,9 @@ class LinearPolicy(Policy):
         after["log_det"] = np.asarray(done)
         return after
 
-    def runner(self, slots: Ints, rng: Generator, noise: Noise) -> Runner:
+    def simulator(self, case: Case, streams: Streams) -> Runner | None:
+        if case.lateness != AT_ONCE:
+            return None
         return LinearRunner(self)
 
 

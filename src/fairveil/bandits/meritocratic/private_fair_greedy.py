@@ -9,13 +9,15 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.meritocratic import wishart
 from fairveil.bandits.meritocratic.calibration import Total, calibrated
 from fairveil.bandits.meritocratic.exact import ExactRunner, HalvedHistory, uniform_decision
 from fairveil.bandits.meritocratic.regression import weights_of
-from fairveil.bandits.meritocratic.runner import Runner, StepRunner
+from fairveil.bandits.meritocratic.runner import Runner
 from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints
-from fairveil.bandits.protocol import Decision, Round, State
+from fairveil.bandits.protocol import Decision, Round
+from fairveil.bandits.simulate import Case, Streams
 from fairveil.configuration import configuration
 from fairveil.errors import HorizonError, InputError, PrivacyError, SpecError
 from fairveil.fields import Count, Delta, Epsilon, OpenUnit, Positive
@@ -26,6 +28,7 @@ from fairveil.privacy.noise import Noise, SeededNoise, ZeroNoise
 from fairveil.privacy.sums import RunningSum, ToeplitzSum, TreeSum
 from fairveil.randomness import Generator
 from fairveil.registry import register
+from fairveil.state import State
 
 UNIT = 2.0**30
 """Grid units of one count: the noise of a count is then never below 2^20 units."""
@@ -384,10 +387,10 @@ class PrivateFairGreedy(HalvedHistory):
 
     # Simulation ------------------------------------------------------------------------------------------------------
 
-    def runner(self, slots: Ints, rng: Generator, noise: Noise) -> Runner:
-        if isinstance(noise, SeededNoise | ZeroNoise):
-            return PrivateRunner(self, slots, rng, noise)
-        return StepRunner(self, rng, noise)
+    def simulator(self, case: Case, streams: Streams) -> Runner | None:
+        if case.lateness != AT_ONCE or not isinstance(streams.noise, SeededNoise | ZeroNoise):
+            return None
+        return PrivateRunner(self, case.environment.slots(), streams.explore, streams.noise)  # type: ignore[attr-defined]
 
 
 class PrivateRunner(ExactRunner):
@@ -405,7 +408,7 @@ class PrivateRunner(ExactRunner):
             return np.zeros((policy.leaves, 0))
         if policy.regression == "gaussian":
             return policy.sums.noise_path(self.noise, policy.leaves)
-        source = self.noise.generator
+        source = self.noise.stream
         return wishart.noise_path(source, policy.leaves, policy._width, policy._degrees, policy.bound)
 
     def play(self, chunk: Chunk) -> tuple[Ints, Floats]:

@@ -6,16 +6,18 @@ import heapq
 
 import numpy as np
 
+from fairveil.bandits.feedback import AT_ONCE, LONGEST, NEVER, Lateness, Outstanding, hand_over
 from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints, round_of
-from fairveil.bandits.protocol import Feedback, Policy, settle
-from fairveil.privacy.noise import Noise
+from fairveil.bandits.protocol import Feedback, Policy, Report
+from fairveil.bandits.simulate import Simulator, Streams
 from fairveil.randomness import Generator
 
+UNBOUNDED = Lateness(window=LONGEST)
+"""Windows of worlds that delay rewards themselves: a reward is never too late."""
 
-class Runner:
+
+class Runner(Simulator):
     """One run of one policy. ``play`` returns the chosen slot and the estimated rank (NaN if none) of every round."""
-
-    releases: int = 0
 
     def play(self, chunk: Chunk) -> tuple[Ints, Floats]:
         raise NotImplementedError
@@ -41,27 +43,36 @@ class UniformRunner(Runner):
 
 
 class StepRunner(Runner):
-    """Any policy through its step interface: plug-ins, and the reference for the compiled runners."""
+    """Any policy through its step interface: plug-ins, and the reference for the compiled runners.
 
-    def __init__(self, policy: Policy, rng: Generator, noise: Noise) -> None:
-        self.policy, self.rng, self.noise = policy, rng, noise
-        self.state = settle(policy, policy.start(), 0, noise)
-        self.waiting: list[tuple[int, int, Feedback]] = []
+    Rewards are as late as the spec's ``feedback`` says, or as the environment's own arrivals.
+    """
+
+    def __init__(self, policy: Policy, streams: Streams, lateness: Lateness) -> None:
+        self.policy, self.streams, self.lateness = policy, streams, lateness
+        self.outstanding = Outstanding(policy, lateness if lateness != AT_ONCE else UNBOUNDED)
+        self.state = hand_over(policy, policy.start(), self.outstanding, streams.noise)
+        self.under_way: list[tuple[int, int, Feedback | Report]] = []
 
     def play(self, chunk: Chunk) -> tuple[Ints, Floats]:
-        slots = np.empty(len(chunk), np.int64)
+        slots, noise = np.empty(len(chunk), np.int64), self.streams.noise
         for row in range(len(chunk)):
             shown = round_of(chunk, row)
-            arm = self.policy.decide(self.state, shown, self.rng).arm
+            self.state = self.policy.open(self.state, shown.index, self.streams.explore)
+            arm = self.policy.decide(self.state, shown, self.streams.explore).arm
             slots[row] = np.flatnonzero(chunk.group[row] >= 0)[arm]
             reward = chunk.score[row, slots[row]] + chunk.reward_noise[row]
-            if chunk.arrival[row] >= 0:
-                feedback = self.policy.report(Feedback(shown.index, arm, float(reward), shown), self.noise)
-                heapq.heappush(self.waiting, (int(chunk.arrival[row]), shown.index, feedback))
-            while self.waiting and self.waiting[0][0] <= shown.index + 1:
-                self.state = self.policy.learn(self.state, heapq.heappop(self.waiting)[2])
+            self.outstanding.decided(arm, shown)
+            wait = int(chunk.arrival[row]) - shown.index - 1 if chunk.arrival[row] >= 0 else NEVER
+            if self.lateness != AT_ONCE:
+                wait = self.lateness.wait(shown, arm, self.streams.arrivals)
+            if wait != NEVER:
+                feedback = self.policy.report(Feedback(shown.index, arm, float(reward), shown), noise)
+                heapq.heappush(self.under_way, (shown.index + wait, shown.index, feedback))
+            while self.under_way and self.under_way[0][0] <= shown.index:
+                self.outstanding.arrive(heapq.heappop(self.under_way)[2])
             before = self.policy.due(self.state, shown.index + 1)
-            self.state = settle(self.policy, self.state, shown.index + 1, self.noise)
+            self.state = hand_over(self.policy, self.state, self.outstanding, noise)
             self.releases += before is not None
         return slots, np.full(len(chunk), np.nan)
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, Strict
 
-from fairveil.bandits.meritocratic.world import Floats, Schema
+from fairveil.bandits.facts import Fact
+from fairveil.bandits.meritocratic.schema import Floats, Schema
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError, at
 from fairveil.fields import Natural, Positive, Vector
@@ -177,3 +178,14 @@ def _from_table(given: Any) -> Any:
 
 ScalingTable = Annotated[Scaling, BeforeValidator(_from_table)]
 """A field that takes a `Scaling` or its table."""
+
+
+@dataclass(frozen=True)
+class FromSchema(Fact):
+    """A policy's scaling with everything that was left out taken from a world's public schema."""
+
+    schema: Schema
+
+    def settle(self, given: Any, path: str) -> Any:
+        scaling = Scaling() if given is None else _from_table(given)
+        return scaling.resolved(self.schema) if isinstance(scaling, Scaling) else given

@@ -9,13 +9,16 @@ columns; a policy's scaling is made from it and never from candidates.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, Strict
 
 from fairveil.bandits.environments.base import Environment
+from fairveil.bandits.facts import AtLeast, Fact, Same
+from fairveil.bandits.meritocratic.scaling import FromSchema
+from fairveil.bandits.meritocratic.schema import Floats, Schema
 from fairveil.bandits.protocol import Candidate, Round
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
@@ -26,35 +29,21 @@ from fairveil.randomness import Generator
 Slots = Annotated[int, Strict(), Field(ge=1, le=64)]
 Present = Annotated[float, Strict(), Field(gt=0.0, le=1.0, allow_inf_nan=False)]
 Lost = Annotated[float, Strict(), Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Schema:
-    """Public facts about the encoded columns and the reward.
+class Totals(Fact):
+    """How many members of a group were seen: public where every group shows the same number in every round."""
 
-    ``centre`` and ``spread`` are declared typical values, not estimates from the candidates;
-    ``informative`` is False for columns that cannot change a rank within a group (constant in every group, or the
-    redundant level of a category).
-    """
+    value: Literal["public", "noisy"]
 
-    names: tuple[str, ...]
-    low: Floats
-    high: Floats
-    centre: Floats
-    spread: Floats
-    informative: NDArray[np.bool_]
-    reward_centre: float
-    reward_spread: float
-    norm: float | None = None
-
-    @property
-    def bound(self) -> float:
-        """l2 bound of [x, y]: of x by ``norm`` or its column ranges, of y by four spreads around its centre."""
-        widest = np.maximum(np.abs(self.low), np.abs(self.high))
-        square = (widest**2).sum() if self.norm is None else self.norm**2
-        return float(np.sqrt(square + (abs(self.reward_centre) + 4 * self.reward_spread) ** 2))
+    def settle(self, given: Any, path: str) -> Any:
+        if given == "public" and self.value == "noisy":
+            raise SpecError(
+                "totals are not public where a group may be absent", path=path, given=given, allowed="noisy"
+            )
+        return self.value if given is None else given
 
 
 @dataclass(frozen=True)
@@ -132,6 +121,22 @@ class MeritocraticEnvironment(Environment):
     def steady(self) -> bool:
         """Every group shows the same number of candidates in every round, so totals are public."""
         return self.presence >= 1.0 and not self.joins
+
+    def facts(self, rounds: int) -> dict[str, Fact]:
+        crowded = "the environment shows more candidates than the policy has noise for"
+        return {
+            "groups": Same(self.groups),
+            "features": Same(self.features),
+            "rounds": AtLeast(rounds, "the policy's horizon is shorter than the run"),
+            "candidates": AtLeast(len(self.slots()), crowded),
+            "per_group": AtLeast(int(np.bincount(self.slots()).max()), crowded),
+            "totals": Totals("public" if self.steady else "noisy"),
+            "scaling": FromSchema(self.schema),
+        }
+
+    @property
+    def delays_rewards(self) -> bool:
+        return self.delay > 0 or self.missing > 0
 
     def slots(self) -> Ints:
         """The group of each slot of a round."""

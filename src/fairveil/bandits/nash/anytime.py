@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +15,9 @@ from numpy.typing import NDArray
 from fairveil import registry
 from fairveil.bandits.environments.arms import ArmEnvironment
 from fairveil.bandits.nash.base import NashPolicy
-from fairveil.bandits.nash.runs import Intervals, Streams, Summary, Walker
-from fairveil.bandits.protocol import Decision, Feedback, Round, State, copy_state
+from fairveil.bandits.nash.runs import Intervals, Summary, Walker
+from fairveil.bandits.protocol import Decision, Feedback, Report, Round
+from fairveil.bandits.simulate import Streams
 from fairveil.configuration import configuration, describe
 from fairveil.errors import SpecError
 from fairveil.fields import Count
@@ -24,6 +26,7 @@ from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 from fairveil.registry import register
+from fairveil.state import State, copy_state
 
 SIZE, START, UNIFORM, NUMBER = range(4)
 PREFIX = "inner_"
@@ -85,17 +88,17 @@ class Anytime(NashPolicy):
         size, start, uniform, _ = (int(value) for value in state["window"])
         if uniform:
             law = np.full(self.arms, 1.0 / self.arms)
-            return Decision(int(rng.integers(0, self.arms)), 1.0 / self.arms, law)
+            return Decision(int(rng.integers(0, self.arms)), 1.0 / self.arms, law, symmetric=True)
         return self.window(size).decide(_inner(state), Round(round.index - start), rng)
 
-    def report(self, feedback: Feedback, noise: Noise) -> Feedback:
+    def report(self, feedback: Feedback, noise: Noise) -> Feedback | Report:
         return self.window(2).report(feedback, noise)
 
-    def learn(self, state: State, feedback: Feedback) -> State:
+    def learn(self, state: State, feedback: Feedback | Report) -> State:
         size, start, uniform, _ = (int(value) for value in state["window"])
         if uniform or feedback.index < start:
             return state  # a closed window is forgotten
-        moved = Feedback(feedback.index - start, feedback.arm, feedback.reward)
+        moved = replace(feedback, index=feedback.index - start)
         inner = self.window(size).learn(_inner(state), moved)
         return self._with(copy_state(inner), state["window"].copy(), state["released"].copy())
 
@@ -134,7 +137,7 @@ class Anytime(NashPolicy):
             start, size = start + size, 2 * size
 
     def intervals(self, world: ArmEnvironment, rounds: int, streams: Streams) -> Intervals:
-        noise: Generator = streams.noise.generator  # type: ignore[attr-defined]
+        noise: Any = streams.noise.stream
         ends: list[NDArray[np.int64]] = []
         codes: list[NDArray[np.int32]] = []
         total = Summary(np.zeros(self.arms, np.int64))
@@ -159,7 +162,7 @@ class WindowWalker(Walker):
     def __init__(self, policy: Anytime, world: ArmEnvironment, rounds: int, streams: Streams) -> None:
         self.policy, self.world, self.streams = policy, world, streams
         self.total = Summary(np.zeros(policy.arms, np.int64))
-        noise: Generator = streams.noise.generator  # type: ignore[attr-defined]
+        noise: Any = streams.noise.stream
         self.windows = policy._windows(rounds, noise)
         self.begin, self.end = 0, 0
         self.walker: Walker | None = None

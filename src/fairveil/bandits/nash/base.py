@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -9,12 +10,16 @@ import numpy as np
 
 from fairveil.bandits.environments.arms import ArmEnvironment
 from fairveil.bandits.environments.laws import UNIT
-from fairveil.bandits.nash.runs import Intervals, StepWalker, Streams, Walker
-from fairveil.bandits.protocol import Feedback, Policy, Round
+from fairveil.bandits.feedback import AT_ONCE
+from fairveil.bandits.nash.runs import Intervals, IntervalSimulator, Walker, WalkerSimulator
+from fairveil.bandits.protocol import Feedback, Policy, Report, Round
+from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.errors import HorizonError, InputError, PrivacyError
 from fairveil.privacy.grid import clip_unit
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.mechanisms.exact import float_above
+from fairveil.privacy.mechanisms.one_bit import OneBit
+from fairveil.privacy.noise import Noise
 
 UNIT_IN_WORDS = "one user's reward"
 
@@ -32,7 +37,14 @@ class NashPolicy(Policy):
 
     def walker(self, world: ArmEnvironment, rounds: int, streams: Streams) -> Walker:
         """A run that advances by rounds, with seeded noise."""
-        return StepWalker(self, world, rounds, streams)
+        raise PrivacyError("this policy has no rounds", given=self.name)
+
+    def simulator(self, case: Case, streams: Streams) -> Simulator | None:
+        if streams.noise.stream is None or case.lateness != AT_ONCE:
+            return None
+        if self.episodic:
+            return IntervalSimulator(lambda: self.intervals(case.environment, case.rounds, streams))  # type: ignore[arg-type]
+        return WalkerSimulator(self.walker(case.environment, case.rounds, streams))  # type: ignore[arg-type]
 
 
 def global_guarantee(epsilon: float, *notes: str, established: bool = True) -> Guarantee:
@@ -59,7 +71,31 @@ def local_guarantee(epsilon: float, *notes: str, established: bool = True) -> Gu
     )
 
 
-def check_arm(feedback: Feedback, arms: int) -> None:
+def one_bit_report(mechanism: OneBit, feedback: Feedback, strict: bool, noise: Noise) -> Report:
+    """What a device sends for a reward: one random bit, nothing where there is no reward."""
+    if feedback.reward is None:
+        return Report(feedback.index, feedback.arm, None)
+    bit = mechanism.encode([unit_reward(feedback.reward, strict)], noise)[0]
+    return Report(feedback.index, feedback.arm, float(bit))
+
+
+def reported(feedback: Feedback | Report, *, one_bit: bool) -> float | None:
+    """What a local policy may read of a delivery: the value of a report; a raw reward is refused."""
+    if not isinstance(feedback, Report):
+        raise InputError(
+            "a local policy learns reports, not rewards",
+            path="feedback",
+            given=type(feedback).__name__,
+            allowed="what the policy's report returns",
+            fix="call report on the user's side and send only that",
+        )
+    value = feedback.value
+    if value is not None and (not math.isfinite(value) or (one_bit and value not in (0.0, 1.0))):
+        raise InputError("this is not a report", path="feedback.value", allowed="what report returns")
+    return value
+
+
+def check_arm(feedback: Feedback | Report, arms: int) -> None:
     """Refuse a feedback that names no arm of this policy."""
     if not 0 <= feedback.arm < arms or feedback.index < 0:
         raise InputError(

@@ -18,13 +18,15 @@ from fairveil.bandits.environments.arms import ArmEnvironment
 from fairveil.bandits.environments.laws import UNIT
 from fairveil.bandits.nash.base import NashPolicy, check_arm, laplace_scale, unit_reward
 from fairveil.bandits.nash.blocks import Published, Recipe, candidates, close, episode_length, nth, publish, simulate
-from fairveil.bandits.nash.runs import Intervals, Streams, Summary
-from fairveil.bandits.protocol import Decision, Feedback, Round, State, copy_state
+from fairveil.bandits.nash.runs import Intervals, Summary
+from fairveil.bandits.protocol import Decision, Feedback, Report, Round, raw_feedback
+from fairveil.bandits.simulate import Streams
 from fairveil.errors import PrivacyError
 from fairveil.privacy.events import Event, ParallelEvent, PureEvent
 from fairveil.privacy.grid import to_units
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
+from fairveil.state import State, copy_state
 
 ARM, OPENED, CLOSES, COIN = range(4)
 SUM, ARRIVED, CLIPPED = range(3)
@@ -120,10 +122,13 @@ class EpisodePolicy(NashPolicy):
         uniform = np.full(self.arms, 1.0 / self.arms) if coin else None
         if arm < 0:
             arm = int(rng.integers(0, self.arms))
-        return Decision(arm, 1.0 / self.arms if coin else 1.0, uniform)
+        return Decision(arm, 1.0 / self.arms if coin else 1.0, uniform, symmetric=bool(coin))
 
-    def learn(self, state: State, feedback: Feedback) -> State:
+    def learn(self, state: State, feedback: Feedback | Report) -> State:
+        feedback = raw_feedback(feedback)
         check_arm(feedback, self.arms)
+        if feedback.reward is None:
+            return state
         value = unit_reward(feedback.reward, self.strict)
         arm, opened, closes, _ = (int(entry) for entry in state["open"])
         if not opened <= feedback.index < closes or arm != feedback.arm:
@@ -176,7 +181,7 @@ class EpisodePolicy(NashPolicy):
         return after
 
     def intervals(self, world: ArmEnvironment, rounds: int, streams: Streams) -> Intervals:
-        noise = streams.noise.generator  # type: ignore[attr-defined]
+        noise = streams.noise.stream  # type: ignore[attr-defined]
         ends, codes, pulls, releases = simulate(
             self.plan,
             published(self.start()),

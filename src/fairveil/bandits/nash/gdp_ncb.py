@@ -20,8 +20,9 @@ from fairveil.bandits.nash.episodes import (
 )
 from fairveil.bandits.nash.indices import parameters
 from fairveil.bandits.nash.phase_one import ABOVE, FRESH, TIMED, Exploration, explore_uniformly
-from fairveil.bandits.nash.runs import Intervals, Streams, Summary
-from fairveil.bandits.protocol import Decision, Feedback, Round, State, copy_state
+from fairveil.bandits.nash.runs import Intervals, Summary
+from fairveil.bandits.protocol import Decision, Feedback, Report, Round, raw_feedback
+from fairveil.bandits.simulate import Streams
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Count, Epsilon, NonNegative, Positive
@@ -30,6 +31,7 @@ from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 from fairveil.registry import register
+from fairveil.state import State, copy_state
 
 EXPLORING = -2
 """Value of the open arm while the uniform phase lasts."""
@@ -168,13 +170,16 @@ class GdpNcb(EpisodePolicy):
         check_horizon(round, self.horizon)
         if state["open"][ARM] == EXPLORING and round.index < state["open"][CLOSES]:
             law = np.full(self.arms, 1.0 / self.arms)
-            return Decision(int(rng.integers(0, self.arms)), 1.0 / self.arms, law)
+            return Decision(int(rng.integers(0, self.arms)), 1.0 / self.arms, law, symmetric=True)
         return super().decide(state, round, rng)
 
-    def learn(self, state: State, feedback: Feedback) -> State:
+    def learn(self, state: State, feedback: Feedback | Report) -> State:
+        feedback = raw_feedback(feedback)
         if state["open"][ARM] != EXPLORING:
             return super().learn(state, feedback)
         check_arm(feedback, self.arms)
+        if feedback.reward is None:
+            return state
         value = unit_reward(feedback.reward, self.strict)
         after = copy_state(state)
         after["raw"][0, feedback.arm] += int(to_units(value))
@@ -249,7 +254,7 @@ class GdpNcb(EpisodePolicy):
         return self._next(after, None)
 
     def intervals(self, world: ArmEnvironment, rounds: int, streams: Streams) -> Intervals:
-        state, rule, noise = self.start(), self.exploration(), streams.noise.generator  # type: ignore[attr-defined]
+        state, rule, noise = self.start(), self.exploration(), streams.noise.stream  # type: ignore[attr-defined]
         known, pulls = published(state), np.zeros(self.arms, np.int64)
         count_noise = self.arrivals == "private"
         sum_success = -math.expm1(-self.sum_epsilon / UNIT) if self.sound else 0.0

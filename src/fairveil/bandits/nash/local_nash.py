@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Literal
 
 from fairveil.bandits.environments.laws import UNIT
-from fairveil.bandits.nash.base import check_arm, local_guarantee, unit_reward
+from fairveil.bandits.nash.base import check_arm, local_guarantee, one_bit_report, reported
 from fairveil.bandits.nash.blocks import LOCAL, Recipe, close
 from fairveil.bandits.nash.episodes import ARM, EpisodePolicy, episode_rounds, published
 from fairveil.bandits.nash.indices import parameters
-from fairveil.bandits.protocol import Feedback, State, copy_state
+from fairveil.bandits.protocol import Feedback, Report
 from fairveil.configuration import configuration
-from fairveil.errors import InputError
 from fairveil.fields import Count, Epsilon, Positive
 from fairveil.privacy.events import Event, NothingEvent
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.mechanisms.one_bit import OneBit
 from fairveil.privacy.noise import Noise
 from fairveil.registry import register
+from fairveil.state import State, copy_state
 
 
 @register("policy", "local-nash")
@@ -73,18 +73,18 @@ class LocalNash(EpisodePolicy):
     def guarantee(self) -> Guarantee:
         return local_guarantee(self.epsilon, "whether and when a report was sent is public")
 
-    def report(self, feedback: Feedback, noise: Noise) -> Feedback:
-        bit = int(self.mechanism.encode([unit_reward(feedback.reward, self.strict)], noise)[0])
-        return Feedback(feedback.index, feedback.arm, float(bit), feedback.round)
+    def report(self, feedback: Feedback, noise: Noise) -> Report:
+        return one_bit_report(self.mechanism, feedback, self.strict, noise)
 
-    def learn(self, state: State, feedback: Feedback) -> State:
+    def learn(self, state: State, feedback: Feedback | Report) -> State:
         check_arm(feedback, self.arms)
-        if feedback.reward not in (0.0, 1.0):
-            raise InputError("a report is one bit", path="feedback.reward", allowed="0 or 1", fix="call report first")
+        bit = reported(feedback, one_bit=True)
+        if bit is None:
+            return state
         after = copy_state(state)
         if after["open"][ARM] < 0:
             after["open"][ARM] = feedback.arm
-        after["sums"][feedback.arm] += int(feedback.reward) * UNIT
+        after["sums"][feedback.arm] += int(bit) * UNIT
         after["counts"][feedback.arm] += 1
         return after
 

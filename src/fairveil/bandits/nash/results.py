@@ -1,24 +1,20 @@
-"""From welfare snapshots to the metrics and series of an outcome."""
+"""From welfare snapshots to the metrics and series of an outcome; bands come from the jackknife over runs."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairveil.bandits.family import Series
 from fairveil.bandits.nash.tally import Snapshot
-from fairveil.bandits.protocol import Policy
-from fairveil.task import Outcome
-
-BAND = 1.96
-"""Bands are normal 95 % intervals from the jackknife over runs."""
+from fairveil.bandits.simulate import Case, band
 
 
-def outcome(
-    spec: dict[str, Any], policy: Policy, best: float, snapshots: list[Snapshot], facts: dict[str, NDArray[Any]]
-) -> Outcome:
+def measured(
+    case: Case, best: float, snapshots: list[Snapshot], facts: dict[str, NDArray[Any]]
+) -> tuple[dict[str, Any], Series]:
     """Regret of every power at every checkpoint, with its standard deviation over runs (jackknife pseudo-values).
 
     ``nash_regret`` puts the mean over runs inside the product (the definition); with few runs it is biased upward, and
@@ -30,9 +26,9 @@ def outcome(
     bias = np.array([snapshot.bias for snapshot in snapshots])
     per_run = np.array([np.exp(snapshot.log_runs).mean() for snapshot in snapshots])
     regret = best - welfare
-    names = [f"{p:g}" for p in spec["powers"]]
+    names = [f"{p:g}" for p in case.spec["powers"]]
     metrics: dict[str, Any] = {
-        "checkpoints": list(spec["checkpoints"]),
+        "checkpoints": list(case.checkpoints),
         "nash_regret": regret[:, 1].tolist(),
         "nash_regret_std": std[:, 1].tolist(),
         "nash_regret_corrected": (best - welfare[:, 1] * np.exp(bias)).tolist(),
@@ -47,22 +43,11 @@ def outcome(
         "releases": float(facts["releases"].mean()),
         "spent": {},
     }
-    guarantee = policy.guarantee()
-    if guarantee is not None:
+    if case.policy.guarantee() is not None:
         spent = float(facts["spent"].max())
         metrics["spent"] = {"epsilon": spent if np.isfinite(spent) else None}
     series = {
-        name: _series(spec["checkpoints"], metrics[name], metrics[f"{name}_std"], spec["runs"])
+        name: band(case.checkpoints, metrics[name], metrics[f"{name}_std"], case.spec["runs"])
         for name in ("nash_regret", "average_regret")
     }
-    return Outcome(metrics, series, guarantee, simulated=spec["noise"] == "seeded")
-
-
-def _series(x: list[int], y: list[float], std: list[float], runs: int) -> dict[str, list[float]]:
-    reach = BAND / math.sqrt(runs)
-    return {
-        "x": [float(point) for point in x],
-        "y": y,
-        "low": [value - reach * error for value, error in zip(y, std)],
-        "high": [value + reach * error for value, error in zip(y, std)],
-    }
+    return metrics, series

@@ -64,7 +64,7 @@ class RoundWalker(Walker):
             self.world.laws,
             self.world.true_means,
             (self.state["counts"], self.state["sums"], self.state["phase"]),
-            (streams.explore, streams.world, streams.noise.generator),
+            (streams.explore, streams.world, streams.noise.stream),
             start,
             stop,
             out,

@@ -1,45 +1,96 @@
-"""How the family simulates one run: as intervals of rounds (episodic policies) or round by round in chunks."""
+"""What one run of this family hands to its tally: arms over stretches of rounds, and what was done on the way."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.bandits.environments.arms import ArmEnvironment
-from fairveil.bandits.protocol import Policy
+from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.bandits.steps import Step, walk
-from fairveil.privacy.noise import Noise, make_noise
-from fairveil.randomness import Generator, generator
-
-
-@dataclass(frozen=True)
-class Streams:
-    """The independent sources of one run: the policy's coins, the world's rewards, the privacy noise."""
-
-    explore: Generator
-    world: Generator
-    noise: Noise
-
-
-def streams(seed: int, run: int, noise: str) -> Streams:
-    return Streams(
-        generator(seed, "run", run, "explore"),
-        generator(seed, "run", run, "world"),
-        make_noise(noise, seed, "run", run),
-    )
+from fairveil.randomness import Generator
 
 
 @dataclass
 class Summary:
-    """What one run did: pulls of every arm, length of the uniform phase, releases made, epsilon one person paid."""
+    """What one run did: pulls of every arm, rounds drawn at random, releases made, epsilon one person paid."""
 
     pulls: NDArray[np.int64]
     phase_rounds: int = 0
     releases: int = 0
     spent: float = 0.0
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """``codes[j]`` is the arm, or the number of arms for a round that counts at the mean over arms, until ``ends[j]``.
+
+    ``ends`` is None where every entry is one round.
+    """
+
+    codes: NDArray[np.int32]
+    ends: NDArray[np.int64] | None = None
+
+
+class ArmSimulator(Simulator):
+    """One run over plain arms. ``coarse`` ones hand over a whole run as few long stretches."""
+
+    coarse: ClassVar[bool] = False
+
+    @abstractmethod
+    def advance(self, stop: int) -> Stretch:
+        raise NotImplementedError
+
+    @abstractmethod
+    def summary(self) -> Summary:
+        """What happened until now."""
+        raise NotImplementedError
+
+
+class UniformSimulator(ArmSimulator):
+    """The policy that learns nothing: only its pulls are drawn."""
+
+    def __init__(self, arms: int, explore: Generator) -> None:
+        self.arms, self.explore, self.now = arms, explore, 0
+        self.pulls = np.zeros(arms, np.int64)
+
+    def advance(self, stop: int) -> Stretch:
+        self.pulls += self.explore.multinomial(stop - self.now, np.full(self.arms, 1.0 / self.arms))
+        codes = np.full(stop - self.now, self.arms, np.int32)
+        self.now = stop
+        return Stretch(codes)
+
+    def summary(self) -> Summary:
+        return Summary(self.pulls, self.now)
+
+
+class StepSimulator(ArmSimulator):
+    """Any policy through its step API: plug-ins, secure noise, and the reference for the compiled simulators."""
+
+    def __init__(self, case: Case, streams: Streams) -> None:
+        self.policy, self.arms = case.policy, case.environment.arms  # type: ignore[attr-defined]
+        self.steps: Iterator[Step] = walk(case.policy, case.environment, case.rounds, streams, case.lateness)
+        self.pulls, self.uniform, self.now = np.zeros(self.arms, np.int64), 0, 0
+
+    def advance(self, stop: int) -> Stretch:
+        codes = np.empty(stop - self.now, np.int32)
+        for place in range(len(codes)):
+            step = next(self.steps)
+            codes[place] = self.arms if step.decision.symmetric else step.decision.arm
+            self.pulls[step.decision.arm] += 1
+            self.uniform += step.decision.symmetric
+            self.releases = int(step.state["released"][0]) if "released" in step.state else 0
+        self.now = stop
+        return Stretch(codes)
+
+    def summary(self) -> Summary:
+        guarantee = self.policy.guarantee()
+        spent = (guarantee.epsilon or 0.0) if guarantee is not None else 0.0
+        return Summary(self.pulls, self.uniform, self.releases, spent)
 
 
 @dataclass
@@ -62,55 +113,34 @@ class Walker:
         raise NotImplementedError
 
 
-@dataclass
-class UniformWalker(Walker):
-    """The policy that learns nothing: only its pulls are drawn."""
+class IntervalSimulator(ArmSimulator):
+    """A whole run at once."""
 
-    arms: int
-    explore: Generator
-    pulls: NDArray[np.int64] = field(init=False)
+    coarse = True
 
-    def __post_init__(self) -> None:
-        self.pulls = np.zeros(self.arms, np.int64)
+    def __init__(self, play: Callable[[], Intervals]) -> None:
+        self.play = play
 
-    def advance(self, start: int, stop: int, out: NDArray[np.int32]) -> None:
-        out[:] = self.arms
-        self.pulls += self.explore.multinomial(stop - start, np.full(self.arms, 1.0 / self.arms))
+    def advance(self, stop: int) -> Stretch:
+        run = self.play()
+        self.done = run.summary
+        return Stretch(run.codes, run.ends)
 
     def summary(self) -> Summary:
-        return Summary(self.pulls, int(self.pulls.sum()))
+        return self.done
 
 
-@dataclass
-class StepWalker(Walker):
-    """Any policy through its step API: plug-ins, secure noise, and the reference for the compiled twins."""
+class WalkerSimulator(ArmSimulator):
+    """A walker's run."""
 
-    policy: Policy
-    world: ArmEnvironment
-    rounds: int
-    streams: Streams
-    steps: Iterator[Step] = field(init=False)
-    pulls: NDArray[np.int64] = field(init=False)
-    uniform: int = 0
-    releases: int = 0
+    def __init__(self, walker: Walker) -> None:
+        self.walker, self.now = walker, 0
 
-    def __post_init__(self) -> None:
-        self.steps = walk(
-            self.policy, self.world, self.rounds, self.streams.explore, self.streams.world, self.streams.noise
-        )
-        self.pulls = np.zeros(self.world.arms, np.int64)
-
-    def advance(self, start: int, stop: int, out: NDArray[np.int32]) -> None:
-        for index in range(stop - start):
-            step = next(self.steps)
-            law = step.decision.probabilities
-            uniform = law is not None and len(law) == self.world.arms and np.ptp(law) == 0
-            out[index] = self.world.arms if uniform else step.decision.arm
-            self.pulls[step.decision.arm] += 1
-            self.uniform += uniform
-            self.releases = int(step.state["released"][0]) if "released" in step.state else 0
+    def advance(self, stop: int) -> Stretch:
+        codes = np.empty(stop - self.now, np.int32)
+        self.walker.advance(self.now, stop, codes)
+        self.now = stop
+        return Stretch(codes)
 
     def summary(self) -> Summary:
-        guarantee = self.policy.guarantee()
-        spent = (guarantee.epsilon or 0.0) if guarantee is not None else 0.0
-        return Summary(self.pulls, self.uniform, self.releases, spent)
+        return self.walker.summary()

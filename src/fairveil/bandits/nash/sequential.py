@@ -10,7 +10,15 @@ import numpy as np
 
 from fairveil.bandits.environments.arms import ArmEnvironment
 from fairveil.bandits.environments.laws import UNIT
-from fairveil.bandits.nash.base import NashPolicy, check_arm, check_horizon, laplace_scale, unit_reward
+from fairveil.bandits.nash.base import (
+    NashPolicy,
+    check_arm,
+    check_horizon,
+    laplace_scale,
+    one_bit_report,
+    reported,
+    unit_reward,
+)
 from fairveil.bandits.nash.indices import best_arm
 from fairveil.bandits.nash.rounds import (
     LAPLACE_CLIPPED,
@@ -21,13 +29,14 @@ from fairveil.bandits.nash.rounds import (
     clipped_sum,
     phase_over,
 )
-from fairveil.bandits.nash.runs import Streams, Walker
-from fairveil.bandits.protocol import Decision, Feedback, Round, State, copy_state
-from fairveil.errors import InputError
+from fairveil.bandits.nash.runs import Walker
+from fairveil.bandits.protocol import Decision, Feedback, Report, Round
+from fairveil.bandits.simulate import Streams
 from fairveil.privacy.grid import to_units
 from fairveil.privacy.mechanisms.one_bit import OneBit
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
+from fairveil.state import State, copy_state
 
 
 class SequentialPolicy(NashPolicy):
@@ -63,28 +72,29 @@ class SequentialPolicy(NashPolicy):
         over = rules.limit > 0 and round.index >= rules.limit
         if state["phase"][0] == 0 and not over:
             law = np.full(self.arms, 1.0 / self.arms)
-            return Decision(int(rng.integers(0, self.arms)), 1.0 / self.arms, law)
+            return Decision(int(rng.integers(0, self.arms)), 1.0 / self.arms, law, symmetric=True)
         log_now = math.log(round.index + 1.0)
         return Decision(int(best_arm(rules.rule, state["sums"], state["counts"], log_now, rules.par)))
 
-    def report(self, feedback: Feedback, noise: Noise) -> Feedback:
+    def report(self, feedback: Feedback, noise: Noise) -> Feedback | Report:
         rules = self.plan
         if rules.report == RAW:
             return feedback
-        value = unit_reward(feedback.reward, self.strict)
         if rules.report == ONE_BIT:
-            sent = float(OneBit(epsilon=self.epsilon).encode([value], noise)[0])  # type: ignore[attr-defined]
-        else:
-            sent = (int(to_units(value)) + int(noise.laplace(laplace_scale(1, self.epsilon))[0])) / UNIT  # type: ignore[attr-defined]
-        return Feedback(feedback.index, feedback.arm, sent, feedback.round)
+            return one_bit_report(OneBit(epsilon=self.epsilon), feedback, self.strict, noise)  # type: ignore[attr-defined]
+        if feedback.reward is None:
+            return Report(feedback.index, feedback.arm, None)
+        value = int(to_units(unit_reward(feedback.reward, self.strict)))
+        drawn = int(noise.laplace(laplace_scale(1, self.epsilon))[0])  # type: ignore[attr-defined]
+        return Report(feedback.index, feedback.arm, (value + drawn) / UNIT)
 
-    def learn(self, state: State, feedback: Feedback) -> State:
+    def learn(self, state: State, feedback: Feedback | Report) -> State:
         check_arm(feedback, self.arms)
-        rules, value = self.plan, float(feedback.reward)
-        if rules.report == RAW:
-            value = unit_reward(value, self.strict)
-        elif not math.isfinite(value) or (rules.report == ONE_BIT and value not in (0.0, 1.0)):
-            raise InputError("this is not a report", path="feedback.reward", allowed="what report returns")
+        rules = self.plan
+        given = feedback.reward if rules.report == RAW else reported(feedback, one_bit=rules.report == ONE_BIT)  # type: ignore[union-attr]
+        if given is None:
+            return state
+        value = unit_reward(given, self.strict) if rules.report == RAW else float(given)
         if rules.report == LAPLACE_CLIPPED:
             value = min(1.0, max(0.0, value))
         after = copy_state(state)

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from fairveil.classify.learner import Learner
 from fairveil.configuration import describe
-from fairveil.dynamics.instances import Table
+from fairveil.dynamics.instances import SpecTable
 from fairveil.dynamics.longterm.loop import Loop, Own, simulate
 from fairveil.dynamics.longterm.world import World
 from fairveil.dynamics.participation.retention import retention
@@ -25,7 +25,7 @@ from fairveil.task import Outcome, Part, Task, TaskSpec, run_blocks
 Chances = Annotated[list[list[Probability]], Field(min_length=2, max_length=2)]
 
 
-class OwnTable(Table):
+class OwnTable(SpecTable):
     """Staying by one's own decision: with chance ``right`` after a right one, ``wrong`` after a wrong one."""
 
     driver: Literal["own"] = "own"
@@ -33,7 +33,7 @@ class OwnTable(Table):
     wrong: Probability = 0.5
 
 
-class LongtermGroup(Table):
+class LongtermGroup(SpecTable):
     """One group. ``arrivals``: people a step (participation). ``share``: of the people (qualification)."""
 
     qualified: OpenUnit

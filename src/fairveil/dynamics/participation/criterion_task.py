@@ -9,7 +9,7 @@ from pydantic import Field
 
 from fairveil.dynamics.instances import ModelSpec, ModelTask
 from fairveil.dynamics.participation.criteria import FairSet, fair_set
-from fairveil.dynamics.participation.model import Model, model, simulate
+from fairveil.dynamics.participation.model import Participation, model, simulate
 from fairveil.dynamics.participation.retention import retention
 from fairveil.dynamics.participation.task import ParticipationGroup
 from fairveil.errors import SpecError
@@ -65,11 +65,11 @@ class CriterionTask(ModelTask):
             part[f"path{k}"] = self._path(spec, system, found, k)
         return part
 
-    def _path(self, spec: dict[str, Any], system: Model, found: FairSet, k: int) -> np.ndarray:
+    def _path(self, spec: dict[str, Any], system: Participation, found: FairSet, k: int) -> np.ndarray:
         rng = generator(spec["seed"], "candidates", k)
         pairs = found.sample(rng, spec["epsilons"][k], spec["candidates"])
         chosen = rng.integers(len(pairs), size=spec["steps"])
-        led = Model(**{**vars(system), "rule": lambda _people, t: pairs[chosen[t]][None]})
+        led = Participation(**{**vars(system), "rule": lambda _people, t: pairs[chosen[t]][None]})
         return simulate(led, spec["steps"]).share[:, 0, 0]
 
     def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:

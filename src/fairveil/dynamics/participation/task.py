@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fairveil.dynamics import assumptions
-from fairveil.dynamics.instances import FeatureTable, ModelSpec, ModelTask, Table, expand, nest, shape_of
+from fairveil.dynamics.instances import FeatureTable, ModelSpec, ModelTask, SpecTable, expand, nest, shape_of
 from fairveil.dynamics.participation.learned import LEARNERS, simulate_learned
 from fairveil.dynamics.participation.limits import limit
 from fairveil.dynamics.participation.model import model, simulate
@@ -31,7 +31,7 @@ class ParticipationGroup(FeatureTable):
     arrivals: Positive
 
 
-class Reshape(Table):
+class Reshape(SpecTable):
     """Decisions that change people: ``composition`` moves label rates, ``effort`` moves features."""
 
     kind: Literal["composition", "effort"]

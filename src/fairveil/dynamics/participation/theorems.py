@@ -13,7 +13,7 @@ from fairveil.dynamics.distributions import pair
 from fairveil.dynamics.measures import measure
 from fairveil.dynamics.mixtures import log_ratio
 from fairveil.dynamics.participation.limits import limit
-from fairveil.dynamics.participation.model import History, Model, simulate
+from fairveil.dynamics.participation.model import History, Participation, simulate
 from fairveil.dynamics.participation.reshape import Composition
 from fairveil.dynamics.population import Population, optimal_thresholds
 
@@ -27,7 +27,7 @@ Course = tuple[np.ndarray, np.ndarray]
 """Do thresholds rise, and which group do they leave behind: the direction and the group b of condition (C.4)."""
 
 
-def psi(system: Model, thresholds: np.ndarray) -> float:
+def psi(system: Participation, thresholds: np.ndarray) -> float:
     """The function of table 4.1 that equals n_a/n_b at the one-shot decision (two groups, one instance).
 
     Outside the overlap the likelihood ratio is 0 or infinite; the other columns of the table are those limits.
@@ -52,7 +52,7 @@ def psi(system: Model, thresholds: np.ndarray) -> float:
     return (1.0 - 2.0 / (rb + 1.0)) * (2.0 / (1.0 - ra) - 1.0)
 
 
-def theorem_14(system: Model, share: float, other: float) -> Check:
+def theorem_14(system: Participation, share: float, other: float) -> Check:
     """The decision solves psi = n_a/n_b, and both thresholds rise (or both fall) with group a's share.
 
     Where a density jumps at the end of its support psi jumps too, and the ratio may fall into the jump: the decision
@@ -78,7 +78,7 @@ def theorem_14(system: Model, share: float, other: float) -> Check:
     )
 
 
-def theorem_12(system: Model, steps: int = 60) -> Check:
+def theorem_12(system: Participation, steps: int = 60) -> Check:
     """A group whose retention is higher at first gains ground for ever: shares and retentions move one way."""
     history = simulate(system, steps)
     share, stay = history.share[:, 0, 0], history.retention[:, 0]
@@ -101,12 +101,12 @@ def theorem_12(system: Model, steps: int = 60) -> Check:
     )
 
 
-def theorem_15(system: Model, steps: int = 20000) -> Check:
+def theorem_15(system: Participation, steps: int = 20000) -> Check:
     """Thresholds converge monotonically and the shares to (beta_a/beta_b) (1 - lambda_b)/(1 - lambda_a)."""
     return theorem_15_batch(system, steps)[0]
 
 
-def theorem_15_batch(system: Model, steps: int = 20000) -> list[Check]:
+def theorem_15_batch(system: Participation, steps: int = 20000) -> list[Check]:
     """`theorem_15` for every instance of a batch, many times faster than one by one."""
     assert system.stay is not None
     end = limit(system)
@@ -136,7 +136,7 @@ def theorem_15_batch(system: Model, steps: int = 20000) -> list[Check]:
     return [see(k) for k in range(system.people.size)]
 
 
-def _run_out(system: Model, steps: int) -> np.ndarray:
+def _run_out(system: Participation, steps: int) -> np.ndarray:
     """The first group's share (instances,) when its numbers have settled, or after so many steps.
 
     With retention r, a last move m leaves about m/(1 - r) to go: settled is less than a millionth of the numbers.
@@ -160,7 +160,7 @@ def _run_out(system: Model, steps: int) -> np.ndarray:
     return np.asarray(out[:, 0] / out.sum(axis=1))
 
 
-def theorem_16(system: Model, steps: int = 40) -> Check:
+def theorem_16(system: Participation, steps: int = 40) -> Check:
     """Features that react to decisions (``drift``) make disparity worse, and faster than fixed ones would.
 
     Conditions 3 and 4 ask that features react slowly compared with decisions. They are evaluated step by step; the
@@ -191,7 +191,7 @@ def theorem_16(system: Model, steps: int = 40) -> Check:
     )
 
 
-def slow_at_first(system: Model) -> np.ndarray:
+def slow_at_first(system: Participation) -> np.ndarray:
     """Of a batch, the instances (mask) whose first reaction is slow and inside: theorem 16 says nothing about others.
 
     Well below a millisecond an instance, so that sweeps can look for the premises among many draws.
@@ -205,7 +205,7 @@ def slow_at_first(system: Model) -> np.ndarray:
     return found
 
 
-def _paths(system: Model, steps: int) -> tuple[History, History]:
+def _paths(system: Participation, steps: int) -> tuple[History, History]:
     """Without and with drift. Features first react to the move from step 0 to 1: the paths first differ at step 2."""
     return simulate(replace(system, drift=None), steps), simulate(system, steps)
 
@@ -218,7 +218,7 @@ def _course(still: History) -> Course:
     return rising, np.where(rising, np.argmax(side, axis=1), np.argmin(side, axis=1))
 
 
-def _inside(system: Model, thresholds: np.ndarray) -> np.ndarray:
+def _inside(system: Participation, thresholds: np.ndarray) -> np.ndarray:
     """Where only one label lives, pushing a density down on the overlap raises it: the lemmas leave that out."""
     people = system.people
     reach = np.array([item.reach for item in people.distributions])[people.which]
@@ -226,7 +226,7 @@ def _inside(system: Model, thresholds: np.ndarray) -> np.ndarray:
     return np.all((thresholds >= low + 1e-6) & (thresholds <= high - 1e-6), axis=(0, 2))
 
 
-def _slow_from(system: Model, course: Course, still: History, moving: History, t: int) -> np.ndarray:
+def _slow_from(system: Participation, course: Course, still: History, moving: History, t: int) -> np.ndarray:
     """Condition 3 between steps t and t + 1 (counted from zero), and condition 4 at step t + 1."""
     new, y = moving.people[t + 1], moving.thresholds[t + 1]
     slow = _slow_labels if isinstance(system.drift, Composition) else _slow_features

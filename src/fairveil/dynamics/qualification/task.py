@@ -12,7 +12,7 @@ from fairveil.dynamics.instances import GroupTable, ModelSpec, ModelTask, Utilit
 from fairveil.dynamics.qualification.conditions import common_condition
 from fairveil.dynamics.qualification.equilibria import long_run
 from fairveil.dynamics.qualification.interventions import constant_thresholds
-from fairveil.dynamics.qualification.model import Model, model, path
+from fairveil.dynamics.qualification.model import Qualification, model, path
 from fairveil.dynamics.strategic.task import gaps
 from fairveil.errors import SpecError
 from fairveil.fields import Count
@@ -82,7 +82,7 @@ class QualificationTask(ModelTask):
             part["path"] = path(system, min(spec["steps"], SHOWN))[:, 0]
         return part
 
-    def _system(self, spec: dict[str, Any], block: dict[str, Any]) -> tuple[Model, list[str]]:
+    def _system(self, spec: dict[str, Any], block: dict[str, Any]) -> tuple[Qualification, list[str]]:
         instances = expand(spec, block["first"], block["last"])
         system = model(
             [item["groups"] for item in instances],

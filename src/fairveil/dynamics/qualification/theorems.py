@@ -20,28 +20,28 @@ from fairveil.dynamics.qualification.interventions import (
     raised,
     reachable,
 )
-from fairveil.dynamics.qualification.model import Model
+from fairveil.dynamics.qualification.model import Qualification
 from fairveil.dynamics.thresholds import free
 
 SAME = 1e-8
 
 
-def _under(system: Model, fairness: str) -> Model:
+def _under(system: Qualification, fairness: str) -> Qualification:
     return replace(system, fairness=fairness, rule=None)
 
 
-def _only(system: Model) -> np.ndarray | None:
+def _only(system: Qualification) -> np.ndarray | None:
     """The equilibrium if damped iteration from a grid of starts finds exactly one."""
     found = equilibria(system, per_axis=4)
     return found[0][0] if len(found) == 1 else None
 
 
-def _same_features(system: Model) -> bool:
+def _same_features(system: Qualification) -> bool:
     people = system.people
     return all(people.feature(0, 0, y) == people.feature(0, 1, y) for y in (0, 1))
 
 
-def theorem_17(system: Model) -> Check:
+def theorem_17(system: Qualification) -> Check:
     """An equilibrium exists for any transitions strictly between 0 and 1."""
     point, residual = fixed_point(system, system.people.qualified)
     return check(
@@ -56,7 +56,7 @@ def theorem_17(system: Model) -> Check:
     )
 
 
-def theorem_18(system: Model, points: int = 17) -> Check:
+def theorem_18(system: Qualification, points: int = 17) -> Check:
     """Small responses of h to the rates leave one equilibrium; they are measured at ``points`` rates an axis."""
     seen = uniqueness(system, points)
     found: list[list[float]] = []
@@ -81,7 +81,7 @@ def theorem_18(system: Model, points: int = 17) -> Check:
     )
 
 
-def theorem_19(system: Model, fairness: str, rate: float) -> Check:
+def theorem_19(system: Qualification, fairness: str, rate: float) -> Check:
     """Natural equality at any rate, and what a constraint does to it: kept for identical features, else broken.
 
     Transitions are built so that ``rate`` is an equilibrium of both groups without a constraint: each group's chances
@@ -111,7 +111,7 @@ def theorem_19(system: Model, fairness: str, rate: float) -> Check:
     )
 
 
-def _natural_equality(system: Model, rate: float, falling: bool) -> Model:
+def _natural_equality(system: Qualification, rate: float, falling: bool) -> Qualification:
     """Transitions with the average chance of both states equal to ``rate`` at the unconstrained thresholds."""
     theta = _under(system, "none").thresholds(np.full((1, 2), rate))[0]
     tables = np.empty((1, 2, 2, 2))
@@ -127,7 +127,7 @@ def _natural_equality(system: Model, rate: float, falling: bool) -> Model:
     return replace(system, transitions=np.clip(tables, 1e-6, 1.0 - 1e-6))
 
 
-def theorem_20(system: Model, fairness: str) -> Check:
+def theorem_20(system: Qualification, fairness: str) -> Check:
     """Identical features: a constraint widens the gap under condition 1a, narrows it under 1b, and never turns it."""
     case = common_condition(system.transitions[0])
     plain, fair = _only(_under(system, "none")), _only(_under(system, fairness))
@@ -155,7 +155,7 @@ def theorem_20(system: Model, fairness: str) -> Check:
     )
 
 
-def theorem_21(system: Model) -> Check:
+def theorem_21(system: Qualification) -> Check:
     """Same transitions, same features of the qualified, lower features of b's unqualified: who gains from fairness?"""
     people = system.people
     a0, b0, top = people.feature(0, 0, 0), people.feature(0, 1, 0), people.feature(0, 0, 1)
@@ -187,7 +187,7 @@ def theorem_21(system: Model) -> Check:
     )
 
 
-def proposition_3(system: Model, tilt: float = 1.5) -> Check:
+def proposition_3(system: Qualification, tilt: float = 1.5) -> Check:
     """Sub-optimal fair thresholds raise qualification: higher ones under condition 1a, lower ones under 1b."""
     case = common_condition(system.transitions[0])
     gain, loss = float(system.people.gain[0]), float(system.people.loss[0])
@@ -207,7 +207,7 @@ def proposition_3(system: Model, tilt: float = 1.5) -> Check:
     )
 
 
-def proposition_4(system: Model, part: float = 0.5) -> Check:
+def proposition_4(system: Qualification, part: float = 0.5) -> Check:
     """Constant thresholds of its own lead every group to any rate all of them can reach; else none does."""
     case = common_condition(system.transitions[0])
     span = common_rates(system)
@@ -225,11 +225,11 @@ def proposition_4(system: Model, part: float = 0.5) -> Check:
     return check("proposition 4", {"condition 1a or 1b": case in ("1a", "1b")}, holds, case=case, rates=span)
 
 
-def _everywhere(system: Model, rate: float) -> np.ndarray:
+def _everywhere(system: Qualification, rate: float) -> np.ndarray:
     return np.full((system.size, system.people.groups), rate)
 
 
-def proposition_5(system: Model, group: int, state: int, decision: int, by: float = 0.02) -> Check:
+def proposition_5(system: Qualification, group: int, state: int, decision: int, by: float = 0.02) -> Check:
     """Raising one transition of a group raises that group's equilibrium. ``other`` says what the other group's does."""
     before, after = _only(system), _only(raised(system, group, state, decision, by))
     change = None if before is None or after is None else after - before

@@ -17,7 +17,7 @@ from fairveil.registry import register
 from fairveil.task import Count, Outcome, Part, Task, TaskSpec
 
 
-class Claim(BaseModel):
+class ClaimedBudget(BaseModel):
     """What is audited: epsilon, and delta (0 for a pure claim)."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -28,7 +28,7 @@ class Claim(BaseModel):
 
 class AuditSpec(TaskSpec):
     target: dict[str, Any]
-    claimed: Claim | None = None
+    claimed: ClaimedBudget | None = None
     trials: Count = 100_000
     confidence: OpenUnit = 0.95
 

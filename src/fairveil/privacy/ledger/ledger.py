@@ -39,6 +39,7 @@ from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import Noise
 
 NOTHING = "nothing was charged"
+ACCOUNT_FACTS = ("event", "releases", "holder")
 DIED = "the process ended before it was published"
 
 
@@ -103,20 +104,23 @@ class Ledger:
             raise
         return opened
 
-    def spend(self, name: str, event: Event, *, releases: int | None = 1) -> Charge:
+    def spend(self, name: str, event: Event, *, releases: int | None = 1, holder: str = "") -> Charge:
         """Pay for an account before any data is read; releases then name the account instead of an event.
 
         A `ParallelEvent` covers any number of releases on disjoint blocks. Another event covers ``releases`` of them,
         None if it was computed for a whole run (a policy's `event()`). The same name and event again charge nothing.
+        ``holder``: who may use the account (a policy's fingerprint); another holder of the same name is refused.
         """
         check_name("name", name)
         check_event(event)
         check_releases(releases)
-        facts = {"event": event.to_dict(), "releases": None if isinstance(event, ParallelEvent) else releases}
+        covered = None if isinstance(event, ParallelEvent) else releases
+        facts: dict[str, Any] = {"event": event.to_dict(), "releases": covered}
+        facts |= {"holder": holder} if holder else {}
         with self._book.writing(NOTHING) as store:
             known = store.find(ACCOUNT, name)
             if known is not None:
-                check_repeated(name, {key: known.table[key] for key in facts}, facts)
+                check_repeated(name, {key: known.table[key] for key in ACCOUNT_FACTS if key in known.table}, facts)
                 return Charge(*known.table["charge"])
             held, charge = self._book.state.filter.reserve(event)
             self._book.append(ACCOUNT, name, held.settle(charge), {**facts, "charge": charge.to_list()})
@@ -180,6 +184,11 @@ class Ledger:
         if row is None or row.value is None:
             raise LedgerError("this block is not published", path="block", given=block, allowed="a published block")
         return decode(row.value)
+
+    def first_block(self, account: str) -> str | None:
+        """The block that was reserved first under an account, None while there is none."""
+        with self._book.reading() as store:
+            return store.first_under(account)
 
     @property
     def filter(self) -> Filter:

@@ -44,6 +44,9 @@ class Store(Protocol):
     def releases_under(self, account: str, before: int) -> int:
         """How many releases were reserved under an account before this sequence number."""
 
+    def first_under(self, account: str) -> str | None:
+        """The name of the first block that was reserved under an account."""
+
     def pending(self) -> list[Row]:
         """Reservations that are neither published nor lost."""
 

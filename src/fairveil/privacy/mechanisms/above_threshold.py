@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import Field, Strict
 
 from fairveil.configuration import configuration
@@ -19,8 +19,8 @@ from fairveil.privacy.mechanisms.base import Mechanism, as_scores, as_vector
 from fairveil.privacy.mechanisms.exact import float_above, grid_bits, units_above
 from fairveil.privacy.noise import Ints, Noise
 from fairveil.registry import register
+from fairveil.state import State
 
-State = dict[str, NDArray[Any]]
 _BLOCK = 2**20
 
 

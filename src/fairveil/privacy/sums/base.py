@@ -33,8 +33,8 @@ from fairveil.privacy.calibration import ROUND_UP, Budget
 from fairveil.privacy.events import Event
 from fairveil.privacy.noise import MAX_SCALE, Noise
 from fairveil.privacy.sums.shapes import CAPACITY, Floats, Grid, Ints
+from fairveil.state import State
 
-State = dict[str, NDArray[Any]]
 Width = Annotated[int, Strict(), Field(ge=1, le=4096)]
 Bits = Annotated[int, Strict(), Field(ge=-40, le=40)]
 

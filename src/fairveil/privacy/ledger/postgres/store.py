@@ -89,6 +89,11 @@ class PostgresStore:
         found = self._one(query, account, before)
         return 0 if found is None else found[0]
 
+    def first_under(self, account: str) -> str | None:
+        query = "SELECT name FROM entries WHERE ledger = %s AND account = %s AND kind = %s ORDER BY sequence LIMIT 1"
+        found = self._one(query, account, RESERVE)
+        return None if found is None else found[0]
+
     def pending(self) -> list[Row]:
         settled = (
             "SELECT 1 FROM entries s WHERE s.ledger = r.ledger AND s.name = r.name "

@@ -166,6 +166,12 @@ class SqliteStore:
         query = "SELECT count(*) FROM entries WHERE account = ? AND sequence < ?"
         return self._connection.execute(query, (account, before)).fetchone()[0]
 
+    def first_under(self, account: str) -> str | None:
+        """The name of the first block that was reserved under an account."""
+        query = f"SELECT name FROM entries WHERE account = ? AND kind = '{RESERVE}' ORDER BY sequence LIMIT 1"
+        found = self._connection.execute(query, (account,)).fetchone()
+        return None if found is None else found[0]
+
     def pending(self) -> list[Row]:
         """Reservations that are neither published nor lost."""
         settled = f"SELECT 1 FROM entries s WHERE s.name = r.name AND s.kind IN ('{PUBLISH}', '{LOST}')"
