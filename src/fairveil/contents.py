@@ -6,6 +6,18 @@ Modules are written without ``fairveil.``; ``tests/test_registry.py`` keeps this
 from __future__ import annotations
 
 HOMES: dict[str, dict[str, str]] = {
+    "algorithm": {
+        "admm": "consensus.admm",
+        "dvp": "consensus.dvp",
+        "m-admm": "consensus.m_admm",
+        "mr-admm": "consensus.mr_admm",
+        "private-admm": "consensus.private_admm",
+        "private-m-admm": "consensus.private_m_admm",
+        "private-mr-admm": "consensus.private_mr_admm",
+        "private-r-admm": "consensus.private_r_admm",
+        "pvp": "consensus.pvp",
+        "r-admm": "consensus.r_admm",
+    },
     "attack": {
         "deletion": "attacks.deletion",
         "low-bits": "attacks.low_bits",
@@ -43,15 +55,30 @@ HOMES: dict[str, dict[str, str]] = {
     },
     "generator": {
         "ar1": "data.series",
+        "logistic": "data.logistic_rows",
         "synthetic-adult": "data.synthetic_people",
         "synthetic-census": "data.synthetic_census",
         "synthetic-compas": "data.synthetic_people",
         "truncated-normals": "data.series",
     },
+    "laws": {
+        "policy": "bandits.contract",
+    },
     "learner": {
+        "exponential-fair": "classify.game.learners",
+        "fair-nr": "classify.game.learners",
         "fair-reductions": "classify.learners",
         "logistic": "classify.learners",
+        "private-fair": "classify.fair.learner",
+        "private-fair-nr": "classify.game.learners",
+        "private-game": "classify.game.learners",
         "private-logistic": "classify.learners",
+        "threshold-optimizer": "classify.learners",
+    },
+    "loss": {
+        "clipped-logistic": "consensus.losses",
+        "huber-hinge": "consensus.losses",
+        "logistic": "consensus.losses",
     },
     "mechanism": {
         "above-threshold": "privacy.mechanisms.above_threshold",
@@ -78,6 +105,7 @@ HOMES: dict[str, dict[str, str]] = {
         "equal-opportunity": "fairness.metrics",
         "equalized-odds": "fairness.metrics",
         "error-gap": "fairness.metrics",
+        "false-positive": "fairness.metrics",
     },
     "policy": {
         "adap-ucb": "bandits.nash.adap_ucb",
@@ -125,7 +153,10 @@ HOMES: dict[str, dict[str, str]] = {
     "task": {
         "audit": "privacy.audit.task",
         "bandit": "bandits.task",
+        "classify": "classify.task",
+        "consensus": "consensus.task",
         "evaluate": "evaluate.task",
+        "impossibility": "classify.impossibility",
         "longterm": "dynamics.longterm.task",
         "participation": "dynamics.participation.task",
         "participation-criterion": "dynamics.participation.criterion_task",
@@ -145,4 +176,4 @@ AUDITS = (
     "privacy.mechanisms.audit",
     "privacy.sums.audit",
 )
-"""Modules that register pairs of worlds for audits (kind ``audit-pair``), named after what they audit."""
+"""Modules that register pairs of worlds (``audit-pair``) and mutants (``mutant``), named after what they audit."""

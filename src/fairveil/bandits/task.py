@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from pydantic import Field
 
 from fairveil import registry
 from fairveil.bandits.environments.base import Environment
@@ -25,12 +26,16 @@ DEFAULT_CHECKPOINTS = 20
 class BanditSpec(TaskSpec):
     """Keys of a bandit spec."""
 
-    policy: dict[str, Any]
-    environment: dict[str, Any]
-    rounds: Count
-    checkpoints: list[Count] | None = None
-    powers: list[float] | None = None
-    feedback: dict[str, Any] | None = None
+    policy: dict[str, Any] = Field(description="the policy: its name and parameters")
+    environment: dict[str, Any] = Field(description="the world it plays in: its name and parameters")
+    rounds: Count = Field(description="number of decisions")
+    checkpoints: list[Count] | None = Field(
+        None, description="rounds at which metrics are taken; evenly on a log scale when left out"
+    )
+    powers: list[float] | None = Field(None, description="p of the p-mean regrets that are reported too")
+    feedback: dict[str, Any] | None = Field(
+        None, description="late and missing rewards: delay, window, missing, treat, default"
+    )
 
 
 @register("task", "bandit")

@@ -19,7 +19,7 @@ app = typer.Typer(
     help="Decisions that learn, keep people's data private, and treat groups and individuals fairly.",
     epilog="Example: fairveil run examples/first.toml",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )

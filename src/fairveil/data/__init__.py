@@ -12,6 +12,7 @@ from fairveil.data.drive_cycles import DriveCycles
 from fairveil.data.fico import Fico
 from fairveil.data.folder import cache_folder, folder
 from fairveil.data.ist import Ist
+from fairveil.data.logistic_rows import LogisticRows
 from fairveil.data.open_bandit import OpenBandit
 from fairveil.data.schema import Column, Dataset, Encoded
 from fairveil.data.series import Ar1, TruncatedNormals
@@ -33,6 +34,7 @@ __all__ = [
     "Encoded",
     "Fico",
     "Ist",
+    "LogisticRows",
     "OpenBandit",
     "Source",
     "Synthesis",

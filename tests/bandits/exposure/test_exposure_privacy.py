@@ -16,7 +16,7 @@ from fairveil.bandits.exposure.audit import (
 from fairveil.bandits.exposure.kernel import make_row
 from fairveil.errors import InputError, SpecError
 from fairveil.privacy.audit import audit, find_pair
-from fairveil.privacy.conversions import gdp_mu
+from fairveil.privacy.conversions import gdp_delta, gdp_mu
 from fairveil.privacy.noise import SeededNoise
 from fairveil.randomness import generator
 
@@ -184,3 +184,9 @@ def test_budgets_that_make_no_sense_are_refused():
             BatchedPrivFairx(**{**SMALL, **change})
     with pytest.raises(SpecError, match="local_raw"):
         BatchedPrivFairx(**SMALL, personal=True, local_raw=True)
+
+
+def test_printed_priv_fairx_states_the_epsilon_that_its_noise_gives():
+    promise = PrivFairx(agents=3, dimension=3, horizon=1000, epsilon=300.0, delta=0.1, variant="printed").guarantee()
+    assert gdp_delta(promise.mu, promise.epsilon) <= 0.1
+    assert gdp_delta(promise.mu, 300.0) > 0.1, "the asked epsilon would be a false promise"

@@ -12,7 +12,7 @@ from pydantic import Strict
 from fairveil.bandits.meritocratic.records import People, RecordsEnvironment, scale_to_range, split_people
 from fairveil.bandits.meritocratic.schema import Schema
 from fairveil.configuration import configuration
-from fairveil.fields import Count
+from fairveil.fields import Count, described
 from fairveil.randomness import generator
 from fairveil.registry import register
 
@@ -48,8 +48,10 @@ class Adult(RecordsEnvironment):
     is never played. Groups: every value of ``attributes`` (race, sex, or both) with at least ``minimum`` records.
     """
 
-    attributes: Annotated[tuple[Literal["race", "sex"], ...], Strict(False)] = ("race",)
-    minimum: Count = 300
+    attributes: Annotated[tuple[Literal["race", "sex"], ...], Strict(False)] = described(
+        "columns whose combinations are the groups", default=("race",)
+    )
+    minimum: Count = described("groups with fewer people are left out", default=300)
 
     def __post_init__(self) -> None:
         self.check_groups(self.attributes, "race, sex")

@@ -11,7 +11,7 @@ from pydantic import Strict
 from fairveil.bandits.meritocratic.records import People, RecordsEnvironment, scale_to_range, split_people
 from fairveil.bandits.meritocratic.schema import Schema
 from fairveil.configuration import configuration
-from fairveil.fields import Count
+from fairveil.fields import Count, described
 from fairveil.randomness import generator
 from fairveil.registry import register
 
@@ -50,8 +50,10 @@ class Census(RecordsEnvironment):
     Reward noise has standard deviation 0.2. Needs the data set ``acs``.
     """
 
-    attributes: Annotated[tuple[Attribute, ...], Strict(False)] = ("RAC1P",)
-    minimum: Count = 1_500
+    attributes: Annotated[tuple[Attribute, ...], Strict(False)] = described(
+        "columns whose combinations are the groups", default=("RAC1P",)
+    )
+    minimum: Count = described("groups with fewer people are left out", default=1_500)
 
     def __post_init__(self) -> None:
         self.check_groups(self.attributes, "RAC1P, SEX, MAR, ST")

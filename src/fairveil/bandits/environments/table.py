@@ -13,7 +13,7 @@ from fairveil.bandits.environments.arms import ArmEnvironment
 from fairveil.bandits.environments.laws import RECORDED, RESAMPLED, Laws, make_laws
 from fairveil.configuration import configuration
 from fairveil.errors import DataError, HorizonError, InputError, SpecError
-from fairveil.fields import Count, Matrix
+from fairveil.fields import Count, Matrix, described
 from fairveil.registry import register
 
 
@@ -29,10 +29,12 @@ class RecordedArms(ArmEnvironment):
     [0.5, 1.0]
     """
 
-    rewards: Matrix | None = None
-    file: str | None = None
-    order: Literal["recorded", "resampled"] = "recorded"
-    arms: Count | None = None
+    rewards: Matrix | None = described("one row a person, one column an arm", default=None)
+    file: str | None = described("a file of such rows instead", default=None)
+    order: Literal["recorded", "resampled"] = described(
+        "people as they were recorded, or drawn with replacement", default="recorded"
+    )
+    arms: Count | None = described("number of arms, to be checked", default=None)
 
     def __post_init__(self) -> None:
         if (self.rewards is None) == (self.file is None):

@@ -32,11 +32,17 @@ class QualificationGroup(GroupTable):
 class QualificationSpec(ModelSpec):
     """Keys of a qualification spec. ``thresholds`` fixes them for good instead of optimising at every step."""
 
-    utility: Utility = Field(default_factory=Utility)
-    fairness: Literal["none", "simple", "eqopt", "dp"] = "none"
-    rate: Literal["tpr", "fpr"] = "tpr"
-    steps: Count = 200
-    thresholds: dict[str, float] | None = None
+    utility: Utility = Field(default_factory=Utility, description="what right and wrong acceptances are worth")
+    fairness: Literal["none", "simple", "eqopt", "dp"] = Field(
+        "none", description="constraint on the two groups' thresholds"
+    )
+    rate: Literal["tpr", "fpr"] = Field(
+        "tpr", description="what eqopt equalises: true-positive (tpr) or false-positive rates (fpr)"
+    )
+    steps: Count = Field(200, description="number of decisions")
+    thresholds: dict[str, float] | None = Field(
+        None, description="constant thresholds by group, instead of the best ones at every step"
+    )
 
 
 @register("task", "qualification")

@@ -27,10 +27,12 @@ class ClaimedBudget(BaseModel):
 
 
 class AuditSpec(TaskSpec):
-    target: dict[str, Any]
-    claimed: ClaimedBudget | None = None
-    trials: Count = 100_000
-    confidence: OpenUnit = 0.95
+    target: dict[str, Any] = Field(
+        description="what is audited: kind, name, parameters, and a pair where there are several"
+    )
+    claimed: ClaimedBudget | None = Field(None, description="the claim under attack; the thing's own when left out")
+    trials: Count = Field(100_000, description="runs in each of the two worlds")
+    confidence: OpenUnit = Field(0.95, description="of the lower bound")
 
 
 @register("task", "audit")

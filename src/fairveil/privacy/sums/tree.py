@@ -7,6 +7,7 @@ from numba import njit
 
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
+from fairveil.fields import described
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import BoundedSum, State
 from fairveil.privacy.sums.shapes import Floats, Ints
@@ -100,7 +101,9 @@ class TreeSum(BoundedSum):
     Reference: Dwork et al. 2010; Chan, Shi and Song 2011; Honaker 2015.
     """
 
-    refine: bool = False
+    refine: bool = described(
+        "whether estimates combine every node that helps (smaller error, more work)", default=False
+    )
 
     @property
     def levels(self) -> int:

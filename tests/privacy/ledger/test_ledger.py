@@ -439,3 +439,10 @@ def test_other_values_are_refused(value):
 def test_text_that_was_not_written_by_us_is_refused(text):
     with pytest.raises(LedgerError):
         decode(text)
+
+
+def test_an_account_is_opened_for_an_event_and_nothing_else(tmp_path):
+    with Ledger.open(tmp_path / "ledger.db", limit=Limit.pure(1.0)) as ledger:
+        with pytest.raises(SpecError, match="not an event"):
+            ledger.spend("account", 0.5)
+        assert ledger.spent.units == 0
