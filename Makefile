@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test lint docs bench audit machines reproduce constraints clean
+.PHONY: help demo test lint docs bench audit mutants machines reproduce constraints clean
 
 help:            ## what each target does
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -40,7 +40,10 @@ bench: $(VENV)/.dev  ## benchmarks against peers and limits, as ratios
 	@for file in $$(ls bench/[a-z]*.py | grep -v machines); do echo "== $$file"; $(PY) $$file || exit 1; done
 
 audit: $(VENV)/.dev  ## audit secure noise on OS entropy; fails only at confidence 1 - 1e-6
-	@$(PY) -m fairveil.privacy.audit --secure
+	@$(BIN)/fairveil audit all --deep
+
+mutants: $(VENV)/.dev  ## break the served code of everything private on purpose; each mistake must be caught
+	@$(BIN)/fairveil audit all
 
 machines: $(VENV)/.dev ## numerical tests under other BLAS kernels, SIMD levels and compiler targets
 	@$(PY) bench/machines.py

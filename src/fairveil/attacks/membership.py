@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 
@@ -52,7 +53,7 @@ class Membership(Attack):
         return loss[:ROWS], loss[ROWS:]
 
 
-def _fit(protected: bool, x: np.ndarray, y: np.ndarray, rng: Generator) -> object:
+def _fit(protected: bool, x: np.ndarray, y: np.ndarray, rng: Generator) -> Callable[[np.ndarray], np.ndarray]:
     """Scores of a model that was fitted to these people."""
     if protected:
         from fairveil.classify.estimator import PrivateLogisticRegression

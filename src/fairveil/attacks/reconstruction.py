@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from fairveil.attacks.attack import Attack
 from fairveil.errors import BudgetError
 from fairveil.privacy.ledger import Ledger, Limit
 from fairveil.privacy.mechanisms import Laplace
+from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 from fairveil.registry import register
 
@@ -48,15 +50,14 @@ class Reconstruction(Attack):
                     answers.append(count + float(rng.laplace(0.0, 2.0)))
                     continue
                 try:
-                    answers.append(
-                        ledger.release(
-                            f"query-{number}",
-                            lambda noise, count=count: float(mechanism.release(count, noise)),
-                            event=mechanism.event(),
-                        )
-                    )
+                    draw = partial(_answer, mechanism, count)
+                    answers.append(ledger.release(f"query-{number}", draw, event=mechanism.event()))
                 except BudgetError:
                     break
         asked = chosen[: len(answers)] - 0.5
         solved = np.linalg.lstsq(asked, np.array(answers) - PEOPLE / 4, rcond=None)[0] > 0.5
         return float((solved.astype(int) == bits).mean()) >= KNOWN
+
+
+def _answer(mechanism: Laplace, count: float, noise: Noise) -> float:
+    return float(mechanism.release(count, noise))

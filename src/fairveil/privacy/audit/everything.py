@@ -9,7 +9,7 @@ and pairs that see nothing, are listed as such.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fairveil import registry
@@ -18,6 +18,7 @@ from fairveil.privacy.audit.attack import Finding
 from fairveil.privacy.audit.mutants import Mutant, Weakened, mutants_of
 from fairveil.privacy.audit.pair import KIND, AuditPair, find_pair, sample_target
 from fairveil.privacy.audit.runs import audit, run_chunk
+from fairveil.privacy.audit.twins import TWINS
 
 KINDS = ("mechanism", "sum", "policy", "learner", "releaser", "algorithm")
 SURE = 1 - 1e-6
@@ -197,3 +198,9 @@ def _note(verdict: Verdict, finding: Finding) -> None:
         verdict.event = finding.event
     if finer is not None:
         verdict.finer = f"{finer.name} {finer.claimed:.3g} >= {finer.lower:.3g}"
+
+
+def planted(effort: Effort, noise: str, seed: int, epsilon: float = 1.0) -> Iterator[tuple[str, bool]]:
+    """Every broken twin of the mechanisms, and whether it is caught."""
+    for name, make in TWINS.items():
+        yield name, _attempt(replace(make(epsilon), trials=100_000), effort, noise, seed).violated
