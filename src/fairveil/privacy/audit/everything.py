@@ -90,6 +90,8 @@ def things(kinds: tuple[str, ...] = KINDS) -> Iterator[Thing]:
     """Everything registered of these kinds that makes an established promise, with its pairs (perhaps none)."""
     for kind in kinds:
         for entry in registry.entries(kind):
+            if "/" in entry.name and not _promises(registry.example(entry.target)):
+                continue  # a printed variant: its claim is not established
             pairs = tuple(
                 pair.name
                 for pair in registry.entries(KIND)
