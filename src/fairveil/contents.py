@@ -209,6 +209,7 @@ AUDITS = (
     "bandits.meritocratic.audit",
     "bandits.nash.audits",
     "classify.audit",
+    "consensus.audit",
     "privacy.histograms.audit",
     "privacy.mechanisms.audit",
     "privacy.sums.audit",
