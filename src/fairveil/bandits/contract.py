@@ -45,6 +45,7 @@ WORLDS: dict[str, dict[str, Any]] = {
 ARMS = {"name": "bernoulli", "means": [0.2, 0.5, 0.8]}
 
 
+@registry.register("laws", "policy")
 def check_policy(policy: Policy, environment: Environment | None = None) -> list[str]:
     """Run every law; returns their names, raises ContractError at the first that is broken."""
     world = environment if environment is not None else world_of(policy)
