@@ -6,6 +6,22 @@ Modules are written without ``fairveil.``; ``tests/test_registry.py`` keeps this
 from __future__ import annotations
 
 HOMES: dict[str, dict[str, str]] = {
+    "audit-twin": {
+        "bare-dissimilarity": "streams.twins",
+        "clip-after-noise": "streams.twins",
+        "event-for-sequence": "streams.twins",
+        "first-two-steps": "streams.twins",
+        "forgotten-people": "streams.twins",
+        "forked-buffer": "streams.twins",
+        "fractional-coins": "streams.twins",
+        "fresh-retry": "streams.twins",
+        "picked-frequencies": "streams.twins",
+        "printed-transform": "streams.twins",
+        "raw-level": "streams.twins",
+        "replaced-participant": "streams.twins",
+        "unpaid-offset": "streams.twins",
+        "window-with-memory": "streams.twins",
+    },
     "algorithm": {
         "admm": "consensus.admm",
         "dvp": "consensus.dvp",
@@ -17,6 +33,13 @@ HOMES: dict[str, dict[str, str]] = {
         "private-r-admm": "consensus.private_r_admm",
         "pvp": "consensus.pvp",
         "r-admm": "consensus.r_admm",
+    },
+    "attack": {
+        "low-bits": "attacks.low_bits",
+        "membership": "attacks.membership",
+        "reconstruction": "attacks.reconstruction",
+        "retries": "attacks.retries",
+        "rollback": "attacks.rollback",
     },
     "dataset": {
         "acs": "data.acs",
@@ -47,11 +70,16 @@ HOMES: dict[str, dict[str, str]] = {
     },
     "generator": {
         "ar1": "data.series",
+        "binomial-ar1": "data.sequences",
         "logistic": "data.logistic_rows",
+        "seasonal": "data.sequences",
         "synthetic-adult": "data.synthetic_people",
         "synthetic-census": "data.synthetic_census",
         "synthetic-compas": "data.synthetic_people",
         "truncated-normals": "data.series",
+    },
+    "laws": {
+        "policy": "bandits.contract",
     },
     "learner": {
         "exponential-fair": "classify.game.learners",
@@ -99,11 +127,11 @@ HOMES: dict[str, dict[str, str]] = {
     "policy": {
         "adap-ucb": "bandits.nash.adap_ucb",
         "anytime": "bandits.nash.anytime",
-        "batched-priv-fairx": "bandits.exposure.batched",
+        "batched-priv-fairx": "bandits.exposure.batched_priv_fairx",
         "batched-private-fair-greedy": "bandits.meritocratic.batched",
         "fair-greedy": "bandits.meritocratic.fair_greedy",
-        "fairx-linucb": "bandits.exposure.alone",
-        "fed-fairx": "bandits.exposure.fed",
+        "fairx-linucb": "bandits.exposure.fairx_linucb",
+        "fed-fairx": "bandits.exposure.fed_fairx",
         "gdp-ncb": "bandits.nash.gdp_ncb",
         "greedy": "bandits.meritocratic.oful",
         "ldp-ncb": "bandits.nash.ldp_ncb",
@@ -111,11 +139,23 @@ HOMES: dict[str, dict[str, str]] = {
         "local-nash": "bandits.nash.local_nash",
         "ncb": "bandits.nash.ncb",
         "oful": "bandits.meritocratic.oful",
-        "priv-fairx": "bandits.exposure.priv",
+        "priv-fairx": "bandits.exposure.priv_fairx",
+        "priv-fairx/printed": "bandits.exposure.priv_fairx_printed",
         "private-fair-greedy": "bandits.meritocratic.private_fair_greedy",
+        "private-fair-greedy/printed": "bandits.meritocratic.private_fair_greedy_printed",
         "private-nash": "bandits.nash.private_nash",
         "random": "bandits.random",
         "ucb": "bandits.nash.ucb",
+    },
+    "releaser": {
+        "ba": "streams.absorption",
+        "baseline-gaussian": "streams.baselines",
+        "baseline-laplace": "streams.baselines",
+        "bd": "streams.absorption",
+        "dft": "streams.dft",
+        "fast": "streams.fast",
+        "predictive": "streams.predictive",
+        "private-kalman": "streams.private_kalman",
     },
     "schedule": {
         "determinant": "federated.schedules",
@@ -124,6 +164,12 @@ HOMES: dict[str, dict[str, str]] = {
         "growing": "federated.schedules",
         "never": "federated.schedules",
         "paper": "federated.schedules",
+    },
+    "sequence": {
+        "bikeshare": "streams.sequences",
+        "drive-cycles": "streams.sequences",
+        "traffic": "streams.sequences",
+        "values": "streams.sequences",
     },
     "sum": {
         "batch": "privacy.sums.batch",
@@ -153,6 +199,8 @@ HOMES: dict[str, dict[str, str]] = {
         "qualification": "dynamics.qualification.task",
         "qualification-trained": "dynamics.qualification.trained_task",
         "strategic": "dynamics.strategic.task",
+        "stream": "streams.task",
+        "theorem": "lab.theorems.task",
     },
 }
 
@@ -163,8 +211,10 @@ AUDITS = (
     "classify.audit",
     "classify.fair.audit",
     "classify.game.audit",
+    "consensus.audit",
     "privacy.histograms.audit",
     "privacy.mechanisms.audit",
     "privacy.sums.audit",
+    "streams.audit",
 )
-"""Modules that register pairs of worlds for audits (kind ``audit-pair``), named after what they audit."""
+"""Modules that register pairs of worlds (``audit-pair``) and mutants (``mutant``), named after what they audit."""

@@ -15,6 +15,7 @@ from fairveil.data.ist import Ist
 from fairveil.data.logistic_rows import LogisticRows
 from fairveil.data.open_bandit import OpenBandit
 from fairveil.data.schema import Column, Dataset, Encoded
+from fairveil.data.sequences import BinomialAr1, Seasonal
 from fairveil.data.series import Ar1, TruncatedNormals
 from fairveil.data.source import Source, Synthesis, available, fetch, load, sources, verify
 from fairveil.data.synthetic_census import Census, SyntheticCensus, synthetic_census
@@ -26,6 +27,7 @@ __all__ = [
     "Adult",
     "Ar1",
     "Bikeshare",
+    "BinomialAr1",
     "Census",
     "Column",
     "Compas",
@@ -36,6 +38,7 @@ __all__ = [
     "Ist",
     "LogisticRows",
     "OpenBandit",
+    "Seasonal",
     "Source",
     "Synthesis",
     "SyntheticAdult",

@@ -9,7 +9,6 @@ import pytest
 
 import fairveil
 from fairveil.dynamics import measure
-from fairveil.dynamics.checks import sweep
 from fairveil.dynamics.participation import (
     GROWTH,
     Composition,
@@ -27,9 +26,10 @@ from fairveil.dynamics.participation import (
     simulate,
     simulate_learned,
     sustaining,
-    theorems,
 )
 from fairveil.errors import SpecError
+from fairveil.lab.theorems import participation as theorems
+from fairveil.lab.theorems.checks import sweep
 from fairveil.randomness import generator
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import fairveil
-from fairveil.dynamics.checks import sweep
 from fairveil.dynamics.qualification import (
     common_condition,
     common_rates,
@@ -21,11 +20,12 @@ from fairveil.dynamics.qualification import (
     path,
     response_table,
     settle,
-    theorems,
     transition_grid,
     uniqueness,
 )
 from fairveil.errors import AssumptionError
+from fairveil.lab.theorems import qualification as theorems
+from fairveil.lab.theorems.checks import sweep
 from fairveil.randomness import generator
 
 FEATURES = {"0": ["normal", -5, 5], "1": ["normal", 5, 5]}

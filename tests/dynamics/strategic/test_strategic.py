@@ -7,9 +7,11 @@ import pytest
 
 import fairveil
 from fairveil.dynamics import Scene, fico_groups
-from fairveil.dynamics.checks import check, sweep
-from fairveil.dynamics.strategic import draws, fair_theorems, theorems
+from fairveil.dynamics.strategic import draws
 from fairveil.errors import SpecError
+from fairveil.lab.theorems import strategic as theorems
+from fairveil.lab.theorems import strategic_fair as fair_theorems
+from fairveil.lab.theorems.checks import check, sweep
 from fairveil.randomness import generator
 
 
