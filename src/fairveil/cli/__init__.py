@@ -1,4 +1,4 @@
-"""The command line: `fairveil run | list | explain | reproduce | compare | results | data | audit | ledger`."""
+"""The command line: `fairveil run | list | explain | reproduce | compare | release | results | data | audit | ...`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from fairveil import __version__
-from fairveil.cli import audit, compare, data, demo, explain, ledger, reproduce, results, run
+from fairveil.cli import audit, compare, data, demo, explain, ledger, release, reproduce, results, run
 from fairveil.errors import FairveilError, StoreError
 
 app = typer.Typer(
@@ -52,6 +52,7 @@ app.command("audit")(audit.command)
 app.command("demo")(demo.command)
 app.command("reproduce")(reproduce.command)
 app.command("compare")(compare.command)
+app.command("release")(release.command)
 app.add_typer(results.app, name="results")
 app.add_typer(data.app, name="data")
 app.add_typer(ledger.app, name="ledger")
