@@ -55,7 +55,7 @@ def command(
 ) -> None:
     """Release a column of a CSV privately, each line before the next is read; go on after a stop with the same command.
 
-    Example: fairveil release --in counts.csv --column n --epsilon 1 --delta 1e-7 --horizon 17379 --ledger n.db --out n.csv
+    Example: fairveil release --in c.csv --column n --epsilon 1 --delta 1e-7 --horizon 99 --ledger n.db --out n.csv
     """
     from fairveil.streams.columns import Columns
 
@@ -227,5 +227,5 @@ def _plot(out: Path, layout: Any, names: tuple[str, ...], file: Path) -> None:
     for name in names:
         points = [(place, row) for place, row in enumerate(rows) if row[name] not in ("", None)]
         columns = [tuple(float(row[f"{name}{part}"]) for _, row in points) for part in ("", "_low", "_high")]
-        made.append(Line(name, tuple(float(place) for place, _ in points), *columns))
+        made.append(Line(name, tuple(float(place) for place, _ in points), columns[0], columns[1], columns[2]))
     write_picture(draw(Chart("Private series", "step", "released value and interval", tuple(made)), 900, 360), file)

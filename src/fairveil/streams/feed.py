@@ -113,8 +113,8 @@ class Feed:
             problem: InputError | HorizonError | None = None
             for line in lines:
                 self._row += 1
-                if not line.strip():
-                    continue
+                if not line.strip() and len(self.header) > 1:
+                    continue  # of a single column an empty line is a missing value
                 try:
                     group += self._steps_of(line)
                 except (InputError, HorizonError) as found:
@@ -135,7 +135,7 @@ class Feed:
 
     def _steps_of(self, line: str) -> list[Step]:
         try:
-            cells = next(csv.reader([line]))
+            cells = next(csv.reader([line])) or [""]
             picked = [cells[place] for place in self._places]
         except (csv.Error, IndexError, StopIteration):
             raise InputError("a row has too few cells", allowed=f"{len(self.header)} cells") from None

@@ -203,7 +203,7 @@ def _hold(ledger: Ledger, account: str) -> int | None:
     path = getattr(ledger.place, "path", None)
     if path is None:
         raise LedgerError("a stream needs a ledger file", path=str(ledger.place), allowed="a file")
-    descriptor = os.open(f"{path}.{account}.stream", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(f"{path}.stream-{account}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -48,9 +48,7 @@ class Layout:
         cells += [True] if self.simulated else []
         if self.as_json:
             return json.dumps(dict(zip(self.names, cells, strict=True))) + "\n"
-        return csv_line(
-            ["" if cell is None else repr(cell) if isinstance(cell, float) else str(cell) for cell in cells]
-        )
+        return csv_line(["" if cell is None else str(cell) for cell in cells])
 
 
 class Output:
