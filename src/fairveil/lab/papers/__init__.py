@@ -9,6 +9,8 @@ MODULES = (
     "private_fair_greedy",
     "fairx",
     "fairx_map",
+    "thesis_streams",
+    "thesis_streams_ar1",
     "thesis_participation",
     "thesis_learned",
     "thesis_qualification",
@@ -22,7 +24,7 @@ NAMES = {
     "dp-ncb": "DP-NCB: Nash-fair private bandits",
     "private-fair-greedy": "Private-Fair-Greedy: group-meritocratic private bandits",
     "fairx": "FairX: exposure-fair federated bandits",
-    "thesis": "Long-term dynamics: who stays, who becomes qualified, who manipulates",
+    "thesis": "Thesis: private streams; who stays, who becomes qualified, who manipulates",
 }
 """What readers call a paper; artefacts are named by the short form."""
 
