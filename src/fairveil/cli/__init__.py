@@ -1,4 +1,5 @@
-"""The command line: `fairveil run | list | explain | reproduce | compare | release | results | data | audit | ...`."""
+"""The command line: `fairveil run | list | explain | reproduce | compare | release | results | data | audit |
+ledger | serve | token | store | loop`."""
 
 from __future__ import annotations
 
@@ -11,7 +12,23 @@ import typer
 from rich.console import Console
 
 from fairveil import __version__
-from fairveil.cli import audit, compare, data, demo, explain, ledger, release, reproduce, results, run
+from fairveil.cli import (
+    attack,
+    audit,
+    compare,
+    data,
+    demo,
+    explain,
+    ledger,
+    loop,
+    release,
+    reproduce,
+    results,
+    run,
+    serve,
+    stores,
+    token,
+)
 from fairveil.errors import FairveilError, StoreError
 
 app = typer.Typer(
@@ -49,6 +66,7 @@ app.command("run")(run.command)
 app.command("list")(explain.listing)
 app.command("explain")(explain.command)
 app.command("audit")(audit.command)
+app.command("attack")(attack.command)
 app.command("demo")(demo.command)
 app.command("reproduce")(reproduce.command)
 app.command("compare")(compare.command)
@@ -56,6 +74,10 @@ app.command("release")(release.command)
 app.add_typer(results.app, name="results")
 app.add_typer(data.app, name="data")
 app.add_typer(ledger.app, name="ledger")
+app.command("serve")(serve.command)
+app.add_typer(token.app, name="token")
+app.add_typer(stores.app, name="store")
+app.add_typer(loop.app, name="loop")
 
 
 def main(arguments: list[str] | None = None) -> None:

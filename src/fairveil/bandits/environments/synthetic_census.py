@@ -63,6 +63,7 @@ class SyntheticCensus(PoolEnvironment):
             reward_centre=0.4,
             reward_spread=0.2,
             norm=made.norm_bound,
+            caveats=(("reward_bound", "the range of the reward follows the generator of these people"),),
         )
 
 

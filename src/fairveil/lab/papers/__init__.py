@@ -11,6 +11,7 @@ MODULES = (
     "fairx_map",
     "thesis_streams",
     "thesis_streams_ar1",
+    "fair_private_classification",
     "thesis_participation",
     "thesis_learned",
     "thesis_qualification",
@@ -23,6 +24,7 @@ MODULES = (
 NAMES = {
     "dp-ncb": "DP-NCB: Nash-fair private bandits",
     "private-fair-greedy": "Private-Fair-Greedy: group-meritocratic private bandits",
+    "fair-private-classification": "Fair private classification: what privacy and group fairness allow together",
     "fairx": "FairX: exposure-fair federated bandits",
     "thesis": "Thesis: private streams; who stays, who becomes qualified, who manipulates",
 }
