@@ -10,6 +10,9 @@ MODULES = (
     "fairx",
     "fairx_map",
     "thesis_consensus",
+    "thesis_streams",
+    "thesis_streams_ar1",
+    "fair_private_classification",
     "thesis_participation",
     "thesis_learned",
     "thesis_qualification",
@@ -22,8 +25,9 @@ MODULES = (
 NAMES = {
     "dp-ncb": "DP-NCB: Nash-fair private bandits",
     "private-fair-greedy": "Private-Fair-Greedy: group-meritocratic private bandits",
+    "fair-private-classification": "Fair private classification: what privacy and group fairness allow together",
     "fairx": "FairX: exposure-fair federated bandits",
-    "thesis": "The thesis: private distributed learning, and who stays, becomes qualified, manipulates",
+    "thesis": "Thesis: private distributed learning and streams; who stays, who becomes qualified, who manipulates",
 }
 """What readers call a paper; artefacts are named by the short form."""
 
