@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test lint docs bench audit mutants machines reproduce constraints clean
+.PHONY: help demo test lint docs bench classification audit mutants machines reproduce constraints clean
 
 help:            ## what each target does
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -38,6 +38,9 @@ docs: $(VENV)/.dev   ## build the documentation into site/
 
 bench: $(VENV)/.dev  ## benchmarks against peers and limits, as ratios
 	@for file in $$(ls bench/[a-z]*.py | grep -v -e machines -e consensus_error -e consensus_optimum); do echo "== $$file"; $(PY) $$file || exit 1; done
+
+classification: $(VENV)/.dev ## private and fair classification against its floors; about ten minutes
+	@$(PY) bench/sweeps/classification.py
 
 audit: $(VENV)/.dev  ## audit secure noise on OS entropy; fails only at confidence 1 - 1e-6
 	@$(BIN)/fairveil audit all --deep

@@ -209,6 +209,8 @@ AUDITS = (
     "bandits.meritocratic.audit",
     "bandits.nash.audits",
     "classify.audit",
+    "classify.fair.audit",
+    "classify.game.audit",
     "consensus.audit",
     "privacy.histograms.audit",
     "privacy.mechanisms.audit",

@@ -42,7 +42,7 @@ class Reconstruction(Attack):
         answers: list[float] = []
         with (
             tempfile.TemporaryDirectory() as folder,
-            Ledger.open(f"{folder}/ledger.db", limit=Limit.pure(EPSILON)) as ledger,
+            Ledger.create(f"{folder}/ledger.db", limit=Limit.pure(EPSILON)) as ledger,
         ):
             for number, people in enumerate(chosen):
                 count = float(people @ bits)

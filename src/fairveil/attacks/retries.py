@@ -35,7 +35,7 @@ class Retries(Attack):
         if protected:
             with (
                 tempfile.TemporaryDirectory() as folder,
-                Ledger.open(f"{folder}/ledger.db", limit=Limit.pure(EPSILON)) as ledger,
+                Ledger.create(f"{folder}/ledger.db", limit=Limit.pure(EPSILON)) as ledger,
             ):
                 answers = [ledger.release("count", draw, event=mechanism.event()) for _ in range(TIMES)]
         else:

@@ -41,7 +41,7 @@ class Rollback(Attack):
                 anchor.parent.mkdir()
             live, copy = folder / "live", folder / "copy"
             live.mkdir()
-            with Ledger.open(live / "ledger.db", limit=Limit.pure(EPSILON), anchor=anchor):
+            with Ledger.create(live / "ledger.db", limit=Limit.pure(EPSILON), anchor=anchor):
                 pass
             shutil.copytree(live, copy)
             answers = []

@@ -333,7 +333,7 @@ def under_a_ledger(policy: Policy, world: Environment) -> None:
     noise = SeededNoise(3)
     with tempfile.TemporaryDirectory() as folder:
         limit = Limit.covering(policy.event())
-        with Ledger.open(f"{folder}/ledger.db", limit=limit, simulated=True) as ledger:
+        with Ledger.create(f"{folder}/ledger.db", limit=limit, simulated=True) as ledger:
             for turn in _turns(policy, world, 40, noise):
                 state = policy.learn(turn.state, turn.answer)
                 after = drive(policy, state, turn.index + 1, ledger, noise=noise)
