@@ -31,7 +31,10 @@ NAMES = ("inline", "ray")
 
 @dataclass(frozen=True)
 class NodePlan:
-    """How to make one node wherever it lives: rows, and either seeded (or secure) noise or a ledger's path."""
+    """How to make one node wherever it lives: rows, and either seeded (or secure) noise or a ledger's path.
+
+    ``limit`` of a new ledger: what exactly this run costs unless told.
+    """
 
     algorithm: Algorithm
     setting: Setting
@@ -49,7 +52,8 @@ class NodePlan:
         if self.ledger is not None:
             folder = Path(self.ledger).parent
             folder.mkdir(parents=True, exist_ok=True)
-            ledger = Ledger.create(self.ledger, limit=self.limit, simulated=self.simulated, unit="one row of this node")
+            limit = self.limit or Limit.covering(self.algorithm.event(self.setting, self.index))
+            ledger = Ledger.create(self.ledger, limit=limit, simulated=self.simulated, unit="one row of this node")
         secure = ledger is not None and not self.simulated
         return Node(
             self.algorithm, self.setting, self.index, self.rows, run=self.run, ledger=ledger,
