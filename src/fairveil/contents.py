@@ -34,6 +34,13 @@ HOMES: dict[str, dict[str, str]] = {
         "pvp": "consensus.pvp",
         "r-admm": "consensus.r_admm",
     },
+    "attack": {
+        "low-bits": "attacks.low_bits",
+        "membership": "attacks.membership",
+        "reconstruction": "attacks.reconstruction",
+        "retries": "attacks.retries",
+        "rollback": "attacks.rollback",
+    },
     "dataset": {
         "acs": "data.acs",
         "adult": "data.adult",
@@ -70,6 +77,9 @@ HOMES: dict[str, dict[str, str]] = {
         "synthetic-census": "data.synthetic_census",
         "synthetic-compas": "data.synthetic_people",
         "truncated-normals": "data.series",
+    },
+    "laws": {
+        "policy": "bandits.contract",
     },
     "learner": {
         "exponential-fair": "classify.game.learners",
@@ -117,11 +127,11 @@ HOMES: dict[str, dict[str, str]] = {
     "policy": {
         "adap-ucb": "bandits.nash.adap_ucb",
         "anytime": "bandits.nash.anytime",
-        "batched-priv-fairx": "bandits.exposure.batched",
+        "batched-priv-fairx": "bandits.exposure.batched_priv_fairx",
         "batched-private-fair-greedy": "bandits.meritocratic.batched",
         "fair-greedy": "bandits.meritocratic.fair_greedy",
-        "fairx-linucb": "bandits.exposure.alone",
-        "fed-fairx": "bandits.exposure.fed",
+        "fairx-linucb": "bandits.exposure.fairx_linucb",
+        "fed-fairx": "bandits.exposure.fed_fairx",
         "gdp-ncb": "bandits.nash.gdp_ncb",
         "greedy": "bandits.meritocratic.oful",
         "ldp-ncb": "bandits.nash.ldp_ncb",
@@ -129,7 +139,8 @@ HOMES: dict[str, dict[str, str]] = {
         "local-nash": "bandits.nash.local_nash",
         "ncb": "bandits.nash.ncb",
         "oful": "bandits.meritocratic.oful",
-        "priv-fairx": "bandits.exposure.priv",
+        "priv-fairx": "bandits.exposure.priv_fairx",
+        "priv-fairx/printed": "bandits.exposure.priv_fairx_printed",
         "private-fair-greedy": "bandits.meritocratic.private_fair_greedy",
         "private-fair-greedy/printed": "bandits.meritocratic.private_fair_greedy_printed",
         "private-nash": "bandits.nash.private_nash",
@@ -198,9 +209,12 @@ AUDITS = (
     "bandits.meritocratic.audit",
     "bandits.nash.audits",
     "classify.audit",
+    "classify.fair.audit",
+    "classify.game.audit",
+    "consensus.audit",
     "privacy.histograms.audit",
     "privacy.mechanisms.audit",
     "privacy.sums.audit",
     "streams.audit",
 )
-"""Modules that register pairs of worlds for audits (kind ``audit-pair``), named after what they audit."""
+"""Modules that register pairs of worlds (``audit-pair``) and mutants (``mutant``), named after what they audit."""

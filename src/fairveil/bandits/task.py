@@ -52,9 +52,9 @@ class BanditTask(Task):
             "environment",
         )
         spec["environment"] = describe(environment)
-        policy: Policy = registry.build(
-            "policy", settled_table("policy", model.policy, environment.facts(model.rounds)), "policy"
-        )
+        lateness = environment.lateness if model.feedback is None else Lateness.of(model.feedback)
+        facts = environment.facts(model.rounds) | lateness.facts()
+        policy: Policy = registry.build("policy", settled_table("policy", model.policy, facts), "policy")
         if policy.family not in ("", environment.family):
             raise SpecError(
                 f"a {policy.family} policy does not fit a {environment.family} environment",
@@ -64,7 +64,6 @@ class BanditTask(Task):
             )
         spec["policy"] = describe(policy)
         spec["checkpoints"] = _checkpoints(model)
-        lateness = environment.lateness if model.feedback is None else Lateness.of(model.feedback)
         if model.feedback is None:
             del spec["feedback"]
         else:

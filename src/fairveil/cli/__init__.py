@@ -1,5 +1,5 @@
-"""The command line: `fairveil run | list | explain | reproduce | compare | results | data | audit | ledger |
-serve | token | store | loop`."""
+"""The command line: `fairveil run | list | explain | reproduce | compare | release | results | data | audit |
+ledger | serve | token | store | loop`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.console import Console
 
 from fairveil import __version__
 from fairveil.cli import (
+    attack,
     audit,
     compare,
     data,
@@ -20,6 +21,7 @@ from fairveil.cli import (
     explain,
     ledger,
     loop,
+    release,
     reproduce,
     results,
     run,
@@ -64,9 +66,11 @@ app.command("run")(run.command)
 app.command("list")(explain.listing)
 app.command("explain")(explain.command)
 app.command("audit")(audit.command)
+app.command("attack")(attack.command)
 app.command("demo")(demo.command)
 app.command("reproduce")(reproduce.command)
 app.command("compare")(compare.command)
+app.command("release")(release.command)
 app.add_typer(results.app, name="results")
 app.add_typer(data.app, name="data")
 app.add_typer(ledger.app, name="ledger")

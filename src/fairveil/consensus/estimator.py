@@ -126,6 +126,7 @@ class ConsensusClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The likelier class."""
+        check_is_fitted(self)
         found: NDArray[Any] = self.classes_[(self.decision_function(X) > 0).astype(int)]
         return found
 

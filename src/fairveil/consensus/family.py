@@ -98,7 +98,7 @@ class AdmmFamily(Algorithm):
                 "the tolerance is below what double precision reaches", path="tolerance", given=tolerance,
                 allowed=f"at least {self._least_tolerance(setting, C):.3g}",
             )  # fmt: skip
-        full: AdmmFamily = replace(self, C=C, tolerance=tolerance)  # type: ignore[type-var]
+        full: AdmmFamily = replace(self, C=C, tolerance=tolerance)
         schedule = full.schedule(setting)
         found = full.theorem_1(setting, schedule)
         if self.check and not found.holds:

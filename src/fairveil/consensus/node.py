@@ -22,7 +22,7 @@ from fairveil.consensus.algorithm import Algorithm, Floats, Payload
 from fairveil.consensus.rows import Rows
 from fairveil.consensus.schedule import Setting
 from fairveil.errors import InputError, PrivacyError
-from fairveil.federated import Form, Inbox, Message, Party, Receipt, release_once
+from fairveil.federated import Account, Form, Inbox, Message, Party, Receipt, release_once
 from fairveil.privacy.ledger import Ledger
 from fairveil.privacy.ledger.values import decode, encode
 from fairveil.privacy.noise import Noise
@@ -257,18 +257,18 @@ class Node(Party):
 
         def draw(drawn_from: Noise) -> dict[str, Any]:
             payload = self.local.draw(iteration, self.rows, drawn_from)
-            return {"plan": self.fingerprint, "asked": asked, **payload}
+            return {"asked": asked, **payload}
 
-        account = f"{self.run}/node-{self.index}"
         event = self.algorithm.event(self.setting, self.index)
-        found = release_once(self.ledger, account, event, f"iteration-{iteration}", draw, source)
+        account = Account(self.ledger, f"{self.run}/node-{self.index}", event, self.fingerprint)
+        found = release_once(account, f"iteration-{iteration}", draw, source)
         if found.fate == "lost":
             return None
         value = dict(found.value)
-        if value.pop("plan") != self.fingerprint or value.pop("asked") != asked:
+        if value.pop("asked") != asked:
             raise PrivacyError(
                 "this iteration was released already, for another question", path=f"iteration {iteration}",
-                allowed="the same configuration and the same public point",
+                allowed="the same public point",
                 fix="a new run needs a run id and a budget of its own",
             )  # fmt: skip
         return value

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.privacy.mechanisms.norm_gamma import LARGEST_DIMENSION, NormGamma
-from fairveil.privacy.noise import Noise, SeededNoise
+from fairveil.privacy.noise import Noise
 
 Floats = NDArray[np.float64]
 BLOCK = 8
@@ -58,6 +58,6 @@ def exact_noise(alpha: float, width: int, shift: float, noise: Noise) -> tuple[F
 
 def float_noise(alpha: float, width: int, noise: Noise) -> Floats:
     """The textbook draw in floating point: norm Gamma(d, 1/alpha), uniform direction. For printed variants only."""
-    rng = noise.generator if isinstance(noise, SeededNoise) else np.random.default_rng()
+    rng = np.random.default_rng(noise.uniform_integers(2**32, 4))
     direction = rng.normal(size=width)
     return direction / np.linalg.norm(direction) * rng.gamma(width, 1 / alpha)

@@ -194,6 +194,6 @@ class PrivateFamily(AdmmFamily):
 
     def printed_match(self, setting: Setting, target: float) -> Any:
         """The same algorithm with the one alpha whose printed bound is ``target``: how the thesis compares."""
-        probe = replace(self, epsilon=None, alpha=1.0).complete(setting)  # type: ignore[type-var]
+        probe = replace(self, epsilon=None, alpha=1.0).complete(setting)
         assert isinstance(probe, PrivateFamily)
-        return replace(probe, alpha=float(probe.costs(setting).alphas(target, "printed").min()))  # type: ignore[type-var]
+        return replace(probe, alpha=float(probe.costs(setting).alphas(target, "printed").min()))

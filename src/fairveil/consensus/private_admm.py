@@ -76,7 +76,7 @@ class PrivateAdmm(Algorithm):
         return cls(epsilon=1.0)
 
     def complete(self, setting: Setting) -> PrivateAdmm:
-        full = replace(self, rounds=self._rounds(setting))  # type: ignore[type-var]
+        full = replace(self, rounds=self._rounds(setting))
         full.plan(setting).scales  # noqa: B018  refuses a budget that no grid can carry
         return full
 

@@ -5,8 +5,9 @@
 | gaussian | std 2/mu_a | std sqrt2/mu_a | std 2 s/mu_g | 2 mu_a^2 + T mu_g^2 = mu^2 |
 | pure | Laplace 2 L1/eps_a | Laplace 2/eps_a | Laplace 2 s L1/eps_g | 2 eps_a + T eps_g = eps |
 
-L1 = sqrt(most nonzero entries of a row), a fact of the schema. Where rows are dense, noise of density exp(-a |z|) in
-blocks has a smaller standard deviation than Laplace noise and is used for m and g.
+L1 = 0.8 sqrt(k), k the most nonzero entries of a row, a fact of the schema: no row of norm 1 is longer than sqrt(k) in
+the l1 norm, few are longer than 0.8 sqrt(k), and those are scaled down. Where rows are dense, noise of density exp(-a
+|z|) in blocks has a smaller standard deviation than Laplace noise and is used for m and g.
 """
 
 from __future__ import annotations
@@ -100,8 +101,9 @@ class ReleasePlan:
 
     @property
     def reach(self) -> int:
-        """L1 in row units: isqrt rounds down."""
-        return math.isqrt(self.nonzeros * 4**self.bits)
+        """L1 in row units, rounded down; a Gaussian release needs no bound in the l1 norm."""
+        most = math.isqrt(self.nonzeros * 4**self.bits)
+        return max(1, most * 4 // 5) if self.definition == "pure" and not self.blocks else most + self.width
 
     @property
     def blocks(self) -> bool:

@@ -35,6 +35,8 @@ from fairveil.privacy.noise import MAX_SCALE, Noise
 from fairveil.privacy.sums.shapes import CAPACITY, Floats, Grid, Ints
 from fairveil.state import State
 
+JOINT_BLOCK = 4096
+"""Releases whose noise is drawn in one go for all parties: bounds memory."""
 Width = Annotated[int, Strict(), Field(ge=1, le=4096)]
 Bits = Annotated[int, Strict(), Field(ge=-40, le=40)]
 
@@ -215,6 +217,18 @@ class RunningSum(ABC):
         """
         self._check_horizon(releases)
         return self.noise_of(self.draws(noise, releases))
+
+    def joint_noise_path(self, noise: Noise, releases: int, parties: int) -> Floats:
+        """Noise of the added estimates of ``parties`` that release one after the other, each its own rows.
+
+        The integers that as many calls of `release`, party by party, would draw; shape as of `noise_path`.
+        """
+        self._check_horizon(releases)
+        joint = np.empty((releases, self.grid.width), np.int64)
+        for first in range(0, releases, JOINT_BLOCK):
+            some = joint[first : first + JOINT_BLOCK]
+            some[:] = self.draws(noise, len(some) * parties).reshape(len(some), parties, -1).sum(axis=1)
+        return self.noise_of(joint)
 
     def draws(self, noise: Noise, releases: int = 1) -> Ints:
         """The integers that this many releases draw, one row a release."""

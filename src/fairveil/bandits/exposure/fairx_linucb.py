@@ -40,5 +40,5 @@ class FairxLinUcb(ExposurePolicy):
                 fix="use fed-fairx",
             )
 
-    def due(self, state: Any, now: int) -> None:
+    def due(self, state: Any, settled: int) -> None:
         return None
