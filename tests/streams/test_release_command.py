@@ -303,7 +303,7 @@ def test_one_of_two_processes_is_refused(place):
     from fairveil.streams.limits import exact_limit
 
     releaser = BaselineLaplace(epsilon=1.0, horizon=5)
-    with Ledger.open(place.ledger, limit=exact_limit(releaser)) as ledger:
+    with Ledger.create(place.ledger, limit=exact_limit(releaser)) as ledger:
         stream = Stream(releaser, ledger)
         stream.release(1.0)
         with pytest.raises(LedgerError, match="another process"):

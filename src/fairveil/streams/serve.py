@@ -86,15 +86,7 @@ class Service:
         """Charge the stream (once in its life), replay what is stored, and repair the output."""
         written = self._output.resume()
         if self.ledger is not None:
-            new = not self.ledger.exists()
-            ledger = stack.enter_context(
-                Ledger.open(
-                    self.ledger,
-                    limit=exact_limit(self.columns) if new else None,
-                    simulated=self.seed is not None,
-                    unit=self.columns.guarantee().unit,
-                )
-            )
+            ledger = stack.enter_context(self._ledger(self.ledger))
             self.hook("ledger")
             facts = {**self.facts, "header": self.feed.header}
             self._journal = Journal(self.columns, ledger, noise=source if self.seed is not None else None, facts=facts)
@@ -120,6 +112,14 @@ class Service:
         self.announce()
         self._output.open()
         self.hook("output")
+
+    def _ledger(self, path: Path) -> Ledger:
+        """The ledger that is there, or a new one with exactly this stream's budget."""
+        simulated = self.seed is not None
+        if path.exists():
+            return Ledger.open(path, simulated=simulated)
+        unit = self.columns.guarantee().unit
+        return Ledger.create(path, limit=exact_limit(self.columns), simulated=simulated, unit=unit)
 
     def _stored_rows(self) -> list[Track]:
         if self._journal is None or not self._journal.tracks:
