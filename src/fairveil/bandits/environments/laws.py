@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from fairveil.compiling import njit
 from fairveil.privacy.noise import GRID_BITS
 from fairveil.randomness import Generator
 

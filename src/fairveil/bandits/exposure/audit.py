@@ -14,12 +14,12 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from fairveil.bandits.exposure.belief import refresh
 from fairveil.bandits.exposure.kernel import add_row, choose_law, draw_arm, make_row, raw_row
 from fairveil.bandits.exposure.private import PrivatePolicy
+from fairveil.compiling import njit
 from fairveil.errors import SpecError
 from fairveil.privacy.audit import AuditPair
 from fairveil.privacy.noise import Noise

@@ -14,7 +14,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from fairveil.compiling import njit
 
 ELLIPTIC, LEMMA_7 = 0, 1
 RULE = 9

@@ -10,11 +10,11 @@ import math
 from collections import namedtuple
 
 import numpy as np
-from numba import njit
 
 from fairveil.bandits.environments.exposure import draw_contexts
 from fairveil.bandits.exposure.belief import believe, believe_plain, refresh, refresh_all
 from fairveil.bandits.exposure.optimism import optimistic
+from fairveil.compiling import njit
 from fairveil.fairness.exposure import fill_law
 
 World = namedtuple("World", "theta noise contexts lasts kinds numbers tables")

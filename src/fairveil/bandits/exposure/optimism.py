@@ -14,9 +14,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from fairveil.compiling import njit
 from fairveil.fairness.exposure import EXP, Merit, log_merit
 
 FLAT = 0.5

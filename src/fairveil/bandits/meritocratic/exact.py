@@ -11,13 +11,13 @@ from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 
 from fairveil.bandits.meritocratic.regression import add_outer, clip_row, unpack_symmetric, weights_of
 from fairveil.bandits.meritocratic.runner import Runner
 from fairveil.bandits.meritocratic.window import Store, add_member, count_at_most, dot, grown, new_store
 from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round, raw_feedback
+from fairveil.compiling import njit
 from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError
 from fairveil.fields import Count, Positive

@@ -6,11 +6,11 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
 from fairveil.bandits.meritocratic.exact import uniform_slot
 from fairveil.bandits.meritocratic.runner import Runner
 from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints
+from fairveil.compiling import njit
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 

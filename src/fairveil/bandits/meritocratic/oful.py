@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.meritocratic.runner import Arrivals, Runner
 from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round, raw_feedback
 from fairveil.bandits.simulate import Case, Streams
+from fairveil.compiling import njit
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Count, NonNegative, Positive

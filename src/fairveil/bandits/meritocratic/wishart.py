@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from fairveil.bandits.meritocratic.world import Floats
+from fairveil.compiling import njit
 from fairveil.privacy.sums.tree import lowest_bit, tree_step
 from fairveil.randomness import Generator
 

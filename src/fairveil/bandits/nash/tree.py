@@ -7,7 +7,8 @@ stored, so that climbing has no chain of dependent loads.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from fairveil.compiling import njit
 
 
 @njit(cache=True, nogil=True)
