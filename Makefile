@@ -37,13 +37,16 @@ docs: $(VENV)/.dev   ## build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.dev  ## benchmarks against peers and limits, as ratios
-	@for file in $$(ls bench/[a-z]*.py | grep -v machines); do echo "== $$file"; $(PY) $$file || exit 1; done
+	@for file in $$(ls bench/[a-z]*.py | grep -v -e machines -e consensus_error -e consensus_optimum); do echo "== $$file"; $(PY) $$file || exit 1; done
 
 audit: $(VENV)/.dev  ## audit secure noise on OS entropy; fails only at confidence 1 - 1e-6
 	@$(PY) -m fairveil.privacy.audit --secure
 
 machines: $(VENV)/.dev ## numerical tests under other BLAS kernels, SIMD levels and compiler targets
 	@$(PY) bench/machines.py
+
+consensus: $(VENV)/.dev ## gaps, errors and speed of private consensus on Adult and ACS; about 30 minutes
+	@for file in bench/consensus_optimum.py bench/consensus_error.py bench/consensus_speed.py; do $(PY) $$file || exit 1; done
 
 reproduce: $(VENV)/.lab ## every figure and table of the papers at quick scale
 	@$(BIN)/fairveil reproduce all --scale quick --out out/reproduce

@@ -15,7 +15,6 @@ from fairveil.bandits.environments.exposure import ExposureWorld
 from fairveil.bandits.exposure import BatchedPrivFairx, PrivFairx
 from fairveil.bandits.exposure.optimism import FLAT, SECOND_START, STEPS, TOLERANCE
 from fairveil.bandits.simulate import Streams
-from fairveil.randomness import generator
 
 RATE, ACTIONS = 10.0, 10
 
@@ -85,9 +84,9 @@ class Noise:
     """Noise of all releases, summed over agents or one per agent: a tree with refinement, or one draw a batch."""
 
     def __init__(self, policy, seed, each):
-        self.sources = [generator(seed, "noise", "run", 0, "agent", i) for i in range(policy.agents)]
+        self.stream, self.agents = Streams.of(seed, 0).noise.stream, policy.agents
         grid = policy.sums.grid
-        self.spread = math.ldexp(policy.sums.sigma, -grid.sum_bits) * grid.spread
+        self.levels, self.unit = policy.sums.sigma * grid.spread, math.ldexp(1.0, -grid.sum_bits)
         self.first, self.second = grid.upper
         self.width, self.each = policy.dimension + 1, each
         self.tree = isinstance(policy, PrivFairx)
@@ -101,10 +100,10 @@ class Noise:
     def release(self, number):
         """The noise of release ``number`` (from 1) as matrices, and its variance relative to one draw."""
         if not self.tree:
-            drawn = np.array([source.standard_normal(len(self.spread)) for source in self.sources]) * self.spread
+            drawn = self.draw(1)[:, 0]
             return self.matrix(drawn if self.each else drawn.sum(axis=0)), 1.0
         level = (number & -number).bit_length() - 1
-        drawn = self.spread * sum(source.standard_normal((level + 1, len(self.spread))) for source in self.sources)
+        drawn = self.draw(level + 1).sum(axis=0)
         estimate, variance = drawn[0], 1.0
         for j in range(level):
             halves = self.variances[j] + variance
@@ -114,6 +113,11 @@ class Noise:
         rest = number ^ (1 << level)
         self.stack[level] = estimate if rest == 0 else self.stack[(rest & -rest).bit_length() - 1] + estimate
         return self.matrix(self.stack[level]), sum(v for k, v in enumerate(self.relative) if number >> k & 1)
+
+    def draw(self, blocks):
+        """Integers on the grid for every agent, one after the other, in the data's own units."""
+        drawn = self.stream.standard_normal((self.agents, blocks, len(self.levels)))
+        return np.rint(drawn * self.levels) * self.unit
 
     def matrix(self, flat):
         full = np.empty((*flat.shape[:-1], self.width, self.width))
@@ -207,7 +211,7 @@ class Peer:
             self.sets = [self.believe(0)] * self.m
 
     def batch(self, rows, noise):
-        weight = self.policy.batch_weight(rows)
+        weight = float(self.policy.batch_weights(np.array([rows]))[0])
         self.counted += (weight * rows, weight**2 * rows)
         self.variance += self.each * weight**2 * self.m
         share = self.counted[1] / self.counted[0]

@@ -52,7 +52,8 @@ def trial(personal, alone, rng, number):
     contexts = rng.random((CONTEXTS, ACTIONS, DIMENSION)) / math.sqrt(DIMENSION)
     fair = [fair_law(x @ theta, ExpMerit(10.0)) for x in contexts]
     theirs, own = personal.start(), alone.start()
-    units = personal.scales() / alone.scales()  # the same raw rows, in the units of either policy
+    # the same raw rows, in the units of either policy
+    units = personal.facts.gram / alone.facts.gram, personal.facts.moment / alone.facts.moment
     found, noise, now = np.zeros(2), SeededNoise(number), 0
     for time in [*personal.times, personal.horizon]:
         for end in ((now + time) // 2, time):
@@ -70,6 +71,7 @@ def trial(personal, alone, rng, number):
                 rows = time - int(theirs["last"])
                 gather(rng, rows, theta, personal.reward_std, personal.compiled.rows, theirs["leaf"][i],
                        theirs["local"][i])  # fmt: skip
+            theirs["rows"][:] = time - int(theirs["last"])
             theirs = personal.release(theirs, noise)
     return found
 

@@ -18,7 +18,7 @@ import numpy as np
 import exposure_numpy
 from fairveil import registry
 from fairveil.bandits.environments.exposure import ExposureWorld
-from fairveil.bandits.exposure.simulate import simulate
+from fairveil.bandits.exposure.family import ExposureFamily
 from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.simulate import Case
 
@@ -41,7 +41,8 @@ def compiled(rounds, table):
     """Regret of every agent and CPU seconds of one run; the policy is built inside, as a spec would."""
     start = time.process_time()
     spec = {"seed": 1, "rounds": rounds, "checkpoints": [rounds], "noise": "seeded"}
-    part = simulate(Case(spec, build(**table), ExposureWorld(), registry.get("family", "exposure")(), AT_ONCE), 0)
+    family = ExposureFamily()
+    part = family.simulate(Case(spec, build(**table), ExposureWorld(), family, AT_ONCE), range(1))
     return part["fairness"][-1], time.process_time() - start
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from fairveil.bandits.facts import fitted
-from fairveil.bandits.meritocratic import FairGreedy, PrivateFairGreedy
+from fairveil.bandits.meritocratic import FairGreedy, PrivateFairGreedy, PrivateFairGreedyPrinted
 from fairveil.bandits.meritocratic.family import make_runner
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.privacy.noise import SeededNoise
@@ -112,7 +112,7 @@ def main() -> None:
     print(f"K = {world.groups}, d = {world.features}; one core reads {speed / 1e9:.1f} GB/s")
     policies = {
         "fair-greedy": FairGreedy(),
-        "private-fair-greedy, printed": PrivateFairGreedy(epsilon=15.0, delta=0.1, bound=bound, variant="printed"),
+        "private-fair-greedy, printed": PrivateFairGreedyPrinted(epsilon=15.0, delta=0.1, bound=bound),
         "private-fair-greedy, sound": PrivateFairGreedy(epsilon=15.0, delta=0.1, bound=bound),
     }
     for name, policy in policies.items():

@@ -148,7 +148,7 @@ def test_whatever_a_spec_can_name_has_an_example():
     for entry in ours:
         made = registry.example(entry.target)
         assert made is not None, f"{entry.kind} {entry.name}"
-        assert describe(made)["name"] == entry.name
+        assert describe(made)["name"] == entry.target.name
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def configuration(cls: C) -> C:
 
     __init__.__wrapped__ = checked  # type: ignore[attr-defined]
     __init__.__signature__ = inspect.signature(made)  # type: ignore[attr-defined]
-    made.__init__ = __init__  # type: ignore[assignment]
+    made.__init__ = __init__  # type: ignore[method-assign]
     return made  # type: ignore[return-value]
 
 

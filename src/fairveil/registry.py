@@ -13,6 +13,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from fairveil import plugins
@@ -75,7 +76,7 @@ def load(kind: str | None = None) -> None:
     """Import what registers names of this kind (of every kind), and every installed plug-in, once."""
     for wanted in (*HOMES, AUDIT) if kind is None else (kind,):
         modules = AUDITS if wanted == AUDIT else sorted(set(HOMES.get(wanted, {}).values()))
-        _once(wanted, lambda modules=modules: [_import(module) for module in modules])
+        _once(wanted, partial(_import, *modules))
     _once(_INSTALLED, plugins.load_installed)
 
 
@@ -90,8 +91,9 @@ def _once(part: str, work: Callable[[], Any]) -> None:
         raise
 
 
-def _import(module: str) -> None:
-    importlib.import_module(f"fairveil.{module}")
+def _import(*modules: str) -> None:
+    for module in modules:
+        importlib.import_module(f"fairveil.{module}")
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fairveil.errors import SpecError, spec_error
 from fairveil.fields import Count, Natural
@@ -31,10 +31,12 @@ class TaskSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
-    task: str
-    seed: Natural = 0
-    runs: Count = 1
-    noise: Literal["seeded", "secure"] = "seeded"
+    task: str = Field(description="which task runs the spec")
+    seed: Natural = Field(0, description="seed of everything that is simulated")
+    runs: Count = Field(1, description="independent repetitions")
+    noise: Literal["seeded", "secure"] = Field(
+        "seeded", description="seeded (repeatable, simulated) or secure (from the operating system)"
+    )
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class Outcome:
     series: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     guarantee: Guarantee | None = None
     simulated: bool = True
+    evaluation: bool = False
+    """Whether metrics are counted on people without noise: a lab number beside a guarantee, not covered by it."""
 
 
 class Task(ABC):

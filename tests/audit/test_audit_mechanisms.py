@@ -185,7 +185,7 @@ def test_everything_reports_and_fails_with_exit_code_six(capsys, monkeypatch):
     monkeypatch.setattr(everything, "jobs", lambda kinds: few)
     assert main(["--trials", "20000", "--workers", "1"]) == 0
     assert "every planted twin was caught" in capsys.readouterr().out
-    lying = [everything.Job(few[0].title, few[0].target, 1.0, broken=True)]
+    lying = [everything.AuditJob(few[0].title, few[0].target, 1.0, broken=True)]
     monkeypatch.setattr(everything, "jobs", lambda kinds: lying)
     assert main(["--trials", "2000", "--workers", "1"]) == 6
     assert "FAILED" in capsys.readouterr().out

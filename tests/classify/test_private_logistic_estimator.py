@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -8,12 +10,13 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fairveil import data
-from fairveil.classify import PrivateLogisticRegression
+from fairveil.classify import PrivateLogisticRegression, RefitWarning
 from fairveil.errors import PrivacyError, SpecError
 from fairveil.privacy.noise import SeededNoise, ZeroNoise
 from fairveil.randomness import generator
 
 
+@pytest.mark.filterwarnings("ignore::fairveil.classify.RefitWarning")
 @parametrize_with_checks(
     [
         PrivateLogisticRegression(),
@@ -35,7 +38,8 @@ def test_it_learns_and_a_larger_budget_learns_better() -> None:
     train, test = slice(0, 9000), slice(9000, None)
 
     def score(epsilon: float) -> float:
-        models = [PrivateLogisticRegression(epsilon, random_state=seed).fit(x[train], y[train]) for seed in range(4)]
+        made = [PrivateLogisticRegression(epsilon, neighbours="zero-out-row", random_state=seed) for seed in range(4)]
+        models = [model.fit(x[train], y[train]) for model in made]
         return float(np.mean([model.score(x[test], y[test]) for model in models]))
 
     plain = PrivateLogisticRegression(1.0, strength=1.0, method="output", noise=ZeroNoise()).fit(x[train], y[train])
@@ -94,7 +98,11 @@ def test_the_guarantee_states_unit_neighbours_and_what_is_public() -> None:
     assert (promise.epsilon, promise.delta, promise.neighbours) == (2.0, 1e-5, "replace-row")
     assert "5 retrainings" in promise.unit
     assert any("number of rows" in note for note in promise.notes)
-    assert PrivateLogisticRegression(2.0).guarantee().neighbours == "zero-out-row"
+    for method, definition in itertools.product(("output", "objective"), ("gaussian", "pure")):
+        for neighbours in (None, "replace-row", "zero-out-row"):
+            given = {} if neighbours is None else {"neighbours": neighbours}
+            made = PrivateLogisticRegression(2.0, method=method, definition=definition, **given)
+            assert made.guarantee().neighbours == (neighbours or "replace-row")
     assert PrivateLogisticRegression(2.0, definition="pure").guarantee().definition == "pure"
 
 
@@ -108,10 +116,24 @@ def test_bad_budgets_are_refused_at_fit() -> None:
 def test_fits_beyond_the_plan_are_not_covered_by_the_guarantee() -> None:
     x, y = _people(50)
     model = PrivateLogisticRegression(1.0, retrainings=2, random_state=0)
-    assert model.fit(x, y).fit(x, y).guarantee().established
-    promise = model.fit(x, y).guarantee()
-    assert not promise.established
+    assert model.fit(x, y).fit(x, y).guarantee_.established
+    with pytest.warns(RefitWarning, match="3 times"):
+        model.fit(x, y)
+    promise = model.guarantee_
+    assert (promise.established, promise.epsilon, promise.delta) == (False, 2.0, 2e-5)
     assert any("3 times" in note for note in promise.notes)
+
+
+def test_the_guarantee_belongs_to_the_fit_and_a_refit_is_counted() -> None:
+    x, y = _people(50)
+    model = PrivateLogisticRegression(10.0, random_state=0).fit(x, y)
+    model.set_params(epsilon=0.1)
+    assert model.guarantee_.epsilon == model.guarantee().epsilon == 10.0
+    assert any("simulation" in note for note in model.guarantee_.notes)
+    with pytest.warns(RefitWarning):
+        model.fit(x, y)
+    assert model.guarantee_.epsilon == pytest.approx(10.1)
+    assert not model.guarantee_.established
 
 
 def test_a_fit_that_fails_in_the_middle_counts(monkeypatch) -> None:
@@ -127,7 +149,9 @@ def test_a_fit_that_fails_in_the_middle_counts(monkeypatch) -> None:
         patch.setattr(Perturbation, "release", stopped)
         with pytest.raises(KeyboardInterrupt):
             model.fit(x, y)
-    assert not model.fit(x, y).guarantee().established
+    with pytest.warns(RefitWarning):
+        model.fit(x, y)
+    assert not model.guarantee_.established
 
 
 def test_labels_read_from_the_data_are_said_to_be_public_and_two_classes_are_two() -> None:

@@ -110,7 +110,9 @@ def test_the_readme_and_its_file_are_the_same_spec():
         "generator",
         "learner",
         "merit",
+        "releaser",
         "schedule",
+        "sequence",
         "metric",
     ],
 )

@@ -93,7 +93,7 @@ def test_fixed_names_are_public_and_strangers_are_refused() -> None:
     ("truth", "decision", "group"),
     [
         ([0, 2], [0, 1], ["a", "b"]),
-        ([0, 1], [0.5, 1], ["a", "b"]),
+        ([0, 1], [1.5, 1], ["a", "b"]),
         ([0, 1], [0], ["a", "b"]),
         ([0], [0], ["a", "b"]),
         ([[0]], [0], ["a"]),

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fairveil.errors import BudgetError, InputError
-from fairveil.federated import Form, Inbox, Message, Party, Receipt, exchange, release_once
+from fairveil.errors import BudgetError, FairveilError, InputError
+from fairveil.federated import Account, Form, Inbox, Message, Party, Receipt, exchange, release_once
 from fairveil.privacy.events import ParallelEvent, PureEvent
 from fairveil.privacy.ledger import Ledger, Limit
 from fairveil.privacy.noise import SeededNoise
@@ -69,15 +69,17 @@ def test_a_release_is_drawn_stored_or_lost(ledger):
     def fails(noise):
         raise RuntimeError("died")
 
-    noise = SeededNoise(1)
-    first = release_once(ledger, "node", EVENT, "a", lambda source: int(source.laplace(4.0)[0]), noise)
-    again = release_once(ledger, "node", EVENT, "a", fails, noise)
+    noise, account = SeededNoise(1), Account(ledger, "node", EVENT, "one policy")
+    first = release_once(account, "a", lambda source: int(source.laplace(4.0)[0]), noise)
+    again = release_once(account, "a", fails, noise)
     assert (first.fate, again.fate, again.value) == ("drawn", "stored", first.value)
     with pytest.raises(RuntimeError):
-        release_once(ledger, "node", EVENT, "b", fails, noise)
-    assert release_once(ledger, "node", EVENT, "b", lambda source: 1, noise).fate == "lost"
+        release_once(account, "b", fails, noise)
+    assert release_once(account, "b", lambda source: 1, noise).fate == "lost"
     with pytest.raises(BudgetError):
-        release_once(ledger, "other", EVENT, "a", lambda source: 1, noise)
+        release_once(Account(ledger, "other", EVENT), "a", lambda source: 1, noise)
+    with pytest.raises(FairveilError, match="node"):
+        release_once(Account(ledger, "node", EVENT, "another policy"), "c", lambda source: 1, noise)
 
 
 class Counter(Party):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairveil import registry
-from fairveil.bandits.exposure import BatchedPrivFairx, FedFairx, PrivFairx
+from fairveil.bandits.exposure import BatchedPrivFairx, FedFairx, PrivFairx, PrivFairxPrinted
 from fairveil.errors import HorizonError, SpecError
 from fairveil.federated.schedules import (
     Determinant,
@@ -81,7 +81,7 @@ def test_sound_policies_refuse_the_raw_trigger_and_printed_ones_lose_their_guara
     for kind in (PrivFairx, BatchedPrivFairx):
         with pytest.raises(SpecError, match="raw"):
             kind(**FACTS, epsilon=1.0, delta=1e-5, schedule=raw)
-    printed = PrivFairx(**FACTS, epsilon=1.0, delta=1e-5, schedule=raw, variant="printed")
+    printed = PrivFairxPrinted(**FACTS, epsilon=1.0, delta=1e-5, schedule=raw)
     assert not printed.guarantee().established
     assert any("depends on raw rows" in note for note in printed.guarantee().notes)
     assert FedFairx(**FACTS, schedule=raw).guarantee() is None

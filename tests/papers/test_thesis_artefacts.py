@@ -21,7 +21,7 @@ EXPECTED = [
     *("4.3", "4.4", "4.5", "4.6", "4.7", "4.8", "4.9", "4.10"),
     *("5.2", "5.3", "5.4", "5.5", "5.6", "table-5.1", "table-5.2", "table-5.3", "table-5.4"),
     *(f"6.{k}" for k in range(3, 15)),
-    *("table-6.1", "table-6.2", "table-6.3", "examples"),
+    *("table-6.1", "table-6.2", "table-6.3", "examples", "theorems"),
 ]
 NAMES = [f"thesis/{key}" for key in EXPECTED]
 

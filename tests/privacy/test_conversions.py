@@ -154,3 +154,9 @@ def test_delta_of_one_or_more_is_refused():
 
 def test_correction_at_a_huge_epsilon_is_infinite_not_an_overflow():
     assert grid_correction(1e4, 1e-20) == math.inf
+
+
+def test_the_gaussian_parameter_of_a_tiny_epsilon_keeps_its_digits():
+    for power in range(-300, -5):
+        ratio = pure_mu(10.0**power) / 10.0**power
+        assert np.sqrt(np.pi / 2) < ratio < np.sqrt(np.pi / 2) * (1 + 2e-9), power

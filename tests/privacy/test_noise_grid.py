@@ -126,3 +126,8 @@ def test_draws_of_many_levels_in_one_call_are_those_of_single_calls(level):
     assert not ZeroNoise().gaussians(levels).any()
     secure = SecureNoise().gaussians(np.repeat(levels, 4000, axis=0))
     assert secure.std(axis=0) == pytest.approx(np.array([level, np.sqrt(5) * level, np.sqrt(6.5) * level]), rel=0.05)
+
+
+def test_a_huge_row_is_clipped_to_a_tiny_bound():
+    bound = 2.6e-16
+    assert np.linalg.norm(clip_norm([[1e308, 0.0]], bound)) <= bound * (1 + 1e-12)

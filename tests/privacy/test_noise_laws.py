@@ -258,3 +258,13 @@ def test_threads_draw_their_own_values():
     with ThreadPoolExecutor(4) as pool:
         seen = [value for values in pool.map(lambda _: _draws(noise), range(8)) for value in values]
     assert len(set(seen)) == len(seen)
+
+
+@pytest.mark.parametrize("kind", [np.int16, np.int32, np.int64, np.uint64])
+@pytest.mark.parametrize("high", [3, 4, 2**14])
+def test_uniform_integers_take_numpy_integers(kind, high):
+    """The product with 2^64 overflowed: another law, an error, or (for powers of two) a loop without end."""
+    drawn = SecureNoise().uniform_integers(kind(high), 4000)
+    assert drawn.min() >= 0
+    assert drawn.max() < high
+    assert abs(drawn.mean() / (high - 1) - 0.5) < 0.05

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from fairveil.bandits.facts import Assumed, Fact
 from fairveil.bandits.protocol import Feedback, Policy, Report, Round, settle
 from fairveil.errors import InputError, SpecError, at, spec_error
 from fairveil.fields import Natural
@@ -149,6 +150,10 @@ class Lateness:
             return None
         kept = tuple(note for note in guarantee.notes if note not in ARRIVALS_IN_WORDS.values())
         return replace(guarantee, notes=(*kept, ARRIVALS_IN_WORDS[self.treat]))
+
+    def facts(self) -> dict[str, Fact]:
+        """What a policy may know of the feedback before it starts: how many rounds are under way at any time."""
+        return {"outstanding": Assumed(self.window)}
 
     @property
     def hidden(self) -> bool:

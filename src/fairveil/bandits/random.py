@@ -8,7 +8,7 @@ from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round
 from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
-from fairveil.fields import Count
+from fairveil.fields import Count, described
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.randomness import Generator
 from fairveil.registry import register
@@ -27,7 +27,7 @@ class Random(Policy):
     0.25
     """
 
-    arms: Count | None = None
+    arms: Count | None = described("number of arms; candidates count when they are shown", default=None)
 
     def guarantee(self) -> Guarantee | None:
         return None

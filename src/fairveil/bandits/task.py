@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from pydantic import Field
 
 from fairveil import registry
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.facts import Assumed, settled_table
 from fairveil.bandits.family import Family
-from fairveil.bandits.feedback import Lateness
+from fairveil.bandits.feedback import AT_ONCE, Lateness
 from fairveil.bandits.protocol import Policy
 from fairveil.bandits.simulate import Case
 from fairveil.configuration import describe
@@ -25,12 +26,16 @@ DEFAULT_CHECKPOINTS = 20
 class BanditSpec(TaskSpec):
     """Keys of a bandit spec."""
 
-    policy: dict[str, Any]
-    environment: dict[str, Any]
-    rounds: Count
-    checkpoints: list[Count] | None = None
-    powers: list[float] | None = None
-    feedback: dict[str, Any] | None = None
+    policy: dict[str, Any] = Field(description="the policy: its name and parameters")
+    environment: dict[str, Any] = Field(description="the world it plays in: its name and parameters")
+    rounds: Count = Field(description="number of decisions")
+    checkpoints: list[Count] | None = Field(
+        None, description="rounds at which metrics are taken; evenly on a log scale when left out"
+    )
+    powers: list[float] | None = Field(None, description="p of the p-mean regrets that are reported too")
+    feedback: dict[str, Any] | None = Field(
+        None, description="late and missing rewards: delay, window, missing, treat, default"
+    )
 
 
 @register("task", "bandit")
@@ -47,9 +52,9 @@ class BanditTask(Task):
             "environment",
         )
         spec["environment"] = describe(environment)
-        policy: Policy = registry.build(
-            "policy", settled_table("policy", model.policy, environment.facts(model.rounds)), "policy"
-        )
+        lateness = environment.lateness if model.feedback is None else Lateness.of(model.feedback)
+        facts = environment.facts(model.rounds) | lateness.facts()
+        policy: Policy = registry.build("policy", settled_table("policy", model.policy, facts), "policy")
         if policy.family not in ("", environment.family):
             raise SpecError(
                 f"a {policy.family} policy does not fit a {environment.family} environment",
@@ -59,11 +64,10 @@ class BanditTask(Task):
             )
         spec["policy"] = describe(policy)
         spec["checkpoints"] = _checkpoints(model)
-        lateness = Lateness.of(model.feedback)
         if model.feedback is None:
             del spec["feedback"]
         else:
-            if environment.delays_rewards:
+            if environment.lateness != AT_ONCE:
                 raise SpecError(
                     "rewards would be delayed twice: by the environment and by feedback",
                     path="feedback",
@@ -86,7 +90,7 @@ class BanditTask(Task):
         case = case_of(spec)
         metrics, series = case.family.measure(case, parts)
         guarantee = case.policy.guarantee()
-        if spec.get("feedback") is not None:
+        if case.lateness != AT_ONCE:
             guarantee = case.lateness.promised(guarantee)
         return Outcome(metrics, series, guarantee, simulated=case.streams(0).noise.simulated)
 
@@ -95,7 +99,9 @@ def case_of(spec: dict[str, Any]) -> Case:
     """What a complete spec describes."""
     environment: Environment = registry.build("environment", spec["environment"], "environment")
     policy: Policy = registry.build("policy", spec["policy"], "policy")
-    return Case(spec, policy, environment, family_of(environment), Lateness.of(spec.get("feedback")))
+    given = spec.get("feedback")
+    lateness = environment.lateness if given is None else Lateness.of(given)
+    return Case(spec, policy, environment, family_of(environment), lateness)
 
 
 def family_of(environment: Environment) -> Family:

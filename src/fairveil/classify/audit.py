@@ -24,7 +24,7 @@ def worlds(learner: PrivateLogistic, world: int, crowd: int) -> tuple[NDArray[np
 
     World 1 replaces it by its mirror image, or leaves a zero row where the guarantee is for rows added or removed.
     """
-    reach = learner.norm_bound
+    reach = learner.bound_of_features
     features = np.zeros((crowd + 1, 2))
     features[:crowd, 0] = reach * np.where(np.arange(crowd) % 2, -1.0, 1.0)
     signs = np.where(np.arange(crowd + 1) % 2, -1.0, 1.0)
@@ -39,7 +39,7 @@ def worlds(learner: PrivateLogistic, world: int, crowd: int) -> tuple[NDArray[np
 
 def removes(learner: PrivateLogistic) -> bool:
     """Whether neighbours are rows added or removed (else: replaced)."""
-    return learner.method == "objective" and learner.definition == "gaussian"
+    return learner.neighbours == "zero-out-row"
 
 
 @register("audit-pair", "learner:private-logistic")

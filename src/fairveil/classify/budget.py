@@ -72,23 +72,34 @@ def objective_epsilon(root: float, jacobian: float, delta: float, fits: int) -> 
 
     Order a of one fit costs jacobian + a v/2 + log(2 Phi((a-1) sqrt v))/(a-1), v = root^2; costs add over fits.
     """
-    from scipy.optimize import minimize_scalar
-
     v = root * root
+
+    def curve(order: float) -> float:
+        excess = order - 1
+        return fits * (jacobian + order * v / 2 + (math.log(2) + float(log_ndtr(excess * root))) / excess)
+
+    found = curve_epsilon(curve, delta, fits * v)
+    if fits == 1:
+        return min(found, _smallest(lambda eps: objective_delta(root, jacobian, eps) <= delta, jacobian + v / 2))
+    return found
+
+
+def curve_epsilon(curve: Callable[[float], float], delta: float, spread: float) -> float:
+    """Epsilon at delta of a Renyi curve (cost by order), at the best order; never below zero.
+
+    ``spread`` is about the squared size of the noise-free shift (mu^2 of a Gaussian): the best order is searched for
+    around sqrt(2 ln(1/delta)/spread). Conversion: Canonne, Kamath and Steinke (2020).
+    """
+    from scipy.optimize import minimize_scalar
 
     def epsilon(log_excess: float) -> float:
         excess = math.exp(log_excess)
         order = 1 + excess
-        fold = (math.log(2) + float(log_ndtr(excess * root))) / excess
-        renyi = fits * (jacobian + order * v / 2 + fold)
-        return renyi + (math.log(1 / delta) + excess * math.log1p(-1 / order) - math.log(order)) / excess
+        return curve(order) + (math.log(1 / delta) + excess * math.log1p(-1 / order) - math.log(order)) / excess
 
-    centre = math.log(math.sqrt(2 * math.log(1 / delta) / (fits * v)) + 1e-300)
+    centre = math.log(math.sqrt(2 * math.log(1 / delta) / spread) + 1e-300)
     best = minimize_scalar(epsilon, bounds=(centre - 8, centre + 8), method="bounded", options={"xatol": 1e-10})
-    found = max(0.0, float(best.fun)) * (1 + 1e-9)
-    if fits == 1:
-        return min(found, _smallest(lambda eps: objective_delta(root, jacobian, eps) <= delta, jacobian + v / 2))
-    return found
+    return max(0.0, float(best.fun)) * (1 + 1e-9)
 
 
 @lru_cache(maxsize=256)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -9,30 +10,33 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from fairveil.classify.checks import classes_of, features_of, refuse_weights
 from fairveil.classify.learners import PrivateLogistic
+from fairveil.classify.spending import Spending
 from fairveil.privacy.events import Event
 from fairveil.privacy.grid import clip_norm
 from fairveil.privacy.guarantee import Guarantee
-from fairveil.privacy.noise import Noise, SecureNoise, SeededNoise
+from fairveil.privacy.ledger import Ledger
+from fairveil.privacy.noise import Noise
 
 
-class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
+class PrivateLogisticRegression(Spending, ClassifierMixin, BaseEstimator):
     """Differentially private logistic regression with the scikit-learn interface.
 
-    Every call of ``fit`` is one release and costs what `event` says divided by ``retrainings``: the budget covers that
-    many fits, and the estimator counts them (a clone counts anew: a search over parameters fits many). Noise comes
-    from the operating system unless ``random_state`` is given, which makes the result repeatable and marks it
-    ``simulated_``; ``noise`` takes a source of your own (such an estimator cannot be cloned).
+    Every call of ``fit`` is one release; the budget covers ``retrainings`` of them. ``ledger`` (or the path of one) is
+    charged before noise meets data. Without it the estimator and its clones share a counter: ``guarantee_`` belongs to
+    the fit and says when there were more fits than planned, as in a search over parameters, whose held-out scores are
+    not protected either. Neighbours are rows replaced in every variant; ``neighbours="zero-out-row"`` is for rows taken
+    out. Noise comes from the operating system unless ``random_state`` is given, which makes the result repeatable and
+    marks it ``simulated_``; ``noise`` takes a source of your own (such an estimator cannot be cloned).
     ``classes`` are the two public labels; left out they are read from ``y`` and taken as public.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=(500, 2))
     >>> model = PrivateLogisticRegression(epsilon=5.0, norm_bound=2.0, random_state=0).fit(x, x[:, 0] > 0)
-    >>> bool(model.score(x, x[:, 0] > 0) > 0.9), model.guarantee().epsilon
+    >>> bool(model.score(x, x[:, 0] > 0) > 0.9), model.guarantee_.epsilon
     (True, 5.0)
     """
 
@@ -52,7 +56,9 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         rows: int | None = None,
         most_rows: int | None = None,
         retrainings: int = 1,
+        neighbours: str = "replace-row",
         classes: tuple[Any, Any] | None = None,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
         noise: Noise | None = None,
         random_state: Any = None,
     ) -> None:
@@ -67,24 +73,27 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         self.rows = rows
         self.most_rows = most_rows
         self.retrainings = retrainings
+        self.neighbours = neighbours
         self.classes = classes
+        self.ledger = ledger
         self.noise = noise
         self.random_state = random_state
 
     def learner(self) -> PrivateLogistic:
         """The public configuration; raises SpecError for a parameter out of range."""
         return PrivateLogistic(
-            epsilon=_number(self.epsilon),
-            delta=_number(self.delta),
+            epsilon=plain_number(self.epsilon),
+            delta=plain_number(self.delta),
             method=self.method,  # type: ignore[arg-type]
             definition=self.definition,  # type: ignore[arg-type]
-            norm_bound=_number(self.norm_bound),
+            norm_bound=plain_number(self.norm_bound),
             intercept=self.fit_intercept,
-            strength=_number(self.strength),
-            tolerance=_number(self.tolerance),
+            strength=plain_number(self.strength),
+            tolerance=plain_number(self.tolerance),
             rows=self.rows,
             most_rows=self.most_rows,
             retrainings=self.retrainings,
+            neighbours=self.neighbours,  # type: ignore[arg-type]
         )
 
     def event(self) -> Event:
@@ -92,36 +101,38 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         return self.learner().event()
 
     def guarantee(self) -> Guarantee:
-        """The promise over all planned fits; not established once there were more of them."""
-        learner, done = self.learner(), getattr(self, "_fits", 0)
-        promise = learner.guarantee()
-        if self.classes is None:
-            promise = replace(promise, notes=(*promise.notes, "the two labels are read from y and taken as public"))
-        if done <= learner.fits:
-            return promise
-        excess = f"fitted {done} times, but the budget was split over {learner.fits}"
-        return replace(promise, established=False, notes=(*promise.notes, excess))
+        """After a fit what was promised then (``guarantee_``), before it what these parameters would promise."""
+        return self.guarantee_ if hasattr(self, "guarantee_") else self._promise(self.learner())
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> PrivateLogisticRegression:
+    def _promise(self, learner: PrivateLogistic) -> Guarantee:
+        promise = learner.guarantee()
+        if self.classes is not None:
+            return promise
+        return replace(promise, notes=(*promise.notes, "the two labels are read from y and taken as public"))
+
+    def fit(self, X: ArrayLike, y: ArrayLike, **extra: Any) -> PrivateLogisticRegression:
         """Clip the rows, solve, add noise. One release."""
+        refuse_weights(extra)
         learner = self.learner()
-        features, labels = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(labels)
-        self.classes_ = self._classes(labels)
+        self._check_budget(learner.event())
+        features, labels = features_of(self, X, y, reset=True)
+        self.classes_ = classes_of(labels, self.classes, type(self).__name__)
         signs = np.where(labels == self.classes_[1], 1.0, -1.0)
         rows = learner_rows(learner, features)
-        noise = self._source()
-        self._fits = getattr(self, "_fits", 0) + 1  # counted before anything is drawn: a fit that fails was one
-        weights = learner.perturbation(len(rows), rows.shape[1]).release(rows, signs, noise)
+
+        def draw(source: Noise) -> dict[str, Any]:
+            return {"weights": learner.perturbation(len(rows), rows.shape[1]).release(rows, signs, source)}
+
+        noise = self._source("private-logistic")
+        weights = self._spend(learner, self._promise(learner), learner.event(), learner.fits, noise, draw)["weights"]
         self.coef_ = weights[None, : features.shape[1]]
         self.intercept_ = weights[features.shape[1] :] if self.fit_intercept else np.zeros(1)
-        self.simulated_ = noise.simulated
         return self
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Log odds of the second class. Rows are clipped as in training."""
         check_is_fitted(self)
-        features = clip_norm(validate_data(self, X, dtype=np.float64, reset=False), self.norm_bound)
+        features = clip_norm(features_of(self, X, reset=False)[0], self.norm_bound)
         return features @ self.coef_[0] + self.intercept_[0]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -134,29 +145,6 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.classes_[(self.decision_function(X) > 0).astype(int)]
 
-    def _classes(self, labels: NDArray[Any]) -> NDArray[Any]:
-        found = np.unique(labels)
-        if self.classes is not None:
-            public = np.asarray(self.classes)
-            if public.shape != (2,) or public[0] == public[1]:
-                raise ValueError("classes must be two different labels")
-            if not np.isin(found, public).all():
-                raise ValueError("y has labels that are not among the two public classes")
-            return public
-        kind = type_of_target(labels, input_name="y", raise_unknown=True)
-        if kind != "binary":
-            raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
-        if len(found) != 2:
-            raise ValueError(f"PrivateLogisticRegression needs two classes; y has {len(found)} class.")
-        return found
-
-    def _source(self) -> Noise:
-        if self.noise is not None:
-            return self.noise
-        if self.random_state is None:
-            return SecureNoise()
-        return SeededNoise(int(check_random_state(self.random_state).randint(2**31 - 1)), "private-logistic")
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
@@ -167,13 +155,13 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
 
 def learner_rows(learner: PrivateLogistic, features: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rows as the solver takes them: clipped to the public bound, with the intercept entry."""
-    clipped = clip_norm(features, learner.norm_bound)
+    clipped = clip_norm(features, learner.bound_of_features)
     if not learner.intercept:
         return clipped
     return np.concatenate([clipped, np.ones((len(clipped), 1))], axis=1)
 
 
-def _number(value: Any) -> Any:
+def plain_number(value: Any) -> Any:
     """Integers and numpy numbers as plain floats; anything else is left for the configuration to refuse."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return value

@@ -9,22 +9,44 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.errors import DependencyError
+from fairveil.errors import DependencyError, SpecError
 from fairveil.privacy.events import Event, NothingEvent
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 
 
+@dataclass(frozen=True)
+class Public:
+    """What is public about a learner's data: groups, a bound on the norm of a row, categories by sensitive column."""
+
+    groups: tuple[str, ...]
+    norm_bound: float
+    attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
 class Learner(ABC):
     """Public configuration of a binary classifier (labels 0 and 1)."""
 
     name: str = ""
+    longterm: bool = True
+    """Whether the closed loop of `fairveil.dynamics` may retrain it."""
+
+    @property
+    def reads_group(self) -> bool:
+        """Whether the rule reads a person's group when it decides."""
+        return False
+
+    def with_public(self, public: Public) -> Learner:
+        """The same learner told what is public about its data, where it was not told before."""
+        return self
 
     def planned(self, fits: int, rows: int, most: int) -> Learner:
         """The same learner for a public number of retrainings with about ``rows`` rows each, never above ``most``."""
@@ -48,6 +70,19 @@ class Learner(ABC):
         return None
 
 
+def planned_fits(retrainings: int | None, fits: int) -> int:
+    """The larger of a plan and what will come; a smaller plan is refused."""
+    if retrainings is not None and retrainings < fits:
+        raise SpecError(
+            "there will be more retrainings than the budget was split over",
+            path="retrainings",
+            given=retrainings,
+            allowed=f"at least {fits}",
+            fix="leave it out",
+        )
+    return retrainings or fits
+
+
 def fit(estimator: Any, features: NDArray[Any], labels: NDArray[Any], groups: NDArray[Any]) -> Any:
     """Fit with the groups where the estimator asks for them. People of one label only get a constant decision.
 
@@ -68,6 +103,13 @@ def predict(estimator: Any, features: NDArray[Any], groups: NDArray[Any], rng: G
     if accepts(estimator.predict, "random_state"):
         extra["random_state"] = int(rng.integers(2**31))
     return np.asarray(estimator.predict(features, **extra)).astype(np.int64)
+
+
+def chances(estimator: Any, features: NDArray[Any], groups: Any) -> NDArray[np.float64]:
+    """Probability that each person is accepted: exact for randomised rules, 0 or 1 for the others."""
+    rule = getattr(estimator, "decision_chance", None) or estimator.predict
+    extra = {"sensitive_features": groups} if accepts(rule, "sensitive_features") else {}
+    return np.asarray(rule(features, **extra), np.float64)
 
 
 def accepts(method: Any, name: str) -> bool:

@@ -7,12 +7,14 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from fairveil.classify.budget import fit_mu
-from fairveil.classify.learner import Learner, scikit_learn
+from fairveil.classify.fair.accounting import NeighboursName, zero_out_budget
+from fairveil.classify.fair.notions import FairnessName
+from fairveil.classify.learner import Learner, Public, planned_fits, scikit_learn
 from fairveil.classify.perturbation import Perturbation
 from fairveil.configuration import configuration
 from fairveil.errors import DependencyError, SpecError
 from fairveil.fields import Count, Delta, Epsilon, NonNegative, Positive
-from fairveil.privacy.events import Event
+from fairveil.privacy.events import ApproximateEvent, Event
 from fairveil.privacy.guarantee import Guarantee, Neighbours
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
@@ -42,12 +44,13 @@ class Logistic(Learner):
 class FairReductions(Learner):
     """Logistic regression under a fairness constraint by fairlearn's exponentiated gradient, no privacy.
 
-    ``constraint``: ``dp`` (equal acceptance rates) or ``eqopt`` (equal true positive rates), up to ``slack``.
+    ``constraint``: ``dp`` (equal acceptance rates), ``eqopt`` (equal true positive rates), ``odds`` (those and equal
+    false positive rates) or ``fp`` (equal false positive rates alone), up to ``slack``.
 
     Reference: Agarwal, Beygelzimer, Dudik, Langford and Wallach (2018).
     """
 
-    constraint: Literal["dp", "eqopt"] = "dp"
+    constraint: Literal["dp", "eqopt", "odds", "fp"] = "dp"
     slack: NonNegative = 0.02
     strength: Positive = 1.0
     iterations: Count = 30
@@ -61,16 +64,44 @@ class FairReductions(Learner):
         return ReductionsClassifier(self.constraint, self.slack, self.strength, self.iterations)
 
 
+@register("learner", "threshold-optimizer")
+@configuration
+class ThresholdOptimizer(Learner):
+    """Logistic regression with a threshold per group by fairlearn's post-processing, no privacy. Reads the group.
+
+    ``fairness`` is named as in ``private-fair``.
+
+    Reference: Hardt, Price and Srebro (2016).
+    """
+
+    fairness: FairnessName = "equal-opportunity"
+    strength: Positive = 1.0
+
+    @property
+    def reads_group(self) -> bool:
+        return self.fairness != "none"
+
+    def estimator(self, noise: Noise, rng: Generator) -> Any:
+        scikit_learn()
+        try:
+            from fairveil.classify.postprocessing import ThresholdClassifier
+        except ImportError:
+            raise DependencyError("this needs fairlearn", fix="pip install 'fairveil[lab]'") from None
+        return ThresholdClassifier(self.fairness, self.strength)
+
+
 @register("learner", "private-logistic")
 @configuration
 class PrivateLogistic(Learner):
     """Differentially private logistic regression by output or objective perturbation.
 
     Guarantee: (epsilon, delta)-DP, or epsilon-DP with ``definition="pure"``, over all ``retrainings`` together, for one
-    person's row replaced (Gaussian objective perturbation: added or removed); a person may be in every retraining.
-    Rows are clipped to ``norm_bound``; the solver's ``tolerance`` (relative to the row norm) is charged; left out, it
-    is the least that the solver provably keeps on every data set of the public number of rows, and a smaller one is
-    refused from public numbers: when the configuration is made, or once the numbers of rows and columns are known.
+    person's row replaced (every variant's default) or, with ``neighbours="zero-out-row"``, taken out; a person may be
+    in every retraining.
+    Rows are clipped to ``norm_bound`` (left out: the encoding's own bound in a classify task, else 1); the solver's
+    ``tolerance`` (relative to the row norm) is charged; left out, it is the least that the solver provably keeps on
+    every data set of the public number of rows, and a smaller one is refused from public numbers: when the
+    configuration is made, or once the numbers of rows and columns are known.
     Cost: mu^2 (or epsilon) is split equally over the retrainings. Fit O(n d^2) a Newton step.
 
     ``strength`` is the public regularisation; left out, it is chosen from the public number of rows, the budget and the
@@ -87,13 +118,14 @@ class PrivateLogistic(Learner):
     delta: Delta = 1e-5
     method: Literal["output", "objective"] = "objective"
     definition: Literal["gaussian", "pure"] = "gaussian"
-    norm_bound: Positive = 1.0
+    norm_bound: Positive | None = None
     intercept: bool = True
     strength: Positive | None = None
     tolerance: Positive | None = None
     rows: Count | None = None
     most_rows: Count | None = None
     retrainings: Count | None = None
+    neighbours: NeighboursName = "replace-row"
 
     def __post_init__(self) -> None:
         if self.tolerance is not None and self.tolerance > 0.1:
@@ -112,31 +144,38 @@ class PrivateLogistic(Learner):
     @property
     def bound(self) -> float:
         """Norm of the longest row, with its intercept entry."""
-        return math.hypot(self.norm_bound, 1.0) if self.intercept else self.norm_bound
+        reach = self.bound_of_features
+        return math.hypot(reach, 1.0) if self.intercept else reach
+
+    @property
+    def bound_of_features(self) -> float:
+        return 1.0 if self.norm_bound is None else self.norm_bound
+
+    def with_public(self, public: Public) -> PrivateLogistic:
+        return replace(self, norm_bound=public.norm_bound) if self.norm_bound is None else self
 
     def planned(self, fits: int, rows: int, most: int) -> PrivateLogistic:
-        if self.retrainings is not None and self.retrainings < fits:
-            raise SpecError(
-                "there will be more retrainings than the budget was split over",
-                path="retrainings",
-                given=self.retrainings,
-                allowed=f"at least {fits}",
-                fix="leave it out",
-            )
-        retrainings, nominal = self.retrainings or fits, self.rows or rows
+        retrainings, nominal = planned_fits(self.retrainings, fits), self.rows or rows
         return replace(self, retrainings=retrainings, rows=nominal, most_rows=max(self.most_rows or 0, most, nominal))
+
+    @property
+    def _steps(self) -> tuple[int, float, float]:
+        """How many steps between neighbours, and the budget of one: Gaussian objective noise is for a row taken out."""
+        if self.method == "objective" and self.definition == "gaussian" and self.neighbours == "replace-row":
+            return 2, *zero_out_budget(self.epsilon, self.delta, self.neighbours)
+        return 1, self.epsilon, self.delta
 
     def perturbation(self, rows: int, width: int) -> Perturbation:
         """Everything public that one fit needs. ``width`` counts the intercept."""
         made = Perturbation(
             self.method,
             self.definition,
-            self.epsilon,
-            self.delta,
+            *self._steps[1:],
             self.fits,
             self.bound,
             1.0,
             1.0,
+            moved=2 if self.neighbours == "replace-row" else 1,
         )
         count = self.rows or rows
         made = replace(made, strength=self.strength or _strength(made, count, width))
@@ -161,29 +200,31 @@ class PrivateLogistic(Learner):
             delta=self.delta,
             method=self.method,
             definition=self.definition,
-            norm_bound=self.norm_bound,
+            norm_bound=self.bound_of_features,
             fit_intercept=self.intercept,
             strength=self.strength,
             tolerance=self.tolerance,
             rows=self.rows,
             most_rows=self.most_rows,
             retrainings=self.fits,
+            neighbours=self.neighbours,
             classes=(0, 1),
             noise=noise,
         )
 
     def event(self) -> Event:
+        if self.method == "objective" and self.definition == "gaussian":
+            return ApproximateEvent(self.epsilon, self.delta)
         return self.perturbation(rows=1, width=1).event()
 
     def spent(self, fits: int) -> float:
-        return self.perturbation(rows=1, width=1).spent(fits)
+        return min(self.epsilon, self._steps[0] * self.perturbation(rows=1, width=1).spent(fits))
 
     def guarantee(self) -> Guarantee:
-        removed = self.method == "objective" and self.definition == "gaussian"
         facts: dict[str, Any] = {
             "model": "global",
             "unit": "one person's row" if self.fits == 1 else f"one person's rows in all {self.fits} retrainings",
-            "neighbours": Neighbours.ZERO_OUT_ROW if removed else Neighbours.REPLACE_ROW,
+            "neighbours": Neighbours(self.neighbours),
             "notes": _notes(self),
         }
         if self.definition == "pure":

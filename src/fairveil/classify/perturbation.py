@@ -3,29 +3,29 @@
 Both take rows z of norm at most L (clipped), signs y, and the strongly convex objective of `fairveil.classify.solver`.
 All noise is integer noise on a public grid; the grid and the solver's tolerance t are part of the sensitivity.
 
-Output. Replacing a row moves the gradient by at most 2L everywhere, hence the exact minimiser by 2L/strength, and the
-found one by s = (2L + 2t)/strength. Rounding to the grid adds at most one unit a coordinate. Gaussian noise of std
-s/mu makes it mu-GDP; Laplace noise on every coordinate, l1 sensitivity sqrt(d) s, makes it epsilon-DP. Reference:
-Chaudhuri, Monteleoni and Sarwate (2011), with the tolerance charged.
+Output. Replacing a row moves the gradient by at most 2L everywhere (taking it out: by L), hence the exact minimiser by
+2L/strength, and the found one by s = (2L + 2t)/strength. Rounding to the grid adds at most one unit a coordinate.
+Gaussian noise of std s/mu makes it mu-GDP; Laplace noise on every coordinate, l1 sensitivity sqrt(d) s, makes it
+epsilon-DP. Reference: Chaudhuri, Monteleoni and Sarwate (2011), with the tolerance charged.
 
-Objective. Add <b, w> to the objective. The exact minimiser w determines b = -grad J0(w), so the density of w is that
-of b times |det grad b|. One row changes b by at most 2L (replace) or L (add or remove), and the determinant by a
-factor of at most 1 + L^2/(4 strength), because a row adds a matrix of rank one with curvature at most L^2/4 to one
-that is at least strength. Laplace b (l1) gives epsilon = 2 sqrt(d) L/scale + log(1 + L^2/(4 strength)), for
-replacement; Gaussian b gives the curve of `fairveil.classify.budget`, for rows added or removed. What is computed is
-not the exact minimiser for a continuous b: b lies on a grid (a discrete Laplace draw is the difference of two
-rounded-down exponential ones, so it is within one unit of a continuous Laplace draw; a discrete Gaussian is a rounded
-one up to the charged total variation) and the solver stops at t. Both move the minimiser by at most r = (t + sqrt(d)
-unit)/strength. Given the exact minimiser, what is released differs between neighbours by at most 2r, so a final
-Laplace noise of l1 sensitivity 2 sqrt(d) r hides it for one per cent of epsilon. Without it the discrete supports of
-neighbours differ and nothing is private. References: Kifer, Smith and Thakurta (2012); Redberg, Koskela and Wang
-(2023).
+Objective. Add <b, w> to the objective. The exact minimiser w determines b = -grad J0(w), so the density of w is that of
+b times |det grad b|. One row changes b by at most 2L (replace) or L (add or remove), and the determinant by a factor of
+at most 1 + L^2/(4 strength), because a row adds a matrix of rank one with curvature at most L^2/4 to one that is at
+least strength. Laplace b (l1) gives epsilon = 2 sqrt(d) L/scale + log(1 + L^2/(4 strength)), for replacement (half the
+first term for a row taken out); Gaussian b gives the curve of `fairveil.classify.budget`, for rows added or removed.
+What is computed is not the exact minimiser for a continuous b: b lies on a grid (a discrete Laplace draw is the
+difference of two rounded-down exponential ones, so it is within one unit of a continuous Laplace draw; a discrete
+Gaussian is a rounded one up to the charged total variation) and the solver stops at t. Both move the minimiser by at
+most r = (t + sqrt(d) unit)/strength. Given the exact minimiser, what is released differs between neighbours by at most
+2r, so a final Laplace noise of l1 sensitivity 2 sqrt(d) r hides it for one per cent of epsilon. Without it the discrete
+supports of neighbours differ and nothing is private. References: Kifer, Smith and Thakurta (2012); Redberg, Koskela and
+Wang (2023).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -47,7 +47,12 @@ _UP = 1 + 2.0**-40
 
 @dataclass(frozen=True)
 class Perturbation:
-    """How one of ``fits`` fits is made private. Every field is public; ``bound`` is L, the norm of the longest row."""
+    """How one of ``fits`` fits is made private. Every field is public; ``bound`` is L, the norm of the longest row.
+
+    ``moved``: how many rows differ between neighbours, 2 for one row replaced, 1 for one row taken out. Gaussian
+    objective noise is for one row taken out; its caller turns a replacement into two such steps. ``root`` and ``tail``
+    are given by a caller who accounts for several fits and other releases together (`fairveil.classify.fair`).
+    """
 
     method: Method
     definition: DefinitionName
@@ -57,6 +62,9 @@ class Perturbation:
     bound: float
     strength: float
     tolerance: float
+    moved: int = 2
+    root: float | None = None
+    tail: float | None = None
 
     @property
     def fit_epsilon(self) -> float:
@@ -102,6 +110,10 @@ class Perturbation:
         """
         return least_tolerance(rows, width, self.bound * _UP, self.strength, self._push(width)) / self.bound * _UP
 
+    def tolerant(self, rows: int, width: int) -> Perturbation:
+        """The same with the least tolerance that is kept on every data set of so many rows."""
+        return replace(self, tolerance=self.least_tolerance(rows, width) * self.bound)
+
     def _push(self, width: int) -> float:
         """Bounds the noise in the objective, but for the tails that `budget.TAILS` speaks of."""
         if self.method == "output":
@@ -126,7 +138,7 @@ class Perturbation:
         many = 1 if copies is None else copies
         if self.method == "output":
             found = np.tile(solve(rows, signs, self.strength, self.tolerance, bound=self.bound * _UP), (many, 1))
-            reach = 2 * (self.bound * _UP + self.tolerance) / self.strength
+            reach = (self.moved * self.bound * _UP + 2 * self.tolerance) / self.strength
             out = self._noisy(found, reach, noise)
         else:
             linear, unit = self._linear_noise(width, many, noise)
@@ -138,7 +150,7 @@ class Perturbation:
     def noise_std(self, width: int) -> float:
         """Standard deviation of a released weight around the noise-free one (objective: to first order, at most)."""
         if self.method == "output":
-            reach = 2 * (self.bound + self.tolerance) / self.strength
+            reach = (self.moved * self.bound + 2 * self.tolerance) / self.strength
             if self.definition == "gaussian":
                 return reach / budget.fit_mu(self.epsilon, self.delta, self.fits)
             return math.sqrt(2.0 * width) * reach / self.fit_epsilon
@@ -169,9 +181,11 @@ class Perturbation:
 
     @property
     def _tail_epsilon(self) -> float:
-        return budget.TOLERANCE_SHARE * self.fit_epsilon
+        return budget.TOLERANCE_SHARE * self.fit_epsilon if self.tail is None else self.tail
 
     def _root(self) -> float:
+        if self.root is not None:
+            return self.root
         ideal = budget.ideal_delta(self.epsilon, self.delta, self.fits)
         return budget.objective_root(self.epsilon - self.fits * self._tail_epsilon, ideal, self.fits, self.jacobian)
 
@@ -182,7 +196,7 @@ class Perturbation:
         left = self.fit_epsilon - self._tail_epsilon - self.jacobian
         if left <= 0:
             raise budget.too_weak(self.epsilon, self.fits)
-        return 2 * math.sqrt(width) * self.bound * _UP / left * _UP
+        return self.moved * math.sqrt(width) * self.bound * _UP / left * _UP
 
     def _linear_noise(self, width: int, many: int, noise: Noise) -> tuple[Floats, float]:
         scale = self._main_scale(width)

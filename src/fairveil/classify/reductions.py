@@ -6,17 +6,31 @@ import warnings
 from typing import Any
 
 import numpy as np
-from fairlearn.reductions import DemographicParity, ExponentiatedGradient, TruePositiveRateParity
+from fairlearn.reductions import (
+    DemographicParity,
+    EqualizedOdds,
+    ExponentiatedGradient,
+    FalsePositiveRateParity,
+    TruePositiveRateParity,
+)
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
+
+CONSTRAINTS: dict[str, tuple[Any, tuple[int, ...]]] = {
+    "dp": (DemographicParity, ()),
+    "eqopt": (TruePositiveRateParity, (1,)),
+    "odds": (EqualizedOdds, (0, 1)),
+    "fp": (FalsePositiveRateParity, (0,)),
+}
+"""fairlearn's constraint, and the labels that every group it binds must have."""
 
 
 class ReductionsClassifier(ClassifierMixin, BaseEstimator):
     """A randomised mixture of logistic regressions under a fairness constraint; no privacy.
 
-    Groups that a constraint cannot speak about (nobody in them, or for ``eqopt`` nobody qualified) do not bind it; with
-    fewer than two groups left, plain logistic regression is fitted.
+    Groups that a constraint cannot speak about (nobody in them, or for ``eqopt`` nobody qualified, for ``fp`` nobody
+    unqualified) do not bind it; with fewer than two groups left, plain logistic regression is fitted.
     """
 
     def __init__(
@@ -32,17 +46,23 @@ class ReductionsClassifier(ClassifierMixin, BaseEstimator):
         labels, groups = np.asarray(y), np.asarray(sensitive_features)
         self.classes_ = np.unique(labels)
         base = LogisticRegression(C=1 / self.strength, solver="newton-cholesky")
-        concerned = groups[labels == 1] if self.constraint == "eqopt" else groups
-        if len(np.unique(concerned)) < 2:
+        kind, needed = CONSTRAINTS[self.constraint]
+        concerned = [groups[labels == label] for label in needed] or [groups]
+        if min(len(np.unique(some)) for some in concerned) < 2:
             self.model_: Any = base.fit(X, labels)
             return self
-        kind = DemographicParity if self.constraint == "dp" else TruePositiveRateParity
         mixture = ExponentiatedGradient(base, constraints=kind(difference_bound=self.slack), max_iter=self.iterations)
         with warnings.catch_warnings():  # fairlearn's own use of pandas, nothing a caller can change
             warnings.simplefilter("ignore", DeprecationWarning)
             warnings.simplefilter("ignore", FutureWarning)
             self.model_ = mixture.fit(X, labels, sensitive_features=groups)
         return self
+
+    def decision_chance(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Probability that the mixture accepts each row."""
+        if isinstance(self.model_, LogisticRegression):
+            return self.model_.predict(X).astype(np.float64)
+        return np.asarray(self.model_._pmf_predict(X))[:, 1]
 
     def predict(self, X: ArrayLike, random_state: Any = None) -> NDArray[np.int64]:
         """One draw from the mixture for every row."""

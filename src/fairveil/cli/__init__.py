@@ -1,4 +1,5 @@
-"""The command line: `fairveil run | list | explain | reproduce | compare | results | data | audit | ledger`."""
+"""The command line: `fairveil run | list | explain | reproduce | compare | results | data | audit | ledger |
+serve | token | store | loop`."""
 
 from __future__ import annotations
 
@@ -11,7 +12,21 @@ import typer
 from rich.console import Console
 
 from fairveil import __version__
-from fairveil.cli import audit, compare, data, demo, explain, ledger, reproduce, results, run
+from fairveil.cli import (
+    audit,
+    compare,
+    data,
+    demo,
+    explain,
+    ledger,
+    loop,
+    reproduce,
+    results,
+    run,
+    serve,
+    stores,
+    token,
+)
 from fairveil.errors import FairveilError, StoreError
 
 app = typer.Typer(
@@ -19,7 +34,7 @@ app = typer.Typer(
     help="Decisions that learn, keep people's data private, and treat groups and individuals fairly.",
     epilog="Example: fairveil run examples/first.toml",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
@@ -55,6 +70,10 @@ app.command("compare")(compare.command)
 app.add_typer(results.app, name="results")
 app.add_typer(data.app, name="data")
 app.add_typer(ledger.app, name="ledger")
+app.command("serve")(serve.command)
+app.add_typer(token.app, name="token")
+app.add_typer(stores.app, name="store")
+app.add_typer(loop.app, name="loop")
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -10,12 +10,18 @@ import typer
 from rich.console import Console
 
 from fairveil import plugins, registry
+from fairveil.cli import completion
 from fairveil.cli.specs import read_spec
 from fairveil.errors import AuditViolation, SpecError, choices, did_you_mean
 
 
 def command(
-    target: Annotated[str, typer.Argument(help="A spec file (TOML or JSON), or a name with an audit pair.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="A spec file (TOML or JSON), or a name with an audit pair.", autocompletion=completion.names
+        ),
+    ],
     trials: Annotated[int | None, typer.Option(help="Runs per world.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Budget of the named thing (names only).")] = None,
     confidence: Annotated[float | None, typer.Option(help="Confidence of the lower bound.")] = None,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
@@ -29,12 +30,17 @@ def command(
     engine: Annotated[str, typer.Option(help="serial, processes or ray.")] = "processes",
     workers: Annotated[int | None, typer.Option(help="Workers of the engine; all cores by default.")] = None,
     plugin: Annotated[list[Path] | None, typer.Option(help="A Python file that registers names of its own.")] = None,
+    export: Annotated[
+        list[Path] | None,
+        typer.Option(help="Write the comparison to this .json, .csv, .svg, .pdf, .png or .html file too."),
+    ] = None,
 ) -> None:
     """Run specs and compare one metric: a table with a test of each difference, curves with bands, a Pareto front.
 
     Example: fairveil compare examples/first.toml --vary policy.epsilon=0.2,1,5
     """
     from fairveil.lab import compare
+    from fairveil.lab import export as exports
     from fairveil.lab.report.page import Section, write_report
     from fairveil.running.engines import make_engine
     from fairveil.running.progress import Bar
@@ -43,6 +49,8 @@ def command(
 
     for file in plugin or []:
         plugins.load_file(file)
+    for file in export or []:
+        exports.check_export(file)
     tables: dict[str, dict[str, Any]] = {file.stem: read_spec(file) for file in specs}
     if len(tables) < len(specs):
         raise SpecError(
@@ -67,7 +75,7 @@ def command(
     chosen = metric or compare.default_metric(results)
     table = compare.difference_table(results, chosen)
     name, *numbers = table.columns
-    shown = Table(Column(name, overflow="fold"), *numbers, title=table.title)
+    shown = Table(Column(name, overflow="fold"), *numbers, title=table.title, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in table.rows:
         shown.add_row(
             *[f"{cell:.4g}" if isinstance(cell, float) else escape(str("" if cell is None else cell)) for cell in row]
@@ -84,11 +92,15 @@ def command(
     front = compare.pareto_front(results, chosen)
     if front:
         console.print(f"on the Pareto front ({chosen} against epsilon): {'; '.join(front)}", markup=False)
+    charts = compare.charts(results, chosen)
+    for file in export or []:
+        exports.export(file, table, charts, results)
+        console.print(f"written: {file}", markup=False, highlight=False)
     promises = [(name, r["guarantee"]) for name, r in results.items() if r["guarantee"] is not None]
     section = Section(
         "compare",
         f"{chosen}: {len(results)} runs",
-        pictures=[table, *compare.charts(results, chosen)],
+        pictures=[table, *charts],
         guarantees=promises,
     )
     console.print(f"report: {write_report([section], out / 'index.html', title='fairveil: comparison')}")

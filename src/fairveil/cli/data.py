@@ -10,10 +10,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fairveil.cli import completion
+
 app = typer.Typer(help="Data sets: list them, fetch their files, verify checksums.", no_args_is_help=True)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-Names = Annotated[list[str] | None, typer.Argument(help="Names of data sets; all of them when none is given.")]
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(help="Names of data sets; all of them when none is given.", autocompletion=completion.data_sets),
+]
 
 
 def _show(document: Any, table: Table, as_json: bool) -> None:

@@ -9,21 +9,35 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Column, Table
 
 from fairveil import plugins, registry
+from fairveil.cli import completion
 from fairveil.cli.fields import parameters
+from fairveil.cli.tables import table_of_two
 from fairveil.errors import SpecError, did_you_mean
 
 Plugins = Annotated[list[Path] | None, typer.Option("--plugin", help="A Python file that registers names of its own.")]
-ORDER = ("task", "policy", "environment", "learner", "mechanism", "sum", "dataset", "generator", "metric", "merit")
+ORDER = (
+    "task",
+    "policy",
+    "algorithm",
+    "environment",
+    "learner",
+    "mechanism",
+    "sum",
+    "dataset",
+    "generator",
+    "metric",
+    "merit",
+)
 """Kinds that people write into specs come first; the others follow by name, parts of the machinery last."""
-PROMISING = ("policy", "mechanism", "sum", "learner")
+PROMISING = ("policy", "algorithm", "mechanism", "sum", "learner")
 
 
 def listing(
-    kind: Annotated[str | None, typer.Argument(help="Only this kind, for example policy.")] = None,
+    kind: Annotated[
+        str | None, typer.Argument(help="Only this kind, for example policy.", autocompletion=completion.kinds)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     plugin: Plugins = None,
 ) -> None:
@@ -53,10 +67,13 @@ def listing(
     for group in kinds if kind is None else [kind]:
         members = [row for row in rows if row["kind"] == group]
         promising = any(row["guarantee"] for row in members)
-        table = Table(Column(group, no_wrap=True), *(["guarantee"] if promising else []), "what it is")
-        for row in members:
-            table.add_row(row["name"], *([row["guarantee"]] if promising else []), escape(row["summary"]))
-        console.print(table)
+        console.print(
+            table_of_two(
+                group,
+                "what it is, and its guarantee" if promising else "what it is",
+                [(row["name"], row["summary"], row["guarantee"]) for row in members],
+            )
+        )
 
 
 def everything(plugin: list[Path] | None = None) -> list[registry.Entry]:
@@ -71,7 +88,12 @@ def everything(plugin: list[Path] | None = None) -> list[registry.Entry]:
 
 
 def command(
-    name: Annotated[str, typer.Argument(help="A registered name, for example adap-ucb or policy:adap-ucb.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A registered name, for example adap-ucb or policy:adap-ucb.", autocompletion=completion.names
+        ),
+    ],
     plugin: Plugins = None,
 ) -> None:
     """What a name does: parameters with defaults and ranges, guarantee, cost, reference.
@@ -109,10 +131,10 @@ def _explain(entry: registry.Entry, console: Console) -> None:
     rows = parameters(target.Spec if entry.kind == "task" else target)
     if rows:
         title = "keys of the spec" if entry.kind == "task" else "parameters"
-        table = Table(Column("parameter", no_wrap=True), "type and range", "default", title=title)
-        for row in rows:
-            table.add_row(*map(escape, row))
-        console.print(table)
+        lines = [
+            (row.name, row.words or row.kind, ("" if not row.words else f"{row.kind}; ") + row.default) for row in rows
+        ]
+        console.print(table_of_two("parameter", "what it is, its type and range, its default", lines, title))
     thing: Any = registry.example(target) if entry.kind in PROMISING else None
     promise = thing.guarantee() if hasattr(thing, "guarantee") else None
     if promise is not None:

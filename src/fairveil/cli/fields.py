@@ -6,7 +6,7 @@ import dataclasses
 import types
 import typing
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
@@ -25,14 +25,24 @@ NAMES: dict[Any, str] = {
 }
 
 
-def parameters(target: Any) -> list[tuple[str, str, str]]:
-    """Name, type with its range, and default of each field of a public configuration or of a task's spec."""
+class Parameter(NamedTuple):
+    """One field as a person reads it."""
+
+    name: str
+    kind: str
+    default: str
+    words: str
+
+
+def parameters(target: Any) -> list[Parameter]:
+    """Each field of a public configuration or of a task's spec: type with its range, default, description."""
     if isinstance(target, type) and issubclass(target, BaseModel):
         return [
-            (
+            Parameter(
                 name,
                 _kind(field.annotation, field.metadata),
                 _default(field.is_required(), field.get_default(call_default_factory=True)),
+                field.description or "",
             )
             for name, field in target.model_fields.items()
         ]
@@ -46,12 +56,13 @@ def parameters(target: Any) -> list[tuple[str, str, str]]:
         kind = _kind(known.annotation, known.metadata) if known else str(field.type)
         make: Any = field.default_factory
         value = make() if make is not dataclasses.MISSING else field.default
-        described.append((field.name, kind, _default(value is dataclasses.MISSING, value)))
+        default = _default(value is dataclasses.MISSING, value)
+        described.append(Parameter(field.name, kind, default, field.metadata.get("description", "")))
     return described
 
 
 def _default(required: bool, value: Any) -> str:
-    return "required" if required else "none" if value is None else str(value)
+    return "required" if required else "default none" if value is None else f"default {value}"
 
 
 def _kind(annotation: Any, limits: Iterable[Any] = ()) -> str:

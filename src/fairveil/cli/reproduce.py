@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Column, Table
+from rich.table import Table
 
 from fairveil import plugins
+from fairveil.cli import completion
+from fairveil.cli.tables import table_of_two
 from fairveil.errors import DataError, SpecError
 
 LIST = "fairveil reproduce --list shows them"
@@ -18,7 +20,10 @@ LIGHTS = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
 
 
 def command(
-    names: Annotated[list[str] | None, typer.Argument(help="all, a paper (dp-ncb) or one artefact (dp-ncb/b).")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="all, a paper (dp-ncb) or one artefact (dp-ncb/b).", autocompletion=completion.artefacts),
+    ] = None,
     scale: Annotated[str, typer.Option(help="quick (minutes), standard (an evening) or paper (full size).")] = "quick",
     out: Annotated[Path, typer.Option(help="Folder for results and the report.")] = Path("out/reproduce"),
     engine: Annotated[str, typer.Option(help="serial, processes or ray.")] = "processes",
@@ -79,14 +84,13 @@ def _listing(names: list[str] | None, folder: Path) -> Table:
     from fairveil.lab.artefact import SCALES
     from fairveil.lab.reproduce import artefacts, remembered
 
-    title = "artefacts, with CPU seconds by scale (~: expected, ?: never measured)"
-    table = Table(Column("artefact", no_wrap=True), "what it shows", *SCALES, "last verdicts", title=title)
+    rows = []
     for kind in artefacts(names):
         known = {scale: remembered(kind.name, scale, folder) for scale in SCALES}
-        costs = [_cost(kind.name, scale, known[scale]) for scale in SCALES]
+        costs = ", ".join(f"{scale} {_cost(kind.name, scale, known[scale])}" for scale in SCALES)
         last = next((known[scale] for scale in reversed(SCALES) if known[scale]), None)
-        table.add_row(kind.name, escape(kind.title), *costs, _verdicts(last))
-    return table
+        rows.append((kind.name, kind.title, f"{costs}; {_verdicts(last)}"))
+    return table_of_two("artefact", "what it shows; CPU seconds (~: expected, ?: never measured); last verdicts", rows)
 
 
 def _cost(name: str, scale: str, known: dict | None) -> str:
@@ -102,10 +106,14 @@ def _verdicts(last: dict | None) -> str:
     if last is None:
         return "not run here"
     counts = {verdict: sum(claim["verdict"] == verdict for claim in last["claims"]) for verdict in LIGHTS}
-    return f"({last['scale']}) " + _counted(counts, " ")
+    return f"{last['scale']}: " + ", ".join(_worded(verdict, n) for verdict, n in counts.items() if n)
 
 
 def _counted(counts: dict[str, int], between: str) -> str:
+    return between.join(f"[{LIGHTS[verdict]}]{_worded(verdict, n)}[/]" for verdict, n in counts.items() if n)
+
+
+def _worded(verdict: str, count: int) -> str:
     from fairveil.lab.artefact import PLURAL
 
-    return between.join(f"[{LIGHTS[v]}]{n} {v if n == 1 else PLURAL[v]}[/]" for v, n in counts.items() if n)
+    return f"{count} {verdict if count == 1 else PLURAL[verdict]}"

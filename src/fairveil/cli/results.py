@@ -11,8 +11,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Column, Table
+from rich.table import Table
 
+from fairveil.cli.tables import table_of_two
 from fairveil.errors import SpecError
 
 app = typer.Typer(no_args_is_help=True, help="Stored results: list, diff, export.\n\nExample: fairveil results list")
@@ -28,19 +29,13 @@ def listing(store: Folder = DEFAULT) -> None:
     """
     from fairveil.running.store import ResultStore
 
-    table = Table(Column("result", no_wrap=True), "task", "what", "seed", "runs", "CPU s")
+    rows = []
     for folder, result in ResultStore(store).all():
         spec = result["spec"]
-        table.add_row(
-            folder.name,
-            spec["task"],
-            _what(spec),
-            str(spec["seed"]),
-            str(spec["runs"]),
-            f"{result['meta']['cpu_seconds']:.2f}",
-        )
-    if table.rows:
-        Console().print(table)
+        facts = f"seed {spec['seed']}, runs {spec['runs']}, {result['meta']['cpu_seconds']:.2f} CPU s"
+        rows.append((folder.name, f"{spec['task']}: {_what(spec)}".rstrip(": "), f"{_budget(result)}; {facts}"))
+    if rows:
+        Console().print(table_of_two("result", "what was run; its budget, seed, runs and cost", rows))
     else:
         hint = "fairveil run SPEC --store FOLDER keeps results; --store FOLDER names where they are"
         Console().print(f"no results in {store}; {hint}", highlight=False, soft_wrap=True)
@@ -116,6 +111,15 @@ def _what(spec: dict[str, Any]) -> str:
         if isinstance(spec.get(key), dict) and "name" in spec[key]
     ]
     return " in ".join(names) or str(spec.get("fairness", ""))
+
+
+def _budget(result: dict[str, Any]) -> str:
+    """What one unit pays, as the result's guarantee has it."""
+    promise = result["guarantee"]
+    if promise is None or promise["epsilon"] is None:
+        return "no guarantee"
+    delta = f", delta {promise['delta']:.3g}" if promise.get("delta") else ""
+    return f"epsilon {promise['epsilon']:.4g}{delta}" + ("" if promise["established"] else " (not established)")
 
 
 def _flat(value: Any, path: str = "") -> dict[str, Any]:

@@ -24,7 +24,7 @@ def command(
     store: Annotated[
         Path | None, typer.Option(help="Folder of results: reuse what is there, resume what was cut off.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the series into this .html, .svg or .png file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the series into this .html, .svg, .png or .pdf file.")] = None,
     plugin: Annotated[list[Path] | None, typer.Option(help="A Python file that registers names of its own.")] = None,
 ) -> None:
     """Run a spec and show its result.

@@ -12,8 +12,10 @@ from fairveil.data.drive_cycles import DriveCycles
 from fairveil.data.fico import Fico
 from fairveil.data.folder import cache_folder, folder
 from fairveil.data.ist import Ist
+from fairveil.data.logistic_rows import LogisticRows
 from fairveil.data.open_bandit import OpenBandit
 from fairveil.data.schema import Column, Dataset, Encoded
+from fairveil.data.sequences import BinomialAr1, Seasonal
 from fairveil.data.series import Ar1, TruncatedNormals
 from fairveil.data.source import Source, Synthesis, available, fetch, load, sources, verify
 from fairveil.data.synthetic_census import Census, SyntheticCensus, synthetic_census
@@ -25,6 +27,7 @@ __all__ = [
     "Adult",
     "Ar1",
     "Bikeshare",
+    "BinomialAr1",
     "Census",
     "Column",
     "Compas",
@@ -33,7 +36,9 @@ __all__ = [
     "Encoded",
     "Fico",
     "Ist",
+    "LogisticRows",
     "OpenBandit",
+    "Seasonal",
     "Source",
     "Synthesis",
     "SyntheticAdult",

@@ -12,6 +12,7 @@ from fairveil.data.files import DataFile, Download, Origin
 from fairveil.data.reading import columns, read_csv
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Source
+from fairveil.fields import described
 from fairveil.registry import register
 
 HOME = "https://www2.census.gov/programs-surveys/acs/data/pums/2018/1-Year/"
@@ -129,7 +130,7 @@ class Acs(Source):
     'income'
     """
 
-    table: Literal["income", "person"] = "income"
+    table: Literal["income", "person"] = described("the income task, or every person", default="income")
 
     title = "American Community Survey 2018, one-year public-use microdata"
     home = HOME

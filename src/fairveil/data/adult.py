@@ -11,6 +11,7 @@ from fairveil.data.files import DataFile, Download, Origin
 from fairveil.data.reading import columns, pandas, read_csv
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Source
+from fairveil.fields import described
 from fairveil.registry import register
 
 HOME = "https://archive.ics.uci.edu/dataset/2/adult"
@@ -65,8 +66,8 @@ SCHEMA = (
     _category("relationship"),
     _category("race"),
     _category("sex"),
-    Column("capital_gain", "continuous", low=0, high=99_999),
-    Column("capital_loss", "continuous", low=0, high=5_000),
+    Column("capital_gain", "continuous", low=0, high=99_999, scale="log"),
+    Column("capital_loss", "continuous", low=0, high=5_000, scale="log"),
     Column("hours", "continuous", low=1, high=99, about="hours of work a week"),
     _category("country"),
     Column("income", "category", categories=(0, 1), about="1: more than 50,000 a year"),
@@ -82,8 +83,8 @@ class Adult(Source):
     True
     """
 
-    split: Literal["all", "train", "test"] = "all"
-    complete: bool = True
+    split: Literal["all", "train", "test"] = described("which part of the published split", default="all")
+    complete: bool = described("leave out rows with missing entries", default=True)
 
     title = "UCI Adult (Census Income)"
     home = HOME

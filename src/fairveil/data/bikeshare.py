@@ -9,6 +9,7 @@ from fairveil.data.files import DataFile, Download, Origin, member
 from fairveil.data.reading import columns, read_csv
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Source
+from fairveil.fields import described
 from fairveil.registry import register
 
 HOME = "https://archive.ics.uci.edu/dataset/275/bike+sharing+dataset"
@@ -61,7 +62,7 @@ class Bikeshare(Source):
     'day'
     """
 
-    every: Literal["hour", "day"] = "hour"
+    every: Literal["hour", "day"] = described("one row an hour, or a day", default="hour")
 
     title = "UCI Bike Sharing (Capital Bikeshare 2011-2012)"
     home = HOME

@@ -13,6 +13,7 @@ from fairveil.data.files import DataFile, Download, Origin
 from fairveil.data.reading import columns, read_csv
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Source
+from fairveil.fields import described
 from fairveil.registry import register
 
 HOME = "https://github.com/propublica/compas-analysis"
@@ -59,7 +60,7 @@ SCHEMA = (
     Column("juv_fel_count", "continuous", low=0, high=20),
     Column("juv_misd_count", "continuous", low=0, high=20),
     Column("juv_other_count", "continuous", low=0, high=20),
-    Column("priors_count", "continuous", low=0, high=40),
+    Column("priors_count", "continuous", low=0, high=40, scale="log"),
     Column("charge_degree", "category", categories=("F", "M"), about="felony or misdemeanour"),
     Column("decile_score", "continuous", low=1, high=10, about="the tool's own risk score"),
     Column("recidivism", "category", categories=(0, 1), about="1: charged again within two years"),
@@ -75,7 +76,9 @@ class Compas(Source):
     'filtered'
     """
 
-    rows: Literal["filtered", "all"] = "filtered"
+    rows: Literal["filtered", "all"] = described(
+        "the rows that the published analysis keeps, or all", default="filtered"
+    )
 
     title = "COMPAS two-year recidivism scores (ProPublica)"
     home = HOME

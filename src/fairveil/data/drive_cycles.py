@@ -9,6 +9,7 @@ from fairveil.data.files import DataFile, Download, Origin
 from fairveil.data.reading import columns, read_csv
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Source
+from fairveil.fields import described
 from fairveil.registry import register
 
 HOME = "https://www.epa.gov/vehicle-and-fuel-emissions-testing/dynamometer-drive-schedules"
@@ -34,7 +35,7 @@ class DriveCycles(Source):
     FTP-75 is the UDDS followed by its first 505 seconds, so one file holds both.
     """
 
-    cycle: Literal["ftp", "udds"] = "ftp"
+    cycle: Literal["ftp", "udds"] = described("which driving cycle", default="ftp")
 
     title = "EPA FTP-75 and UDDS drive schedules"
     home = HOME

@@ -11,6 +11,7 @@ from fairveil.data.files import DataFile, Download, Origin
 from fairveil.data.reading import columns, read_csv
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Source
+from fairveil.fields import described
 from fairveil.registry import register
 
 HOME = "https://research.zozo.com/data.html"
@@ -44,8 +45,10 @@ class OpenBandit(Source):
     'random'
     """
 
-    policy: Literal["random", "bts"] = "random"
-    campaign: Literal["all", "men", "women"] = "all"
+    policy: Literal["random", "bts"] = described(
+        "the rule that made the log: uniform, or Thompson sampling", default="random"
+    )
+    campaign: Literal["all", "men", "women"] = described("which campaign", default="all")
 
     title = "Open Bandit Dataset, small sample"
     home = HOME

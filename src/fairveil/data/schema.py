@@ -17,11 +17,15 @@ from numpy.typing import NDArray
 from fairveil.errors import InputError, SpecError
 
 Kind = Literal["continuous", "category", "text"]
+Scale = Literal["linear", "log"]
+MAX_BINS = 1000
 
 
 @dataclass(frozen=True)
 class Column:
     """One column: a number in [low, high], one of the listed categories, or text that no algorithm reads.
+
+    ``scale="log"`` puts public bins at equal distances of log1p(value - low), for columns with a long tail.
 
     >>> Column("age", "continuous", low=17, high=90).width
     1
@@ -33,6 +37,7 @@ class Column:
     high: float = 1.0
     categories: tuple[Any, ...] = ()
     about: str = ""
+    scale: Scale = "linear"
 
     def __post_init__(self) -> None:
         if self.kind == "continuous" and not (
@@ -41,19 +46,30 @@ class Column:
             raise SpecError("a continuous column needs finite bounds", path=self.name, allowed="low < high")
         if self.kind == "category" and len(set(self.categories)) != len(self.categories):
             raise SpecError("the categories of a column repeat themselves", path=self.name)
+        if self.scale not in ("linear", "log"):
+            raise SpecError("the scale is not known", path=self.name, given=self.scale, allowed="linear, log")
 
     @property
     def width(self) -> int:
         """How many encoded columns it becomes."""
         return {"continuous": 1, "category": len(self.categories), "text": 0}[self.kind]
 
-    def encode(self, values: NDArray[Any], signed: bool) -> NDArray[np.float64]:
-        """Numbers clipped and scaled to [0, 1] (or [-1, 1]); categories one-hot in the order of the public list."""
+    def encode(self, values: NDArray[Any], signed: bool, bins: int = 0) -> NDArray[np.float64]:
+        """Numbers clipped and scaled to [0, 1] (or [-1, 1]); categories one-hot in the order of the public list.
+
+        With ``bins`` numbers become one-hot, too: that many bins of equal width on the column's scale, from ``low`` to
+        ``high``. No edge is ever read from the values.
+        """
         if self.kind == "continuous":
             numbers = np.asarray(values, np.float64)
             if np.isnan(numbers).any():
                 raise InputError("a column has missing values", path=self.name, fix="drop or fill the incomplete rows")
-            unit = (np.clip(numbers, self.low, self.high) - self.low) / (self.high - self.low)
+            above, reach = np.clip(numbers, self.low, self.high) - self.low, self.high - self.low
+            if bins > 0:
+                place = np.log1p(above) / math.log1p(reach) if self.scale == "log" else above / reach
+                cell = np.minimum((place * bins).astype(np.int64), bins - 1)
+                return (cell[:, None] == np.arange(bins)).astype(np.float64)
+            unit = above / reach
             return (2 * unit - 1 if signed else unit)[:, None]
         if self.kind == "text":
             raise InputError("a text column cannot be encoded", path=self.name, fix="leave it out")
@@ -66,6 +82,21 @@ class Column:
                 fix="drop those rows, or extend the schema",
             )
         return found.astype(np.float64)
+
+    def encoded_names(self, bins: int = 0) -> list[str]:
+        """Names of the encoded columns: the column itself, its categories, or its bins with their public limits.
+
+        >>> Column("age", "continuous", low=0, high=4).encoded_names(bins=2)
+        ['age in [0, 2)', 'age in [2, 4]']
+        """
+        if self.kind != "continuous":
+            return [f"{self.name}={category}" for category in self.categories]
+        if bins == 0:
+            return [self.name]
+        parts, reach = np.arange(bins + 1) / bins, self.high - self.low
+        edges = self.low + (np.expm1(parts * math.log1p(reach)) if self.scale == "log" else parts * reach)
+        ends = [")"] * (bins - 1) + ["]"]
+        return [f"{self.name} in [{a:.6g}, {b:.6g}{end}" for a, b, end in zip(edges, edges[1:], ends, strict=False)]
 
 
 @dataclass(frozen=True)
@@ -129,24 +160,35 @@ class Dataset:
         kept = {name: values[rows] for name, values in self.columns.items()}
         return Dataset(self.name, kept, self.schema, self.target, self.sensitive, self.facts)
 
-    def encode(self, columns: Iterable[str] | None = None, *, signed: bool = False) -> Encoded:
-        """Columns side by side by their public bounds: numbers in [0, 1] (``signed``: [-1, 1]), categories one-hot."""
+    def encode(self, columns: Iterable[str] | None = None, *, signed: bool = False, bins: int = 0) -> Encoded:
+        """Columns side by side by their public bounds: numbers in [0, 1] (``signed``: [-1, 1]), categories one-hot.
+
+        ``bins`` above 0: numbers are one-hot over that many public bins, see `Column.encode`. Either way a row's norm
+        is at most the square root of the number of columns.
+        """
         chosen = [self.column(name) for name in (self.features if columns is None else columns)]
         if not chosen:
             raise SpecError("no column was chosen", path="columns", allowed=", ".join(self.features))
-        blocks = [column.encode(self[column.name], signed) for column in chosen]
-        names: list[str] = []
-        kinds: list[Literal["continuous", "one-hot"]] = []
-        for column in chosen:
-            number = column.kind == "continuous"
-            names += [column.name] if number else [f"{column.name}={category}" for category in column.categories]
-            kinds += ["continuous"] if number else ["one-hot"] * column.width
-        low = np.array([-1.0 if signed and kind == "continuous" else 0.0 for kind in kinds])
-        matrix = np.ascontiguousarray(np.concatenate(blocks, axis=1))
-        return Encoded(matrix, tuple(names), tuple(kinds), low, np.ones(len(kinds)), math.sqrt(len(chosen)))
+        return encode(chosen, {column.name: self[column.name] for column in chosen}, signed=signed, bins=bins)
 
     def frame(self) -> Any:
         """The rows as a pandas DataFrame."""
         from fairveil.data.reading import pandas
 
         return pandas().DataFrame(dict(self.columns))
+
+
+def encode(
+    chosen: Sequence[Column], values: Mapping[str, NDArray[Any]], *, signed: bool = False, bins: int = 0
+) -> Encoded:
+    """These columns side by side, in this order; what `Dataset.encode` and `PublicEncoder` share."""
+    if isinstance(bins, bool) or not isinstance(bins, int) or not 0 <= bins <= MAX_BINS:
+        raise SpecError("bins are counted", path="bins", given=bins, allowed=f"a whole number from 0 to {MAX_BINS}")
+    blocks = [column.encode(values[column.name], signed, bins) for column in chosen]
+    names = [name for column in chosen for name in column.encoded_names(bins)]
+    kinds: list[Literal["continuous", "one-hot"]] = []
+    for column, block in zip(chosen, blocks, strict=True):
+        kinds += ["continuous"] if column.kind == "continuous" and bins == 0 else ["one-hot"] * block.shape[1]
+    low = np.array([-1.0 if signed and kind == "continuous" else 0.0 for kind in kinds])
+    matrix = np.ascontiguousarray(np.concatenate(blocks, axis=1))
+    return Encoded(matrix, tuple(names), tuple(kinds), low, np.ones(len(kinds)), math.sqrt(len(chosen)))

@@ -13,7 +13,7 @@ from fairveil.configuration import configuration
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Synthesis
 from fairveil.errors import SpecError
-from fairveil.fields import Count, Positive
+from fairveil.fields import Count, Positive, described
 from fairveil.randomness import Generator
 from fairveil.registry import register
 
@@ -32,10 +32,10 @@ class Ar1(Synthesis):
     True
     """
 
-    rows: Count = 1_000
-    mean: Finite = 0.0
-    std: Positive = 1.0
-    correlation: Correlation = 0.8
+    rows: Count = described("length of the series", default=1_000)
+    mean: Finite = described("mean of the series", default=0.0)
+    std: Positive = described("standard deviation of the series", default=1.0)
+    correlation: Correlation = described("correlation of neighbours in time", default=0.8)
 
     def generate(self, rng: Generator) -> Dataset:
         from scipy.signal import lfilter
@@ -64,13 +64,19 @@ class TruncatedNormals(Synthesis):
     ['a', 'b']
     """
 
-    rows: Count = 10_000
-    share_a: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
-    qualified: tuple[float, float] = (0.6, 0.4)
-    means: tuple[float, float, float, float] = (4.0, 20.0, 8.0, 27.0)
-    stds: tuple[float, float, float, float] = (5.0, 6.0, 3.0, 6.0)
-    lows: tuple[float, float, float, float] = (-8.0, 5.0, -6.0, 9.0)
-    highs: tuple[float, float, float, float] = (19.0, 35.0, 25.0, 43.0)
+    rows: Count = described("number of people", default=10_000)
+    share_a: Annotated[float, Field(gt=0.0, lt=1.0)] = described("share of group a", default=0.5)
+    qualified: tuple[float, float] = described("label rates of groups a and b", default=(0.6, 0.4))
+    means: tuple[float, float, float, float] = described(
+        "means of the feature: a unqualified, a qualified, b unqualified, b qualified", default=(4.0, 20.0, 8.0, 27.0)
+    )
+    stds: tuple[float, float, float, float] = described(
+        "standard deviations, in the same order", default=(5.0, 6.0, 3.0, 6.0)
+    )
+    lows: tuple[float, float, float, float] = described("lower ends, in the same order", default=(-8.0, 5.0, -6.0, 9.0))
+    highs: tuple[float, float, float, float] = described(
+        "upper ends, in the same order", default=(19.0, 35.0, 25.0, 43.0)
+    )
 
     def __post_init__(self) -> None:
         if not all(0 < rate < 1 for rate in self.qualified):

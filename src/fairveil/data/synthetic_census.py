@@ -18,7 +18,7 @@ from pydantic import Field
 from fairveil.configuration import configuration
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Synthesis
-from fairveil.fields import Count, NonNegative
+from fairveil.fields import Count, NonNegative, described
 from fairveil.randomness import Generator
 from fairveil.registry import register
 
@@ -117,10 +117,12 @@ def synthetic_census(
 class SyntheticCensus(Synthesis):
     """Generated census of four groups: seven continuous and four categorical columns, a linear income score."""
 
-    rows_per_group: Count = 5_000
-    spread: NonNegative = 0.45
-    scatter: Annotated[float, Field(gt=0.0, le=10.0, allow_inf_nan=False)] = 0.35
-    tilt: NonNegative = 0.8
+    rows_per_group: Count = described("people drawn for each group", default=5_000)
+    spread: NonNegative = described("how far groups differ in their features", default=0.45)
+    scatter: Annotated[float, Field(gt=0.0, le=10.0, allow_inf_nan=False)] = described(
+        "how far people differ within a group", default=0.35
+    )
+    tilt: NonNegative = described("how far groups differ in what their features are worth", default=0.8)
 
     def generate(self, rng: Generator) -> Dataset:
         people = synthetic_census(self.rows_per_group, rng, spread=self.spread, scatter=self.scatter, tilt=self.tilt)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fairveil.configuration import configuration
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Synthesis
-from fairveil.fields import Count
+from fairveil.fields import Count, described
 from fairveil.randomness import Generator
 from fairveil.registry import register
 
@@ -23,7 +23,7 @@ ADULT_SCHEMA = (
     Column("age", "continuous", low=17, high=90),
     Column("education_years", "continuous", low=1, high=16),
     Column("hours", "continuous", low=1, high=99),
-    Column("capital_gain", "continuous", low=0, high=99_999),
+    Column("capital_gain", "continuous", low=0, high=99_999, scale="log"),
     Column("married", "category", categories=(0, 1)),
     Column("sex", "category", categories=("Female", "Male")),
     Column("race", "category", categories=("White", "Black", "Other")),
@@ -42,7 +42,7 @@ class SyntheticAdult(Synthesis):
     True
     """
 
-    rows: Count = 10_000
+    rows: Count = described("number of people", default=10_000)
 
     def generate(self, rng: Generator) -> Dataset:
         size = self.rows
@@ -72,7 +72,7 @@ class SyntheticAdult(Synthesis):
 
 COMPAS_SCHEMA = (
     Column("age", "continuous", low=18, high=100),
-    Column("priors_count", "continuous", low=0, high=40),
+    Column("priors_count", "continuous", low=0, high=40, scale="log"),
     Column("charge_degree", "category", categories=("F", "M")),
     Column("sex", "category", categories=("Female", "Male")),
     Column("race", "category", categories=("African-American", "Caucasian")),
@@ -90,7 +90,7 @@ class SyntheticCompas(Synthesis):
     'recidivism'
     """
 
-    rows: Count = 6_000
+    rows: Count = described("number of people", default=6_000)
 
     def generate(self, rng: Generator) -> Dataset:
         size = self.rows

@@ -11,6 +11,7 @@ from fairveil.data.files import DataFile, Download, Origin
 from fairveil.data.reading import pandas, read_csv
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Source
+from fairveil.fields import described
 from fairveil.registry import register
 
 HOME = "https://data.cityofnewyork.us/d/wng2-85mv"
@@ -46,7 +47,7 @@ class Traffic(Source):
     The release called 2011-2012 holds dates from January and February 2012 only.
     """
 
-    period: Literal["2011-2012", "2012-2013", "2014-2018"] = "2011-2012"
+    period: Literal["2011-2012", "2012-2013", "2014-2018"] = described("which years", default="2011-2012")
 
     title = "NYC DOT Traffic Volume Counts"
     home = HOME

@@ -12,36 +12,36 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fairveil.dynamics.distributions import distribution
 from fairveil.errors import SpecError, spec_error
-from fairveil.fields import NonNegative, OpenUnit, Positive
+from fairveil.fields import NonNegative, OpenUnit, Positive, described
 from fairveil.task import Task, TaskSpec
 
 MAX_INSTANCES = 10**6
 
 
-class Table(BaseModel):
+class SpecTable(BaseModel):
     """A nested table of a spec: unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class Utility(Table):
+class Utility(SpecTable):
     """What accepting a qualified person gains and accepting an unqualified one costs."""
 
-    gain: Positive = 1.0
-    loss: Positive = 1.0
+    gain: Positive = Field(1.0, description="what accepting a qualified person gains")
+    loss: Positive = Field(1.0, description="what accepting an unqualified person costs")
 
 
-class FeatureTable(Table):
+class FeatureTable(SpecTable):
     """One group: how many qualify, and the features of both labels."""
 
-    qualified: OpenUnit
-    features: dict[str, list[Any]]
+    qualified: OpenUnit = Field(description="share of the group that is qualified")
+    features: dict[str, list[Any]] = Field(description="distribution of the features of label 0 and of label 1")
 
 
 class GroupTable(FeatureTable):
     """A group with its share of the population."""
 
-    share: NonNegative | None = None
+    share: NonNegative | None = described("share of the population; equal when left out", default=None)
 
 
 class ModelSpec(TaskSpec):
@@ -50,9 +50,11 @@ class ModelSpec(TaskSpec):
     An axis may also have a free name and list tables of paths and values, to vary several things together.
     """
 
-    groups: dict[str, Any]
-    check: bool = True
-    grid: dict[str, list[Any]] = Field(default_factory=dict)
+    groups: dict[str, Any] = Field(description="the groups, by name")
+    check: bool = Field(True, description="refuse a model that breaks an assumption of its theory")
+    grid: dict[str, list[Any]] = Field(
+        default_factory=dict, description="paths of the spec and the values each takes: one spec, many instances"
+    )
 
 
 class ModelTask(Task):

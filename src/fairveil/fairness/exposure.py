@@ -21,7 +21,7 @@ from fairveil import registry
 from fairveil.compiling import njit
 from fairveil.configuration import configuration, describe
 from fairveil.errors import AssumptionError, InputError, SpecError, at
-from fairveil.fields import Positive, Vector
+from fairveil.fields import Positive, Vector, described
 from fairveil.registry import register
 
 Floats = NDArray[np.float64]
@@ -80,7 +80,7 @@ class ExpMerit(Merit):
     2.718
     """
 
-    rate: Positive = 10.0
+    rate: Positive = described("merit is exp(rate x value): how steeply it rises", default=10.0)
 
     def __post_init__(self) -> None:
         _check_finite(self, "rate", self.rate)
@@ -106,9 +106,9 @@ class AffineMerit(Merit):
     [1.0, 1.5]
     """
 
-    intercept: float = 1.0
-    slope: float = 0.5
-    floor: Positive = 0.01
+    intercept: float = described("merit of an item of value 0", default=1.0)
+    slope: float = described("merit gained per unit of value", default=0.5)
+    floor: Positive = described("smallest merit", default=0.01)
 
     def __post_init__(self) -> None:
         if self.intercept + abs(self.slope) <= self.floor:
@@ -140,9 +140,9 @@ class PowerMerit(Merit):
     2.25
     """
 
-    exponent: Positive = 2.0
-    offset: Positive = 1.0
-    floor: Positive = 0.01
+    exponent: Positive = described("merit is (value + offset) to this power", default=2.0)
+    offset: Positive = described("added to the value first", default=1.0)
+    floor: Positive = described("smallest merit", default=0.01)
 
     def __post_init__(self) -> None:
         _check_finite(self, "exponent", self.exponent)
@@ -174,11 +174,11 @@ class TableMerit(Merit):
     3.0
     """
 
-    values: Vector
-    lipschitz: Positive
-    lower_bound: Positive
-    low: float = -1.0
-    high: float = 1.0
+    values: Vector = described("merit at evenly spaced values; straight lines between")
+    lipschitz: Positive = described("the steepest slope that the table may have")
+    lower_bound: Positive = described("smallest merit that the table may have")
+    low: float = described("value of the first entry", default=-1.0)
+    high: float = described("value of the last entry", default=1.0)
 
     def __post_init__(self) -> None:
         if len(self.values) < 2:

@@ -35,17 +35,16 @@ class Groups:
         >>> Groups.of({"sex": ["f", "m", "f"], "race": [1, 1, 2]}).names
         ('sex=f, race=1', 'sex=f, race=2', 'sex=m, race=1')
         """
-        labels = _labels(sensitive)
-        if not len(labels):
+        found, index = _coded(sensitive)
+        if not len(index):
             raise InputError("there are no rows", path="sensitive_features", allowed="at least one row")
         if names is None:
-            found, index = np.unique(labels, return_inverse=True)
-            return cls(tuple(str(name) for name in found), index.reshape(-1).astype(np.int64))
+            return cls(found, index)
         position = {name: i for i, name in enumerate(names)}
-        index = np.array([position.get(str(label), -1) for label in labels], np.int64)
-        if (index < 0).any():
+        place = np.array([position.get(name, -1) for name in found], np.int64)
+        if (place < 0).any():
             raise InputError("a row belongs to no known group", path="sensitive_features", allowed=", ".join(names))
-        return cls(tuple(names), index)
+        return cls(tuple(names), place[index])
 
     def counts(self) -> NDArray[np.int64]:
         """People in each group."""
@@ -74,21 +73,43 @@ def intersections(attributes: Mapping[str, ArrayLike], order: int) -> dict[str, 
     return found
 
 
-def _labels(given: Any) -> NDArray[Any]:
+def as_columns(given: Any) -> dict[str, NDArray[Any]]:
+    """Attributes by name: a table as it is, one vector under the empty name, columns of a matrix by their number."""
     sensitive = given
     if hasattr(given, "to_dict") and hasattr(given, "columns"):  # a pandas DataFrame, without importing pandas
         sensitive = {str(name): given[name].to_numpy() for name in given.columns}
-    if not isinstance(sensitive, Mapping):
+    if isinstance(sensitive, Mapping):
+        columns = {str(name): np.asarray(values) for name, values in sensitive.items()}
+    else:
         values = np.asarray(sensitive)
-        if values.ndim == 2 and values.shape[1] == 1:
-            values = values[:, 0]
-        if values.ndim != 1:
-            raise InputError(
-                "one attribute is one value a row", path="sensitive_features", allowed="a vector or a table"
-            )
-        return values.astype(str)
-    columns = {name: np.asarray(values).astype(str) for name, values in sensitive.items()}
+        if values.ndim == 2 and values.shape[1] > 1:
+            columns = {str(i): values[:, i] for i in range(values.shape[1])}
+        else:
+            columns = {"": values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values}
+    if not columns or any(values.ndim != 1 for values in columns.values()):
+        raise InputError("one attribute is one value a row", path="sensitive_features", allowed="a vector or a table")
     if len({len(values) for values in columns.values()}) != 1:
         raise InputError("attributes have different lengths", path="sensitive_features", allowed="one value a row each")
-    rows = zip(*columns.values(), strict=True)
-    return np.array([", ".join(f"{name}={value}" for name, value in zip(columns, row, strict=True)) for row in rows])
+    return columns
+
+
+def _coded(given: Any) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Sorted names and every row's place among them; only values that occur together make a name."""
+    columns = as_columns(given)
+    index = np.zeros(len(next(iter(columns.values()))), np.int64)
+    seen: list[tuple[str, ...]] = [()]
+    for attribute, values in columns.items():
+        known: dict[str, int] = {}
+        spelled: dict[Any, int] = {}
+        for value in values.tolist():
+            if value not in spelled:
+                spelled[value] = known.setdefault(str(value), len(known))
+        codes = np.fromiter(map(spelled.__getitem__, values.tolist()), np.int64, len(values))
+        both, index = np.unique(index * max(len(known), 1) + codes, return_inverse=True)
+        words = [f"{attribute}={word}" if attribute else word for word in known]
+        seen = [(*seen[code // len(words)], words[code % len(words)]) for code in both.tolist()]
+    names = [", ".join(words) for words in seen]
+    order = sorted(range(len(names)), key=names.__getitem__)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return tuple(names[i] for i in order), place[index.reshape(-1)]

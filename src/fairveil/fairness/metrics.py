@@ -1,18 +1,20 @@
 """How differently a classifier treats groups: selection, error and hit rates by group, and the gaps between them.
 
-Labels and decisions are 0 or 1. A rate over an empty set of people is NaN and takes no part in a gap. The definitions
+Labels are 0 or 1; a decision is 0 or 1, or the probability of 1 under a randomised rule, and rates are expected rates
+then. A rate over an empty set of people is NaN and takes no part in a gap; `unestimable` names it. The definitions
 agree with fairlearn's ``MetricFrame`` and its difference metrics; a test compares them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairveil.errors import InputError
+from fairveil.fairness.counting import cells, share
 from fairveil.fairness.groups import Groups, Sensitive
 from fairveil.registry import register
 
@@ -50,22 +52,85 @@ class GroupRates:
 
 def group_rates(truth: ArrayLike, decision: ArrayLike, sensitive: Sensitive | Groups) -> GroupRates:
     """Count once, divide once: every rate of every group in one pass."""
-    y, d = _binary(truth, "truth"), _binary(decision, "decision")
+    y, d = labels_of(truth), chances_of(decision)
     groups = sensitive if isinstance(sensitive, Groups) else Groups.of(sensitive)
     if not len(y) == len(d) == len(groups.index):
         raise InputError("labels, decisions and groups have different lengths", allowed="one of each per person")
-    cells = np.zeros((len(groups.names), 2, 2), np.int64)
-    np.add.at(cells, (groups.index, y, d), 1)
-    count, positives = cells.sum(axis=(1, 2)), cells[:, 1].sum(axis=1)
+    return rates_of(cells(groups.index, y, d, len(groups.names)), groups.names)
+
+
+def rates_of(counted: NDArray[np.float64], names: tuple[str, ...]) -> GroupRates:
+    """Rates from counts of shape (groups, label, declined or accepted)."""
+    people = counted.sum(axis=2)
+    count, positives = people.sum(axis=1), people[:, 1]
     return GroupRates(
-        groups.names,
-        count,
-        _share(cells[:, :, 1].sum(axis=1), count),
-        _share(cells[:, 0, 1] + cells[:, 1, 0], count),
-        _share(cells[:, 1, 1], positives),
-        _share(cells[:, 0, 1], count - positives),
-        positives,
+        names,
+        np.rint(count).astype(np.int64),
+        share(counted[:, :, 1].sum(axis=1), count),
+        share(counted[:, 0, 1] + counted[:, 1, 0], count),
+        share(counted[:, 1, 1], positives),
+        share(counted[:, 0, 1], people[:, 0]),
+        np.rint(positives).astype(np.int64),
     )
+
+
+def rates_only(names: tuple[str, ...], rates: Mapping[str, NDArray[np.float64]]) -> GroupRates:
+    """Rates by group where the numbers of people are not known."""
+    nobody = np.zeros(len(names), np.int64)
+    return GroupRates(names, nobody, positives=nobody, **rates)  # type: ignore[arg-type]
+
+
+def gaps_of(rates: GroupRates) -> dict[str, float | None]:
+    """Every gap by its registered name: largest minus smallest rate of the groups that have one; None without any."""
+    hits, alarms = gap(rates.true_positive), gap(rates.false_positive)
+    both = [value for value in (hits, alarms) if value is not None]
+    return {
+        "demographic-parity": gap(rates.selected),
+        "equal-opportunity": hits,
+        "equalized-odds": max(both) if both else None,
+        "false-positive": alarms,
+        "error-gap": gap(rates.error),
+    }
+
+
+def weighted_of(counted: NDArray[np.float64]) -> dict[str, float]:
+    """Largest A_g B_g by notion: A_g the share of all people that are in g (and of the label the notion is about), B_g
+    the distance of the group's rate to the overall rate. A group of nobody weighs nothing.
+
+    This is Definition 8 of Cummings, Gupta, Kimpara and Morgenstern (2019) and its mirror images.
+    """
+    kinds = {
+        "demographic-parity": counted.sum(axis=1),
+        "equal-opportunity": counted[:, 1],
+        "false-positive": counted[:, 0],
+    }
+    everybody = counted.sum()
+    found = {}
+    for name, part in kinds.items():
+        people, chosen = part.sum(axis=1), part[:, 1]
+        overall = chosen.sum() / max(people.sum(), 1e-300)
+        found[name] = float(np.abs(chosen - people * overall).max() / everybody) if everybody > 0 else 0.0
+    return found
+
+
+def unestimable(rates: GroupRates) -> dict[str, dict[str, str]]:
+    """Rates that cannot be known, by group, with the reason: such a group is named, never dropped silently.
+
+    >>> unestimable(group_rates([1, 0, 0], [1, 0, 0], ["a", "a", "b"]))
+    {'true_positive': {'b': 'nobody in this group has label 1'}}
+    """
+    reasons = {
+        "selected": (rates.count, "nobody is in this group"),
+        "error": (rates.count, "nobody is in this group"),
+        "true_positive": (rates.positives, "nobody in this group has label 1"),
+        "false_positive": (rates.count - rates.positives, "nobody in this group has label 0"),
+    }
+    found: dict[str, dict[str, str]] = {}
+    for rate, (people, reason) in reasons.items():
+        empty = {name: reason for name, count in zip(rates.names, people, strict=True) if count == 0}
+        if empty:
+            found[rate] = empty
+    return found
 
 
 @register("metric", "demographic-parity")
@@ -75,47 +140,64 @@ def demographic_parity_gap(truth: ArrayLike, decision: ArrayLike, sensitive: Sen
     >>> demographic_parity_gap([0, 1, 0, 1], [1, 1, 0, 1], ["a", "a", "b", "b"])
     0.5
     """
-    return _gap(group_rates(truth, decision, sensitive).selected)
+    return _plain(gap(group_rates(truth, decision, sensitive).selected))
 
 
 @register("metric", "equal-opportunity")
 def equal_opportunity_gap(truth: ArrayLike, decision: ArrayLike, sensitive: Sensitive | Groups) -> float:
     """Largest difference of true positive rates between groups."""
-    return _gap(group_rates(truth, decision, sensitive).true_positive)
+    return _plain(gap(group_rates(truth, decision, sensitive).true_positive))
 
 
 @register("metric", "equalized-odds")
 def equalized_odds_gap(truth: ArrayLike, decision: ArrayLike, sensitive: Sensitive | Groups) -> float:
     """The larger of the true positive gap and the false positive gap."""
     rates = group_rates(truth, decision, sensitive)
-    return max(_gap(rates.true_positive), _gap(rates.false_positive))
+    return max(_plain(gap(rates.true_positive)), _plain(gap(rates.false_positive)))
+
+
+@register("metric", "false-positive")
+def false_positive_gap(truth: ArrayLike, decision: ArrayLike, sensitive: Sensitive | Groups) -> float:
+    """Largest difference of false positive rates between groups."""
+    return _plain(gap(group_rates(truth, decision, sensitive).false_positive))
 
 
 @register("metric", "error-gap")
 def error_gap(truth: ArrayLike, decision: ArrayLike, sensitive: Sensitive | Groups) -> float:
     """Largest difference of error rates between groups."""
-    return _gap(group_rates(truth, decision, sensitive).error)
+    return _plain(gap(group_rates(truth, decision, sensitive).error))
 
 
 GAPS: dict[str, Callable[..., float]] = {
     "demographic-parity": demographic_parity_gap,
     "equal-opportunity": equal_opportunity_gap,
     "equalized-odds": equalized_odds_gap,
+    "false-positive": false_positive_gap,
     "error-gap": error_gap,
 }
 
 
-def _share(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.float64]:
-    return np.where(whole > 0, part / np.maximum(whole, 1), np.nan)
-
-
-def _gap(rates: NDArray[np.float64]) -> float:
+def gap(rates: NDArray[np.float64]) -> float | None:
+    """Largest minus smallest of the rates that are known; None when none is."""
     known = rates[~np.isnan(rates)]
-    return float(known.max() - known.min()) if len(known) else 0.0
+    return float(known.max() - known.min()) if len(known) else None
 
 
-def _binary(values: ArrayLike, name: str) -> NDArray[np.int64]:
+def _plain(value: float | None) -> float:
+    return 0.0 if value is None else value
+
+
+def labels_of(values: ArrayLike, name: str = "truth") -> NDArray[np.int64]:
+    """Labels 0 and 1 as integers; anything else is refused."""
     array = np.asarray(values)
     if array.ndim != 1 or not np.isin(array, (0, 1)).all():
-        raise InputError("labels and decisions are 0 or 1", path=name, allowed="a vector of zeros and ones")
+        raise InputError("labels are 0 or 1", path=name, allowed="a vector of zeros and ones")
     return array.astype(np.int64)
+
+
+def chances_of(values: ArrayLike, name: str = "decision") -> NDArray[np.float64]:
+    """Decisions 0 and 1, or probabilities of 1, as floats; anything else is refused."""
+    array = np.asarray(values)
+    if array.ndim != 1 or array.dtype.kind not in "biuf" or not ((array >= 0) & (array <= 1)).all():
+        raise InputError("decisions are 0 or 1, or the probability of 1", path=name, allowed="a vector in [0, 1]")
+    return array.astype(np.float64)

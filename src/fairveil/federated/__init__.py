@@ -7,11 +7,12 @@ consensus node have in common, and `exchange` is one synchronisation of parties 
 
 from fairveil.federated.inbox import Inbox, Receipt
 from fairveil.federated.message import Form, Message
-from fairveil.federated.outbox import Released, release_once
+from fairveil.federated.outbox import Account, Released, release_once
 from fairveil.federated.party import Party, exchange
 from fairveil.federated.schedules import Determinant, Doubling, EveryRound, Growing, Never, Paper, Schedule
 
 __all__ = [
+    "Account",
     "Determinant",
     "Doubling",
     "EveryRound",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,13 +66,16 @@ class Inbox:
         """The message that this party has sent already."""
         return self._here.get(sync, {}).get(self.index)
 
-    def complete(self, sync: int) -> list[Message] | None:
-        """Everybody's messages in order of their senders, once all are here; None before. They leave the inbox."""
+    def complete(self, sync: int, awaited: Collection[int] | None = None) -> list[Message] | None:
+        """Everybody's messages in order of their senders, once all are here; None before. They leave the inbox.
+
+        ``awaited``: the senders that are waited for, all parties unless told; what others sent comes along.
+        """
         here = self._here.get(sync, {})
-        if len(here) < self.parties:
+        if not set(range(self.parties) if awaited is None else awaited) <= set(here):
             return None
-        del self._here[sync]
-        return [here[sender] for sender in range(self.parties)]
+        self._here.pop(sync, None)
+        return [here[sender] for sender in sorted(here)]
 
     def messages(self) -> list[Message]:
         """All that is here, in order."""

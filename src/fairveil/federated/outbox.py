@@ -26,18 +26,28 @@ class Released:
     fate: Fate
 
 
-def release_once(
-    ledger: Ledger, account: str, event: Event, block: str, draw: Callable[[Noise], Any], noise: Noise | None = None
-) -> Released:
-    """Charge ``event`` to ``account`` (once for the whole run), then release ``account/block``.
+@dataclass(frozen=True)
+class Account:
+    """Who pays in which ledger: the event of the whole run, under a name that belongs to one holder (a fingerprint of
+    what may use it: another policy on the same account is refused)."""
+
+    ledger: Ledger
+    name: str
+    event: Event
+    holder: str = ""
+
+
+def release_once(account: Account, block: str, draw: Callable[[Noise], Any], noise: Noise | None = None) -> Released:
+    """Charge the account (once for the whole run), then draw and store the block, once.
 
     >>> import tempfile
     >>> from fairveil.privacy.events import ParallelEvent, PureEvent
     >>> from fairveil.privacy.ledger import Ledger, Limit
     >>> folder, event = tempfile.TemporaryDirectory(), ParallelEvent(PureEvent(1.0))
     >>> with Ledger.open(folder.name + "/ledger.db", limit=Limit.covering(event)) as ledger:
-    ...     first = release_once(ledger, "node", event, "sync-0", lambda noise: int(noise.laplace(2.0)[0]))
-    ...     again = release_once(ledger, "node", event, "sync-0", lambda noise: int(noise.laplace(2.0)[0]))
+    ...     account = Account(ledger, "node", event)
+    ...     first = release_once(account, "sync-0", lambda noise: int(noise.laplace(2.0)[0]))
+    ...     again = release_once(account, "sync-0", lambda noise: int(noise.laplace(2.0)[0]))
     >>> first.fate, again.fate, first.value == again.value
     ('drawn', 'stored', True)
     >>> folder.cleanup()
@@ -49,9 +59,9 @@ def release_once(
         drawn = True
         return draw(source)
 
-    ledger.spend(account, event, releases=None)
+    account.ledger.spend(account.name, account.event, releases=None, holder=account.holder)
     try:
-        value = ledger.release(f"{account}/{block}", draw_now, account=account, noise=noise)
+        value = account.ledger.release(f"{account.name}/{block}", draw_now, account=account.name, noise=noise)
     except ReleaseLost:
         return Released(None, "lost")
     return Released(value, "drawn" if drawn else "stored")

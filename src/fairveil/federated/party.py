@@ -16,8 +16,9 @@ class Party(ABC):
     """What every party does, whatever it learns and however its messages travel.
 
     Guarantee: everything that leaves a party is a `Message` from `send`: charged to the party's ledger before its noise
-    is drawn, drawn once, stored before it is seen. A row is in one message at most, also after retries and restarts.
-    Receiving spends nothing.
+    is drawn, drawn once, stored before it is seen. What a row pays over all messages it enters (one, for a bandit
+    agent; all of a run, for a consensus node) is charged once, also after retries and restarts. Receiving spends
+    nothing.
     """
 
     index: int

@@ -139,7 +139,7 @@ def tour(folder: Path, engine: Engine, console: Console, progress: Progress) -> 
                 chapter.name, label, chapter.metric, f"{_last(result, chapter.metric):.4g}", promise(result)
             )
         sections.append(_section(chapter, results))
-    console.print("[bold]Ten years later: who is still there?[/]")
+    console.print("[bold]Ten years later (a decision every two months): who is still there?[/]")
     console.print("  Two groups stay when they are judged well. Each rule changes who is left to be judged next.")
     longterm = run_many(
         {
@@ -165,12 +165,18 @@ LEAD = (
 )
 
 
+NOTHING = 5e-4
+"""An epsilon that would be written as zero: the noise is so large that delta covers what is left of it."""
+
+
 def promise(result: dict[str, Any]) -> str:
     """A guarantee in a few words; where the noise gives another epsilon than was asked for, both."""
     found = result["guarantee"]
     if found is None:
         return "none"
     numbers = f"eps {found['epsilon']:.3g}" + (f", delta {found['delta']:.0e}" if found["delta"] else "")
+    if found["epsilon"] < NOTHING:
+        numbers = f"so little that delta {found['delta']:.0e} alone covers it"
     if not found["established"]:
         return f"claimed {numbers}, not established"
     asked = result["spec"]["policy"].get("epsilon", found["epsilon"])
@@ -208,7 +214,9 @@ def _longterm_section(results: Results) -> Section:
     lines = tuple(Line(label, tuple(range(1, len(_share(r)) + 1)), tuple(_share(r))) for label, r in results.items())
     text = "Both groups arrive in equal numbers. A person stays with the probability of having been judged correctly."
     chart = Chart("share of group a among those who are left", "step (two months)", "share of group a", lines)
-    return Section("ten-years", "Ten years later: who is still there?", text=[text], pictures=[chart])
+    return Section(
+        "ten-years", "Ten years later (a decision every two months): who is still there?", text=[text], pictures=[chart]
+    )
 
 
 def _ledger_section(folder: Path) -> Section:

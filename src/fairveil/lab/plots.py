@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -214,13 +215,16 @@ def result_charts(result: dict[str, Any]) -> list[Chart]:
 
 
 def draw_result(result: dict[str, Any], file: Path) -> None:
-    """Draw every series of a result into one .html, .svg or .png file."""
-    alt = _altair()
+    """Draw every series of a result into one .html, .svg, .png or .pdf file."""
     charts = result_charts(result)
     if not charts:
         raise SpecError("this result has no series to draw", path="plot", given=result["spec"]["task"])
-    whole = alt.vconcat(*[draw(chart) for chart in charts]).resolve_scale(color="independent")
-    write_picture(whole, file)
+    write_picture(one_page(charts), file)
+
+
+def one_page(charts: Sequence[Chart | Heatmap]) -> Any:
+    """Pictures of one width below each other."""
+    return _altair().vconcat(*[draw(chart) for chart in charts]).resolve_scale(color="independent")
 
 
 def write_picture(chart: Any, file: Path) -> None:
@@ -233,6 +237,8 @@ def write_picture(chart: Any, file: Path) -> None:
         data = vl_convert.vegalite_to_html(spec, bundle=True).encode()
     elif file.suffix == ".svg":
         data = vl_convert.vegalite_to_svg(spec).encode()
+    elif file.suffix == ".pdf":
+        data = vl_convert.vegalite_to_pdf(spec)
     else:
         data = vl_convert.vegalite_to_png(spec, scale=2)
     with writing(file):
@@ -240,9 +246,11 @@ def write_picture(chart: Any, file: Path) -> None:
         write_atomically(file, data)
 
 
+PICTURES = (".html", ".svg", ".png", ".pdf")
+
+
 def check_picture_file(file: Path) -> None:
     """Refuse a file that cannot be drawn; ask before the work, not after it."""
     _altair()
-    allowed = (".html", ".svg", ".png")
-    if file.suffix not in allowed or file.is_dir():
-        raise SpecError("this kind of file cannot be drawn", path="plot", given=file.name, allowed=", ".join(allowed))
+    if file.suffix not in PICTURES or file.is_dir():
+        raise SpecError("this kind of file cannot be drawn", path="plot", given=file.name, allowed=", ".join(PICTURES))

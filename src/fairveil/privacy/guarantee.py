@@ -45,6 +45,9 @@ class Neighbours(StrEnum):
     REPLACE_INTERACTION = "replace-interaction"
     REPLACE_INTERACTION_ROWS_FIXED = "replace-interaction-rows-fixed"
     REPLACE_SEQUENCE = "replace-sequence"
+    ADD_REMOVE_SEQUENCE = "add-remove-sequence"
+    REPLACE_WINDOW = "replace-window"
+    REPLACE_EVENT = "replace-event"
     ANY_TWO_INPUTS = "any-two-inputs"
 
 
@@ -59,6 +62,9 @@ NEIGHBOURS_IN_WORDS = {
     Neighbours.REPLACE_INTERACTION_ROWS_FIXED: "two histories that differ in one row of one agent; "
     "all other rows stay as they are",
     Neighbours.REPLACE_SEQUENCE: "two data sets that differ in one person's whole sequence",
+    Neighbours.ADD_REMOVE_SEQUENCE: "two data sets, one of which has one more person, with a whole sequence",
+    Neighbours.REPLACE_WINDOW: "two data sets that differ in what one person contributes inside one window of steps",
+    Neighbours.REPLACE_EVENT: "two data sets that differ in what one person contributes at one given step",
     Neighbours.ANY_TWO_INPUTS: "any two values of one person's input",
 }
 

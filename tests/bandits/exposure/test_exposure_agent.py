@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from fairveil.bandits.environments.exposure import ExposureWorld
-from fairveil.bandits.exposure import BatchedPrivFairx, PrivFairx
+from fairveil.bandits.exposure import BatchedPrivFairx, PrivFairx, PrivFairxPrinted
 from fairveil.bandits.exposure.agent import Agent, matrix_of
 from fairveil.bandits.protocol import Candidate, Feedback, Round, settle
-from fairveil.errors import BudgetError, HorizonError, InputError, LedgerError, PrivacyError
+from fairveil.errors import BudgetError, FairveilError, HorizonError, InputError, LedgerError, PrivacyError
 from fairveil.federated import Message, exchange
 from fairveil.privacy.ledger import Ledger, Limit
 from fairveil.privacy.noise import SeededNoise
@@ -20,7 +20,7 @@ POLICIES = {
     "sound": lambda: PrivFairx(**FACTS),
     "batched": lambda: BatchedPrivFairx(**FACTS),
     "personal": lambda: BatchedPrivFairx(**FACTS, personal=True),
-    "printed": lambda: PrivFairx(**FACTS, variant="printed"),
+    "printed": lambda: PrivFairxPrinted(**FACTS),
 }
 
 
@@ -98,7 +98,7 @@ def test_every_number_of_every_message_carries_noise(name, federation):
             truth = sums[message.sender]
             offsets.append((matrix_of(message) - truth)[np.triu_indices(3)][:-1])  # the y y entry is never sent
             assert message.guarantee == policy.guarantee().to_dict()
-            assert set(message.payload) == {"gram", "moment"}
+            assert set(message.payload) == {"gram", "moment"} | ({"rows"} if policy.counts_rows else set())
             assert not message.lost
     offsets = np.array(offsets)
     assert (np.abs(offsets) > level * 1e-4).all()  # not one entry is exact: chance of a false alarm below 1e-2 in all
@@ -131,7 +131,7 @@ def test_sending_again_repeats_the_message_and_spends_nothing(federation):
     again = agent.send(noise)
     assert again is first
     assert (agent.ledger.spent, noise.draws) == (spent, draws)
-    assert agent.ledger.status(f"{agent.account}/sync-0") == "published"
+    assert agent.ledger.status("agent-0/sync-0") == "published"
 
 
 class Hiccup:
@@ -194,10 +194,10 @@ def test_no_row_is_in_two_messages_over_retries_and_restarts(federation, monkeyp
     sent = []
     real = BatchedPrivFairx.privatise
 
-    def spied(self, state, agent, noise):
-        if agent == 0:
+    def spied(self, state, agents, noise):
+        if 0 in agents:
             sums[:] += state["leaf"][0]
-        return real(self, state, agent, noise)
+        return real(self, state, agents, noise)
 
     monkeypatch.setattr(BatchedPrivFairx, "privatise", spied)
     hiccup = Hiccup(agents[0].ledger, monkeypatch)
@@ -239,7 +239,10 @@ def test_an_agent_that_starts_again_over_its_ledger_repeats_its_messages_and_dro
     agents = federation(POLICIES["batched"]())
     sent, _, _ = play(agents, 2, SeededNoise(2))
     spent, noise = agents[0].ledger.spent, Spy()
-    again = Agent(agents[0].policy, 0, agents[0].ledger)
+    fresh = Agent(agents[0].policy, 0, agents[0].ledger)
+    with pytest.raises(PrivacyError, match="sent none"):
+        fresh.send(noise)
+    again = Agent(agents[0].policy, 0, agents[0].ledger, resume=True)
     again.act(np.eye(2), generator(7))
     again.observe(0.9)
     for sync, messages in enumerate(sent):
@@ -308,16 +311,32 @@ def test_a_copy_of_another_agent_or_policy_is_refused(federation):
         other.load(agents[0].save())
 
 
-def test_another_policy_on_the_same_ledger_is_charged_for_itself(federation):
+def test_an_account_belongs_to_one_policy(federation):
     agents = federation(POLICIES["batched"]())
     row_one(agents[0])
     agents[0].send(SeededNoise(1))
+    spent = agents[0].ledger.spent
     twin = BatchedPrivFairx(**{**FACTS, "width": 0.5})  # the same event, other releases
     assert twin.event() == agents[0].policy.event()
-    other = Agent(twin, 0, agents[0].ledger)
+    other = Agent(twin, 0, agents[0].ledger, resume=True)
     row_one(other)
-    with pytest.raises(BudgetError):
+    with pytest.raises(FairveilError, match="agent-0"):
         other.send(SeededNoise(1))
+    assert agents[0].ledger.spent == spent
+
+
+def test_counts_of_rows_travel_and_say_nothing_where_missing_rewards_have_a_default(federation):
+    facts = {**FACTS, "agents": 1, "schedule": {"name": "growing", "factor": 2.0, "first": 4}}
+    policy = BatchedPrivFairx(**facts)
+    for default, rows in ((None, 2), (0.0, 4)):
+        [agent] = federation(policy)
+        agent.default = default
+        for index in range(4):
+            agent.act(np.eye(2), generator(1))
+            agent.observe(0.5 if index % 2 else None)
+        message = agent.send(SeededNoise(1))
+        assert message.payload["rows"] == rows
+        assert agent.syncs == 1
 
 
 def test_late_rewards_wait_for_the_rounds_before_them(federation):
@@ -387,7 +406,7 @@ BAD = {
     "infinite": (lambda m: changed(m, moment=np.array([np.inf, 0.0])), "not finite"),
     "huge": (lambda m: changed(m, moment=np.array([1e308, 0.0])), "too large"),
     "crooked": (lambda m: changed(m, gram=np.array([[1.0, 2.0], [3.0, 4.0]])), "not symmetric"),
-    "more": (lambda m: changed(m, payload={**m.payload, "rows": np.zeros(())}), "other arrays"),
+    "more": (lambda m: changed(m, payload={**m.payload, "more": np.zeros(())}), "other arrays"),
     "nothing": (lambda m: changed(m, payload=None), "other arrays"),
     "stranger": (lambda m: changed(m, sender=7), "stranger"),
     "negative": (lambda m: changed(m, sender=-1), "stranger"),
@@ -467,9 +486,9 @@ def test_rows_between_sending_and_the_last_message_are_kept_for_the_next_one(kin
     np.testing.assert_allclose(agents[0].state["leaf"][0], np.outer(row, row), atol=1e-4)
     if kind == "local":
         np.testing.assert_allclose(agents[0].state["local"][0], np.outer(row, row), atol=1e-12)
-        prior, scales = agents[0].state["prior"][0], policy.compiled.scales
-        target = agents[0].state["target"][0] + scales[1] * np.array([0.5 * weight, 0.0])
-        centre = np.linalg.solve(prior + scales[0] * np.diag([1.0, 0.0]), target)
+        prior, facts = agents[0].state["prior"][0], policy.facts
+        target = agents[0].state["target"][0] + facts.moment / facts.variance * np.array([0.5 * weight, 0.0])
+        centre = np.linalg.solve(prior + facts.gram / facts.variance * np.diag([1.0, 0.0]), target)
         np.testing.assert_allclose(agents[0].state["centre"][0], centre, rtol=1e-9)
     if kind == "personal":
         assert agents[0].state["local"][0][0, 0] > 1  # all rows, the one that was sent too
@@ -519,7 +538,7 @@ def test_every_agent_needs_a_source_of_noise(federation):
 
 
 def test_agents_refuse_to_run_without_a_promise_or_past_their_schedule(federation, tmp_path):
-    raw = PrivFairx(**{**FACTS, "schedule": {"name": "determinant", "raw": True}}, variant="printed")
+    raw = PrivFairxPrinted(**{**FACTS, "schedule": {"name": "determinant", "raw": True}})
     with pytest.raises(PrivacyError, match="established"):
         Agent(raw, 0, None)
     with pytest.raises(InputError, match="unknown"):

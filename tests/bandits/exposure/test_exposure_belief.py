@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairveil.bandits.exposure import BatchedPrivFairx, FedFairx, PrivFairx
-from fairveil.bandits.exposure.belief import ELLIPTIC, refresh, ridge, weigh
+from fairveil.bandits.exposure import BatchedPrivFairx, FedFairx, PrivFairx, PrivFairxPrinted
+from fairveil.bandits.exposure.belief import Beliefs, Facts, Radius, refresh, ridge, weigh
 from fairveil.bandits.exposure.kernel import add_row, make_row, raw_row
 from fairveil.privacy.noise import SeededNoise
 
@@ -44,18 +44,29 @@ def test_the_precision_is_positive_definite_whatever_the_noise(seed, scale, how)
     assert eigenvalues[0] >= 100.0 * (1 - 1e-6) - 1e-9 * eigenvalues[-1]
 
 
+PUBLIC = Facts(1.0, 1.0, 1.0, 0.01, 1.0, 0.0, 1.0, False)
+
+
+def belief(prior, target, **radius):
+    """One agent's belief with a radius of these numbers."""
+    numbers = {"offset": 0.0, "level": 0.0, "follows": 1.0, "base": 1.0, "growth": 0.0, **radius}
+    known = Radius(*(np.array([numbers[name]]) for name in Radius._fields))
+    d = len(target)
+    return Beliefs(prior[None].copy(), np.array([target]), np.zeros((1, d)), np.zeros((1, d, d)), np.zeros(1), known)
+
+
 def test_refresh_solves_and_factors_as_numpy_does():
     gram, moment = problem(3)
     own = np.zeros((5, 5))
     own[:4, :4], own[:4, 4] = gram, moment
     prior, target = 100 * np.eye(4), np.array([1.0, 2.0, 3.0, 4.0])
-    rule = np.array([ELLIPTIC, 0.7, 1.5, 2.0, 3.0, 0.0, 0.0, 0.0, 0.0])
-    centre, root, work = np.empty(4), np.empty((4, 4)), np.empty((2, 4, 4))
-    log_det = refresh(prior, target, own, np.array([100.0, 100.0]), rule, 1.0, centre, root, work)
+    held = belief(prior, target, offset=1.5, level=-1.0, base=2.0, growth=0.5)
+    log_det = refresh(0, held, own, PUBLIC._replace(width=0.7), 3.0, np.empty((2, 4, 4)))
     precision = prior + 100 * gram
-    np.testing.assert_allclose(centre, np.linalg.solve(precision, target + 100 * moment), rtol=1e-10)
+    np.testing.assert_allclose(held.centre[0], np.linalg.solve(precision, target + 100 * moment), rtol=1e-10)
     assert log_det == pytest.approx(np.linalg.slogdet(precision)[1])
-    radius = 0.7 * (1.5 + np.sqrt(2.0 + log_det - 3.0))
+    radius = 0.7 * (1.5 + np.sqrt(-1.0 + log_det + 4 * np.log(3.5)))
+    root = held.root[0]
     np.testing.assert_allclose(root @ root.T, radius**2 * np.linalg.inv(precision), rtol=1e-9)
     assert np.allclose(np.tril(root, -1), 0)
 
@@ -65,8 +76,8 @@ def test_released_beliefs_stay_positive_definite_under_heavy_noise(kind):
     facts = {"agents": 3, "dimension": 4, "horizon": 200, "epsilon": 0.05, "delta": 1e-6, "schedule": "every-round"}
     policy = {
         "sound": lambda: PrivFairx(**facts),
-        "printed-shift": lambda: PrivFairx(**facts, variant="printed"),
-        "printed-floor": lambda: PrivFairx(**facts, variant="printed", definite="floor"),
+        "printed-shift": lambda: PrivFairxPrinted(**facts),
+        "printed-floor": lambda: PrivFairxPrinted(**facts, definite="floor"),
         "batched": lambda: BatchedPrivFairx(**facts),
         "personal": lambda: BatchedPrivFairx(**facts, personal=True),
     }[kind]()
@@ -103,6 +114,7 @@ def test_confidence_sets_of_released_statistics_cover_the_parameter(epsilon, std
         theta /= np.linalg.norm(theta)
         state, noise = policy.start(), SeededNoise(trial)
         for time in policy.times:
+            state["rows"][:] = time - int(state["last"])
             for i in range(policy.agents):
                 contexts = rng.random((time - int(state["last"]), 3)) / np.sqrt(3)
                 for x, y in zip(contexts, contexts @ theta + std * rng.normal(size=len(contexts))):
@@ -122,23 +134,24 @@ def test_a_personal_set_is_shaped_like_the_agents_own_and_never_larger():
     x = rng.random((50, 4)) / 2
     own = np.zeros((5, 5))
     own[:4, :4], own[:4, 4] = x.T @ x, x.T @ (x @ np.full(4, 0.5))
-    scales, prior = np.array([4.0, 4.0]), 4 * np.eye(4)
-    start, confidence = 4 * np.log(4.0), 2 * np.log(10)
+    prior, confidence, target = 4 * np.eye(4), 2 * np.log(10), np.zeros(4)
+    facts = Facts(1.0, 1.0, 1.0, 0.25, 1.0, confidence, 1.0, False)
     work = np.empty((2, 4, 4))
-    alone, centre = np.empty((4, 4)), np.empty(4)
-    plain = np.array([ELLIPTIC, 1.0, 2.0, confidence, start, 0, 0, 0, 0])
-    refresh(prior, np.zeros(4), own, scales, plain, 1.0, centre, alone, work)
+    plain = belief(prior, target, offset=2.0, level=confidence - 4 * np.log(4.0))
+    refresh(0, plain, own, facts, 1.0, work)
+    alone = plain.root[0]
     for gain in (0.0, 1.0, 30.0, 1000.0):
-        more, root = prior + gain * np.diag([1.0, 0.5, 0.2, 0.1]), np.empty((4, 4))
-        rule = plain.copy()
-        rule[4], rule[6:] = np.linalg.slogdet(more)[1], (2.0, confidence, 4.0)
-        refresh(more, np.zeros(4), own, scales, rule, 1.0, centre, root, work)
+        more = prior + gain * np.diag([1.0, 0.5, 0.2, 0.1])
+        level = confidence - np.linalg.slogdet(more)[1]
+        held = belief(more, target, offset=2.0, level=level)
+        refresh(0, held, own, facts._replace(personal=True), 1.0, work)
+        root = held.root[0]
         share = root[0, 0] / alone[0, 0]
         np.testing.assert_allclose(root, share * alone, atol=1e-12)
         assert share <= 1 + 1e-12
         # and it holds the whole set of the combined precision, whose radius is the elliptic one
         combined = more + 4 * x.T @ x
-        radius = 2.0 + np.sqrt(confidence + np.linalg.slogdet(combined)[1] - rule[4])
+        radius = 2.0 + np.sqrt(level + np.linalg.slogdet(combined)[1])
         inner = radius * np.linalg.inv(np.linalg.cholesky(combined)).T
         if share < 1 - 1e-9:
             assert np.linalg.norm(np.linalg.solve(root, inner), 2) <= 1 + 1e-9
@@ -159,6 +172,8 @@ def test_more_precise_releases_make_smaller_sets():
             for i in range(3):
                 v = np.trunc(np.column_stack([rng.random((rows, 3)) / 2, rng.random(rows) / 2]) * 2**15) / 2**15
                 state["leaf"][i] = v.T @ v
+                if "rows" in state:
+                    state["rows"][i] = rows
             state = policy.release(state, SeededNoise(4, time))
         sizes[name] = abs(np.linalg.det(state["root"][0]))
     assert sizes["exact"] < sizes["loose"] < sizes["tight"]

@@ -9,20 +9,19 @@ import pytest
 import fairveil
 from fairveil import registry
 from fairveil.bandits.environments.exposure import ExposureWorld, decisions_until
-from fairveil.bandits.exposure import BatchedPrivFairx, FairxLinUcb, FedFairx, PrivFairx
-from fairveil.bandits.exposure import simulate as simulator
-from fairveil.bandits.exposure.simulate import simulate
-from fairveil.bandits.feedback import AT_ONCE
+from fairveil.bandits.exposure import BatchedPrivFairx, FairxLinUcb, FedFairx, PrivFairx, PrivFairxPrinted
+from fairveil.bandits.exposure.family import ExposureFamily
+from fairveil.bandits.feedback import AT_ONCE, Lateness
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.bandits.steps import walk
 from fairveil.configuration import describe
 from fairveil.errors import HorizonError, InputError, SpecError
 from fairveil.fairness.exposure import fair_law
-from fairveil.privacy.noise import ZeroNoise
 
 
-def simulated(policy, world, spec, run):
-    return simulate(Case(spec, policy, world, registry.get("family", "exposure")(), AT_ONCE), run)
+def simulated(policy, world, spec, run, lateness=AT_ONCE):
+    family = ExposureFamily()
+    return family.simulate(Case(spec, policy, world, family, lateness), range(run, run + 1))
 
 
 WORLD = {"name": "exposure", "agents": 3, "actions": 4, "dimension": 2}
@@ -36,8 +35,8 @@ POLICIES = {
     "federated-determinant": lambda: FedFairx(**FACTS, schedule={"name": "determinant", "threshold": 5.0}),
     "sound": lambda: PrivFairx(**FACTS, **PRIVATE),
     "sound-determinant": lambda: PrivFairx(**FACTS, **PRIVATE, schedule={"name": "determinant", "threshold": 3.0}),
-    "printed": lambda: PrivFairx(**FACTS, **PRIVATE, variant="printed"),
-    "printed-floor": lambda: PrivFairx(**FACTS, **PRIVATE, variant="printed", definite="floor"),
+    "printed": lambda: PrivFairxPrinted(**FACTS, **PRIVATE),
+    "printed-floor": lambda: PrivFairxPrinted(**FACTS, **PRIVATE, definite="floor"),
     "batched": lambda: BatchedPrivFairx(**FACTS, **PRIVATE, schedule={"name": "growing", "factor": 1.5}),
     "batched-raw": lambda: BatchedPrivFairx(**FACTS, **PRIVATE, local_raw=True, schedule="doubling"),
     "personal": lambda: BatchedPrivFairx(**FACTS, **PRIVATE, personal=True, schedule="doubling"),
@@ -45,77 +44,110 @@ POLICIES = {
 }
 
 
-def step_by_step(policy, world, rounds, seed):
-    """Fairness and reward regret, pulls and synchronisations of one run through the protocol, without noise."""
+def step_by_step(policy, world, rounds, seed, lateness=AT_ONCE, noise="seeded"):
+    """Fairness and reward regret, pulls and synchronisations of one run through the protocol."""
     decisions = decisions_until(rounds, world.last_rounds(rounds))
     place = world.prepare(Streams.of(seed, 0).world)
     fairness, reward = np.zeros(world.agents), np.zeros(world.agents)
     pulls = np.zeros(world.actions, np.int64)
-    steps = walk(policy, world, decisions, Streams.of(seed, 0, ZeroNoise()))
+    steps = walk(policy, world, decisions, Streams.of(seed, 0, noise), lateness)
     for step in steps:
         means = np.array([candidate.features for candidate in step.round.candidates]) @ np.array(place.theta)
         fair = fair_law(means, place.merits()[step.round.agent])
         fairness[step.round.agent] += np.abs(fair - step.decision.probabilities).sum()
         reward[step.round.agent] += (fair - step.decision.probabilities) @ means
         pulls[step.decision.arm] += 1
+        assert step.decision.propensity == step.decision.probabilities[step.decision.arm]
     return fairness, reward, pulls, int(step.state["syncs"])
 
 
-@pytest.fixture
-def silent(monkeypatch):
-    """Noise paths of zeros: what the compiled simulator does with `ZeroNoise`."""
-    for name in ("batch", "tree"):
-        kind = registry.get("sum", name)
-        monkeypatch.setattr(kind, "noise_path", lambda self, noise, releases: np.zeros((releases, self.grid.width)))
+def spec_of(seed, rounds, *checkpoints):
+    return {"seed": seed, "rounds": rounds, "checkpoints": [*checkpoints, rounds], "noise": "seeded"}
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_compiled_equals_step_by_step(name, silent):
+def test_compiled_equals_step_by_step_noise_included(name):
     policy, world = POLICIES[name](), ExposureWorld(agents=3, actions=4, dimension=2)
     fairness, reward, pulls, syncs = step_by_step(policy, world, 40, 9)
-    part = simulated(policy, world, {"seed": 9, "rounds": 40, "checkpoints": [7, 40], "noise": "seeded"}, 0)
+    part = simulated(policy, world, spec_of(9, 40, 7), 0)
     assert part["pulls"].tolist() == pulls.tolist()
     assert part["syncs"] == syncs
     np.testing.assert_allclose(part["fairness"][-1], fairness, rtol=1e-9)
     np.testing.assert_allclose(part["reward"][-1], reward, rtol=1e-9, atol=1e-12)
 
 
+DIFFERENT = ExposureWorld(
+    agents=3,
+    actions=4,
+    dimension=2,
+    merit=(("exp", 5.0), ("affine", 1.0, 0.5), ("power", 2.0)),
+    contexts=("uniform", "sphere", "raw"),
+    agent_rounds=(40, 11, 25),
+)
+
+
+def fitted_to(world, policy):
+    changes = {"merit": world.merit, "agent_rounds": list(world.agent_rounds)}
+    return registry.build("policy", {**describe(policy), **changes}, "policy")
+
+
 @pytest.mark.parametrize("name", ["federated", "printed", "batched", "personal"])
-def test_compiled_equals_step_by_step_when_agents_differ(name, silent):
-    world = ExposureWorld(
-        agents=3,
-        actions=4,
-        dimension=2,
-        merit=(("exp", 5.0), ("affine", 1.0, 0.5), ("power", 2.0)),
-        contexts=("uniform", "sphere", "raw"),
-        agent_rounds=(40, 11, 25),
-    )
-    policy = POLICIES[name]()
-    policy = registry.build(
-        "policy",
-        {**describe(policy), "merit": world.merit, "agent_rounds": list(world.agent_rounds)},
-        "policy",
-    )
-    fairness, _, pulls, syncs = step_by_step(policy, world, 40, 3)
-    part = simulated(policy, world, {"seed": 3, "rounds": 40, "checkpoints": [40], "noise": "seeded"}, 0)
+def test_compiled_equals_step_by_step_when_agents_differ(name):
+    policy = fitted_to(DIFFERENT, POLICIES[name]())
+    fairness, _, pulls, syncs = step_by_step(policy, DIFFERENT, 40, 3)
+    part = simulated(policy, DIFFERENT, spec_of(3, 40), 0)
     assert part["pulls"].tolist() == pulls.tolist()
     assert pulls.sum() == 40 + 11 + 25
     assert part["syncs"] == syncs
     np.testing.assert_allclose(part["fairness"][-1], fairness, rtol=1e-9)
 
 
+LATE = {
+    "fixed": Lateness("fixed", (10.0,), 10),
+    "at once, window": Lateness("fixed", (0.0,), 7, treat="default"),
+    "uniform": Lateness("uniform", (0.0, 30.0), 20),
+    "missing": Lateness("geometric", (6.0,), 15, missing=0.3),
+    "default": Lateness("geometric", (6.0,), 15, missing=0.3, treat="default", default=0.2),
+    "never back": Lateness("fixed", (500.0,), 500),
+}
+
+
+@pytest.mark.parametrize("differ", [False, True])
+@pytest.mark.parametrize("late", LATE)
+def test_late_feedback_is_compiled_as_it_is_played(late, differ):
+    world = DIFFERENT if differ else ExposureWorld(agents=3, actions=4, dimension=2)
+    policy = BatchedPrivFairx(**FACTS, **PRIVATE, schedule={"name": "growing", "factor": 1.5}, outstanding=3)
+    policy = fitted_to(world, policy) if differ else policy
+    family = ExposureFamily()
+    case = Case(spec_of(4, 40), policy, world, family, LATE[late])
+    assert policy.simulator(case, case.streams(0)) is not None
+    fairness, _, pulls, syncs = step_by_step(policy, world, 40, 4, LATE[late])
+    part = simulated(policy, world, spec_of(4, 40, 11, 23), 0, LATE[late])
+    assert part["pulls"].tolist() == pulls.tolist()
+    assert part["syncs"] == syncs
+    np.testing.assert_allclose(part["fairness"][-1], fairness, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["alone", "sound", "personal"])
+def test_policies_without_a_compiled_clock_play_late_feedback_in_steps(name):
+    policy, world = POLICIES[name](), ExposureWorld(agents=3, actions=4, dimension=2)
+    fairness, _, _, syncs = step_by_step(policy, world, 20, 4, LATE["missing"])
+    part = simulated(policy, world, spec_of(4, 20), 0, LATE["missing"])
+    np.testing.assert_allclose(part["fairness"][-1], fairness, rtol=1e-12)
+    assert part["syncs"] == syncs
+
+
 @pytest.mark.parametrize(
     "name", ["alone", "federated", "federated-frozen", "sound", "printed", "printed-floor", "lazy"]
 )
-def test_a_run_compiled_as_a_whole_equals_its_stretches_bit_by_bit(name, monkeypatch):
+def test_a_run_compiled_as_a_whole_equals_its_stretches(name, monkeypatch):
     policy, world = POLICIES[name](), ExposureWorld(agents=3, actions=4, dimension=2)
-    table = {"seed": 5, "rounds": 37, "checkpoints": [9, 37], "noise": "seeded"}
-    whole = simulated(policy, world, table, 1)
-    monkeypatch.setattr(simulator, "_planned", lambda *facts: None)
-    stretches = simulated(policy, world, table, 1)
+    whole = simulated(policy, world, spec_of(5, 37, 9), 1)
+    monkeypatch.setattr(type(policy), "planned", lambda *facts: None)
+    stretches = simulated(policy, world, spec_of(5, 37, 9), 1)
     assert whole["syncs"] == stretches["syncs"]
     for key in ("fairness", "reward", "theta_error", "pulls", "exposure", "merit"):
-        assert np.array_equal(whole[key], stretches[key]), key
+        np.testing.assert_allclose(whole[key], stretches[key], rtol=1e-10, err_msg=key)
 
 
 NUMPY = {
@@ -134,7 +166,7 @@ def test_an_implementation_in_plain_numpy_finds_the_same_regret(name):
     plain = importlib.util.module_from_spec(found)
     found.loader.exec_module(plain)
     policy, world = NUMPY[name](agents=3, dimension=4, horizon=60), ExposureWorld(agents=3, dimension=4)
-    part = simulated(policy, world, {"seed": 2, "rounds": 60, "checkpoints": [60], "noise": "seeded"}, 0)
+    part = simulated(policy, world, spec_of(2, 60), 0)
     np.testing.assert_allclose(part["fairness"][-1], plain.play(policy, 60, 2), rtol=1e-6)
 
 
@@ -155,7 +187,7 @@ def test_a_spec_runs_and_repeats(name):
     for key in ("selection_share", "exposure_share", "merit_share"):
         assert sum(metrics[key]) == pytest.approx(1.0)
     assert metrics["messages"]["count"] == 3 * metrics["synchronisations"]
-    assert metrics["messages"]["bytes"] == metrics["messages"]["count"] * 8 * 6
+    assert metrics["messages"]["bytes"] == metrics["messages"]["count"] * 8 * (7 if name.startswith("batched") else 6)
     spent = metrics["spent"]["epsilon"]
     assert spent == ([2.0] * 3 if "priv" in name else [0.0] * 3)
     assert first["meta"]["simulated"]

@@ -5,6 +5,7 @@ import pytest
 
 import fairveil
 from fairveil import data, registry
+from fairveil.bandits.feedback import NEVER
 from fairveil.bandits.meritocratic.world import round_of
 from fairveil.errors import SpecError
 from fairveil.randomness import generator
@@ -75,13 +76,13 @@ def test_several_candidates_of_a_group_absent_groups_and_joining_groups():
 
 
 def test_late_and_missing_rewards_arrive_once_or_never():
-    world = build("gaussian", **GAUSSIAN, delay=20.0, missing=0.25)
-    chunk = world.draw(1000, 20_000, generator(3))
-    wait = chunk.arrival - (1000 + np.arange(20_000) + 1)
-    lost = chunk.arrival < 0
-    assert abs(lost.mean() - 0.25) < 0.02
-    assert (wait[~lost] >= 0).all()
-    assert abs(wait[~lost].mean() - 20) < 1
+    lateness = build("gaussian", **GAUSSIAN, delay=20.0, missing=0.25).lateness
+    assert (lateness.treat, lateness.window) == ("public", 92)
+    waits = lateness.waits(20_000, generator(3))
+    lost = waits == NEVER
+    assert abs(lost.mean() - 0.25 - 0.75 * 0.01) < 0.02  # one reward in a hundred is later than the window
+    assert (waits[~lost] >= 0).all()
+    assert abs(waits[~lost].mean() - 19) < 1
 
 
 def test_the_gaussian_world_refuses_shapes_that_do_not_fit():

@@ -5,7 +5,7 @@ import pytest
 
 from fairveil.bandits.environments.bernoulli import Bernoulli
 from fairveil.bandits.environments.mixed import Mixed
-from fairveil.bandits.environments.table import Table
+from fairveil.bandits.environments.table import RecordedArms
 from fairveil.bandits.feedback import AT_ONCE, Lateness
 from fairveil.bandits.nash.adap_ucb import AdapUcb
 from fairveil.bandits.nash.adap_ucb_figure import FigureAdapUcb
@@ -28,7 +28,7 @@ from fairveil.bandits.simulate import Case, Streams
 
 ROUNDS = 1500
 REWARDS = np.random.default_rng(3).random((ROUNDS, 6)) ** np.array([0.2, 0.5, 1.0, 2.0, 4.0, 0.3])
-RECORDED = Table(rewards=tuple(map(tuple, REWARDS.tolist())))
+RECORDED = RecordedArms(rewards=tuple(map(tuple, REWARDS.tolist())))
 
 
 def compiled(policy, world, rounds, seed, run=0, late=AT_ONCE):

@@ -12,7 +12,7 @@ from pydantic import Strict
 from fairveil.bandits.meritocratic.records import People, RecordsEnvironment, scale_to_range, split_people
 from fairveil.bandits.meritocratic.schema import Schema
 from fairveil.configuration import configuration
-from fairveil.fields import Count
+from fairveil.fields import Count, described
 from fairveil.randomness import generator
 from fairveil.registry import register
 
@@ -30,6 +30,9 @@ CATEGORIES = {
 }
 RARE = 0.3
 """Least spread of an indicator: a rare one must not outweigh everything else for the few who have it."""
+CAVEATS = (
+    ("spread", f"the least spread of a rare indicator, {RARE}, was settled after runs on records of another census"),
+)
 SHARES = {
     "marital": (0.47, 0.32, 0.14, 0.03, 0.03, 0.01),
     "workclass": (0.74, 0.08, 0.04, 0.03, 0.07, 0.04),
@@ -48,8 +51,10 @@ class Adult(RecordsEnvironment):
     is never played. Groups: every value of ``attributes`` (race, sex, or both) with at least ``minimum`` records.
     """
 
-    attributes: Annotated[tuple[Literal["race", "sex"], ...], Strict(False)] = ("race",)
-    minimum: Count = 300
+    attributes: Annotated[tuple[Literal["race", "sex"], ...], Strict(False)] = described(
+        "columns whose combinations are the groups", default=("race",)
+    )
+    minimum: Count = described("groups with fewer people are left out", default=300)
 
     def __post_init__(self) -> None:
         self.check_groups(self.attributes, "race, sex")
@@ -78,6 +83,7 @@ class Adult(RecordsEnvironment):
             reward_centre=0.25,
             reward_spread=0.3,
             norm=math.sqrt(numbers + len(CATEGORIES) + 1),
+            caveats=CAVEATS,
         )
 
 

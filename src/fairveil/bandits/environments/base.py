@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from fairveil.bandits.facts import Fact, horizon
+from fairveil.bandits.feedback import AT_ONCE, Lateness
 from fairveil.bandits.protocol import Round
 from fairveil.randomness import Generator
 
@@ -21,9 +22,9 @@ class Environment(ABC):
         return horizon(rounds)
 
     @property
-    def delays_rewards(self) -> bool:
-        """This world says itself when rewards arrive, so a spec's ``feedback`` would delay them twice."""
-        return False
+    def lateness(self) -> Lateness:
+        """When rewards arrive where a spec has no ``feedback``; a world that delays them itself refuses that key."""
+        return AT_ONCE
 
     def prepare(self, rng: Generator) -> Environment:
         """The world of one run; most environments return themselves."""

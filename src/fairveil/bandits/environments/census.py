@@ -11,14 +11,14 @@ from pydantic import Strict
 from fairveil.bandits.meritocratic.records import People, RecordsEnvironment, scale_to_range, split_people
 from fairveil.bandits.meritocratic.schema import Schema
 from fairveil.configuration import configuration
-from fairveil.fields import Count
+from fairveil.fields import Count, described
 from fairveil.randomness import generator
 from fairveil.registry import register
 
 Attribute = Literal["RAC1P", "SEX", "MAR", "ST"]
 
 # Code ranges of the data dictionary, then a declared typical value and spread: round figures for American workers,
-# not fitted to the records. (The reward range below and RARE were settled after runs on these records; see the guide.)
+# not fitted to the records. (CAVEATS names what was settled after runs on these records.)
 CONTINUOUS = {
     "AGEP": (17.0, 99.0, 43.0, 15.0),
     "COW": (1.0, 8.0, 2.0, 2.0),
@@ -30,6 +30,10 @@ CONTINUOUS = {
 }
 RARE = 0.3
 """Least spread of an indicator: a rare one must not outweigh everything else for the few who have it."""
+CAVEATS = (
+    ("reward_bound", "the range of the reward was settled after runs on these records"),
+    ("spread", f"the least spread of a rare indicator, {RARE}, was settled after runs on these records"),
+)
 # Declared share of each code, round figures; the first code of a category is the redundant one.
 CATEGORIES = {
     "MAR": {1: 0.51, 2: 0.02, 3: 0.1, 4: 0.02, 5: 0.35},
@@ -50,8 +54,10 @@ class Census(RecordsEnvironment):
     Reward noise has standard deviation 0.2. Needs the data set ``acs``.
     """
 
-    attributes: Annotated[tuple[Attribute, ...], Strict(False)] = ("RAC1P",)
-    minimum: Count = 1_500
+    attributes: Annotated[tuple[Attribute, ...], Strict(False)] = described(
+        "columns whose combinations are the groups", default=("RAC1P",)
+    )
+    minimum: Count = described("groups with fewer people are left out", default=1_500)
 
     def __post_init__(self) -> None:
         self.check_groups(self.attributes, "RAC1P, SEX, MAR, ST")
@@ -90,6 +96,7 @@ def census_schema(attributes: tuple[str, ...]) -> Schema:
         informative=np.array([*informative, False]),
         reward_centre=0.0,
         reward_spread=0.5,
+        caveats=CAVEATS,
     )
 
 

@@ -17,7 +17,7 @@ from fairveil.compiling import njit
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fairness.exposure import Merit, merits_from
-from fairveil.fields import Count, NonNegative, Vector
+from fairveil.fields import Count, NonNegative, Vector, described
 from fairveil.randomness import Generator
 from fairveil.registry import register
 
@@ -59,14 +59,16 @@ class ExposureWorld(Environment):
 
     family = "exposure"
 
-    agents: Count = 10
-    actions: Count = 10
-    dimension: Count = 5
-    noise: NonNegative = 0.1
-    merit: Any = ("exp", 10.0)
-    contexts: Any = "uniform"
-    theta: Vector | None = None
-    agent_rounds: Annotated[tuple[Count, ...], Strict(False)] | None = None
+    agents: Count = described("number of agents that learn together", default=10)
+    actions: Count = described("number of items shown each round", default=10)
+    dimension: Count = described("number of features of an item", default=5)
+    noise: NonNegative = described("standard deviation of a reward", default=0.1)
+    merit: Any = described("how the value of an item becomes its merit", default=("exp", 10.0))
+    contexts: Any = described("how items are drawn", default="uniform")
+    theta: Vector | None = described("true weights of the features; drawn when left out", default=None)
+    agent_rounds: Annotated[tuple[Count, ...], Strict(False)] | None = described(
+        "rounds of each agent; shared equally when left out", default=None
+    )
 
     def __post_init__(self) -> None:
         if isinstance(self.merit, list | tuple | dict | str | Merit):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fairveil.bandits.environments.arms import ArmEnvironment
 from fairveil.bandits.environments.laws import BERNOULLI, Laws, make_laws
 from fairveil.configuration import configuration
-from fairveil.fields import Count
+from fairveil.fields import Count, described
 from fairveil.registry import register
 
 
@@ -25,10 +25,10 @@ class Extreme(ArmEnvironment):
     ([0.0, 1.0], -1693.1)
     """
 
-    horizon: Count
+    horizon: Count = described("number of rounds, which fixes the hard means")
 
     @property
-    def arms(self) -> int:  # type: ignore[override]
+    def arms(self) -> int:
         return 2
 
     @cached_property

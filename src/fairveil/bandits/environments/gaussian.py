@@ -13,7 +13,7 @@ from fairveil.bandits.meritocratic.schema import Schema
 from fairveil.bandits.meritocratic.world import Floats, Ints, MeritocraticEnvironment
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
-from fairveil.fields import Matrix, Vector
+from fairveil.fields import Matrix, Vector, described
 from fairveil.randomness import Generator
 from fairveil.registry import register
 
@@ -31,9 +31,11 @@ class Gaussian(MeritocraticEnvironment):
     [0.5, 0.5]
     """
 
-    weights: Vector
-    means: Matrix
-    covariances: Annotated[tuple[Matrix, ...], Strict(False)] | None = None
+    weights: Vector = described("true weights of the features")
+    means: Matrix = described("mean features of each group")
+    covariances: Annotated[tuple[Matrix, ...], Strict(False)] | None = described(
+        "covariance of each group's features; the identity when left out", default=None
+    )
 
     def __post_init__(self) -> None:
         width = len(self.weights)

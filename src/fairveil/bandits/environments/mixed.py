@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fairveil.bandits.environments.arms import ArmEnvironment, drawn_means, settle_arms
 from fairveil.bandits.environments.laws import BERNOULLI, BETA, TWO_POINT, UNIFORM, Laws, make_laws
 from fairveil.configuration import configuration
-from fairveil.fields import Count, Natural, Probability, Vector
+from fairveil.fields import Count, Natural, Probability, Vector, described
 from fairveil.registry import register
 
 
@@ -26,11 +26,11 @@ class Mixed(ArmEnvironment):
     [0.9, 0.8, 0.7, 0.5]
     """
 
-    means: Vector | None = None
-    arms: Count | None = None
-    low: Probability = 0.005
-    high: Probability = 1.0
-    means_seed: Natural = 42
+    means: Vector | None = described("mean of each arm; drawn when left out", default=None)
+    arms: Count | None = described("number of arms, when means are drawn", default=None)
+    low: Probability = described("lower end of drawn means", default=0.005)
+    high: Probability = described("upper end of drawn means", default=1.0)
+    means_seed: Natural = described("seed of drawn means", default=42)
 
     def __post_init__(self) -> None:
         settle_arms(self)

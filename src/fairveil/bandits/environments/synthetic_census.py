@@ -11,7 +11,7 @@ from fairveil.bandits.meritocratic.world import Floats, Pool, PoolEnvironment
 from fairveil.configuration import configuration
 from fairveil.data.synthetic_census import CATEGORIES, CONTINUOUS, GROUPS, synthetic_census
 from fairveil.data.synthetic_census import Census as Generated
-from fairveil.fields import Count, Natural
+from fairveil.fields import Count, Natural, described
 from fairveil.randomness import generator
 from fairveil.registry import register
 
@@ -28,8 +28,8 @@ class SyntheticCensus(PoolEnvironment):
     (24, 4)
     """
 
-    people_per_group: Count = 20_000
-    people_seed: Natural = 0
+    people_per_group: Count = described("people drawn for each group", default=20_000)
+    people_seed: Natural = described("seed of the people", default=0)
 
     def __post_init__(self) -> None:
         if self.joins:
@@ -63,6 +63,7 @@ class SyntheticCensus(PoolEnvironment):
             reward_centre=0.4,
             reward_spread=0.2,
             norm=made.norm_bound,
+            caveats=(("reward_bound", "the range of the reward follows the generator of these people"),),
         )
 
 

@@ -13,26 +13,28 @@ from fairveil.bandits.environments.arms import ArmEnvironment
 from fairveil.bandits.environments.laws import RECORDED, RESAMPLED, Laws, make_laws
 from fairveil.configuration import configuration
 from fairveil.errors import DataError, HorizonError, InputError, SpecError
-from fairveil.fields import Count, Matrix
+from fairveil.fields import Count, Matrix, described
 from fairveil.registry import register
 
 
 @register("environment", "table")
 @configuration
-class Table(ArmEnvironment):
+class RecordedArms(ArmEnvironment):
     """Replay recorded rewards (a matrix in the spec, or a .npy or .csv file); an arm's mean is its column's mean.
 
     ``order="recorded"`` shows row t in round t and refuses to run past the last row; ``"resampled"`` draws a row at
     random every round. Rewards outside [0, 1] are clipped, unless the policy is strict: then they are refused.
 
-    >>> Table(rewards=((0.0, 1.0), (1.0, 1.0))).true_means.tolist()
+    >>> RecordedArms(rewards=((0.0, 1.0), (1.0, 1.0))).true_means.tolist()
     [0.5, 1.0]
     """
 
-    rewards: Matrix | None = None
-    file: str | None = None
-    order: Literal["recorded", "resampled"] = "recorded"
-    arms: Count | None = None
+    rewards: Matrix | None = described("one row a person, one column an arm", default=None)
+    file: str | None = described("a file of such rows instead", default=None)
+    order: Literal["recorded", "resampled"] = described(
+        "people as they were recorded, or drawn with replacement", default="recorded"
+    )
+    arms: Count | None = described("number of arms, to be checked", default=None)
 
     def __post_init__(self) -> None:
         if (self.rewards is None) == (self.file is None):

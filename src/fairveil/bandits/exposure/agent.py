@@ -6,8 +6,6 @@ policy's, so a federation of agents decides exactly as the policy's step interfa
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairveil.bandits.exposure.private import PrivatePolicy
+from fairveil.bandits.ledgered import fingerprint
 from fairveil.bandits.protocol import Candidate, Decision, Feedback, Round
-from fairveil.configuration import describe
 from fairveil.errors import HorizonError, InputError, PrivacyError
-from fairveil.federated import Form, Inbox, Message, Party, Receipt, release_once
+from fairveil.federated import Account, Form, Inbox, Message, Party, Receipt, Released, release_once
 from fairveil.federated.schedules import NEVER
 from fairveil.privacy.guarantee import Neighbours
 from fairveil.privacy.ledger import Ledger
@@ -46,7 +44,9 @@ class Agent(Party):
     policy and agent; every message is drawn once and stored there, so sending again repeats it and spends nothing.
     A row is in one message at most: where a message comes from the ledger and not from a draw (a retry, a restart), or
     is lost, the rows at hand up to its round are dropped. Refused messages change and spend nothing.
-    A policy that uses own raw rows protects less; name its ``neighbours`` to say that this is meant.
+    A policy that uses own raw rows protects less; name its ``neighbours`` to say that this is meant. ``default``: a
+    reward that never comes counts as this, so that the number of rows in a message says nothing; else that is public.
+    ``resume``: a new agent goes on over a ledger that holds its messages; without it they are taken for another's.
     Cost: two durable commits a message; memory O(agents d^2) and the chosen features of rounds not learned yet.
 
     >>> import tempfile
@@ -64,19 +64,33 @@ class Agent(Party):
     """
 
     def __init__(
-        self, policy: PrivatePolicy, index: int, ledger: Ledger, *, neighbours: Neighbours | str | None = None
+        self,
+        policy: PrivatePolicy,
+        index: int,
+        ledger: Ledger,
+        *,
+        neighbours: Neighbours | str | None = None,
+        default: float | None = None,
+        resume: bool = False,
     ) -> None:
         check_promise(policy, neighbours)
         if not 0 <= index < policy.agents:
             raise InputError("this agent is unknown", path="index", given=index, allowed=f"0..{policy.agents - 1}")
-        self.policy, self.index, self.ledger = policy, index, ledger
-        self.account = f"agent-{index}-{fingerprint(policy)}"
+        if default is not None:
+            policy.check_reward(default)
+        self.policy, self.index, self.default = policy, index, default
+        self.account = Account(ledger, f"agent-{index}", policy.event(), fingerprint(policy))
         self.state: State = policy.start()
         self.played = 0
         self.inbox = Inbox(index, policy.agents)
         self._form = form_of(policy)
         self._kept: dict[int, Kept] = {}
         self._learned = 0  # all rounds below are in the state, or will never be
+        self._known = resume  # the blocks of the account are this agent's own
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.account.ledger
 
     @property
     def syncs(self) -> int:
@@ -120,7 +134,7 @@ class Agent(Party):
             )
         if reward is not None:
             self.policy.check_reward(reward)
-        self._kept[index] = replace(kept, reward=reward, settled=True)
+        self._kept[index] = replace(kept, reward=self.default if reward is None else reward, settled=True)
         self._learn()
 
     def _learn(self) -> None:
@@ -129,10 +143,10 @@ class Agent(Party):
             return  # this block is sent: later rounds wait for the next one
         stop = int(self.state["next"]) if self.state["next"] != NEVER else self.played
         while self._learned < min(self.settled, stop):
-            kept = self._kept.pop(self._learned, None)
-            if kept is not None and kept.reward is not None:
-                shown = Round(self._learned, (Candidate(0, kept.features),), self.index)
-                self.state = self.policy.learn(self.state, Feedback(self._learned, 0, kept.reward, shown))
+            kept, number = self._kept.pop(self._learned, None), self.policy.number_of(self._learned, self.index)
+            if kept is not None:
+                shown = Round(number, (Candidate(0, kept.features),), self.index)
+                self.state = self.policy.learn(self.state, Feedback(number, 0, kept.reward, shown))
             self._learned += 1
 
     # Messages -----------------------------------------------------------------------------------------------------
@@ -159,32 +173,45 @@ class Agent(Party):
         known = self.inbox.own(sync)
         if known is not None:
             return known
-        policy, after = self.policy, copy_state(self.state)
-
-        def draw(source: Noise) -> dict[str, Any]:
-            policy.privatise(after, self.index, source)
-            return {**policy.sum_of(after, self.index), "stop": np.asarray(self._learned)}
-
-        answer = release_once(self.ledger, self.account, policy.event(), f"sync-{sync}", draw, noise)
+        answer, after = self._release(f"sync-{sync}", noise)
         if answer.fate != "drawn":  # the rows at hand may be in that message already: none may enter another one
             after = copy_state(self.state)
-            policy.forget(after, self.index)
+            self.policy.forget(after, [self.index])
             self._learned = max(self._learned, time)
-        if answer.fate == "stored":
+        rows = 0
+        if answer.value is not None:
             stored = dict(answer.value)
-            self._learned = max(self._learned, int(stored.pop("stop")))
-            policy.put_sum(after, self.index, stored)
+            self._learned, rows = max(self._learned, int(stored.pop("stop"))), int(stored.pop("rows"))
+            self.policy.put_sum(after, self.index, stored)
         self._kept = {index: kept for index, kept in self._kept.items() if index >= self._learned}
         self.state = after
-        message = self._message(sync, time, answer.fate == "lost")
+        matrix = self.policy.sent(after, [self.index])[0]
+        arrays, lost = payload(self.policy, matrix, rows), answer.fate == "lost"
+        message = Message(self.index, sync, time, arrays, self._form.guarantee, lost)
         self.inbox.put(message)
         self._complete()
         return message
 
-    def _message(self, sync: int, time: int, lost: bool) -> Message:
-        matrix, d = self.policy.sent(self.state, self.index), self.policy.dimension
-        payload = {"gram": matrix[:d, :d], "moment": matrix[:d, d]}
-        return Message(self.index, sync, time, payload, self._form.guarantee, lost)
+    def _release(self, block: str, noise: Noise | None) -> tuple[Released, State]:
+        """What the ledger answers, and the state after a draw."""
+        if not self._known and self.ledger.first_block(self.account.name) is not None:
+            raise PrivacyError(
+                "this account has messages already, and this agent has sent none",
+                path="ledger",
+                given=self.account.name,
+                allowed="the agent that was saved last, or a ledger of its own",
+                fix="load the saved agent; resume=True if it stopped before it was saved",
+            )
+        self._known = True
+        after = copy_state(self.state)
+
+        def draw(source: Noise) -> dict[str, Any]:
+            rows = after["rows"][self.index] if "rows" in after else 0
+            self.policy.privatise(after, [self.index], source)
+            kept = {"rows": np.asarray(rows), "stop": np.asarray(self._learned)}
+            return {**self.policy.sum_of(after, self.index), **kept}
+
+        return release_once(self.account, block, draw, noise), after
 
     def receive(self, message: Any) -> Receipt:
         receipt = self.inbox.take(message, self._form, self.syncs, self._time_of(message), self.policy.syncs)
@@ -206,8 +233,9 @@ class Agent(Party):
         if here is None:
             return
         after = copy_state(self.state)
-        batches = np.array([matrix_of(message) for message in here])
-        self.policy.publish(after, batches.sum(axis=0), batches)
+        if "rows" in after:
+            after["rows"][:] = [int(message.payload["rows"]) for message in here]
+        self.policy.publish(after, np.array([matrix_of(message) for message in here]))
         self.state = after
         self._learn()
 
@@ -223,15 +251,19 @@ class Agent(Party):
             ROWS + "reward": np.array([np.nan if one.reward is None else one.reward for one in kept], np.float64),
             ROWS + "settled": np.array([one.settled for one in kept], bool),
             "counts": np.array([self.played, self._learned], np.int64),
-            "account": np.frombuffer(self.account.encode(), np.uint8),
+            "who": np.frombuffer(self._who.encode(), np.uint8),
         }
         for place, message in enumerate(self.inbox.messages()):
             arrays[f"{LETTER}{place:06d}"] = np.frombuffer(message.to_bytes(), np.uint8)
         return save_state(arrays)
 
+    @property
+    def _who(self) -> str:
+        return f"{self.account.name} {self.account.holder}"
+
     def load(self, data: bytes) -> None:
         arrays = load_state(data)
-        if arrays.get("account", np.empty(0, np.uint8)).tobytes().decode(errors="replace") != self.account:
+        if arrays.get("who", np.empty(0, np.uint8)).tobytes().decode(errors="replace") != self._who:
             raise InputError(
                 "this was saved by another agent or under another policy", path="data", fix="build the agent it was"
             )
@@ -242,6 +274,7 @@ class Agent(Party):
             int(index): Kept(features, None if np.isnan(reward) else float(reward), bool(settled))
             for index, features, reward, settled in zip(*columns)
         }
+        self._known = True
         self.inbox = Inbox(self.index, self.policy.agents)
         for name in sorted(name for name in arrays if name.startswith(LETTER)):
             self.inbox.put(Message.from_bytes(arrays[name].tobytes()))
@@ -267,18 +300,23 @@ def check_promise(policy: PrivatePolicy, neighbours: Neighbours | str | None) ->
         )
 
 
-def fingerprint(policy: PrivatePolicy) -> str:
-    """A short name of the policy's complete public table: another policy has another account in a ledger."""
-    table = json.dumps(describe(policy), sort_keys=True, default=str)
-    return hashlib.sha256(table.encode()).hexdigest()[:16]
-
-
 def form_of(policy: PrivatePolicy) -> Form:
-    """What the messages of a policy's agents look like: sums in scaled rows [x/L, w y/B]."""
+    """What the messages of a policy's agents look like: sums in scaled rows [x/L, w y/B], and how many rows they hold
+    where that is said."""
     d, guarantee = policy.dimension, policy.guarantee()
     assert guarantee is not None
-    largest = {"gram": policy.largest_number, "moment": policy.largest_number}
-    return Form(policy.agents, {"gram": (d, d), "moment": (d,)}, largest, guarantee.to_dict(), symmetric=("gram",))
+    shapes: dict[str, tuple[int, ...]] = {"gram": (d, d), "moment": (d,)}
+    largest = dict.fromkeys(shapes, policy.largest_number)
+    if policy.counts_rows:
+        shapes["rows"], largest["rows"] = (), float(policy.horizon)
+    return Form(policy.agents, shapes, largest, guarantee.to_dict(), symmetric=("gram",), counts=("rows",))
+
+
+def payload(policy: PrivatePolicy, matrix: Floats, rows: int) -> dict[str, Floats]:
+    """A message's arrays; the y y entry of the matrix over [x, y] is not sent."""
+    d = policy.dimension
+    arrays = {"gram": matrix[:d, :d], "moment": matrix[:d, d]}
+    return {**arrays, "rows": np.asarray(float(rows))} if policy.counts_rows else arrays
 
 
 def matrix_of(message: Message) -> Floats:

@@ -1,7 +1,10 @@
 """Neighbouring worlds of private exposure policies, as an observer of the messages sees them.
 
+Everything is driven through the methods that serve people: `decide`, `learn` and `release`, with the noise that the
+audit is given; what is read are the messages that a release publishes.
+
 *messages*: agent 0's first row is one or the other of the two rows that move its sum most; everything else is empty.
-The observer projects every message on the difference.
+The observer projects every message on the difference, which is the likelihood ratio of Gaussian noise.
 
 *reaction*: agent 0's first reward is +1 or -1 on action e1; afterwards it is shown e1 and e2 and earns nothing, and
 plays as its policy tells it until the first synchronisation. The observer projects the first message on
@@ -12,27 +15,27 @@ moves as many rows as the interval has; a frozen policy moves one.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.bandits.exposure.belief import refresh
-from fairveil.bandits.exposure.kernel import add_row, choose_law, draw_arm, make_row, raw_row
 from fairveil.bandits.exposure.private import PrivatePolicy
-from fairveil.compiling import njit
-from fairveil.errors import SpecError
+from fairveil.bandits.protocol import Candidate, Feedback, Round
+from fairveil.configuration import describe
+from fairveil.errors import ContractError, SpecError
 from fairveil.privacy.audit import AuditPair
+from fairveil.privacy.audit.pair import finer_claim
 from fairveil.privacy.noise import Noise
-from fairveil.privacy.sums.base import State
 from fairveil.randomness import Generator
 from fairveil.registry import register
+from fairveil.state import State
 
 Floats = NDArray[np.float64]
-WATCHED = 8
-LITERAL_SYNCS = 64
-"""Synchronisations after which re-inserted rows are looked at."""
-BLOCK = 20_000
-"""Trials that are simulated side by side."""
+WATCHED = 4
+"""Messages that are looked at: a tree shows three nodes over the first leaf by then."""
+EVERY_ROUND = 1.0 + 1e-9
+"""Growth of a schedule that synchronises after every round."""
 
 
 def worst_interactions(policy: PrivatePolicy) -> tuple[Floats, Floats]:
@@ -47,98 +50,75 @@ def worst_interactions(policy: PrivatePolicy) -> tuple[Floats, Floats]:
     return first, second
 
 
-def watched(policy: PrivatePolicy, most: int) -> int:
-    """Messages that are looked at: up to a power of two, where a tree shows the nodes over the first leaf alone."""
-    return min(most, 1 << (policy.room.bit_length() - 1))
+def side_by_side(policy: PrivatePolicy, copies: int, first: int = 1) -> PrivatePolicy:
+    """The same policy with as many agents as trials: each draws its own noise for its own rows, as in a federation.
+
+    Its first synchronisation comes after ``first`` rounds, later ones after every round, and the sums are sized as they
+    were: the published schedule would change with the number of agents.
+    """
+    table = {**describe(policy), "agents": copies, "merit": policy.merits[0].to_list(), "agent_rounds": None}
+    del table["name"]
+    if "outstanding" in table:  # the noise of a batch knows nothing of the others
+        table |= {"schedule": {"name": "growing", "first": first, "factor": EVERY_ROUND}, "outstanding": 0}
+    else:
+        table |= {"schedule": {"name": "determinant", "max_syncs": policy.room}, "releases": policy.room}
+    twin = type(policy)(**table)
+    if twin.sums != policy.sums:
+        raise ContractError("the noise depends on the number of agents", path=policy.name)
+    return twin
 
 
-def run_messages(policy: PrivatePolicy, again: bool, world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-    """Projected messages. ``again`` inserts the first leaf at every synchronisation, as the literal listing does."""
+def learned(policy: PrivatePolicy, state: State, number: int, contexts: Floats, arms: Any, reward: float) -> State:
+    """The state after one round of all agents, who were shown these contexts and earned this reward."""
+    candidates = tuple(Candidate(0, context) for context in contexts)
+    first = policy.number_of(number, 0)
+    rounds = (Round(first + i, candidates, i) for i in range(policy.agents))
+    return policy.learn_all(state, (Feedback(shown.index, int(arms[shown.agent]), reward, shown) for shown in rounds))
+
+
+def run_messages(policy: PrivatePolicy, world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+    """First messages along the difference of the worlds; the agents of one policy are the trials."""
     rows = worst_interactions(policy)
     difference = np.outer(rows[0], rows[0]) - np.outer(rows[1], rows[1])
-    projection = (difference / np.linalg.norm(difference)).reshape(-1)
-    parts = []
-    for start in range(0, trials, BLOCK):
-        copies = min(BLOCK, trials - start)
-        wide = policy.sums.many(copies)
-        state = wide.start()
-        seen = np.empty((copies, watched(policy, LITERAL_SYNCS if again else WATCHED)))
-        for release in range(seen.shape[1]):
-            if release == 0 or again:
-                state = wide.add(state, rows[world])
-            state, estimate = wide.release(state, noise)
-            seen[:, release] = _shown(policy, wide, state, estimate).reshape(copies, -1) @ projection
-        parts.append(seen)
-    return np.concatenate(parts)
-
-
-def _shown(policy: PrivatePolicy, wide: object, state: State, estimate: Floats) -> Floats:
-    """What the policy publishes out of its sum, for many streams side by side."""
-    last = getattr(wide, "last_batch", None)
-    return last(state) if last is not None else estimate
-
-
-@njit(cache=True, nogil=True)
-def _play_interval(rng, first_reward, rounds, rules, prior, target, centre, root, leaves):
-    """Leaves of many trials: a first row e1 with this reward, then choices between e1 and e2 that earn nothing."""
-    dimension = len(centre)
-    contexts = np.zeros((2, dimension))
-    contexts[0, 0] = 1.0
-    contexts[1, 1] = 1.0
-    base, means, law, slopes = np.empty(2), np.empty(2), np.empty(2), np.empty((2, dimension))
-    work, factors = np.empty((6, max(2, 2 * dimension))), np.empty((2, dimension, dimension))
-    row = np.empty(dimension + 1)
-    middle, factor, local = centre.copy(), root.copy(), np.empty((dimension + 1, dimension + 1))
-    for trial in range(len(leaves)):
-        middle[:] = centre
-        factor[:] = root
-        local[:] = 0.0
-        for step in range(rounds):
-            choose_law(
-                contexts, middle, factor, rules.kinds[0], rules.numbers[0], rules.tables[0],
-                base, slopes, means, law, work,
-            )  # fmt: skip
-            arm = 0 if step == 0 else draw_arm(law, rng.random())
-            reward = first_reward if step == 0 else 0.0
-            make_row(contexts[arm], reward, rules.rows, row)
-            add_row(row, leaves[trial])
-            if rules.local:
-                raw_row(contexts[arm], reward, rules.rows, row)
-                add_row(row, local)
-                refresh(prior, target, local, rules.scales, rules.rule[0], step + 1.0, middle, factor, factors)
+    projection = difference / np.linalg.norm(difference)
+    context = rows[world][None, :-1] * policy.context_bound
+    reward = float(rows[world][-1] / policy.reward_weight * policy.reward_bound)
+    twin = side_by_side(policy, trials)
+    state = learned(twin, twin.start(), 0, context, np.zeros(trials, np.int64), reward)
+    seen = np.empty((trials, min(WATCHED, policy.room)))
+    for release in range(seen.shape[1]):
+        state = twin.release(state, noise)
+        seen[:, release] = (twin.sent(state, range(trials)) * projection).sum(axis=(1, 2))
+    return seen
 
 
 def run_reaction(policy: PrivatePolicy, world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-    """The first message of agent 0 along e1 e1^T - e2 e2^T, with the policy's own reaction to its first reward."""
-    state = policy.start()
-    rounds, width = int(state["next"]), policy.dimension + 1
-    projection = np.zeros((width, width))
+    """The first message along e1 e1^T - e2 e2^T, with the policy's own reaction to its first reward."""
+    projection = np.zeros((policy.dimension + 1, policy.dimension + 1))
     projection[0, 0], projection[1, 1] = 1.0, -1.0
-    first, second = policy.sums.grid.upper
-    parts = []
-    for start in range(0, trials, BLOCK):
-        copies = min(BLOCK, trials - start)
-        leaves = np.zeros((copies, width, width))
-        reward = policy.reward_bound if world == 0 else -policy.reward_bound
-        _play_interval(
-            rng, reward, rounds, policy.rules(state), state["prior"][0], state["target"][0],
-            state["centre"][0], state["root"][0], leaves,
-        )  # fmt: skip
-        units = np.rint(np.ldexp(leaves[:, first, second], policy.sums.grid.sum_bits)).astype(np.int64)
-        wide = policy.sums.many(copies)
-        _, estimate = wide.release({**wide.start(), "open": units.reshape(-1)}, noise)
-        parts.append(estimate.reshape(copies, -1) @ projection.reshape(-1))
-    return np.concatenate(parts)
+    choices = np.eye(policy.dimension)[:2] * policy.context_bound
+    candidates = tuple(Candidate(0, context) for context in choices)
+    rounds = int(policy.start()["next"])
+    twin = side_by_side(policy, trials, rounds)
+    flipped = policy.reward_bound if world == 0 else -policy.reward_bound
+    state = learned(twin, twin.start(), 0, choices, np.zeros(trials, np.int64), flipped)
+    for played in range(1, rounds):
+        shown = (Round(twin.number_of(played, i), candidates, i) for i in range(trials))
+        arms = [twin.decide(state, one, rng).arm for one in shown]
+        state = learned(twin, state, played, choices, arms, 0.0)
+    seen: Floats = (twin.sent(twin.release(state, noise), range(trials)) * projection).sum(axis=(1, 2))
+    return seen
 
 
 def messages_pair(policy: PrivatePolicy) -> AuditPair:
     """All messages of one agent when its first interaction is replaced."""
     return AuditPair(
-        partial(run_messages, policy, False),
+        partial(run_messages, policy),
         "the first interaction of agent 0 is exchanged for the one that moves its sum most",
         "messages along the difference",
         policy.epsilon,
         policy.delta,
+        finer_claim(policy.event()),
     )
 
 
@@ -152,17 +132,7 @@ def reaction_pair(policy: PrivatePolicy) -> AuditPair:
         "first message along e1 e1^T - e2 e2^T",
         policy.epsilon,
         policy.delta,
-    )
-
-
-def literal_listing(policy: PrivatePolicy) -> AuditPair:
-    """Broken twin: the published listing taken literally, where rows are inserted at every sync again."""
-    return AuditPair(
-        partial(run_messages, policy, True),
-        "the first interaction of agent 0 is exchanged, and inserted again at every synchronisation",
-        "messages along the difference",
-        policy.epsilon,
-        policy.delta,
+        finer_claim(policy.event()),
     )
 
 

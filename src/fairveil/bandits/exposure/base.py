@@ -8,6 +8,7 @@ not published yet) and, for policies that use their own raw rows, ``local`` and 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import KW_ONLY
 from functools import cached_property
 from numbers import Real
@@ -18,9 +19,24 @@ from numpy.typing import NDArray
 from pydantic import Strict
 
 from fairveil.bandits.environments.exposure import decisions_until, last_rounds
-from fairveil.bandits.exposure.belief import ELLIPTIC, RULE, believe_plain, refresh, refresh_all
-from fairveil.bandits.exposure.kernel import Rules, add_row, choose_law, draw_arm, make_row, raw_row
+from fairveil.bandits.exposure.belief import Beliefs, Facts, Quantiles, Radius, believe_plain, refresh, refresh_all
+from fairveil.bandits.exposure.kernel import (
+    EXACT,
+    Merits,
+    Releases,
+    Rows,
+    Rules,
+    Trigger,
+    add_row,
+    choose_law,
+    draw_arm,
+    make_row,
+    raw_row,
+    scratch_for,
+)
+from fairveil.bandits.exposure.simulate import CompiledRun, simulator_of
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round, raw_feedback
+from fairveil.bandits.simulate import Case, Streams
 from fairveil.configuration import configuration
 from fairveil.errors import HorizonError, InputError, SpecError
 from fairveil.fairness.exposure import Merit, merit_codes, merits_from
@@ -28,10 +44,10 @@ from fairveil.federated.schedules import NEVER, Determinant, Schedule, schedule_
 from fairveil.fields import Count, NonNegative, OpenUnit, Positive
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
-from fairveil.state import State, copy_state
+from fairveil.state import State, copy_state, nest, nested
 
 Floats = NDArray[np.float64]
-NOTHING = np.empty(0)
+RADIUS = "radius"
 
 
 @configuration
@@ -112,42 +128,57 @@ class ExposurePolicy(Policy):
     def lasts(self) -> NDArray[np.int64]:
         return last_rounds(self.agents, self.horizon, self.agent_rounds)
 
-    def rows_rule(self) -> Floats:
-        """How rows are made: (private, context bound, reward bound, reward weight, grid units)."""
-        return np.array([0.0, 1.0, 1.0, 1.0, 1.0])
+    def rows(self) -> Rows:
+        """How rows are made; without privacy as they come."""
+        return Rows(False, 1.0, 1.0, 1.0, 1.0)
 
-    def scales(self) -> Floats:
-        """From scaled sums to units of precision: Gram block, moment column."""
-        _, context, reward, weight, _ = self.rows_rule()
-        return np.array([context**2, context * reward / weight]) / self.reward_std**2
+    def first_radius(self) -> Radius:
+        """Radius before any synchronisation, in units of precision P (Abbasi-Yadkori et al. 2011):
 
-    def elliptic_rule(self) -> Floats:
-        """Radius of Abbasi-Yadkori et al. 2011 in units of precision."""
+        sqrt(lambda) S/R + sqrt(2 ln(1/failure) + ln det P - ln det (lambda/R^2) I).
+        """
         prior = self.regularisation / self.reward_std**2
+        level = 2 * math.log(1 / self.failure) - self.dimension * math.log(prior)
         offset = math.sqrt(prior) * self.parameter_bound
-        confidence = 2 * math.log(1 / self.failure)
-        start = self.dimension * math.log(prior)
-        return np.array([ELLIPTIC, self.width, offset, confidence, start, 0.0, 0.0, 0.0, 0.0])
+        return Radius(*(np.full(self.agents, number) for number in (offset, level, 1.0, 1.0, 0.0)))
 
     @cached_property
-    def compiled(self) -> Rules:
-        """The configuration as the kernels read it; the radius rule and the trigger are in the state."""
-        kinds, numbers, tables = merit_codes(self.merits)
-        return Rules(
-            kinds, numbers, tables, self.rows_rule(), self.scales(), np.zeros((0, RULE)), self.uses_local, np.zeros(2)
+    def facts(self) -> Facts:
+        """The public numbers from which beliefs are made."""
+        rows = self.rows()
+        return Facts(
+            gram=rows.context**2,
+            moment=rows.context * rows.reward / rows.weight,
+            regularisation=self.regularisation,
+            variance=self.reward_std**2,
+            bound=self.parameter_bound,
+            confidence=2 * math.log(1 / self.failure) if self.uses_local else 0.0,
+            width=self.width,
+            personal=self.keeps_local,
         )
 
     @cached_property
-    def facts(self) -> Floats:
-        """The public numbers from which `believe` and `believe_plain` make beliefs."""
-        _, context, reward, weight, _ = self.compiled.rows
-        own = 2 * math.log(1 / self.failure) if self.uses_local else 0.0
-        units = (context**2, context * reward / weight)
-        prior = (self.regularisation, self.reward_std**2, self.parameter_bound)
-        return np.array([*units, *prior, own, self.width, float(self.keeps_local)])
+    def compiled(self) -> Rules:
+        """The configuration as the kernels read it; the trigger is in the state."""
+        merits = Merits(*merit_codes(self.merits))
+        return Rules(merits, self.rows(), self.facts, self.uses_local, Trigger(math.inf, 0.0))
 
     def rules(self, state: State) -> Rules:
-        return self.compiled._replace(rule=state["rule"], trigger=state["trigger"])
+        limit, last = state["trigger"].tolist()
+        return self.compiled._replace(trigger=Trigger(limit, last))
+
+    @staticmethod
+    def beliefs(state: State) -> Beliefs:
+        """The beliefs that a state holds: the same arrays under names."""
+        radius = nested(state, RADIUS)
+        return Beliefs(
+            state["prior"],
+            state["target"],
+            state["centre"],
+            state["root"],
+            state["start_det"],
+            Radius(*(radius[name] for name in Radius._fields)),
+        )
 
     # The protocol -------------------------------------------------------------------------------------------------
 
@@ -166,8 +197,8 @@ class ExposurePolicy(Policy):
             "leaf": np.zeros((agents, width, width)),
             "local": np.zeros((agents, width, width)),
             "released": np.zeros((width, width)),
-            "rule": np.tile(self.elliptic_rule(), (agents, 1)),
             "trigger": np.array([np.inf, 0.0]),
+            **nest(RADIUS, self.first_radius()._asdict()),
         }
         self.refresh_beliefs(state)
         self.plan(state)
@@ -181,42 +212,69 @@ class ExposurePolicy(Policy):
 
     def law(self, state: State, agent: int, contexts: Floats) -> Floats:
         """The probabilities with which an agent plays the actions it is shown."""
-        actions, dimension = contexts.shape
-        base, means, law, slopes = np.empty(actions), np.empty(actions), np.empty(actions), np.empty(contexts.shape)
-        work = np.empty((6, max(actions, 2 * dimension)))
-        kinds, numbers, tables, *_ = self.compiled
-        choose_law(
-            contexts, state["centre"][agent], state["root"][agent], kinds[agent], numbers[agent], tables[agent],
-            base, slopes, means, law, work,
-        )  # fmt: skip
-        return law
+        scratch = scratch_for(*contexts.shape)
+        scratch.contexts[:] = contexts
+        choose_law(agent, self.beliefs(state), self.compiled.merits, scratch)
+        return scratch.law
 
     def learn(self, state: State, feedback: Feedback | Report) -> State:
-        feedback = raw_feedback(feedback)
+        return self.learn_all(state, (feedback,))
+
+    def learn_all(self, state: State, feedbacks: Iterable[Feedback | Report]) -> State:
+        after = copy_state(state)
+        for feedback in feedbacks:
+            given = raw_feedback(feedback)
+            shown = self.round_of(given)
+            if self.takes(after, given):
+                self.take(after, given, shown)
+        return after
+
+    def takes(self, state: State, feedback: Feedback) -> bool:
+        """Is this round still to be learned? The drivers of the decided clock see to it that each comes once."""
+        return True
+
+    def take(self, state: State, feedback: Feedback, shown: Round) -> None:
+        """Take one checked round in, in place; one that nobody answered for has no row."""
+        contexts = self.contexts_of(shown)
+        if not isinstance(feedback.arm, int | np.integer) or not 0 <= feedback.arm < len(contexts):
+            raise InputError("this arm was not shown", path="feedback.arm", allowed=f"0..{len(contexts) - 1}")
+        if feedback.reward is not None:
+            self.check_reward(feedback.reward)
+        state["acted"][shown.agent] += 1
+        if feedback.reward is not None:
+            self.take_row(state, shown.agent, contexts[feedback.arm], float(feedback.reward))
+
+    def take_row(self, state: State, agent: int, context: Floats, reward: float) -> None:
+        """Put one interaction into the agent's leaf and, where it uses them, among its own rows; in place."""
+        row = np.empty(self.dimension + 1)
+        make_row(context, reward, self.compiled.rows, row)
+        add_row(row, state["leaf"][agent])
+        if self.uses_local:
+            raw_row(context, reward, self.compiled.rows, row)
+            add_row(row, state["local"][agent])
+            work, now = np.empty((2, self.dimension, self.dimension)), float(state["acted"][agent])
+            refresh(agent, self.beliefs(state), state["local"][agent], self.facts, now, work)
+
+    def round_of(self, feedback: Feedback) -> Round:
         if feedback.round is None:
             raise InputError(
                 "exposure policies learn from contexts", path="feedback.round", fix="hand back the round shown"
             )
-        if feedback.reward is None:
-            return state  # nobody answered: there is no row
-        self.check_reward(feedback.reward)
-        agent, contexts = feedback.round.agent, self.contexts_of(feedback.round)
-        if not 0 <= feedback.arm < len(contexts):
-            raise InputError("this arm was not shown", path="feedback.arm", allowed=f"0..{len(contexts) - 1}")
-        after = copy_state(state)
-        row = np.empty(self.dimension + 1)
-        make_row(contexts[feedback.arm], float(feedback.reward), self.compiled.rows, row)
-        add_row(row, after["leaf"][agent])
-        after["acted"][agent] += 1
-        if self.uses_local:
-            raw_row(contexts[feedback.arm], float(feedback.reward), self.compiled.rows, row)
-            add_row(row, after["local"][agent])
-            work = np.empty((2, self.dimension, self.dimension))
-            refresh(
-                after["prior"][agent], after["target"][agent], after["local"][agent], self.compiled.scales,
-                after["rule"][agent], float(after["acted"][agent]), after["centre"][agent], after["root"][agent], work,
-            )  # fmt: skip
-        return after
+        if not isinstance(feedback.index, int | np.integer) or feedback.index < 0:
+            raise InputError(
+                "rounds are counted from 0", path="feedback.index", given=feedback.index, allowed="a whole number"
+            )
+        return feedback.round
+
+    def number_of(self, round: int, agent: int) -> int:
+        """The number of an agent's decision in a round, counted over all agents."""
+        if self.agent_rounds is None:
+            return round * self.agents + agent
+        return decisions_until(round, self.lasts) + int((self.lasts[:agent] > round).sum())
+
+    def decisions_after(self, rounds: int) -> int:
+        """Decisions that all agents have made after so many rounds."""
+        return rounds * self.agents if self.agent_rounds is None else decisions_until(rounds, self.lasts)
 
     def check_reward(self, reward: Any) -> None:
         """Refuse what is not a finite number, without repeating it."""
@@ -224,13 +282,13 @@ class ExposurePolicy(Policy):
         if not number or not math.isfinite(reward):
             raise InputError("a reward is not a number", path="reward", allowed="a finite number")
 
-    def due(self, state: State, now: int) -> str | None:
+    def due(self, state: State, settled: int) -> str | None:
         if int(state["syncs"]) >= self.syncs:
             return None
-        time = int(state["next"])
+        time, now = int(state["next"]), settled
         whole = self._rounds_played(now)
         fired = math.isfinite(state["trigger"][0]) and whole is not None and self.triggered(state, whole)
-        if fired or (time != NEVER and now >= decisions_until(time, self.lasts)):
+        if fired or (time != NEVER and now >= self.decisions_after(time)):
             return f"sync-{int(state['syncs'])}"
         return None
 
@@ -238,7 +296,7 @@ class ExposurePolicy(Policy):
         """Everybody publishes; without privacy exactly what was gathered."""
         self.check_room(state)
         after = copy_state(state)
-        self.publish(after, after["leaf"].sum(axis=0), None)
+        self.publish(after, after["leaf"])
         return after
 
     def lost(self, state: State, block: str) -> State:
@@ -248,12 +306,35 @@ class ExposurePolicy(Policy):
         self.close(after)
         return after
 
+    # Simulation ---------------------------------------------------------------------------------------------------
+
+    def simulator(self, case: Case, streams: Streams) -> CompiledRun | None:
+        return simulator_of(self, case, streams)
+
+    def planned(self, rounds: int, noise: Noise) -> Releases | None:
+        """All synchronisations of a run in advance; None where they depend on more than sums and noise."""
+        if self.times is None:
+            return None
+        times = np.array([time for time in self.times if time <= rounds], np.int64)
+        nothing, nobody = np.empty(0), np.empty(0, np.intp)
+        return Releases(
+            kind=EXACT,
+            times=times,
+            total=np.zeros((self.dimension + 1, self.dimension + 1)),
+            noise=np.empty((0, 0)),
+            first=nobody,
+            second=nobody,
+            spread=nothing,
+            radius=Radius(nothing, nothing, nothing, nothing, nothing),
+            quantiles=Quantiles(nothing, nothing),
+        )
+
     # Synchronisation ----------------------------------------------------------------------------------------------
 
-    def publish(self, state: State, total: Floats, own: Floats | None) -> None:
-        """Take in what all agents published (``total`` over agents, ``own`` per agent where needed), in place."""
-        state["released"] += total
-        believe_plain(state["released"], 0.0, self.facts, NOTHING, state["prior"], state["target"], state["rule"])
+    def publish(self, state: State, messages: Floats) -> None:
+        """Take in what all agents published (first axis agents), in place."""
+        state["released"] += messages.sum(axis=0)
+        believe_plain(state["released"], 0.0, self.facts, self.beliefs(state))
         self.close(state)
 
     def close(self, state: State) -> None:
@@ -272,10 +353,7 @@ class ExposurePolicy(Policy):
 
     def refresh_beliefs(self, state: State) -> None:
         """Every agent's belief from its prior and, where it uses them, its own rows; in place."""
-        refresh_all(
-            state["prior"], state["target"], state["local"], self.compiled.scales, state["rule"], float(state["last"]),
-            state["centre"], state["root"], state["start_det"],
-        )  # fmt: skip
+        refresh_all(self.beliefs(state), state["local"], self.facts, float(state["last"]))
 
     def plan(self, state: State) -> None:
         """Set the time of the next synchronisation, or arm the raw trigger, in place."""
@@ -306,23 +384,18 @@ class ExposurePolicy(Policy):
 
     def triggered(self, state: State, now: int) -> bool:
         """Has some agent's raw determinant passed the threshold after ``now`` rounds?"""
-        work = np.empty((2, self.dimension, self.dimension))
-        centre, root = np.empty(self.dimension), np.empty((self.dimension, self.dimension))
+        work, beliefs = np.empty((2, self.dimension, self.dimension)), self.beliefs(copy_state(state))
         limit, last = state["trigger"]
         for i in range(self.agents):
-            log_det = refresh(
-                state["prior"][i], state["target"][i], state["local"][i], self.compiled.scales, state["rule"][i],
-                float(now), centre, root, work,
-            )  # fmt: skip
+            log_det = refresh(i, beliefs, state["local"][i], self.facts, float(now), work)
             if (now - last) * (log_det - state["start_det"][i]) > limit:
                 return True
         return False
 
     def natural(self, total: Floats) -> tuple[Floats, Floats]:
         """The Gram matrix and the moment vector of [x, y] in the data's own units."""
-        _, context, reward, weight, _ = self.compiled.rows
         d = self.dimension
-        return np.ascontiguousarray(total[:d, :d]) * context**2, total[:d, d] * (context * reward / weight)
+        return np.ascontiguousarray(total[:d, :d]) * self.facts.gram, total[:d, d] * self.facts.moment
 
     def check_room(self, state: State) -> None:
         if int(state["syncs"]) >= self.syncs:

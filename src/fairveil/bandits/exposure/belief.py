@@ -12,24 +12,77 @@ G' = G + H and u' = u + h with known noise. Two ways to turn that into something
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairveil.compiling import njit
 
-ELLIPTIC, LEMMA_7 = 0, 1
-RULE = 9
-"""Numbers of a radius rule: kind, width, offset, a, b, c; for `personal` also offset, a and prior of an agent alone."""
+Floats = NDArray[np.float64]
+HOPELESS = 4.0
+"""Above this ratio of radii the combined set is not tried: to make it smaller than the agent's own, releases would have
+to carry fifteen times the agent's own precision in every direction."""
+
+
+class Facts(NamedTuple):
+    """The public numbers from which beliefs are made."""
+
+    gram: float
+    """Units of the Gram block of a sum of scaled rows."""
+    moment: float
+    """Units of its moment column."""
+    regularisation: float
+    variance: float
+    """R^2 of the reward."""
+    bound: float
+    """S >= |theta*|."""
+    confidence: float
+    """2 ln(1/failure) where own rows are used, else 0."""
+    width: float
+    """Multiplies every radius; 0: no optimism."""
+    personal: bool
+    """Agents keep all their own rows beside the others' releases."""
+
+
+class Radius(NamedTuple):
+    """Radii of confidence sets in units of precision P after t rounds, one number per agent in every array:
+
+    offset + sqrt(level + follows ln det P + d ln(base + growth t)).
+    """
+
+    offset: Floats
+    level: Floats
+    follows: Floats
+    base: Floats
+    growth: Floats
+
+
+class Beliefs(NamedTuple):
+    """What all agents believe, first axis agents: prior precision and target from releases, then, with own rows, the
+    centre and the root of the confidence set, and ln det P when it was made."""
+
+    prior: Floats
+    target: Floats
+    centre: Floats
+    root: Floats
+    log_det: Floats
+    radius: Radius
+
+
+class Quantiles(NamedTuple):
+    """Chi-square quantiles against (fractional) degrees of freedom."""
+
+    degrees: Floats
+    values: Floats
 
 
 @njit(cache=True, nogil=True)
-def radius_at(rule, log_det, dimension, now):
-    """Radius in units of precision: offset + sqrt(a + ln det P - b), by lemma 7 offset + sqrt(a + d ln(b + c now))."""
-    if rule[0] == ELLIPTIC:
-        inside = rule[3] + log_det - rule[4]
-    else:
-        inside = rule[3] + dimension * math.log(rule[4] + rule[5] * now)
-    return rule[2] + math.sqrt(max(inside, 0.0))
+def radius_at(radius, i, log_det, dimension, now):
+    """The radius of agent i, as `Radius` says."""
+    inside = radius.level[i] + radius.follows[i] * log_det
+    inside += dimension * math.log(radius.base[i] + radius.growth[i] * now)
+    return radius.offset[i] + math.sqrt(max(inside, 0.0))
 
 
 @njit(cache=True, nogil=True)
@@ -58,7 +111,7 @@ def factorise(prior, spread, own, scale, factor, inverse):
 
 
 @njit(cache=True, nogil=True)
-def personal_radius(prior, own, scales, rule, radius, factor, inverse):
+def personal_radius(prior, own, facts, radius, factor, inverse):
     """Radius of the smallest set shaped like that of the agent alone which holds the set of the combined precision.
 
     Never above the radius of the agent alone. The shape is kept because a set that shrinks in one direction only turns
@@ -67,54 +120,59 @@ def personal_radius(prior, own, scales, rule, radius, factor, inverse):
     A^-1/2 B A^-1/2).
     """
     dimension = factor.shape[0]
-    log_det = factorise(np.zeros((dimension, dimension)), rule[8], own, scales[0], factor, inverse)
-    inside = rule[7] + log_det - dimension * math.log(rule[8])
-    alone = rule[6] + math.sqrt(max(inside, 0.0))
-    if radius > 4.0 * alone:  # releases cannot be so precise that this would help
+    base = facts.regularisation / facts.variance
+    scale = facts.gram / facts.variance
+    log_det = factorise(np.zeros((dimension, dimension)), base, own, scale, factor, inverse)
+    inside = facts.confidence + log_det - dimension * math.log(base)
+    alone = math.sqrt(base) * facts.bound + math.sqrt(max(inside, 0.0))
+    if radius > HOPELESS * alone:
         return alone
     lower = np.tril(inverse)
-    rest = prior - rule[8] * np.eye(dimension)
+    rest = prior - base * np.eye(dimension)
     known = np.linalg.eigvalsh(lower @ rest @ lower.T)[0]
     return min(alone, radius / math.sqrt(1.0 + max(known, 0.0)))
 
 
 @njit(cache=True, nogil=True)
-def refresh(prior, target, own, scales, rule, now, centre, root, work):
-    """Centre and root of the ellipsoid of prior + own rows; returns the log determinant of the precision.
+def refresh(i, beliefs, own, facts, now, work):
+    """Centre and root of agent i's ellipsoid of prior + own rows, in place; returns the log determinant of the
+    precision.
 
-    ``own`` is a sum of outer products of scaled rows [x, y], ``scales`` turn its two blocks into units of precision.
-    root = radius L^-T with precision = L L^T, so that {centre + root z} is the ellipsoid.
+    ``own`` is a sum of outer products of scaled rows [x, y]. root = radius L^-T with precision = L L^T, so that
+    {centre + root z} is the ellipsoid.
     """
+    prior, target, centre, root = beliefs.prior[i], beliefs.target[i], beliefs.centre[i], beliefs.root[i]
     dimension = len(centre)
     factor, inverse = work[0], work[1]
-    log_det = factorise(prior, 0.0, own, scales[0], factor, inverse)
+    log_det = factorise(prior, 0.0, own, facts.gram / facts.variance, factor, inverse)
+    pull = facts.moment / facts.variance
     # centre = L^-T (L^-1 b); row i of L^-1 is column i of L^-T
-    for i in range(dimension):
-        centre[i] = 0.0
-    for i in range(dimension):
+    for r in range(dimension):
+        centre[r] = 0.0
+    for r in range(dimension):
         total = 0.0
-        for j in range(i + 1):
-            total += inverse[i, j] * (target[j] + scales[1] * own[j, dimension])
-        for j in range(i + 1):
-            centre[j] += inverse[i, j] * total
+        for c in range(r + 1):
+            total += inverse[r, c] * (target[c] + pull * own[c, dimension])
+        for c in range(r + 1):
+            centre[c] += inverse[r, c] * total
     radius = 0.0
-    if rule[1] > 0.0:
-        radius = radius_at(rule, log_det, dimension, now)
-        if rule[8] > 0.0:
-            radius = personal_radius(prior, own, scales, rule, radius, factor, inverse)
-        radius *= rule[1]
-    for i in range(dimension):
-        for j in range(dimension):
-            root[i, j] = radius * inverse[j, i] if j >= i else 0.0
+    if facts.width > 0.0:
+        radius = radius_at(beliefs.radius, i, log_det, dimension, now)
+        if facts.personal:
+            radius = personal_radius(prior, own, facts, radius, factor, inverse)
+        radius *= facts.width
+    for r in range(dimension):
+        for c in range(dimension):
+            root[r, c] = radius * inverse[c, r] if c >= r else 0.0
     return log_det
 
 
 @njit(cache=True, nogil=True)
-def refresh_all(prior, target, own, scales, rule, now, centre, root, log_dets):
+def refresh_all(beliefs, own, facts, now):
     """`refresh` for every agent; agents that use no rows of their own have empty sums in ``own``."""
-    work = np.empty((2, centre.shape[1], centre.shape[1]))
-    for i in range(len(centre)):
-        log_dets[i] = refresh(prior[i], target[i], own[i], scales, rule[i], now, centre[i], root[i], work)
+    work = np.empty((2, beliefs.centre.shape[1], beliefs.centre.shape[1]))
+    for i in range(len(beliefs.centre)):
+        beliefs.log_det[i] = refresh(i, beliefs, own[i], facts, now, work)
 
 
 @njit(cache=True, nogil=True)
@@ -158,48 +216,45 @@ def weigh(gram, moment, lam, tau2, share, variance, precision, target):
 
 
 @njit(cache=True, nogil=True)
-def believe(total, tau2, share, facts, degrees, quantiles, prior, target, rule):
-    """Prior belief and radius of some agents from released sums, as `PrivatePolicy.weighted_belief` explains; in place.
-
-    ``facts`` are public: units of the two blocks of ``total``, lambda, R^2, S, the confidence spent on own rows, the
-    width, and whether agents keep their own rows. ``quantiles`` belong to ``degrees`` of freedom.
-    """
+def believe(total, tau2, share, facts, quantiles, beliefs):
+    """Prior belief and radius of these agents from released sums, as `PrivatePolicy.weighted_belief` explains; in
+    place."""
+    prior, target, radius = beliefs.prior, beliefs.target, beliefs.radius
     dimension = prior.shape[1]
-    gram = np.ascontiguousarray(total[:dimension, :dimension]) * facts[0]
-    moment = total[:dimension, dimension] * facts[1]
-    lam, variance, bound, own = facts[2], facts[3], facts[4], facts[5]
-    low, decided, log_det = weigh(gram, moment, lam, tau2, share, variance, prior[0], target[0])
+    gram = np.ascontiguousarray(total[:dimension, :dimension]) * facts.gram
+    moment = total[:dimension, dimension] * facts.moment
+    low, decided, log_det = weigh(gram, moment, facts.regularisation, tau2, share, facts.variance, prior[0], target[0])
+    degrees, values = quantiles.degrees, quantiles.values
     cell = min(np.searchsorted(degrees, decided, side="right"), len(degrees) - 1) - 1
-    slope = (quantiles[cell + 1] - quantiles[cell]) / (degrees[cell + 1] - degrees[cell])
-    base = lam / variance
-    rule[0, 0] = ELLIPTIC
-    rule[0, 1] = facts[6]
-    rule[0, 2] = base * bound / math.sqrt(low)
-    rule[0, 3] = own + (slope * (decided - degrees[cell]) + quantiles[cell])
-    rule[0, 4] = log_det
-    rule[0, 5] = 0.0
-    if facts[7] > 0.0:
-        rule[0, 6] = math.sqrt(base) * bound
-        rule[0, 7] = own
-        rule[0, 8] = base
-    _same_for_all(prior, target, rule)
+    slope = (values[cell + 1] - values[cell]) / (degrees[cell + 1] - degrees[cell])
+    normal = slope * (decided - degrees[cell]) + values[cell]
+    radius.offset[0] = facts.regularisation / facts.variance * facts.bound / math.sqrt(low)
+    radius.level[0] = facts.confidence + normal - log_det
+    radius.follows[0] = 1.0
+    radius.base[0] = 1.0
+    radius.growth[0] = 0.0
+    _same_for_all(beliefs)
 
 
 @njit(cache=True, nogil=True)
-def believe_plain(total, shift, facts, radius, prior, target, rule):
+def believe_plain(total, shift, facts, beliefs):
     """Prior belief of all agents from exact sums, or from released ones that a public shift or floor makes definite;
-    ``radius`` (empty: unchanged) are the first numbers of the radius rule; in place."""
-    dimension = prior.shape[1]
-    gram = np.ascontiguousarray(total[:dimension, :dimension]) * facts[0]
-    moment = total[:dimension, dimension] * facts[1]
-    ridge(gram, moment, facts[2], shift, facts[3], prior[0], target[0])
-    rule[0, : len(radius)] = radius
-    _same_for_all(prior, target, rule)
+    radii stay as they are; in place."""
+    dimension = beliefs.prior.shape[1]
+    gram = np.ascontiguousarray(total[:dimension, :dimension]) * facts.gram
+    moment = total[:dimension, dimension] * facts.moment
+    ridge(gram, moment, facts.regularisation, shift, facts.variance, beliefs.prior[0], beliefs.target[0])
+    _same_for_all(beliefs)
 
 
 @njit(cache=True, nogil=True)
-def _same_for_all(prior, target, rule):
-    for i in range(1, len(prior)):
-        prior[i] = prior[0]
-        target[i] = target[0]
-        rule[i] = rule[0]
+def _same_for_all(beliefs):
+    radius = beliefs.radius
+    for i in range(1, len(beliefs.prior)):
+        beliefs.prior[i] = beliefs.prior[0]
+        beliefs.target[i] = beliefs.target[0]
+        radius.offset[i] = radius.offset[0]
+        radius.level[i] = radius.level[0]
+        radius.follows[i] = radius.follows[0]
+        radius.base[i] = radius.base[0]
+        radius.growth[i] = radius.growth[0]

@@ -5,16 +5,53 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fairveil.bandits.environments.exposure import ExposureWorld
+from fairveil.bandits.environments.exposure import ExposureWorld, decisions_until
 from fairveil.bandits.exposure.private import PrivatePolicy
-from fairveil.bandits.exposure.simulate import simulate
+from fairveil.bandits.exposure.simulate import empty_tally
 from fairveil.bandits.family import Family, Series
 from fairveil.bandits.protocol import Policy
-from fairveil.bandits.simulate import Case, curves
+from fairveil.bandits.simulate import Case, Simulator, Streams, curves
+from fairveil.bandits.steps import walk
 from fairveil.errors import SpecError
+from fairveil.fairness.exposure import fair_law
 from fairveil.registry import register
 from fairveil.task import Part
+
+UNKNOWN = np.empty((0, 0))
+
+
+class StepRun(Simulator):
+    """One run decision by decision: plug-ins, and feedback that no compiled simulator takes."""
+
+    def __init__(self, case: Case, streams: Streams, twin: Streams) -> None:
+        assert isinstance(case.environment, ExposureWorld)
+        self.world = case.environment.prepare(twin.world)  # a twin of the world that `walk` will draw
+        self.tally, self.merits = empty_tally(self.world), self.world.merits()
+        self.lasts = self.world.last_rounds(case.rounds)
+        decisions = decisions_until(case.rounds, self.lasts)
+        self.steps = walk(case.policy, case.environment, decisions, streams, case.lateness)
+        self.decided, self.syncs = 0, 0
+        self.centre: NDArray[np.float64] = UNKNOWN
+
+    def advance(self, stop: int) -> None:
+        tally, theta = self.tally, np.array(self.world.theta)
+        while self.decided < decisions_until(stop, self.lasts):
+            step = next(self.steps)
+            agent, played = step.round.agent, step.decision.probabilities
+            means = np.array([candidate.features for candidate in step.round.candidates]) @ theta
+            fair = fair_law(means, self.merits[agent])
+            if played is None:
+                played = np.eye(self.world.actions)[step.decision.arm]
+            tally.fairness[agent] += np.abs(fair - played).sum()
+            tally.reward[agent] += float((fair - played) @ means)
+            tally.pulls[step.decision.arm] += 1
+            tally.exposure[:] += played
+            tally.merit[:] += fair
+            self.decided += 1
+            self.centre = step.state.get("centre", UNKNOWN)
+            self.syncs = self.releases = int(step.state.get("syncs", 0))
 
 
 @register("family", "exposure")
@@ -36,7 +73,29 @@ class ExposureFamily(Family):
         return {}
 
     def simulate(self, case: Case, runs: range) -> Part:
-        return simulate(case, runs[0])
+        [run] = runs
+        found: Any = case.policy.simulator(case, case.streams(run))
+        played = found if found is not None else StepRun(case, case.streams(run), case.streams(run))
+        theta = np.array(played.world.theta)
+        rows = []
+        for checkpoint in case.checkpoints:
+            played.advance(checkpoint)
+            error = np.linalg.norm(played.centre - theta, axis=1).mean() if played.centre.size else np.nan
+            rows.append((played.tally.fairness.copy(), played.tally.reward.copy(), float(error)))
+        fairness, reward, errors = (np.array(column) for column in zip(*rows))
+        tally, syncs = played.tally, played.syncs
+        messages = syncs * played.world.agents
+        return {
+            "fairness": fairness,
+            "reward": reward,
+            "theta_error": errors,
+            "pulls": tally.pulls,
+            "exposure": tally.exposure,
+            "merit": tally.merit,
+            "syncs": syncs,
+            "messages": messages,
+            "bytes": messages * message_bytes(case.policy, played.world.dimension),
+        }
 
     def measure(self, case: Case, parts: list[Part]) -> tuple[dict[str, Any], Series]:
         policy = case.policy
@@ -62,6 +121,11 @@ class ExposureFamily(Family):
         metrics["releases"] = metrics["synchronisations"] if isinstance(policy, PrivatePolicy) else 0.0
         metrics["spent"] = _spent(policy, agents, any(part["syncs"] for part in parts))
         return metrics, series
+
+
+def message_bytes(policy: Policy, dimension: int) -> int:
+    """Size of one message: a symmetric matrix over [x, y] without the y y entry, and a count where there is one."""
+    return 8 * (dimension * dimension + dimension + int(getattr(policy, "counts_rows", False)))
 
 
 def _spent(policy: Policy, agents: int, synchronised: bool) -> dict[str, list[float]]:

@@ -7,36 +7,148 @@ The step interface calls the same functions one decision at a time.
 from __future__ import annotations
 
 import math
-from collections import namedtuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairveil.bandits.environments.exposure import draw_contexts
-from fairveil.bandits.exposure.belief import believe, believe_plain, refresh, refresh_all
+from fairveil.bandits.exposure.belief import Beliefs, Facts, Quantiles, believe, believe_plain, refresh, refresh_all
 from fairveil.bandits.exposure.optimism import optimistic
 from fairveil.compiling import njit
 from fairveil.fairness.exposure import fill_law
+from fairveil.randomness import Generator
 
-World = namedtuple("World", "theta noise contexts lasts kinds numbers tables")
-"""The truth: parameter, reward noise, context law and number of rounds per agent, true merits."""
-
-Rules = namedtuple("Rules", "kinds numbers tables rows scales rule local trigger")
-"""The public configuration of a policy as a kernel reads it.
-
-rows = (private, context bound, reward bound, reward weight, grid units per 1); scales: see `refresh`; rule: radius;
-local: own unreleased rows are used; trigger = (threshold or inf, round of the last synchronisation).
-"""
-
-Tally = namedtuple("Tally", "fairness reward pulls exposure merit")
-"""Sums over rounds: regret per agent; times chosen, probability given and probability deserved per action."""
-
+Floats = NDArray[np.float64]
 EXACT, WEIGHTED, PUBLISHED = 0, 1, 2
+"""How a synchronisation makes beliefs: of exact sums, weighted by noise, or by the published confidence set."""
+BELOW_ONE = 1.0 - 1e-15
+"""A row that is scaled to its bound stays below it in floating point."""
 
-Releases = namedtuple("Releases", "kind times total noise first second plan facts degrees quantiles")
-"""Synchronisations at known times, and all that is public about them: how beliefs are made (exact sums, weighted by
-noise, or as published), the running exact sum, the noise of every release (summed over agents, with the row and column
-of every number), and what `believe` or `believe_plain` reads.
-"""
+
+class Merits(NamedTuple):
+    """Merit functions as numbers, first axis agents."""
+
+    kinds: NDArray[np.int64]
+    numbers: Floats
+    tables: Floats
+
+
+class Rows(NamedTuple):
+    """How an interaction becomes a scaled row [x/L, w y/B]; without privacy the row is [x, y]."""
+
+    private: bool
+    context: float
+    """L, the bound of contexts."""
+    reward: float
+    """B, the bound of rewards."""
+    weight: float
+    """w, the weight of the reward."""
+    units: float
+    """Grid units of 1."""
+
+
+class Trigger(NamedTuple):
+    """The raw determinant rule: its threshold (infinite: none) and the round of the last synchronisation."""
+
+    limit: float
+    last: float
+
+
+class Rules(NamedTuple):
+    """The public configuration of a policy as a kernel reads it; ``local``: own unreleased rows are used."""
+
+    merits: Merits
+    rows: Rows
+    facts: Facts
+    local: bool
+    trigger: Trigger
+
+
+class World(NamedTuple):
+    """The truth: parameter, reward noise, context law and number of rounds per agent, true merits."""
+
+    theta: Floats
+    noise: float
+    contexts: NDArray[np.int64]
+    lasts: NDArray[np.int64]
+    merits: Merits
+
+
+class Gathered(NamedTuple):
+    """Sums of rows per agent: not published yet, and as the agent itself uses them."""
+
+    leaf: Floats
+    local: Floats
+
+
+class Tally(NamedTuple):
+    """Sums over rounds: regret per agent; times chosen, probability given and probability deserved per action."""
+
+    fairness: Floats
+    reward: Floats
+    pulls: NDArray[np.int64]
+    exposure: Floats
+    merit: Floats
+
+
+class Stage(NamedTuple):
+    """All that a stretch of rounds reads and changes.
+
+    ``answered``: whether the reward of a decision comes (by the decision's number; empty: all do); ``default`` stands
+    for one that does not (not a number: it is left out).
+    """
+
+    world_rng: Generator
+    choice_rng: Generator
+    world: World
+    rules: Rules
+    beliefs: Beliefs
+    gathered: Gathered
+    tally: Tally
+    answered: NDArray[np.bool_]
+    default: float
+
+
+class Releases(NamedTuple):
+    """Synchronisations at known times, and all that is public about them.
+
+    The running exact sum, the noise of every release (summed over agents, with the row and column of every number),
+    tau^2 or the shift of every release, and the radius of every release where it is published.
+    """
+
+    kind: int
+    times: NDArray[np.int64]
+    total: Floats
+    noise: Floats
+    first: NDArray[np.intp]
+    second: NDArray[np.intp]
+    spread: Floats
+    radius: Any
+    quantiles: Quantiles
+
+
+class Scratch(NamedTuple):
+    """Memory of one decision."""
+
+    contexts: Floats
+    base: Floats
+    slopes: Floats
+    means: Floats
+    law: Floats
+    work: Floats
+
+
+@njit(cache=True, nogil=True)
+def scratch_for(actions, dimension):
+    return Scratch(
+        np.empty((actions, dimension)),
+        np.empty(actions),
+        np.empty((actions, dimension)),
+        np.empty(actions),
+        np.empty(actions),
+        np.empty((6, max(actions, 2 * dimension))),
+    )
 
 
 @njit(cache=True, nogil=True)
@@ -47,7 +159,7 @@ def make_row(x, y, rows, row):
     clipped to its own bound. Without privacy the row is [x, y].
     """
     dimension = len(x)
-    if rows[0] == 0.0:
+    if not rows.private:
         for k in range(dimension):
             row[k] = x[k]
         row[dimension] = y
@@ -56,19 +168,19 @@ def make_row(x, y, rows, row):
     for k in range(dimension):
         norm += x[k] * x[k]
     norm = math.sqrt(norm)
-    shrink = 1.0 if norm <= rows[1] else rows[1] / norm * (1.0 - 1e-15)
+    shrink = 1.0 if norm <= rows.context else rows.context / norm * BELOW_ONE
     for k in range(dimension):
-        row[k] = math.trunc(x[k] * shrink / rows[1] * rows[4]) / rows[4]
-    reward = min(max(y * shrink, -rows[2]), rows[2])
-    row[dimension] = math.trunc(reward / rows[2] * rows[3] * rows[4]) / rows[4]
+        row[k] = math.trunc(x[k] * shrink / rows.context * rows.units) / rows.units
+    reward = min(max(y * shrink, -rows.reward), rows.reward)
+    row[dimension] = math.trunc(reward / rows.reward * rows.weight * rows.units) / rows.units
 
 
 @njit(cache=True, nogil=True)
 def raw_row(x, y, rows, row):
     """The same scaled row as the agent itself uses it: neither clipped nor rounded."""
     for k in range(len(x)):
-        row[k] = x[k] / rows[1]
-    row[len(x)] = y / rows[2] * rows[3]
+        row[k] = x[k] / rows.context
+    row[len(x)] = y / rows.reward * rows.weight
 
 
 @njit(cache=True, nogil=True)
@@ -83,8 +195,10 @@ def add_row(row, total):
 
 
 @njit(cache=True, nogil=True)
-def choose_law(contexts, centre, root, kind, numbers, table, base, slopes, means, law, work):
-    """The law an agent plays: exposure in proportion to merit at the optimistic parameter."""
+def choose_law(i, beliefs, merits, scratch):
+    """The law agent i plays on ``scratch.contexts``: exposure in proportion to merit at the optimistic parameter."""
+    contexts, base, slopes = scratch.contexts, scratch.base, scratch.slopes
+    centre, root = beliefs.centre[i], beliefs.root[i]
     actions, dimension = contexts.shape
     for a in range(actions):
         total = 0.0
@@ -96,7 +210,9 @@ def choose_law(contexts, centre, root, kind, numbers, table, base, slopes, means
             for k in range(j + 1):  # root is upper triangular
                 total += contexts[a, k] * root[k, j]
             slopes[a, j] = total
-    optimistic(base, slopes, kind, numbers, table, means, law, work)
+    optimistic(
+        base, slopes, merits.kinds[i], merits.numbers[i], merits.tables[i], scratch.means, scratch.law, scratch.work
+    )
 
 
 @njit(cache=True, nogil=True)
@@ -111,55 +227,61 @@ def draw_arm(law, coin):
 
 
 @njit(cache=True, nogil=True)
-def advance(
-    first, last, world_rng, choice_rng, world, rules, prior, target, centre, root, leaf, local, start_det, tally
-):
-    """Play rounds first..last-1, or until an agent's raw trigger fires; returns the round reached."""
-    agents, dimension = centre.shape
-    actions = len(tally.pulls)
-    contexts = np.empty((actions, dimension))
-    base, means, law, fair = np.empty(actions), np.empty(actions), np.empty(actions), np.empty(actions)
-    slopes = np.empty((actions, dimension))
-    work = np.empty((6, max(actions, 2 * dimension)))
-    factors = np.empty((2, dimension, dimension))
-    row = np.empty(dimension + 1)
+def measure(i, world, scratch, fair, tally):
+    """Means of the actions into ``scratch.base``, the fair law into ``fair``, what the played law misses into tally."""
+    contexts, means, law = scratch.contexts, scratch.base, scratch.law
+    for a in range(len(means)):
+        total = 0.0
+        for k in range(contexts.shape[1]):
+            total += contexts[a, k] * world.theta[k]
+        means[a] = total
+    fill_law(means, world.merits.kinds[i], world.merits.numbers[i], world.merits.tables[i], fair)
+    unfair = 0.0
+    lost = 0.0
+    for a in range(len(means)):
+        unfair += abs(fair[a] - law[a])
+        lost += (fair[a] - law[a]) * means[a]
+        tally.exposure[a] += law[a]
+        tally.merit[a] += fair[a]
+    tally.fairness[i] += unfair
+    tally.reward[i] += lost
+
+
+@njit(cache=True, nogil=True)
+def advance(first, last, begin, end, decided, stage):
+    """Play rounds first..last-1, or until an agent's raw trigger fires; returns the round reached.
+
+    In the first round agents from ``begin`` on play, in the last one those before ``end``. ``decided`` decisions were
+    made before; they number the answers.
+    """
+    world, rules, beliefs, tally = stage.world, stage.rules, stage.beliefs, stage.tally
+    leaf, local = stage.gathered.leaf, stage.gathered.local
+    agents, dimension = beliefs.centre.shape
+    scratch = scratch_for(len(tally.pulls), dimension)
+    fair, row, factors = np.empty(len(tally.pulls)), np.empty(dimension + 1), np.empty((2, dimension, dimension))
     for now in range(first, last):
         fired = False
-        for i in range(agents):
+        for i in range(begin if now == first else 0, end if now == last - 1 else agents):
             if now >= world.lasts[i]:
                 continue
-            draw_contexts(world_rng, world.contexts[i], contexts)
-            choose_law(
-                contexts, centre[i], root[i], rules.kinds[i], rules.numbers[i], rules.tables[i],
-                base, slopes, means, law, work,
-            )  # fmt: skip
-            arm = draw_arm(law, choice_rng.random())
-            for a in range(actions):
-                total = 0.0
-                for k in range(dimension):
-                    total += contexts[a, k] * world.theta[k]
-                base[a] = total
-            fill_law(base, world.kinds[i], world.numbers[i], world.tables[i], fair)
-            unfair = 0.0
-            lost = 0.0
-            for a in range(actions):
-                unfair += abs(fair[a] - law[a])
-                lost += (fair[a] - law[a]) * base[a]
-                tally.exposure[a] += law[a]
-                tally.merit[a] += fair[a]
-            tally.fairness[i] += unfair
-            tally.reward[i] += lost
+            draw_contexts(stage.world_rng, world.contexts[i], scratch.contexts)
+            choose_law(i, beliefs, rules.merits, scratch)
+            arm = draw_arm(scratch.law, stage.choice_rng.random())
+            measure(i, world, scratch, fair, tally)
             tally.pulls[arm] += 1
-            earned = base[arm] + world.noise * world_rng.standard_normal()
-            make_row(contexts[arm], earned, rules.rows, row)
+            earned = scratch.base[arm] + world.noise * stage.world_rng.standard_normal()
+            decided += 1
+            if len(stage.answered) > 0 and not stage.answered[decided - 1]:
+                if math.isnan(stage.default):
+                    continue
+                earned = stage.default
+            make_row(scratch.contexts[arm], earned, rules.rows, row)
             add_row(row, leaf[i])
             if rules.local:
-                raw_row(contexts[arm], earned, rules.rows, row)
+                raw_row(scratch.contexts[arm], earned, rules.rows, row)
                 add_row(row, local[i])
-                log_det = refresh(
-                    prior[i], target[i], local[i], rules.scales, rules.rule[i], now + 1.0, centre[i], root[i], factors
-                )
-                if (now + 1 - rules.trigger[1]) * (log_det - start_det[i]) > rules.trigger[0]:
+                log_det = refresh(i, beliefs, local[i], rules.facts, now + 1.0, factors)
+                if (now + 1 - rules.trigger.last) * (log_det - beliefs.log_det[i]) > rules.trigger.limit:
                     fired = True
         if fired:
             return now + 1
@@ -167,9 +289,9 @@ def advance(
 
 
 @njit(cache=True, nogil=True)
-def synchronise(made, releases, leaf, local, prior, target, rule):
+def synchronise(made, releases, stage):
     """Take in the rows of all agents, with the noise of release number ``made``; in place."""
-    total = releases.total
+    total, leaf = releases.total, stage.gathered.leaf
     for r in range(total.shape[0]):
         for c in range(total.shape[1]):
             rows = leaf[0, r, c]
@@ -177,9 +299,10 @@ def synchronise(made, releases, leaf, local, prior, target, rule):
                 rows += leaf[i, r, c]
             total[r, c] += rows
     leaf[:] = 0.0
-    local[:] = 0.0
+    stage.gathered.local[:] = 0.0
+    facts, beliefs = stage.rules.facts, stage.beliefs
     if releases.kind == EXACT:
-        believe_plain(total, 0.0, releases.facts, releases.plan[0], prior, target, rule)
+        believe_plain(total, 0.0, facts, beliefs)
         return
     noisy = total.copy()
     for k in range(len(releases.first)):
@@ -188,29 +311,27 @@ def synchronise(made, releases, leaf, local, prior, target, rule):
         if r != c:
             noisy[c, r] += releases.noise[made, k]
     if releases.kind == WEIGHTED:
-        believe(
-            noisy, releases.plan[made, 0], 1.0, releases.facts, releases.degrees, releases.quantiles,
-            prior, target, rule,
-        )  # fmt: skip
+        believe(noisy, releases.spread[made], 1.0, facts, releases.quantiles, beliefs)
     else:
-        believe_plain(noisy, releases.plan[made, 0], releases.facts, releases.plan[made, 1:], prior, target, rule)
+        radius, now = releases.radius, beliefs.radius
+        for i in range(len(now.offset)):
+            now.offset[i] = radius.offset[made]
+            now.level[i] = radius.level[made]
+            now.follows[i] = radius.follows[made]
+            now.base[i] = radius.base[made]
+            now.growth[i] = radius.growth[made]
+        believe_plain(noisy, releases.spread[made], facts, beliefs)
 
 
 @njit(cache=True, nogil=True)
-def play(
-    first, last, made, releases, world_rng, choice_rng, world, rules, prior, target, centre, root, leaf, local,
-    start_det, tally,
-):  # fmt: skip
+def play(first, last, made, releases, stage):
     """Play rounds first..last-1 with the synchronisations that fall due; returns how many are made then."""
     now = first
     while now < last:
         planned = releases.times[made] if made < len(releases.times) else last + 1
-        now = advance(
-            now, min(last, planned), world_rng, choice_rng, world, rules, prior, target, centre, root, leaf, local,
-            start_det, tally,
-        )  # fmt: skip
+        now = advance(now, min(last, planned), 0, len(stage.gathered.leaf), 0, stage)
         if now == planned:
-            synchronise(made, releases, leaf, local, prior, target, rules.rule)
-            refresh_all(prior, target, local, rules.scales, rules.rule, float(now), centre, root, start_det)
+            synchronise(made, releases, stage)
+            refresh_all(stage.beliefs, stage.gathered.local, stage.rules.facts, float(now))
             made += 1
     return made

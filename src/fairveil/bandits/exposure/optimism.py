@@ -12,6 +12,7 @@ gap to a global search is in bench/exposure_optimism.py.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,8 +25,33 @@ FLAT = 0.5
 TOLERANCE = 2e-4
 """Stop when a step can gain, to first order, less than this share of the half-width."""
 STEPS = 12
+"""No problem of the benchmark needed more before the tolerance stopped it."""
+SMALLEST_STEP = 0.05
+"""A step that is halved below this share has nothing left to gain above the tolerance."""
 SECOND_START = 1.0
 """Above this size of the ellipsoid the ascent is also run from the second best start."""
+
+
+class Problem(NamedTuple):
+    """Means base + slopes z over the unit ball, a merit as numbers, and the largest half-width of a mean."""
+
+    base: NDArray[np.float64]
+    slopes: NDArray[np.float64]
+    kind: int
+    numbers: NDArray[np.float64]
+    table: NDArray[np.float64]
+    reach: float
+
+
+class Climb(NamedTuple):
+    """A point of the ball, what is known there, and memory for the next step."""
+
+    z: NDArray[np.float64]
+    means: NDArray[np.float64]
+    law: NDArray[np.float64]
+    slope: NDArray[np.float64]
+    gradient: NDArray[np.float64]
+    trial: NDArray[np.float64]
 
 
 @njit(cache=True, nogil=True)
@@ -88,8 +114,10 @@ def _means(base, slopes, z, means):
 
 
 @njit(cache=True, nogil=True)
-def _ascend(base, slopes, kind, numbers, table, reach, z, means, law, slope, gradient, trial):
-    """Climb from z (its means, law and slope are filled in); returns the value reached."""
+def _ascend(problem, climb):
+    """Climb from z (whose means are filled in); returns the value reached, with its law and means."""
+    base, slopes, kind, numbers, table, reach = problem
+    z, means, law, slope, gradient, trial = climb
     dimension = len(z)
     value = value_and_slope(means, kind, numbers, table, law, slope)
     for _ in range(STEPS):
@@ -103,7 +131,7 @@ def _ascend(base, slopes, kind, numbers, table, reach, z, means, law, slope, gra
             break
         share = 1.0
         better = False
-        while share > 0.05:
+        while share > SMALLEST_STEP:
             for k in range(dimension):
                 trial[k] = z[k] + share * (gradient[k] / norm - z[k])
             _means(base, slopes, trial, means)
@@ -180,12 +208,11 @@ def optimistic(base, slopes, kind, numbers, table, means, law, work):
             for k in range(dimension):
                 z[k] = slopes[first, k] / spare_means[first]
     _means(base, slopes, z, means)
-    value = _ascend(base, slopes, kind, numbers, table, reach, z, means, law, slope, gradient, trial)
+    problem = Problem(base, slopes, kind, numbers, table, reach)
+    value = _ascend(problem, Climb(z, means, law, slope, gradient, trial))
     if second >= 0:
         _means(base, slopes, other, spare_means)
-        found = _ascend(
-            base, slopes, kind, numbers, table, reach, other, spare_means, spare_law, slope, gradient, trial
-        )
+        found = _ascend(problem, Climb(other, spare_means, spare_law, slope, gradient, trial))
         if found > value:
             value = found
             for a in range(actions):

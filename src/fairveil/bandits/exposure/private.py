@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.bandits.exposure.base import ExposurePolicy
-from fairveil.bandits.exposure.belief import believe
-from fairveil.bandits.protocol import Feedback, Report, Round
+from fairveil.bandits.exposure.base import RADIUS, ExposurePolicy
+from fairveil.bandits.exposure.belief import Beliefs, Quantiles, Radius, believe
+from fairveil.bandits.exposure.kernel import Releases, Rows
+from fairveil.bandits.protocol import Feedback, Round
 from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError
 from fairveil.federated.schedules import Determinant
@@ -21,14 +23,22 @@ from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Neighbours
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import RunningSum
-from fairveil.state import State, copy_state
+from fairveil.state import State, copy_state, nest, nested
 
 Floats = NDArray[np.float64]
+QUANTILE_STEPS = 32
+"""Quantiles are interpolated between so many points a degree of freedom: the error is below one in a thousand."""
+FEW_DEGREES = 1e-3
+"""Chi-square has no quantile at zero degrees; the curve starts at zero there."""
+UNLIKELY = 100.0
+"""Noise of so many standard deviations does not happen."""
 EXACT_ROWS = 2**21
 """Rows on the grid are summed exactly in float64 up to this many in one leaf."""
-SUM = "sum/"
+SUM = "sum"
 RAW = ("open", "raw")
 """The arrays of a sum that hold rows without noise."""
+WIDE = ("open", "raw", "stack", "nodes", "published", "last")
+"""The arrays of a sum whose last axis are the flat numbers of a matrix; the others only count."""
 
 
 @configuration
@@ -40,6 +50,9 @@ class PrivatePolicy(ExposurePolicy):
     clipped, silently, because how often that happens is private. ``releases`` sizes the sum (by default from the
     schedule).
     """
+
+    counts_rows: ClassVar[bool] = False
+    """Messages say how many rows they hold, which is public."""
 
     _: KW_ONLY
     epsilon: Epsilon
@@ -89,15 +102,14 @@ class PrivatePolicy(ExposurePolicy):
         """Releases that the sum is sized for."""
         return self.releases if self.releases is not None else max(self.syncs, 1)
 
-    def rows_rule(self) -> Floats:
-        units = 2.0**self.sums.grid.bits
-        return np.array([1.0, self.context_bound, self.reward_bound, self.reward_weight, units])
+    def rows(self) -> Rows:
+        return Rows(True, self.context_bound, self.reward_bound, self.reward_weight, 2.0**self.sums.grid.bits)
 
     @cached_property
     def largest_number(self) -> float:
         """No number of a message is larger: every round's row adds at most its squared norm, and noise of a hundred
         standard deviations does not happen (a prefix of a tree sums at most one node a level)."""
-        noise = 100 * math.sqrt(2 * int(self.room).bit_length()) * self.sums.expected_std(1)
+        noise = UNLIKELY * math.sqrt(2 * int(self.room).bit_length()) * self.sums.expected_std(1)
         return self.horizon * self.row_bound**2 + noise
 
     def event(self) -> Event:
@@ -129,68 +141,83 @@ class PrivatePolicy(ExposurePolicy):
     @property
     def released(self) -> tuple[str, ...]:  # type: ignore[override]
         """State that is a function of releases and the schedule; beliefs are not where they use own raw rows."""
-        known = ["syncs", "last", "next", "trigger", "released", "variance", "counted", "prior", "target", "rule"]
+        known = ["syncs", "last", "next", "trigger", "released", "variance", "counted", "prior", "target"]
+        known += [f"{RADIUS}/{name}" for name in Radius._fields]
         known += [] if self.uses_local else ["centre", "root", "start_det"]
-        known += ["own"] if self.keeps_local else []
-        return (*known, *(SUM + name for name in self.sums.start() if name not in RAW))
+        return (*known, *(f"{SUM}/{name}" for name in self.sums.start() if name not in RAW))
 
     # State --------------------------------------------------------------------------------------------------------
 
     def start(self) -> State:
-        state = super().start() | {"variance": np.zeros(()), "counted": np.zeros(2)}
-        one = self.sums.start()
-        return state | {SUM + name: np.stack([array] * self.agents) for name, array in one.items()}
+        sums = {name: np.stack([array] * self.agents) for name, array in self.sums.start().items()}
+        return super().start() | {"variance": np.zeros(self.agents), "counted": np.zeros(2)} | nest(SUM, sums)
 
     def release(self, state: State, noise: Noise) -> State:
         """Every agent draws its own noise; only noisy sums leave it. Each row is in exactly one leaf."""
         self.check_room(state)
         after = copy_state(state)
-        batches = np.empty_like(after["leaf"])
-        for i in range(self.agents):
-            batches[i] = self.privatise(after, i, noise)
-        self.publish(after, batches.sum(axis=0), batches)
+        self.privatise(after, range(self.agents), noise)
+        self.publish(after, self.sent(after, range(self.agents)))
         return after
-
-    def privatise(self, state: State, agent: int, noise: Noise) -> Floats:
-        """The message of one agent: what `publish` adds for it. The only place where noise meets rows; in place."""
-        own = self._own_sum(state, agent) | {"open": self._units(state["leaf"][agent])}
-        self._put(state, agent, self.sums.release(own, noise)[0])
-        state["leaf"][agent] = 0.0
-        return self.sent(state, agent)
-
-    def forget(self, state: State, agent: int) -> None:
-        """Drop the rows of one agent's open leaf: they were released before, or their release is lost; in place."""
-        self._put(state, agent, self.sums.lost(self._own_sum(state, agent)))
-        state["leaf"][agent] = 0.0
-
-    def sent(self, state: State, agent: int) -> Floats:
-        """What an agent published last, out of its sum; nothing new after a lost release."""
-        return self.sums.estimate(self._own_sum(state, agent))
-
-    def sum_of(self, state: State, agent: int) -> State:
-        """The released part of one agent's sum: what a ledger may store."""
-        return {name: array.copy() for name, array in self._own_sum(state, agent).items() if name not in RAW}
-
-    def put_sum(self, state: State, agent: int, stored: State) -> None:
-        """Put what `sum_of` gave back in, in place."""
-        self._put(state, agent, stored)
-
-    def _own_sum(self, state: State, agent: int) -> State:
-        return {name.removeprefix(SUM): array[agent] for name, array in state.items() if name.startswith(SUM)}
-
-    def _put(self, state: State, agent: int, own: State) -> None:
-        for name, array in own.items():
-            state[SUM + name][agent] = array
 
     def lost(self, state: State, block: str) -> State:
         self.check_room(state)
         after = copy_state(state)
-        for i in range(self.agents):
-            self.forget(after, i)
+        self.forget(after, range(self.agents))
         self.close(after)
         return after
 
-    def learn(self, state: State, feedback: Feedback | Report) -> State:
+    def privatise(self, state: State, agents: Sequence[int], noise: Noise) -> None:
+        """Draw what these agents publish, each its own noise, one after the other. The only place where noise meets
+        rows; in place."""
+        sums, held = self.many_sums(state, agents)
+        held["open"] = self._units(state["leaf"][list(agents)]).reshape(-1)
+        self.put_many(state, agents, sums.release(held, noise)[0])
+        state["leaf"][list(agents)] = 0.0
+
+    def forget(self, state: State, agents: Sequence[int]) -> None:
+        """Drop the rows of these agents' open leaves: they were released before, or their release is lost; in place."""
+        sums, held = self.many_sums(state, agents)
+        self.put_many(state, agents, sums.lost(held))
+        state["leaf"][list(agents)] = 0.0
+
+    def sent(self, state: State, agents: Sequence[int]) -> Floats:
+        """What these agents published last (first axis), out of their sums; nothing new after a lost release."""
+        sums, held = self.many_sums(state, agents)
+        return self.published_by(sums, held).reshape(len(agents), self.dimension + 1, -1)
+
+    def published_by(self, sums: RunningSum, held: State) -> Floats:
+        """What is published of a sum: everything so far."""
+        return sums.estimate(held)
+
+    def sum_of(self, state: State, agent: int) -> State:
+        """The released part of one agent's sum: what a ledger may store."""
+        return {name: array[agent].copy() for name, array in nested(state, SUM).items() if name not in RAW}
+
+    def put_sum(self, state: State, agent: int, own: State) -> None:
+        """Put (released) arrays of one agent's sum in, in place."""
+        for name, array in nest(SUM, own).items():
+            state[name][agent] = array
+
+    def many_sums(self, state: State, agents: Sequence[int]) -> tuple[RunningSum, State]:
+        """The sums of these agents side by side, as one sum and its state; all have made as many releases."""
+        sums, single, held = self.sums.many(len(agents)), self.sums.start(), {}
+        for name, array in nested(state, SUM).items():
+            own = array[list(agents)]
+            side_by_side = name in WIDE
+            held[name] = (
+                np.moveaxis(own, 0, -2).reshape(*single[name].shape[:-1], -1) if side_by_side else own[0].copy()
+            )
+        return sums, held
+
+    def put_many(self, state: State, agents: Sequence[int], held: State) -> None:
+        """The inverse of `many_sums`, in place."""
+        for name, array in held.items():
+            if name in WIDE:
+                array = np.moveaxis(array.reshape(*array.shape[:-1], len(agents), -1), -2, 0)
+            state[f"{SUM}/{name}"][list(agents)] = array
+
+    def take(self, state: State, feedback: Feedback, shown: Round) -> None:
         if int(state["acted"].max()) - int(state["last"]) >= EXACT_ROWS:
             raise InputError(
                 "too many rows since the last synchronisation",
@@ -198,7 +225,7 @@ class PrivatePolicy(ExposurePolicy):
                 allowed=f"at most {EXACT_ROWS} rows a synchronisation",
                 fix="synchronise more often",
             )
-        return super().learn(state, feedback)
+        super().take(state, feedback, shown)
 
     def contexts_of(self, round: Round) -> Floats:
         contexts = super().contexts_of(round)
@@ -211,22 +238,24 @@ class PrivatePolicy(ExposurePolicy):
             )
         return contexts
 
-    def _units(self, leaf: Floats) -> NDArray[np.int64]:
-        """A leaf as the flat integers of the sum: exact, because rows were put on the grid before they were added."""
+    def _units(self, leaves: Floats) -> NDArray[np.int64]:
+        """Leaves as flat integers of the sum: exact, because rows were put on the grid before they were added."""
         first, second = self.sums.grid.upper
-        return np.rint(np.ldexp(leaf[first, second], self.sums.grid.sum_bits)).astype(np.int64)
+        return np.rint(np.ldexp(leaves[:, first, second], self.sums.grid.sum_bits)).astype(np.int64)
+
+    def planned(self, rounds: int, noise: Noise) -> Releases | None:
+        return None  # releases are made by the policy itself
 
     # Beliefs ------------------------------------------------------------------------------------------------------
 
     def noise_gain(self) -> float:
         """Variance of a coordinate of h - H theta relative to the noise variance of one scaled entry, |theta| = S."""
-        _, context, reward, weight, _ = self.compiled.rows
-        bent = (self.parameter_bound * context**2) ** 2 * (1 + 1 / self.dimension)
-        return float((context * reward / weight) ** 2 + bent)
+        bent = (self.parameter_bound * self.facts.gram) ** 2 * (1 + 1 / self.dimension)
+        return self.facts.moment**2 + bent
 
-    def weighted_belief(self, state: State, who: slice, total: Floats, variance: float, share: float) -> None:
-        """Prior belief and radius of some agents from released sums whose entries carry noise of this variance, in
-        place.
+    def weighted_belief(self, beliefs: Beliefs, total: Floats, variance: float, share: float) -> None:
+        """Prior belief and radius of these agents from released sums whose entries carry noise of this variance, in
+        place. ``share`` is the part of the reward noise that stands behind a row of ``total``.
 
         theta - centre has three parts, measured in units of the precision P: the noise of the releases, which is
         normal, so its squared length is at most a chi-square quantile with as many degrees of freedom as the
@@ -236,20 +265,17 @@ class PrivatePolicy(ExposurePolicy):
         makes the normal part approximate; coverage is tested. An agent that keeps all its own rows never uses a
         larger radius than it would alone.
         """
-        believe(
-            total, variance * self.noise_gain(), share, self.facts, *self.quantiles,
-            state["prior"][who], state["target"][who], state["rule"][who],
-        )  # fmt: skip
+        believe(total, variance * self.noise_gain(), share, self.facts, self.quantiles, beliefs)
 
     @cached_property
-    def quantiles(self) -> tuple[Floats, Floats]:
+    def quantiles(self) -> Quantiles:
         """Chi-square quantiles against (fractional) degrees of freedom, at a chance that covers all releases."""
         from scipy.stats import chi2
 
-        degrees = np.linspace(0.0, self.dimension, 32 * self.dimension + 1)
-        values = chi2.isf(self.failure / self.room, np.maximum(degrees, 1e-3))
+        degrees = np.linspace(0.0, self.dimension, QUANTILE_STEPS * self.dimension + 1)
+        values = chi2.isf(self.failure / self.room, np.maximum(degrees, FEW_DEGREES))
         values[0] = 0.0
-        return degrees, values
+        return Quantiles(degrees, values)
 
     def check_raw_trigger(self, allowed: bool) -> None:
         raw = isinstance(self.protocol, Determinant) and self.protocol.raw

@@ -1,215 +1,184 @@
 """One run of an exposure policy, compiled.
 
-Where the times of all synchronisations are known and noise is seeded, whole runs are compiled: the noise of all
-releases is drawn in one go (`RunningSum.noise_path`, the law of the streaming sum). Otherwise the stretches between
-synchronisations are; with secure noise every release is made by the policy itself, as a deployment would.
+Three simulators, one world and one kernel. `WholeRun`: the times of all synchronisations and the beliefs they lead to
+are functions of sums and noise, so a whole run is one compiled call; its noise is drawn before it, through the run's
+noise source, in the order in which the policy's own releases would. `StretchRun`: stretches between synchronisations
+are compiled and every release is made by the policy. `LateRun`: the same with rewards that come late or never, for
+policies on the settled clock. All decide the arms that the step interface decides with the same streams.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections import deque
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.bandits.environments.exposure import ExposureWorld, decisions_until
-from fairveil.bandits.exposure.base import ExposurePolicy
-from fairveil.bandits.exposure.kernel import EXACT, PUBLISHED, WEIGHTED, Releases, Tally, World, advance, play
-from fairveil.bandits.exposure.priv import PrivFairx
-from fairveil.bandits.exposure.private import PrivatePolicy
-from fairveil.bandits.feedback import AT_ONCE
-from fairveil.bandits.simulate import Case
-from fairveil.bandits.steps import walk
-from fairveil.fairness.exposure import fair_law, merit_codes
-from fairveil.federated.schedules import NEVER
-from fairveil.privacy.noise import SeededNoise, make_noise
+from fairveil.bandits.exposure.kernel import Gathered, Merits, Releases, Stage, Tally, World, advance, play
+from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness
+from fairveil.bandits.simulate import Case, Simulator, Streams
+from fairveil.fairness.exposure import merit_codes
+from fairveil.federated.schedules import NEVER as NO_TIME
+from fairveil.randomness import Generator
 from fairveil.state import State
-from fairveil.task import Part
+
+if TYPE_CHECKING:
+    from fairveil.bandits.exposure.base import ExposurePolicy
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+ALL_ANSWERED = np.empty(0, np.bool_)
+MISSING = float("nan")
+"""What stands for a reward that is left out."""
 
 
-def simulate(case: Case, run: int) -> Part:
-    """One run, measured at the checkpoints."""
-    policy, environment, spec, streams = case.policy, case.environment, case.spec, case.streams(run)
-    assert isinstance(environment, ExposureWorld)
-    if not isinstance(policy, ExposurePolicy) or case.lateness != AT_ONCE:
-        return _walked(case, run)
-    seed, world_rng, choice_rng = spec["seed"], streams.world, streams.explore
-    world = environment.prepare(world_rng)
-    truth = compiled_world(world, spec["rounds"])
-    tally = empty_tally(world)
-    state, record = policy.start(), Record(world)
-    releases = _planned(policy, spec, run)
-    channel = _channel(policy, spec["noise"], seed, run) if releases is None else None
-    now = 0
-    for checkpoint in spec["checkpoints"]:
-        if releases is not None:
-            state["syncs"][...] = play(
-                now, checkpoint, int(state["syncs"]), releases, world_rng, choice_rng, truth, policy.rules(state),
-                state["prior"], state["target"], state["centre"], state["root"], state["leaf"], state["local"],
-                state["start_det"], tally,
-            )  # fmt: skip
-            now = checkpoint
-        while now < checkpoint:
-            assert channel is not None
-            planned = int(state["next"])
-            stop = min(checkpoint, planned) if planned > now else checkpoint
-            reached = advance(
-                now, stop, world_rng, choice_rng, truth, policy.rules(state), state["prior"], state["target"],
-                state["centre"], state["root"], state["leaf"], state["local"], state["start_det"], tally,
-            )  # fmt: skip
-            state["acted"] = np.minimum(reached, policy.lasts)
-            fired = reached < stop or (np.isfinite(state["trigger"][0]) and policy.triggered(state, reached))
-            now = reached
-            if fired or (planned != NEVER and now >= planned):
-                state = channel.synchronise(state)
-        record.add(tally, state["centre"])
-    return record.part(tally, int(state["syncs"]), policy.agents * int(state["syncs"]), message_bytes(policy))
+def simulator_of(policy: ExposurePolicy, case: Case, streams: Streams) -> CompiledRun | None:
+    """The compiled simulator of a case, None where only its steps can be played."""
+    if case.lateness == AT_ONCE:
+        releases = policy.planned(case.rounds, streams.noise)
+        return StretchRun(policy, case, streams) if releases is None else WholeRun(policy, case, streams, releases)
+    settled = policy.clock == "settled" and not policy.uses_local and policy.times is not None
+    return LateRun(policy, case, streams) if settled and type(case.lateness) is Lateness else None
+
+
+class CompiledRun(Simulator):
+    """What the compiled simulators share: the world of the run, the policy's state, the tally."""
+
+    def __init__(self, policy: ExposurePolicy, case: Case, streams: Streams) -> None:
+        assert isinstance(case.environment, ExposureWorld)
+        self.policy, self.streams = policy, streams
+        self.world = case.environment.prepare(streams.world)
+        self.truth, self.tally = compiled_world(self.world, case.rounds), empty_tally(self.world)
+        self.state: State = policy.start()
+        self.now = 0
+
+    @property
+    def centre(self) -> Floats:
+        """What the agents believe of the parameter."""
+        return self.state["centre"]
+
+    @property
+    def syncs(self) -> int:
+        return int(self.state["syncs"])
+
+    def advance(self, stop: int) -> None:
+        while self.now < stop:
+            self.now = self.play(stop)
+            self.releases = self.syncs
+
+    def play(self, stop: int) -> int:
+        """Play on towards ``stop`` rounds with what falls due; returns the rounds played then."""
+        raise NotImplementedError
+
+    def stage(self, gathered: Gathered, answered: NDArray[np.bool_] = ALL_ANSWERED, default: float = MISSING) -> Stage:
+        beliefs, rules = self.policy.beliefs(self.state), self.policy.rules(self.state)
+        world, choice = self.streams.world, self.streams.explore
+        return Stage(world, choice, self.truth, rules, beliefs, gathered, self.tally, answered, default)
+
+
+class WholeRun(CompiledRun):
+    """Rounds and synchronisations in one compiled call."""
+
+    def __init__(self, policy: ExposurePolicy, case: Case, streams: Streams, releases: Releases) -> None:
+        super().__init__(policy, case, streams)
+        self.planned = releases
+
+    def play(self, stop: int) -> int:
+        stage = self.stage(Gathered(self.state["leaf"], self.state["local"]))
+        self.state["syncs"][...] = play(self.now, stop, self.syncs, self.planned, stage)
+        return stop
+
+
+class StretchRun(CompiledRun):
+    """Stretches between synchronisations, which the policy makes itself."""
+
+    def play(self, stop: int) -> int:
+        policy, state, time = self.policy, self.state, int(self.state["next"])
+        goal = min(stop, time) if time > self.now else stop
+        stage = self.stage(Gathered(state["leaf"], state["local"]))
+        reached = advance(self.now, goal, 0, policy.agents, 0, stage)
+        state["acted"] = np.minimum(reached, policy.lasts)
+        fired = reached < goal or (np.isfinite(state["trigger"][0]) and policy.triggered(state, reached))
+        if fired or (time != NO_TIME and reached >= time):
+            if "rows" in state:
+                state["rows"] = state["acted"] - np.minimum(int(state["last"]), policy.lasts)
+            self.state = policy.release(state, self.streams.noise)
+        return reached
+
+
+class LateRun(CompiledRun):
+    """Batches that wait until their rounds are settled, while later ones are filled.
+
+    A row is added to its batch when it is decided: nothing reads a batch before all its rounds are settled, so the time
+    at which a reward comes matters only through the time at which its batch is due.
+    """
+
+    def __init__(self, policy: ExposurePolicy, case: Case, streams: Streams) -> None:
+        super().__init__(policy, case, streams)
+        lasts, late = self.truth.lasts, case.lateness
+        decisions = decisions_until(case.rounds, lasts)
+        waits = all_waits(late, decisions, streams.arrivals)
+        own = np.arange(1, decisions + 1)
+        settled = own + np.where((waits == NEVER) | late.hidden, late.window, waits)
+        self.settled_at: Ints = np.maximum.accumulate(settled)
+        self.agent_of: Ints = np.nonzero(np.arange(case.rounds)[:, None] < lasts)[1]
+        self.answered: NDArray[np.bool_] = waits != NEVER
+        self.default = late.default if late.treat == "default" else MISSING
+        assert policy.times is not None
+        self.stops = [decisions_until(time, lasts) for time in policy.times if time <= case.rounds]
+        self.decided, self.opened = 0, 0
+        self.filling = np.zeros_like(self.state["leaf"])
+        self.waiting: deque[tuple[Floats, Ints]] = deque()
+
+    def play(self, stop: int) -> int:
+        """To the next end of a batch, release, or ``stop``."""
+        goal = min([decisions_until(stop, self.truth.lasts), *self._events()])
+        if goal > self.decided:
+            self._decide(goal)
+        if self.opened < len(self.stops) and self.decided == self.stops[self.opened]:
+            self.waiting.append((self.filling, self._rows()))
+            self.filling = np.zeros_like(self.filling)
+            self.opened += 1
+        while self.waiting and self._due(self.opened - len(self.waiting)) <= self.decided:
+            leaf, rows = self.waiting.popleft()
+            self.state = self.policy.release(self.state | {"leaf": leaf, "rows": rows}, self.streams.noise)
+        return self.world.turn(self.decided)[0] if self.decided < len(self.agent_of) else stop
+
+    def _events(self) -> list[int]:
+        """Decisions at which something happens next: a batch ends, or the oldest one that waits is due."""
+        ends = self.stops[self.opened : self.opened + 1]
+        return [*ends, self._due(self.opened - len(self.waiting))] if self.waiting else ends
+
+    def _due(self, batch: int) -> int:
+        return int(self.settled_at[self.stops[batch] - 1])
+
+    def _rows(self) -> Ints:
+        """Rows per agent of the batch that ends now."""
+        span = slice(self.stops[self.opened - 1] if self.opened else 0, self.stops[self.opened])
+        counts = self.answered[span] | (not np.isnan(self.default))
+        return np.bincount(self.agent_of[span][counts], minlength=self.policy.agents)
+
+    def _decide(self, goal: int) -> None:
+        (first, begin), (last, end) = self.world.turn(self.decided), self.world.turn(goal - 1)
+        stage = self.stage(Gathered(self.filling, self.state["local"]), self.answered, self.default)
+        advance(first, last + 1, begin, end + 1, self.decided, stage)
+        self.decided = goal
+
+
+def all_waits(lateness: Lateness, decisions: int, rng: Generator) -> Ints:
+    """The waits of all decisions as the step interface draws them, one after the other."""
+    if lateness.missing == 0 or lateness.law == "fixed":  # one kind of draw: a long one is many short ones
+        return lateness.waits(decisions, rng)
+    return np.concatenate([lateness.waits(1, rng) for _ in range(decisions)])
 
 
 def compiled_world(world: ExposureWorld, rounds: int) -> World:
-    codes = merit_codes(world.merits())
-    return World(np.array(world.theta), float(world.noise), world.context_codes(), world.last_rounds(rounds), *codes)
+    merits = Merits(*merit_codes(world.merits()))
+    return World(np.array(world.theta), float(world.noise), world.context_codes(), world.last_rounds(rounds), merits)
 
 
 def empty_tally(world: ExposureWorld) -> Tally:
     m, k = world.agents, world.actions
     return Tally(np.zeros(m), np.zeros(m), np.zeros(k, np.int64), np.zeros(k), np.zeros(k))
-
-
-def message_bytes(policy: ExposurePolicy) -> int:
-    """Size of one message: a symmetric matrix over [x, y] without the y y entry, in float64."""
-    d = policy.dimension
-    return 8 * (d * d + d)
-
-
-class Record:
-    """What is kept at the checkpoints."""
-
-    def __init__(self, world: ExposureWorld) -> None:
-        self.theta = np.array(world.theta)
-        self.rows: list[tuple[Floats, Floats, float]] = []
-
-    def add(self, tally: Tally, centre: Floats) -> None:
-        error = float(np.linalg.norm(centre - self.theta, axis=1).mean()) if centre.size else float("nan")
-        self.rows.append((tally.fairness.copy(), tally.reward.copy(), error))
-
-    def part(self, tally: Tally, syncs: int, messages: int, size: int) -> Part:
-        return {
-            "fairness": np.array([row[0] for row in self.rows]),
-            "reward": np.array([row[1] for row in self.rows]),
-            "theta_error": np.array([row[2] for row in self.rows]),
-            "pulls": tally.pulls,
-            "exposure": tally.exposure,
-            "merit": tally.merit,
-            "syncs": syncs,
-            "messages": messages,
-            "bytes": messages * size,
-        }
-
-
-class _Exact:
-    """Synchronisation without privacy."""
-
-    def __init__(self, policy: ExposurePolicy) -> None:
-        self.policy = policy
-
-    def synchronise(self, state: State) -> State:
-        self.policy.publish(state, state["leaf"].sum(axis=0), None)
-        return state
-
-
-class _Secure:
-    """Synchronisation by the policy itself, with noise from the operating system."""
-
-    def __init__(self, policy: PrivatePolicy, seed: int, run: int) -> None:
-        self.policy, self.noise = policy, make_noise("secure", seed, "run", run)
-
-    def synchronise(self, state: State) -> State:
-        return self.policy.release(state, self.noise)
-
-
-def drawn_noise(policy: PrivatePolicy, seed: int, run: int, releases: int) -> Iterator[Floats]:
-    """The noise of every agent's first releases, flat, drawn in one go."""
-    for i in range(policy.agents if releases else 0):
-        yield policy.sums.noise_path(SeededNoise(seed, "run", run, "agent", i), releases)
-
-
-class _Drawn:
-    """Synchronisation with noise drawn in advance, where times or weights are not known before."""
-
-    def __init__(self, policy: PrivatePolicy, seed: int, run: int) -> None:
-        self.policy = policy
-        self.prefix = isinstance(policy, PrivFairx)
-        self.each = policy.keeps_local
-        self.exact = np.zeros((policy.dimension + 1, policy.dimension + 1))
-        paths = drawn_noise(policy, seed, run, policy.syncs)
-        self.paths: Any = list(paths) if self.each else [sum(paths)]
-
-    def synchronise(self, state: State) -> State:
-        k, grid = int(state["syncs"]), self.policy.sums.grid
-        if self.prefix:
-            self.exact += state["leaf"].sum(axis=0)
-            self.policy.publish(state, self.exact + grid.unpack(self.paths[0][k]), None)
-            return state
-        fresh = [grid.unpack(path[k] - path[k - 1] if k else path[k]) for path in self.paths]
-        if self.each:
-            own = state["leaf"] + np.array(fresh)
-            self.policy.publish(state, own.sum(axis=0), own)
-        else:
-            self.policy.publish(state, state["leaf"].sum(axis=0) + fresh[0], None)
-        return state
-
-
-def _planned(policy: ExposurePolicy, spec: dict[str, Any], run: int) -> Releases | None:
-    """All synchronisations of a run in advance; None where they depend on statistics, or the policy makes them."""
-    if policy.times is None or (isinstance(policy, PrivatePolicy) and spec["noise"] == "secure"):
-        return None
-    times = np.array([time for time in policy.times if time <= spec["rounds"]], np.int64)
-    total = np.zeros((policy.dimension + 1, policy.dimension + 1))
-    nobody, nothing = np.empty(0, np.int64), np.empty(0)
-    if isinstance(policy, PrivFairx):
-        kind = WEIGHTED if policy.confidence == "weighted" else PUBLISHED
-        noise = np.zeros((len(times), policy.sums.grid.width))
-        for path in drawn_noise(policy, spec["seed"], run, len(times)):
-            noise += path
-        plan = policy.planned(len(times))
-        return Releases(kind, times, total, noise, *policy.sums.grid.upper, plan, policy.facts, *policy.quantiles)
-    if isinstance(policy, PrivatePolicy):
-        return None
-    noise, plan = np.empty((0, 0)), np.empty((1, 0))
-    return Releases(EXACT, times, total, noise, nobody, nobody, plan, policy.facts, nothing, nothing)
-
-
-def _channel(policy: ExposurePolicy, noise: str, seed: int, run: int) -> _Exact | _Secure | _Drawn:
-    if not isinstance(policy, PrivatePolicy):
-        return _Exact(policy)
-    return _Secure(policy, seed, run) if noise == "secure" else _Drawn(policy, seed, run)
-
-
-def _walked(case: Case, run: int) -> Part:
-    """Policies without a kernel, one decision at a time."""
-    environment, spec = case.environment, case.spec
-    assert isinstance(environment, ExposureWorld)
-    # The same stream twice: once to know the parameter that `walk` will draw from it.
-    world = environment.prepare(case.streams(run).world)
-    tally, record, merits = empty_tally(world), Record(world), world.merits()
-    lasts = world.last_rounds(spec["rounds"])
-    stops = [decisions_until(checkpoint, lasts) for checkpoint in spec["checkpoints"]]
-    steps = walk(case.policy, environment, stops[-1], case.streams(run), case.lateness)
-    for count, step in enumerate(steps, start=1):
-        means = np.array([candidate.features for candidate in step.round.candidates]) @ np.array(world.theta)
-        fair = fair_law(means, merits[step.round.agent])
-        played = step.decision.probabilities
-        if played is None:
-            played = np.eye(world.actions)[step.decision.arm]
-        tally.fairness[step.round.agent] += np.abs(fair - played).sum()
-        tally.reward[step.round.agent] += float((fair - played) @ means)
-        tally.pulls[step.decision.arm] += 1
-        tally.exposure[:] += played
-        tally.merit[:] += fair
-        for _ in range(stops.count(count)):
-            record.add(tally, np.zeros((0, world.dimension)))
-    return record.part(tally, 0, 0, 0)

@@ -5,6 +5,7 @@ from fairveil.bandits.meritocratic.fair_greedy import FairGreedy
 from fairveil.bandits.meritocratic.family import Meritocratic
 from fairveil.bandits.meritocratic.oful import Greedy, Oful
 from fairveil.bandits.meritocratic.private_fair_greedy import PrivateFairGreedy
+from fairveil.bandits.meritocratic.private_fair_greedy_printed import PrivateFairGreedyPrinted
 from fairveil.bandits.meritocratic.scaling import Scaling
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "Meritocratic",
     "Oful",
     "PrivateFairGreedy",
+    "PrivateFairGreedyPrinted",
     "Scaling",
 ]

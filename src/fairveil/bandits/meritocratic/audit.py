@@ -1,33 +1,49 @@
 """Neighbouring worlds for audits: one candidate of one round changes, everything published about others is compared.
 
-Two kinds of pairs: ``policy:<name>`` looks at the most telling linear statistic of what is released (a likelihood
-ratio, so nothing is lost), and ``policy:<name>/decisions`` at the decisions of all OTHER rounds, which is what joint
-privacy is about. Policies are audited in a small world of their own, whatever environment they were built for.
+Every pair drives a policy through its public methods (`decide`, `learn`, `release`) with the noise it is given, and
+reads what an observer sees: published arrays, release times, decisions of other rounds. Released arrays are compared by
+likelihood ratios, so nothing is lost; decisions of all OTHER rounds are what joint privacy is about. Policies are
+audited in a small world of their own, whatever environment they were built for.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 
+from fairveil.bandits.environments.base import Environment
+from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness
 from fairveil.bandits.meritocratic.batched import BatchedPrivateFairGreedy
-from fairveil.bandits.meritocratic.frozen import BatchedRunner
-from fairveil.bandits.meritocratic.private_fair_greedy import UNIT, PrivateFairGreedy, PrivateRunner
+from fairveil.bandits.meritocratic.halved_history import UNIFORM_ROUNDS
+from fairveil.bandits.meritocratic.noisy_history import NoisyHistory
 from fairveil.bandits.meritocratic.scaling import Scaling
-from fairveil.bandits.meritocratic.world import Chunk, Floats
-from fairveil.bandits.protocol import Candidate, Feedback, Round
+from fairveil.bandits.meritocratic.schema import Floats
+from fairveil.bandits.protocol import Candidate, Feedback, Policy, Round
+from fairveil.bandits.simulate import Streams
+from fairveil.bandits.steps import walk
 from fairveil.privacy.audit import AuditPair
 from fairveil.privacy.audit.bounds import FinerClaim
-from fairveil.privacy.noise import Noise, SeededNoise
+from fairveil.privacy.histograms.prefix import encode
+from fairveil.privacy.noise import Noise, ZeroNoise
 from fairveil.privacy.sums import ToeplitzSum
 from fairveil.randomness import Generator
 from fairveil.registry import register
+from fairveil.state import State
 
 FEATURES, GROUPS = 2, 2
+BATCH = 24
+"""Rounds of the first batch of an audited batched policy."""
+RANKED = 512
+"""Rounds of that batch where its histograms are audited: many people, so that the projection to a cdf loses little."""
+FINE = 1e-9
+"""Total-variation distance of discrete noise to a Gaussian in these worlds is below this."""
 WORLDS = "one candidate of round 0 lies along one axis or along the other, with the opposite reward"
+RANK_WORLDS = "one candidate of round 0, who is not chosen, scores low or high"
+LATE_WORLDS = "the reward of the last round of a batch is the largest and comes at once, or never comes"
 EDGE = math.sqrt(2)
 """Features of norm one beside a reward of size one."""
 
@@ -37,101 +53,190 @@ def small(policy: Any, **changes: Any) -> Any:
     return replace(policy, groups=GROUPS, features=FEATURES, totals="public", **changes)
 
 
-def _small_batched(policy: BatchedPrivateFairGreedy) -> BatchedPrivateFairGreedy:
+def small_batched(policy: BatchedPrivateFairGreedy, first_batch: int = BATCH) -> BatchedPrivateFairGreedy:
     scaling = Scaling(
         columns=(0, 1), centre=(0.0, 0.0), spread=(1.0, 1.0), norm=1.0, reward_centre=0.0, reward_bound=1.0
     )
-    return small(policy, scaling=scaling, first_batch=24)
+    made: BatchedPrivateFairGreedy = small(policy, scaling=scaling, first_batch=first_batch)
+    return made
 
 
-def _world(rounds: int, changed: int, bound: float = 1.0) -> Chunk:
-    """Fixed candidates; candidate 0 of round 0 is the one that changes."""
-    rng = np.random.default_rng(8)
-    features = rng.uniform(-0.5, 0.5, (rounds, GROUPS, FEATURES))
-    corner = np.array([1.0, 0.0]) if changed == 0 else np.array([0.0, 1.0])
-    features[0, 0] = corner * bound / math.sqrt(2)
-    features[0, 1] = 0.0
-    score = features.sum(axis=2)
-    score[0, 0] = (1.0 if changed == 0 else -1.0) * bound / math.sqrt(2)
-    group = np.tile(np.arange(GROUPS), (rounds, 1))
-    return Chunk(0, features, group, score, score, np.zeros(rounds), np.arange(1, rounds + 1))
+@dataclass(frozen=True)
+class Recorded(Environment):
+    """Fixed rounds and fixed rewards of every candidate; candidate 0 of one round is the one that changes."""
+
+    family = "meritocratic"
+
+    features: Floats  # (rounds, groups, columns)
+    rewards: Floats  # (rounds, groups)
+
+    @classmethod
+    def of(cls, rounds: int, world: int, bound: float = EDGE, at: int = 0) -> Recorded:
+        rng = np.random.default_rng(8)
+        features = rng.uniform(-0.5, 0.5, (rounds, GROUPS, FEATURES))
+        corner = np.array([1.0, 0.0]) if world == 0 else np.array([0.0, 1.0])
+        features[at, 0], features[at, 1] = corner * bound / math.sqrt(2), 0.0
+        rewards = features.sum(axis=2)
+        rewards[at, 0] = (1.0 if world == 0 else -1.0) * bound / math.sqrt(2)
+        return cls(features, rewards)
+
+    def show(self, index: int, rng: Generator | None = None) -> Round:
+        return Round(index, tuple(Candidate(group, self.features[index, group]) for group in range(GROUPS)))
+
+    def reward(self, round: Round, arm: int, rng: Generator | None = None) -> float:
+        return float(self.rewards[round.index, arm])
+
+    def feedback(self, arm: int) -> list[Feedback]:
+        """Every round with its reward, had this candidate always been chosen."""
+        return [Feedback(i, arm, self.reward(self.show(i), arm), self.show(i)) for i in range(len(self.rewards))]
+
+    def chosen(self, slots: list[int], first: int) -> Floats:
+        """Sum of the chosen features from round ``first`` on: who is preferred shows the direction that was learned."""
+        rows = np.arange(first, len(slots))
+        return self.features[rows, np.array(slots)[first:]].sum(axis=0)
+
+
+def _decisions(
+    policy: Policy, world: Recorded, noise: Noise, rng: Generator, lateness: Lateness = AT_ONCE
+) -> tuple[list[int], State]:
+    """The arms of one run and the state at its end."""
+    streams = Streams(rng, rng, rng, noise)
+    steps = list(walk(policy, world, len(world.rewards), streams, lateness))
+    return [step.decision.arm for step in steps], steps[-1].state
 
 
 @register("audit-pair", "policy:batched-private-fair-greedy")
 def batched_pair(policy: BatchedPrivateFairGreedy) -> AuditPair:
-    """The noisy moments and the noisy histograms of one batch, projected on the difference of the two worlds."""
-    small_policy = _small_batched(policy)
-    states = []
-    for world in (0, 1):
-        chunk, state = _world(24, world, EDGE), small_policy.start()
-        for row in range(len(chunk)):
-            people = tuple(Candidate(k, chunk.features[row, k]) for k in range(GROUPS))
-            feedback = Feedback(row, 0, float(chunk.score[row, 0]), Round(row, people))
-            state = small_policy.learn(state, feedback)
-        states.append(state)
-    direction = np.array([1.0, -1.0]) / math.sqrt(2)
-    shape = small_policy.histogram
-    counts = []
-    for state in states:
-        position = 0.5 + 0.5 * state["people"][state["people_group"] == 0] @ direction
-        counts.append(shape.add(shape.start(), position))
-    sums = small_policy.sums
-    spread = sums.sigma * sums.grid.spread
-    aim = (states[0]["sum_open"] - states[1]["sum_open"]) / spread**2
+    """The noisy moments of one batch, projected on the difference of the two worlds."""
+    made = small_batched(policy)
+    states = [made.learn_all(made.start(), Recorded.of(BATCH, world).feedback(0)) for world in (0, 1)]
+    exact = [made.release(state, ZeroNoise())["sum/last"] for state in states]
+    level = made.sums.sigma * made.sums.grid.spread
+    aim = (exact[0] - exact[1]) / level**2
 
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-        moments = states[world]["sum_open"] + sums.grid.draw(noise, sums.sigma, trials)
-        shown = shape.measure(counts[world], noise, trials)
-        move = np.cumsum(counts[0]["open"] - counts[1]["open"])
-        level = math.ldexp(shape.sigma, -shape.grid_bits)
-        return moments @ aim + np.cumsum(shown, axis=1) @ move / level**2
+        return np.array([made.release(states[world], noise)["sum/last"] @ aim for _ in range(trials)])
 
-    statistic = "likelihood ratio of the released moments and histogram"
-    return AuditPair(run, WORLDS, statistic, policy.epsilon, policy.delta, _finer(small_policy))
+    return AuditPair(run, WORLDS, "likelihood ratio of the moments", policy.epsilon, policy.delta, _finer(made))
+
+
+@register("audit-pair", "policy:batched-private-fair-greedy/ranks")
+def batched_ranks(policy: BatchedPrivateFairGreedy) -> AuditPair:
+    """The noisy rank table of the changed candidate's group; the moments are the same in both worlds."""
+    made = small_batched(policy, RANKED)
+    states, ends = [], np.array([[-1.0, -1.0], [1.0, 1.0]]) / math.sqrt(2)
+    for end in ends:
+        recorded = Recorded.of(RANKED, 0)
+        recorded.features[0, 0] = end
+        states.append(made.learn_all(made.start(), recorded.feedback(1)))
+    others = recorded.features[1:, 0]
+
+    def ratio(after: State) -> float:
+        """Coded counts beside the coded difference: the observer knows the direction, the others, and two places."""
+        places = made.histogram.bin_of(ndtr((ends @ after["direction"] - after["middle"]) / after["deviation"]))
+        moved = np.bincount(places[:1], minlength=made.bins) - np.bincount(places[1:], minlength=made.bins)
+        scores = (others @ after["direction"] - after["middle"]) / after["deviation"]
+        known = np.bincount(made.histogram.bin_of(ndtr(scores)), minlength=made.bins)
+        return float(_code(moved) @ _code(np.diff(after["tables"][0]) * RANKED - known))
+
+    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+        return np.array([ratio(made.release(states[world], noise)) for _ in range(trials)])
+
+    promise = made.guarantee()
+    claim = None if promise.mu is None else FinerClaim("mu", promise.mu * math.sqrt(made.rank_share), FINE)
+    return AuditPair(run, RANK_WORLDS, "likelihood ratio of the rank table", policy.epsilon, policy.delta, claim)
+
+
+def _code(counts: Any) -> Floats:
+    """The code under which a histogram adds independent noise."""
+    return np.asarray(encode(np.asarray(counts, np.float64)), np.float64)
 
 
 @register("audit-pair", "policy:batched-private-fair-greedy/decisions")
 def batched_decisions(policy: BatchedPrivateFairGreedy) -> AuditPair:
     """Decisions of the second batch, made with what the first batch released."""
-    small_policy = _small_batched(policy)
+    made = small_batched(policy)
 
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-        chunk = _world(60, world, EDGE)
-        out = np.empty((trials, 2))
-        for trial in range(trials):
-            slots, _ = BatchedRunner(small_policy, rng, noise).play(chunk)
-            out[trial] = _others(chunk, slots, 24)
-        return out
+        recorded = Recorded.of(60, world)
+        return np.array([recorded.chosen(_decisions(made, recorded, noise, rng)[0], BATCH) for _ in range(trials)])
 
     return AuditPair(run, WORLDS, "features of the candidates chosen in other rounds", policy.epsilon, policy.delta)
 
 
+class Silence(Lateness):
+    """Every reward comes at once, except that the last round of the first batch stays silent."""
+
+    def wait(self, round: Round, arm: int, rng: Generator) -> int:
+        return NEVER if round.index == BATCH - 1 else 0
+
+
+@register("audit-pair", "policy:batched-private-fair-greedy/late")
+def batched_late(policy: BatchedPrivateFairGreedy) -> AuditPair:
+    """Moments and release times under a window, where one reward never comes: arrivals are hidden."""
+    made, last = small_batched(policy), BATCH - 1
+    laws = (Lateness(window=4, treat="private"), Silence(window=4, treat="private"))
+    recorded = Recorded.of(BATCH + 8, 0, at=last)
+    answers = recorded.feedback(0)[:BATCH]
+    silent = [*answers[:last], replace(answers[last], reward=None)]
+    exact = [made.release(made.learn_all(made.start(), each), ZeroNoise())["sum/last"] for each in (answers, silent)]
+    aim = (exact[0] - exact[1]) / (made.sums.sigma * made.sums.grid.spread) ** 2
+
+    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+        out = np.empty((trials, 2))
+        for trial in range(trials):
+            streams = Streams(np.random.default_rng(1), rng, rng, noise)  # coins are no secret: the same in both
+            steps = list(walk(made, recorded, BATCH + 6, streams, laws[world]))
+            released = next(i for i, step in enumerate(steps) if step.state["batch"] == 1)
+            out[trial] = steps[-1].state["sum/last"] @ aim, released
+        return out
+
+    statistic = "likelihood ratio of the moments, and when they were released"
+    return AuditPair(run, LATE_WORLDS, statistic, policy.epsilon, policy.delta)
+
+
 @register("audit-pair", "policy:private-fair-greedy")
-def private_pair(policy: PrivateFairGreedy) -> AuditPair:
+def private_pair(policy: NoisyHistory) -> AuditPair:
     """Noisy prefix sums that contain the changed row, and the noisy counts that contain the changed candidate."""
-    rounds, entry = 32, 12
-    small_policy = small(policy, rounds=rounds, candidates=None, regression="gaussian")
-    sums, bound = small_policy.sums, policy.bound
-    rows = np.zeros((2, FEATURES + 1))
-    rows[0, 0] = rows[1, 1] = bound
-    first, second = sums.grid.upper
-    shift = [np.where(first == second, row[first] ** 2, row[first] * row[second]) for row in rows]
-    aim = np.where(first == second, 1.0, 2.0) * (shift[0] - shift[1])
-    # Every candidate of the group asks a count that holds the changed one.
-    asked = np.repeat(np.arange(entry, min(2 * entry, rounds)), small_policy.queries)
-    stds = np.array([small_policy.count_std(int(now)) for now in asked])
+    rounds, entry = 16, 0
+    made = small(policy, rounds=rounds, candidates=None)
+    sums, bound = made.sums, policy.bound
+    states = []
+    for world in (0, 1):
+        recorded = Recorded.of(rounds, world, bound)
+        recorded.features[entry, 0] *= math.sqrt(2)
+        recorded.rewards[entry, 0] = 0.0
+        states.append(made.learn_all(made.start(), recorded.feedback(0)))
+    exact = [_prefixes(made, state, ZeroNoise())[0][0] for state in states]
+    weights = np.where(sums.grid.upper[0] == sums.grid.upper[1], 1.0, 2.0)
+    aim = weights * (exact[0] - exact[1])
+    asked = np.repeat(np.arange(rounds), made.queries)
+    stds = np.array([made.count_std(int(now)) for now in asked])
 
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
         out = np.empty(trials)
         for trial in range(trials):
-            path = sums.noise_path(noise, small_policy.leaves) + shift[world]
-            out[trial] = _projection(sums, path @ aim)
-        out /= 2 * bound**4
-        draws = np.stack([noise.gaussian(std * UNIT, trials) / UNIT + (1 - world) for std in stds], axis=1)
-        return out * sums.budget.first_mu() ** 2 + (draws / stds**2).sum(axis=1)
+            prefixes, counts = _prefixes(made, states[world], noise)
+            out[trial] = _projection(sums, prefixes @ aim) / (2 * bound**4) * sums.budget.first_mu() ** 2
+            out[trial] += ((counts + 1 - world) / stds**2)[counted].sum()
+        return out
 
-    statistic, claim = "likelihood ratio of prefix sums and counts", _claim(small_policy)
-    return AuditPair(run, WORLDS, statistic, claim, policy.delta, _finer(small_policy))
+    # A candidate of round s is counted in rounds s+1..2s: the longest stay that this horizon allows.
+    counted = (asked >= rounds // 2) & (asked < rounds)
+    statistic, claim = "likelihood ratio of prefix sums and counts", _claim(made)
+    return AuditPair(run, WORLDS, statistic, claim, policy.delta, _finer(made))
+
+
+def _prefixes(policy: Any, state: State, noise: Noise) -> tuple[Floats, Floats]:
+    """Noisy prefix sums by leaf, and the noise of every count that a round could ask, from releases one by one."""
+    prefixes, counts = [], [np.zeros(policy.queries)] * UNIFORM_ROUNDS
+    for now in range(1, policy.last_round):
+        state = policy.release(state, noise)
+        if now >= UNIFORM_ROUNDS:
+            counts.append(state["count_noise"][: policy.queries])
+            if now % 2 == 0:
+                prefixes.append(np.ldexp(np.asarray(state["sum/published"], float), -policy.sums.grid.sum_bits))
+    return np.stack(prefixes), np.concatenate(counts)
 
 
 def _projection(sums: Any, prefixes: Floats) -> float:
@@ -145,38 +250,30 @@ def _projection(sums: Any, prefixes: Floats) -> float:
 
 
 @register("audit-pair", "policy:private-fair-greedy/decisions")
-def private_decisions(policy: PrivateFairGreedy) -> AuditPair:
+def private_decisions(policy: NoisyHistory) -> AuditPair:
     """Decisions of every other round of a short run."""
-    small_policy = small(policy, rounds=40, candidates=None)
+    made = small(policy, rounds=40, candidates=None)
 
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-        chunk = _world(40, world, policy.bound)
-        seeded = noise if isinstance(noise, SeededNoise) else SeededNoise(int(rng.integers(2**62)))
-        out = np.empty((trials, 2))
-        for trial in range(trials):
-            slots, _ = PrivateRunner(small_policy, chunk.group[0], rng, seeded).play(chunk)
-            out[trial] = _others(chunk, slots, 1)
-        return out
+        recorded = Recorded.of(40, world, policy.bound)
+        return np.array([recorded.chosen(_decisions(made, recorded, noise, rng)[0], 1) for _ in range(trials)])
 
     statistic = "features of the candidates chosen in other rounds"
-    return AuditPair(run, WORLDS, statistic, _claim(small_policy), policy.delta)
+    return AuditPair(run, WORLDS, statistic, _claim(made), policy.delta)
 
 
-def _claim(policy: PrivateFairGreedy) -> float:
+def _claim(policy: NoisyHistory) -> float:
     """What the audited policy promises: for the printed noise that is less than the paper claims."""
-    promised = policy.guarantee().epsilon
+    promise = policy.guarantee()
+    promised = None if promise is None else promise.epsilon
     return policy.epsilon if promised is None else max(promised, 1e-6)
 
 
-def _finer(policy: BatchedPrivateFairGreedy | PrivateFairGreedy) -> FinerClaim | None:
-    """The mu or rho that stands beside the promise; the distance of discrete noise is below 1e-9 in these worlds."""
+def _finer(policy: Policy) -> FinerClaim | None:
+    """The mu or rho that stands beside the promise."""
     promise = policy.guarantee()
+    if promise is None:
+        return None
     if promise.mu is not None:
-        return FinerClaim("mu", promise.mu, 1e-9)
+        return FinerClaim("mu", promise.mu, FINE)
     return None if promise.rho is None else FinerClaim("rho", promise.rho)
-
-
-def _others(chunk: Chunk, slots: Any, first: int) -> Floats:
-    """Sum of the chosen features over the other rounds: who is preferred shows the direction that was learned."""
-    rows = np.arange(first, len(chunk))
-    return chunk.features[rows, slots[first:]].sum(axis=0)

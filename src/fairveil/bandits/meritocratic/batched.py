@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Annotated, ClassVar, Literal
 
@@ -10,19 +11,27 @@ import numpy as np
 from pydantic import Field
 from scipy.special import ndtr
 
-from fairveil.bandits.feedback import AT_ONCE
-from fairveil.bandits.meritocratic.calibration import Total, calibrated
-from fairveil.bandits.meritocratic.estimate import rescaled, row_weight, score_direction
-from fairveil.bandits.meritocratic.exact import check_finite, uniform_decision
-from fairveil.bandits.meritocratic.frozen import BatchedRunner, best_by_table
-from fairveil.bandits.meritocratic.runner import Runner
+from fairveil.bandits.feedback import ARRIVALS_IN_WORDS
+from fairveil.bandits.meritocratic.batched_run import BatchedRunner, RulePolicy, Taken
+from fairveil.bandits.meritocratic.candidates import answered, shown_in
+from fairveil.bandits.meritocratic.choice import uniform_decision
+from fairveil.bandits.meritocratic.estimate import (
+    GROUP_WEIGHT,
+    Moments,
+    believed_rows,
+    rescaled,
+    row_weight,
+    score_direction,
+)
+from fairveil.bandits.meritocratic.frozen import Rule, best_by_table
 from fairveil.bandits.meritocratic.scaling import Ready, Scaling, ScalingTable
-from fairveil.bandits.meritocratic.world import Floats, Ints
-from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round, raw_feedback
+from fairveil.bandits.meritocratic.schema import Floats, Ints
+from fairveil.bandits.protocol import HEADER, Block, Clock, Decision, Feedback, Report, Round, check_header
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.configuration import configuration
-from fairveil.errors import SpecError
-from fairveil.fields import Count, Delta, Epsilon, OpenUnit, Positive
+from fairveil.errors import InputError, SpecError
+from fairveil.fields import Count, Delta, Epsilon, OpenUnit, Positive, described
+from fairveil.privacy.calibration import Total, calibrated
 from fairveil.privacy.events import ComposedEvent, Event
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.histograms import Histogram
@@ -30,33 +39,44 @@ from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums import BatchSum
 from fairveil.randomness import Generator
 from fairveil.registry import register
-from fairveil.state import State
+from fairveil.state import State, nest, nested
 
-GROUP_WEIGHT = 1.0
-"""Size of the group indicator in a row of the regression sum; scaled columns have spread about one."""
+Growth = Annotated[float, Field(ge=1.05, le=16.0, allow_inf_nan=False)]
+Bins = Annotated[int, Field(ge=4, le=1024)]
+FIRST_BATCH, FIRST_NOISE = 32, 30.0
+"""Rounds of the first batch: at least 32, and 30/mu, so that its sum is not all noise."""
+LONGEST_BATCH = 2**40
 RANK_DOUBT = 0.15
 """How far a rank read off the standard normal law is typically wrong; the histogram takes over when it is better."""
+PUBLIC = (
+    "public: groups, in which rounds decisions are made and how many come, which rounds are handed over, and the "
+    "configuration with its scaling"
+)
+PRESENCE = "how many candidates of each group come is public"
 
 
 @register("policy", "batched-private-fair-greedy")
 @configuration
-class BatchedPrivateFairGreedy(Policy):
+class BatchedPrivateFairGreedy(RulePolicy):
     """Fair-Greedy in frozen batches: one noisy regression sum and one noisy score histogram per group and batch.
 
-    Guarantee: (epsilon, delta) joint privacy for one candidate (features, reward, and in ``noisy`` totals its presence
-    beside others) of one round; its group, the arrival times of rewards (so also whether a round had any candidate) and
-    everything in the configuration are public. A changed candidate changes (a) its round's row of the regression sum of
-    the batch in which the reward arrives: one replaced row of norm at most L, Frobenius sensitivity sqrt(2) L^2 with
-    L^2 = norm^2 + 1 + norm^2, or one row in each of two batches, which is no more; (b) one value of its group's
-    histogram in one batch, however many candidates its group shows. Decisions of other rounds read these releases and
-    their own candidates only (billboard lemma). mu^2 is split between (a) and (b).
+    Guarantee: (epsilon, delta) joint privacy for one candidate (features, reward, and unless ``totals`` are declared
+    public its presence beside others) of one round. Rounds belong to the batch of their decision, a public schedule; a
+    changed candidate changes (a) its round's row of that batch's regression sum: one replaced row of norm at most L,
+    Frobenius sensitivity sqrt(2) L^2 with L^2 = norm^2 + 1 + norm^2, and a row that is absent because no reward came
+    is nearer than a replaced one; (b) one value of its group's histogram of that batch, however many candidates its
+    group shows. Decisions of other rounds read these releases and their own candidates only (billboard lemma). mu^2 is
+    split between (a) and (b). Nothing counts rewards exactly: batches are weighed by their rounds, and the number of
+    rows is read off the noisy sum. What is public stands in `guarantee().notes`.
     Cost: one event for ever, whatever the number of batches; no horizon is needed.
-    Time O(candidates * features) a decision; memory O(window * candidates * features), constant in the horizon.
+    Time O(candidates * features) a decision; memory O(window * candidates * features), constant in the horizon;
+    `learn` copies the window, `learn_all` costs O(1) a row.
 
-    A batch starts with ``first_batch`` rounds and grows by ``growth``. The first one chooses uniformly. The histogram
-    of a batch is taken of its first ``window`` rounds, on bins that are equal parts of the normal law of the estimated
-    scores, and is averaged with that law according to the size of its noise. If the released moments show that the
-    declared scale is far off, later rows are taken on the scale they show (once; post-processing).
+    A batch starts with ``first_batch`` rounds and grows by ``growth``. It is released when all its rounds are settled;
+    until the first release choices are uniform. The histogram of a batch is taken of its first ``window`` rounds, on
+    bins that are equal parts of the normal law of the estimated scores, and is averaged with that law according to the
+    size of its noise. If the released moments show that the declared scale is far off, later rows are taken on the
+    scale they show (once; post-processing).
 
     >>> import fairveil
     >>> result = fairveil.run({"task": "bandit", "rounds": 2000, "seed": 1,
@@ -65,27 +85,31 @@ class BatchedPrivateFairGreedy(Policy):
     >>> result["metrics"]["fair_regret"][-1] < 0.5 * 600
     True
 
-    Reference: Grazzi et al. 2022 for Fair-Greedy; docs/guides/meritocratic.md, docs/errata/private-fair-greedy.md.
+    Reference: Grazzi et al. 2022 for Fair-Greedy; docs/guides/meritocratic.md, docs/guarantees/meritocratic.md.
     """
 
-    family = "meritocratic"
+    clock: ClassVar[Clock] = "settled"
     released: ClassVar[tuple[str, ...]] = (
         *("moments", "rows", "noise_variance", "batch", "end", "direction", "rescaled", "shift", "stretch"),
-        *("middle", "deviation", "tables", "rank_std", "sum_published", "sum_releases", "sum_last"),
+        *("middle", "deviation", "tables", "rank_std", "sum/published", "sum/releases", "sum/last"),
     )
 
-    epsilon: Epsilon
-    delta: Delta
-    groups: Count | None = None
-    features: Count | None = None
-    scaling: ScalingTable = Scaling()
-    totals: Literal["public", "noisy"] | None = None
-    first_batch: Count | None = None
-    growth: Annotated[float, Field(ge=1.05, le=16.0, allow_inf_nan=False)] = 1.5
-    rank_share: OpenUnit = 0.1
-    bins: Annotated[int, Field(ge=4, le=1024)] = 32
-    window: Count = 16_384
-    correlation: Positive = 0.003
+    epsilon: Epsilon = described("budget of one candidate of one round")
+    delta: Delta = described("chance that the promise may fail")
+    groups: Count | None = described("number of groups", default=None)
+    features: Count | None = described("number of features of a candidate", default=None)
+    scaling: ScalingTable = described("public scale of columns and reward", default=Scaling())
+    totals: Literal["public", "noisy"] | None = described(
+        "whether numbers of candidates by group are public; noisy when left out", default=None
+    )
+    first_batch: Count | None = described("rounds of the first batch", default=None)
+    growth: Growth = described("factor by which batches grow", default=1.5)
+    rank_share: OpenUnit = described("share of the budget for the ranks", default=0.1)
+    bins: Bins = described("bins of a rank table", default=32)
+    window: Count = described("rounds of a batch whose candidates are ranked", default=16_384)
+    correlation: Positive = described(
+        "squared correlation that columns may have although declared uncorrelated", default=0.003
+    )
 
     # Public numbers --------------------------------------------------------------------------------------------------
 
@@ -103,7 +127,7 @@ class BatchedPrivateFairGreedy(Policy):
         return self.scaling.ready()
 
     @cached_property
-    def _group_count(self) -> int:
+    def group_count(self) -> int:
         if self.groups is None:
             raise SpecError("the number of groups is not known", path="policy.groups", fix="give groups")
         return self.groups
@@ -123,16 +147,17 @@ class BatchedPrivateFairGreedy(Policy):
 
     def _sums_of(self, total: Total) -> BatchSum:
         bound = math.sqrt(2 * self.ready.norm**2 + GROUP_WEIGHT**2)
-        width = self.ready.width + self._group_count + 1
+        width = self.ready.width + self.group_count + 1
         return BatchSum(shape="symmetric", dimension=width, bound=bound, **total.share(1 - self.rank_share))
 
     def _histogram_of(self, total: Total) -> Histogram:
-        return Histogram(self.bins, total=self.totals or "noisy", **total.share(self.rank_share))
+        kind: Literal["public", "noisy"] = "public" if self.totals == "public" else "noisy"
+        return Histogram(self.bins, total=kind, **total.share(self.rank_share))
 
     def batch_length(self, number: int) -> int:
         """Rounds of batch 0, 1, 2, ...: public and free of any horizon."""
-        start = self.first_batch if self.first_batch is not None else max(32, math.ceil(30 / self.mu))
-        return min(math.ceil(start * self.growth**number), 2**40)
+        start = self.first_batch if self.first_batch is not None else max(FIRST_BATCH, math.ceil(FIRST_NOISE / self.mu))
+        return min(math.ceil(start * self.growth**number), LONGEST_BATCH)
 
     # Privacy ---------------------------------------------------------------------------------------------------------
 
@@ -142,9 +167,13 @@ class BatchedPrivateFairGreedy(Policy):
     def _event_of(self, total: Total) -> Event:
         return ComposedEvent((self._sums_of(total).event(), self._histogram_of(total).event()))
 
+    @property
+    def hides_arrivals(self) -> bool:
+        return True
+
     def guarantee(self) -> Guarantee:
         complete = self.groups is not None and self.scaling.complete
-        notes = () if self.totals == "public" else ("whether a round had any candidate at all is public",)
+        presence = (PRESENCE,) if self.totals == "public" else ()
         return Guarantee.approximate(
             self.epsilon,
             self.delta,
@@ -152,78 +181,95 @@ class BatchedPrivateFairGreedy(Policy):
             model="joint",
             unit="one candidate of one round",
             neighbours="replace-tuple",
-            notes=notes,
+            notes=(PUBLIC, *presence, *self.scaling.caveats, ARRIVALS_IN_WORDS["public"]),
         )
 
     # Step interface --------------------------------------------------------------------------------------------------
 
     def start(self) -> State:
-        width = self.ready.width + self._group_count + 1
+        width = self.ready.width + self.group_count + 1
         return {
-            **{f"sum_{name}": array for name, array in self.sums.start().items()},
+            **nest("sum", self.sums.start()),
             "moments": np.zeros((width, width)),
             "rows": np.zeros(()),
             "noise_variance": np.zeros(()),
             "batch": np.zeros((), np.int64),
+            "next": np.zeros((), np.int64),
             "end": np.asarray(self.batch_length(0)),
-            "arrived": np.zeros((), np.int64),
             "people": np.zeros((0, self.ready.width)),
             "people_group": np.zeros(0, np.int64),
-            "people_rounds": np.zeros((), np.int64),
             "direction": np.zeros(self.ready.width),
             "rescaled": np.zeros((), np.bool_),
             "shift": np.zeros(self.ready.width),
             "stretch": np.ones(self.ready.width),
             "middle": np.zeros(()),
             "deviation": np.ones(()),
-            "tables": np.zeros((self._group_count, self.bins + 1)),
-            "rank_std": np.full(self._group_count, RANK_DOUBT),
+            "tables": np.zeros((self.group_count, self.bins + 1)),
+            "rank_std": np.full(self.group_count, RANK_DOUBT),
         }
 
-    def rule(self, state: State, width: int) -> tuple[Floats, float, float, Floats]:
-        """The frozen rule on raw features: weights, offset, deviation and rank tables."""
+    def rule(self, state: State, width: int) -> Rule | None:
+        if state["batch"] == 0:
+            return None
         weights, offset = self.ready.pull_back(state["direction"], width)
-        return weights, offset + float(state["middle"]), float(state["deviation"]), state["tables"]
+        return Rule(weights, offset + float(state["middle"]), float(state["deviation"]), state["tables"])
 
     def decide(self, state: State, round: Round, rng: Generator) -> Decision:
-        group = np.array([candidate.group for candidate in round.candidates])
-        if state["batch"] == 0:
-            return uniform_decision(group, rng)
-        features = np.stack([candidate.features for candidate in round.candidates])
-        slot, _ = best_by_table(features, group, *self.rule(state, features.shape[1]), rng)
-        return Decision(int(slot))
+        shown = shown_in(round, self.features, self.group_count)
+        rule = self.rule(state, shown.features.shape[1])
+        if rule is None:
+            return uniform_decision(len(shown.group), rng)
+        slot, _, ties = best_by_table(shown.features, shown.group, rule, rng)
+        return Decision(int(slot), 1.0 / ties)
 
     def learn(self, state: State, feedback: Feedback | Report) -> State:
-        feedback = raw_feedback(feedback)
-        assert feedback.round is not None
-        check_finite(feedback)
-        features = np.stack([candidate.features for candidate in feedback.round.candidates])
-        group = np.array([candidate.group for candidate in feedback.round.candidates])
-        after = self.add_rows(
-            state, features[feedback.arm][None], group[feedback.arm][None], np.array([feedback.reward])
-        )
-        return self.add_people(after, features[None], group[None])
+        return self.learn_all(state, (feedback,))
 
-    def add_rows(self, state: State, features: Floats, group: Ints, reward: Floats) -> State:
-        """Chosen candidates whose rewards have arrived enter the open regression sum."""
-        rows = self.sum_rows(features, group, reward, state["shift"], state["stretch"])
-        part = self.sums.add({name[4:]: array for name, array in state.items() if name.startswith("sum_")}, rows)
+    def learn_all(self, state: State, feedbacks: Iterable[Feedback | Report]) -> State:
+        """Take settled rounds in their order; rounds that were taken or released before are ignored."""
+        people, labels, rounds, chosen, rewards = [], [], [], [], []
+        following, held = int(state["next"]), 0
+        for feedback in feedbacks:
+            if feedback.index < following:
+                continue
+            if feedback.index >= state["end"]:
+                raise InputError(
+                    "the round belongs to a later batch",
+                    path="feedback.index",
+                    given=feedback.index,
+                    allowed=f"below {int(state['end'])}",
+                    fix="release what is due first",
+                )
+            shown, arm, reward = answered(feedback, self.features, self.group_count)
+            people.append(shown.features)
+            labels.append(shown.group)
+            rounds.append(np.full(len(shown.group), feedback.index))
+            if reward is not None:
+                chosen.append(held + arm)
+                rewards.append(reward)
+            held += len(shown.group)
+            following = feedback.index + 1
+        if not people:
+            return state
+        taken = Taken(
+            np.concatenate(people), np.concatenate(labels), np.concatenate(rounds), np.array(chosen, np.int64),
+            np.array(rewards),
+        )  # fmt: skip
+        return self.take(state, taken, following)
+
+    def take(self, state: State, taken: Taken, following: int) -> State:
+        """Chosen candidates enter the open regression sum, everybody of the batch's first rounds waits for its end."""
+        sums = nested(state, "sum")
+        if len(taken.chosen):
+            features, group = taken.features[taken.chosen], taken.group[taken.chosen]
+            sums = self.sums.add(sums, self.sum_rows(features, group, taken.reward, state["shift"], state["stretch"]))
+        early = taken.rounds < self._first(state) + self.window
         return {
             **state,
-            **{f"sum_{name}": array for name, array in part.items()},
-            "arrived": np.asarray(state["arrived"] + len(rows)),
-        }
-
-    def add_people(self, state: State, features: Floats, group: Ints) -> State:
-        """All candidates of these rounds, at most ``window`` rounds, wait for the histogram at the end of the batch."""
-        room = max(0, min(len(features), self.window - int(state["people_rounds"])))
-        scaled, labels = self.ready.apply(features[:room]), group[:room]
-        filled = labels >= 0
-        return {
-            **state,
-            "people": np.concatenate([state["people"], scaled[filled]]),
-            "people_group": np.concatenate([state["people_group"], labels[filled]]),
-            "people_rounds": np.asarray(state["people_rounds"] + room),
+            **nest("sum", sums),
+            "next": np.asarray(following),
+            "people": np.concatenate([state["people"], self.ready.apply(taken.features[early])]),
+            "people_group": np.concatenate([state["people_group"], taken.group[early]]),
         }
 
     def sum_rows(
@@ -232,50 +278,46 @@ class BatchedPrivateFairGreedy(Policy):
         """Rows [z, a e_g, w y] of the regression sum; where z is too long the whole row shrinks and stays linear."""
         scaled = (self.ready.apply(features) - shift) / stretch
         columns = self.ready.width
-        rows = np.zeros((len(scaled), columns + self._group_count + 1))
+        rows = np.zeros((len(scaled), columns + self.group_count + 1))
         rows[:, :columns] = scaled
         rows[np.arange(len(rows)), columns + group] = GROUP_WEIGHT
         rows[:, -1] = self.reward_weight * self.ready.clip_reward(reward)
         length = np.sqrt((scaled**2).sum(axis=1))
         return rows * np.minimum(1.0, self.ready.norm / np.maximum(length, 1e-300))[:, None]
 
-    def due(self, state: State, now: int) -> str | None:
-        return f"batch-{int(state['batch'])}" if now >= state["end"] else None
+    # Releases --------------------------------------------------------------------------------------------------------
+
+    def _first(self, state: State) -> int:
+        return int(state["end"]) - self.batch_length(int(state["batch"]))
+
+    def block(self, state: State) -> Block:
+        return Block(f"batch-{int(state['batch'])}", self._first(state), int(state["end"]))
 
     def release(self, state: State, noise: Noise) -> State:
         """Close the batch: noisy moments, new direction, noisy histograms under it."""
-        sums = {name[4:]: array for name, array in state.items() if name.startswith("sum_")}
-        arrived = float(state["arrived"])
-        sums, _ = self.sums.release(sums, noise)
-        variance = self.sums.expected_std(1) ** 2
-        weight = row_weight(arrived, variance)
-        moments = state["moments"] + weight * self.sums.last_batch(sums)
-        rows = float(state["rows"]) + weight * arrived
-        noise_variance = float(state["noise_variance"]) + weight**2 * variance
+        sums, _ = self.sums.release(nested(state, "sum"), noise)
+        length, variance = float(self.batch_length(int(state["batch"]))), self.sums.expected_std(1) ** 2
+        weight = row_weight(length, variance)
         after = self._next_batch(state, sums)
-        after |= {"moments": moments, "rows": np.asarray(rows), "noise_variance": np.asarray(noise_variance)}
-        if rows > 0:
-            found = score_direction(
-                moments,
-                self.ready.width,
-                rows,
-                math.sqrt(noise_variance),
-                GROUP_WEIGHT,
-                self.correlation,
-            )
-            # The rule is kept on the declared scale, the moments on the one that their rows were taken on.
-            after["direction"] = found.weights / state["stretch"]
-            after["middle"] = np.asarray(found.middle + after["direction"] @ state["shift"])
-            after["deviation"] = np.asarray(found.deviation)
-            after |= self._rescale(after)
+        after["moments"] = state["moments"] + weight * self.sums.last_batch(sums)
+        after["rows"] = np.asarray(state["rows"] + weight * length)
+        after["noise_variance"] = np.asarray(state["noise_variance"] + weight**2 * variance)
+        moments = self._moments(after)
+        found = score_direction(moments._replace(rows=believed_rows(moments)), self.correlation)
+        # The rule is kept on the declared scale, the moments on the one that their rows were taken on.
+        after["direction"] = found.weights / state["stretch"]
+        after["middle"] = np.asarray(found.middle + after["direction"] @ state["shift"])
+        after["deviation"] = np.asarray(found.deviation)
+        after |= self._rescale(after)
         return after | self._rank_tables(state, after, noise)
+
+    def _moments(self, state: State) -> Moments:
+        noise_std = math.sqrt(float(state["noise_variance"]))
+        return Moments(state["moments"], self.ready.width, float(state["rows"]), noise_std)
 
     def _rescale(self, state: State) -> State:
         """Once, if the declared scale is far off: take later rows on the scale the moments show, in a fresh sum."""
-        if state["rescaled"]:
-            return {}
-        noise_std = math.sqrt(float(state["noise_variance"]))
-        found = rescaled(state["moments"], self.ready.width, noise_std, GROUP_WEIGHT)
+        found = None if state["rescaled"] else rescaled(self._moments(state))
         if found is None:
             return {}
         middle, spread = found
@@ -288,24 +330,6 @@ class BatchedPrivateFairGreedy(Policy):
             "noise_variance": np.zeros(()),
         }
 
-    def lost(self, state: State, block: str) -> State:
-        """Drop the batch's rows and people and go on with the rule that stands."""
-        sums = self.sums.lost({name[4:]: array for name, array in state.items() if name.startswith("sum_")})
-        return self._next_batch(state, sums)
-
-    def _next_batch(self, state: State, sums: State) -> State:
-        number = int(state["batch"]) + 1
-        return {
-            **state,
-            **{f"sum_{name}": array for name, array in sums.items()},
-            "batch": np.asarray(number),
-            "end": np.asarray(state["end"] + self.batch_length(number)),
-            "arrived": np.zeros((), np.int64),
-            "people": np.zeros((0, self.ready.width)),
-            "people_group": np.zeros(0, np.int64),
-            "people_rounds": np.zeros((), np.int64),
-        }
-
     def _rank_tables(self, state: State, after: State, noise: Noise) -> State:
         """Histograms of the batch's people under the new direction, one per group, each person in one of them."""
         scores = state["people"] @ after["direction"]
@@ -313,7 +337,7 @@ class BatchedPrivateFairGreedy(Policy):
         normal = np.linspace(0.0, 1.0, self.bins + 1)
         middle = self.histogram.expected_std(self.bins // 2)
         tables, spreads = [], []
-        for group in range(self._group_count):
+        for group in range(self.group_count):
             opened = self.histogram.add(self.histogram.start(), position[state["people_group"] == group])
             _, shown = self.histogram.release(opened, noise)
             # Privacy noise and sampling, with a total that is itself noisy for groups that may be absent.
@@ -324,9 +348,31 @@ class BatchedPrivateFairGreedy(Policy):
             spreads.append(math.sqrt(trust**2 * variance + (1 - trust) ** 2 * RANK_DOUBT**2))
         return {"tables": np.stack(tables), "rank_std": np.array(spreads)}
 
+    def lost(self, state: State, block: str) -> State:
+        """Drop the batch's rows and people and go on with the rule that stands."""
+        return self._next_batch(state, self.sums.lost(nested(state, "sum")))
+
+    def _next_batch(self, state: State, sums: State) -> State:
+        number = int(state["batch"]) + 1
+        return {
+            **state,
+            **nest("sum", sums),
+            "batch": np.asarray(number),
+            "next": state["end"].copy(),
+            "end": np.asarray(state["end"] + self.batch_length(number)),
+            "people": np.zeros((0, self.ready.width)),
+            "people_group": np.zeros(0, np.int64),
+        }
+
+    def draw(self, state: State, noise: Noise) -> State:
+        after = self.release(state, noise)
+        return {HEADER: self.block(state).header, **{name: after[name] for name in self.released}}
+
+    def adopt(self, state: State, block: str, value: State) -> State:
+        check_header(self.block(state), block, value)
+        return {**self.lost(state, block), **{name: value[name] for name in self.released}}
+
     # Simulation ------------------------------------------------------------------------------------------------------
 
-    def simulator(self, case: Case, streams: Streams) -> Runner | None:
-        if case.lateness != AT_ONCE:
-            return None
-        return BatchedRunner(self, streams.explore, streams.noise)
+    def simulator(self, case: Case, streams: Streams) -> BatchedRunner | None:
+        return BatchedRunner(self, case, streams)

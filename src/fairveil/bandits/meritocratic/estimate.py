@@ -12,10 +12,40 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from fairveil.bandits.meritocratic.world import Floats
+from fairveil.bandits.meritocratic.schema import Floats
 
+GROUP_WEIGHT = 1.0
+"""Size a of the group indicator in a row; scaled columns have spread about one."""
 STABLE = 1.0
 """Least ridge relative to noise_std * sqrt(width): half of the typical operator norm of the noise."""
+RIDGE_FLOOR = 1e-6
+"""Least ridge a row, without noise: keeps the regression defined where columns repeat each other."""
+LEAST_SHARE = 0.02
+"""No group is taken to have less than this part of an equal share of the rows, however its noisy count came out."""
+KNOWN_SPREAD = 0.25
+"""Middle and spread of the scores count as known when the noise of a moment is below this much a row."""
+LEAST_VARIANCE = 0.01
+"""Least variance of the scores of the chosen that is believed: noise may have made it negative."""
+LARGEST_SPREAD = 3.0
+"""Largest spread of all scores that is believed: columns have spread about one, the direction is a unit vector."""
+ROOM = 1.2
+"""Bins are laid a little wider than the scores are estimated to spread: too narrow loses people in the last bin."""
+SELECTION = 0.75
+"""The largest of k normal scores has about 1/(1 + SELECTION ln k) the variance of one: within 12 % for k up to 20."""
+BLOM = 0.375
+"""The largest of k normal scores lies on average near the quantile of (k - BLOM)/(k + 1 - 2 BLOM) (Blom 1958)."""
+SURE = 3.0
+"""Standard deviations of the noise by which something must differ from what was declared to be acted upon."""
+ENOUGH = 8.0
+"""Rows are enough to judge the declared scale when they are this many standard deviations of their noisy number."""
+MOSTLY = 0.5
+"""Counts fall short of rounds where rows are clipped (whole rows shrink) or unanswered: below half it is the latter."""
+FEWEST = 1e-3
+"""No fewer rows than this share of the rounds are believed, however the noise came out."""
+SPREADS = (0.25, 25.0)
+"""Variances of a column outside these bounds are taken as the bound."""
+FAR_MIDDLE, FAR_SPREAD = 1.0, 2.5
+"""The declared scale is far off when a column's middle is off by more than its spread, or spreads 2.5 times as much."""
 
 
 class Direction(NamedTuple):
@@ -24,6 +54,29 @@ class Direction(NamedTuple):
     weights: Floats
     middle: float
     deviation: float
+
+
+class Moments(NamedTuple):
+    """Noisy second moments: how many columns come first, the (weighted) rows behind them, std off the diagonal."""
+
+    values: Floats
+    columns: int
+    rows: float
+    noise_std: float
+
+    @property
+    def groups(self) -> int:
+        return len(self.values) - 1 - self.columns
+
+    @property
+    def counts(self) -> Floats:
+        """Noisy numbers of rows by group."""
+        return np.diagonal(self.values)[self.columns : -1] / GROUP_WEIGHT**2
+
+    @property
+    def count_std(self) -> float:
+        """Standard deviation of the noise in the sum of `counts`: diagonal entries have sqrt 2 times the noise."""
+        return self.noise_std * math.sqrt(2 * self.groups) / GROUP_WEIGHT**2
 
 
 def row_weight(rows: float, noise_variance: float) -> float:
@@ -35,63 +88,69 @@ def row_weight(rows: float, noise_variance: float) -> float:
     return rows / (rows + noise_variance) if rows > 0 else 0.0
 
 
-def score_direction(
-    moments: Floats,
-    columns: int,
-    rows: float,
-    noise_std: float,
-    group_weight: float,
-    correlation: float,
-) -> Direction:
+def believed_rows(moments: Moments) -> float:
+    """How many rows there are: as many as rounds, unless the noisy counts show that most were never answered.
+
+    The exact number is never used, so whether and for whom a reward arrived stays inside the noise.
+    """
+    most = float(moments.counts.sum()) + SURE * moments.count_std
+    return moments.rows if most > MOSTLY * moments.rows else max(most, FEWEST * moments.rows)
+
+
+def score_direction(moments: Moments, correlation: float) -> Direction:
     """Direction of the regression of the reward on the columns with one intercept per group.
 
-    ``rows`` is the (weighted) number of rows and ``noise_std`` the standard deviation of an off-diagonal entry. Before
-    any data the columns are taken to be uncorrelated with spread one, as the scaling declares; ``correlation`` is the
-    typical squared correlation they may have nevertheless, and the ridge noise_std^2 / (rows * correlation) is what
-    makes the moments and that belief equally credible; it never falls below the size of the noise as an operator,
+    Before any data the columns are taken to be uncorrelated with spread one, as the scaling declares; ``correlation``
+    is the typical squared correlation they may have nevertheless, and the ridge noise_std^2 / (rows * correlation) is
+    what makes the moments and that belief equally credible; it never falls below the size of the noise as an operator,
     because a direction that nobody varies in (the chosen are alike there) would otherwise be filled with noise.
     """
-    groups = moments.shape[0] - 1 - columns
-    joint = (moments[:-1, :-1] + moments[:-1, :-1].T) / 2
-    held = np.diagonal(joint)[columns:].copy()
-    joint[columns:, columns:] = np.diag(held)  # nobody is in two groups
-    ridge = max(noise_std**2 / (rows * correlation), STABLE * noise_std * math.sqrt(len(joint)), 1e-6 * rows)
-    values, vectors = np.linalg.eigh(joint)
-    slope = (vectors @ ((vectors.T @ moments[:-1, -1]) / (np.maximum(values, 0.0) + ridge)))[:columns]
+    values, columns, rows, noise_std = moments
+    joint = (values[:-1, :-1] + values[:-1, :-1].T) / 2
+    joint[columns:, columns:] = np.diag(np.diagonal(joint)[columns:])  # nobody is in two groups
+    ridge = max(noise_std**2 / (rows * correlation), STABLE * noise_std * math.sqrt(len(joint)), RIDGE_FLOOR * rows)
+    eigenvalues, vectors = np.linalg.eigh(joint)
+    slope = (vectors @ ((vectors.T @ values[:-1, -1]) / (np.maximum(eigenvalues, 0.0) + ridge)))[:columns]
     length = float(np.linalg.norm(slope))
     weights = slope / length if length > 0 else np.full(columns, 1 / math.sqrt(columns))
-    gram, cross = joint[:columns, :columns], joint[:columns, columns:] / group_weight
-    counts = np.maximum(held / group_weight**2, 0.02 * rows / groups)
-    # Middle and spread of all scores, believed to be as declared (0 and 1) until the moments are better than that. The
-    # chosen are the best of about one candidate per group: their mean lies above everybody's and their spread is less.
-    credit = 1 / (1 + noise_std**2 / (0.25 * rows) ** 2)
-    total = float(counts.sum())
-    average = float(weights @ cross.sum(axis=1)) / total
-    left = 1 / (1 + 0.75 * math.log(groups)) if groups > 1 else 1.0
-    everybody = math.sqrt(max(float(weights @ gram @ weights) / total - average**2, 0.01) / left)
-    best_of = float(ndtri((groups - 0.375) / (groups + 0.25)))
-    spread = credit * min(everybody, 3.0) + (1 - credit)
-    return Direction(weights, credit * (average - best_of * everybody), 1.2 * spread)
+    return Direction(weights, *_scores_along(weights, moments, joint))
 
 
-def rescaled(moments: Floats, columns: int, noise_std: float, group_weight: float) -> tuple[Floats, Floats] | None:
+def _scores_along(weights: Floats, moments: Moments, joint: Floats) -> tuple[float, float]:
+    """Middle and spread of all scores, believed to be as declared (0 and 1) until the moments are better than that.
+
+    The chosen are the best of about one candidate per group: their mean lies above everybody's and their spread is
+    less.
+    """
+    columns, rows, groups = moments.columns, moments.rows, moments.groups
+    credit = 1 / (1 + moments.noise_std**2 / (KNOWN_SPREAD * rows) ** 2)
+    total = float(np.maximum(moments.counts, LEAST_SHARE * rows / groups).sum())
+    average = float(weights @ joint[:columns, columns:].sum(axis=1)) / GROUP_WEIGHT / total
+    variance = float(weights @ joint[:columns, :columns] @ weights) / total - average**2
+    left = 1 / (1 + SELECTION * math.log(groups)) if groups > 1 else 1.0
+    everybody = math.sqrt(max(variance, LEAST_VARIANCE) / left)
+    best_of = float(ndtri((groups - BLOM) / (groups + 1 - 2 * BLOM)))
+    spread = credit * min(everybody, LARGEST_SPREAD) + (1 - credit)
+    return credit * (average - best_of * everybody), ROOM * spread
+
+
+def rescaled(moments: Moments) -> tuple[Floats, Floats] | None:
     """Middle and spread of the columns among the rows, if they are known well and far from 0 and 1; None otherwise.
 
     A column whose declared centre is far off makes the noise of the regression grow with the square of the distance,
     and one whose declared spread is far off wastes budget: later rows are better taken on the scale returned here. The
     moments are released, so this is post-processing and later batches may depend on it.
     """
-    counts = float(np.diagonal(moments)[columns:-1].sum()) / group_weight**2
-    groups = moments.shape[0] - 1 - columns
-    if counts < 8 * noise_std * math.sqrt(groups):
+    columns, groups, noise_std = moments.columns, moments.groups, moments.noise_std
+    counts = float(moments.counts.sum())
+    if counts < ENOUGH * noise_std * math.sqrt(groups):
         return None
-    middle = moments[:columns, columns:-1].sum(axis=1) / group_weight / counts
-    variance = np.diagonal(moments)[:columns] / counts - middle**2
+    middle = moments.values[:columns, columns:-1].sum(axis=1) / GROUP_WEIGHT / counts
+    variance = np.diagonal(moments.values)[:columns] / counts - middle**2
     error = noise_std / counts * np.sqrt(2 + 4 * groups * middle**2)
-    known = variance > 3 * error
-    spread = np.where(known, np.sqrt(np.clip(variance, 0.25, 25.0)), 1.0)
-    sure = np.abs(middle) > 3 * noise_std * math.sqrt(groups) / counts
+    spread = np.where(variance > SURE * error, np.sqrt(np.clip(variance, *SPREADS)), 1.0)
+    sure = np.abs(middle) > SURE * noise_std * math.sqrt(groups) / counts
     middle = np.where(sure, middle, 0.0)
-    if np.abs(middle).max() <= 1.0 and spread.max() <= 2.5:
+    if np.abs(middle).max() <= FAR_MIDDLE and spread.max() <= FAR_SPREAD:
         return None
     return middle, spread

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from fairveil.bandits.feedback import AT_ONCE
-from fairveil.bandits.meritocratic.exact import ExactRunner, HalvedHistory
+from fairveil.bandits.meritocratic.exact import ExactRunner
+from fairveil.bandits.meritocratic.halved_history import HalvedHistory
 from fairveil.bandits.meritocratic.regression import weights_of
 from fairveil.bandits.meritocratic.runner import Runner
-from fairveil.bandits.meritocratic.world import Floats
+from fairveil.bandits.meritocratic.schema import Floats
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.configuration import configuration
 from fairveil.privacy.noise import Noise
@@ -31,11 +32,9 @@ class FairGreedy(HalvedHistory):
     Reference: Grazzi, Akhavan, Falk, Cella and Pontil 2022.
     """
 
-    def _close_leaf(self, state: State, fresh: Floats, leaf: int, noise: Noise) -> State:
+    def close_leaf(self, state: State, fresh: Floats, leaf: int, noise: Noise) -> State:
         rows = state["rows"][state["entered"]]
         return {"theta": weights_of(rows.T @ rows, self.ridge, self.ridge)}
 
     def simulator(self, case: Case, streams: Streams) -> Runner | None:
-        if case.lateness != AT_ONCE:
-            return None
-        return ExactRunner(self, case.environment.slots(), streams.explore)  # type: ignore[attr-defined]
+        return ExactRunner(self, case, streams) if case.lateness == AT_ONCE else None

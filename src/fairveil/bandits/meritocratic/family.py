@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from fairveil.bandits.family import Family, Series
-from fairveil.bandits.meritocratic.runner import Runner, StepRunner, UniformRunner
-from fairveil.bandits.meritocratic.world import Chunk, Floats, MeritocraticEnvironment
+from fairveil.bandits.meritocratic.runner import Played, Runner, StepRunner, UniformRunner
+from fairveil.bandits.meritocratic.schema import Floats
+from fairveil.bandits.meritocratic.world import MeritocraticEnvironment
 from fairveil.bandits.simulate import Case, Streams, curves, spread
 from fairveil.fairness.ranks import fair_regret, parity_gap, within_group_correlation
 from fairveil.randomness import generator
@@ -31,7 +32,7 @@ class Meritocratic(Family):
     """Choose the candidate of the highest relative rank within its own group."""
 
     def uniform(self, case: Case, streams: Streams) -> Runner:
-        return UniformRunner(streams.explore)
+        return UniformRunner(case, streams)
 
     def simulate(self, case: Case, runs: range) -> Part:
         parts = [_one_run(case, run) for run in runs]
@@ -69,12 +70,11 @@ def _world(case: Case) -> MeritocraticEnvironment:
 def make_runner(case: Case, streams: Streams) -> Runner:
     """The compiled runner of a policy, or its step interface where it has none."""
     found: Any = case.policy.simulator(case, streams)
-    return StepRunner(case.policy, streams, case.lateness) if found is None else found
+    return StepRunner(case.policy, case, streams) if found is None else found
 
 
 def _one_run(case: Case, run: int) -> Part:
-    streams, spec, environment = case.streams(run), case.spec, _world(case)
-    world, runner = streams.world, make_runner(case, streams)
+    spec, environment, runner = case.spec, _world(case), make_runner(case, case.streams(run))
     reference = _Reference(environment, generator(spec["seed"], "reference"))
     count, groups = len(spec["checkpoints"]), environment.groups
     curves: dict[str, Floats] = {name: np.full(count, np.nan) for name in CURVES}
@@ -84,10 +84,8 @@ def _one_run(case: Case, run: int) -> Part:
     while first < spec["rounds"]:
         # A chunk never crosses a checkpoint, so theta is read at the checkpoint itself.
         size = min(CHUNK, spec["rounds"] - first, (spec["checkpoints"][at] if at < count else spec["rounds"]) - first)
-        chunk = environment.draw(first, size, world)
-        slots, estimates = runner.play(chunk)
-        tally.add(chunk, slots, estimates)
         first += size
+        tally.add(runner.advance(first))
         while at < count and spec["checkpoints"][at] <= first:
             curves["fair_regret"][at] = tally.fair
             curves["reward_regret"][at] = tally.reward
@@ -115,7 +113,8 @@ class _Tally:
         self.chosen = np.zeros(groups, np.int64)
         self.shown = np.zeros(groups, np.int64)
 
-    def add(self, chunk: Chunk, slots: Any, estimates: Floats) -> None:
+    def add(self, played: Played) -> None:
+        chunk, slots, estimates = played
         rows = np.arange(len(chunk))
         filled = chunk.group >= 0
         some = filled.any(axis=1)

@@ -1,21 +1,21 @@
-"""Rounds under a frozen rule: the decision kernel, and the run of the batched policy in blocks of rounds."""
+"""Rounds under a frozen rule: scores along one direction, ranks from one table per group."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
-import numpy as np
-
-from fairveil.bandits.meritocratic.exact import uniform_slot
-from fairveil.bandits.meritocratic.runner import Runner
-from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints
+from fairveil.bandits.meritocratic.schema import Floats
 from fairveil.compiling import njit
-from fairveil.privacy.noise import Noise
-from fairveil.randomness import Generator
 
-if TYPE_CHECKING:
-    from fairveil.bandits.meritocratic.batched import BatchedPrivateFairGreedy
+
+class Rule(NamedTuple):
+    """Weights on raw features, offset and deviation of the scores, and a rank table per group over their normal law."""
+
+    weights: Floats
+    offset: float
+    deviation: float
+    tables: Floats
 
 
 @njit(cache=True, nogil=True)
@@ -33,82 +33,28 @@ def table_rank(position, table):
 
 
 @njit(cache=True, nogil=True)
-def best_by_table(features, group, weights, offset, deviation, tables, rng):
-    """Slot of the highest estimated rank, ties broken uniformly, and that rank; -1 when every slot is empty."""
+def best_by_table(features, group, rule, rng):
+    """Slot of the highest estimated rank, that rank and how many share it (one is drawn); -1 when all are empty."""
     best, chosen, ties = -1.0, -1, 0
     for slot in range(group.shape[0]):
         if group[slot] < 0:
             continue
-        score = -offset
-        for i in range(weights.shape[0]):
-            score += features[slot, i] * weights[i]
-        rank = table_rank(normal_cdf(score / deviation), tables[group[slot]])
+        score = -rule.offset
+        for i in range(rule.weights.shape[0]):
+            score += features[slot, i] * rule.weights[i]
+        rank = table_rank(normal_cdf(score / rule.deviation), rule.tables[group[slot]])
         if rank > best:
             best, chosen, ties = rank, slot, 1
         elif rank == best:
             ties += 1
             if rng.random() * ties < 1.0:
                 chosen = slot
-    return chosen, best
+    return chosen, best, ties
 
 
 @njit(cache=True, nogil=True)
-def play_frozen(features, group, weights, offset, deviation, tables, rng, slots, estimates):
+def play_frozen(features, group, rule, rng, slots, estimates):
     """Decide a block of rounds with one frozen rule."""
     for row in range(group.shape[0]):
-        slot, rank = best_by_table(features[row], group[row], weights, offset, deviation, tables, rng)
+        slot, rank, _ = best_by_table(features[row], group[row], rule, rng)
         slots[row], estimates[row] = max(slot, 0), rank
-
-
-Played = tuple[Floats, Ints, Ints, Floats, Ints]
-"""Rounds that were decided: features and groups of all slots, chosen slots, rewards, arrivals."""
-
-
-class BatchedRunner(Runner):
-    """Blocks of rounds through the same rows, sums, histograms and decision kernel as the step interface."""
-
-    def __init__(self, policy: BatchedPrivateFairGreedy, rng: Generator, noise: Noise) -> None:
-        self.policy, self.rng, self.noise = policy, rng, noise
-        self.state = policy.start()
-        self.width = 0
-        self.late: list[Played] = []
-
-    def play(self, chunk: Chunk) -> tuple[Ints, Floats]:
-        slots, estimates = np.zeros(len(chunk), np.int64), np.full(len(chunk), np.nan)
-        self.width = chunk.features.shape[2]
-        first = 0
-        while first < len(chunk):
-            last = min(len(chunk), int(self.state["end"]) - chunk.first)
-            self._play_part(chunk, slice(first, last), slots[first:last], estimates[first:last])
-            first = last
-            while self.policy.due(self.state, chunk.first + first) is not None:
-                self.state = self.policy.release(self.state, self.noise)
-                self.releases += 1
-        return slots, estimates
-
-    def _play_part(self, chunk: Chunk, part: slice, slots: Ints, estimates: Floats) -> None:
-        features, group = chunk.features[part], chunk.group[part]
-        if self.state["batch"] == 0:
-            slots[:] = [max(0, uniform_slot(row, self.rng)) for row in group]
-        else:
-            play_frozen(features, group, *self.policy.rule(self.state, self.width), self.rng, slots, estimates)
-        reward = chunk.score[part][np.arange(len(slots)), slots] + chunk.reward_noise[part]
-        self._learn((features, group, slots.copy(), reward, chunk.arrival[part]), chunk.first + part.stop)
-
-    def _learn(self, played: Played, now: int) -> None:
-        """Hand over the rounds whose reward has arrived, in the order of the rounds; the others wait or are dropped."""
-        features, group, slots, reward, arrival = (np.concatenate(pieces) for pieces in zip(*self.late, played))
-        filled = group[np.arange(len(slots)), slots] >= 0
-        here, later = filled & (arrival >= 0) & (arrival <= now), filled & (arrival > now)
-        rows = np.flatnonzero(here)
-        if len(rows):
-            chosen = slots[rows]
-            self.state = self.policy.add_rows(self.state, features[rows, chosen], group[rows, chosen], reward[rows])
-            self.state = self.policy.add_people(self.state, features[rows], group[rows])
-        self.late = [(features[later], group[later], slots[later], reward[later], arrival[later])]
-
-    def theta(self) -> Floats | None:
-        return self.policy.ready.pull_back(self.state["direction"], self.width)[0]
-
-    def rank_uncertainty(self) -> Floats | None:
-        return self.state["rank_std"].copy()

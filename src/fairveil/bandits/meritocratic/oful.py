@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from fairveil.bandits.feedback import AT_ONCE
-from fairveil.bandits.meritocratic.runner import Arrivals, Runner
-from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints
-from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round, raw_feedback
+from fairveil.bandits.meritocratic.candidates import answered, shown_in
+from fairveil.bandits.meritocratic.runner import Runner
+from fairveil.bandits.meritocratic.schema import Floats, Ints
+from fairveil.bandits.meritocratic.world import Chunk
+from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.compiling import njit
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
-from fairveil.fields import Count, NonNegative, Positive
+from fairveil.fields import Count, NonNegative, Positive, described
 from fairveil.randomness import Generator
 from fairveil.registry import register
-from fairveil.state import State
+from fairveil.state import State, copy_state
+
+
+class Ridge(NamedTuple):
+    """A ridge regression: the inverse of its Gram matrix, the moment with the rewards, and the weights."""
+
+    inverse: Floats
+    moment: Floats
+    theta: Floats
 
 
 @njit(cache=True, nogil=True)
@@ -76,15 +87,15 @@ def confidence_width(exploration, log_det, now):
 
 
 @njit(cache=True, nogil=True)
-def play_at_once(features, group, score, reward_noise, first, exploration, inverse, moment, theta, log_det, slots):
-    """A chunk whose rewards arrive at once."""
-    for row in range(reward_noise.shape[0]):
+def play_at_once(features, group, reward, first, exploration, ridge, log_det, slots):
+    """A chunk whose rewards (of every slot) arrive at once; the ridge regression is updated in place."""
+    inverse, moment, theta = ridge
+    for row in range(group.shape[0]):
         width = confidence_width(exploration, log_det, first + row + 1)
         slot = optimistic_slot(features[row], group[row], theta, inverse, width)
         slots[row] = max(slot, 0)
         if slot >= 0:
-            reward = score[row, slot] + reward_noise[row]
-            log_det = learn_row(features[row, slot], reward, inverse, moment, theta, log_det)
+            log_det = learn_row(features[row, slot], reward[row, slot], inverse, moment, theta, log_det)
     return log_det
 
 
@@ -94,11 +105,12 @@ class LinearPolicy(Policy):
 
     family = "meritocratic"
 
-    features: Count | None = None
-    ridge: Positive = 0.01
+    features: Count | None = described("number of features of a candidate", default=None)
+    ridge: Positive = described("ridge of the regression", default=0.01)
 
     @property
-    def _exploration(self) -> float:
+    def bonus(self) -> float:
+        """Size of the confidence bonus."""
         return 0.0
 
     def start(self) -> State:
@@ -112,24 +124,21 @@ class LinearPolicy(Policy):
         }
 
     def decide(self, state: State, round: Round, rng: Generator) -> Decision:
-        features = np.stack([candidate.features for candidate in round.candidates])
-        width = confidence_width(self._exploration, float(state["log_det"]), round.index + 1)
-        group = np.zeros(len(features), np.int64)
-        return Decision(int(optimistic_slot(features, group, state["theta"], state["inverse"], width)))
+        shown = shown_in(round, self.features, None)
+        width = confidence_width(self.bonus, float(state["log_det"]), round.index + 1)
+        return Decision(int(optimistic_slot(shown.features, shown.group, state["theta"], state["inverse"], width)))
 
     def learn(self, state: State, feedback: Feedback | Report) -> State:
-        feedback = raw_feedback(feedback)
-        assert feedback.round is not None
-        after = {name: array.copy() for name, array in state.items()}
-        x = np.ascontiguousarray(feedback.round.candidates[feedback.arm].features)
-        done = learn_row(x, feedback.reward, after["inverse"], after["moment"], after["theta"], float(after["log_det"]))
-        after["log_det"] = np.asarray(done)
+        shown, arm, reward = answered(feedback, self.features, None)
+        if reward is None:
+            return state
+        after = copy_state(state)
+        held = Ridge(after["inverse"], after["moment"], after["theta"])
+        after["log_det"] = np.asarray(learn_row(shown.features[arm], reward, *held, float(after["log_det"])))
         return after
 
-    def simulator(self, case: Case, streams: Streams) -> Runner | None:
-        if case.lateness != AT_ONCE:
-            return None
-        return LinearRunner(self)
+    def simulator(self, case: Case, streams: Streams) -> LinearRunner | None:
+        return LinearRunner(self, case, streams) if case.lateness == AT_ONCE else None
 
 
 @register("policy", "greedy")
@@ -159,52 +168,29 @@ class Oful(LinearPolicy):
     Reference: Abbasi-Yadkori, Pal and Szepesvari 2011.
     """
 
-    exploration: NonNegative = 0.01
+    exploration: NonNegative = described("size of the confidence bonus", default=0.01)
 
     @property
-    def _exploration(self) -> float:
+    def bonus(self) -> float:
         return self.exploration
 
 
 class LinearRunner(Runner):
-    """Compiled run of `greedy` and `oful`; rewards that arrive late enter when they arrive."""
+    """Compiled run of `greedy` and `oful` where rewards come at once."""
 
-    def __init__(self, policy: LinearPolicy) -> None:
-        self.policy = policy
-        self.state = policy.start()
-        self.waiting = Arrivals()
+    def __init__(self, policy: LinearPolicy, case: Case, streams: Streams) -> None:
+        super().__init__(case, streams)
+        self.exploration = policy.bonus
+        state = policy.start()
+        self.ridge = Ridge(state["inverse"], state["moment"], state["theta"])
         self.log_det = 0.0
 
     def play(self, chunk: Chunk) -> tuple[Ints, Floats]:
-        slots = np.zeros(len(chunk), np.int64)
-        held = self.state["inverse"], self.state["moment"], self.state["theta"]
-        exploration = self.policy._exploration
-        own = np.arange(chunk.first + 1, chunk.first + len(chunk) + 1)
-        if not self.waiting.queue and (chunk.arrival == own).all():
-            self.log_det = play_at_once(
-                chunk.features,
-                chunk.group,
-                chunk.score,
-                chunk.reward_noise,
-                chunk.first,
-                exploration,
-                *held,
-                self.log_det,
-                slots,
-            )
-            return slots, np.full(len(chunk), np.nan)
-        inverse, moment, theta = held
-        for row in range(len(chunk)):
-            now = chunk.first + row
-            for x, _, reward in self.waiting.take(now):
-                self.log_det = learn_row(x, reward, inverse, moment, theta, self.log_det)
-            width = confidence_width(exploration, self.log_det, now + 1)
-            slot = int(optimistic_slot(chunk.features[row], chunk.group[row], theta, inverse, width))
-            slots[row] = max(slot, 0)
-            if slot >= 0:
-                reward = float(chunk.score[row, slot] + chunk.reward_noise[row])
-                self.waiting.put(int(chunk.arrival[row]), now, (chunk.features[row, slot], 0, reward))
+        slots, reward = np.zeros(len(chunk), np.int64), chunk.score + chunk.reward_noise[:, None]
+        self.log_det = play_at_once(
+            chunk.features, chunk.group, reward, chunk.first, self.exploration, self.ridge, self.log_det, slots
+        )
         return slots, np.full(len(chunk), np.nan)
 
     def theta(self) -> Floats | None:
-        return self.state["theta"].copy()
+        return self.ridge.theta.copy()

@@ -13,7 +13,7 @@ from pydantic import Field
 from fairveil.bandits.meritocratic.world import Floats, Pool, PoolEnvironment
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
-from fairveil.fields import Count, Natural
+from fairveil.fields import Count, Natural, described
 from fairveil.randomness import Generator
 
 Fraction = Annotated[float, Field(gt=0.0, lt=1.0, allow_inf_nan=False)]
@@ -32,9 +32,9 @@ class RecordsEnvironment(PoolEnvironment):
     """Candidates are person records. A subclass names its ``attributes`` and loads, encodes and splits the records."""
 
     _: KW_ONLY
-    minimum: Count = 1_000
-    holdout: Fraction = 0.2
-    split_seed: Natural = 0
+    minimum: Count = described("groups with fewer people are left out", default=1_000)
+    holdout: Fraction = described("share of the people on whom the true weights are fitted", default=0.2)
+    split_seed: Natural = described("seed of that split", default=0)
 
     @property
     def people_of_groups(self) -> People:

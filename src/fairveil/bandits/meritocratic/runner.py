@@ -3,23 +3,46 @@
 from __future__ import annotations
 
 import heapq
+from abc import abstractmethod
+from typing import NamedTuple
 
 import numpy as np
 
-from fairveil.bandits.feedback import AT_ONCE, LONGEST, NEVER, Lateness, Outstanding, hand_over
-from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints, round_of
+from fairveil.bandits.feedback import NEVER, Lateness, Outstanding, hand_over
+from fairveil.bandits.meritocratic.candidates import NOBODY
+from fairveil.bandits.meritocratic.schema import Floats, Ints
+from fairveil.bandits.meritocratic.world import Chunk, MeritocraticEnvironment, round_of
 from fairveil.bandits.protocol import Feedback, Policy, Report
-from fairveil.bandits.simulate import Simulator, Streams
+from fairveil.bandits.simulate import Case, Simulator, Streams
+from fairveil.errors import SpecError
 from fairveil.randomness import Generator
 
-UNBOUNDED = Lateness(window=LONGEST)
-"""Windows of worlds that delay rewards themselves: a reward is never too late."""
+
+class Played(NamedTuple):
+    """Rounds as they were shown, the chosen slot of each, and the estimated rank of who was chosen (NaN if none)."""
+
+    chunk: Chunk
+    slots: Ints
+    estimates: Floats
 
 
 class Runner(Simulator):
-    """One run of one policy. ``play`` returns the chosen slot and the estimated rank (NaN if none) of every round."""
+    """One run of one policy in a meritocratic world."""
 
+    def __init__(self, case: Case, streams: Streams) -> None:
+        if not isinstance(case.environment, MeritocraticEnvironment):
+            raise SpecError("the environment is of another family", path="environment", given=case.environment.name)
+        self.environment, self.streams, self.decided = case.environment, streams, 0
+
+    def advance(self, stop: int) -> Played:
+        """Play on until ``stop`` rounds are decided; at most a chunk at a time keeps memory low."""
+        chunk = self.environment.draw(self.decided, stop - self.decided, self.streams.world)
+        self.decided = stop
+        return Played(chunk, *self.play(chunk))
+
+    @abstractmethod
     def play(self, chunk: Chunk) -> tuple[Ints, Floats]:
+        """The chosen slots and estimated ranks of the next rounds."""
         raise NotImplementedError
 
     def theta(self) -> Floats | None:
@@ -34,62 +57,80 @@ class Runner(Simulator):
 class UniformRunner(Runner):
     """The policy `random` without its step interface."""
 
-    def __init__(self, rng: Generator) -> None:
-        self.rng = rng
-
     def play(self, chunk: Chunk) -> tuple[Ints, Floats]:
-        keys = np.where(chunk.group >= 0, self.rng.random(chunk.group.shape), -1.0)
+        keys = np.where(chunk.group >= 0, self.streams.explore.random(chunk.group.shape), -1.0)
         return keys.argmax(axis=1), np.full(len(chunk), np.nan)
 
 
 class StepRunner(Runner):
-    """Any policy through its step interface: plug-ins, and the reference for the compiled runners.
+    """Any policy through its step interface: plug-ins, and the reference for the compiled runners."""
 
-    Rewards are as late as the spec's ``feedback`` says, or as the environment's own arrivals.
-    """
-
-    def __init__(self, policy: Policy, streams: Streams, lateness: Lateness) -> None:
-        self.policy, self.streams, self.lateness = policy, streams, lateness
-        self.outstanding = Outstanding(policy, lateness if lateness != AT_ONCE else UNBOUNDED)
+    def __init__(self, policy: Policy, case: Case, streams: Streams) -> None:
+        super().__init__(case, streams)
+        self.policy, self.lateness = policy, case.lateness
+        self.outstanding = Outstanding(policy, case.lateness)
         self.state = hand_over(policy, policy.start(), self.outstanding, streams.noise)
         self.under_way: list[tuple[int, int, Feedback | Report]] = []
 
     def play(self, chunk: Chunk) -> tuple[Ints, Floats]:
-        slots, noise = np.empty(len(chunk), np.int64), self.streams.noise
+        slots = np.zeros(len(chunk), np.int64)
         for row in range(len(chunk)):
-            shown = round_of(chunk, row)
-            self.state = self.policy.open(self.state, shown.index, self.streams.explore)
-            arm = self.policy.decide(self.state, shown, self.streams.explore).arm
-            slots[row] = np.flatnonzero(chunk.group[row] >= 0)[arm]
-            reward = chunk.score[row, slots[row]] + chunk.reward_noise[row]
-            self.outstanding.decided(arm, shown)
-            wait = int(chunk.arrival[row]) - shown.index - 1 if chunk.arrival[row] >= 0 else NEVER
-            if self.lateness != AT_ONCE:
-                wait = self.lateness.wait(shown, arm, self.streams.arrivals)
-            if wait != NEVER:
-                feedback = self.policy.report(Feedback(shown.index, arm, float(reward), shown), noise)
-                heapq.heappush(self.under_way, (shown.index + wait, shown.index, feedback))
-            while self.under_way and self.under_way[0][0] <= shown.index:
-                self.outstanding.arrive(heapq.heappop(self.under_way)[2])
-            before = self.policy.due(self.state, shown.index + 1)
-            self.state = hand_over(self.policy, self.state, self.outstanding, noise)
-            self.releases += before is not None
+            slots[row] = self._step(chunk, row)
         return slots, np.full(len(chunk), np.nan)
 
+    def _step(self, chunk: Chunk, row: int) -> int:
+        shown, noise = round_of(chunk, row), self.streams.noise
+        self.state = self.policy.open(self.state, shown.index, self.streams.explore)
+        arm, slot = NOBODY, 0
+        if shown.candidates:
+            arm = self.policy.decide(self.state, shown, self.streams.explore).arm
+            slot = int(np.flatnonzero(chunk.group[row] >= 0)[arm])
+        self.outstanding.decided(arm, shown)
+        wait = self.lateness.wait(shown, arm, self.streams.arrivals)
+        if wait != NEVER and arm != NOBODY:
+            reward = float(chunk.score[row, slot] + chunk.reward_noise[row])
+            feedback = self.policy.report(Feedback(shown.index, arm, reward, shown), noise)
+            heapq.heappush(self.under_way, (shown.index + wait, shown.index, feedback))
+        while self.under_way and self.under_way[0][0] <= shown.index:
+            self.outstanding.arrive(heapq.heappop(self.under_way)[2])
+        before = self.policy.due(self.state, shown.index + 1)
+        self.state = hand_over(self.policy, self.state, self.outstanding, noise)
+        self.releases += before is not None
+        return slot
 
-class Arrivals:
-    """Rows waiting for their rewards: what is chosen goes in, what has arrived comes out once, in order of arrival."""
 
-    def __init__(self) -> None:
-        self.queue: list[tuple[int, int, tuple[Floats, int, float]]] = []
+class Times(NamedTuple):
+    """When the rounds of a chunk are answered and settled, counted in decided rounds."""
 
-    def put(self, arrival: int, index: int, row: tuple[Floats, int, float]) -> None:
-        if arrival >= 0:
-            heapq.heappush(self.queue, (arrival, index, row))
+    arrival: Ints
+    """-1 where no reward arrives inside the window."""
+    settles: Ints
+    default: float
+    """What a missing reward counts as; not a number where it is left out."""
 
-    def take(self, now: int) -> list[tuple[Floats, int, float]]:
-        """Rows whose reward is known after ``now`` decided rounds."""
-        out = []
-        while self.queue and self.queue[0][0] <= now:
-            out.append(heapq.heappop(self.queue)[2])
-        return out
+    def answers(self, chunk: Chunk, part: slice, slots: Ints) -> Floats:
+        """Rewards of the chosen slots as they will be handed over, not a number where there is none."""
+        reward = chunk.score[part][np.arange(len(slots)), slots] + chunk.reward_noise[part]
+        return np.where(self.arrival[part] >= 0, reward, self.default)
+
+
+class Timetable:
+    """Arrivals of a run's rewards by a law of lateness, drawn as the step interface draws them."""
+
+    def __init__(self, lateness: Lateness, rng: Generator) -> None:
+        self.lateness, self.rng = lateness, rng
+
+    def of(self, chunk: Chunk) -> Times:
+        """The times of these rounds; call it once for every chunk, in order."""
+        own = np.arange(chunk.first + 1, chunk.first + len(chunk) + 1)
+        waits = self._waits(len(chunk))
+        answered = (waits != NEVER) & (chunk.group >= 0).any(axis=1)
+        over = own + self.lateness.window
+        settles = over if self.lateness.hidden else np.where(answered, own + waits, over)
+        default = self.lateness.default if self.lateness.treat == "default" else np.nan
+        return Times(np.where(answered, own + waits, -1), settles, default)
+
+    def _waits(self, count: int) -> Ints:
+        if self.lateness.law == "fixed" or (self.lateness.law == "geometric" and self.lateness.missing == 0):
+            return self.lateness.waits(count, self.rng)
+        return np.concatenate([self.lateness.waits(1, self.rng) for _ in range(count)])

@@ -20,7 +20,7 @@ from fairveil.bandits.facts import Fact
 from fairveil.bandits.meritocratic.schema import Floats, Schema
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError, at
-from fairveil.fields import Natural, Positive, Vector
+from fairveil.fields import Natural, Positive, Vector, described
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 FACTS = ("columns", "centre", "spread", "norm", "reward_centre", "reward_bound")
@@ -35,20 +35,26 @@ class Scaling:
     ``kind``: ``declared`` takes the schema's declared centres and spreads (public preconditioning), ``bounds`` uses
     public ranges alone (midpoint, and the spread of a uniform law), ``raw`` leaves columns as they are encoded. With
     ``columns``, ``centre`` and ``spread`` written out the kind is only a name. Whatever is left out is filled from the
-    environment's schema when a spec is completed; in the step interface everything must be given.
+    environment's schema when a spec is completed; in the step interface everything must be given. ``caveats`` says in
+    words which of these numbers were settled after looking at records: they stand in the guarantee's notes.
 
     >>> chosen = Scaling(columns=(0,), centre=(1.0,), spread=(2.0,), reward_centre=0.0, reward_bound=1.0, norm=1.0)
     >>> chosen.apply(np.array([[5.0]])).tolist()
     [[2.0]]
     """
 
-    kind: Literal["declared", "bounds", "raw"] = "declared"
-    columns: Annotated[tuple[Natural, ...], Strict(False)] | None = None
-    centre: Vector | None = None
-    spread: Vector | None = None
-    norm: Positive | None = None
-    reward_centre: Number | None = None
-    reward_bound: Positive | None = None
+    kind: Literal["declared", "bounds", "raw"] = described(
+        "declared scale, public ranges, or columns as they are", default="declared"
+    )
+    columns: Annotated[tuple[Natural, ...], Strict(False)] | None = described("columns that are used", default=None)
+    centre: Vector | None = described("centre of each used column", default=None)
+    spread: Vector | None = described("spread of each used column", default=None)
+    norm: Positive | None = described("largest norm of scaled columns", default=None)
+    reward_centre: Number | None = described("centre of the reward", default=None)
+    reward_bound: Positive | None = described("largest distance of a reward from its centre", default=None)
+    caveats: Annotated[tuple[str, ...], Strict(False)] = described(
+        "which numbers were settled after looking at records", default=()
+    )
 
     def __post_init__(self) -> None:
         width = None if self.columns is None else len(self.columns)
@@ -96,7 +102,13 @@ class Scaling:
             norm=self.norm if self.norm is not None else self._default_norm(schema, where),
             reward_centre=self.reward_centre if self.reward_centre is not None else schema.reward_centre,
             reward_bound=self.reward_bound if self.reward_bound is not None else 2 * schema.reward_spread,
+            caveats=(*self.caveats, *(words for name, words in schema.caveats if self._takes(name))),
         )
+
+    def _takes(self, name: str) -> bool:
+        """This number is left to the schema's declaration."""
+        declared = name not in ("centre", "spread") or self.kind == "declared"
+        return declared and getattr(self, name) is None
 
     def _default_norm(self, schema: Schema, kept: NDArray[np.int64]) -> float:
         """Root of the expected squared norm if centres and spreads were right; the largest norm for raw columns."""

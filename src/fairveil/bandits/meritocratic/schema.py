@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,8 @@ class Schema:
 
     ``centre`` and ``spread`` are declared typical values, not estimates from the candidates;
     ``informative`` is False for columns that cannot change a rank within a group (constant in every group, or the
-    redundant level of a category).
+    redundant level of a category). ``caveats`` names the facts that somebody settled after looking at the records: a
+    field of `Scaling` and words for whoever reads the guarantee.
     """
 
     names: tuple[str, ...]
@@ -28,6 +30,7 @@ class Schema:
     reward_centre: float
     reward_spread: float
     norm: float | None = None
+    caveats: tuple[tuple[str, str], ...] = ()
 
     @property
     def bound(self) -> float:

@@ -10,10 +10,11 @@ import math
 
 import numpy as np
 
-from fairveil.bandits.meritocratic.world import Floats
+from fairveil.bandits.meritocratic.schema import Floats
 from fairveil.compiling import njit
+from fairveil.errors import SpecError
+from fairveil.privacy.noise import Noise, ZeroNoise
 from fairveil.privacy.sums.tree import lowest_bit, tree_step
-from fairveil.randomness import Generator
 
 
 def degrees_of_freedom(width: int, levels: int, epsilon: float, delta: float) -> int:
@@ -60,7 +61,12 @@ def wishart_path(rng, levels, degrees, size, scale, out):
         out[leaf - 1] = stack[lowest_bit(leaf)]
 
 
-def noise_path(rng: Generator, leaves: int, size: int, degrees: int, bound: float) -> Floats:
+def noise_path(noise: Noise, leaves: int, size: int, degrees: int, bound: float) -> Floats:
+    """Noise of all prefixes, from seeded noise alone: this law has no exact sampler here, and nothing is promised."""
+    if isinstance(noise, ZeroNoise):
+        return np.zeros((leaves, 0))
+    if noise.stream is None:
+        raise SpecError("Wishart noise is simulated only", path="noise", given=type(noise).__name__, allowed="seeded")
     out = np.empty((leaves, size * (size + 1) // 2))
-    wishart_path(rng, int(leaves).bit_length(), degrees, size, bound**2, out)
+    wishart_path(noise.stream, int(leaves).bit_length(), degrees, size, bound**2, out)
     return out

@@ -8,28 +8,34 @@ columns; a policy's scaling is made from it and never from candidates.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, Strict
 
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.facts import AtLeast, Fact, Same
+from fairveil.bandits.feedback import AT_ONCE, Lateness
 from fairveil.bandits.meritocratic.scaling import FromSchema
-from fairveil.bandits.meritocratic.schema import Floats, Schema
+from fairveil.bandits.meritocratic.schema import Floats, Ints, Schema
 from fairveil.bandits.protocol import Candidate, Round
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fairness.ranks import relative_rank
-from fairveil.fields import Natural, NonNegative
+from fairveil.fields import Natural, NonNegative, described
 from fairveil.randomness import Generator
 
 Slots = Annotated[int, Strict(), Field(ge=1, le=64)]
 Present = Annotated[float, Strict(), Field(gt=0.0, le=1.0, allow_inf_nan=False)]
 Lost = Annotated[float, Strict(), Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
-Ints = NDArray[np.int64]
+
+
+def late(delay: float, missing: float) -> Lateness:
+    """Geometric delays of this mean, of which a share never ends."""
+    if delay == 0 and missing == 0:
+        return AT_ONCE
+    return Lateness.of({"delay": ["geometric", delay] if delay > 0 else 0, "missing": missing})
 
 
 @dataclass(frozen=True)
@@ -48,11 +54,7 @@ class Totals(Fact):
 
 @dataclass(frozen=True)
 class Chunk:
-    """Consecutive rounds, all slots side by side; ``group`` is -1 where a slot is empty.
-
-    ``arrival`` is the number of decided rounds after which the reward of a round is known (at least its own number
-    plus one), or -1 when it never arrives.
-    """
+    """Consecutive rounds, all slots side by side; ``group`` is -1 where a slot is empty."""
 
     first: int
     features: Floats  # (rounds, slots, columns)
@@ -60,7 +62,6 @@ class Chunk:
     score: Floats  # (rounds, slots)
     rank: Floats  # (rounds, slots)
     reward_noise: Floats  # (rounds,)
-    arrival: Ints  # (rounds,)
 
     def __len__(self) -> int:
         return len(self.reward_noise)
@@ -78,12 +79,12 @@ class MeritocraticEnvironment(Environment):
     family: ClassVar[str] = "meritocratic"
 
     _: KW_ONLY
-    candidates: Slots = 1
-    presence: Present = 1.0
-    joins: dict[str, Natural] = field(default_factory=dict)
-    delay: NonNegative = 0.0
-    missing: Lost = 0.0
-    noise: NonNegative = 0.2
+    candidates: Slots = described("candidates of each group in a round", default=1)
+    presence: Present = described("probability that a candidate is there", default=1.0)
+    joins: dict[str, Natural] = described("round in which a group first appears", default_factory=dict)
+    delay: NonNegative = described("mean rounds until a reward arrives", default=0.0)
+    missing: Lost = described("share of rewards that never arrive", default=0.0)
+    noise: NonNegative = described("standard deviation of a reward around the score", default=0.2)
 
     # Pieces of a concrete world --------------------------------------------------------------------------------------
 
@@ -135,8 +136,9 @@ class MeritocraticEnvironment(Environment):
         }
 
     @property
-    def delays_rewards(self) -> bool:
-        return self.delay > 0 or self.missing > 0
+    def lateness(self) -> Lateness:
+        """``delay`` and ``missing`` as a spec's ``feedback`` would say it, with public arrivals."""
+        return late(self.delay, self.missing)
 
     def slots(self) -> Ints:
         """The group of each slot of a round."""
@@ -156,18 +158,10 @@ class MeritocraticEnvironment(Environment):
             features, score = features * filled[:, :, None], score * filled
             rank = np.where(filled, rank, -np.inf)
         reward_noise = self.noise * rng.standard_normal(count)
-        return Chunk(first, features, group, score, rank, reward_noise, self._arrivals(first, count, rng))
+        return Chunk(first, features, group, score, rank, reward_noise)
 
     def _first_rounds(self) -> Ints:
         return np.array([self.joins.get(name, 0) for name in self.group_names], np.int64)
-
-    def _arrivals(self, first: int, count: int, rng: Generator) -> Ints:
-        arrival = np.arange(first + 1, first + count + 1)
-        if self.delay > 0:
-            arrival = arrival + rng.geometric(1.0 / (1.0 + self.delay), count) - 1
-        if self.missing > 0:
-            arrival = np.where(rng.random(count) < self.missing, -1, arrival)
-        return arrival
 
     def check_joins(self) -> None:
         """Called by subclasses: every group named in ``joins`` exists."""

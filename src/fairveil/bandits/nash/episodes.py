@@ -216,7 +216,7 @@ class EpisodePolicy(NashPolicy):
         total, _ = self.sum.release(nested(state, "sum"), ZeroNoise() if silent else noise)
         count = state["answered"].astype(np.float64)
         if self.hides_arrivals:
-            count += noise.laplace(self.sum.sigma) / UNIT
+            count = count + noise.laplace(self.sum.sigma, self.sum.grid.width) / UNIT
         return {HEADER: block.header, "total": total["last"], "count": count}
 
     def adopt(self, state: State, block: str, value: State) -> State:

@@ -6,6 +6,7 @@ it into a later one would choose its block after the fact. Where rewards come la
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -148,20 +149,24 @@ class TwoPhasePolicy(NashPolicy):
         return Decision(int(state["open"][ARM]))  # also past the block's end, where its release was refused
 
     def learn(self, state: State, feedback: Feedback | Report) -> State:
-        check_arm(feedback, self.arms)
-        reward, (arm, first, stop) = raw_feedback(feedback).reward, (int(entry) for entry in state["open"])
-        if reward is None:
-            return state
-        value = int(to_units(unit_reward(reward, self.strict)))
-        after = copy_state(state)
-        if state["exploring"][0]:
-            after["raw_sums"][feedback.arm] += value
-            after["raw_counts"][feedback.arm] += 1
-            after["tested"][:] = (feedback.arm, feedback.index + 1)
-            return after
-        if not first <= feedback.index < stop or arm != feedback.arm:
-            return state  # its block has closed, or is another one
-        after["block"] += (value, 1)
+        return self.learn_all(state, (feedback,))
+
+    def learn_all(self, state: State, feedbacks: Iterable[Feedback | Report]) -> State:
+        after, exploring = copy_state(state), bool(state["exploring"][0])
+        arm, first, stop = (int(entry) for entry in state["open"])
+        for feedback in feedbacks:
+            check_arm(feedback, self.arms)
+            reward = raw_feedback(feedback).reward
+            if reward is None:
+                continue
+            value = int(to_units(unit_reward(reward, self.strict)))
+            if exploring:
+                after["raw_sums"][feedback.arm] += value
+                after["raw_counts"][feedback.arm] += 1
+                after["tested"][:] = (feedback.arm, feedback.index + 1)
+            elif first <= feedback.index < stop and arm == feedback.arm:  # else its block has closed, or is another one
+                after["block"][SUM] += value
+                after["block"][ANSWERED] += 1
         return after
 
     # Releases ---------------------------------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, ValidationError
 
-from fairveil.classify.learner import Learner
+from fairveil.classify.learner import Learner, Public
 from fairveil.configuration import describe
-from fairveil.dynamics.instances import Table
+from fairveil.dynamics.instances import SpecTable
 from fairveil.dynamics.longterm.loop import Loop, Own, simulate
 from fairveil.dynamics.longterm.world import World
 from fairveil.dynamics.participation.retention import retention
@@ -25,7 +25,7 @@ from fairveil.task import Outcome, Part, Task, TaskSpec, run_blocks
 Chances = Annotated[list[list[Probability]], Field(min_length=2, max_length=2)]
 
 
-class OwnTable(Table):
+class OwnTable(SpecTable):
     """Staying by one's own decision: with chance ``right`` after a right one, ``wrong`` after a wrong one."""
 
     driver: Literal["own"] = "own"
@@ -33,7 +33,7 @@ class OwnTable(Table):
     wrong: Probability = 0.5
 
 
-class LongtermGroup(Table):
+class LongtermGroup(SpecTable):
     """One group. ``arrivals``: people a step (participation). ``share``: of the people (qualification)."""
 
     qualified: OpenUnit
@@ -49,16 +49,22 @@ class LongtermSpec(TaskSpec):
     ``retention`` is written as in a participation spec, or ``own`` (a table with ``right`` and ``wrong``).
     """
 
-    model: Literal["participation", "qualification"] = "participation"
-    learner: dict[str, Any]
-    groups: dict[str, Any]
-    retention: str | dict[str, Any] = "accuracy"
-    transitions: Chances | None = None
-    steps: Annotated[int, Field(ge=1, le=10_000)] = 20
-    people: Annotated[int, Field(ge=1, le=10**7)] = 1000
-    persons: Literal["stay", "fresh"] = "stay"
-    group_feature: bool = False
-    evaluation: Annotated[int, Field(ge=10, le=10**6)] = 2000
+    model: Literal["participation", "qualification"] = Field(
+        "participation", description="what changes: who stays, or who is qualified"
+    )
+    learner: dict[str, Any] = Field(description="the classifier that is retrained: its name and parameters")
+    groups: dict[str, Any] = Field(description="the groups, by name")
+    retention: str | dict[str, Any] = Field("accuracy", description="what makes people stay (participation)")
+    transitions: Chances | None = Field(
+        None, description="chances to be qualified next, by label and decision (qualification)"
+    )
+    steps: Annotated[int, Field(ge=1, le=10_000)] = Field(20, description="number of retrainings")
+    people: Annotated[int, Field(ge=1, le=10**7)] = Field(1000, description="size of the population (qualification)")
+    persons: Literal["stay", "fresh"] = Field(
+        "stay", description="whether people stay the same persons or are drawn anew (qualification)"
+    )
+    group_feature: bool = Field(False, description="whether the classifier sees the group")
+    evaluation: Annotated[int, Field(ge=10, le=10**6)] = Field(2000, description="fresh people a group is measured on")
 
 
 @register("task", "longterm")
@@ -79,6 +85,8 @@ class LongtermTask(Task):
         rows = int(loop.arrivals.sum())
         most = rows * spec["steps"] if spec["model"] == "participation" else rows
         learner: Learner = build("learner", spec["learner"], "learner")
+        _check_learner(learner, spec)
+        learner = learner.with_public(Public(tuple(spec["groups"]), 1.0))
         try:
             spec["learner"] = describe(learner.planned(_fits(spec), rows, most))
         except SpecError as problem:
@@ -129,6 +137,19 @@ class LongtermTask(Task):
         learner: Learner = build("learner", spec["learner"], "learner")
         metrics["epsilon_spent"] = _spent(spec, learner)
         return Outcome(metrics, series, _promise(spec, learner), simulated=spec["noise"] != "secure")
+
+
+def _check_learner(learner: Learner, spec: dict[str, Any]) -> None:
+    if not learner.longterm:
+        raise SpecError(
+            "this learner does not run in the long-term loop", path="learner.name", given=learner.name,
+            fix="use it in task classify; private-fair, fair-nr and threshold-optimizer run here",
+        )  # fmt: skip
+    if spec["group_feature"] and getattr(learner, "awareness", "aware") == "blind":
+        raise SpecError(
+            "a blind rule would read the group as a feature", path="group_feature", given=True, allowed="false",
+            fix='or use awareness="aware"',
+        )  # fmt: skip
 
 
 def _fits(spec: dict[str, Any]) -> int:

@@ -4,8 +4,8 @@ from fairveil.dynamics.participation.criteria import FairSet, fair_set, resting_
 from fairveil.dynamics.participation.criterion_task import CriterionTask
 from fairveil.dynamics.participation.growth import GROWTH, Growth
 from fairveil.dynamics.participation.learned import empirical_thresholds, kernel_thresholds, simulate_learned
-from fairveil.dynamics.participation.limits import Limit, limit, response
-from fairveil.dynamics.participation.model import History, Model, model, simulate
+from fairveil.dynamics.participation.limits import RestingShares, limit, response
+from fairveil.dynamics.participation.model import History, Participation, model, simulate
 from fairveil.dynamics.participation.reshape import Composition, Effort
 from fairveil.dynamics.participation.retention import DRIVERS, Response, retention
 from fairveil.dynamics.participation.task import ParticipationTask
@@ -22,8 +22,8 @@ __all__ = [
     "Growth",
     "History",
     "LossTable",
-    "Limit",
-    "Model",
+    "RestingShares",
+    "Participation",
     "ParticipationTask",
     "Response",
     "TrainedTask",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairveil.dynamics.measures import measure
-from fairveil.dynamics.participation.model import Model
+from fairveil.dynamics.participation.model import Participation
 from fairveil.randomness import Generator
 
 
@@ -33,7 +33,7 @@ class FairSet:
         return np.stack([self.first[chosen[:, 0]], self.second[chosen[:, 1]]], axis=1)
 
 
-def resting_ratio(system: Model, group: int, thresholds: np.ndarray) -> np.ndarray:
+def resting_ratio(system: Participation, group: int, thresholds: np.ndarray) -> np.ndarray:
     """N/beta of one group at rest for each of many thresholds: equal values in all groups sustain the proportions.
 
     Linear models: attraction/(1 - retention). Quadratic model: equal ratios mean equal beta * retention.
@@ -43,7 +43,7 @@ def resting_ratio(system: Model, group: int, thresholds: np.ndarray) -> np.ndarr
     return many.rest(measure(many.people, theta))[:, group] / many.arrivals[:, group]
 
 
-def fair_set(system: Model, first: np.ndarray, second: np.ndarray) -> FairSet:
+def fair_set(system: Participation, first: np.ndarray, second: np.ndarray) -> FairSet:
     """Deviation of every pair of thresholds of two groups, one instance."""
     left, right = resting_ratio(system, 0, first), resting_ratio(system, 1, second)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -52,7 +52,7 @@ def fair_set(system: Model, first: np.ndarray, second: np.ndarray) -> FairSet:
     return FairSet(np.asarray(first), np.asarray(second), np.where(np.isfinite(deviation), deviation, np.inf))
 
 
-def sustaining(system: Model, first: float, points: int = 2001) -> list[float]:
+def sustaining(system: Participation, first: float, points: int = 2001) -> list[float]:
     """Every threshold of the second group that sustains the proportions beside threshold ``first`` of the first."""
     f0, f1 = system.people.feature(0, 1, 0), system.people.feature(0, 1, 1)
     grid = np.linspace(min(f0.reach[0], f1.reach[0]), max(f0.reach[1], f1.reach[1]), points)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from fairveil.dynamics.instances import ModelSpec, ModelTask
 from fairveil.dynamics.participation.criteria import FairSet, fair_set
-from fairveil.dynamics.participation.model import Model, model, simulate
+from fairveil.dynamics.participation.model import Participation, model, simulate
 from fairveil.dynamics.participation.retention import retention
 from fairveil.dynamics.participation.task import ParticipationGroup
 from fairveil.errors import SpecError
@@ -22,13 +22,19 @@ from fairveil.task import Outcome, Part
 class CriterionSpec(ModelSpec):
     """Keys: two groups, the dynamics, points per axis, and the tolerances whose Delta-fair sets are followed."""
 
-    retention: str | dict[str, Any] = "accuracy"
-    attraction: str | dict[str, Any] | None = None
-    growth: Literal["arrive", "attract", "quadratic"] = "arrive"
-    points: Count = 101
-    epsilons: list[NonNegative] = Field(default_factory=lambda: [0.05, 0.2, 0.5])
-    candidates: Count = 20
-    steps: Count = 60
+    retention: str | dict[str, Any] = Field("accuracy", description="what makes users stay")
+    attraction: str | dict[str, Any] | None = Field(
+        None, description="what makes users come, where growth depends on it"
+    )
+    growth: Literal["arrive", "attract", "quadratic"] = Field(
+        "arrive", description="how newcomers and those who stay become the next population"
+    )
+    points: Count = Field(101, description="thresholds per axis")
+    epsilons: list[NonNegative] = Field(
+        default_factory=lambda: [0.05, 0.2, 0.5], description="tolerances whose nearly fair decisions are followed"
+    )
+    candidates: Count = Field(20, description="nearly fair decisions followed per tolerance")
+    steps: Count = Field(60, description="number of decisions")
 
 
 @register("task", "participation-criterion")
@@ -65,11 +71,11 @@ class CriterionTask(ModelTask):
             part[f"path{k}"] = self._path(spec, system, found, k)
         return part
 
-    def _path(self, spec: dict[str, Any], system: Model, found: FairSet, k: int) -> np.ndarray:
+    def _path(self, spec: dict[str, Any], system: Participation, found: FairSet, k: int) -> np.ndarray:
         rng = generator(spec["seed"], "candidates", k)
         pairs = found.sample(rng, spec["epsilons"][k], spec["candidates"])
         chosen = rng.integers(len(pairs), size=spec["steps"])
-        led = Model(**{**vars(system), "rule": lambda _people, t: pairs[chosen[t]][None]})
+        led = Participation(**{**vars(system), "rule": lambda _people, t: pairs[chosen[t]][None]})
         return simulate(led, spec["steps"]).share[:, 0, 0]
 
     def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:

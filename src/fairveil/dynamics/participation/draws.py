@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from fairveil.dynamics.distributions import distribution
-from fairveil.dynamics.participation.model import Model, model
+from fairveil.dynamics.participation.model import Participation, model
 from fairveil.dynamics.participation.reshape import Drift
 from fairveil.randomness import Generator
 
@@ -27,12 +27,12 @@ def random_group(rng: Generator) -> dict[str, Any]:
     }
 
 
-def random_model(rng: Generator, fairness: str, stay: Any = "accuracy", drift: Drift | None = None) -> Model:
+def random_model(rng: Generator, fairness: str, stay: Any = "accuracy", drift: Drift | None = None) -> Participation:
     """Two random groups under a criterion."""
     return model({"a": random_group(rng), "b": random_group(rng)}, fairness, stay, drift=drift)
 
 
-def random_models(rng: Generator, count: int, fairness: str, drift: Drift | None = None) -> Model:
+def random_models(rng: Generator, count: int, fairness: str, drift: Drift | None = None) -> Participation:
     """A batch of random instances."""
     pairs = [{"a": random_group(rng), "b": random_group(rng)} for _ in range(count)]
     return model(pairs, fairness, drift=drift)
@@ -59,7 +59,7 @@ def _spread(rng: Generator, low: float, high: float) -> float:
     return math.exp(rng.uniform(math.log(low), math.log(high)))
 
 
-def overlapping_models(rng: Generator, count: int, fairness: str, drift: Drift | None = None) -> Model:
+def overlapping_models(rng: Generator, count: int, fairness: str, drift: Drift | None = None) -> Participation:
     """A batch of pairs, in random order: a large group with little overlap and a small one with any.
 
     Condition (C.4) compares what features can change in the group left behind with how far its threshold is moved,

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairveil.dynamics.distributions import Distribution, distribution
 from fairveil.dynamics.measures import measure
-from fairveil.dynamics.participation.model import History, Model
+from fairveil.dynamics.participation.model import History, Participation
 from fairveil.dynamics.population import best_thresholds, population
 from fairveil.errors import SpecError
 from fairveil.randomness import Generator
@@ -92,7 +92,7 @@ LEARNERS: dict[str, Learn] = {"learned": empirical_thresholds, "kernel": kernel_
 
 
 def simulate_learned(
-    system: Model, steps: int, rng: Generator, smallest: int = 4, learn: Learn = empirical_thresholds
+    system: Participation, steps: int, rng: Generator, smallest: int = 4, learn: Learn = empirical_thresholds
 ) -> History:
     """Like `simulate` for one instance, but each decision is learned from a sample of the users present.
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairveil.dynamics.participation.model import Model
+from fairveil.dynamics.participation.model import Participation
 
 #: Points of the scan along the share of the first group.
 POINTS = 400
 
 
 @dataclass(frozen=True)
-class Limit:
+class RestingShares:
     """Shares (instances, groups) that reproduce themselves, the thresholds and losses there, and how well they do."""
 
     share: np.ndarray
@@ -22,7 +22,7 @@ class Limit:
     residual: np.ndarray
 
 
-def response(system: Model, share: np.ndarray) -> np.ndarray:
+def response(system: Participation, share: np.ndarray) -> np.ndarray:
     """Shares at rest if the decisions made for ``share`` were kept for ever."""
     _, seen = system.at_share(share)
     numbers = system.rest(seen)
@@ -31,7 +31,7 @@ def response(system: Model, share: np.ndarray) -> np.ndarray:
     return numbers / numbers.sum(axis=1, keepdims=True)
 
 
-def limit(system: Model, points: int = POINTS) -> Limit:
+def limit(system: Participation, points: int = POINTS) -> RestingShares:
     """Stationary shares that the dynamics reaches from its start (arrivals).
 
     For two groups the share of the first one moves in one direction until its response crosses it; that crossing is
@@ -44,10 +44,10 @@ def limit(system: Model, points: int = POINTS) -> Limit:
     share = _two(system, start, points) if start.shape[1] == 2 else _damped(system, start)
     theta, seen = system.at_share(share)
     residual = np.abs(response(system, share) - share).max(axis=1)
-    return Limit(share, theta, seen.loss, residual)
+    return RestingShares(share, theta, seen.loss, residual)
 
 
-def _two(system: Model, start: np.ndarray, points: int) -> np.ndarray:
+def _two(system: Participation, start: np.ndarray, points: int) -> np.ndarray:
     def excess(first: np.ndarray, rows: np.ndarray) -> np.ndarray:
         return response(system.select(rows), np.stack([first, 1.0 - first], axis=1))[:, 0] - first
 
@@ -77,7 +77,7 @@ def _two(system: Model, start: np.ndarray, points: int) -> np.ndarray:
     return np.stack([out, 1.0 - out], axis=1)
 
 
-def _damped(system: Model, start: np.ndarray, rounds: int = 2000) -> np.ndarray:
+def _damped(system: Participation, start: np.ndarray, rounds: int = 2000) -> np.ndarray:
     share, pace = start.copy(), 0.5
     before = np.inf
     for _ in range(rounds):

@@ -21,7 +21,7 @@ Rule = Callable[[Population, int], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Model:
+class Participation:
     """A batch of populations with arrivals (instances, groups), a criterion, and the law of staying and leaving.
 
     ``stay`` None is the subgroup model: each label of each group stays according to its own loss. ``follow_labels``
@@ -39,7 +39,7 @@ class Model:
     rule: Rule | None = None
     follow_labels: bool = False
 
-    def select(self, rows: np.ndarray) -> Model:
+    def select(self, rows: np.ndarray) -> Participation:
         return replace(self, people=self.people.select(rows), arrivals=self.arrivals[rows])
 
     def thresholds(self, people: Population, step: int = 0, guess: np.ndarray | None = None) -> np.ndarray:
@@ -94,7 +94,7 @@ def model(
     rule: Rule | None = None,
     follow_labels: bool = False,
     check: bool = True,
-) -> Model:
+) -> Participation:
     """Build a model from groups tables with ``arrivals``; retention is a name, a table or a function (see `retention`).
 
     >>> table = {"qualified": 0.5, "arrivals": 10.0,
@@ -111,7 +111,7 @@ def model(
         people = assumptions.searched(people)
     if growth not in GROWTH:
         raise SpecError("there is no such growth", path="growth", given=growth, allowed=", ".join(GROWTH))
-    return Model(
+    return Participation(
         people,
         arrivals,
         fairness,
@@ -125,7 +125,7 @@ def model(
     )
 
 
-def simulate(system: Model, steps: int, start: np.ndarray | None = None) -> History:
+def simulate(system: Participation, steps: int, start: np.ndarray | None = None) -> History:
     """Follow the numbers of users for a number of steps; they start at the arrivals unless told otherwise.
 
     Decisions at each step are optimal for the users present. About 5 microseconds per step, instance and group.

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from fairveil.dynamics import assumptions
-from fairveil.dynamics.instances import FeatureTable, ModelSpec, ModelTask, Table, expand, nest, shape_of
+from fairveil.dynamics.instances import FeatureTable, ModelSpec, ModelTask, SpecTable, expand, nest, shape_of
 from fairveil.dynamics.participation.learned import LEARNERS, simulate_learned
 from fairveil.dynamics.participation.limits import limit
 from fairveil.dynamics.participation.model import model, simulate
@@ -31,7 +32,7 @@ class ParticipationGroup(FeatureTable):
     arrivals: Positive
 
 
-class Reshape(Table):
+class Reshape(SpecTable):
     """Decisions that change people: ``composition`` moves label rates, ``effort`` moves features."""
 
     kind: Literal["composition", "effort"]
@@ -41,15 +42,26 @@ class Reshape(Table):
 class ParticipationSpec(ModelSpec):
     """Keys of a participation spec; see `retention` and `growth` for the models of staying and growing."""
 
-    fairness: Literal["none", "simple", "eqopt", "dp", "eqloss", "eqloss-above"] = "none"
-    rate: Literal["tpr", "fpr"] = "fpr"
-    retention: str | dict[str, Any] = "accuracy"
-    attraction: str | dict[str, Any] | None = None
-    growth: Literal["arrive", "join", "attract", "quadratic"] = "arrive"
-    reshape: Reshape | None = None
-    follow_labels: bool = False
-    decisions: Literal["optimal", "learned", "kernel"] = "optimal"
-    steps: Count = 100
+    fairness: Literal["none", "simple", "eqopt", "dp", "eqloss", "eqloss-above"] = Field(
+        "none", description="constraint on the two groups' thresholds; eqopt equalises the rate that `rate` names"
+    )
+    rate: Literal["tpr", "fpr"] = Field(
+        "fpr",
+        description="what eqopt equalises: false-positive (fpr, as in the thesis) or true-positive rates (tpr)",
+    )
+    retention: str | dict[str, Any] = Field("accuracy", description="what makes users stay")
+    attraction: str | dict[str, Any] | None = Field(
+        None, description="what makes users come, where growth depends on it"
+    )
+    growth: Literal["arrive", "join", "attract", "quadratic"] = Field(
+        "arrive", description="how newcomers and those who stay become the next population"
+    )
+    reshape: Reshape | None = Field(None, description="how decisions change people")
+    follow_labels: bool = Field(False, description="whether label rates are recomputed from who stayed")
+    decisions: Literal["optimal", "learned", "kernel"] = Field(
+        "optimal", description="thresholds from the true distributions, or learned from the people who are there"
+    )
+    steps: Count = Field(100, description="number of decisions")
 
 
 @register("task", "participation")

@@ -20,14 +20,16 @@ Criterion = Literal["simple", "fpr", "fnr", "eqloss"]
 class TrainedSpec(TaskSpec):
     """Keys: a data set, the column and value that make the first group (everybody else is the second), criteria."""
 
-    data: str = "adult"
-    rows: Count | None = None
-    column: str
-    value: str
-    criteria: list[Criterion] = Field(default_factory=lambda: list(get_args(Criterion)))
-    arrivals: list[Positive] = Field(default_factory=lambda: [1.0, 1.0])
-    points: Count = 11
-    steps: Count = 60
+    data: str = Field("adult", description="data set, or a generator")
+    rows: Count | None = Field(None, description="rows to keep; all when left out")
+    column: str = Field(description="the column that makes the groups")
+    value: str = Field(description="its value in the first group; everybody else is the second")
+    criteria: list[Criterion] = Field(
+        default_factory=lambda: list(get_args(Criterion)), description="fairness criteria to train under"
+    )
+    arrivals: list[Positive] = Field(default_factory=lambda: [1.0, 1.0], description="new users of both groups a step")
+    points: Count = Field(11, description="shares at which a classifier is trained; straight lines between")
+    steps: Count = Field(60, description="number of decisions")
 
 
 @register("task", "participation-trained")

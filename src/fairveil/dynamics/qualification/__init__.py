@@ -19,14 +19,14 @@ from fairveil.dynamics.qualification.interventions import (
     raised,
     reachable,
 )
-from fairveil.dynamics.qualification.model import Model, model, path
+from fairveil.dynamics.qualification.model import Qualification, model, path
 from fairveil.dynamics.qualification.task import QualificationTask
 from fairveil.dynamics.qualification.trained import ResponseTable, endings, response_table, transition_grid
 from fairveil.dynamics.qualification.trained_task import TrainedTask
 
 __all__ = [
     "Longrun",
-    "Model",
+    "Qualification",
     "QualificationTask",
     "ResponseTable",
     "Settling",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fairveil.dynamics.qualification.model import Model
+from fairveil.dynamics.qualification.model import Qualification
 
 
 def condition(transitions: Any) -> str:
@@ -50,7 +50,7 @@ class Uniqueness:
     holds: bool
 
 
-def uniqueness(system: Model, points: int = 33, instance: int = 0) -> Uniqueness:
+def uniqueness(system: Qualification, points: int = 33, instance: int = 0) -> Uniqueness:
     """Measure theorem 18's condition for one instance (two groups or one) on ``points`` rates per axis."""
     one = system.select(np.array([instance]))
     groups = one.people.groups

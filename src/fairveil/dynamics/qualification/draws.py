@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairveil.dynamics.distributions import distribution
-from fairveil.dynamics.qualification.model import Model, model
+from fairveil.dynamics.qualification.model import Qualification, model
 from fairveil.randomness import Generator
 
 
@@ -35,7 +35,7 @@ def random_model(
     ordered: bool = False,
     gap: float = 1.0,
     fairness: str = "none",
-) -> Model:
+) -> Qualification:
     """Two Gaussian groups a, b. ``ordered`` gives both the same qualified and b the lower unqualified features."""
     std = float(rng.uniform(3.0, 6.0))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairveil.dynamics.qualification.model import EDGE, Model
+from fairveil.dynamics.qualification.model import EDGE, Qualification
 
 SETTLED = 1e-12
 STILL = 1e-9
@@ -32,7 +32,7 @@ class Settling:
         return self.period != 1
 
 
-def settle(system: Model, steps: int = 200, start: np.ndarray | None = None, patience: int = 20) -> Settling:
+def settle(system: Qualification, steps: int = 200, start: np.ndarray | None = None, patience: int = 20) -> Settling:
     """Iterate the plain dynamics and say how it ends. Instances that have settled are not iterated further.
 
     After ``steps`` steps, what neither settled nor cycles goes on for up to ``patience`` times as many steps: a slowly
@@ -91,7 +91,7 @@ def _cycle(memory: np.ndarray, slot: int, live: np.ndarray) -> np.ndarray:
 
 
 def fixed_point(
-    system: Model, start: np.ndarray, steps: int = 400, close: float = 1e-3
+    system: Qualification, start: np.ndarray, steps: int = 400, close: float = 1e-3
 ) -> tuple[np.ndarray, np.ndarray]:
     """A fixed point from each start: damped iteration until moves are below ``close``, then Newton. (rates, residual).
 
@@ -120,7 +120,7 @@ def fixed_point(
     return polish(system, now)
 
 
-def polish(system: Model, guess: np.ndarray, rounds: int = 8) -> tuple[np.ndarray, np.ndarray]:
+def polish(system: Qualification, guess: np.ndarray, rounds: int = 8) -> tuple[np.ndarray, np.ndarray]:
     """Newton on step(alpha) - alpha from a good guess; a step that does not help is not taken. (rates, residual)."""
     now = np.array(guess, dtype=float)
     following, theta = system.advance(now)
@@ -145,7 +145,7 @@ def polish(system: Model, guess: np.ndarray, rounds: int = 8) -> tuple[np.ndarra
     return now, np.abs(gap).max(axis=1)
 
 
-def jacobian(system: Model, at: np.ndarray, theta: np.ndarray | None = None, width: float = 1e-6) -> np.ndarray:
+def jacobian(system: Qualification, at: np.ndarray, theta: np.ndarray | None = None, width: float = 1e-6) -> np.ndarray:
     """Derivative of one step (instances, groups, groups) by central differences; ``theta`` are thresholds nearby."""
     groups = at.shape[1]
     out = np.empty((at.shape[0], groups, groups))
@@ -158,7 +158,7 @@ def jacobian(system: Model, at: np.ndarray, theta: np.ndarray | None = None, wid
     return out
 
 
-def stable(system: Model, at: np.ndarray) -> np.ndarray:
+def stable(system: Qualification, at: np.ndarray) -> np.ndarray:
     """Is a fixed point attracting under the plain dynamics? Spectral radius of the step below one."""
     return np.abs(np.linalg.eigvals(jacobian(system, at))).max(axis=1) < 1.0
 
@@ -173,7 +173,7 @@ class Longrun:
     stable: np.ndarray
 
 
-def long_run(system: Model, steps: int = 200) -> Longrun:
+def long_run(system: Qualification, steps: int = 200) -> Longrun:
     """Equilibrium reached from the starting rates, how the dynamics ends, and whether other equilibria were found.
 
     If the dynamics cycles, the equilibrium is the fixed point that damped iteration reaches from the cycle. Other
@@ -203,7 +203,7 @@ def _corners(groups: int) -> list[np.ndarray]:
     return starts
 
 
-def equilibria(system: Model, per_axis: int = 9) -> list[tuple[np.ndarray, bool]]:
+def equilibria(system: Qualification, per_axis: int = 9) -> list[tuple[np.ndarray, bool]]:
     """Every equilibrium of one instance that Newton and damped iteration find from a grid of starts, with stability."""
     if system.size != 1:
         raise ValueError("equilibria takes one instance; select it from the batch")

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from fairveil.dynamics.population import Population, optimal_thresholds
-from fairveil.dynamics.qualification.model import Model
+from fairveil.dynamics.qualification.model import Qualification
 from fairveil.errors import AssumptionError
 
 
-def other_utility(system: Model, gain: float, loss: float) -> Model:
+def other_utility(system: Qualification, gain: float, loss: float) -> Qualification:
     """A sub-optimal fair policy: thresholds that would be optimal for another gain and loss (proposition 3).
 
     They satisfy the same constraint at every step and lie above the optimal ones for every qualification rate when
@@ -27,7 +27,7 @@ def other_utility(system: Model, gain: float, loss: float) -> Model:
     return replace(system, rule=rule)
 
 
-def constant_thresholds(system: Model, thresholds: Any) -> Model:
+def constant_thresholds(system: Qualification, thresholds: Any) -> Qualification:
     """The same thresholds at every step; each group then moves affinely towards one stable equilibrium."""
     fixed = np.broadcast_to(np.asarray(thresholds, dtype=float), (system.size, system.people.groups)).copy()
 
@@ -49,14 +49,14 @@ def reachable(transitions: Any) -> tuple[float, float]:
     return (1.0 - max(t11, t10)) / max(t01, t00), (1.0 - min(t11, t10)) / min(t01, t00)
 
 
-def common_rates(system: Model, instance: int = 0) -> tuple[float, float] | None:
+def common_rates(system: Qualification, instance: int = 0) -> tuple[float, float] | None:
     """Qualification rates that every group can be led to, or None when there is none."""
     spans = [reachable(table) for table in system.transitions[instance]]
     low, high = max(span[0] for span in spans), min(span[1] for span in spans)
     return (1.0 / (1.0 + high), 1.0 / (1.0 + low)) if low <= high else None
 
 
-def equalising(system: Model, target: float, instance: int = 0) -> np.ndarray:
+def equalising(system: Qualification, target: float, instance: int = 0) -> np.ndarray:
     """Constant thresholds (groups,) that lead every group to the same rate ``target`` (proposition 4).
 
     h(theta) = (1 - g1)/g0 runs monotonically between the ends of `reachable` under conditions 1a and 1b; it is inverted
@@ -96,7 +96,7 @@ def equalising(system: Model, target: float, instance: int = 0) -> np.ndarray:
     return out
 
 
-def raised(system: Model, group: int, state: int, decision: int, by: float) -> Model:
+def raised(system: Qualification, group: int, state: int, decision: int, by: float) -> Qualification:
     """Better transitions: one chance of one group raised by ``by`` (proposition 5).
 
     The group's own equilibrium rises. Under condition 1a with a constraint the other group's can fall.

@@ -20,7 +20,7 @@ Rule = Callable[[Population], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Model:
+class Qualification:
     """A batch of populations, how decisions change qualification, and the policy.
 
     ``transitions[k, s, y, d]`` is the chance to be qualified next for a person of group s with state y and decision d.
@@ -37,7 +37,7 @@ class Model:
     def size(self) -> int:
         return self.people.size
 
-    def select(self, rows: np.ndarray) -> Model:
+    def select(self, rows: np.ndarray) -> Qualification:
         return replace(self, people=self.people.select(rows), transitions=self.transitions[rows])
 
     def thresholds(self, qualified: np.ndarray, guess: np.ndarray | None = None) -> np.ndarray:
@@ -79,7 +79,7 @@ def model(
     rate: str = "tpr",
     rule: Rule | None = None,
     check: bool = True,
-) -> Model:
+) -> Qualification:
     """Build a model from groups tables with ``transitions`` [[T00, T01], [T10, T11]]; ``qualified`` is where it starts.
 
     >>> table = {"qualified": 0.5, "features": {"0": ["normal", -5, 5], "1": ["normal", 5, 5]}}
@@ -99,10 +99,10 @@ def model(
             raise violation.error(f"groups.{violation.group}.transitions")
     else:
         people = assumptions.searched(people)
-    return Model(people, transitions, fairness, rate, rule)
+    return Qualification(people, transitions, fairness, rate, rule)
 
 
-def path(system: Model, steps: int, start: np.ndarray | None = None) -> np.ndarray:
+def path(system: Qualification, steps: int, start: np.ndarray | None = None) -> np.ndarray:
     """Qualification rates (steps + 1, instances, groups), the start first."""
     now = system.people.qualified if start is None else np.asarray(start, dtype=float)
     out = [now]

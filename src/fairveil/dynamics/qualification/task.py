@@ -12,7 +12,7 @@ from fairveil.dynamics.instances import GroupTable, ModelSpec, ModelTask, Utilit
 from fairveil.dynamics.qualification.conditions import common_condition
 from fairveil.dynamics.qualification.equilibria import long_run
 from fairveil.dynamics.qualification.interventions import constant_thresholds
-from fairveil.dynamics.qualification.model import Model, model, path
+from fairveil.dynamics.qualification.model import Qualification, model, path
 from fairveil.dynamics.strategic.task import gaps
 from fairveil.errors import SpecError
 from fairveil.fields import Count
@@ -32,11 +32,17 @@ class QualificationGroup(GroupTable):
 class QualificationSpec(ModelSpec):
     """Keys of a qualification spec. ``thresholds`` fixes them for good instead of optimising at every step."""
 
-    utility: Utility = Field(default_factory=Utility)
-    fairness: Literal["none", "simple", "eqopt", "dp"] = "none"
-    rate: Literal["tpr", "fpr"] = "tpr"
-    steps: Count = 200
-    thresholds: dict[str, float] | None = None
+    utility: Utility = Field(default_factory=Utility, description="what right and wrong acceptances are worth")
+    fairness: Literal["none", "simple", "eqopt", "dp"] = Field(
+        "none", description="constraint on the two groups' thresholds"
+    )
+    rate: Literal["tpr", "fpr"] = Field(
+        "tpr", description="what eqopt equalises: true-positive (tpr) or false-positive rates (fpr)"
+    )
+    steps: Count = Field(200, description="number of decisions")
+    thresholds: dict[str, float] | None = Field(
+        None, description="constant thresholds by group, instead of the best ones at every step"
+    )
 
 
 @register("task", "qualification")
@@ -82,7 +88,7 @@ class QualificationTask(ModelTask):
             part["path"] = path(system, min(spec["steps"], SHOWN))[:, 0]
         return part
 
-    def _system(self, spec: dict[str, Any], block: dict[str, Any]) -> tuple[Model, list[str]]:
+    def _system(self, spec: dict[str, Any], block: dict[str, Any]) -> tuple[Qualification, list[str]]:
         instances = expand(spec, block["first"], block["last"])
         system = model(
             [item["groups"] for item in instances],

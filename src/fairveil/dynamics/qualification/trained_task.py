@@ -18,15 +18,19 @@ from fairveil.task import Outcome, Part, Task, TaskSpec
 class TrainedSpec(TaskSpec):
     """Keys: a data set, cut-offs of the classifier's score, sets of transitions [[T00, T01], [T10, T11]]."""
 
-    data: str = "compas"
-    rows: Count | None = None
-    columns: list[str] | None = None
-    cutoffs: list[OpenUnit] = Field(default_factory=lambda: [0.5])
-    transitions: list[list[list[float]]]
-    points: Count = 41
-    steps: Count = 400
-    resample: bool = False
-    check: bool = True
+    data: str = Field("compas", description="data set, or a generator")
+    rows: Count | None = Field(None, description="rows to keep; all when left out")
+    columns: list[str] | None = Field(None, description="features to train on; all when left out")
+    cutoffs: list[OpenUnit] = Field(
+        default_factory=lambda: [0.5], description="scores from which on people are accepted"
+    )
+    transitions: list[list[list[float]]] = Field(
+        description="sets of chances to be qualified next, by label and decision"
+    )
+    points: Count = Field(41, description="label rates at which a classifier is trained; straight lines between")
+    steps: Count = Field(400, description="number of decisions")
+    resample: bool = Field(False, description="draw the training rows anew for every rate")
+    check: bool = Field(True, description="refuse transitions that break an assumption")
 
 
 @register("task", "qualification-trained")

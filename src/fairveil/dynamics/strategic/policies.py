@@ -11,7 +11,7 @@ from fairveil.dynamics.population import POINTS, Population, best_thresholds, op
 
 
 @dataclass(frozen=True)
-class Policy:
+class Solution:
     """Thresholds of a batch and what they lead to when people respond; arrays are (instances, groups)."""
 
     thresholds: np.ndarray
@@ -44,7 +44,7 @@ def solve(
     strategic: bool = True,
     rate: str = "tpr",
     points: int = POINTS,
-) -> Policy:
+) -> Solution:
     """Optimal policy; a strategic decision maker anticipates manipulation, the other one takes features as they come.
 
     The strategic problem can have several peaks and is searched on ``points`` thresholds per group; the other problem
@@ -60,4 +60,4 @@ def solve(
         thresholds = best_thresholds(people, fairness, rate, points)
     else:
         thresholds = optimal_thresholds(people, fairness, rate)
-    return Policy(thresholds, measure(people, thresholds), people.share)
+    return Solution(thresholds, measure(people, thresholds), people.share)

@@ -13,7 +13,7 @@ from fairveil.dynamics.distributions import Distribution, pair
 from fairveil.dynamics.measures import measure
 from fairveil.dynamics.population import Population, population
 from fairveil.dynamics.problem import Stakes
-from fairveil.dynamics.strategic.policies import POINTS, Policy, solve
+from fairveil.dynamics.strategic.policies import POINTS, Solution, solve
 from fairveil.errors import SpecError
 
 
@@ -32,7 +32,7 @@ class Scene:
         if np.any(self.people.cost < 0):
             raise SpecError("every group needs a manipulation cost", path="groups", fix='add "cost": ["beta", 10, 2]')
         self.gain, self.loss = float(gain), float(loss)
-        self._solved: dict[tuple[str, bool], Policy] = {}
+        self._solved: dict[tuple[str, bool], Solution] = {}
         self._peaks: dict[int, float] = {}
 
     def changed(self, group: int, **facts: Any) -> Scene:
@@ -56,7 +56,7 @@ class Scene:
         assert found is not None
         return found
 
-    def policy(self, fairness: str = "none", strategic: bool = True) -> Policy:
+    def policy(self, fairness: str = "none", strategic: bool = True) -> Solution:
         key = (fairness, strategic)
         if key not in self._solved:
             self._solved[key] = solve(self.people, fairness, strategic)
@@ -64,7 +64,7 @@ class Scene:
 
     def recall(self, thresholds: np.ndarray, fairness: str = "none", strategic: bool = True) -> None:
         """Take over thresholds (1, groups) that were solved for elsewhere, such as one point of a grid."""
-        self._solved[fairness, strategic] = Policy(thresholds, measure(self.people, thresholds), self.people.share)
+        self._solved[fairness, strategic] = Solution(thresholds, measure(self.people, thresholds), self.people.share)
 
     def theta(self, s: int, fairness: str = "none", strategic: bool = True) -> float:
         return float(self.policy(fairness, strategic).thresholds[0, s])

@@ -31,11 +31,13 @@ class StrategicGroup(GroupTable):
 class StrategicSpec(ModelSpec):
     """Keys of a strategic spec. ``rate`` is what ``eqopt`` equalises; ``points`` the thresholds scanned per group."""
 
-    utility: Utility = Field(default_factory=Utility)
-    fairness: Literal["none", "eqopt", "dp"] = "none"
-    strategic: bool = True
-    rate: Literal["tpr", "fpr"] = "tpr"
-    points: int = Field(default=4096, ge=256, le=10**6)
+    utility: Utility = Field(default_factory=Utility, description="what right and wrong acceptances are worth")
+    fairness: Literal["none", "eqopt", "dp"] = Field("none", description="constraint on the two groups' thresholds")
+    strategic: bool = Field(True, description="whether the decision maker expects manipulation")
+    rate: Literal["tpr", "fpr"] = Field(
+        "tpr", description="what eqopt equalises: true-positive (tpr) or false-positive rates (fpr)"
+    )
+    points: int = Field(default=4096, ge=256, le=10**6, description="thresholds scanned per group")
 
 
 @register("task", "strategic")

@@ -15,6 +15,7 @@ MODULES = (
     "thesis_compas",
     "thesis_strategic",
     "thesis_credit",
+    "thesis_theorems",
 )
 
 NAMES = {

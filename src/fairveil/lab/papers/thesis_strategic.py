@@ -9,9 +9,9 @@ import numpy as np
 
 from fairveil.dynamics import Scene, distribution, fico_groups
 from fairveil.dynamics.assumptions import rising_gain_limit
-from fairveil.dynamics.strategic.fair_theorems import disincentive_condition
 from fairveil.lab.artefact import Chart, Claim, Heatmap, Line, Picture, Results, Scale, Table, line
 from fairveil.lab.papers.thesis_words import ThesisArtefact
+from fairveil.lab.theorems.strategic_fair import disincentive_condition
 from fairveil.randomness import generator
 from fairveil.registry import register
 

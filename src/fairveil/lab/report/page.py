@@ -104,6 +104,12 @@ def write_report(sections: list[Section], file: Path, *, title: str, lead: str =
     return file
 
 
+FILLED = {"type": "fit-x", "contains": "padding"}
+"""Axes and legends count: every chart of a page is as wide as its place, so that their edges line up."""
+STILL = 760
+"""Width of a chart on paper and before the page's script has drawn it."""
+
+
 def _render(section: Section, number: int, figures: dict[str, Any]) -> dict[str, Any]:
     import vl_convert
 
@@ -115,7 +121,7 @@ def _render(section: Section, number: int, figures: dict[str, Any]) -> dict[str,
             )
             continue
         key = f"figure-{number}-{index}"
-        spec = draw(picture).to_dict()
+        spec = draw(picture, STILL).to_dict() | {"autosize": FILLED}
         figures[key] = spec
         svg = re.sub(r"<\?xml[^>]*\?>", "", vl_convert.vegalite_to_svg(spec))
         svg = re.sub(r"\b(gradient_|clip)(\d+)", rf"{key}-\1\2", svg)  # ids are unique in the whole page

@@ -34,7 +34,7 @@ ENOUGH = 1.0
 
 
 @dataclass(frozen=True)
-class Job:
+class AuditJob:
     """One audit: a registered target, or a twin with its budget."""
 
     title: str
@@ -45,7 +45,7 @@ class Job:
     """The trials are divided by this: one run of a sum or a policy makes many draws."""
 
 
-def jobs(kinds: list[str], budgets: tuple[float, ...] = BUDGETS) -> Iterator[Job]:
+def jobs(kinds: list[str], budgets: tuple[float, ...] = BUDGETS) -> Iterator[AuditJob]:
     """Every registered pair of these kinds with its sample parameters (mechanisms at each budget); then every twin."""
     for entry in registry.entries(KIND):
         table = sample_target(entry.name) if entry.name.split(":")[0] in kinds else None
@@ -54,10 +54,10 @@ def jobs(kinds: list[str], budgets: tuple[float, ...] = BUDGETS) -> Iterator[Job
         single = table["kind"] == "mechanism"
         for epsilon in _budgets(table["kind"], budgets):
             given = table | ({"epsilon": epsilon} if epsilon > 0 else {})
-            yield Job(entry.name, tuple(given.items()), epsilon, broken=False, share=1 if single else LIGHTER)
+            yield AuditJob(entry.name, tuple(given.items()), epsilon, broken=False, share=1 if single else LIGHTER)
     for name in TWINS:
         for epsilon in budgets:
-            yield Job(f"twin:{name}", None, epsilon, broken=True)
+            yield AuditJob(f"twin:{name}", None, epsilon, broken=True)
 
 
 def _budgets(kind: str, budgets: tuple[float, ...]) -> tuple[float, ...]:
@@ -73,7 +73,7 @@ def left_out(kinds: list[str]) -> list[str]:
     return [name for name in names if sample_target(name) is None]
 
 
-def work(job: Job, trials: int, confidence: float, noise: str, seed: int) -> Finding:
+def work(job: AuditJob, trials: int, confidence: float, noise: str, seed: int) -> Finding:
     """One audit; what every worker process calls."""
     if job.target is not None:
         pair = find_pair(dict(job.target))[1]

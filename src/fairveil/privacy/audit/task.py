@@ -17,7 +17,7 @@ from fairveil.registry import register
 from fairveil.task import Count, Outcome, Part, Task, TaskSpec
 
 
-class Claim(BaseModel):
+class ClaimedBudget(BaseModel):
     """What is audited: epsilon, and delta (0 for a pure claim)."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -27,10 +27,12 @@ class Claim(BaseModel):
 
 
 class AuditSpec(TaskSpec):
-    target: dict[str, Any]
-    claimed: Claim | None = None
-    trials: Count = 100_000
-    confidence: OpenUnit = 0.95
+    target: dict[str, Any] = Field(
+        description="what is audited: kind, name, parameters, and a pair where there are several"
+    )
+    claimed: ClaimedBudget | None = Field(None, description="the claim under attack; the thing's own when left out")
+    trials: Count = Field(100_000, description="runs in each of the two worlds")
+    confidence: OpenUnit = Field(0.95, description="of the lower bound")
 
 
 @register("task", "audit")

@@ -13,7 +13,7 @@ from pydantic import Field, Strict
 
 from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError
-from fairveil.fields import Delta, Epsilon, Positive
+from fairveil.fields import Delta, Epsilon, Positive, described
 from fairveil.privacy.calibration import ROUND_UP, Budget
 from fairveil.privacy.events import Event, ParallelEvent
 from fairveil.privacy.histograms import prefix, tree
@@ -49,17 +49,23 @@ class Histogram:
     Reference: Hay, Rastogi, Miklau and Suciu 2010; docs/guarantees/sums.md.
     """
 
-    bins: Annotated[int, Strict(), Field(ge=1, le=4096)]
+    bins: Annotated[int, Strict(), Field(ge=1, le=4096)] = described("number of bins of equal width")
     _: KW_ONLY
-    low: Number = 0.0
-    high: Number = 1.0
-    method: Literal["tree", "toeplitz"] = "toeplitz"
-    total: Literal["public", "noisy"] = "public"
-    mu: Positive | None = None
-    rho: Positive | None = None
-    epsilon: Epsilon | None = None
-    delta: Delta | None = None
-    bits: Annotated[int, Strict(), Field(ge=0, le=40)] | None = None
+    low: Number = described("public lower end of the range", default=0.0)
+    high: Number = described("public upper end of the range", default=1.0)
+    method: Literal["tree", "toeplitz"] = described(
+        "how noise is spread over the bins: hierarchical counts, or prefixes", default="toeplitz"
+    )
+    total: Literal["public", "noisy"] = described(
+        "whether the number of values is public or gets noise too", default="public"
+    )
+    mu: Positive | None = described("budget in Gaussian DP", default=None)
+    rho: Positive | None = described("budget in zCDP", default=None)
+    epsilon: Epsilon | None = described("budget, with delta", default=None)
+    delta: Delta | None = described("chance that the budget is exceeded", default=None)
+    bits: Annotated[int, Strict(), Field(ge=0, le=40)] | None = described(
+        "fineness of the grid; chosen when left out", default=None
+    )
 
     name = ""
 

@@ -209,6 +209,12 @@ class Ledger:
         return self.filter.remaining
 
     @property
+    def sequence(self) -> int:
+        """The number of the last entry, as it is on disk now."""
+        with self._book.reading():
+            return self._book.state.sequence
+
+    @property
     def simulated(self) -> bool:
         return self._book.state.simulated
 

@@ -12,7 +12,7 @@ from pydantic import Field, Strict
 
 from fairveil.configuration import configuration
 from fairveil.errors import HorizonError
-from fairveil.fields import Epsilon, Positive
+from fairveil.fields import Epsilon, Positive, described
 from fairveil.privacy.events import Event, PureEvent
 from fairveil.privacy.grid import to_units
 from fairveil.privacy.mechanisms.base import Mechanism, as_scores, as_vector
@@ -47,10 +47,14 @@ class AboveThreshold(Mechanism):
     Reference: Dwork and Roth 2014, section 3.6; Lyu, Su and Li 2017.
     """
 
-    sensitivity: Positive
-    epsilon: Epsilon
-    threshold: Annotated[float, Strict(), Field(allow_inf_nan=False)]
-    monotone: bool = False
+    sensitivity: Positive = described("how far one answer may move between neighbours")
+    epsilon: Epsilon = described("budget of the whole stream, up to the first answer above")
+    threshold: Annotated[float, Strict(), Field(allow_inf_nan=False)] = described(
+        "public value that answers are compared with"
+    )
+    monotone: bool = described(
+        "whether every score moves in one direction between neighbours (then half the noise does)", default=False
+    )
 
     @classmethod
     def example(cls) -> AboveThreshold:

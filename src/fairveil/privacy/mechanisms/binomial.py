@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
-from fairveil.fields import Count, Delta, Epsilon
+from fairveil.fields import Count, Delta, Epsilon, described
 from fairveil.privacy.events import ApproximateEvent, Event
 from fairveil.privacy.mechanisms.base import Mechanism, as_integers
 from fairveil.privacy.noise import Ints, Noise
@@ -36,9 +36,9 @@ class Binomial(Mechanism):
     Reference: Dwork, Kenthapadi, McSherry, Mironov and Naor 2006; Agarwal et al. 2018.
     """
 
-    sensitivity: Count
-    epsilon: Epsilon
-    delta: Delta
+    sensitivity: Count = described("how far two neighbouring inputs may be apart")
+    epsilon: Epsilon = described("budget of one release")
+    delta: Delta = described("chance that the budget is exceeded")
 
     def __post_init__(self) -> None:
         if self.coins > MOST_COINS:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
-from fairveil.fields import Count, Delta, Epsilon, Positive
+from fairveil.fields import Count, Delta, Epsilon, Positive, described
 from fairveil.privacy.conversions import zcdp_rho
 from fairveil.privacy.events import Event, ZcdpEvent
 from fairveil.privacy.mechanisms.base import Mechanism, as_integers, shaped
@@ -37,11 +37,11 @@ class DiscreteGaussian(Mechanism):
     Reference: Canonne, Kamath and Steinke 2020; Bun and Steinke 2016.
     """
 
-    sensitivity: Positive
-    rho: Positive | None = None
-    epsilon: Epsilon | None = None
-    delta: Delta | None = None
-    dimension: Count = 1
+    sensitivity: Positive = described("how far two neighbouring inputs may be apart (l2)")
+    rho: Positive | None = described("budget in zCDP, instead of epsilon and delta", default=None)
+    epsilon: Epsilon | None = described("budget of one release, with delta", default=None)
+    delta: Delta | None = described("chance that the budget is exceeded", default=None)
+    dimension: Count = described("number of coordinates", default=1)
 
     def __post_init__(self) -> None:
         given = (self.rho is not None, self.epsilon is not None, self.delta is not None)

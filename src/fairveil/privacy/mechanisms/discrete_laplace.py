@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairveil.configuration import configuration
-from fairveil.fields import Count, Epsilon
+from fairveil.fields import Count, Epsilon, described
 from fairveil.privacy.events import Event, PureEvent
 from fairveil.privacy.mechanisms.base import Mechanism, as_integers, shaped
 from fairveil.privacy.mechanisms.exact import float_above
@@ -35,9 +35,9 @@ class DiscreteLaplace(Mechanism):
     Reference: Ghosh, Roughgarden and Sundararajan 2012.
     """
 
-    sensitivity: Count
-    epsilon: Epsilon
-    dimension: Count = 1
+    sensitivity: Count = described("how far two neighbouring inputs may be apart (l1)")
+    epsilon: Epsilon = described("budget of one release")
+    dimension: Count = described("number of coordinates", default=1)
 
     @classmethod
     def example(cls) -> DiscreteLaplace:

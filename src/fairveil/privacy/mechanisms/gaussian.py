@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
-from fairveil.fields import Count, Delta, Epsilon, Positive
+from fairveil.fields import Count, Delta, Epsilon, Positive, described
 from fairveil.privacy.conversions import GRID_CONSTANT, gdp_epsilon, gdp_mu, zcdp_epsilon
 from fairveil.privacy.events import Event, GaussianEvent
 from fairveil.privacy.grid import from_units, to_units
@@ -57,11 +57,11 @@ class Gaussian(Mechanism):
     Reference: Balle and Wang 2018; Dong, Roth and Su 2022; Canonne, Kamath and Steinke 2020 (discrete law).
     """
 
-    sensitivity: Positive
-    epsilon: Epsilon | None = None
-    delta: Delta | None = None
-    mu: Positive | None = None
-    dimension: Count = 1
+    sensitivity: Positive = described("how far two neighbouring inputs may be apart (l2)")
+    epsilon: Epsilon | None = described("budget of one release, with delta", default=None)
+    delta: Delta | None = described("chance that the budget is exceeded", default=None)
+    mu: Positive | None = described("budget in Gaussian DP, instead of epsilon and delta", default=None)
+    dimension: Count = described("number of coordinates", default=1)
 
     def __post_init__(self) -> None:
         given = (self.epsilon is not None, self.delta is not None, self.mu is not None)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
-from fairveil.fields import Count, Epsilon, Positive
+from fairveil.fields import Count, Epsilon, Positive, described
 from fairveil.privacy.events import Event, PureEvent
 from fairveil.privacy.grid import from_units, to_units
 from fairveil.privacy.mechanisms.base import Mechanism, as_vector, shaped
@@ -43,11 +43,11 @@ class Laplace(Mechanism):
     Reference: Dwork, McSherry, Nissim and Smith 2006; Ghosh, Roughgarden and Sundararajan 2012 (integers).
     """
 
-    sensitivity: Positive
-    epsilon: Epsilon
-    dimension: Count = 1
-    low: float | None = None
-    high: float | None = None
+    sensitivity: Positive = described("how far two neighbouring inputs may be apart (l1)")
+    epsilon: Epsilon = described("budget of one release")
+    dimension: Count = described("number of coordinates", default=1)
+    low: float | None = described("public lower end; values below are moved there", default=None)
+    high: float | None = described("public upper end; values above are moved there", default=None)
 
     def __post_init__(self) -> None:
         if (self.low is None) != (self.high is None) or (self.low is not None and not self.low < self.high):  # type: ignore[operator]

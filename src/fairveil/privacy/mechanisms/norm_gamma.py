@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, Strict
 
 from fairveil.configuration import configuration
-from fairveil.fields import Epsilon, Positive
+from fairveil.fields import Epsilon, Positive, described
 from fairveil.privacy.events import Event, PureEvent
 from fairveil.privacy.grid import from_units, to_units
 from fairveil.privacy.mechanisms.base import Mechanism, as_vector, shaped
@@ -50,9 +50,9 @@ class NormGamma(Mechanism):
     Reference: Chaudhuri, Monteleoni and Sarwate 2011 (the law); Hardt and Talwar 2010.
     """
 
-    sensitivity: Positive
-    epsilon: Epsilon
-    dimension: Annotated[int, Strict(), Field(ge=1, le=LARGEST_DIMENSION)]
+    sensitivity: Positive = described("how far two neighbouring inputs may be apart (l2)")
+    epsilon: Epsilon = described("budget of one release")
+    dimension: Annotated[int, Strict(), Field(ge=1, le=LARGEST_DIMENSION)] = described("number of coordinates")
 
     @classmethod
     def example(cls) -> NormGamma:

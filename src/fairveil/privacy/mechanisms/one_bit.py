@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairveil.configuration import configuration
-from fairveil.fields import Epsilon
+from fairveil.fields import Epsilon, described
 from fairveil.privacy.events import Event, PureEvent
 from fairveil.privacy.grid import clip_unit
 from fairveil.privacy.guarantee import Guarantee
@@ -41,7 +41,7 @@ class OneBit(Mechanism):
     Reference: Warner 1965; Duchi, Jordan and Wainwright 2018.
     """
 
-    epsilon: Epsilon
+    epsilon: Epsilon = described("budget of one report")
 
     @cached_property
     def keep(self) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairveil.configuration import configuration
-from fairveil.fields import Epsilon, Positive
+from fairveil.fields import Epsilon, Positive, described
 from fairveil.privacy.events import Event, PureEvent
 from fairveil.privacy.mechanisms.selection import Selection
 from fairveil.privacy.noise import Ints, Noise
@@ -36,9 +36,11 @@ class PermuteAndFlip(Selection):
     Reference: McKenna and Sheldon 2020; Ding et al. 2021.
     """
 
-    sensitivity: Positive
-    epsilon: Epsilon
-    monotone: bool = False
+    sensitivity: Positive = described("how far one score may move between neighbours")
+    epsilon: Epsilon = described("budget of one choice")
+    monotone: bool = described(
+        "whether every score moves in one direction between neighbours (then half the noise does)", default=False
+    )
 
     @classmethod
     def example(cls) -> PermuteAndFlip:

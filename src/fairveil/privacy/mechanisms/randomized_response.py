@@ -12,7 +12,7 @@ from pydantic import Field, Strict
 
 from fairveil.configuration import configuration
 from fairveil.errors import InputError
-from fairveil.fields import Epsilon
+from fairveil.fields import Epsilon, described
 from fairveil.privacy.events import Event, PureEvent
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.mechanisms.base import Mechanism
@@ -42,8 +42,8 @@ class RandomizedResponse(Mechanism):
     Reference: Warner 1965; Kairouz, Bonawitz and Ramage 2016.
     """
 
-    categories: Annotated[int, Strict(), Field(ge=2, le=10**9)]
-    epsilon: Epsilon
+    categories: Annotated[int, Strict(), Field(ge=2, le=10**9)] = described("number of possible answers")
+    epsilon: Epsilon = described("budget of one report")
 
     @classmethod
     def example(cls) -> RandomizedResponse:

@@ -28,13 +28,15 @@ from pydantic import Field, Strict
 
 from fairveil.configuration import configuration
 from fairveil.errors import HorizonError, InputError, SpecError
-from fairveil.fields import Count, Delta, Epsilon, Positive
+from fairveil.fields import Count, Delta, Epsilon, Positive, described
 from fairveil.privacy.calibration import ROUND_UP, Budget
 from fairveil.privacy.events import Event
 from fairveil.privacy.noise import MAX_SCALE, Noise
 from fairveil.privacy.sums.shapes import CAPACITY, Floats, Grid, Ints
 from fairveil.state import State
 
+JOINT_BLOCK = 4096
+"""Releases whose noise is drawn in one go for all parties: bounds memory."""
 Width = Annotated[int, Strict(), Field(ge=1, le=4096)]
 Bits = Annotated[int, Strict(), Field(ge=-40, le=40)]
 
@@ -48,15 +50,21 @@ class RunningSum(ABC):
     """
 
     _: KW_ONLY
-    shape: Literal["scalar", "vector", "symmetric"] = "scalar"
-    dimension: Width = 1
-    bound: Positive = 1.0
-    mu: Positive | None = None
-    rho: Positive | None = None
-    epsilon: Epsilon | None = None
-    delta: Delta | None = None
-    neighbours: Literal["replace-row", "zero-out-row"] = "replace-row"
-    bits: Bits | None = None
+    shape: Literal["scalar", "vector", "symmetric"] = described(
+        "what a row is: a number, a vector, or the outer product of a vector with itself", default="scalar"
+    )
+    dimension: Width = described("length of a row", default=1)
+    bound: Positive = described(
+        "public bound of a row (its norm for vectors); longer rows are scaled down", default=1.0
+    )
+    mu: Positive | None = described("budget in Gaussian DP", default=None)
+    rho: Positive | None = described("budget in zCDP", default=None)
+    epsilon: Epsilon | None = described("budget; alone (pure) or with delta", default=None)
+    delta: Delta | None = described("chance that the budget is exceeded", default=None)
+    neighbours: Literal["replace-row", "zero-out-row"] = described(
+        "what is hidden: a row's value, or that it is there", default="replace-row"
+    )
+    bits: Bits | None = described("rows are rounded to units of 2^-bits; chosen when left out", default=None)
 
     def __post_init__(self) -> None:
         if self.shape == "scalar" and self.dimension != 1:
@@ -210,6 +218,18 @@ class RunningSum(ABC):
         self._check_horizon(releases)
         return self.noise_of(self.draws(noise, releases))
 
+    def joint_noise_path(self, noise: Noise, releases: int, parties: int) -> Floats:
+        """Noise of the added estimates of ``parties`` that release one after the other, each its own rows.
+
+        The integers that as many calls of `release`, party by party, would draw; shape as of `noise_path`.
+        """
+        self._check_horizon(releases)
+        joint = np.empty((releases, self.grid.width), np.int64)
+        for first in range(0, releases, JOINT_BLOCK):
+            some = joint[first : first + JOINT_BLOCK]
+            some[:] = self.draws(noise, len(some) * parties).reshape(len(some), parties, -1).sum(axis=1)
+        return self.noise_of(joint)
+
     def draws(self, noise: Noise, releases: int = 1) -> Ints:
         """The integers that this many releases draw, one row a release."""
         return self.grid.draw(noise, self.sigma, releases)
@@ -226,7 +246,7 @@ class RunningSum(ABC):
 class BoundedSum(RunningSum):
     """A running sum whose number of releases is fixed in advance."""
 
-    releases: Count
+    releases: Count = described("number of releases, fixed in advance")
 
     def _check_horizon(self, releases: int) -> None:
         super()._check_horizon(releases)

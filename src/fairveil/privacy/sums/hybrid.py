@@ -11,6 +11,7 @@ from pydantic import Field, Strict
 
 from fairveil.configuration import configuration
 from fairveil.errors import HorizonError
+from fairveil.fields import described
 from fairveil.privacy.calibration import ROUND_UP
 from fairveil.privacy.events import Event, ParallelEvent
 from fairveil.privacy.noise import Noise
@@ -55,8 +56,10 @@ class HybridSum(RunningSum):
     Reference: the hybrid mechanism of Chan, Shi and Song 2011.
     """
 
-    inner: Literal["toeplitz", "tree", "refined-tree"] = "toeplitz"
-    total_share: Annotated[float, Strict(), Field(ge=0.0, le=0.95)] | None = None
+    inner: Literal["toeplitz", "tree", "refined-tree"] = described("which sum an epoch uses", default="toeplitz")
+    total_share: Annotated[float, Strict(), Field(ge=0.0, le=0.95)] | None = described(
+        "share of the budget for the totals of whole epochs; chosen when left out", default=None
+    )
 
     @property
     def share(self) -> float:

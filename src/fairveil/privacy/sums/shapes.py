@@ -148,7 +148,10 @@ class Grid:
         """``count`` flat integer noises of level ``sigma`` (units): N(0, sigma^2), off the diagonal N(0, sigma^2/2)."""
         if self.shape != "symmetric":
             return noise.gaussian(sigma, count * self.width).reshape(count, self.width)
-        return noise.gaussians(np.broadcast_to(sigma * self.spread, (count, self.width)))
+        # Stream after stream: side by side they draw what they would draw one after the other.
+        single = sigma * self.spread[: self._single]
+        drawn = noise.gaussians(np.broadcast_to(single, (self.copies, count, self._single)))
+        return drawn.transpose(1, 0, 2).reshape(count, self.width)
 
     def publish(self, flat: ArrayLike) -> Floats:
         """A flat sum in units as a fresh float array in the data's own units: shape (), (d,) or (d, d)."""

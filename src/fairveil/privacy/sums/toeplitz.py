@@ -13,7 +13,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
-from fairveil.fields import Count
+from fairveil.fields import Count, described
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import BoundedSum, State
 from fairveil.privacy.sums.shapes import Floats, Ints
@@ -90,9 +90,11 @@ class ToeplitzSum(BoundedSum):
     Reference: Fichtenberger, Henzinger and Upadhyay 2023; Henzinger, Upadhyay and Upadhyay 2023.
     """
 
-    releases: Annotated[int, Strict(), Field(ge=1, le=MAX_RELEASES)]
-    band: Count | None = None
-    coefficient_bits: Annotated[int, Strict(), Field(ge=1, le=30)] | None = None
+    releases: Annotated[int, Strict(), Field(ge=1, le=MAX_RELEASES)] = described("number of releases, fixed in advance")
+    band: Count | None = described("how many earlier noises a release mixes; all when left out", default=None)
+    coefficient_bits: Annotated[int, Strict(), Field(ge=1, le=30)] | None = described(
+        "fineness of the coefficients; chosen when left out", default=None
+    )
 
     def __post_init__(self) -> None:
         if self.coefficients[-1] == 0:

@@ -7,8 +7,9 @@ import numpy as np
 from fairveil.compiling import njit
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
+from fairveil.fields import described
 from fairveil.privacy.noise import Noise
-from fairveil.privacy.sums.base import BoundedSum, State
+from fairveil.privacy.sums.base import JOINT_BLOCK, BoundedSum, State
 from fairveil.privacy.sums.shapes import Floats, Ints
 from fairveil.registry import register
 
@@ -100,7 +101,9 @@ class TreeSum(BoundedSum):
     Reference: Dwork et al. 2010; Chan, Shi and Song 2011; Honaker 2015.
     """
 
-    refine: bool = False
+    refine: bool = described(
+        "whether estimates combine every node that helps (smaller error, more work)", default=False
+    )
 
     @property
     def levels(self) -> int:
@@ -181,6 +184,24 @@ class TreeSum(BoundedSum):
         # Leaf t closes lowest_bit(t) + 1 blocks, and a refined tree draws for each of them.
         blocks = sum(releases >> level for level in range(self.levels))
         return self._path(self.grid.draw(noise, self.sigma, blocks), releases)
+
+    def joint_noise_path(self, noise: Noise, releases: int, parties: int) -> Floats:
+        if not self.refine:
+            return super().joint_noise_path(noise, releases, parties)
+        self._check_horizon(releases)
+        # Party i draws for the closing[t] blocks of leaf t after the parties before it have drawn for theirs.
+        closing = np.array([lowest_bit(leaf) + 1 for leaf in range(1, releases + 1)])
+        joint = np.empty((int(closing.sum()), self.grid.width), np.int64)
+        done = 0
+        for first in range(0, releases, JOINT_BLOCK):
+            some = closing[first : first + JOINT_BLOCK]
+            before = np.cumsum(some) - some
+            leaf, total = np.repeat(np.arange(len(some)), some), int(some.sum())
+            drawn = self.grid.draw(noise, self.sigma, total * parties)
+            at = parties * before[leaf] + (np.arange(total) - before[leaf])
+            joint[done : done + total] = sum(drawn[at + party * some[leaf]] for party in range(parties))
+            done += total
+        return self._path(joint, releases)
 
     def noise_of(self, drawn: Ints) -> Floats:
         if self.refine:

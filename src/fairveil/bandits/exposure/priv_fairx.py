@@ -1,0 +1,118 @@
+"""Priv-FairX-LinUCB: agents share prefix sums under a binary tree of noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from fairveil.bandits.exposure.base import ExposurePolicy
+from fairveil.bandits.exposure.belief import Radius, believe_plain
+from fairveil.bandits.exposure.kernel import PUBLISHED, WEIGHTED, Releases
+from fairveil.bandits.exposure.lemma_7 import Definite, Federation, lemma_7
+from fairveil.bandits.exposure.private import Floats, PrivatePolicy
+from fairveil.configuration import configuration
+from fairveil.privacy.guarantee import Guarantee
+from fairveil.privacy.noise import Noise
+from fairveil.privacy.sums.base import RunningSum
+from fairveil.privacy.sums.tree import TreeSum
+from fairveil.registry import register
+from fairveil.state import State
+
+
+@register("policy", "priv-fairx")
+@configuration
+class PrivFairx(PrivatePolicy):
+    """Fed-FairX on noisy prefix sums: every synchronisation publishes all rows so far through a tree of noise.
+
+    Guarantee: (epsilon, delta) federated privacy of one interaction of one agent; the tree has the true number of
+    levels and exact Gaussian calibration, and the policy is frozen between synchronisations. ``local_raw=True``: own
+    raw rows since the last synchronisation are used; the promise then holds with the agent's other rows fixed.
+    ``confidence``: "weighted" (each direction by its own noise, see `fairveil.bandits.exposure.belief`) or "lemma-7"
+    (the published set; eigenvalues by a public shift, or ``definite="floor"``). Late rewards enter the next leaf.
+    Cost: one mu-GDP event per agent for all synchronisations. A release takes O(agents d^2), a message (d+1)^2 numbers.
+
+    >>> policy = PrivFairx(agents=10, dimension=5, horizon=100_000, epsilon=2.0, delta=0.1)
+    >>> round(policy.sums.expected_std(1), 2), policy.guarantee().neighbours.value
+    (5.67, 'replace-interaction')
+
+    Reference: Solanki, Jain and Gujar, algorithms 1 and 2; corrections in docs/errata/fairx.md.
+    """
+
+    _: KW_ONLY
+    variant: Literal["sound"] = "sound"
+    local_raw: bool = False
+    confidence: Literal["weighted", "lemma-7"] = "weighted"
+    definite: Definite = "shift"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_raw_trigger(False)
+
+    @property
+    def uses_local(self) -> bool:
+        return self.local_raw
+
+    @cached_property
+    def sums(self) -> RunningSum:
+        return TreeSum(
+            self.room,
+            shape="symmetric",
+            dimension=self.dimension + 1,
+            bound=self.row_bound,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            refine=True,
+        )
+
+    def guarantee(self) -> Guarantee:
+        return Guarantee.approximate(
+            self.epsilon,
+            self.delta,
+            model="federated",
+            unit="one interaction of one agent",
+            neighbours=self.neighbours,
+            notes=(*self.notes(), self.definite_note()),
+        )
+
+    def definite_note(self) -> str:
+        """How released Gram matrices are made positive definite, in words."""
+        return "released Gram matrices are made positive definite after the noise, from public numbers only: " + (
+            "by directions weighted with their noise" if self.confidence == "weighted" else f"by a {self.definite}"
+        )
+
+    def publish(self, state: State, messages: Floats) -> None:
+        release, beliefs = int(state["syncs"]) + 1, self.beliefs(state)
+        state["released"] = messages.sum(axis=0)
+        state["variance"][:] = self.noise_variance(release)
+        state["counted"][:] = self.time_of(state)
+        if self.confidence == "weighted":
+            self.weighted_belief(beliefs, state["released"], float(state["variance"].sum()), 1.0)
+        else:
+            shifts, radius = self.published_sets(np.array([math.sqrt(self.noise_variance(release))]))
+            for kept, number in zip(beliefs.radius, radius):
+                kept[:] = number[0]
+            believe_plain(state["released"], float(shifts[0]), self.facts, beliefs)
+        self.close(state)
+
+    def published_sets(self, stds: Floats) -> tuple[Floats, Radius]:
+        """Shift and radius of lemma 7 at releases with these noises."""
+        return lemma_7(
+            stds, self.facts, Federation(self.agents, self.dimension, self.room, self.failure), self.definite
+        )
+
+    def planned(self, rounds: int, noise: Noise) -> Releases | None:
+        known = ExposurePolicy.planned(self, rounds, noise)
+        if known is None or not len(known.times):
+            return known
+        first, second = self.sums.grid.upper
+        path = self.sums.joint_noise_path(noise, len(known.times), self.agents)
+        known = known._replace(noise=path, first=first, second=second, quantiles=self.quantiles)
+        variances = np.array([self.noise_variance(release + 1) for release in range(len(known.times))])
+        if self.confidence == "weighted":
+            return known._replace(kind=WEIGHTED, spread=variances * self.agents * self.noise_gain())
+        shift, radius = self.published_sets(np.sqrt(variances))
+        return known._replace(kind=PUBLISHED, spread=shift, radius=radius)

@@ -1,0 +1,150 @@
+"""The compiled run of a policy whose rule is frozen between releases, on the clock of settled rounds.
+
+Rounds are decided in stretches under one rule. Settled rounds are handed over in their order, a stretch at a time, and
+never beyond the oldest open batch; the others wait. Memory: the rounds of one window and one chunk.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+
+from fairveil.bandits.meritocratic.choice import uniform_slots
+from fairveil.bandits.meritocratic.frozen import Rule, play_frozen
+from fairveil.bandits.meritocratic.runner import Runner, Timetable
+from fairveil.bandits.meritocratic.schema import Floats, Ints
+from fairveil.bandits.meritocratic.world import Chunk
+from fairveil.bandits.protocol import Block, Policy
+from fairveil.bandits.simulate import Case, Streams
+from fairveil.state import State
+
+
+class Taken(NamedTuple):
+    """Candidates of consecutive rounds, one after the other: who was chosen and answered, and with which rewards."""
+
+    features: Floats  # (people, columns)
+    group: Ints  # (people,)
+    rounds: Ints  # (people,)
+    chosen: Ints  # (rewards,), positions among the people
+    reward: Floats  # (rewards,)
+
+
+class RulePolicy(Policy):
+    """A policy of this family that decides by a rule that changes with releases only."""
+
+    family = "meritocratic"
+
+    @abstractmethod
+    def rule(self, state: State, width: int) -> Rule | None:
+        """The frozen rule on raw features of this width; None while there is none and choices are uniform."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def take(self, state: State, taken: Taken, following: int) -> State:
+        """What `learn_all` does with checked rounds; ``following`` is the round after the last of them."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def block(self, state: State) -> Block:
+        """The oldest open batch: there is always one."""
+        raise NotImplementedError
+
+
+class Waiting(NamedTuple):
+    """Decided rounds that are not handed over yet."""
+
+    features: Floats  # (rounds, slots, columns)
+    group: Ints  # (rounds, slots)
+    slot: Ints  # (rounds,)
+    reward: Floats  # (rounds,), not a number where no reward counts
+
+    def part(self, first: int, last: int | None) -> Waiting:
+        cut = slice(first, last)
+        return Waiting(self.features[cut], self.group[cut], self.slot[cut], self.reward[cut])
+
+    def joined(self, later: Waiting) -> Waiting:
+        features, group, slot, reward = (np.concatenate(pair) for pair in zip(self, later))
+        return Waiting(features, group, slot, reward)
+
+    def taken(self, first: int) -> Taken:
+        """The people of these rounds, the first of which has this number."""
+        filled = self.group >= 0
+        position = np.cumsum(filled.ravel()).reshape(filled.shape) - 1
+        rows = np.arange(len(self.slot))
+        known = np.flatnonzero(filled[rows, self.slot] & ~np.isnan(self.reward))
+        rounds = np.repeat(first + rows, filled.sum(axis=1))
+        chosen = position[known, self.slot[known]]
+        return Taken(self.features[filled], self.group[filled], rounds, chosen, self.reward[known])
+
+
+class BatchedRunner(Runner):
+    """Blocks of rounds through the same rows, sums, histograms and decision kernel as the step interface."""
+
+    def __init__(self, policy: RulePolicy, case: Case, streams: Streams) -> None:
+        super().__init__(case, streams)
+        self.policy = policy
+        self.timetable = Timetable(case.lateness, streams.arrivals)
+        self.state = policy.start()
+        self.width = 0
+        self.handed = 0
+        self.waiting: Waiting | None = None
+        self.settles = np.zeros(0, np.int64)
+
+    def play(self, chunk: Chunk) -> tuple[Ints, Floats]:
+        slots, estimates = np.zeros(len(chunk), np.int64), np.full(len(chunk), np.nan)
+        self.width = chunk.features.shape[2]
+        times = self.timetable.of(chunk)
+        self.settles = np.maximum.accumulate(np.concatenate([self.settles, times.settles]))
+        now, stop = chunk.first, chunk.first + len(chunk)
+        while now < stop:
+            until = min(stop, self._next_release(stop))
+            part = slice(now - chunk.first, until - chunk.first)
+            self._decide(chunk, part, slots[part], estimates[part])
+            self._keep(chunk, part, slots[part], times.answers(chunk, part, slots[part]))
+            now = until
+            self._hand_over(now)
+        return slots, estimates
+
+    def _next_release(self, known: int) -> int:
+        """How many rounds are decided when the open batch is settled; ``known`` where that is not yet known."""
+        end = self.policy.block(self.state).stop
+        return int(self.settles[end - 1 - self.handed]) if end <= known else known
+
+    def _decide(self, chunk: Chunk, part: slice, slots: Ints, estimates: Floats) -> None:
+        rule = self.policy.rule(self.state, self.width)
+        if rule is None:
+            uniform_slots(chunk.group[part], self.streams.explore, slots)
+        else:
+            play_frozen(chunk.features[part], chunk.group[part], rule, self.streams.explore, slots, estimates)
+
+    def _keep(self, chunk: Chunk, part: slice, slots: Ints, reward: Floats) -> None:
+        fresh = Waiting(chunk.features[part], chunk.group[part], slots, reward)
+        self.waiting = fresh if self.waiting is None else self.waiting.joined(fresh)
+
+    def _hand_over(self, now: int) -> None:
+        """Hand over what is settled after ``now`` decided rounds, batch by batch, and make due releases."""
+        settled = self.handed + int(np.searchsorted(self.settles, now, side="right"))
+        settled = min(settled, now)
+        while True:
+            self._take(min(settled, self.policy.block(self.state).stop))
+            if self.policy.due(self.state, settled) is None:
+                return
+            self.state = self.policy.release(self.state, self.streams.noise)
+            self.releases += 1
+
+    def _take(self, stop: int) -> None:
+        count = stop - self.handed
+        if count <= 0 or self.waiting is None:
+            return
+        self.state = self.policy.take(self.state, self.waiting.part(0, count).taken(self.handed), stop)
+        self.waiting, self.settles = self.waiting.part(count, None), self.settles[count:]
+        self.handed = stop
+
+    def theta(self) -> Floats | None:
+        rule = self.policy.rule(self.state, self.width)
+        return np.zeros(self.width) if rule is None else rule.weights
+
+    def rank_uncertainty(self) -> Floats | None:
+        return self.state["rank_std"].copy()

@@ -1,0 +1,141 @@
+"""What a live round may hold: every decision and every feedback is checked before it touches a state.
+
+Groups are public and may be named in a message; features and rewards never are.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fairveil.bandits.meritocratic.schema import Floats, Ints
+from fairveil.bandits.protocol import Feedback, Report, Round, raw_feedback
+from fairveil.errors import InputError
+
+NOBODY = -1
+"""The arm of a round in which nobody could be chosen."""
+
+
+class Shown(NamedTuple):
+    """The candidates of one round side by side."""
+
+    features: Floats  # (candidates, columns)
+    group: Ints  # (candidates,)
+
+
+class Answered(NamedTuple):
+    """A checked feedback: the round's candidates, who was chosen and the reward (None: it settled without one)."""
+
+    shown: Shown
+    arm: int
+    reward: float | None
+
+
+def shown_in(round: Round, columns: int | None, groups: int | None, path: str = "round") -> Shown:
+    """The candidates of a round, checked against the declared numbers of columns and groups (None: any).
+
+    >>> from fairveil.bandits.protocol import Candidate
+    >>> shown_in(Round(0, (Candidate(1, np.zeros(2)),)), 2, 2).group.tolist()
+    [1]
+    """
+    if not round.candidates:
+        raise InputError(
+            "the round has no candidates",
+            path=f"{path}.candidates",
+            allowed="at least one",
+            fix="decide only rounds in which somebody can be chosen",
+        )
+    people = [
+        _features(candidate.features, columns, f"{path}.candidates[{i}]")
+        for i, candidate in enumerate(round.candidates)
+    ]
+    if columns is None and len({len(person) for person in people}) > 1:
+        raise InputError(
+            "candidates have different numbers of features", path=f"{path}.candidates", allowed="the same for all"
+        )
+    labels = [
+        _group(candidate.group, groups, f"{path}.candidates[{i}]") for i, candidate in enumerate(round.candidates)
+    ]
+    features = np.stack(people)
+    if not np.isfinite(features).all():
+        raise InputError(
+            "the features of a candidate are not finite", path=f"{path}.candidates", allowed="finite numbers"
+        )
+    return Shown(features, np.array(labels, np.int64))
+
+
+def answered(feedback: Feedback | Report, columns: int | None, groups: int | None) -> Answered:
+    """A feedback with the round that it repeats, checked; reports belong to local policies."""
+    feedback = raw_feedback(feedback)
+    if feedback.round is None:
+        raise InputError(
+            "the feedback does not repeat what was shown",
+            path="feedback.round",
+            allowed="the Round that was decided",
+            fix="Feedback(index, arm, reward, round)",
+        )
+    if feedback.round.index != feedback.index:
+        raise InputError(
+            "the feedback repeats another round",
+            path="feedback.round.index",
+            given=feedback.round.index,
+            allowed=str(feedback.index),
+        )
+    if feedback.arm == NOBODY and not feedback.round.candidates:
+        return Answered(Shown(np.zeros((0, columns or 0)), np.zeros(0, np.int64)), NOBODY, None)
+    shown = shown_in(feedback.round, columns, groups, "feedback.round")
+    if _not_whole(feedback.arm) or not 0 <= feedback.arm < len(shown.group):
+        raise InputError(
+            "the chosen candidate does not exist",
+            path="feedback.arm",
+            given=feedback.arm,
+            allowed=f"0 to {len(shown.group) - 1}",
+        )
+    return Answered(shown, int(feedback.arm), None if feedback.reward is None else _reward(feedback.reward))
+
+
+def _not_whole(value: object) -> bool:
+    return isinstance(value, bool) or not isinstance(value, int | np.integer)
+
+
+def _features(values: Any, columns: int | None, path: str) -> Floats:
+    try:
+        made = np.ascontiguousarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise InputError("the features of a candidate are not numbers", path=f"{path}.features") from None
+    if np.ndim(values) != 1 or (columns is not None and len(made) != columns):
+        raise InputError(
+            "a candidate has another number of features",
+            path=f"{path}.features",
+            given=list(np.shape(values)),
+            allowed=f"[{'any' if columns is None else columns}]",
+        )
+    return made
+
+
+def _group(value: Any, groups: int | None, path: str) -> int:
+    if _not_whole(value):
+        raise InputError(
+            "a group is named by its number",
+            path=f"{path}.group",
+            given=type(value).__name__,
+            allowed="a whole number",
+            fix="number the declared groups from 0",
+        )
+    number = int(value)
+    if number < 0 or (groups is not None and number >= groups):
+        last = "" if groups is None else f" to {groups - 1}"
+        raise InputError("the group is not known", path=f"{path}.group", given=number, allowed=f"0{last}")
+    return number
+
+
+def _reward(value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if isinstance(value, str | bytes) or not math.isfinite(number):
+        raise InputError("the reward is not finite", path="feedback.reward", allowed="a finite number, or None")
+    return number

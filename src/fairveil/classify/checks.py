@@ -1,0 +1,117 @@
+"""Input of classifiers: shapes, labels and groups, refused in the project's shape and never with a private value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairveil.errors import InputError
+from fairveil.fairness.groups import Groups, as_columns
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+MAX_ATTRIBUTES = 4
+MAX_GROUPS = 1000
+
+
+class InputProblem(InputError, ValueError):
+    """Wrong input of a scikit-learn style estimator: ours, and a ValueError as scikit-learn's callers expect."""
+
+
+def features_of(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> tuple[Floats, Any]:
+    """Finite features as scikit-learn checks them (names, number of columns); with ``y`` at fit."""
+    from sklearn.utils.validation import validate_data
+
+    try:
+        if not reset:
+            return np.asarray(validate_data(estimator, X, dtype=np.float64, reset=False)), None
+        features, labels = validate_data(estimator, X, y, dtype=np.float64)
+    except ValueError as problem:
+        if isinstance(problem, InputProblem) or not any(word in str(problem) for word in ("NaN", "infinity")):
+            raise
+        raise InputProblem(
+            "features and labels must be finite, without NaN, inf or missing entries", path="X",
+            allowed="finite numbers", fix="drop or fill the incomplete rows before the private fit",
+        ) from None  # fmt: skip
+    return features, labels
+
+
+def classes_of(labels: NDArray[Any], classes: Sequence[Any] | None, name: str) -> NDArray[Any]:
+    """The two public classes; without a public pair they are read from the labels."""
+    from sklearn.utils.multiclass import check_classification_targets, type_of_target
+
+    check_classification_targets(labels)
+    found = np.unique(labels)
+    if classes is not None:
+        public = np.asarray(classes)
+        if public.shape != (2,) or public[0] == public[1]:
+            raise InputProblem("classes must be two different labels", path="classes", given=tuple(classes))
+        if not np.isin(found, public).all():
+            raise InputProblem(
+                "y has labels that are not among the two public classes", path="y", allowed=f"{public[0]}, {public[1]}"
+            )
+        return public
+    kind = type_of_target(labels, input_name="y", raise_unknown=True)
+    if kind != "binary":
+        raise InputProblem(
+            f"Only binary classification is supported. The type of the target is {kind}.", path="y",
+            allowed="two different labels",
+        )  # fmt: skip
+    if len(found) != 2:
+        raise InputProblem(
+            f"{name} needs two classes; y has {len(found)} class.", path="y", allowed="two different labels",
+            fix="state the two public classes: classes=(0, 1)",
+        )  # fmt: skip
+    return found
+
+
+def groups_of(sensitive: Any, names: Sequence[str] | None, rows: int, *, deciding: bool = False) -> Groups:
+    """Every row's group: one attribute, or the intersections of up to four; ``names`` are the public groups."""
+    if sensitive is None:
+        raise InputProblem(
+            "the groups are missing", path="sensitive_features", allowed="one value a row for each sensitive column",
+            fix='this rule reads the group when it decides; awareness="blind" makes one that does not' if deciding
+            else "pass sensitive_features",
+        )  # fmt: skip
+    columns = as_columns(sensitive)
+    if len(columns) > MAX_ATTRIBUTES:
+        raise InputProblem(
+            "there are too many sensitive columns", path="sensitive_features", given=len(columns),
+            allowed=f"1 to {MAX_ATTRIBUTES}",
+        )  # fmt: skip
+    if {len(values) for values in columns.values()} != {rows}:
+        raise InputProblem("groups and rows have different lengths", path="sensitive_features", allowed=f"{rows} rows")
+    if any(_missing(values) for values in columns.values()):
+        raise InputProblem("a group is missing", path="sensitive_features", fix="drop or fill the incomplete rows")
+    given = next(iter(columns.values())) if len(columns) == 1 else columns
+    try:
+        found = Groups.of(given, None if names is None else tuple(str(name) for name in names))
+    except InputError as problem:
+        raise InputProblem(problem.problem, path=problem.path, allowed=problem.allowed) from None
+    if len(found.names) > MAX_GROUPS:
+        raise InputProblem(
+            "there are too many groups", path="sensitive_features", given=len(found.names),
+            allowed=f"at most {MAX_GROUPS}",
+        )  # fmt: skip
+    return found
+
+
+def _missing(values: NDArray[Any]) -> bool:
+    if values.dtype.kind == "f":
+        return bool(np.isnan(values).any())
+    return values.dtype.kind == "O" and any(v is None or v != v for v in values.tolist())
+
+
+def refuse_weights(extra: dict[str, Any]) -> None:
+    """`fit(..., sample_weight=)` is refused: a weight changes the sensitivity."""
+    for name, value in extra.items():
+        if name != "sample_weight":
+            raise TypeError(f"fit() got an unexpected keyword argument {name!r}")
+        if value is not None:
+            raise InputProblem(
+                "weights of rows are not supported: a weight changes the sensitivity", path="sample_weight",
+                fix="leave it out",
+            )  # fmt: skip

@@ -1,0 +1,130 @@
+"""Finite classes of rules: stumps, random linear rules, and one threshold per group on a private score.
+
+A class is public. What an algorithm needs to know about the people is the table of accepted counts by hypothesis,
+group and label; everything else (errors, rates, violations) follows from it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairveil.errors import SpecError
+from fairveil.fairness.counting import Counter
+from fairveil.randomness import generator
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+HypothesesName = Literal["stumps", "linear", "threshold-pairs"]
+LEVELS = 33
+MOST_GROUPS = 4
+_CHUNK = 64
+
+
+class Stumps:
+    """One encoded column, or its complement. ``size`` is twice the number of columns.
+
+    >>> Stumps(2).accepts(np.array([[0.0, 1.0]]), np.array([0]), np.arange(4)).tolist()
+    [[False], [True], [True], [False]]
+    """
+
+    def __init__(self, width: int) -> None:
+        self.size = 2 * width
+
+    def accepts(self, features: Floats, groups: Ints, chosen: Ints) -> Bools:
+        """Decisions of shape (chosen, rows)."""
+        return (features.T[chosen // 2] > 0.5) != (chosen % 2 == 1)[:, None]
+
+    def table(self, features: Floats, groups: Ints, counter: Counter) -> Floats:
+        """Accepted counts of shape (size, groups, labels)."""
+        return _counted(self, features, groups, counter)
+
+
+class Linear:
+    """``count`` random linear rules from a public seed: weights normal, thresholds normal around the middle."""
+
+    def __init__(self, width: int, count: int, seed: int = 0) -> None:
+        rng = generator(seed, "linear-rules")
+        self.size = count
+        self.weights = rng.normal(size=(count, width))
+        self.limits = rng.normal(size=count) * np.sqrt(width) / 2
+
+    def accepts(self, features: Floats, groups: Ints, chosen: Ints) -> Bools:
+        return self.weights[chosen] @ features.T > self.limits[chosen, None]
+
+    def table(self, features: Floats, groups: Ints, counter: Counter) -> Floats:
+        return _counted(self, features, groups, counter)
+
+
+class ThresholdPairs:
+    """One threshold per group on a public grid of LEVELS levels of a (private) score given as the only column.
+
+    >>> ThresholdPairs(2).size == LEVELS**2
+    True
+    """
+
+    def __init__(self, groups: int) -> None:
+        if groups > MOST_GROUPS:
+            raise SpecError(
+                "there are too many groups for a threshold each", path="hypotheses", given=groups,
+                allowed=f"at most {MOST_GROUPS} groups", fix='hypotheses="stumps", or fewer sensitive columns',
+            )  # fmt: skip
+        self.groups, self.size = groups, LEVELS**groups
+        self.grid = np.arange(LEVELS) / (LEVELS - 1)
+
+    def levels(self, chosen: Ints) -> Ints:
+        """Position on the grid by hypothesis and group."""
+        return np.stack(np.unravel_index(chosen, (LEVELS,) * self.groups), axis=1)
+
+    def accepts(self, features: Floats, groups: Ints, chosen: Ints) -> Bools:
+        return features[:, 0] > self.grid[self.levels(chosen)][:, groups]
+
+    def table(self, features: Floats, groups: Ints, counter: Counter) -> Floats:
+        """By group a threshold needs LEVELS counts only; a hypothesis is one level for each group."""
+        above = np.array([counter.count(features[:, 0] > limit)[:, :, 1] for limit in self.grid])
+        levels = self.levels(np.arange(self.size))
+        return above[levels, np.arange(self.groups)]
+
+
+Hypotheses = Stumps | Linear | ThresholdPairs
+
+
+def make(name: HypothesesName, width: int, groups: int, count: int) -> Hypotheses:
+    """The class of this name for rows of ``width`` columns and so many groups."""
+    if name == "stumps":
+        return Stumps(width)
+    return Linear(width, count) if name == "linear" else ThresholdPairs(groups)
+
+
+def errors(table: Floats, people: Floats) -> Floats:
+    """Wrong decisions by hypothesis: accepted with label 0 and declined with label 1."""
+    return table[:, :, 0].sum(axis=1) + (people[:, 1] - table[:, :, 1]).sum(axis=1)
+
+
+def violations(table: Floats, people: Floats, members: Bools, rows: int) -> Floats:
+    """Signed A_g (FP - FP_g) by hypothesis and subgroup (a union of groups)."""
+    negatives = people[:, 0]
+    overall = table[:, :, 0].sum(axis=1) / max(float(negatives.sum()), 1.0)
+    return (overall[:, None] * negatives - table[:, :, 0]) @ members.T / rows
+
+
+def _counted(rules: Stumps | Linear, features: Floats, groups: Ints, counter: Counter) -> Floats:
+    found = np.empty((rules.size, counter.groups, 2))
+    for start in range(0, rules.size, _CHUNK):
+        chosen = np.arange(start, min(start + _CHUNK, rules.size))
+        for h, accepted in zip(chosen, rules.accepts(features, groups, chosen), strict=True):
+            found[h] = counter.count(accepted)[:, :, 1]
+    return found
+
+
+def cells_of(attributes: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Names of all intersections, as groups are named."""
+    from fairveil.fairness.subgroups import cell_name
+
+    return tuple(
+        cell_name(dict(zip(attributes, place, strict=True))) for place in itertools.product(*attributes.values())
+    )

@@ -1,0 +1,85 @@
+"""What the theorems of Cummings, Gupta, Kimpara and Morgenstern (2019) ask for, in numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+
+from fairveil.errors import SpecError
+
+
+def required_samples(
+    hypotheses: int, alpha: float, beta: float, epsilon: float, positive_share: float, group_positives: float
+) -> float:
+    """Sample size of Theorem 2: the smallest n that meets every one of its terms.
+
+    ``epsilon`` is the printed one (the algorithm spends 2 epsilon). ``positive_share`` is the smallest P_1a,
+    ``group_positives`` the constant k with |Z_1a| = k n. The last condition is n > 4/(k epsilon)^2 (printed: 2 for 4),
+    because ln(1/delta)/epsilon = sqrt(n)/epsilon must be below k n/2.
+
+    >>> required_samples(100, 0.1, 0.05, 1.0, 0.04, 0.04) > 4 / 0.04**2
+    True
+    """
+    for name, value in (("alpha", alpha), ("beta", beta), ("positive_share", positive_share)):
+        if not 0 < value < 1:
+            raise SpecError("this number is out of range", path=name, given=value, allowed="above 0, below 1")
+    if hypotheses < 1 or not epsilon > 0 or not 0 < group_positives <= 1:
+        raise SpecError(
+            "the theorem needs a class, a budget and positives in every group", path="hypotheses",
+            allowed="hypotheses >= 1, epsilon > 0, 0 < group_positives <= 1",
+        )  # fmt: skip
+    size, k = math.log(hypotheses), group_positives
+    factor = 144 * (size + math.log(1 / beta) + math.log(20))
+
+    def enough(n: float) -> bool:
+        rest = k * n - math.sqrt(n) / epsilon - 1
+        if rest <= 0:
+            return False
+        inner = max(1 / (alpha**2 * positive_share), (2 * n / rest + 1) / (epsilon * alpha), (math.sqrt(n) + size) / n)
+        return n >= factor * inner
+
+    low = high = 4 / (k * epsilon) ** 2
+    while not enough(high):
+        low, high = high, high * 2
+        if high > 1e300:
+            return math.inf
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Sizes that Algorithm 3 sets, and the epsilon that its condition (2) demands."""
+
+    rounds: float
+    plays: float
+    oracle_calls: float
+    laplace_scale: float
+    largest_cost: float
+    epsilon_demanded: float
+
+    def to_dict(self) -> dict[str, float]:
+        return asdict(self)
+
+
+def theory_rounds(n: int, alpha: float, beta: float, dimension: int, epsilon: float, delta: float) -> Rounds:
+    """T, m, the number of oracle calls, the noise and the demanded epsilon of Private-FairNR (c_0 = 1, C = 1/alpha).
+
+    >>> found = theory_rounds(1000, 0.1, 0.05, 5, 1.0, 1e-5)
+    >>> f"{found.rounds:.1e} {found.plays:.1e} {found.laplace_scale:.1e} {found.epsilon_demanded:.1e}"
+    '4.7e+06 2.2e+07 4.1e+05 1.5e+05'
+    """
+    if n < 2 or not 0 < alpha < 1 or not 0 < beta < 1 or not 0 < delta < 1 or not epsilon > 0 or dimension < 1:
+        raise SpecError(
+            "the theorem is not about these numbers", path="n",
+            allowed="n >= 2, dimension >= 1, epsilon > 0, alpha, beta and delta in (0, 1)",
+        )  # fmt: skip
+    cap, wrong = 1 / alpha, math.log(2 / beta)
+    rounds = 4 * math.sqrt(n) * wrong / alpha**4
+    complexity = math.log(2 * rounds / beta) * dimension * math.log(n)
+    plays = complexity * cap**2 * rounds / (math.sqrt(n) * (1 + cap) ** 2 * wrong)
+    scale = (2 + cap) / n * math.sqrt(plays * rounds * math.log(1 / delta)) / epsilon
+    demanded = 24 * math.sqrt(complexity) * (1 + math.log(n)) / (alpha**2 * math.sqrt(math.sqrt(n) * wrong))
+    return Rounds(rounds, plays, rounds * plays, scale, (1 + cap) / n, demanded * math.sqrt(math.log(1 / delta)))

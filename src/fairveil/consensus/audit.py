@@ -1,0 +1,227 @@
+"""Neighbouring worlds of consensus algorithms, as somebody sees them who reads all messages.
+
+Two nodes; one row of node 0 points up or down (its label stays), so the mean and every gradient move as far as they
+may. The statistic is the log-likelihood ratio of all messages of node 0: at every iteration the observer knows the
+public point and both candidate data sets, and compares how likely the message is under each. The served methods run:
+`Local` objects with their own noise, no copy of an algorithm. Rows have one nonzero entry, so pure noise is Laplace
+noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairveil.consensus.algorithm import Algorithm, Local, Payload
+from fairveil.consensus.clipped_sums import PULL_BITS, UnitRows
+from fairveil.consensus.family import AdmmLocal
+from fairveil.consensus.graphs import make_graph
+from fairveil.consensus.private import PrivateFamily
+from fairveil.consensus.private_admm import GradientLocal, PrivateAdmm
+from fairveil.consensus.release_plan import ReleasePlan
+from fairveil.consensus.rows import Rows
+from fairveil.consensus.schedule import Setting
+from fairveil.privacy.audit import AuditPair
+from fairveil.privacy.audit.bounds import FinerClaim
+from fairveil.privacy.noise import Noise
+from fairveil.randomness import Generator
+from fairveil.registry import register
+
+Floats = NDArray[np.float64]
+TEN = 10
+WORLDS = "one row of node 0 points along the first axis, or against it"
+STATISTIC = "log-likelihood ratio of all messages"
+
+
+def rows_of(world: int) -> Rows:
+    """Node 0: a row that agrees with nobody, and the row in question."""
+    side = 1.0 if world == 0 else -1.0
+    return Rows.dense([[0.0, 1.0], [side, 0.0]], [1.0, 1.0])
+
+
+def others() -> Rows:
+    """Node 1, the same in both worlds."""
+    return Rows.dense([[1.0, 0.0], [0.0, -1.0]], [1.0, -1.0])
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A completed algorithm on two nodes, and both candidates of node 0 as the observer knows them."""
+
+    algorithm: Algorithm
+    setting: Setting
+
+    @classmethod
+    def of(cls, algorithm: Algorithm, iterations: int) -> Scene:
+        setting = Setting(make_graph("star", 2), (2, 2), 2, 1, iterations)
+        return cls(algorithm.complete(setting), setting)
+
+    def run(self, world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+        """One whole run of both nodes a trial."""
+        known = rows_of(0), rows_of(1)
+        parts = (known[world], others())
+        units = [on_grid(self.algorithm, self.setting, rows) for rows in (*known, parts[1])]
+        start = [self.algorithm.local(self.setting, node) for node in (0, 1)]
+        shared = {id(part): part for local in start for part in _constant(local)}
+        found = np.empty(trials)
+        for trial in range(trials):
+            fresh = [deepcopy(local, dict(shared)) for local in start]
+            for local, grid in zip(fresh, (units[world], units[2])):
+                if isinstance(local, GradientLocal):
+                    local.units = grid
+            found[trial] = self._trial(fresh, parts, known, units, noise)
+        return found
+
+    def _trial(
+        self,
+        locals_: list[Local],
+        parts: tuple[Rows, Rows],
+        known: tuple[Rows, Rows],
+        units: list[UnitRows | None],
+        noise: Noise,
+    ) -> float:
+        inbox: list[dict[int, Payload]] = [{}, {}]
+        ratio = 0.0
+        for iteration in range(1, self.algorithm.iterations(self.setting) + 1):
+            sent = []
+            for node, local in enumerate(locals_):
+                local.hear(iteration, inbox[node], frozenset())
+                if local.reads(iteration):
+                    sent.append(local.draw(iteration, parts[node], noise))
+                else:
+                    sent.append(local.recycle(iteration))
+                local.keep(iteration, sent[-1])
+            if locals_[0].reads(iteration):
+                ratio += likelihood_ratio(locals_[0], iteration, sent[0], known, units)
+            inbox = [{1: sent[1]}, {0: sent[0]}]
+        return ratio
+
+
+def _constant(local: Local) -> tuple[Any, ...]:
+    """What a run never changes: shared by all trials instead of copied."""
+    if isinstance(local, GradientLocal):
+        return local.plan, local.path.setting, local.path.constants
+    assert isinstance(local, AdmmLocal)
+    return local.algorithm, local.schedule, local.perturbation
+
+
+def on_grid(algorithm: Algorithm, setting: Setting, rows: Rows) -> UnitRows | None:
+    """The rows as `private-admm` sums them; None for other algorithms."""
+    if not isinstance(algorithm, PrivateAdmm):
+        return None
+    plan = algorithm.plan(setting)
+    return UnitRows(rows, plan.bits, plan.reach)
+
+
+def likelihood_ratio(
+    local: Local, iteration: int, payload: Payload, known: tuple[Rows, Rows], units: list[UnitRows | None]
+) -> float:
+    """log p(message | world 0) - log p(message | world 1), at the public point where it was made."""
+    if isinstance(local, AdmmLocal):
+        return _of_solution(local, iteration, payload, known)
+    assert isinstance(local, GradientLocal)
+    sums = [one for one in units[:2] if one is not None]
+    names = {0: "m", 1: "v"} if iteration == 1 else {2: "g"}
+    total = 0.0
+    for which, name in names.items():
+        centres = [centre(local.plan, one, which, local.path.at(0)) for one in sums]
+        total += float(ratio_of(local.plan, which, np.asarray(payload[name])[None, :], centres)[0])
+    return total
+
+
+def centre(plan: ReleasePlan, rows: UnitRows, which: int, point: Floats) -> Floats:
+    """What is released before its noise, in the data's own units (0: m, 1: v, 2: g)."""
+    units = rows.pulls(point, plan.steepest) if which == 2 else rows.moments()[which]
+    return np.ldexp(units.astype(np.float64), -(plan.bits, 2 * plan.bits, plan.bits + PULL_BITS)[which])
+
+
+def ratio_of(plan: ReleasePlan, which: int, seen: Floats, centres: list[Floats]) -> Floats:
+    """Log-likelihood ratio of released sums, one row a trial."""
+    scale = np.ldexp(plan.scales[which], -plan.grids[which])
+    gaps = [seen - middle for middle in centres]
+    if plan.definition == "gaussian":
+        return ((gaps[1] ** 2).sum(1) - (gaps[0] ** 2).sum(1)) / (2 * scale**2)
+    return (np.abs(gaps[1]).sum(1) - np.abs(gaps[0]).sum(1)) / scale
+
+
+def _of_solution(local: AdmmLocal, iteration: int, payload: Payload, known: tuple[Rows, Rows]) -> float:
+    """Density of the solution: that of the noise it belongs to, times the determinant of the Hessian."""
+    eta = local.schedule.penalty[iteration - 1, local.node]
+    dual, reach = local.used
+    kappa = local.ridge + 2 * eta * len(local.neighbours)
+    rate = getattr(local.perturbation, "rates", (0.0,) * iteration)[iteration - 1]
+    found = np.asarray(payload["f"])
+    logs = []
+    for rows in known:
+        gradient, bend = rows.curvature(found, local.algorithm.loss_function)
+        noise = local.scale * gradient + kappa * found + 2 * dual - eta * reach
+        _, log = np.linalg.slogdet(local.scale * bend + kappa * np.eye(len(found)))
+        logs.append(log - rate * float(np.linalg.norm(noise)))
+    return float(logs[0] - logs[1])
+
+
+def _pair(scene: Scene, epsilon: float, delta: float, finer: FinerClaim | None) -> AuditPair:
+    return AuditPair(scene.run, WORLDS, STATISTIC, epsilon, delta, finer)
+
+
+def run_one_round(scene: Scene, world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+    """All trials at once: with one round every message is made at a public point that no noise has touched."""
+    assert isinstance(scene.algorithm, PrivateAdmm)
+    plan, start = scene.algorithm.plan(scene.setting), np.zeros(scene.setting.width)
+    known = [UnitRows(rows_of(w), plan.bits, plan.reach) for w in (0, 1)]
+    own = known[world]
+    ratio = np.zeros(trials)
+    for which, units in enumerate((*own.moments(), own.pulls(start, plan.steepest))):
+        seen = plan.noisy(which, np.tile(units, trials), noise).reshape(trials, -1)
+        ratio += ratio_of(plan, which, seen, [centre(plan, one, which, start) for one in known])
+    return ratio
+
+
+def _claim(algorithm: PrivateAdmm, scene: Scene) -> tuple[float, float, FinerClaim | None]:
+    if algorithm.definition == "pure":
+        return algorithm.epsilon, 0.0, None
+    assert isinstance(scene.algorithm, PrivateAdmm)
+    return algorithm.epsilon, algorithm.delta, FinerClaim("mu", scene.algorithm.plan(scene.setting).total)
+
+
+@register("audit-pair", "algorithm:private-admm")
+def private_admm_pair(algorithm: PrivateAdmm) -> AuditPair:
+    """Curvature and one gradient."""
+    scene = Scene.of(replace(algorithm, rounds=1), 1)
+    return AuditPair(partial(run_one_round, scene), WORLDS, STATISTIC, *_claim(algorithm, scene))
+
+
+@register("audit-pair", "algorithm:private-admm/ten")
+def private_admm_ten(algorithm: PrivateAdmm) -> AuditPair:
+    """Curvature and ten gradients, each at the point that the noisy ones before led to."""
+    scene = Scene.of(replace(algorithm, rounds=TEN), TEN)
+    return _pair(scene, *_claim(algorithm, scene))
+
+
+def _printed(algorithm: PrivateFamily, iterations: int) -> AuditPair:
+    scene = Scene.of(algorithm, iterations)
+    promise = scene.algorithm.guarantee(scene.setting)
+    assert promise is not None
+    return _pair(scene, float(promise.epsilon or 0.0), float(promise.delta or 0.0), None)
+
+
+def one_step(algorithm: PrivateFamily) -> AuditPair:
+    """One iteration."""
+    return _printed(algorithm, 1)
+
+
+def ten_steps(algorithm: PrivateFamily) -> AuditPair:
+    """Ten iterations."""
+    return _printed(algorithm, TEN)
+
+
+PAIRS: dict[str, Callable[[Any], AuditPair]] = {"": one_step, "/ten": ten_steps}
+for _name in ("private-m-admm", "private-r-admm", "private-mr-admm"):
+    for _suffix, _make in PAIRS.items():
+        register("audit-pair", f"algorithm:{_name}{_suffix}")(_make)

@@ -1,0 +1,199 @@
+"""The printed private algorithms: noise in the objective, two accountings side by side, sound by default."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from fairveil.configuration import configuration
+from fairveil.consensus.accounting import TAIL, Costs, Family, with_tail
+from fairveil.consensus.algorithm import MEASURED, PUBLIC, UNIT, Algorithm, Floats, one_of
+from fairveil.consensus.budget import gaussian_mu
+from fairveil.consensus.family import AdmmFamily
+from fairveil.consensus.noises import block_sizes
+from fairveil.consensus.perturbation import (
+    GaussianPrimal,
+    Objective,
+    Perturbation,
+    PrintedObjective,
+    PrintedPrimal,
+)
+from fairveil.consensus.schedule import Setting
+from fairveil.errors import SpecError
+from fairveil.fields import Delta, Epsilon, Positive, described
+from fairveil.privacy.conversions import gdp_epsilon
+from fairveil.privacy.events import Event, GaussianEvent, PureEvent, RepeatedEvent
+from fairveil.privacy.guarantee import Guarantee
+
+NOT_ESTABLISHED = (
+    "printed: the proof assumes exact minimisers and noise of a continuous law; the solver stops at a tolerance and "
+    "floats lie on a grid, and neither is paid for"
+)
+PRIMAL_DRAWS_SIGMA = 2.0**26
+"""`Gaussian` draws on a grid of at least so many units a standard deviation."""
+
+
+@configuration
+class PrivateFamily(AdmmFamily):
+    """Base of the printed private algorithms.
+
+    Give ``alpha`` (the noise, as in the thesis) or ``epsilon`` (the total; alpha is constant over the iterations and
+    solved from the bound that ``calibrate`` names: ``tight`` node by node, ``printed`` one for all by the worst node).
+    """
+
+    private = True
+    costs_family: ClassVar[Family] = "r"
+    printed_only: ClassVar[bool] = False
+
+    epsilon: Epsilon | None = described("total budget of one row", default=None)
+    alpha: Positive | None = described("noise density exp(-alpha |e|), as in the thesis", default=None)
+    calibrate: Literal["tight", "printed"] = described("which bound turns epsilon into alpha", default="tight")
+    perturb: Literal["objective", "gaussian-primal"] = described("where the noise goes", default="objective")
+    delta: Delta | None = described("with gaussian-primal", default=None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of({"epsilon": self.epsilon, "alpha": self.alpha}, ("epsilon", "alpha"))
+        if self.printed_only and self.variant != "printed":
+            raise SpecError(
+                "this algorithm exists as printed only", path="variant", given=self.variant, allowed="printed",
+                fix="private-mr-admm and private-admm have sound variants",
+            )  # fmt: skip
+        gaussian = self.perturb == "gaussian-primal"
+        if gaussian != (self.delta is not None):
+            raise SpecError(
+                "delta belongs to gaussian-primal", path="delta", given=self.delta,
+                allowed="a small probability with perturb = gaussian-primal, nothing otherwise",
+            )  # fmt: skip
+        if gaussian and (self.epsilon is None or self.variant == "printed"):
+            raise SpecError(
+                "gaussian-primal is sound and takes a total epsilon", path="perturb", given=self.perturb,
+                allowed="epsilon and delta, variant = sound",
+            )  # fmt: skip
+
+    @classmethod
+    def example(cls) -> Any:
+        return cls(epsilon=1.0, variant="printed" if cls.printed_only else "sound")
+
+    def complete(self, setting: Setting) -> Algorithm:
+        if setting.nodes == 1 and self.costs_family == "m":
+            raise SpecError(
+                "dual perturbation needs neighbours", path="nodes", given=1, allowed="at least 2",
+                fix="its noise is 2 eta V e, and V is 0",
+            )  # fmt: skip
+        full = super().complete(setting)
+        assert isinstance(full, PrivateFamily)
+        full.alphas(setting)  # refuses a budget that cannot be met
+        return full
+
+    def costs(self, setting: Setting) -> Costs:
+        return Costs.of(self.costs_family, self.schedule(setting), setting, self.loss_function, self.scale, self.rho)
+
+    @property
+    def pays_tail(self) -> bool:
+        """Whether one per cent goes to the last noise."""
+        return self.variant == "sound" and self.perturb == "objective"
+
+    def alphas(self, setting: Setting) -> Floats:
+        """alpha of every node."""
+        if self.perturb == "gaussian-primal":
+            return np.zeros(setting.nodes)
+        if self.alpha is not None:
+            return np.full(setting.nodes, self.alpha)
+        assert self.epsilon is not None
+        share = 1 - TAIL if self.pays_tail else 1.0
+        return self.costs(setting).alphas(self.epsilon * share, self.calibrate)
+
+    def totals(self, setting: Setting) -> Floats:
+        """Running sound totals of every iteration and node, the last noise included."""
+        found = self.costs(setting).tight(self.alphas(setting))
+        return with_tail(found) if self.pays_tail else found
+
+    def mu(self, setting: Setting) -> float:
+        """GDP parameter of one Gaussian release."""
+        assert self.epsilon is not None
+        assert self.delta is not None
+        count = len(self.schedule(setting).releases)
+        draws = count * setting.width
+        return gaussian_mu(self.epsilon, self.delta, draws, PRIMAL_DRAWS_SIGMA) / math.sqrt(count)
+
+    def perturbation(self, setting: Setting, node: int) -> Perturbation | None:
+        costs = self.costs(setting)
+        shift = 2 * costs.s * float(costs.q[node])
+        tolerance = float(self.tolerance or 0.0)
+        if self.perturb == "gaussian-primal":
+            return GaussianPrimal(shift, tolerance, self.mu(setting))
+        alpha = float(self.alphas(setting)[node])
+        if self.costs_family == "primal":
+            return PrintedPrimal(shift, tolerance, alpha)
+        spread = 2 * costs.step[:, node] if self.costs_family == "m" else np.ones(len(costs.step))
+        rates = tuple((alpha / spread).tolist())
+        if self.variant == "printed":
+            return PrintedObjective(shift, tolerance, rates)
+        releases = int(costs.reads.sum())
+        return Objective(shift, tolerance, rates, TAIL * float(self.totals(setting)[-1, node]) / releases)
+
+    def event(self, setting: Setting | None = None, node: int = 0) -> Event:
+        if setting is None:
+            raise SpecError("what it costs depends on graph, rows and iterations", path="setting", fix="run it")
+        if self.perturb == "gaussian-primal":
+            one = GaussianEvent(self.mu(setting), setting.width, PRIMAL_DRAWS_SIGMA)
+            return RepeatedEvent(one, len(self.schedule(setting).releases))
+        return PureEvent(float(self.totals(setting)[-1, node]))
+
+    def guarantee(self, setting: Setting | None = None) -> Guarantee | None:
+        epsilon = self.epsilon
+        if setting is not None and self.perturb == "objective":
+            stated = float(self.totals(setting)[-1].max())
+            epsilon = stated if epsilon is None or stated > epsilon else epsilon
+        facts: dict[str, Any] = {
+            "model": "federated",
+            "unit": UNIT,
+            "neighbours": "replace-row",
+            "established": self.variant == "sound",
+            "notes": self.promise_notes(setting),
+        }
+        if self.perturb == "gaussian-primal":
+            assert self.epsilon is not None
+            assert self.delta is not None
+            return Guarantee.approximate(self.epsilon, self.delta, **facts)
+        if epsilon is None:
+            return None if setting is None else Guarantee.pure(math.inf, **{**facts, "established": False})
+        return Guarantee.pure(epsilon, **facts)
+
+    def promise_notes(self, setting: Setting | None) -> tuple[str, ...]:
+        notes = [MEASURED, PUBLIC, "all messages of all nodes in all iterations are covered; each node spends its own"]
+        if self.variant == "printed":
+            notes.insert(0, NOT_ESTABLISHED)
+        if setting is None:
+            return tuple(notes)
+        for node, (left, right) in self.costs(setting).side_condition().items():
+            notes.append(f"the printed bound's side condition fails at node {node}: {left:.4g} < {right:.4g} is false")
+        if self.delta is not None and self.delta >= 1 / min(setting.sizes):
+            notes.append("delta is not below one over the smallest node: it allows publishing a whole row")
+        if self.pays_tail and len(block_sizes(setting.width)) > 1:
+            notes.append(f"noise is drawn in {len(block_sizes(setting.width))} blocks, six per cent more of it")
+        return (*notes, *self.notes(setting))
+
+    def privacy_loss(self, setting: Setting) -> tuple[list[float | None], list[float | None]]:
+        if self.perturb == "gaussian-primal":
+            reads = np.cumsum(self.costs(setting).reads)
+            mu, delta = self.mu(setting), self.delta
+            assert delta is not None
+            spent = {count: gdp_epsilon(mu * math.sqrt(count), delta) for count in set(reads.tolist())}
+            return [spent[count] for count in reads.tolist()], [None] * len(reads)
+        tight = self.totals(setting).max(axis=1).tolist()
+        costs = self.costs(setting)
+        printed = costs.printed(self.alphas(setting))
+        if printed is None or costs.side_condition():
+            return tight, [None] * len(tight)
+        return tight, printed.max(axis=1).tolist()
+
+    def printed_match(self, setting: Setting, target: float) -> Any:
+        """The same algorithm with the one alpha whose printed bound is ``target``: how the thesis compares."""
+        probe = replace(self, epsilon=None, alpha=1.0).complete(setting)
+        assert isinstance(probe, PrivateFamily)
+        return replace(probe, alpha=float(probe.costs(setting).alphas(target, "printed").min()))

@@ -1,0 +1,192 @@
+"""The `consensus` task: nodes that may not pool rows agree on one linear classifier."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field, Strict
+
+from fairveil import registry
+from fairveil.configuration import describe
+from fairveil.consensus.algorithm import Algorithm
+from fairveil.consensus.family import LARGEST_C, AdmmFamily
+from fairveil.consensus.graphs import graph_table, make_graph
+from fairveil.consensus.losses import Logistic
+from fairveil.consensus.measure import Problem, error, train_loss
+from fairveil.consensus.private_admm import PrivateAdmm
+from fairveil.consensus.schedule import Setting
+from fairveil.consensus.tables import Share, data_table, deal, encoded
+from fairveil.consensus.transport import NodePlan, make_transport
+from fairveil.errors import SpecError, at
+from fairveil.fields import Count, Positive
+from fairveil.randomness import generator
+from fairveil.registry import register
+from fairveil.task import Outcome, Part, Task, TaskSpec, run_blocks
+
+SCALARS = ("weights_distance", "test_error", "test_error_own", "central_objective", "central_test_error")
+LISTS = ("train_loss", "consensus_error", "objective_gap", "data_reads")
+
+
+class ConsensusSpec(TaskSpec):
+    """Keys of a consensus spec."""
+
+    algorithm: dict[str, Any]
+    data: dict[str, Any] = Field(default_factory=lambda: {"name": "logistic"})
+    nodes: Annotated[int, Strict(), Field(ge=1, le=1000)] = 5
+    graph: str | dict[str, Any] = "random"
+    iterations: Count = 50
+    transport: Literal["inline", "ray"] = "inline"
+    wait: Positive = 600.0
+
+
+@register("task", "consensus")
+class ConsensusTask(Task):
+    """Nodes on a graph learn one linear classifier from rows they keep; measured after every iteration.
+
+    ``algorithm`` by name with its parameters, ``data`` with ``encoding``, ``train`` and ``split`` beside the data set's
+    own options, ``graph`` a name, a table or an adjacency matrix. ``wait``: seconds after which a silent node is left
+    out (Ray transport). The measurements are the experimenter's: real nodes make none of them.
+    """
+
+    Spec = ConsensusSpec
+
+    def fill(self, model: ConsensusSpec) -> dict[str, Any]:
+        spec = model.model_dump(mode="json")
+        spec["data"] = data_table(model.data)
+        spec["graph"] = graph_table(model.graph, model.nodes, model.seed)
+        algorithm: Algorithm = registry.build("algorithm", model.algorithm, "algorithm")
+        full = _completed(algorithm, _setting(spec, _share(spec, 0)))
+        # rounds follow from facts that all runs share; C and tolerance from sizes, which a fresh split may change
+        spec["algorithm"] = describe(full if isinstance(full, PrivateAdmm) else algorithm)
+        return spec
+
+    def blocks(self, spec: dict[str, Any]) -> list[dict[str, Any]]:
+        return run_blocks(spec["runs"], 1)
+
+    def work(self, spec: dict[str, Any], block: dict[str, Any]) -> Part:
+        return one_run(spec, block["first"])
+
+    def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
+        metrics: dict[str, Any] = {}
+        series: dict[str, dict[str, Any]] = {}
+        steps = [float(t) for t in range(1, len(parts[0]["train_loss"]) + 1)]
+        for name in LISTS:
+            values = np.array([part[name] for part in parts])
+            if np.isnan(values).all():
+                metrics[name] = [None] * len(steps)
+                continue
+            metrics[name] = values.mean(0).tolist()
+            metrics[f"{name}_std"] = _std(values).tolist()
+            series[name] = {
+                "x": steps, "y": metrics[name], "low": values.min(0).tolist(), "high": values.max(0).tolist()
+            }  # fmt: skip
+        for name in SCALARS:
+            values = np.array([part[name] for part in parts])
+            metrics[name] = float(values.mean())
+            metrics[f"{name}_std"] = float(_std(values))
+        metrics["test_errors"] = [float(part["test_error"]) for part in parts]
+        metrics["central"] = {
+            "objective": metrics.pop("central_objective"),
+            "test_error": metrics.pop("central_test_error"),
+        }
+        setting, algorithm = _worst(spec, parts)
+        metrics["privacy_loss"], metrics["privacy_loss_printed"] = algorithm.privacy_loss(setting)
+        for name in ("privacy_loss", "privacy_loss_printed"):
+            if metrics[name][0] is not None:
+                series[name] = {"x": steps, "y": metrics[name]}
+        count, size = algorithm.traffic(setting)
+        metrics["messages"] = {"count": count, "bytes": size}
+        metrics["rounds"] = algorithm.iterations(setting)
+        metrics["lost"] = [list(part["lost"]) for part in parts]
+        metrics["absent"] = [list(part["absent"]) for part in parts]
+        printed = getattr(algorithm, "variant", "sound") == "printed"
+        return Outcome(metrics, series, algorithm.guarantee(setting), spec["noise"] != "secure" or printed)
+
+
+def _std(values: Any) -> Any:
+    return values.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1:])
+
+
+def _share(spec: dict[str, Any], run: int) -> Share:
+    found = encoded(spec["data"], spec["seed"], run)
+    return deal(found, spec["data"], spec["nodes"], generator(spec["seed"], "consensus", "split", run))
+
+
+def _setting(spec: dict[str, Any], share: Share) -> Setting:
+    graph = make_graph(spec["graph"], spec["nodes"], spec["seed"])
+    return Setting(graph, share.sizes, share.nodes[0].width, share.nonzeros, spec["iterations"])
+
+
+def _algorithm(spec: dict[str, Any], setting: Setting) -> Algorithm:
+    return _completed(registry.build("algorithm", spec["algorithm"], "algorithm"), setting)
+
+
+def _completed(algorithm: Algorithm, setting: Setting) -> Algorithm:
+    try:
+        return algorithm.complete(setting)
+    except SpecError as problem:
+        raise at(problem, "algorithm") from None
+
+
+def _worst(spec: dict[str, Any], parts: list[Part]) -> tuple[Setting, Algorithm]:
+    """The run whose sizes cost most: a fresh split may give other sizes."""
+    first = _setting(spec, _share(spec, 0))
+    found = []
+    for sizes in {tuple(part["sizes"]) for part in parts}:
+        setting = replace(first, sizes=sizes)
+        algorithm = _algorithm(spec, setting)
+        found.append((algorithm.privacy_loss(setting)[0][-1] or 0.0, sizes, setting, algorithm))
+    _, _, setting, algorithm = max(found, key=lambda item: item[:2])
+    return setting, algorithm
+
+
+def one_run(spec: dict[str, Any], run: int) -> Part:
+    """One fresh split, one run of all nodes, everything measured."""
+    share = _share(spec, run)
+    setting = _setting(spec, share)
+    algorithm = _algorithm(spec, setting)
+    path = (spec["seed"], "consensus", run)
+    plans = [
+        NodePlan(algorithm, setting, index, rows, run=f"run-{run}", noise=spec["noise"], path=path)
+        for index, rows in enumerate(share.nodes)
+    ]
+    problem = _problem(algorithm, share)
+    best = problem.optimum()
+    least = float(problem.objectives(best[None, :])[0])
+    found: dict[str, list[float]] = {name: [] for name in LISTS}
+    transport = make_transport(spec["transport"], plans, wait=spec["wait"])
+    lost: list[list[int]] = []
+    before = np.zeros(setting.nodes, np.int64)
+    try:
+        for seen in transport.iterations():
+            weights = seen.weights
+            found["train_loss"].append(train_loss(share.nodes, weights))
+            apart = weights - weights[0]  # equal classifiers are exactly 0 apart, whatever a mean would round to
+            found["consensus_error"].append(float(np.linalg.norm(apart - apart.mean(0), axis=1).max()))
+            gap = math.nan if algorithm.gapless else float(problem.objectives(weights).max()) / least - 1
+            found["objective_gap"].append(gap)
+            found["data_reads"].append(float((seen.reads - before).mean()))
+            before = seen.reads
+            lost += [[node, len(found["train_loss"])] for node in seen.lost]
+    finally:
+        transport.close()
+    return {
+        **found,
+        "weights_distance": math.nan if algorithm.gapless else float(np.abs(weights - best).max()),
+        "test_error": error(share.test, weights.mean(0)),
+        "test_error_own": float(np.mean([error(share.test, own) for own in weights])),
+        "central_objective": least,
+        "central_test_error": error(share.test, best),
+        "sizes": list(share.sizes),
+        "lost": lost,
+        "absent": transport.absent,
+    }
+
+
+def _problem(algorithm: Algorithm, share: Share) -> Problem:
+    if isinstance(algorithm, AdmmFamily):
+        return Problem(share.nodes, algorithm.loss_function, algorithm.scale, algorithm.rho)
+    return Problem(share.nodes, Logistic(), min(LARGEST_C, float(min(share.sizes))), 0.22)

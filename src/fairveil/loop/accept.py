@@ -1,0 +1,148 @@
+"""Which policies may serve people in a loop, and how a loop's public facts complete them."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from fairveil import registry
+from fairveil.bandits.protocol import Policy
+from fairveil.configuration import describe, field_names
+from fairveil.errors import FairveilError, SpecError
+from fairveil.loop.config import LoopSpec
+from fairveil.loop.problems import UnsoundPolicy
+
+INSTEAD = {"nash": "private-nash", "meritocratic": "batched-private-fair-greedy", "exposure": "batched-priv-fairx"}
+
+
+def policy_of(spec: LoopSpec) -> Policy:
+    """The policy of a loop, complete, or a refusal that names one to use instead."""
+    table = dict(spec.policy)
+    target = registry.target_of("policy", table, "policy")
+    names = field_names(target)
+    if target.family == "meritocratic" and "scaling" in names:
+        table = {**_meritocratic(spec), **table}
+    if target.family == "exposure" and "dimension" in names:
+        table = {**_exposure(spec), **table}
+    if "arms" in names and "arms" not in table and spec.actions is not None:
+        table["arms"] = len(spec.actions)
+    policy: Policy = registry.build("policy", table, "policy")
+    _check(policy, spec)
+    return policy
+
+
+def _meritocratic(spec: LoopSpec) -> dict[str, Any]:
+    features, groups = _declared(spec)
+    centre = [(f.low + f.high) / 2 if f.centre is None else f.centre for f in features]
+    spread = [(f.high - f.low) / math.sqrt(12) if f.spread is None else f.spread for f in features]
+    middle, half = (spec.reward.low + spec.reward.high) / 2, (spec.reward.high - spec.reward.low) / 2
+    scaling = {
+        "columns": list(range(len(features))),
+        "centre": centre,
+        "spread": spread,
+        "norm": math.sqrt(len(features)),
+        "reward_centre": middle,
+        "reward_bound": half,
+    }
+    return {"groups": len(groups), "features": len(features), "scaling": scaling}
+
+
+def _exposure(spec: LoopSpec) -> dict[str, Any]:
+    features, _ = _declared(spec)
+    largest = [max(abs(f.low), abs(f.high)) for f in features]
+    bound = max(abs(spec.reward.low), abs(spec.reward.high))
+    return {
+        "agents": 1,
+        "dimension": len(features),
+        "context_bound": math.sqrt(sum(value * value for value in largest)) or 1.0,
+        "reward_bound": bound or 1.0,
+    }
+
+
+def _declared(spec: LoopSpec) -> tuple[list[Any], list[str]]:
+    if spec.features is None:
+        raise SpecError("this policy reads features", path="features", allowed="[{name, low, high}, ...], all public")
+    return list(spec.features), list(spec.groups or ["all"])
+
+
+def _check(policy: Policy, spec: LoopSpec) -> None:
+    if not spec.simulated:
+        _check_sound(policy)
+    elif policy.clock != "settled":
+        raise _refused(policy, "it does not wait for late rewards")
+    if policy.family == "exposure" and getattr(policy, "agents", 1) != 1:
+        raise SpecError("a loop is one agent", path="policy.agents", given=policy.agents, allowed="1")  # type: ignore[attr-defined]
+    arms = getattr(policy, "arms", None)
+    if spec.actions is not None and arms is not None and len(spec.actions) != arms:
+        raise SpecError("there is not one name per arm", path="actions", given=len(spec.actions), allowed=f"{arms}")
+    if spec.person.sticky and arms is None:
+        raise SpecError("only arms can be kept by a person", path="person.sticky", given=True, allowed="false")
+    missing = missing_of(spec, policy)
+    if missing == "private" and not policy.hides_arrivals:
+        raise SpecError(
+            "this policy releases counts without noise",
+            path="reward.missing",
+            given="private",
+            allowed="default or public",
+            fix='use missing = "default", or arrivals = "private" in a policy that has it',
+        )
+    if policy.local and missing != "public":
+        raise SpecError(
+            "a local policy sees who sends a report",
+            path="reward.missing",
+            given=missing,
+            allowed="public",
+            fix="the report itself is protected on the person's side",
+        )
+
+
+def missing_of(spec: LoopSpec, policy: Policy) -> str:
+    """What becomes of a missing reward: as declared, else protected, except where a local policy sees arrivals."""
+    return spec.reward.missing or ("public" if policy.local else "default")
+
+
+def _check_sound(policy: Policy) -> None:
+    guarantee = policy.guarantee()
+    if guarantee is None:
+        raise _refused(policy, "it protects nobody")
+    if not guarantee.established:
+        raise _refused(policy, "its guarantee is not established")
+    if policy.clock != "settled":
+        raise _refused(policy, "it does not wait for late rewards")
+    if policy.keeps_history or not policy.released:
+        raise _refused(policy, "its decisions read raw history")
+    if getattr(policy, "uses_local", False):
+        raise _refused(policy, "its decisions read raw rows")
+    if policy.name not in SERVED:
+        _check_contract(policy)
+
+
+SERVED = ("private-nash", "adap-ucb", "local-nash", "batched-private-fair-greedy", "batched-priv-fairx")
+
+
+def _check_contract(policy: Policy) -> None:
+    """A plug-in keeps the laws of all policies, or is not served; looked at once in a process."""
+    from fairveil.bandits.contract import check_policy
+
+    key = type(policy), json.dumps(describe(policy), sort_keys=True)
+    if key in _kept:
+        return
+    try:
+        check_policy(policy)
+    except FairveilError as problem:
+        raise _refused(policy, f"it breaks a law of policies: {problem.problem}") from problem
+    _kept.add(key)
+
+
+_kept: set[tuple[type, str]] = set()
+
+
+def _refused(policy: Policy, reason: str) -> UnsoundPolicy:
+    return UnsoundPolicy(
+        f"this policy cannot serve people: {reason}",
+        path="policy.name",
+        given=policy.name,
+        allowed=", ".join(SERVED),
+        fix=f"use {INSTEAD.get(policy.family, 'private-nash')}",
+    )

@@ -1,0 +1,194 @@
+"""What a loop is, said once at its creation and never changed: policy, reward, persons, budget, retention."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from fairveil.configuration import configuration
+from fairveil.errors import SpecError, at, spec_error
+from fairveil.loop.clock import seconds_of
+from fairveil.loop.problems import NotYet
+
+Mode = Literal["shadow", "apprentice", "online", "frozen"]
+MODES = ("shadow", "apprentice", "online", "frozen")
+Missing = Literal["default", "public", "private"]
+MAX_CANDIDATES, MAX_FEATURES, MAX_MAGNITUDE, MAX_ACTIONS = 200, 512, 1e6, 1000
+Number = Annotated[float, Field(allow_inf_nan=False, ge=-1e12, le=1e12, strict=False)]
+Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False, strict=False)]
+NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
+
+
+@configuration
+class Reward:
+    """Range and window of a reward, and what is made of one that does not come.
+
+    ``missing``: ``default`` counts it as ``default`` (the lowest reward unless given), so that whether and when a
+    reward came is protected; ``public`` leaves it out, and arrivals are public; ``private`` leaves it out too, for
+    policies that noise counts. Values outside the range are clipped, or refused when ``strict``.
+    """
+
+    low: Number = 0.0
+    high: Number = 1.0
+    wait: str = "1d"
+    missing: Missing | None = None
+    default: Number | None = None
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        seconds_of(self.wait, "reward.wait")
+        if not self.low < self.high:
+            allowed = "low below high"
+            raise SpecError("the range of the reward is empty", path="reward.high", given=self.high, allowed=allowed)
+        if self.default is not None and not (self.low <= self.default <= self.high and self.missing == "default"):
+            raise SpecError(
+                "the default reward does not fit",
+                path="reward.default",
+                given=self.default,
+                allowed='a number in the range, with missing = "default"',
+            )
+
+    @property
+    def seconds(self) -> int:
+        return seconds_of(self.wait, "reward.wait")
+
+
+@configuration
+class Person:
+    """How often one person may be learned from, and whether somebody who comes back keeps the arm."""
+
+    max_events: Annotated[int, Field(ge=1, le=10**6)] | None = None
+    sticky: bool = False
+
+
+@configuration
+class Feature:
+    """A public range of one feature; ``centre`` and ``spread`` where they are known publicly."""
+
+    name: str
+    low: Number
+    high: Number
+    centre: Number | None = None
+    spread: Annotated[float, Field(gt=0, allow_inf_nan=False, le=1e12, strict=False)] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise SpecError("the range of a feature is empty", path="high", given=self.high, allowed="above low")
+
+
+@configuration
+class Budget:
+    """The ledger that pays. Without a name the loop has one of its own whose limit covers exactly what it costs.
+
+    ``epsilon`` (and ``delta``) make a new shared ledger with that limit; without them the ledger must exist.
+    """
+
+    ledger: str | None = None
+    epsilon: Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False, strict=False)] | None = None
+    delta: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False, strict=False)] | None = None
+
+    def __post_init__(self) -> None:
+        if self.ledger is not None:
+            check_name(self.ledger, "budget.ledger")
+        elif self.epsilon is not None:
+            raise SpecError("a limit is for a ledger that is named", path="budget.ledger", fix="name the ledger")
+        if self.delta is not None and self.epsilon is None:
+            raise SpecError("delta comes with epsilon", path="budget.epsilon", fix="give both")
+
+
+@configuration
+class Retention:
+    """How long raw rows and events are kept at most; raw rows go when their block is released in any case."""
+
+    raw: str | None = None
+    events: str = "400d"
+
+    def __post_init__(self) -> None:
+        if self.raw is not None:
+            seconds_of(self.raw, "retention.raw")
+        seconds_of(self.events, "retention.events")
+
+
+class LoopSpec(BaseModel):
+    """The complete description of a loop. Unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=True)
+
+    name: str
+    policy: dict[str, Any]
+    actions: Annotated[list[str], Field(max_length=MAX_ACTIONS)] | None = None
+    groups: Annotated[list[str], Field(min_length=1, max_length=1000)] | None = None
+    features: Annotated[list[Feature], Field(min_length=1, max_length=MAX_FEATURES)] | None = None
+    reward: Reward = Reward()
+    person: Person = Person()
+    max_candidates: Annotated[int, Field(ge=1, le=MAX_CANDIDATES)] = 20
+    budget: Budget = Budget()
+    explore: Share = 0.0
+    retention: Retention = Retention()
+    start_from: str | None = None
+    mode: Mode = "online"
+    simulated: bool = False
+
+
+LATER = ("reports", "targets")
+PARTS: dict[str, type] = {"reward": Reward, "person": Person, "budget": Budget, "retention": Retention}
+
+
+def read_spec(table: dict[str, Any]) -> LoopSpec:
+    """A checked description; SpecError names the key that is wrong."""
+    made = dict(table)
+    for key in LATER:
+        if key in made:
+            raise NotYet("this part of a loop is not served yet", path=key, fix="leave it out")
+    for key, kind in PARTS.items():
+        if key in made and not isinstance(made[key], kind):
+            made[key] = _part(kind, made[key], key)
+    if isinstance(made.get("features"), list | tuple):
+        made["features"] = [
+            item if isinstance(item, Feature) else _part(Feature, item, f"features.{index}")
+            for index, item in enumerate(made["features"])
+        ]
+    for key in ("actions", "groups"):
+        if isinstance(made.get(key), tuple):
+            made[key] = list(made[key])
+    try:
+        spec = LoopSpec.model_validate(made)
+    except ValidationError as problem:
+        raise spec_error(problem, "", frozenset(LoopSpec.model_fields)) from None
+    check_name(spec.name, "name")
+    if seconds_of(spec.retention.events, "retention.events") < spec.reward.seconds:
+        allowed = f"at least {spec.reward.wait}"
+        raise SpecError("events must stay until their window closes", path="retention.events", allowed=allowed)
+    for key, names in (("actions", spec.actions), ("groups", spec.groups)):
+        check_labels(names, key)
+    if spec.features is not None:
+        check_labels([feature.name for feature in spec.features], "features")
+    return spec
+
+
+def _part(kind: type, table: Any, path: str) -> Any:
+    if table is None:
+        return kind()
+    if not isinstance(table, dict):
+        raise SpecError("this is a table", path=path, given=type(table).__name__, allowed="keys and values")
+    try:
+        return kind(**table)
+    except SpecError as problem:
+        raise problem if problem.path.startswith(path) else at(problem, path) from None
+
+
+def check_name(name: str, path: str) -> None:
+    """Names of loops and ledgers are parts of URLs and of file names."""
+    if NAME.fullmatch(name) is None or ".." in name:
+        allowed = "1 to 64 of a-z, 0-9, '.', '_' and '-', beginning and ending with a letter or digit"
+        raise SpecError("this name cannot be used", path=path, given=name, allowed=allowed)
+
+
+def check_labels(names: list[str] | None, path: str) -> None:
+    wrong = names is not None and (
+        len(set(names)) < len(names) or not all(0 < len(name) <= 200 and name.isprintable() for name in names)
+    )
+    if wrong:
+        raise SpecError("these names cannot be used", path=path, allowed="different printable names")

@@ -1,0 +1,87 @@
+"""What a loop refuses, each with a stable code and the HTTP status that the service answers with."""
+
+from __future__ import annotations
+
+from fairveil.errors import FairveilError
+
+
+class LoopError(FairveilError):
+    """Base of what loops refuse. ``status`` is the answer over HTTP; ``retry`` says that repeating may help."""
+
+    code, exit_code, status, retry = "invalid", 2, 422, False
+
+
+class Invalid(LoopError):
+    """A request does not fit its loop."""
+
+
+class EventReused(LoopError):
+    """The event id was used with another body."""
+
+    code = "event-reused"
+
+
+class OutOfRange(LoopError):
+    """A reward outside the declared range of a strict loop."""
+
+    code = "out-of-range"
+
+
+class UnsoundPolicy(LoopError):
+    """The policy cannot serve people: the message names one that can."""
+
+    code, exit_code = "unsound-policy", 4
+
+
+class NotYet(LoopError):
+    """A part of the contract that this release does not serve."""
+
+    code = "invalid"
+
+
+class UnknownLoop(LoopError):
+    code, status = "unknown-loop", 404
+
+
+class UnknownEvent(LoopError):
+    code, status = "unknown-event", 404
+
+
+class Unknown(LoopError):
+    """A release, a ledger or a token that does not exist."""
+
+    code, status = "unknown", 404
+
+
+class RewardDiffers(LoopError):
+    """Another value than the first reward of the event; the first stands."""
+
+    code, status = "reward-differs", 409
+
+
+class NameTaken(LoopError):
+    code, status = "name-taken", 409
+
+
+class Forgotten(LoopError):
+    """Retention has erased the event; only its key is known."""
+
+    code, status = "forgotten", 410
+
+
+class Closed(LoopError):
+    """The loop was closed."""
+
+    code, status = "closed", 410
+
+
+class StorageFailed(LoopError):
+    """The store cannot be reached or written. The outcome may be unknown: repeat with the same event id."""
+
+    code, exit_code, status, retry = "storage", 7, 503, True
+
+
+class Overloaded(LoopError):
+    """Too many requests wait for the writer."""
+
+    code, exit_code, status, retry = "overloaded", 7, 503, True

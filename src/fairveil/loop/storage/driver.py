@@ -1,0 +1,89 @@
+"""What a store asks of its database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+from fairveil.errors import SpecError
+from fairveil.loop.problems import StorageFailed
+
+Row = tuple[Any, ...]
+EVENT = (
+    "loop, key, body, round, decided, until, action, propensity, version, mode, learn, reason, activated, own, "
+    "reward, rewarded, context"
+)
+"""The columns of an event, in the order in which rows are given and read."""
+
+
+class Transaction(Protocol):
+    """Statements inside one transaction. Values stand where the statement has a question mark."""
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> list[Row]: ...
+
+    def many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None: ...
+
+    def events(self, loop: int, keys: Sequence[bytes]) -> dict[bytes, Row]:
+        """The events with these keys; columns as in `EVENT`."""
+
+    def insert_events(self, rows: Sequence[Row]) -> None: ...
+
+    def set_rewards(self, loop: int, rewards: Sequence[tuple[bytes, float | None, int]]) -> None:
+        """Key, reward and time of each."""
+
+    def lock_loop(self, loop: int) -> Row | None:
+        """The row of a loop, which nobody else writes until the transaction ends; columns as in `STATUS`."""
+
+
+STATUS = "mode, round, settled, version, revision, epoch, clock, erased, forgotten, ledger_sequence, stopped, closed"
+"""The columns of a loop's row that its writer reads and changes."""
+
+
+class Driver(Protocol):
+    """A database. Connections are made when needed and do not cross a fork."""
+
+    dialect: str
+    failures: tuple[type[Exception], ...]
+
+    def writing(self) -> AbstractContextManager[Transaction]:
+        """A transaction that is durable when it ends without an error."""
+
+    def reading(self) -> AbstractContextManager[Transaction]:
+        """A transaction that sees one moment and writes nothing."""
+
+    def prepare(self) -> None:
+        """Check that the database can be written and keeps what it commits."""
+
+    def ledger(self, name: str) -> tuple[str | Path, str | None]:
+        """Where the ledger of this name is: path (or URL) and name for `Ledger.open`."""
+
+    def ledgers(self) -> list[str]:
+        """The names of all ledgers."""
+
+    def tidy(self) -> None:
+        """Called now and then after erasures: what was erased also leaves the log."""
+
+    def explain(self, problem: Exception) -> StorageFailed: ...
+
+    def close(self) -> None: ...
+
+
+def driver_of(url: str) -> Driver:
+    """``sqlite:///folder/store.db`` (four slashes for an absolute path) or ``postgresql://user@host/database``."""
+    kind, mark, rest = url.partition("://")
+    if mark and kind == "sqlite" and rest.startswith("/") and len(rest) > 1:
+        from fairveil.loop.storage.sqlite import SqliteDriver
+
+        return SqliteDriver(Path(rest[1:]))
+    if mark and kind in ("postgresql", "postgres"):
+        from fairveil.loop.storage.postgres import PostgresDriver
+
+        return PostgresDriver(url)
+    raise SpecError(
+        "no store can be kept there",
+        path="store",
+        given=f"{kind}://..." if mark else "a path without ://",
+        allowed="sqlite:///folder/store.db or postgresql://user@host/database",
+    )

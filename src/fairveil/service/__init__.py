@@ -1,0 +1,1 @@
+"""Decision loops over HTTP: a thin layer over `fairveil.loop`; every privacy step stays in the library."""

@@ -1,0 +1,111 @@
+"""Neighbouring worlds of private streams, as an observer of everything that is shown sees them.
+
+World 0 is a stream of zeros. In world 1 one unit adds D wherever it can: to every step (whole sequences), to the steps
+of a window, to one step (events). With participation k the same person uses k steps or k others. With a common offset
+the worst person is there half of the time, because the offset hides who is always there. An observer sees the plain
+releases and what is shown after them.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from fairveil.privacy.audit import AuditPair
+from fairveil.privacy.audit.pair import claim_of, finer_claim
+from fairveil.privacy.noise import Noise
+from fairveil.randomness import Generator
+from fairveil.registry import register
+from fairveil.streams.dft import Dft
+from fairveil.streams.keys import StreamKeys
+from fairveil.streams.plain import PlainReleaser
+from fairveil.streams.protocol import Floats, Releaser
+
+STEPS = 8
+AROUND = 2
+"""Steps watched before and after a window or an event."""
+
+
+def worlds_of(releaser: StreamKeys) -> tuple[Floats, Floats]:
+    """The two streams that are told apart."""
+    step = releaser.step_sensitivity
+    base = 0.0 if releaser.range is None else releaser.range[0]
+    if releaser.unit in ("window", "event"):
+        width = 1 if releaser.unit == "event" else int(releaser.window or 1)
+        after = AROUND if not getattr(releaser, "memory", 0.0) else 30
+        zero = np.zeros(AROUND + width + after)
+        one = zero.copy()
+        one[AROUND : AROUND + width] = step
+        return zero + base, one + base
+    length = min(int(releaser.horizon or STEPS), 64)
+    zero, one = np.zeros(length), np.zeros(length)
+    if releaser.participation is not None:
+        used = releaser.participation
+        one[:used] = step
+        if releaser.neighbours == "replace":
+            zero[used : 2 * used] = step
+    elif isinstance(releaser, PlainReleaser) and releaser.plan.offset > 0:
+        one[: length // 2] = step
+    else:
+        one[:] = step
+    return zero + base, one + base
+
+
+def run_stream(
+    releaser: Releaser, worlds: tuple[Floats, Floats], world: int, trials: int, noise: Noise, rng: Generator
+) -> Floats:
+    """Plain releases and shown values of many independent streams."""
+    values, rows = worlds[world], []
+    for _ in range(trials):
+        state = releaser.start()
+        track = releaser.advance(state, values, noise)
+        late = [row.value for row in releaser.finish(state)]
+        shown = np.concatenate([track.plain, track.value[track.step >= 0], late])
+        rows.append(shown)
+    width = min(len(row) for row in rows)
+    return np.nan_to_num(np.array([row[:width] for row in rows]), nan=-1.0)
+
+
+def run_plain(
+    releaser: PlainReleaser, worlds: tuple[Floats, Floats], world: int, trials: int, noise: Noise, rng: Generator
+) -> Floats:
+    """Plain releases of many independent streams: all that is shown is made of them (law ``replays``)."""
+    return releaser.plain_copies(worlds[world], trials, noise)
+
+
+def _pair(releaser: StreamKeys, run: Any, statistic: str) -> AuditPair:
+    promise = releaser.guarantee()
+    epsilon, delta = claim_of(releaser.event(), promise.delta or 1e-5)
+    words = f"one unit ({releaser.unit_in_words}) adds the sensitivity wherever it can, or nowhere"
+    claim = finer_claim(releaser.event()) if promise.established else None
+    return AuditPair(partial(run, releaser, worlds_of(releaser)), words, statistic, epsilon, delta, claim)
+
+
+def shown_pair(releaser: StreamKeys) -> AuditPair:
+    """Everything that is shown of a stream when one unit is there or not."""
+    return _pair(releaser, run_stream, "plain releases and shown values")
+
+
+def plain_pair(releaser: PlainReleaser) -> AuditPair:
+    """The plain releases of a stream when one unit is there or not: far more trials than `shown_pair`."""
+    sampled = getattr(releaser, "samples", None) is not None
+    return shown_pair(releaser) if sampled else _pair(releaser, run_plain, "plain releases")
+
+
+def low_frequencies(releaser: Dft) -> AuditPair:
+    """As `stream_pair`, with the person there while the lowest frequencies add up."""
+    length = int(releaser.horizon or STEPS)
+    one = np.where(np.cos(2 * np.pi * np.arange(length) / length) > -0.3, releaser.step_sensitivity, 0.0)
+    run = partial(run_stream, releaser, (np.zeros(length), one))
+    words = "one person is there in the first and the last third of the steps, or not at all"
+    return AuditPair(run, words, "shown values", float(releaser.epsilon or 0.0))
+
+
+for _name in ("baseline-gaussian", "baseline-laplace", "predictive", "fast", "private-kalman"):
+    register("audit-pair", f"releaser:{_name}")(plain_pair)
+    register("audit-pair", f"releaser:{_name}/shown")(shown_pair)
+for _name in ("ba", "bd"):
+    register("audit-pair", f"releaser:{_name}")(shown_pair)
+register("audit-pair", "releaser:dft")(low_frequencies)

@@ -1,0 +1,221 @@
+"""DFT: the lowest frequencies of a whole sequence (or of windows) with Laplace noise. Offline: values come late."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from fairveil.configuration import configuration
+from fairveil.errors import PrivacyError, SpecError
+from fairveil.fields import Count
+from fairveil.privacy.events import Event, PureEvent
+from fairveil.privacy.grid import from_units, to_units
+from fairveil.privacy.guarantee import Guarantee
+from fairveil.privacy.mechanisms.exact import grid_bits, units_above
+from fairveil.privacy.noise import Noise
+from fairveil.registry import register
+from fairveil.streams.keys import StreamKeys
+from fairveil.streams.protocol import (
+    COUNTERS,
+    MISSING,
+    RELEASED,
+    SEEN,
+    TIME,
+    USED,
+    Floats,
+    Ints,
+    Quote,
+    Released,
+    State,
+    Track,
+)
+
+
+@lru_cache(maxsize=64)
+def basis(length: int, frequencies: int) -> Floats:
+    """The real orthonormal basis of the ``frequencies`` lowest frequencies: at most 2 d - 1 rows.
+
+    >>> rows = basis(8, 3)
+    >>> rows.shape, bool(np.allclose(rows @ rows.T, np.eye(5)))
+    ((5, 8), True)
+    """
+    t = np.arange(length)
+    rows = [np.full(length, 1 / math.sqrt(length))]
+    for f in range(1, min(frequencies, length // 2 + 1)):
+        half = 2 * f == length
+        size = math.sqrt((1.0 if half else 2.0) / length)
+        rows.append(size * np.cos(2 * math.pi * f * t / length))
+        if not half:
+            rows.append(size * np.sin(2 * math.pi * f * t / length))
+    made = np.array(rows)
+    made.setflags(write=False)
+    return made
+
+
+@register("releaser", "dft")
+@configuration
+class Dft(StreamKeys):
+    """The lowest frequencies of the sequence with Laplace noise, transformed back.
+
+    Guarantee: epsilon-DP (pure) for one person's whole sequence. In the real orthonormal basis 2 d - 1 coefficients
+    have l2 sensitivity D sqrt(n) over n values, l1 sensitivity D sqrt((2 d - 1) n); windows share epsilon evenly.
+    ``variant = "printed"`` uses the scale sqrt(d n) D/epsilon on the unnormalised transform, which is sqrt(n) too
+    small (not established).
+    ``delay``: windows of so many steps; None: the whole horizon at once. ``frequencies``: d; an ``oracle`` reads the
+    data. Raw values are held until a window is full.
+    Cost: one event for the whole stream. O(d) a step, O(delay) memory.
+
+    >>> Dft(epsilon=1.0, horizon=100, frequencies=5).coefficients(100)
+    9
+
+    Reference: Rastogi and Nath 2010.
+    """
+
+    frequencies: Count | Literal["oracle"] = 10
+    delay: Count | None = None
+    pick: Literal["given"] = "given"
+
+    real_time: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_pure()
+        if self.horizon is None:
+            raise self.need_horizon()
+        if self.unit != "sequence" or self.participation is not None:
+            raise SpecError("DFT protects whole sequences", path="unit", given=self.unit, allowed="sequence")
+
+    @classmethod
+    def example(cls) -> Any:
+        return cls(epsilon=1.0, horizon=8, frequencies=3)
+
+    @property
+    def length(self) -> int:
+        """Values of a full window."""
+        assert self.horizon is not None
+        return self.horizon if self.delay is None else min(int(self.delay), self.horizon)
+
+    @property
+    def behind(self) -> int:
+        return self.length - 1
+
+    @property
+    def _windows(self) -> int:
+        assert self.horizon is not None
+        return -(-self.horizon // self.length)
+
+    def coefficients(self, length: int) -> int:
+        """How many numbers a window of this length releases."""
+        d = 1 if self.frequencies == "oracle" else int(self.frequencies)
+        return len(basis(length, d))
+
+    def _noise(self, length: int) -> tuple[int, float]:
+        """Grid bits and Laplace scale (grid units) of the coefficients of a window."""
+        epsilon = float(self.epsilon or 0.0) / self._windows
+        count, step = self.coefficients(length), self.step_sensitivity
+        if self.variant == "printed":  # of the unnormalised transform: sqrt(n) times the coefficients here
+            d = 1 if self.frequencies == "oracle" else int(self.frequencies)
+            scale = math.sqrt(d) * step / epsilon
+            bits = grid_bits(step, scale)
+            return bits, math.ldexp(scale, bits)
+        sensitivity = step * math.sqrt(count * length) * (1 + 1e-9)
+        bits = grid_bits(sensitivity, sensitivity / epsilon)
+        return bits, (units_above(sensitivity, bits) + count) / epsilon * (1 + 1e-12)
+
+    def start(self) -> State:
+        return {
+            "numbers": np.full((2, self.length), np.nan),  # the last private window and its stds
+            "counts": np.zeros(COUNTERS, np.int64),
+            "steps": np.full((2, self.length), -1, np.int64),  # clock steps of that window, and of the open one
+            "raw": np.zeros(self.length),
+        }
+
+    def check(self, state: State, values: Floats) -> None:
+        if self.frequencies == "oracle":
+            fix = "give the number of frequencies"
+            raise PrivacyError("an oracle reads the data it releases", path="frequencies", given="oracle", fix=fix)
+        self.check_horizon(state, int((~np.isnan(values)).sum()))
+
+    def advance(self, state: State, values: Floats, noise: Noise) -> Track:
+        self.check(state, values)
+        rows = [self._one(state, float(value), noise) for value in values]
+        columns = [np.array(column, np.float64) for column in zip(*rows, strict=True)] if rows else [np.zeros(0)] * 6
+        step, value, low, high, plain, status = columns
+        whole = np.zeros(len(step), np.int64)
+        return Track(step.astype(np.int64), value, low, high, plain, status.astype(np.int64), whole, whole)
+
+    def _one(self, state: State, value: float, noise: Noise) -> tuple[float, ...]:
+        """A present value is answered by the one ``delay - 1`` values earlier, a missing one by what was shown last."""
+        counts = state["counts"]
+        now = int(counts[TIME])
+        counts[TIME] += 1
+        if math.isnan(value):
+            return (now, *self._shown(state, int(counts[SEEN]) - 1), math.nan, MISSING)
+        if self.range is not None:
+            value = min(max(value, self.range[0]), self.range[1])
+        place = int(counts[USED]) % self.length
+        state["raw"][place], state["steps"][1, place] = value, now
+        counts[USED] += 1
+        if place == self.length - 1 or counts[USED] == self.horizon:
+            state["numbers"][:, : place + 1] = self._transformed(state["raw"][: place + 1], noise)
+            state["steps"][0] = state["steps"][1]
+            state["raw"][:] = 0.0
+        return self._next(state) if counts[USED] - counts[SEEN] >= self.length else _NOTHING
+
+    def _next(self, state: State) -> tuple[float, ...]:
+        """The oldest private value that was not shown yet."""
+        at = int(state["counts"][SEEN])
+        state["counts"][SEEN] += 1
+        value, low, high = self._shown(state, at)
+        return (int(state["steps"][0, at % self.length]), value, low, high, value, RELEASED)
+
+    def _shown(self, state: State, at: int) -> tuple[float, float, float]:
+        if at < 0:
+            return math.nan, math.nan, math.nan
+        value, std = state["numbers"][:, at % self.length].tolist()
+        reach = std / math.sqrt(2.0) * math.log(1 / (1 - self.interval))
+        low, high = value - reach, value + reach
+        if self.nonnegative:
+            value, low, high = max(value, 0.0), max(low, 0.0), max(high, 0.0)
+        return (round(value), math.floor(low), math.ceil(high)) if self.round else (value, low, high)
+
+    def _transformed(self, values: Floats, noise: Noise) -> Floats:
+        """The private window, and the std of its noise."""
+        rows = basis(len(values), int(self.frequencies))
+        bits, scale = self._noise(len(values))
+        noisy = from_units(to_units(rows @ values, bits) + noise.laplace(scale, len(rows)), bits)
+        std = math.ldexp(scale, -bits) * math.sqrt(2 * len(rows) / len(values))
+        return np.stack([noisy @ rows, np.full(len(values), std)])
+
+    def finish(self, state: State) -> list[Released]:
+        """The values of the last full window that were not shown yet; an open window is not released."""
+        ahead = {name: array.copy() for name, array in state.items()}
+        counts = ahead["counts"]
+        ended = counts[USED] == self.horizon
+        ready = int(counts[USED]) if ended else int(counts[USED]) // self.length * self.length
+        rows = [self._next(ahead) for _ in range(int(counts[SEEN]), ready)]
+        return [Released(int(row[0]), row[1], row[2], row[3], row[4], "released") for row in rows]
+
+    def replay(self, state: State, units: Ints, status: Ints) -> Track:
+        raise PrivacyError("a window holds raw data and cannot be replayed", path="releaser", given="dft")
+
+    def event(self) -> Event:
+        return PureEvent(float(self.epsilon or 0.0))
+
+    def guarantee(self) -> Guarantee:
+        if self.variant == "printed":
+            why = "the printed scale is sqrt(n) too small for the unnormalised transform"
+            return self.pure_guarantee(why, established=False)
+        return self.pure_guarantee("raw values are held until their window is full")
+
+    def quote(self) -> Quote:
+        bits, scale = self._noise(self.length)
+        std = math.ldexp(scale, -bits) * math.sqrt(2 * self.coefficients(self.length) / self.length)
+        width = math.sqrt(2.0) * std * math.log(1 / (1 - self.interval))
+        return Quote(std, std, std, self.interval, width, (), self.guarantee().to_dict())
+
+
+_NOTHING = (-1.0, math.nan, math.nan, math.nan, math.nan, MISSING)

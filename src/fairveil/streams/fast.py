@@ -1,0 +1,141 @@
+"""FAST: a random-walk Kalman filter on Laplace releases, at every step or where a controller samples."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from fairveil.compiling import njit
+from fairveil.configuration import configuration
+from fairveil.errors import PrivacyError, SpecError
+from fairveil.fields import Count, Positive
+from fairveil.privacy.noise import Noise
+from fairveil.registry import register
+from fairveil.streams.plain import Law, PlainReleaser
+from fairveil.streams.protocol import MISSING, SEEN, TIME, USED, Floats, State, Track, join_tracks
+
+STATE, VARIANCE, INTERVAL, DUE, ERRORS = 0, 1, 2, 3, 4
+PROPORTIONAL, INTEGRAL, DERIVATIVE, HISTORY, GAIN, TARGET = 0.9, 0.1, 0.0, 5, 5.0, 0.1
+"""Settings of the controller as in a public re-implementation of FAST."""
+PROCESS, SAMPLING, FLOOR = 0, 1, 2
+
+
+@njit(cache=True, nogil=True)
+def follow_walk(shape, shared, numbers, counts, v, r, seen, out):
+    """Kalman filter of z_t = z_(t-1) + u_t; between samples the last estimate, with a growing variance."""
+    for t in range(len(v)):
+        now = counts[TIME]
+        counts[TIME] += 1
+        if counts[SEEN] == 0:
+            if seen[t] == 0:
+                out[t, 0] = out[t, 1] = np.nan
+                continue
+            numbers[STATE], numbers[VARIANCE] = v[t], r[t]
+            counts[SEEN] = 1
+        else:
+            prior = numbers[VARIANCE] + shared[PROCESS]
+            numbers[VARIANCE] = prior
+            if seen[t] > 0:
+                counts[SEEN] += 1
+                before = numbers[STATE]
+                gain = prior / (prior + r[t])
+                numbers[STATE] = before + gain * (v[t] - before)
+                numbers[VARIANCE] = (1.0 - gain) * prior
+                if shared[SAMPLING] > 0:
+                    _steer(shared, numbers, counts[SEEN], now, abs(numbers[STATE] - before))
+        out[t, 0], out[t, 1] = numbers[STATE], numbers[VARIANCE]
+
+
+@njit(cache=True, nogil=True)
+def _steer(shared, numbers, samples, now, moved):
+    """The controller: sample sooner when the last sample was a surprise. Reads released values only."""
+    for j in range(HISTORY - 1):
+        numbers[ERRORS + j] = numbers[ERRORS + j + 1]
+    error = moved / max(abs(numbers[STATE]), shared[FLOOR])
+    numbers[ERRORS + HISTORY - 1] = error
+    total = 0.0
+    for j in range(HISTORY):
+        total += numbers[ERRORS + j]
+    change = error - numbers[ERRORS + HISTORY - 2]
+    signal = PROPORTIONAL * error + INTEGRAL * total / HISTORY + DERIVATIVE * change / numbers[INTERVAL]
+    if samples >= HISTORY:
+        power = min((signal - TARGET) / TARGET, 50.0)
+        numbers[INTERVAL] = max(1.0, numbers[INTERVAL] + GAIN * (1.0 - math.exp(power)))
+    numbers[DUE] = now + math.floor(numbers[INTERVAL] + 0.5)
+
+
+@register("releaser", "fast")
+@configuration
+class Fast(PlainReleaser):
+    """A random-walk Kalman filter on Laplace releases, with or without adaptive sampling (FAST).
+
+    Guarantee: epsilon-DP (pure) for ``unit``. With ``samples`` = M only M steps are released, with scale D M/epsilon;
+    the controller that picks them reads released values only. When they are used up, the last estimate is shown.
+    ``process_variance``: of one step of the walk, which must be known beforehand; an ``oracle`` reads the data.
+    Cost: one event for the whole stream. O(1) time and memory a step.
+
+    >>> round(Fast(epsilon=1.0, horizon=100, samples=20, process_variance=4.0).quote().noise_std, 2)
+    28.28
+
+    Reference: Fan and Xiong 2014.
+    """
+
+    law: Law = "laplace"
+    process_variance: Positive | Literal["oracle"] = 1.0
+    samples: Count | None = None
+
+    laws: ClassVar[tuple[str, ...]] = ("laplace", "gaussian")
+    kernel = staticmethod(follow_walk)
+
+    def __post_init__(self) -> None:
+        if self.samples is not None and (self.unit != "sequence" or self.participation is not None):
+            raise SpecError("sampling divides the budget of whole sequences", path="samples", given=self.samples)
+        if self.samples is not None and (self.horizon is None or self.samples > self.horizon):
+            raise SpecError("there are fewer steps than samples", path="samples", given=self.samples)
+        super().__post_init__()
+
+    @classmethod
+    def example(cls) -> Any:
+        return cls(epsilon=1.0, horizon=8)
+
+    @property
+    def steady(self) -> bool:
+        return super().steady and self.samples is None and self.process_variance != "oracle"
+
+    @property
+    def touched(self) -> int | None:
+        return self.samples if self.samples is not None else super().touched
+
+    @cached_property
+    def shared(self) -> Floats:
+        walk = 0.0 if self.process_variance == "oracle" else float(self.process_variance)
+        floor = self.step_sensitivity / self.plan.std
+        return np.array([walk / self.plan.std**2, float(self.samples is not None), floor])
+
+    def numbers(self) -> Floats:
+        made = np.zeros(ERRORS + HISTORY)
+        made[INTERVAL] = 1.0
+        return made
+
+    def advance(self, state: State, values: Floats, noise: Noise) -> Track:
+        if self.process_variance == "oracle":
+            fix = "give a process variance"
+            raise PrivacyError("an oracle reads the data it releases", path="process_variance", given="oracle", fix=fix)
+        if self.samples is None:
+            return super().advance(state, values, noise)
+        return join_tracks([self._sample(state, values[t : t + 1], noise) for t in range(len(values))])
+
+    def _sample(self, state: State, value: Floats, noise: Noise) -> Track:
+        """Release one value if its time has come, else show the last estimate."""
+        counts = state["counts"]
+        due = counts[SEEN] < HISTORY or counts[TIME] >= state["numbers"][DUE]
+        if np.isnan(value[0]) or not due or counts[USED] >= self.samples:
+            return self.replay(state, np.zeros(1, np.int64), np.array([MISSING]))
+        return super().advance(state, value, noise)
+
+    def check_horizon(self, state: State, more: int) -> None:
+        if self.samples is None:
+            super().check_horizon(state, more)

@@ -1,0 +1,234 @@
+"""Algorithms 3 and 4 of the thesis: each release is a weighted mean of a prediction and the noisy value."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, Strict
+
+from fairveil.compiling import njit
+from fairveil.configuration import configuration
+from fairveil.errors import PrivacyError, SpecError, at
+from fairveil.fields import Positive
+from fairveil.privacy.guarantee import Guarantee
+from fairveil.privacy.noise import Noise
+from fairveil.registry import register
+from fairveil.streams import shares as sharing
+from fairveil.streams.plain import PlainReleaser
+from fairveil.streams.plan import Plan, binomial_plan
+from fairveil.streams.protocol import MISSING, RELEASED, SEEN, TIME, USED, Floats, Ints, State, Track
+from fairveil.streams.shares import Shares
+from fairveil.streams.theory import exact_error, theorem10_error
+
+Weight = Annotated[float, Strict(), Field(gt=0.0, le=1.0, allow_inf_nan=False)]
+WEIGHTS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+"""Weights an ``oracle`` chooses from."""
+BASE, SUM, SQUARES, PRODUCTS, LAST, COUNT, SHOWN = 0, 1, 2, 3, 4, 5, 6
+CORRECTED, POSITIVE, KNOWN, MEAN, VARIANCE, CORRELATION, NOISE = 0, 1, 2, 3, 4, 5, 6
+
+
+@njit(cache=True, nogil=True)
+def estimate(numbers, noise):
+    """Mean (less the base), variance of the data and correlation by Algorithm 3 from running sums.
+
+    Sums are of x - x_1, which keeps their digits; the printed 1/(t-1) for a known positive correlation is not in here.
+    """
+    n, total, last = numbers[COUNT], numbers[SUM], numbers[LAST]
+    mean = total / n
+    spread = numbers[SQUARES] - n * mean * mean
+    without_last = spread - (last - mean) ** 2
+    products = numbers[PRODUCTS] - mean * (2 * total - last) + (n - 1) * mean * mean
+    correlation = products / without_last if without_last > 0 else 0.0
+    variance = max(spread / (n - 1) - noise, 0.0) if n > 1 else 0.0
+    return mean, variance, correlation
+
+
+@njit(cache=True, nogil=True)
+def predict(shared, numbers):
+    """The prediction of the next value (less the base), and the error variance it expects."""
+    noise, base = shared[NOISE], numbers[BASE]
+    if shared[KNOWN] > 0:
+        mean, variance, correlation = shared[MEAN] - base, shared[VARIANCE], shared[CORRELATION]
+    else:
+        mean, variance, correlation = estimate(numbers, noise)
+        if shared[POSITIVE] > 0:
+            correlation += 1.0 / numbers[COUNT]
+        correlation = min(max(correlation, -1.0), 1.0)
+    shrink = variance / (variance + noise) if variance + noise > 0 else 0.0
+    r = correlation if shared[CORRECTED] > 0 and shared[KNOWN] == 0 else correlation * shrink
+    return mean * (1 - r) + r * numbers[LAST], variance * (1 - correlation * correlation * shrink)
+
+
+@njit(cache=True, nogil=True)
+def mix_predictions(shape, shared, numbers, counts, v, r, seen, out):
+    """x = (1 - w) prediction + w y with w = 1/sqrt(r): the noise of x is then the same at every step."""
+    for t in range(len(v)):
+        counts[TIME] += 1
+        if counts[SEEN] == 0 and seen[t] == 0:
+            out[t, 0] = out[t, 1] = np.nan
+            continue
+        if counts[SEEN] == 0:
+            numbers[BASE] = v[t]
+        guess, error = 0.0, 0.0
+        if counts[SEEN] > 0:
+            guess, error = predict(shared, numbers)
+        if seen[t] == 0:
+            out[t, 0], out[t, 1] = guess + numbers[BASE], error + shared[NOISE]
+            continue
+        w = 1.0 / math.sqrt(r[t])
+        x = (1.0 - w) * guess + w * (v[t] - numbers[BASE])
+        counts[SEEN] += 1
+        if counts[SEEN] > 1:
+            numbers[PRODUCTS] += numbers[LAST] * x
+        numbers[SUM] += x
+        numbers[SQUARES] += x * x
+        numbers[LAST] = x
+        numbers[COUNT] = counts[SEEN]
+        out[t, 0], out[t, 1] = x + numbers[BASE], (1.0 - w) ** 2 * error + shared[NOISE]
+
+
+@configuration
+class KnownSequence:
+    """Mean, standard deviation and lag-one correlation that an analyst knows (they are public)."""
+
+    mean: Annotated[float, Field(allow_inf_nan=False)]
+    std: Positive
+    correlation: Annotated[float, Field(ge=-1.0, le=1.0)]
+
+
+@register("releaser", "predictive")
+@configuration
+class Predictive(PlainReleaser):
+    """A weighted mean of a learnt AR(1) prediction and the noisy value (Algorithms 3 and 4).
+
+    x_t = (1 - w_t) prediction + w_t z_t + n_t = (1 - w_t) prediction + w_t y_t with y_t = z_t + n_t/w_t: one plain
+    release and post-processing. The first two steps have weight 1 at the same n_t.
+    Guarantee: mu-GDP, hence (epsilon, delta)-DP, for ``unit``; mu^2 = D^2 sum w_t^2/sigma_n^2 with the two ones in the
+    sum. ``variant = "printed"`` calibrates by Corollary 1; with Binomial noise it adds integers to a fraction, which
+    shows the data (not established).
+    ``estimator``: ``printed`` shrinks the correlation twice, ``corrected`` once. ``known``: mean, std, correlation.
+    Cost: one event for the whole stream. Running sums: O(1) time and memory a step.
+
+    >>> releaser = Predictive(epsilon=1.0, delta=1e-7, horizon=100, weight=0.1)
+    >>> round(releaser.noise_in_shown, 2)                       # D sqrt(2 + 98/100)/mu
+    8.08
+
+    Reference: thesis sections 3.4 to 3.6.
+    """
+
+    weight: Weight | Annotated[tuple[Weight, ...], Strict(False)] | Literal["oracle"] = 0.5
+    estimator: Literal["printed", "corrected"] = "printed"
+    known: dict[str, Any] | None = None
+    positive_correlation: bool = True
+
+    laws: ClassVar[tuple[str, ...]] = ("gaussian", "discrete-gaussian", "laplace", "binomial")
+    kernel = staticmethod(mix_predictions)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.weight, tuple) and (self.horizon is None or len(self.weight) != self.horizon):
+            raise SpecError(
+                "a list of weights has one weight a step",
+                path="weight",
+                given=f"{len(self.weight)} weights",
+                allowed="as many as the horizon",
+            )
+        if self.known is not None:
+            try:
+                KnownSequence(**self.known)
+            except SpecError as problem:
+                raise at(problem, "known") from None
+        super().__post_init__()
+
+    @property
+    def _weights(self) -> tuple[float, ...]:
+        if isinstance(self.weight, tuple):
+            return self.weight
+        return (1.0 if self.weight == "oracle" else float(self.weight),)
+
+    @cached_property
+    def shares(self) -> Shares:
+        if self._schedule != "even":
+            raise SpecError("the weights are the schedule here", path="schedule", allowed="even")
+        if self.touched is None:
+            raise self.need_horizon()
+        if self.law in ("binomial", "laplace"):
+            return sharing.even(self.touched)
+        return sharing.weighted(self._weights, self.horizon, self.touched, self.unit != "sequence")
+
+    @property
+    def steady(self) -> bool:
+        return False
+
+    @property
+    def _may_have_offset(self) -> bool:
+        return False
+
+    @property
+    def noise_in_shown(self) -> float:
+        """Std of n_t, the noise that reaches x_t."""
+        return self.plan.std * (1.0 if self.shares.kind == "weights" else self._weights[0])
+
+    @cached_property
+    def plan(self) -> Plan:
+        if self.law == "binomial" and self.variant == "printed":
+            assert self.touched is not None
+            return binomial_plan(self.budget, int(self.step_sensitivity), self.touched, min(self._weights))
+        return super().plan
+
+    def guarantee(self) -> Guarantee:
+        if self.law == "binomial" and self.variant == "printed":
+            why = "integer noise on a weighted, fractional value leaves its fraction in sight (Theorem 9 fails)"
+            facts = self.facts(why, established=self._weights == (1.0,))
+            return Guarantee.approximate(float(self.epsilon or 0.0), float(self.delta or 0.0), **facts)
+        return super().guarantee()
+
+    @cached_property
+    def shared(self) -> Floats:
+        made = np.zeros(7)
+        made[CORRECTED], made[POSITIVE] = self.estimator == "corrected", self.positive_correlation
+        made[NOISE] = (self.noise_in_shown / self.plan.std) ** 2
+        if self.known is not None:
+            known = KnownSequence(**self.known)
+            made[KNOWN], made[MEAN] = 1.0, known.mean / self.plan.std
+            made[VARIANCE], made[CORRELATION] = (known.std / self.plan.std) ** 2, known.correlation
+        return made
+
+    def numbers(self) -> Floats:
+        return np.zeros(7)
+
+    def advance(self, state: State, values: Floats, noise: Noise) -> Track:
+        if self.weight == "oracle":
+            raise PrivacyError(
+                "an oracle reads the data it releases", path="weight", given="oracle", fix="give a weight"
+            )
+        if self.law != "binomial" or self.variant != "printed":
+            return super().advance(state, values, noise)
+        # As printed: w z + N with an integer N, that is y = z + N/w, which is not on any grid.
+        seen = ~np.isnan(values)
+        self.check_horizon(state, int(seen.sum()))
+        status = np.where(seen, RELEASED, MISSING)
+        v = np.zeros(len(values))
+        drawn = self.plan.noise(0, int(seen.sum()), noise)
+        weights = 1.0 / np.sqrt(self._variances(int(state["counts"][USED]), status)[seen])
+        v[seen] = values[seen] + drawn / weights
+        plain = np.where(seen, v, np.nan)
+        return self.show(state, v / self.plan.reference, plain, status, np.zeros(len(values), np.int64))
+
+    def _variances(self, first: int, status: Ints) -> Floats:
+        if self.shares.kind == "weights":
+            return super()._variances(first, status)
+        made = np.ones(len(status))
+        used = np.flatnonzero(status != MISSING)
+        weights = sharing.Shares("weights", 1.0, weights=self._weights).at(first, len(used))
+        made[used] = 1.0 / weights
+        return made
+
+    def expected_error(self, std: float, correlation: float) -> tuple[float, float]:
+        """Root mean squared error for AR(1) data with known parameters: exact, and as Theorem 10 states it."""
+        weight = self._weights[0]
+        noise = self.noise_in_shown / weight
+        found = exact_error(correlation, weight, noise, std), theorem10_error(correlation, weight, noise, std)
+        return math.sqrt(found[0]), math.sqrt(found[1])

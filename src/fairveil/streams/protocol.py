@@ -1,0 +1,183 @@
+"""The releaser protocol: public configuration, a state of plain arrays, one private value a step.
+
+    state = releaser.start()
+    for z in values:                                    # None (or NaN) where nothing was measured
+        state, shown = releaser.release(state, z, noise)
+    rest = releaser.finish(state)                       # what a lag still holds
+
+`release` is the only place where noise meets data; everything after the plain release reads released values and public
+facts. Missing steps and their times are public; they spend nothing. Of a state, ``numbers`` and ``counts`` hold
+released values and public facts, ``raw`` holds data (often none).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairveil.errors import InputError
+from fairveil.privacy.events import Event
+from fairveil.privacy.guarantee import Guarantee
+from fairveil.privacy.noise import Noise
+from fairveil.state import State, copy_state
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Status = Literal["released", "missing", "lost"]
+MISSING, RELEASED, LOST = 0, 1, 2
+STATUS: tuple[Status, Status, Status] = ("missing", "released", "lost")
+TIME, SEEN, NEXT, USED, STARTS = 0, 1, 2, 3, 4
+"""Counters every state begins with: clock steps, values seen, place in a ring, releases used, process starts used."""
+COUNTERS = 5
+
+
+class Released(NamedTuple):
+    """What is shown for one step: NaN where nothing is known yet. ``plain`` is the release before any filter."""
+
+    step: int
+    value: float
+    low: float
+    high: float
+    plain: float
+    status: Status
+
+
+class Track(NamedTuple):
+    """Many steps side by side. ``units`` and ``drawn`` are what a ledger keeps of the steps just taken.
+
+    ``units``: the plain release on the integer grid; ``drawn``: its status (with a lag, ``status`` is of earlier ones).
+    """
+
+    step: Ints
+    value: Floats
+    low: Floats
+    high: Floats
+    plain: Floats
+    status: Ints
+    units: Ints
+    drawn: Ints
+
+    def rows(self) -> list[Released]:
+        """One `Released` a step that there is something to say about (a lag begins with nothing)."""
+        return [self.row(place) for place in np.flatnonzero(self.step >= 0).tolist()]
+
+    def part(self, first: int, last: int) -> Track:
+        """Some of the steps."""
+        whole: Any = (column[first:last] for column in self)
+        return Track(*whole)
+
+    def row(self, place: int) -> Released:
+        """One step of the track."""
+        return Released(
+            int(self.step[place]),
+            float(self.value[place]),
+            float(self.low[place]),
+            float(self.high[place]),
+            float(self.plain[place]),
+            STATUS[int(self.status[place])],
+        )
+
+
+@dataclass(frozen=True)
+class Quote:
+    """What a stream will look like, before any data: noise, interval and error, in the data's own units.
+
+    ``expected``: root mean squared error for AR(1) data, one row (std of the data, correlation, plain, best filter).
+    """
+
+    noise_std: float
+    first_noise_std: float
+    last_noise_std: float
+    interval: float
+    plain_interval_width: float
+    expected: tuple[tuple[float, float, float, float], ...]
+    guarantee: dict[str, Any] | None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**self.__dict__, "expected": [list(row) for row in self.expected]}
+
+
+class Releaser(ABC):
+    """Base of all releasers."""
+
+    name: str = ""
+    real_time: ClassVar[bool] = True
+    """Whether each value is released at its own step: the command `fairveil release` takes no other."""
+
+    @property
+    def behind(self) -> int:
+        """How many steps later a value is shown."""
+        return 0
+
+    @abstractmethod
+    def start(self) -> State:
+        """The state before anything was released."""
+
+    @abstractmethod
+    def advance(self, state: State, values: Floats, noise: Noise) -> Track:
+        """Release ``values`` (NaN: missing) and change the state in place."""
+
+    @abstractmethod
+    def check(self, state: State, values: Floats) -> None:
+        """Refuse what `advance` would refuse, before anything is charged or drawn."""
+
+    @abstractmethod
+    def replay(self, state: State, units: Ints, status: Ints) -> Track:
+        """Show stored releases again, in place: reads no data and draws nothing."""
+
+    @abstractmethod
+    def event(self) -> Event:
+        """What the whole stream costs one unit, before any data."""
+
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """The promise for the whole stream."""
+
+    @abstractmethod
+    def quote(self) -> Quote:
+        """Noise and expected error, before any data."""
+
+    def run(self, state: State, values: Iterable[float | None], noise: Noise) -> tuple[State, Track]:
+        """Release many steps; the state that was given stays as it is."""
+        new = copy_state(state)
+        return new, self.advance(new, as_values(values), noise)
+
+    def release(self, state: State, z: float | None, noise: Noise) -> tuple[State, Released]:
+        """Release one step. With a lag the answer is about an earlier one (NaN while there is none)."""
+        new, track = self.run(state, [np.nan if z is None else z], noise)
+        return new, track.row(0)
+
+    def finish(self, state: State) -> list[Released]:
+        """What a lag still holds, oldest first; the state is not changed."""
+        return []
+
+    def saved(self, state: State) -> State:
+        """The part of a state that holds no raw data and may be stored."""
+        return {name: array.copy() for name, array in state.items() if name != "raw"}
+
+    def loaded(self, saved: State) -> State:
+        """A state to go on from after a stop: what was raw begins anew."""
+        return {**copy_state(saved), "raw": self.start()["raw"]}
+
+
+def join_tracks(tracks: list[Track]) -> Track:
+    """Steps one after the other; no track at all is an empty one."""
+    floats, whole = np.zeros(0), np.zeros(0, np.int64)
+    empty = Track(whole, floats, floats, floats, floats, whole, whole, whole)
+    return Track(*(np.concatenate(parts) for parts in zip(empty, *tracks, strict=True)))
+
+
+def as_values(values: Iterable[float | None]) -> Floats:
+    """A vector of numbers with NaN for missing ones; infinities and other things are refused without showing them."""
+    try:
+        made = np.array([np.nan if value is None else value for value in values], np.float64)
+    except (TypeError, ValueError):
+        raise InputError("a value is not a number", path="value", allowed="finite numbers, None if missing") from None
+    if made.ndim != 1 or np.isinf(made).any():
+        raise InputError("a value is not finite", path="value", allowed="finite numbers, None if missing")
+    return made

@@ -1,0 +1,124 @@
+"""Joint privacy, measured: one candidate changes, what others can see is compared."""
+
+import math
+
+import numpy as np
+import pytest
+
+import fairveil
+from fairveil.bandits.feedback import Lateness
+from fairveil.bandits.meritocratic import BatchedPrivateFairGreedy, PrivateFairGreedy, PrivateFairGreedyPrinted
+from fairveil.bandits.meritocratic.audit import batched_pair, batched_ranks, private_pair, small_batched
+from fairveil.bandits.meritocratic.scaling import Ready
+from fairveil.privacy.noise import SeededNoise
+from fairveil.privacy.sums import BatchSum
+from fairveil.privacy.sums.shapes import Grid
+
+
+def measured_mu(pair, trials, seed=1):
+    """Distance of the two worlds' means in standard deviations: the mu of the released statistic."""
+    rng = np.random.default_rng(seed)
+    first, second = (pair.run(world, trials, SeededNoise(seed, world), rng) for world in (0, 1))
+    return (first.mean() - second.mean()) / math.sqrt((first.var() + second.var()) / 2)
+
+
+def test_the_batched_release_spends_its_budget_and_not_more():
+    policy = small_batched(BatchedPrivateFairGreedy(epsilon=5.0, delta=1e-5))
+    # n trials show a mu within four standard errors, 4 sqrt(2/n). One pair of bins is below the histogram's worst case.
+    assert measured_mu(batched_pair(policy), 1_500) == pytest.approx(policy.mu * math.sqrt(0.9), abs=0.15)
+    assert 0.1 < measured_mu(batched_ranks(policy), 1_000) < policy.mu * math.sqrt(0.1) + 0.18
+
+
+@pytest.mark.parametrize("kind", [PrivateFairGreedy, PrivateFairGreedyPrinted])
+def test_prefix_sums_and_counts_have_the_mu_they_state(kind):
+    policy = kind(epsilon=15.0, delta=0.1, bound=2.0, rounds=32, features=2, totals="public")
+    found = measured_mu(private_pair(policy), 600)
+    promised = policy.guarantee().mu
+    assert 0.7 * promised < found < promised + 0.24  # four standard errors
+
+
+def test_a_bound_that_follows_the_data_is_caught():
+    """A twin that clips at 1.5 times the bound it calibrates to, as an L computed from the records would."""
+    policy = PrivateFairGreedy(epsilon=3.0, delta=1e-5, bound=1.0, rounds=32, features=2)
+    honest = private_pair(policy)
+    wide = PrivateFairGreedy(epsilon=3.0, delta=1e-5, bound=1.5, rounds=32, features=2)
+    noise_ratio = wide.sums.expected_std(1) / policy.sums.expected_std(1)
+    assert noise_ratio == pytest.approx(2.25, rel=0.01)
+    world_of_l, world_of_more = (each.sums.noise_path(SeededNoise(1), 15).std() for each in (policy, wide))
+    # One outlying record changes every noise variance five-fold: a single released path tells the worlds apart.
+    assert (world_of_more / world_of_l) ** 2 > 3
+    assert honest.epsilon == 3.0
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        {"name": "batched-private-fair-greedy", "epsilon": 2.0, "delta": 1e-5},
+        {"name": "private-fair-greedy", "epsilon": 2.0, "delta": 1e-5, "bound": 1.0},
+        {"name": "private-fair-greedy", "epsilon": 15.0, "delta": 0.1, "bound": 1.0, "variant": "printed"},
+    ],
+    ids=["batched", "sound", "printed"],
+)
+@pytest.mark.parametrize("pair", [None, "decisions"])
+def test_audits_find_no_more_than_promised(target, pair):
+    table = {"kind": "policy", **target, **({"pair": pair} if pair else {})}
+    result = fairveil.run({"task": "audit", "target": table, "trials": 100 if pair else 800, "seed": 4})
+    assert result["metrics"]["verdict"] == "consistent"
+    if pair is None:
+        assert result["metrics"]["finer"]["lower"] <= result["metrics"]["finer"]["claimed"]
+
+
+def verdict(pair, trials, epsilon=2.0, **more):
+    target = {"kind": "policy", "name": "batched-private-fair-greedy", "epsilon": epsilon, "delta": 1e-5}
+    table = {**target, **({"pair": pair} if pair else {})}
+    return fairveil.run({"task": "audit", "target": table, "trials": trials, "seed": 4, **more})
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0])
+def test_late_and_missing_rewards_show_no_more_than_promised(epsilon):
+    assert verdict("late", 100, epsilon)["metrics"]["verdict"] == "consistent"
+
+
+def test_an_audit_with_secure_noise_says_so():
+    for name, pair in (("private-fair-greedy", None), ("private-fair-greedy", "decisions")):
+        table = {"kind": "policy", "name": name, "epsilon": 2.0, "delta": 1e-5, "bound": 1.0}
+        table |= {"pair": pair} if pair else {}
+        result = fairveil.run({"task": "audit", "target": table, "trials": 40, "noise": "secure", "seed": 1})
+        assert result["meta"]["simulated"] is False
+
+
+# Broken twins of the served code --------------------------------------------------------------------------------------
+
+
+def thinner(kind, method, factor):
+    """The same draws, divided by a factor: integer noise that is too small, or none."""
+    drawn = getattr(kind, method)
+    return lambda self, *given, **named: drawn(self, *given, **named) // factor
+
+
+BROKEN = {
+    "the sum without noise": (None, BatchSum, "draws", 10**12),
+    "the sum with half the noise": (None, BatchSum, "draws", 2),
+    "ranks without noise": ("ranks", SeededNoise, "gaussian", 10**12),
+    "ranks with half the noise": ("ranks", SeededNoise, "gaussian", 2),
+}
+
+
+@pytest.mark.parametrize("pair,kind,method,factor", BROKEN.values(), ids=BROKEN.keys())
+def test_noise_that_is_too_small_is_caught(pair, kind, method, factor, monkeypatch):
+    monkeypatch.setattr(kind, method, thinner(kind, method, factor))
+    found = verdict(pair, 1_000, epsilon=5.0)["metrics"]
+    assert found["verdict"] == "violated" or found["finer"]["lower"] > found["finer"]["claimed"]
+
+
+def test_a_batch_that_closes_early_because_everybody_answered_is_caught(monkeypatch):
+    """Arrivals are hidden, so a round may settle at its window only."""
+    monkeypatch.setattr(Lateness, "hidden", False)
+    assert verdict("late", 100, 0.5)["metrics"]["verdict"] == "violated"
+
+
+def test_a_reward_left_out_of_its_clip_is_caught(monkeypatch):
+    monkeypatch.setattr(Ready, "clip_reward", lambda self, reward: 5 * np.asarray(reward))
+    monkeypatch.setattr(Grid, "rows", lambda self, values: np.rint(np.ldexp(values, self.bits)).astype(np.int64))
+    found = verdict(None, 800, epsilon=5.0)["metrics"]
+    assert found["verdict"] == "violated" or found["finer"]["lower"] > found["finer"]["claimed"]

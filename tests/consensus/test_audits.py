@@ -1,0 +1,40 @@
+"""Audits of the served algorithms, and the planted twins beside them. Bands: the audits' own confidence bounds."""
+
+import pytest
+
+from fairveil.consensus.twins import SLOW, TWINS
+from fairveil.privacy.audit import audit, find_pair
+
+
+def target(name, **facts):
+    return find_pair({"kind": "algorithm", "name": name, **facts})[1]
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 5.0])
+@pytest.mark.parametrize("definition", ["gaussian", "pure"])
+def test_one_round_of_private_admm_is_consistent_and_the_bound_is_near(epsilon, definition):
+    finding = audit(target("private-admm", epsilon=epsilon, definition=definition), trials=200_000, seed=1)
+    assert finding.verdict == "consistent"
+    if definition == "gaussian":
+        assert finding.finer.lower > 0.9 * finding.finer.claimed
+    else:
+        assert finding.epsilon_lower > 0.85 * epsilon
+
+
+def test_ten_rounds_of_private_admm_are_consistent():
+    finding = audit(target("private-admm", epsilon=5.0, pair="ten"), trials=500, seed=1)
+    assert finding.verdict == "consistent"
+    assert finding.finer.lower > 0.3 * finding.finer.claimed
+
+
+@pytest.mark.parametrize("name", ["private-m-admm", "private-r-admm", "private-mr-admm"])
+def test_sound_steps_with_noise_in_the_objective_are_consistent(name):
+    finding = audit(target(name, epsilon=5.0, penalty=1.0), trials=400, seed=1)
+    assert finding.verdict == "consistent"
+    assert finding.epsilon_lower > 0.5
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_every_planted_twin_is_caught(name):
+    finding = audit(TWINS[name](1.0), trials=1_500 if name in SLOW else 40_000, seed=1)
+    assert finding.violated, (finding.epsilon_lower, finding.finer)

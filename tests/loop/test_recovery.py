@@ -1,0 +1,171 @@
+"""After crashes and restores: nothing is drawn twice, and a copy that is older than its ledger begins a new epoch."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+
+import pytest
+
+from fairveil.errors import LedgerError
+from fairveil.loop import Reward, Store
+from fairveil.loop.upkeep import backup, check, restore
+from fairveil.privacy.ledger import faults
+
+POLICY = {"name": "even-blocks", "arms": 3, "epsilon": 1.0}
+KEY = bytes(range(32))
+
+
+class Killed(BaseException):
+    pass
+
+
+def play(loop, clock, first, count):
+    for index in range(first, first + count):
+        loop.decide(f"e-{index}")
+        loop.reward(f"e-{index}", 1.0)
+
+
+@pytest.fixture
+def place(tmp_path, clock):
+    url = f"sqlite:///{tmp_path}/data/store.db"
+    with Store.open(url, clock=clock, key=KEY) as store:
+        loop = store.create("trial", policy=POLICY, reward=Reward(0, 1, wait="60s"))
+        play(loop, clock, 0, 12)
+        clock.advance(61)
+        store.tick()
+        play(loop, clock, 12, 3)
+    return url, tmp_path
+
+
+@pytest.mark.parametrize(
+    "point", ["draw", "drawn", "block-folded", "block-drawn", "block-adopted", "erased", "store-commit"]
+)
+def test_a_tick_that_dies_anywhere_is_completed_by_the_next(store_url, clock, point):
+    store = Store.open(store_url, clock=clock, key=KEY)
+    loop = store.create("trial", policy=POLICY, reward=Reward(0, 1, wait="60s"))
+    play(loop, clock, 0, 5)
+    clock.advance(61)
+    draws = []
+
+    def hook(name: str) -> None:
+        if name == "block-folded":
+            draws.append(name)
+        if name == point:
+            faults.hook = None
+            raise Killed
+
+    faults.hook = hook
+    try:
+        with pytest.raises(Killed):
+            store.tick()
+    finally:
+        faults.hook = None
+    for ledger in store._ledgers.values():
+        ledger._session.forget()
+        ledger._book.close()
+    store._ledgers.clear()
+    store.close()
+    with Store.open(store_url, clock=clock, key=KEY) as again:
+        clock.advance(61)
+        again.tick()
+        loop = again.loop("trial")
+        status = loop.status()
+        lost = point in ("draw", "drawn", "block-folded")
+        assert (status.version, status.erased) == (0 if lost else 1, 5)
+        assert loop.ledger.status("trial/0/block-0") == ("lost" if lost else "published")
+        assert check(again)["loops"]["trial"]["rounds"] == 5
+
+
+def test_a_store_that_is_older_than_its_ledger_begins_a_new_epoch(place, clock):
+    url, folder = place
+    data = folder / "data"
+    with Store.open(url, clock=clock, key=KEY) as store:
+        backup(store, folder / "copy")
+        loop = store.loop("trial")
+        play(loop, clock, 15, 20)
+        clock.advance(61)
+        store.tick()
+        before = loop.ledger.spent
+        assert loop.status().version == 7
+    for name in ("store.db", "store.db-wal", "store.db-shm"):
+        (data / name).unlink(missing_ok=True)
+    restore(folder / "copy", data / "store.db")  # the ledger survived
+    with Store.open(url, clock=clock, key=KEY) as store:
+        loop = store.loop("trial")
+        assert loop.status().version == 2
+        clock.advance(61)
+        store.tick()
+        status = loop.status()
+        assert status.epoch == 1
+        assert status.round >= 35
+        reply = loop.decide("fresh")
+        assert reply.round == status.round
+        play(loop, clock, 100, 10)
+        clock.advance(61)
+        assert store.tick() >= 1
+        assert loop.ledger.status("trial/1/block-" + str(int(status.state["number"]))) == "published"
+        assert loop.ledger.spent == before
+        assert check(store)["loops"]["trial"]["epoch"] == 1
+        with store.reading() as tx:
+            assert "epoch" in [row[0] for row in tx.execute("SELECT action FROM trail")]
+            assert tx.execute("SELECT count(*) FROM blocks WHERE status = 'abandoned'")[0][0] >= 1
+
+
+def test_a_ledger_that_is_older_than_its_store_stops_learning_and_nothing_else(place, clock):
+    url, folder = place
+    data = folder / "data"
+    old = folder / "old.db"
+    with Store.open(url, clock=clock, key=KEY) as store:
+        source = sqlite3.connect(data / "ledgers" / "trial.db")
+        copy = sqlite3.connect(old)
+        source.backup(copy)
+        source.close(), copy.close()
+        loop = store.loop("trial")
+        play(loop, clock, 15, 10)
+        clock.advance(61)
+        store.tick()
+    for path in (data / "ledgers").iterdir():
+        path.unlink()
+    shutil.copy(old, data / "ledgers" / "trial.db")
+    with Store.open(url, clock=clock, key=KEY) as store:
+        loop = store.loop("trial")
+        clock.advance(61)
+        assert store.tick() == 0
+        reply = loop.decide("after")
+        assert (reply.round, reply.learning, reply.reason) == (None, "frozen", "ledger")
+
+
+def test_a_ledger_set_back_is_noticed_by_its_anchor(tmp_path, clock):
+    url, anchors = f"sqlite:///{tmp_path}/store.db", tmp_path / "anchors"
+    anchors.mkdir()
+    with Store.open(url, clock=clock, key=KEY, anchors=anchors) as store:
+        loop = store.create("trial", policy=POLICY, reward=Reward(0, 1, wait="60s"))
+        shutil.copytree(tmp_path / "ledgers", tmp_path / "old", ignore=shutil.ignore_patterns("*.live"))
+        play(loop, clock, 0, 5)
+        clock.advance(61)
+        store.tick()
+    shutil.rmtree(tmp_path / "ledgers")
+    shutil.copytree(tmp_path / "old", tmp_path / "ledgers")
+    with Store.open(url, clock=clock, key=KEY, anchors=anchors) as store:
+        clock.advance(61)
+        store.tick()
+        assert store.loop("trial").decide("x").reason == "ledger"
+        assert "set back" in (store.last_problem or "")
+        with pytest.raises(LedgerError):
+            check(store)
+
+
+def test_a_backup_is_refused_when_it_was_changed_and_put_back_whole(place, clock):
+    url, folder = place
+    with Store.open(url, clock=clock, key=KEY) as store:
+        backup(store, folder / "copy")
+    other = folder / "other" / "store.db"
+    restore(folder / "copy", other)
+    with Store.open(f"sqlite:///{other}", clock=clock, key=KEY) as store:
+        assert check(store)["loops"]["trial"]["version"] == 2
+        assert store.loop("trial").decide("e-3").replayed
+    changed = folder / "copy" / "ledgers" / "trial.db"
+    changed.write_bytes(changed.read_bytes() + b"x")
+    with pytest.raises(Exception, match="changed"):
+        restore(folder / "copy", folder / "third" / "store.db")
