@@ -2,8 +2,8 @@
 
 Every reward is known D decisions after its own. must-pay(D) = regret at D = 0 + D/T x regret of uniform play; for Nash
 regret, which does not add up, mu* - (mu* - R0)^(1 - D/T) mbar^(D/T) with R0 the Nash regret at D = 0 and mbar the mean
-of the arms. The column "dropped" is what a policy pays that closes blocks on decisions and drops rewards that come later,
-recorded once with this package's earlier release. Run: python bench/delay.py [--quick]
+of the arms. The column "dropped" is what a policy pays that closes blocks on decisions and drops rewards that come
+later, recorded once with this package's earlier release. Run: python bench/delay.py [--quick]
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def delays(instances: int, runs: int) -> None:
             due = np.mean([must_pay(m, r, delay) for m, r in zip(worlds, at_once)], axis=0)
             ratio = paid / due
             print(
-                f"{words:22} {delay:8} {DROPPED[arms, epsilon][place]:8.4f} {paid[0]:8.4f} {due[0]:8.4f} {ratio[0]:8.2f}"
-                f" {paid[1]:8.4f} {ratio[1]:8.2f}" + ("" if (ratio <= MOST).all() else "  TOO MUCH")
+                f"{words:22} {delay:8} {DROPPED[arms, epsilon][place]:8.4f} {paid[0]:8.4f} {due[0]:8.4f}"
+                f" {ratio[0]:8.2f} {paid[1]:8.4f} {ratio[1]:8.2f}" + ("" if (ratio <= MOST).all() else "  TOO MUCH")
             )
 
 
@@ -73,13 +73,15 @@ def missing(instances: int, runs: int) -> None:
             found = np.mean([regrets(means, epsilon, runs, delay=delay, missing=0.3) for means in worlds], axis=0)
             due = np.mean([must_pay(m, r, delay) for m, r in zip(worlds, at_once)], axis=0)
             print(
-                f"{words:22} {delay:6} average {found[0]:.4f} = {found[0] / due[0]:.2f} x, Nash {found[1] / due[1]:.2f} x"
+                f"{words:22} {delay:6} average {found[0]:.4f} = {found[0] / due[0]:.2f} x,"
+                f" Nash {found[1] / due[1]:.2f} x"
             )
 
 
 def trials(runs: int) -> None:
     print(
-        f"\ntrials of 3 arms (0.3, 0.5, 0.7), epsilon 1, delay 100: share of uniform play's regret (at most {MOST_TRIAL})"
+        f"\ntrials of 3 arms (0.3, 0.5, 0.7), epsilon 1, delay 100: share of uniform play's regret "
+        f"(at most {MOST_TRIAL})"
     )
     for patients in (500, 2000):
         found = regrets([0.3, 0.5, 0.7], 1.0, runs, patients, delay=100)

@@ -41,15 +41,15 @@ class _KeyedBySources:
         return super().from_function(py_func, py_file) if _is_ours(Path(py_file)) else None  # type: ignore[misc]
 
 
-class _Provided(_KeyedBySources, caching.UserProvidedCacheLocator):  # type: ignore[misc]
+class _Provided(_KeyedBySources, caching.UserProvidedCacheLocator):
     """In the folder that NUMBA_CACHE_DIR names."""
 
 
-class _InTree(_KeyedBySources, caching.InTreeCacheLocator):  # type: ignore[misc]
+class _InTree(_KeyedBySources, caching.InTreeCacheLocator):
     """Beside the sources."""
 
 
-class _UserWide(_KeyedBySources, caching.UserWideCacheLocator):  # type: ignore[misc]
+class _UserWide(_KeyedBySources, caching.UserWideCacheLocator):
     """In the user's cache folder, where the sources cannot be written beside."""
 
 
@@ -100,7 +100,8 @@ def by_kind(default: F) -> F:
 
     @overload(default, strict=False)
     def choose(numbers: Any, *rest: Any) -> Any:
-        return bodies.get(numbers.instance_class, default) if isinstance(numbers, types.BaseNamedTuple) else None
+        kind: Any = getattr(numbers, "instance_class", None)
+        return bodies.get(kind, default) if isinstance(numbers, types.BaseNamedTuple) else None
 
     def of(kind: type) -> Callable[[F], F]:
         def add(body: F) -> F:

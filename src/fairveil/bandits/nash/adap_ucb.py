@@ -24,7 +24,7 @@ class Numbers(NamedTuple):
 
 
 @index_of(Numbers)
-def index(numbers, mean, n, log_now, draws):  # type: ignore[no-untyped-def]
+def index(numbers, mean, n, log_now, draws):
     """mean + sqrt(alpha ln t / (2 n)) + alpha ln t / (eps n): sampling width plus privacy width."""
     level = numbers.alpha * log_now
     return mean + math.sqrt(level / (2.0 * n)) + level / (numbers.epsilon * n)

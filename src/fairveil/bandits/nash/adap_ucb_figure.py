@@ -21,7 +21,7 @@ class Numbers(NamedTuple):
 
 
 @index_of(Numbers)
-def index(numbers, mean, n, log_now, draws):  # type: ignore[no-untyped-def]
+def index(numbers, mean, n, log_now, draws):
     """mean + sqrt(alpha ln t / n) + 2 alpha ln t / n: the privacy width lacks its 1/epsilon."""
     level = numbers.alpha * log_now
     return mean + math.sqrt(level / n) + 2.0 * level / n

@@ -102,8 +102,10 @@ class Place(NamedTuple):
 
 
 def empty_known(arms: int) -> Known:
-    whole = [np.zeros(arms, np.int64) for _ in range(6)]
-    return Known(whole[0], np.zeros(arms), *whole[1:5], whole[5], np.zeros(arms))
+    def blank() -> NDArray[np.int64]:
+        return np.zeros(arms, np.int64)
+
+    return Known(blank(), np.zeros(arms), blank(), blank(), blank(), blank(), blank(), np.zeros(arms))
 
 
 def nothing_pending(arms: int) -> Pending:
@@ -115,7 +117,7 @@ def new_scratch(arms: int) -> Scratch:
 
 
 @njit(nogil=True)
-def credited(numbers, known, pending, arm, log_now):  # type: ignore[no-untyped-def]
+def credited(numbers, known, pending, arm, log_now):
     """The index of an arm with a published mean; what is under way is credited as if it confirmed that mean."""
     mean = known.sums[arm] / UNIT / known.counts[arm]
     n = known.counts[arm] + pending.rounds[arm]
@@ -123,7 +125,7 @@ def credited(numbers, known, pending, arm, log_now):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, nogil=True)
-def _without_count(known, pending, marked, now):  # type: ignore[no-untyped-def]
+def _without_count(known, pending, marked, now):
     """Mark the arms that come before any index: never played, then silent ones that have not had their equal share."""
     arms, found = known.counts.size, 0
     for i in range(arms):
@@ -139,7 +141,7 @@ def _without_count(known, pending, marked, now):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _fewest_pending(pending, marked):  # type: ignore[no-untyped-def]
+def _fewest_pending(pending, marked):
     """Mark the arms with the fewest rounds under way among those that have any: nothing is published yet."""
     fewest, found = np.iinfo(np.int64).max, 0
     for i in range(marked.size):
@@ -153,7 +155,7 @@ def _fewest_pending(pending, marked):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def _candidates(numbers, pace, known: Known, pending: Pending, scratch: Scratch, now):  # type: ignore[no-untyped-def]
+def _candidates(numbers, pace, known: Known, pending: Pending, scratch: Scratch, now):
     """Mark the arms that may come next and return their number.
 
     Arms never played come first; an arm without a published count waits for its open blocks, and once they are gone
@@ -196,7 +198,7 @@ candidates = Kernel(_candidates.py_func)
 
 
 @njit(cache=True, nogil=True)
-def nth(marked, pick):  # type: ignore[no-untyped-def]
+def nth(marked, pick):
     """The pick-th marked arm."""
     for i in range(marked.size):
         if marked[i]:
@@ -207,7 +209,7 @@ def nth(marked, pick):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def block_length(first, growth, known: Known, arm):  # type: ignore[no-untyped-def]
+def block_length(first, growth, known: Known, arm):
     """Rounds of the next block of an arm; a function of public numbers."""
     if growth > 0:
         return max(first, math.ceil(growth * known.played[arm]))
@@ -215,14 +217,14 @@ def block_length(first, growth, known: Known, arm):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True, nogil=True)
-def open_block(known: Known, arm, length):  # type: ignore[no-untyped-def]
+def open_block(known: Known, arm, length):
     """Count a block as played, from the moment it is opened."""
     known.lengths[arm] = length
     known.played[arm] += length
 
 
 @njit(cache=True, nogil=True)
-def publish(keep, known: Known, arm, total, count, draws):  # type: ignore[no-untyped-def]
+def publish(keep, known: Known, arm, total, count, draws):
     """Take in a block's noisy sum and number of rewards."""
     if keep:
         known.sums[arm] += total
@@ -236,7 +238,7 @@ def publish(keep, known: Known, arm, total, count, draws):  # type: ignore[no-un
 
 
 @njit(cache=True, nogil=True)
-def _reward_sum(place: Place, arm, now, count, world):  # type: ignore[no-untyped-def]
+def _reward_sum(place: Place, arm, now, count, world):
     """The sum of ``count`` rewards in grid units, or of their one-bit reports."""
     if place.slope == 0.0:
         return draw_sum(place.laws, arm, now, count, world)
@@ -249,7 +251,7 @@ def _reward_sum(place: Place, arm, now, count, world):  # type: ignore[no-untype
 
 
 @njit(cache=True, nogil=True)
-def _release(shape: Shape, known: Known, arm, total, count, noise):  # type: ignore[no-untyped-def]
+def _release(shape: Shape, known: Known, arm, total, count, noise):
     """Noise on the sum (and the count) of a block that is due, as the step API draws it, and its publication."""
     draws = 0
     if shape.success > 0.0 and not (shape.raw_first and known.closed[arm] == 0):
@@ -262,7 +264,7 @@ def _release(shape: Shape, known: Known, arm, total, count, noise):  # type: ign
     publish(shape.keep, known, arm, total, count, draws)
 
 
-def _simulate(numbers, shape: Shape, known: Known, place: Place, late: Late, sources: Sources, now, rounds):  # type: ignore[no-untyped-def]
+def _simulate(numbers, shape: Shape, known: Known, place: Place, late: Late, sources: Sources, now, rounds):
     """Rounds now .. rounds - 1 as blocks: their ends, arms (or the number of arms), pulls and number of releases."""
     arms = known.counts.size
     pulls, per_release = np.zeros(arms, np.int64), 0 if shape.success == 0.0 else 2 if shape.private_counts else 1

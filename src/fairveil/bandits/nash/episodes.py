@@ -293,8 +293,8 @@ class BlockSimulator(ArmSimulator):
 
 def known_of(state: State) -> Known:
     """The public arrays of a state, as compiled code takes them; blocks are added to nothing."""
-    arms = len(state["sums"])
-    return Known(*(state[name] for name in _KNOWN), np.zeros(arms, np.int64), np.zeros(arms))
+    nothing = empty_known(len(state["sums"]))
+    return nothing._replace(**{name: state[name] for name in _KNOWN})
 
 
 def _check_place(oldest: Block | None, feedback: Feedback | Report) -> None:

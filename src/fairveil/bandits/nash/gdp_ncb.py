@@ -29,7 +29,7 @@ class Numbers(NamedTuple):
 
 
 @index_of(Numbers)
-def index(numbers, mean, n, log_now, draws):  # type: ignore[no-untyped-def]
+def index(numbers, mean, n, log_now, draws):
     """mean + nash sqrt(mean / n) + (bias + nash sqrt(bias)) / n: the Nash bonus at mean + bias / n, split by
     sqrt(x + y) <= sqrt x + sqrt y.
     """

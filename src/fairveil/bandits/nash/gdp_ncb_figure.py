@@ -27,7 +27,7 @@ class Numbers(NamedTuple):
 
 
 @index_of(Numbers)
-def index(numbers, mean, n, log_now, draws):  # type: ignore[no-untyped-def]
+def index(numbers, mean, n, log_now, draws):
     """mean + 2 c sqrt(2 mean ln W / n) + (alpha ln^2 W / eps + 4 sqrt(2 alpha / eps) ln^(3/2) W) / n."""
     mean, log_w = min(1.0, max(0.0, mean)), numbers.log_window
     nash = 2.0 * numbers.c * math.sqrt(2.0 * log_w) * math.sqrt(mean / n)

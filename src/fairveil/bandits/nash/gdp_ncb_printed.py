@@ -31,7 +31,7 @@ class Numbers(NamedTuple):
 
 
 @index_of(Numbers)
-def index(numbers, mean, n, log_now, draws):  # type: ignore[no-untyped-def]
+def index(numbers, mean, n, log_now, draws):
     """Equation (4): mean + 2 c sqrt(2 mean ln T / n) + alpha ln^2 T / (eps n) + 4 sqrt(2 alpha ln^1.5 T / (eps n))."""
     mean, log_t = min(1.0, max(0.0, mean)), numbers.log_horizon
     nash = 2.0 * numbers.c * math.sqrt(2.0 * log_t) * math.sqrt(mean / n)

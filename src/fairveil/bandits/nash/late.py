@@ -42,7 +42,7 @@ def regular(lateness: Lateness) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _wait(late: Late, rng):  # type: ignore[no-untyped-def]
+def _wait(late: Late, rng):
     """The wait of one reward, -1 when it misses the window."""
     wait = np.int64(late.low)
     if late.law == GEOMETRIC:
@@ -55,7 +55,7 @@ def _wait(late: Late, rng):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def settled_at(late: Late, first, stop, before, rng):  # type: ignore[no-untyped-def]
+def settled_at(late: Late, first, stop, before, rng):
     """Decided rounds at which all rounds below ``stop`` are settled, and the waits drawn for it.
 
     ``before``: the same for ``first``. Where arrivals are public and waits differ, only rounds of the last window can
@@ -77,7 +77,7 @@ def settled_at(late: Late, first, stop, before, rng):  # type: ignore[no-untyped
 
 
 @njit(cache=True, nogil=True)
-def answered(late: Late, length, tail, rng):  # type: ignore[no-untyped-def]
+def answered(late: Late, length, tail, rng):
     """How many rewards of a block are there when it is settled: those drawn one by one, a binomial for the rest."""
     if late.law == FIXED and late.missing == 0.0:
         return np.int64(length)
@@ -93,6 +93,6 @@ def answered(late: Late, length, tail, rng):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def fill(late: Late, absent):  # type: ignore[no-untyped-def]
+def fill(late: Late, absent):
     """What absent rewards add to a sum."""
     return absent * late.default if late.filled else np.int64(0)

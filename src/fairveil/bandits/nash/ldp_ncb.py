@@ -27,7 +27,7 @@ class Numbers(NamedTuple):
 
 
 @index_of(Numbers)
-def index(numbers, mean, n, log_now, draws):  # type: ignore[no-untyped-def]
+def index(numbers, mean, n, log_now, draws):
     """mean + nash sqrt(mean / n) + width / sqrt n + cross / n^(3/4): the Nash bonus at the mean, the bonus of the
     reports, and what the second does inside the first.
     """

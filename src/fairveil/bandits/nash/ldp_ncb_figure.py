@@ -25,7 +25,7 @@ class Numbers(NamedTuple):
 
 
 @index_of(Numbers)
-def index(numbers, mean, n, log_now, draws):  # type: ignore[no-untyped-def]
+def index(numbers, mean, n, log_now, draws):
     """mean + nash sqrt(mean / n) + width / sqrt n + cross / n^(3/4)."""
     mean, root = min(1.0, max(0.0, mean)), math.sqrt(n)
     return (

@@ -32,7 +32,7 @@ class Numbers(NamedTuple):
 
 
 @index_of(Numbers)
-def index(numbers, mean, n, log_now, draws):  # type: ignore[no-untyped-def]
+def index(numbers, mean, n, log_now, draws):
     """mean + 2 c sqrt(2 mean ln T / n) + sqrt(8 alpha ln T / n) / eps + 4 c (2 alpha)^(1/4) ln^(3/4) T / (sqrt(eps)
     n^(3/4)).
     """
@@ -44,7 +44,7 @@ def index(numbers, mean, n, log_now, draws):  # type: ignore[no-untyped-def]
 
 
 @explored_of(Numbers)
-def explored(numbers, total, n):  # type: ignore[no-untyped-def]
+def explored(numbers, total, n):
     """The printed stopping rule; it never fires at horizons that a machine can run."""
     mean = total / n
     width = math.sqrt(8.0 * numbers.alpha * numbers.log_horizon) / numbers.epsilon / math.sqrt(n)
@@ -57,7 +57,7 @@ def explored(numbers, total, n):  # type: ignore[no-untyped-def]
 
 
 @kept_of(Numbers)
-def kept(numbers, total, n, adaptive):  # type: ignore[no-untyped-def]
+def kept(numbers, total, n, adaptive):
     """Once play is adaptive the running mean itself is clipped to [0, 1], hence biased."""
     return min(1.0, max(0.0, total / n)) * n if adaptive else total
 

@@ -25,7 +25,7 @@ class Numbers(NamedTuple):
 
 
 @index_of(Numbers)
-def index(numbers, mean, n, log_now, draws):  # type: ignore[no-untyped-def]
+def index(numbers, mean, n, log_now, draws):
     """Decoded mean + sqrt(alpha ln t / (2 n)) / slope, slope = (e^eps - 1)/(e^eps + 1): Hoeffding for bits."""
     decoded = (mean - numbers.low) / numbers.slope
     return decoded + math.sqrt(numbers.alpha * log_now / (2.0 * n)) / numbers.slope

@@ -27,7 +27,7 @@ class Numbers(NamedTuple):
 
 
 @index_of(Numbers)
-def index(numbers, mean, n, log_now, draws):  # type: ignore[no-untyped-def]
+def index(numbers, mean, n, log_now, draws):
     """mean + sqrt(32 ln t / n) / eps, after 4 ln t forced pulls."""
     if n <= FORCED * log_now:
         return np.inf
@@ -35,7 +35,7 @@ def index(numbers, mean, n, log_now, draws):  # type: ignore[no-untyped-def]
 
 
 @taken_of(Numbers)
-def taken(numbers, report):  # type: ignore[no-untyped-def]
+def taken(numbers, report):
     """Every report is clipped to [0, 1] by itself, which squeezes the gaps between arms."""
     return min(1.0, max(0.0, report))
 

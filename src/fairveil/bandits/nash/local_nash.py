@@ -32,7 +32,7 @@ class Numbers(NamedTuple):
 
 
 @index_of(Numbers)
-def index(numbers, mean, n, log_now, draws):  # type: ignore[no-untyped-def]
+def index(numbers, mean, n, log_now, draws):
     """The largest mean of bits at level exploration ln(t / (arms n)); the bits carry their noise already."""
     level = numbers.exploration * max(0.0, log_now - math.log(numbers.arms * max(n, 1.0)))
     return optimistic_mean(mean, n, 0, 1.0, level)
@@ -66,7 +66,7 @@ class LocalNash(EpisodePolicy):
     strict: bool = False
 
     @property
-    def arrivals(self) -> Literal["public"]:  # type: ignore[override]
+    def arrivals(self) -> Literal["public"]:
         return "public"
 
     @property

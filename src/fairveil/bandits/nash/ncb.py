@@ -21,13 +21,13 @@ class Numbers(NamedTuple):
 
 
 @index_of(Numbers)
-def index(numbers, mean, n, log_now, draws):  # type: ignore[no-untyped-def]
+def index(numbers, mean, n, log_now, draws):
     """mean + width sqrt(mean / n): relative to the mean, so small means are explored little."""
     return mean + numbers.width * math.sqrt(mean / n)
 
 
 @explored_of(Numbers)
-def explored(numbers, total, n):  # type: ignore[no-untyped-def]
+def explored(numbers, total, n):
     """n mean > phase_factor c^2 ln T."""
     return total > numbers.enough
 

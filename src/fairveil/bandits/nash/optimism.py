@@ -26,7 +26,7 @@ STEEPEST = 40.0
 
 
 @njit(cache=True, nogil=True)
-def noise_rate(z, draws, epsilon):  # type: ignore[no-untyped-def]
+def noise_rate(z, draws, epsilon):
     """Cramer rate of a sum of ``draws`` Laplace(1/epsilon) variables at z >= 0."""
     a = epsilon * z / draws
     if a < 1e-8:
@@ -36,7 +36,7 @@ def noise_rate(z, draws, epsilon):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def optimistic_mean(mean, count, draws, epsilon, level):  # type: ignore[no-untyped-def]
+def optimistic_mean(mean, count, draws, epsilon, level):
     """The largest plausible mean; above 1 it ranks arms whose mean may be 1 by the level they leave over.
 
     ``draws = 0`` is the Kullback-Leibler bound without noise.

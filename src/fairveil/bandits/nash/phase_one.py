@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.bandits.environments.laws import BERNOULLI, UNIT, Laws, draw
-from fairveil.bandits.nash.blocks import Known, Sources
+from fairveil.bandits.environments.laws import BERNOULLI, UNIT, draw
 from fairveil.compiling import njit
 from fairveil.privacy.noise import compiled_laplace
 
@@ -47,14 +46,12 @@ class Gathered(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def explore_uniformly(
-    rule: Exploration, finish: Finish, known: Known, raw: Gathered, laws: Laws, sources: Sources, rounds
-):  # type: ignore[no-untyped-def]
+def explore_uniformly(rule, finish, known, raw, laws, sources, rounds):
     """Play the phase for at most ``rounds`` rounds; returns rounds, tests made, and whether the phase is over."""
     explore, world, noise = sources.explore, sources.world, sources.noise
     kind, chance, low, high, rows, _ = laws
     arms = known.counts.size
-    threshold, drawn, tests = np.int64(0), False, 0
+    threshold, drawn, tests = 0, False, 0
     now, over = 0, False
     while now < min(rounds, rule.limit) and not over:
         arm = explore.integers(0, arms)

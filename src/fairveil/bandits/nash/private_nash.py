@@ -29,7 +29,7 @@ class Numbers(NamedTuple):
 
 
 @index_of(Numbers)
-def index(numbers, mean, n, log_now, draws):  # type: ignore[no-untyped-def]
+def index(numbers, mean, n, log_now, draws):
     """The largest mean that explains the noisy sum at level exploration ln(t / (arms n)), at least 0."""
     level = numbers.exploration * max(0.0, log_now - math.log(numbers.arms * max(n, 1.0)))
     return optimistic_mean(mean, n, draws, numbers.epsilon, level)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.bandits.environments.arms import ArmEnvironment
-from fairveil.bandits.environments.laws import BERNOULLI, RECORDED, UNIT, Laws, draw
+from fairveil.bandits.environments.laws import BERNOULLI, RECORDED, UNIT, draw
 from fairveil.bandits.nash.index import explored, index, kept, taken
 from fairveil.bandits.nash.runs import ArmSimulator, Stretch, Summary
 from fairveil.bandits.nash.tree import make_tree, play_matches, runner_up, set_key, top
@@ -90,7 +90,7 @@ class RoundSimulator(ArmSimulator):
 
 
 @njit(nogil=True)
-def value_of(numbers, total, count, log_now):  # type: ignore[no-untyped-def]
+def value_of(numbers, total, count, log_now):
     """The index of an arm; without rewards it is infinite."""
     if count == 0:
         return np.inf
@@ -98,7 +98,7 @@ def value_of(numbers, total, count, log_now):  # type: ignore[no-untyped-def]
     return index(numbers, total / n, n, log_now, 0)
 
 
-def _best_arm(numbers, totals, counts, log_now):  # type: ignore[no-untyped-def]
+def _best_arm(numbers, totals, counts, log_now):
     """The lowest arm whose index is largest: the definition that faster searches must agree with."""
     arm, best = 0, -np.inf
     for i in range(counts.size):
@@ -111,7 +111,7 @@ def _best_arm(numbers, totals, counts, log_now):  # type: ignore[no-untyped-def]
 best_arm = Kernel(_best_arm)
 
 
-def _take_in(numbers, total, count, adaptive, value):  # type: ignore[no-untyped-def]
+def _take_in(numbers, total, count, adaptive, value):
     """An arm's sum after one more report, which makes ``count`` of them, and whether it ends uniform exploration."""
     after = kept(numbers, total + taken(numbers, value), float(count), adaptive)
     return after, explored(numbers, after, float(count))
@@ -122,14 +122,14 @@ _taken_in = njit(nogil=True)(_take_in)
 
 
 @njit(nogil=True)
-def _reported(habits, value, world, noise):  # type: ignore[no-untyped-def]
+def _reported(habits, value, world, noise):
     """What a user sends. The chance of a one is linear in the reward, so a fresh reward may enter by its mean alone."""
     if habits.report == ONE_BIT:
         return 1.0 if world.random() < habits.low + habits.slope * value else 0.0
     return (np.int64(value * UNIT) + compiled_laplace(noise, habits.success)) / UNIT
 
 
-def _play(numbers, habits: Habits, laws: Laws, means, known: Arms, sources: Sources, start, out):  # type: ignore[no-untyped-def]
+def _play(numbers, habits, laws, means, known, sources, start, out):
     """Rounds from ``start`` on; ``out`` receives arms, or the number of arms for a uniform draw."""
     counts, sums, phase = known.counts, known.sums, known.phase
     explore, world, noise = sources.explore, sources.world, sources.noise
@@ -185,7 +185,7 @@ play = Kernel(_play)
 
 
 @njit(nogil=True)
-def _exact(numbers, sums, counts, log_now, tree, stack):  # type: ignore[no-untyped-def]
+def _exact(numbers, sums, counts, log_now, tree, stack):
     """The arm a full scan would choose: only arms whose bound reaches the best exact value are evaluated."""
     size = tree.size // 2
     best, arm = -np.inf, -1

@@ -20,7 +20,7 @@ class Numbers(NamedTuple):
 
 
 @index_of(Numbers)
-def index(numbers, mean, n, log_now, draws):  # type: ignore[no-untyped-def]
+def index(numbers, mean, n, log_now, draws):
     """Mean plus sampling width, with bonus 2 in the paper."""
     return mean + math.sqrt(numbers.bonus * log_now / n)
 
