@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test lint docs bench audit machines reproduce constraints clean
+.PHONY: help demo test lint docs bench classification audit mutants machines reproduce constraints clean
 
 help:            ## what each target does
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -39,8 +39,14 @@ docs: $(VENV)/.dev   ## build the documentation into site/
 bench: $(VENV)/.dev  ## benchmarks against peers and limits, as ratios
 	@for file in $$(ls bench/[a-z]*.py | grep -v -e machines -e consensus_error -e consensus_optimum); do echo "== $$file"; $(PY) $$file || exit 1; done
 
+classification: $(VENV)/.dev ## private and fair classification against its floors; about ten minutes
+	@$(PY) bench/sweeps/classification.py
+
 audit: $(VENV)/.dev  ## audit secure noise on OS entropy; fails only at confidence 1 - 1e-6
-	@$(PY) -m fairveil.privacy.audit --secure
+	@$(BIN)/fairveil audit all --deep
+
+mutants: $(VENV)/.dev  ## break the served code of everything private on purpose; each mistake must be caught
+	@$(BIN)/fairveil audit all
 
 machines: $(VENV)/.dev ## numerical tests under other BLAS kernels, SIMD levels and compiler targets
 	@$(PY) bench/machines.py

@@ -78,9 +78,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="bench-ledger-", dir=given.folder) as name:
         folder = Path(name)
         floor = count / bare(folder / "bare.db", count)
-        with Ledger.open(folder / "anchored.db", limit=LIMIT, anchor=folder / "anchor.json") as ledger:
+        with Ledger.create(folder / "anchored.db", limit=LIMIT, anchor=folder / "anchor.json") as ledger:
             anchored = count / spends(ledger, "anchored", count)[0]
-        with Ledger.open(folder / "ledger.db", limit=LIMIT) as ledger:
+        with Ledger.create(folder / "ledger.db", limit=LIMIT) as ledger:
             spends(ledger, "warm", 20)
             few_wall, few = spends(ledger, "few", count)
             tracemalloc.start()

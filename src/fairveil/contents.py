@@ -34,6 +34,13 @@ HOMES: dict[str, dict[str, str]] = {
         "pvp": "consensus.pvp",
         "r-admm": "consensus.r_admm",
     },
+    "attack": {
+        "low-bits": "attacks.low_bits",
+        "membership": "attacks.membership",
+        "reconstruction": "attacks.reconstruction",
+        "retries": "attacks.retries",
+        "rollback": "attacks.rollback",
+    },
     "dataset": {
         "acs": "data.acs",
         "adult": "data.adult",
@@ -70,6 +77,9 @@ HOMES: dict[str, dict[str, str]] = {
         "synthetic-census": "data.synthetic_census",
         "synthetic-compas": "data.synthetic_people",
         "truncated-normals": "data.series",
+    },
+    "laws": {
+        "policy": "bandits.contract",
     },
     "learner": {
         "exponential-fair": "classify.game.learners",
@@ -206,10 +216,12 @@ AUDITS = (
     "bandits.meritocratic.audit",
     "bandits.nash.audit",
     "classify.audit",
+    "classify.fair.audit",
+    "classify.game.audit",
     "consensus.audit",
     "privacy.histograms.audit",
     "privacy.mechanisms.audit",
     "privacy.sums.audit",
     "streams.audit",
 )
-"""Modules that register pairs of worlds for audits (kind ``audit-pair``), named after what they audit."""
+"""Modules that register pairs of worlds (``audit-pair``) and mutants (``mutant``), named after what they audit."""

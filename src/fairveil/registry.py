@@ -22,7 +22,7 @@ from fairveil.contents import AUDITS, HOMES
 from fairveil.errors import ContractError, SpecError, at, choices, did_you_mean
 
 T = TypeVar("T")
-AUDIT = "audit-pair"
+AUDIT, MUTANT = "audit-pair", "mutant"
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ def _origin(target: Any) -> tuple[str, str]:
 
 def load(kind: str | None = None) -> None:
     """Import what registers names of this kind (of every kind), and every installed plug-in, once."""
-    for wanted in (*HOMES, AUDIT) if kind is None else (kind,):
-        modules = AUDITS if wanted == AUDIT else sorted(set(HOMES.get(wanted, {}).values()))
+    for wanted in (*HOMES, AUDIT, MUTANT) if kind is None else (kind,):
+        modules = AUDITS if wanted in (AUDIT, MUTANT) else sorted(set(HOMES.get(wanted, {}).values()))
         _once(wanted, partial(_import, *modules))
     _once(_INSTALLED, plugins.load_installed)
 

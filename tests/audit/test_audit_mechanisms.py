@@ -10,7 +10,6 @@ import pytest
 from fairveil import registry
 from fairveil.errors import SpecError
 from fairveil.privacy.audit import audit, find_pair
-from fairveil.privacy.audit.everything import jobs, left_out, main
 from fairveil.privacy.audit.pair import claim_of, sample_target
 from fairveil.privacy.audit.twins import TWINS
 from fairveil.privacy.events import ApproximateEvent, GaussianEvent, NothingEvent, ParallelEvent, PureEvent, ZcdpEvent
@@ -158,39 +157,6 @@ def test_wrong_specs_name_the_field(change, path):
     with pytest.raises(SpecError) as caught:
         run({**SPEC, **change})
     assert caught.value.path == path
-
-
-# All at once --------------------------------------------------------------------------------------------------------
-
-
-def test_the_whole_list_covers_every_mechanism_and_twin():
-    listed = list(jobs(["mechanism"]))
-    assert {job.title for job in listed if not job.broken} >= {f"mechanism:{name}" for name in MECHANISMS}
-    assert {job.title for job in listed if job.broken} == {f"twin:{name}" for name in TWINS}
-    assert all(sum(job.title == title for job in listed) == 3 for title in {job.title for job in listed})
-
-
-def test_the_whole_list_covers_every_sum_and_histogram():
-    titles = {job.title for job in jobs(["sum"])}
-    assert titles >= {f"sum:{name}" for name in registry.names("sum")}
-    assert "sum:histogram/absent" in titles
-    assert left_out(["mechanism", "sum"]) == []
-
-
-def test_everything_reports_and_fails_with_exit_code_six(capsys, monkeypatch):
-    from fairveil.privacy.audit import everything
-
-    monkeypatch.setattr(everything, "BUDGETS", (1.0,))
-    few = [job for job in jobs(["mechanism"], (1.0,)) if job.title in ("mechanism:laplace", "twin:half-noise")]
-    monkeypatch.setattr(everything, "jobs", lambda kinds: few)
-    assert main(["--trials", "20000", "--workers", "1"]) == 0
-    assert "every planted twin was caught" in capsys.readouterr().out
-    lying = [everything.AuditJob(few[0].title, few[0].target, 1.0, broken=True)]
-    monkeypatch.setattr(everything, "jobs", lambda kinds: lying)
-    assert main(["--trials", "2000", "--workers", "1"]) == 6
-    assert "FAILED" in capsys.readouterr().out
-    with pytest.raises(SpecError):
-        main(["--trials", "3"])
 
 
 def test_the_command_audits_names_and_files(tmp_path):

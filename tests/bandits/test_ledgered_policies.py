@@ -84,7 +84,7 @@ def path(tmp_path):
 
 
 def test_the_whole_run_is_charged_once(path):
-    with Ledger.open(path, limit=Limit.pure(1.0), anchor=path.with_suffix(".anchor")) as ledger:
+    with Ledger.create(path, limit=Limit.pure(1.0), anchor=path.with_suffix(".anchor")) as ledger:
         state = play(Blocks(), ledger, 21)
         assert ledger.spent.units == 1_000_000
         assert int(state["blocks"]) == 5
@@ -107,7 +107,7 @@ def test_after_a_crash_the_stored_value_comes_back_or_the_policy_is_told(path, p
         if name == point and seen.count("drawn" if point != "draw" else "draw") == 2:
             raise Killed  # in the second release, on its way out
 
-    ledger = Ledger.open(path, limit=Limit.pure(1.0))
+    ledger = Ledger.create(path, limit=Limit.pure(1.0))
     faults.hook = hook
     try:
         with pytest.raises(Killed):
@@ -133,7 +133,7 @@ def test_after_a_crash_the_stored_value_comes_back_or_the_policy_is_told(path, p
 
 
 def test_a_second_run_from_the_start_repeats_the_first_without_drawing(path):
-    with Ledger.open(path, limit=Limit.pure(1.0), simulated=True) as ledger:
+    with Ledger.create(path, limit=Limit.pure(1.0), simulated=True) as ledger:
         first = play(Blocks(), ledger, 40, noise=SeededNoise(1))
         second = play(Blocks(), ledger, 40, noise=SeededNoise(2), resume=True)
     assert {name: array.tolist() for name, array in first.items()} == {
@@ -152,7 +152,7 @@ def test_nothing_raw_reaches_the_files(tmp_path, path):
             raws.append(state["raw"].copy())
             return super().release(state, noise)
 
-    with Ledger.open(path, limit=Limit.pure(1.0), anchor=tmp_path / "anchor") as ledger:
+    with Ledger.create(path, limit=Limit.pure(1.0), anchor=tmp_path / "anchor") as ledger:
         play(Watched(), ledger, 40)
         found = b"".join(file.read_bytes() for file in tmp_path.iterdir() if file.is_file())
     assert len(raws) == 10
@@ -163,7 +163,7 @@ def test_nothing_raw_reaches_the_files(tmp_path, path):
 
 
 def test_a_budget_that_is_gone_refuses_the_release_and_nothing_else(path):
-    with Ledger.open(path, limit=Limit.pure(0.5)) as ledger:
+    with Ledger.create(path, limit=Limit.pure(0.5)) as ledger:
         with pytest.raises(BudgetError, match="largest admissible"):
             play(Blocks(), ledger, 10)
         assert ledger.spent.units == 0
@@ -171,14 +171,14 @@ def test_a_budget_that_is_gone_refuses_the_release_and_nothing_else(path):
 
 @pytest.mark.parametrize(("policy", "words"), [(Undeclared(), "released"), (Unproved(), "established")])
 def test_policies_that_cannot_be_trusted_with_a_ledger(path, policy, words):
-    with Ledger.open(path, limit=Limit.pure(1.0)) as ledger:
+    with Ledger.create(path, limit=Limit.pure(1.0)) as ledger:
         with pytest.raises(PrivacyError, match=words):
             play(policy, ledger, 10)
         assert ledger.spent.units == 0
 
 
 def test_two_policies_share_a_ledger_under_their_own_accounts(path):
-    with Ledger.open(path, limit=Limit.pure(2.0)) as ledger:
+    with Ledger.create(path, limit=Limit.pure(2.0)) as ledger:
         for account in ("morning", "evening"):
             state = Blocks().learn(Blocks().start(), Feedback(0, 0, 0.5))
             drive(Blocks(), state, 4, ledger, account=account)

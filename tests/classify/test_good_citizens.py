@@ -63,7 +63,7 @@ def _given(kind, group):
 @pytest.mark.parametrize("kind", [PrivateLogisticRegression, *FAIR])
 def test_every_fit_is_charged_before_rows_are_read(kind, tmp_path) -> None:
     x, y, group = _people()
-    with Ledger.open(tmp_path / "ledger.db", limit=_limit(1.5, 1e-4)) as ledger:
+    with Ledger.create(tmp_path / "ledger.db", limit=_limit(1.5, 1e-4)) as ledger:
         model = kind(1.0, ledger=ledger).fit(x, y, **_given(kind, group))
         assert model.guarantee_.established
         assert not model.simulated_
@@ -77,7 +77,7 @@ def test_every_fit_is_charged_before_rows_are_read(kind, tmp_path) -> None:
 
 def test_wrong_input_costs_nothing(tmp_path) -> None:
     x, y, group = _people()
-    with Ledger.open(tmp_path / "ledger.db", limit=_limit()) as ledger:
+    with Ledger.create(tmp_path / "ledger.db", limit=_limit()) as ledger:
         with pytest.raises(ValueError, match="public classes"):
             PrivateFairClassifier(1.0, ledger=ledger).fit(x, y + 5, sensitive_features=group)
         assert ledger.spent.units == 0
@@ -87,7 +87,7 @@ def test_wrong_input_costs_nothing(tmp_path) -> None:
 def test_a_search_is_counted_by_the_ledger(tmp_path) -> None:
     """Two budgets, three folds and a refit: seven fits, all of them charged."""
     x, y, _ = _people()
-    with Ledger.open(tmp_path / "ledger.db", limit=_limit()) as ledger:
+    with Ledger.create(tmp_path / "ledger.db", limit=_limit()) as ledger:
         search = GridSearchCV(PrivateLogisticRegression(ledger=ledger), {"epsilon": [0.5, 1.0]}, cv=3).fit(x, y)
         best = search.best_params_["epsilon"]
         spent = ledger.spent.units / UNITS[Currency.EPSILON]
@@ -99,7 +99,7 @@ def test_a_search_is_counted_by_the_ledger(tmp_path) -> None:
 def test_a_ledger_may_be_named_by_its_path_and_a_plan_is_paid_once(tmp_path) -> None:
     x, y, group = _people()
     path = tmp_path / "ledger.db"
-    Ledger.open(path, limit=_limit(1.0, 1e-5)).close()
+    Ledger.create(path, limit=_limit(1.0, 1e-5)).close()
     model = PrivateFairClassifier(1.0, retrainings=2, rounds=20, ledger=str(path))
     model.fit(x, y, sensitive_features=group).fit(x, y, sensitive_features=group)
     with pytest.raises(BudgetError):

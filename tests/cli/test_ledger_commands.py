@@ -19,7 +19,7 @@ run = CliRunner().invoke
 @pytest.fixture
 def place(ledger_path, tmp_path):
     path, anchor = ledger_path, tmp_path / "anchor.json"
-    with Ledger.open(path, limit=Limit.approximate(1.0, 1e-5), anchor=anchor, unit="one visitor") as ledger:
+    with Ledger.create(path, limit=Limit.approximate(1.0, 1e-5), anchor=anchor, unit="one visitor") as ledger:
         ledger.spend("episodes", ParallelEvent(PureEvent(0.1)))
         ledger.release("episode-0", lambda noise: 1.5, account="episodes")
     return path, anchor
@@ -79,7 +79,7 @@ def test_a_ledger_on_a_server_is_named(place, capsys):
 
 def test_an_older_copy_is_exit_code_5(tmp_path, capsys):
     path, anchor = tmp_path / "ledger.db", tmp_path / "anchor.json"
-    with Ledger.open(path, limit=Limit.pure(1.0), anchor=anchor) as ledger:
+    with Ledger.create(path, limit=Limit.pure(1.0), anchor=anchor) as ledger:
         ledger.spend("episodes", ParallelEvent(PureEvent(0.1)))
     shutil.copy(path, tmp_path / "old.db")
     with Ledger.open(path, anchor=anchor) as ledger:

@@ -47,7 +47,7 @@ def log(file: Path, *words: object) -> None:
 def conversation(folder: Path) -> None:
     """The whole run, from the start or from wherever the last process died."""
     plans = [NodePlan(ALGORITHM, SETTING, node, PARTS[node], path=(7, "crash")) for node in range(3)]
-    ledger = Ledger.open(folder / "ledger.db", limit=LIMIT, simulated=True)
+    ledger = Ledger.create(folder / "ledger.db", limit=LIMIT, simulated=True)
     first = Node(ALGORITHM, SETTING, 0, PARTS[0], ledger=ledger, folder=folder, noise_of=plans[0].noise_for)
     draw = first.local.draw
 

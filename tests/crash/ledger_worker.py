@@ -41,7 +41,7 @@ class Place:
         self.draws, self.seen = self.folder / "draws", self.folder / "seen"
 
     def open(self) -> Ledger:
-        return Ledger.open(self.path, limit=LIMIT, anchor=self.anchor)
+        return Ledger.create(self.path, limit=LIMIT, anchor=self.anchor)
 
     def lines(self, file: Path) -> list[list[str]]:
         return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
@@ -307,7 +307,7 @@ def together(work, processes: int) -> None:
 def inherited(processes: int) -> dict:
     """Children use the ledger object that their parent opened, while the parent and its threads use it too."""
     place = Place(True)
-    ledger = Ledger.open(place.path, limit=Limit.pure(100.0), anchor=place.anchor)
+    ledger = Ledger.create(place.path, limit=Limit.pure(100.0), anchor=place.anchor)
     ledger.release("parent", lambda noise: 1, event=PureEvent(0.1))
 
     def thread() -> None:
@@ -365,7 +365,7 @@ def full_tmpfs(folder: str) -> dict:
 
 def refusal(path: Path, limit: Limit | None, anchor: Path | None) -> str:
     try:
-        Ledger.open(path, limit=limit, anchor=anchor).close()
+        Ledger.create(path, limit=limit, anchor=anchor).close()
     except LedgerError as problem:
         return str(problem)
     return "it opened"
@@ -374,7 +374,7 @@ def refusal(path: Path, limit: Limit | None, anchor: Path | None) -> str:
 def read_only(folder: str) -> dict:
     """As a user who may not write there: opening, making and checking a ledger in a read-only folder."""
     path, anchor = Path(folder) / "ledger.db", Path(folder) / "anchor.json"
-    with Ledger.open(path, limit=LIMIT, anchor=anchor) as ledger:
+    with Ledger.create(path, limit=LIMIT, anchor=anchor) as ledger:
         ledger.release("one", lambda noise: 1, event=PureEvent(0.1))
     os.chmod(folder, 0o555)
     for file in Path(folder).iterdir():

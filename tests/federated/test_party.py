@@ -61,7 +61,7 @@ def test_an_inbox_takes_each_message_once_and_in_order():
 
 @pytest.fixture
 def ledger(tmp_path):
-    with Ledger.open(tmp_path / "ledger.db", limit=Limit.covering(EVENT), simulated=True) as opened:
+    with Ledger.create(tmp_path / "ledger.db", limit=Limit.covering(EVENT), simulated=True) as opened:
         yield opened
 
 

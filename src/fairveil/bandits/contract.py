@@ -45,6 +45,7 @@ WORLDS: dict[str, dict[str, Any]] = {
 ARMS = {"name": "bernoulli", "means": [0.2, 0.5, 0.8]}
 
 
+@registry.register("laws", "policy")
 def check_policy(policy: Policy, environment: Environment | None = None) -> list[str]:
     """Run every law; returns their names, raises ContractError at the first that is broken."""
     world = environment if environment is not None else world_of(policy)
@@ -332,7 +333,7 @@ def under_a_ledger(policy: Policy, world: Environment) -> None:
     noise = SeededNoise(3)
     with tempfile.TemporaryDirectory() as folder:
         limit = Limit.covering(policy.event())
-        with Ledger.open(f"{folder}/ledger.db", limit=limit, simulated=True) as ledger:
+        with Ledger.create(f"{folder}/ledger.db", limit=limit, simulated=True) as ledger:
             for turn in _turns(policy, world, 40, noise):
                 state = policy.learn(turn.state, turn.answer)
                 after = drive(policy, state, turn.index + 1, ledger, noise=noise)

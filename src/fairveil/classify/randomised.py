@@ -36,7 +36,7 @@ class Randomised:
         second = self.decision_chance(X, sensitive_features=sensitive_features)
         right = np.where(np.asarray(y) == self.classes_[1], second, 1 - second)
         right = np.where(np.isin(np.asarray(y), self.classes_), right, 0.0)
-        return float(np.average(right, weights=sample_weight))
+        return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from fairveil import __version__
 from fairveil.cli import (
+    attack,
     audit,
     compare,
     data,
@@ -64,6 +65,7 @@ app.command("run")(run.command)
 app.command("list")(explain.listing)
 app.command("explain")(explain.command)
 app.command("audit")(audit.command)
+app.command("attack")(attack.command)
 app.command("demo")(demo.command)
 app.command("reproduce")(reproduce.command)
 app.command("compare")(compare.command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +20,7 @@ def command(
     target: Annotated[
         str,
         typer.Argument(
-            help="A spec file (TOML or JSON), or a name with an audit pair.", autocompletion=completion.names
+            help="A spec file (TOML or JSON), a name with an audit pair, or all.", autocompletion=completion.names
         ),
     ],
     trials: Annotated[int | None, typer.Option(help="Runs per world.")] = None,
@@ -30,9 +31,13 @@ def command(
     engine: Annotated[str, typer.Option(help="serial, processes or ray.")] = "serial",
     workers: Annotated[int | None, typer.Option(help="Workers of the engine; all cores by default.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="With all: bounds and power, no mutants.")] = False,
+    deep: Annotated[bool, typer.Option("--deep", help="With all: ten times the trials, OS entropy.")] = False,
     plugin: Annotated[list[Path] | None, typer.Option(help="A Python file that registers names of its own.")] = None,
 ) -> None:
     """Tell two neighbouring worlds apart and bound epsilon from below; exit code 6 when the claim is broken.
+
+    With ``all`` everything that promises privacy is examined: claim, lower bound, power, and mutants of its code.
 
     Example: fairveil audit laplace --trials 100000
     """
@@ -42,6 +47,14 @@ def command(
 
     for file in plugin or []:
         plugins.load_file(file)
+    if target == "all":
+        from fairveil.cli.audit_all import audit_all
+        from fairveil.privacy.audit.everything import DEEP, QUICK, USUAL
+
+        effort = QUICK if quick else DEEP if deep else USUAL
+        cores = os.cpu_count() or 1
+        audit_all(effort, "secure" if secure or deep else "seeded", seed or 0, workers or cores, as_json)
+        return
     spec = _spec(target, epsilon)
     changes = {"trials": trials, "confidence": confidence, "seed": seed, "noise": "secure" if secure else None}
     spec |= {key: value for key, value in changes.items() if value is not None}

@@ -143,6 +143,9 @@ def _explain(entry: registry.Entry, console: Console) -> None:
         console.print(f"  neighbours: {promise.neighbours_in_words}", markup=False)
         for note in promise.notes:
             console.print(f"  note: {note}", markup=False)
+    if entry.kind == "learner" and thing is not None:
+        reads = "yes" if thing.reads_group else "no, unless the features contain it"
+        console.print(f"reads the group when it decides: {reads}", markup=False)
     try:
         event = thing.event() if hasattr(thing, "event") else None
     except SpecError as problem:  # what it costs depends on facts that its environment brings along
@@ -178,7 +181,9 @@ def guarantee_kind(entry: registry.Entry) -> str:
         event = thing.event()
         return str(getattr(event, "event", event).kind)
     promise = thing.guarantee()
+    groups = ["reads the group when it decides"] if getattr(thing, "reads_group", False) else []
     if promise is None:
-        return ""
+        return ", ".join(groups)
     kind = f"{promise.definition.value} {promise.model.value}"
-    return kind if promise.established else f"not established ({kind})"
+    kind = kind if promise.established else f"not established ({kind})"
+    return ", ".join([kind, promise.neighbours.value, *groups]) if entry.kind == "learner" else kind

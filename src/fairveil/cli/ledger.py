@@ -19,6 +19,7 @@ app = typer.Typer(help="Show and check privacy ledgers.", no_args_is_help=True)
 File = Annotated[str, typer.Argument(metavar="FILE", help="The ledger file, or postgresql://user@host/database.")]
 Name = Annotated[str | None, typer.Option("--ledger", help="Which ledger, when FILE is a database.")]
 AnchorFile = Annotated[Path | None, typer.Option(help="The anchor file of this ledger, in its second place.")]
+KeyFile = Annotated[Path | None, typer.Option("--key-file", help="File with the secret that the ledger was made with.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -27,6 +28,7 @@ def show(
     path: File,
     ledger: Name = None,
     anchor: AnchorFile = None,
+    key_file: KeyFile = None,
     last: Annotated[int, typer.Option(min=0, help="How many of the newest entries to list.")] = 20,
     as_json: AsJson = False,
 ) -> None:
@@ -36,8 +38,9 @@ def show(
     """
     from fairveil.privacy.ledger.verify import entries, verify
 
-    report = verify(path, anchor, ledger=ledger)
-    listed = entries(path, report.entries - last, ledger=ledger) if last else []
+    key = _key(key_file)
+    report = verify(path, anchor, ledger=ledger, key=key)
+    listed = entries(path, report.entries - last, ledger=ledger, key=key) if last else []
     if as_json:
         typer.echo(json.dumps({**report.to_dict(), "last": listed}))
         return
@@ -48,14 +51,16 @@ def show(
 
 
 @app.command("verify")
-def check(path: File, ledger: Name = None, anchor: AnchorFile = None, as_json: AsJson = False) -> None:
+def check(
+    path: File, ledger: Name = None, anchor: AnchorFile = None, key_file: KeyFile = None, as_json: AsJson = False
+) -> None:
     """Check every entry, the totals and the anchor; exit code 5 and a reason when something was changed.
 
     Example: fairveil ledger verify loan.db --anchor /mnt/other/loan.anchor
     """
     from fairveil.privacy.ledger.verify import verify
 
-    report = verify(path, anchor, ledger=ledger)
+    report = verify(path, anchor, ledger=ledger, key=_key(key_file))
     if as_json:
         typer.echo(json.dumps({"verdict": "intact", **report.to_dict()}))
         return
@@ -64,6 +69,10 @@ def check(path: File, ledger: Name = None, anchor: AnchorFile = None, as_json: A
     console.print(f"anchor: {report.anchor}", highlight=False, soft_wrap=True)
     for note in report.notes:
         console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _key(file: Path | None) -> bytes | None:
+    return None if file is None else file.read_bytes().strip()
 
 
 def _print(report: Report, console: Console) -> None:

@@ -49,7 +49,7 @@ class NodePlan:
         if self.ledger is not None:
             folder = Path(self.ledger).parent
             folder.mkdir(parents=True, exist_ok=True)
-            ledger = Ledger.open(self.ledger, limit=self.limit, simulated=self.simulated, unit="one row of this node")
+            ledger = Ledger.create(self.ledger, limit=self.limit, simulated=self.simulated, unit="one row of this node")
         secure = ledger is not None and not self.simulated
         return Node(
             self.algorithm, self.setting, self.index, self.rows, run=self.run, ledger=ledger,

@@ -44,7 +44,7 @@ def release_once(account: Account, block: str, draw: Callable[[Noise], Any], noi
     >>> from fairveil.privacy.events import ParallelEvent, PureEvent
     >>> from fairveil.privacy.ledger import Ledger, Limit
     >>> folder, event = tempfile.TemporaryDirectory(), ParallelEvent(PureEvent(1.0))
-    >>> with Ledger.open(folder.name + "/ledger.db", limit=Limit.covering(event)) as ledger:
+    >>> with Ledger.create(folder.name + "/ledger.db", limit=Limit.covering(event)) as ledger:
     ...     account = Account(ledger, "node", event)
     ...     first = release_once(account, "sync-0", lambda noise: int(noise.laplace(2.0)[0]))
     ...     again = release_once(account, "sync-0", lambda noise: int(noise.laplace(2.0)[0]))

@@ -81,7 +81,7 @@ def _value(metrics: Mapping[str, Any], name: str, metric: str) -> Any:
     return found.get(metric.partition(".")[2]) if isinstance(found, Mapping) else found
 
 
-PREFERRED = ("nash_regret", "fair_regret", "fairness_regret", "gap", "utility.total", "epsilon_lower")
+PREFERRED = ("nash_regret", "fair_regret", "fairness_regret", "error", "gap", "utility.total", "epsilon_lower")
 
 
 def default_metric(results: Mapping[str, dict[str, Any]]) -> str:
@@ -182,6 +182,30 @@ def pareto_front(results: Mapping[str, dict[str, Any]], metric: str) -> list[str
     ]
 
 
+def frontier(results: Mapping[str, dict[str, Any]], notion: str) -> Chart:
+    """Accuracy against the gap of one fairness notion, with 95 % bands over runs; epsilon stands in the names."""
+    lines = []
+    for name, result in results.items():
+        metrics, epsilon = result["metrics"], _epsilon(result)
+        gap = metrics["discrimination"][notion]
+        reach = 1.96 * (_error(result, "accuracy") or 0.0)
+        value = metrics["accuracy"]
+        label = name if epsilon is None or f"{epsilon:g}" in name else f"{name} (eps {epsilon:g})"
+        if gap is not None:
+            lines.append(Line(label, (gap,), (value,), (value - reach,), (value + reach,)))
+    return Chart(
+        f"frontier: accuracy against the {notion} gap", f"{notion} gap", "accuracy", tuple(lines), kind="points"
+    )
+
+
+def _notions(results: Mapping[str, dict[str, Any]]) -> list[str]:
+    """The fairness notions that the learners of classify specs are about; equal opportunity when none says."""
+    if any(result["spec"]["task"] != "classify" for result in results.values()):
+        return []
+    named = [result["spec"]["learner"].get("fairness", "none") for result in results.values()]
+    return sorted({name for name in named if name != "none"}) or ["equal-opportunity"]
+
+
 def charts(results: Mapping[str, dict[str, Any]], metric: str) -> list[Chart]:
     """The metric along the run with bands, and the Pareto front where runs carry guarantees."""
     drawn = []
@@ -191,6 +215,7 @@ def charts(results: Mapping[str, dict[str, Any]], metric: str) -> list[Chart]:
         curves = tuple(line(name, result, series) for name, result in having.items())
         axes = [time_axis(result) for result in having.values()]
         drawn.append(Chart(words, axes[0][0], words, curves, log_x=all(wide for _, wide in axes)))
+    drawn += [frontier(results, notion) for notion in _notions(results)]
     front = set(pareto_front(results, metric))
     points = [
         Line(f"{name}{' (front)' if name in front else ''}", (_epsilon(result),), (value,))

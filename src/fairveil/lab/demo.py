@@ -228,7 +228,7 @@ def _ledger_section(folder: Path) -> Section:
     for old in folder.glob("ledger.db*"):
         old.unlink()
     count = Laplace(sensitivity=1.0, epsilon=0.5)
-    with Ledger.open(folder / "ledger.db", limit=Limit.pure(1.0), unit="one visitor") as ledger:
+    with Ledger.create(folder / "ledger.db", limit=Limit.pure(1.0), unit="one visitor") as ledger:
         first = ledger.release("monday", lambda noise: float(count.release(120.0, noise)), event=count.event())
         again = ledger.release("monday", lambda noise: 0.0, event=count.event())
     rows = (

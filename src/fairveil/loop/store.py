@@ -184,7 +184,11 @@ class Store:
             if found is None:
                 path, inside = self.driver.ledger(name)
                 anchor = None if self.anchors is None else self.anchors / f"{name}.anchor"
-                found = Ledger.open(path, ledger=inside, limit=limit, anchor=anchor, simulated=simulated, unit=unit)
+                if limit is None:
+                    found = Ledger.open(path, ledger=inside, anchor=anchor, simulated=simulated)
+                else:
+                    facts = {"limit": limit, "anchor": anchor, "simulated": simulated, "unit": unit}
+                    found = Ledger.create(path, ledger=inside, **facts)
                 self._ledgers[name] = found
             return found
 

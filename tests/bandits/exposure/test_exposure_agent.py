@@ -31,7 +31,7 @@ def federation(tmp_path):
     def make(policy):
         for _ in range(policy.agents):
             path, limit = tmp_path / f"{len(ledgers)}.db", Limit.covering(policy.event())
-            ledgers.append(Ledger.open(path, limit=limit, simulated=True))
+            ledgers.append(Ledger.create(path, limit=limit, simulated=True))
         known = policy.guarantee().neighbours
         return [Agent(policy, i, ledgers[-policy.agents + i], neighbours=known) for i in range(policy.agents)]
 
@@ -521,7 +521,7 @@ def test_the_time_of_a_message_is_checked_when_statistics_set_it(federation):
 def test_a_ledger_without_room_keeps_the_message_back(tmp_path):
     policy, noise = POLICIES["batched"](), Spy()
     less = BatchedPrivFairx(**{**FACTS, "epsilon": 0.5})
-    with Ledger.open(tmp_path / "small.db", limit=Limit.covering(less.event()), simulated=True) as ledger:
+    with Ledger.create(tmp_path / "small.db", limit=Limit.covering(less.event()), simulated=True) as ledger:
         agent = Agent(policy, 0, ledger)
         agent.act(np.eye(2), generator(1))
         agent.observe(0.4)

@@ -28,7 +28,7 @@ def path(ledger_path):
 
 
 def test_the_public_name(path):
-    with fairveil.Ledger.open(path, limit=Limit.pure(1.0)) as ledger:
+    with fairveil.Ledger.create(path, limit=Limit.pure(1.0)) as ledger:
         assert isinstance(ledger, Ledger)
 
 
@@ -41,7 +41,7 @@ def test_a_release_is_charged_stored_and_never_drawn_again(path):
         return {"mean": np.array([0.25, 0.5]), "count": 7}
 
     for _ in range(3):
-        with Ledger.open(path, limit=Limit.pure(1.0)) as ledger:
+        with Ledger.create(path, limit=Limit.pure(1.0)) as ledger:
             value = ledger.release("monday", draw, event=PureEvent(0.5))
             assert value["count"] == 7
             assert value["mean"].tolist() == [0.25, 0.5]
@@ -57,7 +57,7 @@ def test_commits_wait_for_the_disk(tmp_path, monkeypatch):
     synced = []
     real = os.fsync
     monkeypatch.setattr(os, "fsync", lambda descriptor: (synced.append(descriptor), real(descriptor))[1])
-    with Ledger.open(path, limit=Limit.pure(1.0), anchor=path.with_suffix(".anchor")) as ledger:
+    with Ledger.create(path, limit=Limit.pure(1.0), anchor=path.with_suffix(".anchor")) as ledger:
         connection = ledger._book._connected()._connection
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
@@ -68,7 +68,7 @@ def test_commits_wait_for_the_disk(tmp_path, monkeypatch):
 
 def test_the_caller_gets_what_is_stored_not_what_was_drawn(path):
     drawn = np.arange(3.0)
-    with Ledger.open(path, limit=Limit.pure(1.0)) as ledger:
+    with Ledger.create(path, limit=Limit.pure(1.0)) as ledger:
         value = ledger.release("a", lambda noise: drawn, event=PureEvent(0.1))
         drawn += 1
         value += 5
@@ -76,7 +76,7 @@ def test_the_caller_gets_what_is_stored_not_what_was_drawn(path):
 
 
 def test_a_refusal_charges_nothing_and_says_how_much_would_fit(path):
-    with Ledger.open(path, limit=Limit.pure(1.0)) as ledger:
+    with Ledger.create(path, limit=Limit.pure(1.0)) as ledger:
         ledger.release("a", lambda noise: 1, event=PureEvent(0.75))
         with pytest.raises(BudgetError, match=r"largest admissible epsilon 0\.25"):
             ledger.release("b", lambda noise: pytest.fail("drawn"), event=PureEvent(0.5))
@@ -88,7 +88,7 @@ def test_a_refusal_charges_nothing_and_says_how_much_would_fit(path):
 
 
 def test_a_parallel_event_is_charged_once_for_any_number_of_blocks(path):
-    with Ledger.open(path, limit=Limit.pure(1.0)) as ledger:
+    with Ledger.create(path, limit=Limit.pure(1.0)) as ledger:
         for _ in range(2):  # asking again charges nothing
             ledger.spend("episodes", ParallelEvent(PureEvent(1.0)))
         for number in range(20):
@@ -101,7 +101,7 @@ def test_a_parallel_event_is_charged_once_for_any_number_of_blocks(path):
 
 
 def test_a_plain_event_covers_as_many_releases_as_it_was_paid_for(path):
-    with Ledger.open(path, limit=Limit.pure(1.0)) as ledger:
+    with Ledger.create(path, limit=Limit.pure(1.0)) as ledger:
         ledger.spend("one", PureEvent(0.1))
         ledger.release("a", lambda noise: 1, account="one")
         with pytest.raises(LedgerError, match="no release left"):
@@ -119,19 +119,19 @@ def test_a_plain_event_covers_as_many_releases_as_it_was_paid_for(path):
 
 
 def test_an_account_must_be_paid_first(path):
-    with Ledger.open(path, limit=Limit.pure(1.0)) as ledger, pytest.raises(LedgerError, match="never paid"):
+    with Ledger.create(path, limit=Limit.pure(1.0)) as ledger, pytest.raises(LedgerError, match="never paid"):
         ledger.release("a", lambda noise: 1, account="free")
 
 
 @pytest.mark.parametrize("pays", [{}, {"event": PureEvent(0.1), "account": "x"}, {"event": "pure"}])
 def test_exactly_one_event_or_account(path, pays):
-    with Ledger.open(path, limit=Limit.pure(1.0)) as ledger, pytest.raises(SpecError, match="event"):
+    with Ledger.create(path, limit=Limit.pure(1.0)) as ledger, pytest.raises(SpecError, match="event"):
         ledger.release("a", lambda noise: 1, **pays)
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "x" * 201, 7, None])
 def test_names_are_short_printable_words(path, name):
-    with Ledger.open(path, limit=Limit.pure(1.0)) as ledger:
+    with Ledger.create(path, limit=Limit.pure(1.0)) as ledger:
         with pytest.raises(SpecError, match="block"):
             ledger.release(name, lambda noise: 1, event=PureEvent(0.1))
         with pytest.raises(SpecError, match="name"):
@@ -140,7 +140,7 @@ def test_names_are_short_printable_words(path, name):
 
 @pytest.mark.parametrize("releases", [0, -1, 1.5, True])
 def test_releases_are_counted(path, releases):
-    with Ledger.open(path, limit=Limit.pure(1.0)) as ledger, pytest.raises(SpecError, match="releases"):
+    with Ledger.create(path, limit=Limit.pure(1.0)) as ledger, pytest.raises(SpecError, match="releases"):
         ledger.spend("a", PureEvent(0.1), releases=releases)
 
 
@@ -150,7 +150,7 @@ class Pretender(SeededNoise):
 
 @pytest.mark.parametrize("noise", [SeededNoise(1), ZeroNoise(), Pretender(1), object()])
 def test_only_secure_noise_serves_people(path, noise):
-    with Ledger.open(path, limit=Limit.pure(1.0)) as ledger:
+    with Ledger.create(path, limit=Limit.pure(1.0)) as ledger:
         with pytest.raises(PrivacyError, match="noise"):
             ledger.release("a", lambda noise: 1, event=PureEvent(0.1), noise=noise)
         assert ledger.spent.units == 0
@@ -158,7 +158,7 @@ def test_only_secure_noise_serves_people(path, noise):
 
 
 def test_a_simulated_ledger_takes_seeded_noise_and_is_marked_for_ever(path):
-    with Ledger.open(path, limit=Limit.pure(1.0), simulated=True) as ledger:
+    with Ledger.create(path, limit=Limit.pure(1.0), simulated=True) as ledger:
         ledger.release("a", lambda noise: int(noise.laplace(1e6)[0]), event=PureEvent(0.1), noise=SeededNoise(3))
         with pytest.raises(PrivacyError, match="ZeroNoise"):
             ledger.release("b", lambda noise: 1, event=PureEvent(0.1), noise=ZeroNoise())
@@ -169,7 +169,7 @@ def test_a_simulated_ledger_takes_seeded_noise_and_is_marked_for_ever(path):
 
 
 def test_a_ledger_that_protects_cannot_become_simulated(path):
-    Ledger.open(path, limit=Limit.pure(1.0)).close()
+    Ledger.create(path, limit=Limit.pure(1.0)).close()
     with pytest.raises(PrivacyError, match="protects people"):
         Ledger.open(path, simulated=True)
 
@@ -178,7 +178,7 @@ def test_a_failed_draw_loses_the_block_and_the_charge_stands(path):
     def draw(noise):
         raise ZeroDivisionError
 
-    with Ledger.open(path, limit=Limit.pure(1.0)) as ledger:
+    with Ledger.create(path, limit=Limit.pure(1.0)) as ledger:
         with pytest.raises(ZeroDivisionError):
             ledger.release("a", draw, event=PureEvent(0.5))
         assert ledger.status("a") == "lost"
@@ -190,14 +190,14 @@ def test_a_failed_draw_loses_the_block_and_the_charge_stands(path):
 
 
 def test_a_value_that_cannot_be_stored_is_not_released(path):
-    with Ledger.open(path, limit=Limit.pure(1.0)) as ledger:
+    with Ledger.create(path, limit=Limit.pure(1.0)) as ledger:
         with pytest.raises(InputError, match="released"):
             ledger.release("a", lambda noise: object(), event=PureEvent(0.5))
         assert ledger.status("a") == "lost"
 
 
 def test_a_draw_may_not_ask_for_its_own_block_but_may_for_another(path):
-    with Ledger.open(path, limit=Limit.pure(1.0)) as ledger:
+    with Ledger.create(path, limit=Limit.pure(1.0)) as ledger:
 
         def draw(noise):
             assert ledger.release("inner", lambda noise: 4, event=PureEvent(0.1)) == 4
@@ -211,11 +211,11 @@ def test_a_draw_may_not_ask_for_its_own_block_but_may_for_another(path):
 def test_the_limit_is_needed_once_and_never_changes(path):
     with pytest.raises(LedgerError, match="there is no ledger here"):
         Ledger.open(path)
-    Ledger.open(path, limit=Limit.pure(1.0)).close()
+    Ledger.create(path, limit=Limit.pure(1.0)).close()
     with Ledger.open(path) as ledger:
         assert ledger.limit == Limit.pure(1.0)
     with pytest.raises(LedgerError, match="another limit"):
-        Ledger.open(path, limit=Limit.pure(2.0))
+        Ledger.create(path, limit=Limit.pure(2.0))
 
 
 def missing_folder(path):
@@ -225,8 +225,8 @@ def missing_folder(path):
 
 def test_a_missing_folder_and_a_closed_ledger_are_clear_errors(path):
     with pytest.raises(LedgerError, match=r"folder|cannot be written"):
-        Ledger.open(missing_folder(path), limit=Limit.pure(1.0))
-    ledger = Ledger.open(path, limit=Limit.pure(1.0))
+        Ledger.create(missing_folder(path), limit=Limit.pure(1.0))
+    ledger = Ledger.create(path, limit=Limit.pure(1.0))
     ledger.close()
     with pytest.raises(LedgerError, match="closed"):
         ledger.spend("a", PureEvent(0.1))
@@ -234,7 +234,7 @@ def test_a_missing_folder_and_a_closed_ledger_are_clear_errors(path):
 
 
 def test_a_ledger_cannot_be_copied_or_pickled(path):
-    with Ledger.open(path, limit=Limit.pure(1.0)) as ledger:
+    with Ledger.create(path, limit=Limit.pure(1.0)) as ledger:
         with pytest.raises(PrivacyError):
             pickle.dumps(ledger)
         with pytest.raises(PrivacyError):
@@ -242,7 +242,7 @@ def test_a_ledger_cannot_be_copied_or_pickled(path):
 
 
 def test_events_that_the_currency_cannot_count_are_refused(path):
-    with Ledger.open(path, limit=Limit.pure(1.0)) as ledger:
+    with Ledger.create(path, limit=Limit.pure(1.0)) as ledger:
         for event in (GaussianEvent(0.1), ZcdpEvent(0.1)):
             with pytest.raises(PrivacyError, match="cannot count"):
                 ledger.release("a", lambda noise: 1, event=event)
@@ -251,12 +251,12 @@ def test_events_that_the_currency_cannot_count_are_refused(path):
 
 
 def test_unpublished_values_cannot_be_read(path):
-    with Ledger.open(path, limit=Limit.pure(1.0)) as ledger, pytest.raises(LedgerError, match="not published"):
+    with Ledger.create(path, limit=Limit.pure(1.0)) as ledger, pytest.raises(LedgerError, match="not published"):
         ledger.value("a")
 
 
 def test_entries_and_the_best_bound_after_the_fact(path):
-    with Ledger.open(path, limit=Limit.approximate(5.0, 1e-5), unit="one visitor") as ledger:
+    with Ledger.create(path, limit=Limit.approximate(5.0, 1e-5), unit="one visitor") as ledger:
         ledger.spend("tree", GaussianEvent(0.5), releases=None)
         ledger.release("a", lambda noise: 1, event=PureEvent(0.1))
         kinds = [entry["kind"] for entry in ledger.entries()]
@@ -271,7 +271,7 @@ def test_entries_and_the_best_bound_after_the_fact(path):
 
 
 def test_entries_may_be_read_while_the_ledger_grows(path):
-    with Ledger.open(path, limit=Limit.pure(1000.0)) as ledger:
+    with Ledger.create(path, limit=Limit.pure(1000.0)) as ledger:
         ledger.spend("a", PureEvent(0.1))
         for entry in ledger.entries():
             if entry["sequence"] < 5:
@@ -281,7 +281,7 @@ def test_entries_may_be_read_while_the_ledger_grows(path):
 
 def test_threads_race_for_the_last_unit(path):
     wins, refused = [], []
-    with Ledger.open(path, limit=Limit.pure(0.5)) as ledger:
+    with Ledger.create(path, limit=Limit.pure(0.5)) as ledger:
         gate = threading.Barrier(8)
 
         def run(number: int) -> None:
@@ -302,7 +302,7 @@ def test_threads_race_for_the_last_unit(path):
 
 def test_threads_that_ask_for_one_block_get_one_value(path):
     draws, seen = [], []
-    with Ledger.open(path, limit=Limit.pure(0.5)) as ledger:
+    with Ledger.create(path, limit=Limit.pure(0.5)) as ledger:
 
         def draw(noise) -> int:
             draws.append(1)
@@ -322,7 +322,7 @@ def test_threads_that_ask_for_one_block_get_one_value(path):
 
 def test_waiting_for_a_draw_elsewhere_ends(path):
     started, go_on = threading.Event(), threading.Event()
-    with Ledger.open(path, limit=Limit.pure(1.0)) as slow, Ledger.open(path, wait=0.2) as other:
+    with Ledger.create(path, limit=Limit.pure(1.0)) as slow, Ledger.open(path, wait=0.2) as other:
 
         def draw(noise) -> int:
             started.set()
@@ -351,7 +351,7 @@ def test_a_process_that_runs_on_finds_the_block_of_a_dead_one_lost(path):
     def stop(name: str) -> None:
         raise LedgerError(name)
 
-    dead = Ledger.open(path, limit=Limit.pure(1.0))
+    dead = Ledger.create(path, limit=Limit.pure(1.0))
     with Ledger.open(path) as alive:
         try:
             with pytest.raises(Killed):
@@ -377,7 +377,7 @@ def test_time_per_spend_and_memory_do_not_grow(path):
             ledger.spend(f"{name}-{number}", PureEvent(1e-6))
         return time.process_time() - began
 
-    with Ledger.open(path, limit=Limit.pure(1.0)) as ledger:
+    with Ledger.create(path, limit=Limit.pure(1.0)) as ledger:
         run(ledger, "warm", 20)
         few = run(ledger, "few", 40)
         many = run(ledger, "many", 400)
@@ -442,7 +442,7 @@ def test_text_that_was_not_written_by_us_is_refused(text):
 
 
 def test_an_account_is_opened_for_an_event_and_nothing_else(tmp_path):
-    with Ledger.open(tmp_path / "ledger.db", limit=Limit.pure(1.0)) as ledger:
+    with Ledger.create(tmp_path / "ledger.db", limit=Limit.pure(1.0)) as ledger:
         with pytest.raises(SpecError, match="not an event"):
             ledger.spend("account", 0.5)
         assert ledger.spent.units == 0

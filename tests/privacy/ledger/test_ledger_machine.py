@@ -58,7 +58,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @initialize()
     def open(self) -> None:
-        self.ledger = Ledger.open(self.path, limit=Limit.pure(1.0), anchor=self.anchor)
+        self.ledger = Ledger.create(self.path, limit=Limit.pure(1.0), anchor=self.anchor)
 
     def _draw(self, block: str, fail: bool):
         def draw(noise) -> int:

@@ -21,7 +21,7 @@ from fairveil.privacy.ledger.sqlite.store import _SCHEMA
 def filled(path, anchor):
     """A ledger with two paid releases and one under an account, and its anchor."""
     anchor.parent.mkdir()
-    with Ledger.open(path, limit=Limit.pure(1.0), anchor=anchor) as ledger:
+    with Ledger.create(path, limit=Limit.pure(1.0), anchor=anchor) as ledger:
         ledger.release("a", lambda noise: [1, 2], event=PureEvent(0.25))
         ledger.spend("run", ParallelEvent(PureEvent(0.25)))
         ledger.release("b", lambda noise: 3, account="run")
@@ -141,7 +141,7 @@ def test_a_ledger_whose_entries_are_all_gone_from_the_server(place):
         with pytest.raises(LedgerTampered, match=r"this process saw entry 7|gone"):
             ledger.spend("more", PureEvent(0.125))
     with pytest.raises(LedgerError, match=r"missing|its anchor is there"):
-        Ledger.open(path, anchor=anchor, limit=Limit.pure(1.0))
+        Ledger.create(path, anchor=anchor, limit=Limit.pure(1.0))
 
 
 def test_a_cut_tail_is_seen_by_the_anchor_alone(place):
@@ -215,7 +215,7 @@ def test_a_block_settled_twice_in_a_rewritten_chain(place):
 
 def test_an_account_used_too_often_in_a_rewritten_chain(ledger_path):
     path = ledger_path
-    with Ledger.open(path, limit=Limit.pure(1.0)) as ledger:
+    with Ledger.create(path, limit=Limit.pure(1.0)) as ledger:
         ledger.spend("run", PureEvent(0.25), releases=2)
         ledger.release("a", lambda noise: 1, account="run")
         ledger.release("b", lambda noise: 1, account="run")
@@ -232,7 +232,7 @@ def test_truncated_files(file_place, keep):
     with pytest.raises(LedgerTampered, match=r"damaged|not an unchanged fairveil ledger"):
         verify(path, anchor)
     with pytest.raises(LedgerTampered, match=r"damaged|not an unchanged fairveil ledger"):
-        Ledger.open(path, anchor=anchor, limit=Limit.pure(1.0))
+        Ledger.create(path, anchor=anchor, limit=Limit.pure(1.0))
 
 
 def test_garbage_and_flipped_bytes(file_place):
@@ -284,7 +284,7 @@ def test_guards_of_a_server_that_were_taken_off_are_noticed(database, tmp_path, 
 @pytest.mark.postgres
 def test_a_server_that_may_forget_commits_is_refused(database):
     with pytest.raises(LedgerError, match="synchronous_commit = off"):
-        Ledger.open(f"{database}%20-csynchronous_commit%3Doff#ledger", limit=Limit.pure(1.0))
+        Ledger.create(f"{database}%20-csynchronous_commit%3Doff#ledger", limit=Limit.pure(1.0))
 
 
 def test_the_table_refuses_changes_by_itself(place):
@@ -300,7 +300,7 @@ def test_a_missing_ledger_with_an_anchor_is_not_a_new_one(file_place):
     path, anchor = file_place
     path.unlink()
     with pytest.raises(LedgerTampered, match="the ledger is gone"):
-        Ledger.open(path, limit=Limit.pure(1.0), anchor=anchor)
+        Ledger.create(path, limit=Limit.pure(1.0), anchor=anchor)
 
 
 def test_a_ledger_with_an_anchor_does_not_open_without_it(place):
@@ -321,7 +321,7 @@ def test_a_lost_anchor_is_an_error_until_it_is_replaced_on_purpose(place):
 
 def test_an_anchor_can_be_added_later(tmp_path):
     path, anchor = tmp_path / "ledger.db", tmp_path / "anchor.json"
-    with Ledger.open(path, limit=Limit.pure(1.0)) as ledger:
+    with Ledger.create(path, limit=Limit.pure(1.0)) as ledger:
         ledger.release("a", lambda noise: 1, event=PureEvent(0.25))
     with Ledger.open(path, anchor=anchor) as ledger:
         ledger.release("b", lambda noise: 1, event=PureEvent(0.25))
@@ -338,7 +338,7 @@ def test_a_damaged_anchor(place, text):
 
 def test_the_anchor_of_another_ledger(place, tmp_path):
     path, _ = place
-    Ledger.open(tmp_path / "b.db", limit=Limit.pure(1.0), anchor=tmp_path / "b.json").close()
+    Ledger.create(tmp_path / "b.db", limit=Limit.pure(1.0), anchor=tmp_path / "b.json").close()
     refused(path, tmp_path / "b.json", "another ledger")
 
 
@@ -355,7 +355,7 @@ def test_an_anchor_that_is_behind_is_no_alarm_and_moves_on(place):
 
 def test_a_file_set_back_under_a_running_process_is_noticed_without_an_anchor(tmp_path):
     path = tmp_path / "ledger.db"
-    with Ledger.open(path, limit=Limit.pure(1.0)) as ledger:
+    with Ledger.create(path, limit=Limit.pure(1.0)) as ledger:
         ledger.release("a", lambda noise: 1, event=PureEvent(0.25))
     shutil.copy(path, tmp_path / "old.db")
     with Ledger.open(path) as ledger:
@@ -382,8 +382,53 @@ def test_an_anchor_may_be_any_object_with_read_and_write(tmp_path):
             self.mark = mark
 
     memory = Memory()
-    with Ledger.open(tmp_path / "ledger.db", limit=Limit.pure(1.0), anchor=memory) as ledger:
+    with Ledger.create(tmp_path / "ledger.db", limit=Limit.pure(1.0), anchor=memory) as ledger:
         ledger.release("a", lambda noise: 1, event=PureEvent(0.25))
     assert memory.mark is not None
     assert memory.mark.sequence == 2
     assert verify(tmp_path / "ledger.db", memory).anchor == "matches at entry 2"
+
+
+def test_only_a_key_shows_an_edit_whose_hashes_were_made_anew(tmp_path):
+    """The published value becomes 9 and the chain is recomputed, as anybody with the file can."""
+    key = b"sixteen bytes or more"
+    for path, secret in ((tmp_path / "open.db", None), (tmp_path / "keyed.db", key)):
+        with Ledger.create(path, limit=Limit.pure(1.0), key=secret) as ledger:
+            ledger.release("a", lambda noise: 3, event=PureEvent(0.25))
+        edit(path, "UPDATE entries SET value = '9' WHERE sequence = 2")
+        rewrite(path)
+    assert "no key" in " ".join(verify(tmp_path / "open.db").notes), "it cannot be seen, and the report says so"
+    with pytest.raises(LedgerTampered, match="does not fit its hash"):
+        verify(tmp_path / "keyed.db", key=key)
+    with pytest.raises(LedgerTampered, match="does not fit its hash"):
+        Ledger.open(tmp_path / "keyed.db", key=key)
+
+
+def test_a_key_is_asked_for_checked_and_never_shown(tmp_path):
+    path, key = tmp_path / "ledger.db", b"sixteen bytes or more"
+    with Ledger.create(path, limit=Limit.pure(1.0), key=key) as ledger:
+        ledger.release("a", lambda noise: 3, event=PureEvent(0.25))
+        assert "sixteen" not in repr(ledger._book.state)
+    with Ledger.open(path, key=key) as ledger:
+        assert ledger.value("a") == 3
+    assert verify(path, key=key).notes == ()
+    with pytest.raises(LedgerError, match="made with a key"):
+        Ledger.open(path)
+    with pytest.raises(LedgerTampered, match="another key"):
+        verify(path, key=b"another secret, just as long")
+    with pytest.raises(LedgerError, match="at least 16") as caught:
+        Ledger.create(tmp_path / "new.db", limit=Limit.pure(1.0), key=b"short")
+    assert "short" not in str(caught.value)
+    Ledger.create(tmp_path / "plain.db", limit=Limit.pure(1.0)).close()
+    with pytest.raises(LedgerError, match="made without a key"):
+        Ledger.open(tmp_path / "plain.db", key=key)
+
+
+def test_opening_never_brings_a_budget_back(tmp_path):
+    path = tmp_path / "ledger.db"
+    with Ledger.create(path, limit=Limit.pure(1.0)) as ledger:
+        ledger.release("a", lambda noise: 3, event=PureEvent(1.0))
+    path.unlink()
+    with pytest.raises(LedgerError, match="there is no ledger here"):
+        Ledger.open(path, limit=Limit.pure(1.0))
+    assert not path.exists()

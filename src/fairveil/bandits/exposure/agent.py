@@ -54,7 +54,7 @@ class Agent(Party):
     >>> from fairveil.privacy.ledger import Ledger, Limit
     >>> policy = BatchedPrivFairx(agents=2, dimension=2, horizon=50, epsilon=1.0, delta=1e-5)
     >>> folder = tempfile.TemporaryDirectory()
-    >>> with Ledger.open(folder.name + "/ledger.db", limit=Limit.covering(policy.event())) as ledger:
+    >>> with Ledger.create(folder.name + "/ledger.db", limit=Limit.covering(policy.event())) as ledger:
     ...     agent = Agent(policy, 0, ledger)
     ...     decision = agent.act(np.eye(2), np.random.default_rng(1))
     ...     agent.observe(0.5)

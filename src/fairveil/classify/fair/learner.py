@@ -140,7 +140,7 @@ class PrivateFair(Learner):
         scikit_learn()
         from fairveil.classify.fair.estimator import PrivateFairClassifier
 
-        same = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "norm_bound"}  # type: ignore[attr-defined]
+        same = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "norm_bound"}
         return PrivateFairClassifier(**same, norm_bound=self.bound_of_features, noise=noise)
 
     def event(self) -> Event:

@@ -266,7 +266,7 @@ class _NoRegret(Randomised, ClassifierMixin, BaseEstimator):
     def decision_chance(self, X: ArrayLike, *, sensitive_features: Any = None) -> Floats:
         """Probability that `predict` says the second class: the share of the plays that accept."""
         check_is_fitted(self, "plays_")
-        rows = extended(features_of(self, X, reset=False)[0], float(self.norm_bound))  # type: ignore[attr-defined]
+        rows = extended(features_of(self, X, reset=False)[0], float(self.norm_bound))
         return self._oracle.accepts(self.plays_, rows).mean(axis=1)
 
 

@@ -9,6 +9,7 @@ MODULES = (
     "private_fair_greedy",
     "fairx",
     "fairx_map",
+    "fair_private_classification",
     "thesis_participation",
     "thesis_learned",
     "thesis_qualification",
@@ -21,6 +22,7 @@ MODULES = (
 NAMES = {
     "dp-ncb": "DP-NCB: Nash-fair private bandits",
     "private-fair-greedy": "Private-Fair-Greedy: group-meritocratic private bandits",
+    "fair-private-classification": "Fair private classification: what privacy and group fairness allow together",
     "fairx": "FairX: exposure-fair federated bandits",
     "thesis": "Long-term dynamics: who stays, who becomes qualified, who manipulates",
 }

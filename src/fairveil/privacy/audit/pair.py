@@ -38,6 +38,7 @@ class AuditPair:
     """What is run, how the worlds differ (in words), what an output is, and what the thing claims.
 
     ``finer``: a claim in mu or rho beside it, which shows far more of Gaussian noise than one point (epsilon, delta).
+    ``trials``: runs per world that show half of the noise missing, in a second or two.
     """
 
     run: Run
@@ -46,6 +47,7 @@ class AuditPair:
     epsilon: float
     delta: float = 0.0
     finer: FinerClaim | None = None
+    trials: int = 20_000
 
 
 def claim_of(event: Event, delta: float = 1e-5) -> tuple[float, float]:

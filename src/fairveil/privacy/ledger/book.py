@@ -28,10 +28,11 @@ class Book:
 
     state: State
 
-    def __init__(self, place: Place, anchor: Anchor | None, wait: float) -> None:
+    def __init__(self, place: Place, anchor: Anchor | None, wait: float, key: bytes | None = None) -> None:
         self.place = place
         self.anchor = anchor
         self.wait = wait
+        self.key = key
         self.guard = threading.RLock()
         self.on_fork: Callable[[], None] | None = None
         self._writer = place.lock(wait)
@@ -58,7 +59,7 @@ class Book:
                     path=str(self.place),
                     fix="restore the ledger, or name a fresh anchor for a new ledger on data never used before",
                 )
-            return make_row(START, 0, GENESIS, name, {**table, "time": _now()})
+            return make_row(START, 0, GENESIS, name, {**table, "time": _now()}, key=self.key)
 
         with self.guard, self._explained("nothing was charged"):
             self.place.create(self._writer, first)
@@ -66,7 +67,7 @@ class Book:
     def load(self) -> None:
         """Check the whole chain from its first row; constant memory, time linear in the length."""
         with self.guard, self._explained("nothing was charged"):
-            for state, _ in replay(self._connected()):
+            for state, _ in replay(self._connected(), self.key):
                 self.state = state
 
     def adopt_anchor(self, again: bool) -> None:
@@ -138,7 +139,8 @@ class Book:
         if self._fresh is None or store is None:
             raise LedgerError("a row can only be written inside a transaction", path=str(self.place))
         facts = {**table, "totals": totals(after), "time": _now()}
-        row = make_row(state.head, state.sequence + 1, kind, name, facts, account=account, value=value)
+        number, key = state.sequence + 1, self.key
+        row = make_row(state.head, number, kind, name, facts, account=account, value=value, key=key)
         self._fresh = advance(state, row, store)
         store.append(row)
 

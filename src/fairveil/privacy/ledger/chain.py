@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from fairveil.errors import FairveilError, LedgerError, LedgerTampered
@@ -65,11 +66,12 @@ class Rows(Protocol):
     def rows(self, after: int = -1) -> Iterator[Row]: ...
 
 
-def link(previous: str, row: Row) -> str:
-    """The hash of a row: of everything in it and of the hash before it."""
+def link(previous: str, row: Row, key: bytes | None = None) -> str:
+    """The hash of a row: of everything in it and of the hash before it; with a key, one that needs the key to make."""
     digest = None if row.value is None else hashlib.sha256(row.value.encode()).hexdigest()
     content = [previous, row.sequence, row.kind, row.name, row.account, row.facts, digest]
-    return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
+    text = json.dumps(content, separators=(",", ":")).encode()
+    return hashlib.sha256(text).hexdigest() if key is None else hmac.new(key, text, hashlib.sha256).hexdigest()
 
 
 def make_row(
@@ -81,10 +83,11 @@ def make_row(
     *,
     account: str | None = None,
     value: str | None = None,
+    key: bytes | None = None,
 ) -> Row:
     facts = json.dumps(table, sort_keys=True, separators=(",", ":"), allow_nan=False)
     bare = Row(sequence, kind, name, account, facts, value, "")
-    return replace(bare, hash=link(previous, bare))
+    return replace(bare, hash=link(previous, bare, key))
 
 
 def damaged(sequence: int, what: str) -> LedgerTampered:
@@ -107,6 +110,7 @@ class State:
     filter: Filter
     sequence: int
     head: str
+    key: bytes | None = field(default=None, repr=False)
 
     @property
     def limit(self) -> Limit:
@@ -117,13 +121,17 @@ def totals(filter: Filter) -> list[int]:
     return filter.spent.to_list() + filter.reserved.to_list()
 
 
-def begin(row: Row) -> State:
+def begin(row: Row, key: bytes | None = None) -> State:
     """The state after the first row."""
     if row.sequence != 0 or row.kind != GENESIS:
         raise damaged(0, "the first entry is missing")
-    if row.hash != link(START, row):
-        raise damaged(0, "its content does not fit its hash")
     table = row.table
+    keyed = bool(table.get("keyed", False))
+    if keyed != (key is not None):
+        problem = "this ledger was made with a key" if keyed else "this ledger was made without a key"
+        raise LedgerError(problem, path="key", fix="open it with that key" if keyed else "leave the key out")
+    if row.hash != link(START, row, key):
+        raise damaged(0, "its content does not fit its hash" + (", or this is another key" if keyed else ""))
     if table.get("format") != FORMAT:
         raise LedgerError(
             "this ledger has another format",
@@ -134,16 +142,16 @@ def begin(row: Row) -> State:
         )
     try:
         limit = Limit.from_dict(table["limit"])
-        return State(row.name, table["simulated"], table["anchored"], table["unit"], Filter(limit), 0, row.hash)
+        return State(row.name, table["simulated"], table["anchored"], table["unit"], Filter(limit), 0, row.hash, key)
     except (FairveilError, KeyError) as problem:
         raise damaged(0, "its facts cannot be read") from problem
 
 
-def replay(rows: Rows) -> Iterator[tuple[State, Row]]:
+def replay(rows: Rows, key: bytes | None = None) -> Iterator[tuple[State, Row]]:
     """The state after each row, from the first on, in constant memory."""
     state = None
     for row in rows.rows():
-        state = begin(row) if state is None else advance(state, row, rows)
+        state = begin(row, key) if state is None else advance(state, row, rows)
         yield state, row
     if state is None:
         raise damaged(0, "the first entry is missing")
@@ -154,7 +162,7 @@ def advance(state: State, row: Row, rows: Rows) -> State:
     number = state.sequence + 1
     if row.sequence != number:
         raise damaged(number, "it is missing")
-    if row.hash != link(state.head, row):
+    if row.hash != link(state.head, row, state.key):
         raise damaged(number, "its content does not fit its hash")
     try:
         after = _follow(state, row, rows)

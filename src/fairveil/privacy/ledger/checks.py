@@ -19,17 +19,31 @@ class ReleaseLost(LedgerError):
     code = "release-lost"
 
 
-def first(place: Place, limit: Limit | None, simulated: bool, unit: str, anchored: bool) -> dict[str, Any]:
-    if limit is None:
-        raise LedgerError(
-            "there is no ledger here",
-            path=str(place),
-            allowed="an existing ledger, or a limit",
-            fix="give limit=Limit...",
-        )
+SHORTEST_KEY = 16
+
+
+def no_ledger(place: Place) -> LedgerError:
+    """Opening never makes a ledger: a lost one must not come back with its whole budget."""
+    return LedgerError(
+        "there is no ledger here",
+        path=str(place),
+        allowed="an existing ledger",
+        fix="restore it if there was one; Ledger.create(..., limit=...) makes one for data that was never used before",
+    )
+
+
+def first(place: Place, limit: Limit, simulated: bool, unit: str, anchored: bool, keyed: bool) -> dict[str, Any]:
     place.check_new()
     table = {"format": FORMAT, "limit": limit.to_dict(), "simulated": bool(simulated), "anchored": anchored}
-    return {**table, "unit": str(unit)}
+    return {**table, "unit": str(unit)} | ({"keyed": True} if keyed else {})
+
+
+def check_key(key: bytes | None) -> None:
+    """A key that can be guessed protects nothing; its content is never repeated."""
+    if key is not None and (not isinstance(key, bytes) or len(key) < SHORTEST_KEY):
+        raise LedgerError(
+            "this cannot be the key of a ledger", path="key", allowed=f"at least {SHORTEST_KEY} secret bytes"
+        )
 
 
 def check_same(book: Book, limit: Limit | None, simulated: bool) -> None:

@@ -22,12 +22,14 @@ from fairveil.privacy.ledger.checks import (
     accepted,
     check_account,
     check_event,
+    check_key,
     check_name,
     check_pays,
     check_releases,
     check_repeated,
     check_same,
     first,
+    no_ledger,
     settlement,
     stored_text,
 )
@@ -52,7 +54,7 @@ class Ledger:
     >>> import tempfile
     >>> from fairveil.privacy.events import PureEvent
     >>> folder = tempfile.TemporaryDirectory()
-    >>> with Ledger.open(folder.name + "/ledger.db", limit=Limit.pure(1.0)) as ledger:
+    >>> with Ledger.create(folder.name + "/ledger.db", limit=Limit.pure(1.0)) as ledger:
     ...     noisy = ledger.release("count", lambda noise: 7 + int(noise.laplace(2.0)[0]), event=PureEvent(0.5))
     ...     again = ledger.release("count", lambda noise: 0, event=PureEvent(0.5))
     >>> noisy == again                                     # the stored value; nothing is drawn or charged again
@@ -76,32 +78,58 @@ class Ledger:
         limit: Limit | None = None,
         anchor: str | os.PathLike[str] | Anchor | None = None,
         simulated: bool = False,
-        unit: str = "",
+        key: bytes | None = None,
         wait: float = 30.0,
         reanchor: bool = False,
     ) -> Ledger:
-        """Open a ledger, or make one when a limit is given and there is none. The whole chain is checked.
+        """Open a ledger that exists; the whole chain is checked. A ledger that is gone is an error, never a new budget.
 
-        ``path``: a file, or ``postgresql://user@host/database`` with the name of the ``ledger`` there.
-        ``anchor``: a file in a second place (or an `Anchor`) that shows when the ledger was set back. ``simulated``:
-        takes seeded noise, protects nobody, and says so for ever. ``unit``: in words, whom one charge protects.
-        ``wait``: seconds to wait for other processes. ``reanchor``: go on although the old anchor is lost; the ledger
-        records it.
+        ``path``: a file, or ``postgresql://user@host/database`` with the name of the ``ledger`` there. ``limit``: if
+        given, it must be the ledger's own. ``anchor``: a file in a second place (or an `Anchor`) that shows when the
+        ledger was set back. ``simulated``: takes seeded noise, protects nobody, and says so for ever. ``key``: the
+        secret that a ledger was made with. ``wait``: seconds to wait for other processes. ``reanchor``: go on although
+        the old anchor is lost; the ledger records it.
         """
-        place = place_of(path, ledger)
-        mark = FileAnchor(anchor) if isinstance(anchor, str | os.PathLike) else anchor
-        book = Book(place, mark, wait)
-        try:
+        book = _book(path, ledger, anchor, wait, key)
+        with _closed_on_error(book):
             if not book.exists():
-                book.create(first(place, limit, simulated, unit, mark is not None), uuid.uuid4().hex)
-            book.load()
-            check_same(book, limit, simulated)
-            book.adopt_anchor(reanchor)
-            opened = cls(book)
-            opened._settle_dead()
-        except BaseException:
-            book.close()
-            raise
+                raise no_ledger(book.place)
+            return cls._opened(book, limit, simulated, reanchor)
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        limit: Limit,
+        ledger: str | None = None,
+        anchor: str | os.PathLike[str] | Anchor | None = None,
+        simulated: bool = False,
+        unit: str = "",
+        key: bytes | None = None,
+        wait: float = 30.0,
+    ) -> Ledger:
+        """Make a ledger with this budget where there is none; one that is there is opened as it is.
+
+        Call it once, for data that was never used before: where a ledger was lost, it makes a new one with the whole
+        budget (only an anchor can tell, and refuses). ``unit``: in words, whom one charge protects. ``key``: at least
+        16 secret bytes, kept elsewhere, without which nobody can write or rewrite an entry that passes. The rest is as
+        for `open`.
+        """
+        book = _book(path, ledger, anchor, wait, key)
+        with _closed_on_error(book):
+            if not book.exists():
+                table = first(book.place, limit, simulated, unit, book.anchor is not None, key is not None)
+                book.create(table, uuid.uuid4().hex)
+            return cls._opened(book, limit, simulated, False)
+
+    @classmethod
+    def _opened(cls, book: Book, limit: Limit | None, simulated: bool, reanchor: bool) -> Ledger:
+        book.load()
+        check_same(book, limit, simulated)
+        book.adopt_anchor(reanchor)
+        opened = cls(book)
+        opened._settle_dead()
         return opened
 
     def spend(self, name: str, event: Event, *, releases: int | None = 1, holder: str = "") -> Charge:
@@ -344,3 +372,24 @@ class Ledger:
         self._session.forget()
         self._session = self._book.place.session()
         self._under_way, self._drawn = {}, {}
+
+
+def _book(
+    path: str | os.PathLike[str],
+    ledger: str | None,
+    anchor: str | os.PathLike[str] | Anchor | None,
+    wait: float,
+    key: bytes | None,
+) -> Book:
+    check_key(key)
+    mark = FileAnchor(anchor) if isinstance(anchor, str | os.PathLike) else anchor
+    return Book(place_of(path, ledger), mark, wait, key)
+
+
+@contextlib.contextmanager
+def _closed_on_error(book: Book) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        book.close()
+        raise

@@ -17,6 +17,8 @@ from fairveil.privacy.ledger.storage import Store
 
 NO_ANCHOR = "no anchor was given: that it was set back to an older copy, or cut, cannot be detected"
 
+NO_KEY = "no key: whoever can write the file can also recompute the chain; only accidents and careless edits show"
+
 
 @dataclass(frozen=True)
 class Report:
@@ -43,7 +45,11 @@ class Report:
 
 
 def verify(
-    path: str | os.PathLike[str], anchor: str | os.PathLike[str] | Anchor | None = None, *, ledger: str | None = None
+    path: str | os.PathLike[str],
+    anchor: str | os.PathLike[str] | Anchor | None = None,
+    *,
+    ledger: str | None = None,
+    key: bytes | None = None,
 ) -> Report:
     """Check pages, every link, every charge and total, and the anchor; LedgerTampered says what is wrong.
 
@@ -56,7 +62,7 @@ def verify(
         mark = None if mark_place is None else mark_place.read()
         with place.reading() as store:
             store.check_pages()
-            state, kinds, again = _replay(store)
+            state, kinds, again = _replay(store, key)
             if mark is not None:
                 check_mark(mark, state, store, place)
             just_started = anchor_just_started(state, store)
@@ -78,21 +84,23 @@ def verify(
     return _report(state, kinds, words, again)
 
 
-def entries(path: str | os.PathLike[str], first: int = 0, *, ledger: str | None = None) -> list[dict[str, Any]]:
+def entries(
+    path: str | os.PathLike[str], first: int = 0, *, ledger: str | None = None, key: bytes | None = None
+) -> list[dict[str, Any]]:
     """The entries from ``first`` on as plain data, each with its charge in words; values stay in the ledger."""
     place = place_of(path, ledger)
     try:
         with place.reading() as store:
-            limit = next(replay(store))[0].limit
+            limit = next(replay(store, key))[0].limit
             found = [row.describe() for row in store.rows(first - 1)]
     except place.failures as problem:
         raise place.explain(problem, "nothing was changed") from problem
     return [{**entry, "charged": limit.words(Charge(*entry.get("charge", (0, 0))))} for entry in found]
 
 
-def _replay(store: Store) -> tuple[State, Counter[str], int]:
+def _replay(store: Store, key: bytes | None) -> tuple[State, Counter[str], int]:
     kinds, again = Counter[str](), 0
-    for now, row in replay(store):
+    for now, row in replay(store, key):
         state = now
         kinds[row.kind] += 1
         again += row.kind == ANCHOR and bool(row.table.get("again"))
@@ -103,6 +111,8 @@ def _report(state: State, kinds: Counter[str], anchor: str, again: int) -> Repor
     notes = []
     if state.simulated:
         notes.append("simulated: this ledger takes seeded noise and protects nobody")
+    if state.key is None and anchor == NO_ANCHOR:
+        notes.append(NO_KEY)
     if state.anchored and anchor == NO_ANCHOR:
         notes.append("this ledger has an anchor: give it to detect that it was set back")
     if again:

@@ -1,0 +1,188 @@
+"""Neighbouring worlds for audits of the paper's learners, sound and printed."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairveil.classify.game.exponential import SIZE_SHARE, Printed, Sound
+from fairveil.classify.game.ftpl import FollowPerturbedLeader
+from fairveil.classify.game.learners import ExponentialFair, PrivateFairNR, PrivateGame
+from fairveil.classify.game.private_game import Game
+from fairveil.privacy.audit import AuditPair
+from fairveil.privacy.audit.bounds import FinerClaim
+from fairveil.privacy.conversions import zcdp_epsilon
+from fairveil.privacy.noise import Noise
+from fairveil.randomness import Generator
+from fairveil.registry import register
+
+Floats = NDArray[np.float64]
+
+
+@register("audit-pair", "learner:exponential-fair")
+def exponential_pair(learner: ExponentialFair) -> AuditPair:
+    """Noisy sizes and the pick, on few people: one positive of a small group is there or not (or replaced)."""
+    if learner.variant == "printed":
+        return printed_pair(learner)
+    replaced = learner.neighbours == "replace-row"
+    sound = Sound(learner.pick_epsilon, learner.weight, replaced)
+    rows = 12
+
+    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+        table, people = _few(world, replaced)
+        picks = [sound.pick(table, people, rows, noise) for _ in range(trials)]
+        return np.array([[chosen, *sizes] for chosen, sizes in picks], np.float64)
+
+    how = "replaced" if replaced else "there or not"
+    return AuditPair(run, f"one of {rows} people is {how}", "pick and noisy sizes", learner.pick_epsilon)
+
+
+@register("audit-pair", "learner:exponential-fair/sizes")
+def sizes_pair(learner: ExponentialFair) -> AuditPair:
+    """The noisy sizes alone against their part of the budget; many groups side by side are many trials."""
+    return released_sizes(learner, 2 if learner.neighbours == "replace-row" else 1)
+
+
+def released_sizes(learner: ExponentialFair, sensitivity: int) -> AuditPair:
+    """``sensitivity`` is what the noise is made for; the claim is the learner's."""
+    replaced = learner.neighbours == "replace-row"
+    made = Sound(learner.pick_epsilon, learner.weight, sensitivity == 2)
+
+    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+        positives = np.array([[50, 40], [49, 41 if replaced else 40]][world], np.int64)
+        return made.sizes(np.tile(positives, trials), noise).reshape(trials, 2).astype(np.float64)
+
+    worlds = "one positive is in one group or the other" if replaced else "one positive is there or not"
+    return AuditPair(run, worlds, "noisy sizes", SIZE_SHARE * learner.pick_epsilon)
+
+
+def _few(world: int, replaced: bool) -> tuple[Floats, Floats]:
+    """Two rules; group 0 has two positives, one of whom decides which rule is fair."""
+    people = np.array([[4.0, 2.0], [4.0, 2.0]])
+    table = np.array([[[0.0, 2.0], [0.0, 2.0]], [[4.0, 2.0], [4.0, 1.0]]])
+    if world == 1:
+        people[0, 1] -= 1
+        table[:, 0, 1] -= 1
+        if replaced:
+            people[1, 1] += 1
+            table[1, 1, 1] += 1
+    return table, people
+
+
+def printed_pair(learner: ExponentialFair) -> AuditPair:
+    """Algorithm 1 where the smaller group has two positives, one of them replaced: n = 1000, claimed 2 eps."""
+    printed, rows = Printed(learner.epsilon, learner.weight), 1000
+
+    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+        people = np.array([[300.0, 2.0], [398.0, 300.0]])
+        # h1 accepts everybody with label 1 (world 1: but for one of the two), h2 does the same in both worlds
+        table = np.array([[[0.0, 2.0 - world], [0.0, 300.0]], [[0.0, 2.0], [0.0, 300.0]]])
+        table[:, 0, 0] = [world, 0.0]
+        return np.array([printed.pick(table, people, rows, noise)[0] for _ in range(trials)], np.float64)
+
+    delta = math.exp(-math.sqrt(rows))
+    return AuditPair(run, "one of two positives is replaced", "the pick", learner.epsilon, delta)
+
+
+@register("audit-pair", "learner:private-game")
+def game_pair(learner: PrivateGame) -> AuditPair:
+    """All plays of a short game on few people; one negative of a group is accepted by a rule or replaced."""
+    short = replace(learner, rounds=6)
+    game = Game(6, short.bound, short.rho, 8)
+
+    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+        people, table = _tie(world)
+        members = np.eye(2, dtype=bool)
+        return np.array([game.play(table, people, members, noise) for _ in range(trials)], np.float64)
+
+    delta = learner.delta / 2 if learner.over_score else learner.delta
+    claim = FinerClaim("rho", short.rho)
+    return AuditPair(run, "one of 8 people is another", "plays", zcdp_epsilon(short.rho, delta), delta, claim)
+
+
+@register("audit-pair", "learner:private-game/auditor")
+def auditor_pair(learner: PrivateGame) -> AuditPair:
+    """The auditor at a tie between two groups, decided by one person: its pick against eps_A."""
+    game = Game(learner.rounds, learner.bound, learner.rho, 8)
+
+    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+        from fairveil.classify.game.hypotheses import violations
+
+        people, table = _tie(world)
+        signed = violations(table[:1], people, np.eye(2, dtype=bool), 8)[0]
+        scores = game.bound * np.concatenate([[0.0], signed, -signed])
+        return game.auditor().releases(scores, noise, trials).astype(np.float64)
+
+    return AuditPair(run, "one of 8 people is another", "the subgroup that is picked", game.auditor_epsilon)
+
+
+def _tie(world: int) -> tuple[Floats, Floats]:
+    """Four negatives a group; rule 0 accepts two of each (world 1: three of group 0), rule 1 nobody."""
+    people = np.array([[4.0, 0.0], [4.0, 0.0]])
+    table = np.array([[[2.0, 0.0], [2.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]])
+    table[0, 0, 0] += world
+    return people, table
+
+
+@register("audit-pair", "learner:private-fair-nr")
+def features_pair(learner: PrivateFairNR) -> AuditPair:
+    """Two rules that differ at one feature; one record is at that feature or elsewhere: is the first ever chosen?"""
+
+    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+        from fairveil.classify.game.estimators import PrivateFairNRClassifier, TheoryWarning
+
+        features = np.zeros((8, 1))
+        features[0] = 1.0 - world
+        labels, groups = np.arange(8) % 2, np.array(["a", "b"] * 4)
+        found = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TheoryWarning)
+            for _ in range(trials):
+                model = PrivateFairNRClassifier(
+                    learner.epsilon, delta=learner.delta, rounds=1, plays=1, oracle=_AtFeature(), noise=noise
+                )
+                found.append(model.fit(features, labels, sensitive_features=groups).plays_[0])
+        return np.array(found, np.float64)
+
+    return AuditPair(run, "one record is at the feature or elsewhere", "the rule", learner.epsilon, learner.delta)
+
+
+class _AtFeature:
+    """Rule 0 accepts nobody, rule 1 accepts whoever has the feature."""
+
+    size = 2
+
+    def accepts(self, features: Floats, groups: NDArray[np.int64], chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return (features[:, 0] > 0.5)[None, :] & (chosen == 1)[:, None]
+
+
+def leader_pair(leader: FollowPerturbedLeader) -> AuditPair:
+    """A class that shows the sign of one coordinate; that person's loss is 1/2 or -1/2 in every round."""
+
+    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+        loss = [(0.5 - world) * leader.sensitivity]
+        seen = np.empty((trials, leader.rounds))
+        for trial in range(trials):
+            state = leader.start()
+            for t in range(leader.rounds):
+                state = leader.observe(state, loss, noise)
+                seen[trial, t] = leader.play(state, noise)
+        return np.concatenate([(seen * np.arange(1, leader.rounds + 1)).sum(axis=1, keepdims=True), seen], axis=1)
+
+    return AuditPair(run, "one person's losses are 1/2 or -1/2", "plays", leader.epsilon, leader.delta)
+
+
+def leader_delta(leader: FollowPerturbedLeader, epsilon: float, runs: int, rng: Generator) -> float:
+    """The true delta at epsilon of the printed leader on `leader_pair`, by simulating its exact likelihood ratio.
+
+    Round t adds Laplace noise of scale s to a sum of +-t/2 and shows its sign: P(sign right) = 1 - exp(-t/(2 s))/2.
+    """
+    scale = leader.laplace_scale / leader.sensitivity
+    right = 1 - np.exp(-np.arange(1, leader.rounds + 1) / (2 * scale)) / 2
+    hit = rng.random((runs, leader.rounds)) < right
+    loss = np.where(hit, np.log(right / (1 - right)), np.log((1 - right) / right)).sum(axis=1)
+    return float(np.mean(np.maximum(0.0, -np.expm1(np.minimum(epsilon - loss, 0.0)))))

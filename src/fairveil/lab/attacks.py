@@ -1,0 +1,51 @@
+"""A page that shows what attacks win where protection is missing, and against the code that serves people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairveil.attacks import Result
+from fairveil.lab.artefact import Chart, Line, Table
+from fairveil.lab.report.page import Section, write_report
+
+SIDES = ("without the protection", "fairveil", "chance")
+LEAD = (
+    "Each attack is played many times: against a twin that lacks one protection, and against the code that serves "
+    "people. What it wins against us must be explained by chance, the most anybody can win under the promise."
+)
+
+
+def write_page(results: Sequence[Result], file: Path) -> Path:
+    """One section an attack and a table of all, in one offline page."""
+    rows = tuple(
+        (
+            result.name,
+            result.game,
+            result.bare.rate,
+            result.ours.rate,
+            result.chance,
+            "held" if result.held else "BEATEN",
+        )
+        for result in results
+    )
+    columns = ("attack", "the attacker wins by", *SIDES, "verdict")
+    sections = [
+        Section("all", "All attacks", "Attacks", pictures=[Table("How often the attacker wins", columns, rows)])
+    ]
+    return write_report([*sections, *map(_section, results)], file, title="Attacks on privacy in practice", lead=LEAD)
+
+
+def _section(result: Result) -> Section:
+    low, high = zip(result.bare.interval, result.ours.interval, (result.chance, result.chance), strict=True)
+    rates = (result.bare.rate, result.ours.rate, result.chance)
+    bars = Line("share of games won", SIDES, rates, low, high)
+    chart = Chart(f"{result.name}: {result.game}", "", "share of games won", (bars,), kind="bars", y_range=(0.0, 1.0))
+    return Section(
+        result.name,
+        result.name,
+        "Attacks",
+        text=[f"The attacker wants to {result.game}.", f"Why it fails here: {result.words}."],
+        pictures=[chart],
+        facts=f"{result.ours.games} games a side",
+    )

@@ -1,0 +1,58 @@
+"""What a mutant is, which mutants a registered thing has, and what catches them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from fairveil import registry
+from fairveil.errors import SpecError
+
+KIND = "mutant"
+Plant = Callable[[Any], AbstractContextManager[None]]
+"""``plant(thing)``: the served code of a thing is broken inside the block and whole again after it."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One privacy mistake planted in served code.
+
+    ``harmless`` argues why it changes nothing where it cannot be caught; everything else must be caught.
+    """
+
+    name: str
+    words: str
+    plant: Plant
+    harmless: str = ""
+
+
+Rule = Callable[[str, Any], list[Mutant]]
+"""``rule(kind, thing)``: the mutants of this rule that apply to a thing."""
+
+_RULES: list[Rule] = []
+
+
+def rule(made: Rule) -> Rule:
+    """Decorator: a table of mutants that applies to every registered thing of some kinds."""
+    _RULES.append(made)
+    return made
+
+
+def mutants_of(kind: str, thing: Any) -> list[Mutant]:
+    """All mutants of a thing: what the rules make of its served methods, and what its own package registers.
+
+    Own mutants are registered as ``<kind>:<name>/<mutant>``; a mutant of the same name replaces that of a rule.
+    """
+    found = {mutant.name: mutant for made in _RULES for mutant in made(kind, thing)}
+    prefix = f"{kind}:{thing.name}/"
+    for entry in registry.entries(KIND):
+        if entry.name.startswith(prefix):
+            made = entry.target(thing)
+            if made is None:
+                continue
+            if not isinstance(made, Mutant):
+                raise SpecError("this is not a mutant", path=entry.name, given=type(made).__name__, allowed="Mutant")
+            found[made.name] = made
+    return list(found.values())

@@ -1,0 +1,65 @@
+"""Mutants of everything: broken noise in every served method that draws, clips that do not clip."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from fairveil.privacy import grid
+from fairveil.privacy.audit.mutants import noises, planting
+from fairveil.privacy.audit.mutants.mutant import Mutant, rule
+
+#: Methods that serve people and are handed a noise source, by kind of thing.
+DRAWING = {
+    "mechanism": ("releases", "encode", "report"),
+    "sum": ("release", "measure"),
+    "policy": ("draw", "release", "report"),
+    "learner": ("fit",),
+    "releaser": ("release", "step", "draw"),
+    "algorithm": ("draw", "send", "answer"),
+}
+SWAPS = {
+    "no-noise": ("no noise at all", noises.quiet),
+    "half-noise": ("half of the noise", noises.halved),
+    "reused-noise": ("noise drawn once and used for ever", noises.Reused),
+}
+
+
+@rule
+def broken_noise(kind: str, thing: Any) -> list[Mutant]:
+    """Every served method draws from a broken source."""
+    served = [name for name in DRAWING.get(kind, ()) if callable(getattr(type(thing), name, None))]
+    if not served:
+        return []
+
+    def plant_with(swap: Any) -> Any:
+        def plant(broken: Any) -> AbstractContextManager[None]:
+            change = planting.with_noise(swap)
+            return planting.together(*(planting.method(type(broken), name, change) for name in served))
+
+        return plant
+
+    return [Mutant(name, words, plant_with(swap)) for name, (words, swap) in SWAPS.items()]
+
+
+def _unclipped_unit(values: Any, *, strict: bool = False) -> Any:
+    return np.asarray(values, np.float64)
+
+
+def _unclipped_norm(rows: Any, bound: float) -> Any:
+    return np.asarray(rows, np.float64)
+
+
+def _unclipped_rows(rows: Any, bound: float, bits: int = grid.ROW_BITS) -> Any:
+    return grid.to_units(rows, bits)
+
+
+def no_clip(thing: Any) -> AbstractContextManager[None]:
+    """The clips of the grid let everything through, wherever they are used."""
+    return planting.together(
+        planting.function(grid.clip_unit, _unclipped_unit),
+        planting.function(grid.row_units, _unclipped_rows),
+        planting.function(grid.clip_norm, _unclipped_norm),
+    )

@@ -1,0 +1,58 @@
+"""Attacks beat the twin without protection and are at chance level against the code that serves people."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from fairveil import registry
+from fairveil.attacks import Attack, Wins, guess_chance
+from fairveil.cli import app
+from fairveil.errors import AuditViolation, SpecError
+
+#: Games that decide each side with a margin of several standard errors, in a few seconds.
+GAMES = {"low-bits": 400, "retries": 60, "rollback": 40, "reconstruction": 10, "membership": 40, "deletion": 5}
+
+
+@pytest.mark.parametrize("name", registry.names("attack"))
+def test_attack_works_on_the_bare_twin_and_fails_on_ours(name):
+    attack = registry.get("attack", name)()
+    result = attack.run(seed=3, games=GAMES.get(name, 60))
+    assert result.bare.rate > result.chance + 0.04
+    assert result.held
+    assert result.words
+    assert result.game
+
+
+def test_intervals_and_chance():
+    assert Wins(0, 100).interval[0] == 0.0
+    assert Wins(50, 100).interval == pytest.approx((0.4038, 0.5962), abs=1e-3)
+    assert guess_chance(0.0) == 0.5
+
+
+def test_the_command_prints_a_table_writes_a_page_and_refuses_unknown_names(tmp_path):
+    shown = CliRunner().invoke(app, ["attack", "low-bits", "--games", "200", "--out", str(tmp_path / "page.html")])
+    assert shown.exit_code == 0
+    assert "low-bits" in shown.output
+    assert "held" in shown.output
+    assert "chance" in (tmp_path / "page.html").read_text()
+    as_json = CliRunner().invoke(app, ["attack", "low-bits", "--games", "50", "--json"])
+    assert json.loads(as_json.stdout)[0]["held"] is True
+    with pytest.raises(SpecError, match="no such attack"):
+        CliRunner().invoke(app, ["attack", "lowbits"], catch_exceptions=False)
+
+
+def test_an_attack_that_wins_ends_with_exit_code_six():
+    class Wins_(Attack):
+        name, game, words = "always", "win", "it does not fail"
+        chance = 0.0
+
+        def play(self, protected, rng):
+            return True
+
+    with registry.isolated():
+        registry.register("attack", "always")(Wins_)
+        with pytest.raises(AuditViolation, match="chance"):
+            CliRunner().invoke(app, ["attack", "always", "--games", "20"], catch_exceptions=False)

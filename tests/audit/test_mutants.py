@@ -1,0 +1,87 @@
+"""Mutants: served code is broken inside the block, whole again after it, and every break is caught."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fairveil import registry
+from fairveil.privacy import grid
+from fairveil.privacy.audit.everything import Effort, examine, things
+from fairveil.privacy.audit.mutants import Mutant, Reused, Weakened, method, mutants_of, no_clip
+from fairveil.privacy.mechanisms import Laplace
+from fairveil.privacy.noise import SeededNoise
+from fairveil.registry import register
+
+LAPLACE = Laplace(sensitivity=1.0, epsilon=1.0)
+SMALL = Effort("small", 0.3, (), mutants=True)
+
+
+def spread(noise, name, *question):
+    return float(getattr(noise, name)(*question, 40_000).astype(float).std())
+
+
+@pytest.mark.parametrize("name, scale", [("laplace", 2.0**20), ("gaussian", 2.0**20)])
+def test_weakened_noise_has_the_law_of_a_smaller_scale(name, scale):
+    whole, half = spread(SeededNoise(1), name, scale), spread(Weakened(SeededNoise(2), 0.5), name, scale)
+    assert half / whole == pytest.approx(0.5, rel=0.03)
+
+
+def test_weakened_coins_are_those_of_twice_the_budget():
+    odds = np.e
+    shown = Weakened(SeededNoise(3), 0.5).bernoulli(round(2**40 * odds / (1 + odds)), 2**40, 100_000).mean()
+    assert shown == pytest.approx(odds**2 / (1 + odds**2), abs=0.005)
+    binomial = Weakened(SeededNoise(4), 0.5).binomial(10_000, 20_000)
+    assert binomial.mean() == pytest.approx(5_000, abs=2)
+    assert binomial.std() == pytest.approx(25, rel=0.05)
+
+
+def test_reused_noise_is_one_constant():
+    source = Reused(SeededNoise(1))
+    assert len(set(source.laplace(1000.0, 50).tolist() + source.laplace(1000.0, 50).tolist())) == 1
+
+
+def test_a_planted_mutant_is_gone_after_the_block():
+    before = LAPLACE.releases(0.0, SeededNoise(1), 5).tolist()
+    quiet = next(mutant for mutant in mutants_of("mechanism", LAPLACE) if mutant.name == "no-noise")
+    with quiet.plant(LAPLACE):
+        assert LAPLACE.releases(0.0, SeededNoise(1), 5).tolist() == [0.0] * 5
+    assert LAPLACE.releases(0.0, SeededNoise(1), 5).tolist() == before
+    with pytest.raises(ZeroDivisionError), quiet.plant(LAPLACE):
+        raise ZeroDivisionError
+    assert LAPLACE.releases(0.0, SeededNoise(1), 5).tolist() == before
+
+
+def test_clips_that_do_not_clip_reach_every_module_that_uses_them():
+    from fairveil.privacy.sums import shapes
+
+    held = [name for name in ("row_units", "clip_unit", "clip_norm") if hasattr(shapes, name)]
+    with no_clip(None):
+        assert grid.clip_unit([7.0]).tolist() == [7.0]
+        for name in held:
+            assert getattr(shapes, name) is getattr(grid, name)
+    assert grid.clip_unit([7.0]).tolist() == [1.0]
+
+
+def test_mutants_of_ones_own_are_registered_beside_the_rules():
+    with registry.isolated():
+
+        @register("mutant", "mechanism:laplace/upside-down")
+        def upside_down(mechanism):
+            change = lambda original: lambda self, value, noise, count: -original(self, value, noise, count)  # noqa: E731
+            return Mutant(
+                "upside-down", "the sign is wrong", lambda thing: method(type(thing), "releases", change), "free"
+            )
+
+        names = [mutant.name for mutant in mutants_of("mechanism", LAPLACE)]
+        assert names == ["no-noise", "half-noise", "reused-noise", "upside-down"]
+        [thing] = [thing for thing in things(("mechanism",)) if thing.name == "laplace"]
+        caught = examine(thing, SMALL).caught
+        assert caught["upside-down"] == "harmless: free"
+
+
+@pytest.mark.parametrize("thing", list(things(("mechanism",))), ids=lambda thing: thing.name)
+def test_every_mutant_of_a_mechanism_is_caught(thing):
+    verdict = examine(thing, Effort("half", 0.5 if thing.name != "binomial" else 1.0, (), mutants=True))
+    assert verdict.fine, verdict
+    assert len(verdict.caught) >= 3

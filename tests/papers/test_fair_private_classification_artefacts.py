@@ -1,0 +1,51 @@
+"""The artefacts of fair private classification: complete specs at every scale, pictures, and verdicts that stand."""
+
+import pytest
+
+from fairveil.lab.artefact import SCALES
+from fairveil.lab.papers import fair_private_classification as paper
+from fairveil.lab.papers.fair_private_classification import local_sensitivities
+from fairveil.lab.reproduce import artefacts, reproduce
+from fairveil.running.runner import complete
+
+EXACT = {
+    "theorem-1": ["does not hold", "holds"],
+    "lemma-2": ["holds", "does not hold"],
+    "theorem-2": ["does not hold"],
+    "algorithm-2": ["does not hold"],
+    "theorem-3": ["does not hold"],
+}
+RUN = ["algorithm-1", "algorithm-3", "frontier"]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_specs_are_complete_at_every_scale(scale):
+    for kind in artefacts(["fair-private-classification"]):
+        for spec in kind().specs(scale).values():
+            assert complete(complete(spec)) == complete(spec)
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_findings_without_randomness_stand(name):
+    made = reproduce(artefacts([f"fair-private-classification/{name}"])[0], "quick")
+    assert [claim.verdict for claim in made.claims] == EXACT[name]
+    assert made.pictures
+
+
+@pytest.mark.filterwarnings("ignore::fairveil.classify.game.estimators.TheoryWarning")
+@pytest.mark.parametrize("name", RUN)
+def test_artefacts_on_people_are_made_at_a_small_size(name, monkeypatch):
+    monkeypatch.setitem(paper.SIZES, "quick", (1500, 2))
+    monkeypatch.setattr(paper, "have", lambda name: False)
+    made = reproduce(artefacts([f"fair-private-classification/{name}"])[0], "quick")
+    assert made.pictures
+    verdicts = {claim.text: claim.verdict for claim in made.claims}
+    broken = [text for text in verdicts if "-private" in text]
+    assert all(verdicts[text] == "does not hold" for text in broken)
+    assert len(broken) == (0 if name == "frontier" else 1)
+
+
+def test_the_true_sensitivity_is_below_the_bound_of_every_size():
+    found = local_sensitivities()
+    assert set(found) == {2, 3, 4, 5}
+    assert all(0.3 * bound < true <= bound for true, bound in found.values())

@@ -1,0 +1,84 @@
+"""The house itself: no two modules import each other, and class names say which thing they are."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parent.parent / "src"
+FILES = {
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in SOURCE.rglob("*.py")
+}
+
+
+def imports(name: str) -> set[str]:
+    """Modules of ours that a module names in its imports, at the top or inside functions; hints for types aside."""
+    tree = ast.parse(FILES[name].read_text())
+    found: set[str] = set()
+    for node in _running(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {module for module in inner if module in FILES}
+            if inner - set(FILES):
+                found.add(node.module)
+    return {module for module in found if module in FILES} - {name}
+
+
+def _running(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
+            continue
+        yield child
+        yield from _running(child)
+
+
+def reached(graph: dict[str, set[str]], start: str) -> set[str]:
+    """Modules that a module imports, also through others."""
+    found: set[str] = set()
+    waiting = list(graph[start])
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += graph[name]
+    return found
+
+
+def test_no_two_modules_import_each_other_not_even_through_a_third():
+    graph = {name: imports(name) for name in FILES}
+    around = {name for name in graph if name in reached(graph, name)}
+    assert not around, {name: sorted(graph[name] & around) for name in sorted(around)}
+
+
+def test_words_that_many_rooms_could_use_name_one_class():
+    found = {
+        word: [name for name, path in FILES.items() if re.search(rf"^class {word}\b", path.read_text(), re.MULTILINE)]
+        for word in ("Store", "Table", "Model", "Policy", "Limit", "Claim", "Job")
+    }
+    assert all(len(homes) <= 1 for homes in found.values()), found
+
+
+COMPILED = {"njit", "jit", "vectorize", "guvectorize", "overload", "intrinsic", "cfunc", "index_of"}
+
+
+def test_whatever_is_not_compiled_is_annotated():
+    """What mypy's disallow_untyped_defs says, with one exception for all compiled kernels."""
+    bare = [f"{name}.{place}" for name, path in FILES.items() for place in _bare(ast.parse(path.read_text()))]
+    assert not bare, bare
+
+
+def _bare(node: ast.AST) -> Iterator[str]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef):
+            words = {word for mark in child.decorator_list for word in re.findall(r"\w+", ast.unparse(mark))}
+            if words & COMPILED:
+                continue
+            every = [*child.args.posonlyargs, *child.args.args, *child.args.kwonlyargs]
+            if child.returns is None or any(a.annotation is None for a in every if a.arg not in ("self", "cls")):
+                yield child.name
+        yield from _bare(child)
