@@ -113,7 +113,7 @@ def _means(base, slopes, z, means):
         means[a] = total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _ascend(problem, climb):
     """Climb from z (whose means are filled in); returns the value reached, with its law and means."""
     base, slopes, kind, numbers, table, reach = problem
