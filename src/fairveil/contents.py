@@ -35,6 +35,7 @@ HOMES: dict[str, dict[str, str]] = {
         "r-admm": "consensus.r_admm",
     },
     "attack": {
+        "deletion": "attacks.deletion",
         "low-bits": "attacks.low_bits",
         "membership": "attacks.membership",
         "reconstruction": "attacks.reconstruction",

@@ -1,5 +1,5 @@
-"""The command line: `fairveil run | list | explain | reproduce | compare | results | data | audit | ledger |
-serve | token | store | loop`."""
+"""The command line: `fairveil run | list | explain | reproduce | compare | release | results | data | audit |
+ledger | serve | token | store | loop`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from fairveil.cli import (
     explain,
     ledger,
     loop,
+    release,
     reproduce,
     results,
     run,
@@ -69,6 +70,7 @@ app.command("attack")(attack.command)
 app.command("demo")(demo.command)
 app.command("reproduce")(reproduce.command)
 app.command("compare")(compare.command)
+app.command("release")(release.command)
 app.add_typer(results.app, name="results")
 app.add_typer(data.app, name="data")
 app.add_typer(ledger.app, name="ledger")

@@ -187,8 +187,9 @@ class Store:
                 if limit is None:
                     found = Ledger.open(path, ledger=inside, anchor=anchor, simulated=simulated)
                 else:
-                    facts = {"limit": limit, "anchor": anchor, "simulated": simulated, "unit": unit}
-                    found = Ledger.create(path, ledger=inside, **facts)
+                    found = Ledger.create(
+                        path, ledger=inside, limit=limit, anchor=anchor, simulated=simulated, unit=unit
+                    )
                 self._ledgers[name] = found
             return found
 

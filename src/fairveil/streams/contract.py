@@ -133,7 +133,7 @@ def not_aliased(releaser: Releaser) -> None:
     """Neither the values nor an earlier state can be changed through what comes back."""
     values = sample_values(releaser)
     given = values.copy()
-    state, track = releaser.run(releaser.start(), values, SeededNoise(1))  # type: ignore[arg-type]
+    state, track = releaser.run(releaser.start(), values, SeededNoise(1))
     _require(np.array_equal(values, given, equal_nan=True), "the values were changed")
     for column in track:
         if column.flags.writeable:

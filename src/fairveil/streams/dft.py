@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -34,24 +33,51 @@ from fairveil.streams.protocol import (
 )
 
 
-@lru_cache(maxsize=64)
-def basis(length: int, frequencies: int) -> Floats:
-    """The real orthonormal basis of the ``frequencies`` lowest frequencies: at most 2 d - 1 rows.
+def basis_size(length: int, frequencies: int) -> int:
+    """How many coefficients the lowest frequencies have: 2 d - 1, one less where half the sampling rate is among them.
 
-    >>> rows = basis(8, 3)
-    >>> rows.shape, bool(np.allclose(rows @ rows.T, np.eye(5)))
-    ((5, 8), True)
+    >>> basis_size(8, 3), basis_size(8, 9)
+    (5, 8)
     """
-    t = np.arange(length)
-    rows = [np.full(length, 1 / math.sqrt(length))]
-    for f in range(1, min(frequencies, length // 2 + 1)):
-        half = 2 * f == length
-        size = math.sqrt((1.0 if half else 2.0) / length)
-        rows.append(size * np.cos(2 * math.pi * f * t / length))
-        if not half:
-            rows.append(size * np.sin(2 * math.pi * f * t / length))
-    made = np.array(rows)
-    made.setflags(write=False)
+    used = min(frequencies, length // 2 + 1)
+    return 2 * used - 1 - (used == length // 2 + 1 and length % 2 == 0)
+
+
+def to_coefficients(values: Floats, frequencies: int) -> Floats:
+    """Coefficients of the lowest frequencies in the real orthonormal Fourier basis: 1, cosines, sines.
+
+    >>> wave = np.cos(np.arange(8))
+    >>> every = to_coefficients(wave, 5)
+    >>> bool(np.isclose(np.linalg.norm(every), np.linalg.norm(wave)))
+    True
+    >>> bool(np.allclose(from_coefficients(every, 8), wave))
+    True
+    """
+    length = len(values)
+    size = _sizes(length, frequencies)
+    spectrum = np.fft.rfft(values)[: len(size)] * size
+    flat = np.stack([spectrum.real, spectrum.imag], axis=1).ravel()
+    return np.delete(flat, 1)[: basis_size(length, frequencies)]
+
+
+def from_coefficients(coefficients: Floats, length: int) -> Floats:
+    """The sequence with these coefficients and no others."""
+    used = len(coefficients) // 2 + 1
+    flat = np.zeros(2 * used)
+    flat[0] = coefficients[0]
+    flat[2 : 1 + len(coefficients)] = coefficients[1:]
+    spectrum = np.zeros(length // 2 + 1, np.complex128)
+    pairs = flat.reshape(used, 2)
+    spectrum[:used] = (pairs[:, 0] + 1j * pairs[:, 1]) / _sizes(length, used)
+    return np.fft.irfft(spectrum, length)
+
+
+def _sizes(length: int, frequencies: int) -> Floats:
+    """What makes the unnormalised transform orthonormal."""
+    made = np.full(min(frequencies, length // 2 + 1), math.sqrt(2.0 / length))
+    made[0] = math.sqrt(1.0 / length)
+    if length % 2 == 0 and len(made) == length // 2 + 1 and length > 1:
+        made[-1] = math.sqrt(1.0 / length)
     return made
 
 
@@ -110,7 +136,7 @@ class Dft(StreamKeys):
     def coefficients(self, length: int) -> int:
         """How many numbers a window of this length releases."""
         d = 1 if self.frequencies == "oracle" else int(self.frequencies)
-        return len(basis(length, d))
+        return basis_size(length, d)
 
     def _noise(self, length: int) -> tuple[int, float]:
         """Grid bits and Laplace scale (grid units) of the coefficients of a window."""
@@ -184,11 +210,11 @@ class Dft(StreamKeys):
 
     def _transformed(self, values: Floats, noise: Noise) -> Floats:
         """The private window, and the std of its noise."""
-        rows = basis(len(values), int(self.frequencies))
+        exact = to_coefficients(values, int(self.frequencies))
         bits, scale = self._noise(len(values))
-        noisy = from_units(to_units(rows @ values, bits) + noise.laplace(scale, len(rows)), bits)
-        std = math.ldexp(scale, -bits) * math.sqrt(2 * len(rows) / len(values))
-        return np.stack([noisy @ rows, np.full(len(values), std)])
+        noisy = from_units(to_units(exact, bits) + noise.laplace(scale, len(exact)), bits)
+        std = math.ldexp(scale, -bits) * math.sqrt(2 * len(exact) / len(values))
+        return np.stack([from_coefficients(noisy, len(values)), np.full(len(values), std)])
 
     def finish(self, state: State) -> list[Released]:
         """The values of the last full window that were not shown yet; an open window is not released."""

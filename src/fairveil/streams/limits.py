@@ -5,10 +5,11 @@ from __future__ import annotations
 from fairveil.privacy.charges import Currency, charge
 from fairveil.privacy.events import GaussianEvent, ZcdpEvent
 from fairveil.privacy.limits import Limit
+from fairveil.streams.columns import Columns
 from fairveil.streams.protocol import Releaser
 
 
-def exact_limit(releaser: Releaser) -> Limit:
+def exact_limit(releaser: Releaser | Columns) -> Limit:
     """A ledger's limit for this stream and nothing else, in the currency of its noise.
 
     >>> from fairveil.streams.baselines import BaselineLaplace

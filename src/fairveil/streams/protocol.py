@@ -165,6 +165,13 @@ class Releaser(ABC):
         return {**copy_state(saved), "raw": self.start()["raw"]}
 
 
+def single_track(row: Released) -> Track:
+    """One step as a track."""
+    shown = np.array([[row.value], [row.low], [row.high], [row.plain]])
+    whole = np.array([[row.step], [STATUS.index(row.status)], [0]])
+    return Track(whole[0], shown[0], shown[1], shown[2], shown[3], whole[1], whole[2], whole[1])
+
+
 def join_tracks(tracks: list[Track]) -> Track:
     """Steps one after the other; no track at all is an empty one."""
     floats, whole = np.zeros(0), np.zeros(0, np.int64)

@@ -12,6 +12,7 @@ from fairveil.errors import PrivacyError
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise, SecureNoise
 from fairveil.streams.ahead import Ahead
+from fairveil.streams.columns import Columns
 from fairveil.streams.plain import PlainReleaser
 from fairveil.streams.protocol import TIME, USED, Released, Releaser, State, as_values, copy_state
 
@@ -59,8 +60,8 @@ class Stream:
         if ledger is not None:
             from fairveil.streams.journal import Journal
 
-            self._journal = Journal(releaser, ledger, account=account, noise=noise)
-            self.state = self._journal.state
+            self._journal = Journal(Columns([account], [releaser]), ledger, account=account, noise=noise)
+            self.state = self._journal.states[0]
         self._quick = self._make_quick() if ledger is None else None
 
     @property
@@ -82,7 +83,7 @@ class Stream:
         """Several steps that wait together; with a ledger they share one commit."""
         given = as_values(values)
         if self._journal is not None:
-            track = self._journal.release(given)
+            track = self._journal.release(given[:, None])[0]
         else:
             track = self.releaser.advance(self.state, given, self.noise)
         if self._quick is not None:
@@ -96,6 +97,11 @@ class Stream:
     def copy(self) -> State:
         """The state as it is now."""
         return copy_state(self.state)
+
+    def close(self) -> None:
+        """Let another process go on with the ledger's stream."""
+        if self._journal is not None:
+            self._journal.close()
 
     def _make_quick(self) -> _Quick | None:
         one = self.releaser

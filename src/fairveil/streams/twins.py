@@ -24,7 +24,7 @@ from fairveil.streams.absorption import BudgetAbsorption
 from fairveil.streams.ahead import Ahead
 from fairveil.streams.audit import STEPS, run_plain, run_stream
 from fairveil.streams.baselines import BaselineGaussian
-from fairveil.streams.dft import Dft, basis
+from fairveil.streams.dft import Dft, from_coefficients, to_coefficients
 from fairveil.streams.people import PersonCounts
 from fairveil.streams.plain import PlainReleaser
 from fairveil.streams.plan import gaussian_plan
@@ -147,12 +147,11 @@ def printed_transform(epsilon: float) -> AuditPair:
 def picked_frequencies(epsilon: float) -> AuditPair:
     """The frequencies with the largest raw coefficients are released: which ones they are shows the data."""
     sound = Dft(epsilon=epsilon, horizon=STEPS, frequencies=2)
-    rows = basis(STEPS, STEPS)
     bits, scale = sound._noise(STEPS)
 
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-        values = 10 * rows[1] + (10.01 - world * 0.02) * rows[3]
-        raw = rows @ values
+        values = from_coefficients(np.array([0.0, 10.0, 0.0, 10.01 - world * 0.02]), STEPS)
+        raw = to_coefficients(values, STEPS)
         kept = np.sort(np.argsort(-np.abs(raw))[:1])
         drawn = noise.laplace(scale, trials * len(kept)).reshape(trials, -1)
         noisy = from_units(to_units(raw[kept], bits) + drawn, bits)

@@ -18,7 +18,7 @@ from fairveil.bandits.protocol import Feedback, Round
 from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError
 from fairveil.federated.schedules import Determinant
-from fairveil.fields import Count, Delta, Epsilon, Positive
+from fairveil.fields import Count, Delta, Epsilon, Positive, described
 from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Neighbours
 from fairveil.privacy.noise import Noise
@@ -55,13 +55,13 @@ class PrivatePolicy(ExposurePolicy):
     """Messages say how many rows they hold, which is public."""
 
     _: KW_ONLY
-    epsilon: Epsilon
-    delta: Delta
-    context_bound: Positive = 1.0
-    reward_bound: Positive = 1.0
-    reward_weight: Positive = 1.0
-    strict: bool = False
-    releases: Count | None = None
+    epsilon: Epsilon = described("budget of one interaction")
+    delta: Delta = described("chance that the budget may be exceeded")
+    context_bound: Positive = described("L, bound on the l2 norm of a context", default=1.0)
+    reward_bound: Positive = described("B, bound on the size of a reward", default=1.0)
+    reward_weight: Positive = described("w, weight of the reward in a row", default=1.0)
+    strict: bool = described("refuse contexts above their bound instead of clipping them", default=False)
+    releases: Count | None = described("releases for which the sum is made; by default the schedule's", default=None)
 
     def __post_init__(self) -> None:
         super().__post_init__()

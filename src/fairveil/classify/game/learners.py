@@ -12,7 +12,7 @@ from pydantic import Strict
 
 from fairveil.classify.fair.accounting import NeighboursName, Plan
 from fairveil.classify.game.hypotheses import HypothesesName
-from fairveil.classify.learner import Learner, Public, scikit_learn
+from fairveil.classify.learner import Learner, Public, estimator_class
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Count, Delta, Epsilon, NonNegative, Positive, described
@@ -104,10 +104,8 @@ class ExponentialFair(GameLearner):
         return score_plan(SCORE_SHARE * self.epsilon, self.delta, self.bound_of_features)
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
-        scikit_learn()
-        from fairveil.classify.game.estimators import ExponentialFairClassifier
-
-        return ExponentialFairClassifier(**self._parameters(), noise=noise)
+        made = estimator_class("fairveil.classify.game.estimators.ExponentialFairClassifier")
+        return made(**self._parameters(), noise=noise)
 
     def event(self) -> Event:
         if self.over_score or self.variant == "printed":
@@ -174,10 +172,8 @@ class PrivateGame(GameLearner):
         return score_plan(SCORE_SHARE * self.epsilon, self.delta / 2, self.bound_of_features)
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
-        scikit_learn()
-        from fairveil.classify.game.estimators import PrivateGameClassifier
-
-        return PrivateGameClassifier(**self._parameters(), noise=noise)
+        made = estimator_class("fairveil.classify.game.estimators.PrivateGameClassifier")
+        return made(**self._parameters(), noise=noise)
 
     def event(self) -> Event:
         return ApproximateEvent(self.epsilon, self.delta) if self.over_score else ZcdpEvent(self.rho)
@@ -213,10 +209,8 @@ class FairNR(GameLearner):
     attributes: Attributes | None = described("public categories by sensitive column", default=None)
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
-        scikit_learn()
-        from fairveil.classify.game.estimators import FairNRClassifier
-
-        return FairNRClassifier(**self._parameters(), random_state=int(rng.integers(2**31)))
+        made = estimator_class("fairveil.classify.game.estimators.FairNRClassifier")
+        return made(**self._parameters(), random_state=int(rng.integers(2**31)))
 
 
 @register("learner", "private-fair-nr")
@@ -239,10 +233,8 @@ class PrivateFairNR(GameLearner):
     attributes: Attributes | None = described("public categories by sensitive column", default=None)
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
-        scikit_learn()
-        from fairveil.classify.game.estimators import PrivateFairNRClassifier
-
-        return PrivateFairNRClassifier(**self._parameters(), noise=noise)
+        made = estimator_class("fairveil.classify.game.estimators.PrivateFairNRClassifier")
+        return made(**self._parameters(), noise=noise)
 
     def event(self) -> Event:
         return ApproximateEvent(self.epsilon, self.delta)

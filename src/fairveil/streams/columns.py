@@ -1,0 +1,153 @@
+"""Several columns under one budget: one releaser a column, one account, one guarantee.
+
+mu^2 = sum of mu_c^2 (epsilon = sum of epsilon_c with Laplace noise); columns share evenly unless told otherwise. Where
+a person can count in at most j columns a step (``columns_per_person``), their joint l2 sensitivity is
+D sqrt(min(2 j, c)) under replace and D sqrt(min(j, c)) under add-remove, and nothing has to be split further.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fairveil import registry
+from fairveil.configuration import describe
+from fairveil.errors import SpecError
+from fairveil.privacy.events import Event, GaussianEvent, PureEvent, ZcdpEvent
+from fairveil.privacy.guarantee import Guarantee
+from fairveil.privacy.noise import Noise
+from fairveil.streams.plain import PlainReleaser
+from fairveil.streams.protocol import Floats, Ints, Releaser, State, Track
+
+
+class Columns:
+    """One releaser a column behind one event and one guarantee; also of a single column.
+
+    >>> joint = Columns.build({"name": "baseline-gaussian", "epsilon": 1.0, "delta": 1e-6, "horizon": 9}, ["a", "b"])
+    >>> alone = Columns.build({"name": "baseline-gaussian", "epsilon": 1.0, "delta": 1e-6, "horizon": 9}, ["a"])
+    >>> round(joint.releasers[0].quote().noise_std / alone.releasers[0].quote().noise_std, 3)
+    1.414
+    """
+
+    def __init__(self, names: Sequence[str], releasers: Sequence[Releaser], whole: Releaser | None = None) -> None:
+        self.names, self.releasers = tuple(names), tuple(releasers)
+        self.whole = self.releasers[0] if whole is None else whole
+        if not all(one.guarantee().established for one in self.releasers):
+            raise SpecError("a printed variant is not established", path="releaser.variant", fix="use the sound one")
+
+    @classmethod
+    def build(
+        cls,
+        table: Mapping[str, Any],
+        names: Sequence[str],
+        *,
+        shares: Sequence[float] | None = None,
+        columns_per_person: int | None = None,
+    ) -> Columns:
+        """Divide the budget of ``table`` among the columns."""
+        whole: Releaser = registry.build("releaser", table, "releaser")
+        if len(set(names)) != len(names) or not names:
+            raise SpecError("columns have names of their own", path="columns", given=list(names))
+        if len(names) == 1:
+            return cls(names, [whole])
+        weights = _weights(names, shares, columns_per_person, getattr(whole, "neighbours", "replace"))
+        made = [registry.build("releaser", _part(whole, weight), "releaser") for weight in weights]
+        return cls(names, made, whole)
+
+    @property
+    def behind(self) -> int:
+        return self.whole.behind
+
+    @property
+    def horizon(self) -> int | None:
+        return getattr(self.whole, "horizon", None)
+
+    @property
+    def has_starts(self) -> bool:
+        return any(isinstance(one, PlainReleaser) and one.has_starts for one in self.releasers)
+
+    def event(self) -> Event:
+        """What all columns together cost one unit."""
+        event = self.whole.event()
+        if len(self.releasers) == 1 or not isinstance(event, GaussianEvent):
+            return event
+        parts = [one.event() for one in self.releasers]
+        draws = sum(part.draws for part in parts if isinstance(part, GaussianEvent))
+        finest = min(part.grid_sigma for part in parts if isinstance(part, GaussianEvent))
+        return GaussianEvent(event.mu, draws=draws, grid_sigma=finest)
+
+    def guarantee(self) -> Guarantee:
+        promise = self.whole.guarantee()
+        if len(self.names) == 1:
+            return promise
+        note = f"one budget for {len(self.names)} columns: {', '.join(self.names)}"
+        return replace(promise, notes=(note, *promise.notes))
+
+    def describe(self) -> dict[str, Any]:
+        return {"columns": list(self.names), "releasers": [describe(one) for one in self.releasers]}
+
+    def start(self) -> list[State]:
+        return [one.start() for one in self.releasers]
+
+    def check(self, states: list[State], values: Floats) -> None:
+        for place, one in enumerate(self.releasers):
+            one.check(states[place], values[:, place])
+
+    def advance(self, states: list[State], values: Floats, noise: Noise) -> list[Track]:
+        """Release steps (rows) of all columns, in place."""
+        return [one.advance(states[place], values[:, place], noise) for place, one in enumerate(self.releasers)]
+
+    def replay(self, states: list[State], units: Ints, status: Ints) -> list[Track]:
+        """Show stored steps again; ``units`` and ``status`` have one row a column."""
+        return [one.replay(states[place], units[place], status[place]) for place, one in enumerate(self.releasers)]
+
+    def begin(self, states: list[State]) -> None:
+        """Count a start of the process, in place."""
+        for place, one in enumerate(self.releasers):
+            if isinstance(one, PlainReleaser) and one.has_starts:
+                one.begin(states[place])
+
+
+def _weights(
+    names: Sequence[str], shares: Sequence[float] | None, columns_per_person: int | None, neighbours: str
+) -> list[float]:
+    """Share of mu^2 (or epsilon) of every column; they may add up to more than 1 where nobody is in all columns."""
+    count = len(names)
+    if columns_per_person is not None:
+        if shares is not None or not 1 <= columns_per_person <= count:
+            raise SpecError(
+                "columns per person are counted, and need no shares",
+                path="columns_per_person",
+                given=columns_per_person,
+                allowed=f"1 to {count}, without shares",
+            )
+        return [1 / min(columns_per_person * (2 if neighbours == "replace" else 1), count)] * count
+    if shares is None:
+        return [1 / count] * count
+    if len(shares) != count or not all(share > 0 for share in shares):
+        raise SpecError("every column has a share", path="shares", given=list(shares), allowed=f"{count} numbers > 0")
+    return [share / math.fsum(shares) for share in shares]
+
+
+def _part(whole: Releaser, share: float) -> dict[str, Any]:
+    """The table of one column: the same keys with its part of the budget."""
+    table, event = describe(whole), whole.event()
+    table |= {"epsilon": None, "delta": None, "mu": None, "rho": None}
+    if isinstance(event, GaussianEvent):
+        return table | {"mu": event.mu * math.sqrt(share)}
+    if isinstance(event, ZcdpEvent):
+        return table | {"rho": event.rho * share}
+    if isinstance(event, PureEvent):
+        return table | {"epsilon": event.epsilon * share}
+    raise SpecError(
+        "Binomial noise is counted for one column only", path="law", given="binomial", fix="use discrete-gaussian"
+    )
+
+
+def as_rows(tracks: list[Track]) -> Floats:
+    """Values of all columns, one row a step: value, low, high, plain of each."""
+    return np.concatenate([np.stack([t.value, t.low, t.high, t.plain], axis=1) for t in tracks], axis=1)
