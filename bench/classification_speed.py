@@ -1,8 +1,8 @@
 """CPU time of private and fair classification as ratios: against fairlearn and a plain fit, in rows and in groups.
 
-Adult where it is on this machine, else generated people. Floors: `private-fair` is at least 8 (aware) and 4 (blind) times
-as fast as `fair-reductions` with 30 iterations, at most 4 and 8 plain fits; linear from 10^4 to 10^6 rows; 50 groups cost
-at most 4 times two; `private-logistic` at most 3 scikit-learn fits.
+Adult where it is on this machine, else generated people. Floors: `private-fair` is at least 8 (aware) and 4 (blind)
+times as fast as `fair-reductions` with 30 iterations, at most 4 and 8 plain fits; linear from 10^4 to 10^6 rows; 50
+groups cost at most 4 times two; `private-logistic` at most 3 scikit-learn fits.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def adult() -> None:
     for awareness, faster, most in (("aware", 8, 4), ("blind", 4, 8)):
         spent = times[awareness]
         print(
-            f"private-fair {awareness}: {spent:.2f} s; {reductions / spent:.1f} times as fast as fair-reductions (at least "
-            f"{faster}); {spent / plain:.1f} plain fits (at most {most})"
+            f"private-fair {awareness}: {spent:.2f} s; {reductions / spent:.1f} times as fast as fair-reductions "
+            f"(at least {faster}); {spent / plain:.1f} plain fits (at most {most})"
         )
 
 
@@ -86,12 +86,10 @@ def rows() -> None:
             found.append(spent / count)
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
             print(
-                f"{count} rows, {awareness}: {spent:.2f} s, {1e6 * spent / count:.2f} s per million rows, peak {peak:.0f} MB"
+                f"{count} rows, {awareness}: {spent:.2f} s, {1e6 * spent / count:.2f} s a million, peak {peak:.0f} MB"
             )
     for awareness, found in per_row.items():
-        print(
-            f"{awareness}: a row costs {found[-1] / found[0]:.2f} times as much among {LARGEST} as among 10,000 (linear: 1)"
-        )
+        print(f"{awareness}: a row among {LARGEST} costs {found[-1] / found[0]:.2f} of one among 10,000 (linear: 1)")
 
 
 def groups() -> None:

@@ -59,6 +59,7 @@ def _registered(learner: str, name: str) -> None:
         return Mutant(name, words, lambda broken: plant(swap))
 
     mutant.__qualname__ = f"mutant[{learner}/{name}]"
+    mutant.__doc__ = f"{words}, in {learner}".capitalize() + "."
     register("mutant", f"learner:{learner}/{name}")(mutant)
 
 
@@ -70,9 +71,10 @@ for _learner, (_, _names) in SERVED.items():
 @register("mutant", "learner:private-fair/one-round")
 def one_round_of_noise(thing: Any) -> Mutant:
     """Every audit has the noise that one round alone would need."""
+    original = release_audit  # the name itself is replaced while the mutant is planted
 
     def weak(counter: Any, accepted: Any, sigma: float, noise: Noise) -> Any:
-        return release_audit(counter, accepted, sigma / 20**0.5, noise)
+        return original(counter, accepted, sigma / 20**0.5, noise)
 
     return Mutant("one-round", "audit noise of one round in every round", lambda broken: function(release_audit, weak))
 

@@ -108,19 +108,22 @@ def game_pair(learner: PrivateGame) -> AuditPair:
 
 @register("audit-pair", "learner:private-game/auditor")
 def auditor_pair(learner: PrivateGame) -> AuditPair:
-    """The auditor at a tie between two groups, decided by one person: its pick against eps_A."""
-    game = Game(learner.rounds, learner.bound, learner.rho, 8)
+    """The auditor of a game of one round, where one person makes a small group the worst or the best treated."""
+    game = Game(1, learner.bound, learner.rho, 41)
 
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
         from fairveil.classify.game.hypotheses import violations
 
-        people, table = _tie(world)
-        signed = violations(table[:1], people, np.eye(2, dtype=bool), 8)[0]
+        people = np.array([[1.0, 0.0], [40.0, 0.0]])
+        table = np.array([[[1.0 - world, 0.0], [20.0, 0.0]]])
+        signed = violations(table, people, np.eye(2, dtype=bool), game.rows)[0]
         scores = game.bound * np.concatenate([[0.0], signed, -signed])
         return game.auditor().releases(scores, noise, trials).astype(np.float64)
 
+    epsilon = game.auditor_epsilon
+    claim = FinerClaim("rho", epsilon**2 / 8)
     return AuditPair(
-        run, "one of 8 people is another", "the subgroup that is picked", game.auditor_epsilon, trials=100_000
+        run, "one of 41 people is another", "the subgroup that is picked", epsilon, finer=claim, trials=100_000
     )
 
 
