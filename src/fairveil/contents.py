@@ -219,6 +219,7 @@ AUDITS = (
     "classify.audit",
     "classify.fair.audit",
     "classify.game.audit",
+    "classify.mutants",
     "consensus.audit",
     "privacy.histograms.audit",
     "privacy.mechanisms.audit",
