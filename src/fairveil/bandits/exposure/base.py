@@ -44,10 +44,11 @@ from fairveil.federated.schedules import NEVER, Determinant, Schedule, schedule_
 from fairveil.fields import Count, NonNegative, OpenUnit, Positive, described
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
-from fairveil.state import State, copy_state, nest, nested
+from fairveil.state import State, copy_state, nest
 
 Floats = NDArray[np.float64]
 RADIUS = "radius"
+RADIUS_NAMES = tuple(nest(RADIUS, dict.fromkeys(Radius._fields, np.empty(0))))
 
 
 @configuration
@@ -172,14 +173,13 @@ class ExposurePolicy(Policy):
     @staticmethod
     def beliefs(state: State) -> Beliefs:
         """The beliefs that a state holds: the same arrays under names."""
-        radius = nested(state, RADIUS)
         return Beliefs(
             state["prior"],
             state["target"],
             state["centre"],
             state["root"],
             state["start_det"],
-            Radius(*(radius[name] for name in Radius._fields)),
+            Radius(*[state[name] for name in RADIUS_NAMES]),
         )
 
     # The protocol -------------------------------------------------------------------------------------------------
@@ -214,8 +214,7 @@ class ExposurePolicy(Policy):
 
     def law(self, state: State, agent: int, contexts: Floats) -> Floats:
         """The probabilities with which an agent plays the actions it is shown."""
-        scratch = scratch_for(*contexts.shape)
-        scratch.contexts[:] = contexts
+        scratch = scratch_for.py_func(*contexts.shape)._replace(contexts=np.ascontiguousarray(contexts))
         choose_law(agent, self.beliefs(state), self.compiled.merits, scratch)
         return scratch.law
 
