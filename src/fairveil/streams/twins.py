@@ -38,7 +38,7 @@ LONG = 32
 NOTHING, ALL = np.zeros(STEPS), np.ones(STEPS)
 
 
-FEW = 2_000
+FEW = 1_500
 """Trials that show a mistake which gives the data away; a little too little noise takes many more."""
 MANY = 150_000
 
@@ -142,10 +142,10 @@ def fractional_coins(epsilon: float) -> AuditPair:
 @register("audit-twin", "printed-transform")
 def printed_transform(epsilon: float) -> AuditPair:
     """The printed scale of the Fourier coefficients: sqrt(n) too small."""
-    broken = Dft(epsilon=epsilon, horizon=64, frequencies=1, variant="printed")
+    broken = Dft(epsilon=epsilon, horizon=16, frequencies=1, variant="printed")
 
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-        return run_stream(broken, (np.zeros(64), np.ones(64)), world, trials, noise, rng)[:, -1]
+        return run_stream(broken, (np.zeros(16), np.ones(16)), world, trials, noise, rng)[:, -1]
 
     return _pair(run, "one person adds 1 to every step, or nothing", epsilon, delta=0.0)
 
