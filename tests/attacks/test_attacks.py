@@ -13,7 +13,7 @@ from fairveil.cli import app
 from fairveil.errors import AuditViolation, SpecError
 
 #: Games that decide each side with a margin of several standard errors, in a few seconds.
-GAMES = {"low-bits": 400, "retries": 60, "rollback": 40, "reconstruction": 10, "membership": 40, "deletion": 5}
+GAMES = {"low-bits": 400, "retries": 40, "rollback": 24, "reconstruction": 6, "membership": 40, "deletion": 3}
 
 
 @pytest.mark.parametrize("name", registry.names("attack"))

@@ -331,14 +331,15 @@ def under_a_ledger(policy: Policy, world: Environment) -> None:
         return  # decisions read the raw history: no part of such a state may be stored, and `drive` refuses it
     _must(policy.released, "it does not say which state arrays hold released values only", "released = (...)")
     noise = SeededNoise(3)
+    named = promise.neighbours
     with tempfile.TemporaryDirectory() as folder:
         limit = Limit.covering(policy.event())
         with Ledger.create(f"{folder}/ledger.db", limit=limit, simulated=True) as ledger:
             for turn in _turns(policy, world, 40, noise):
                 state = policy.learn(turn.state, turn.answer)
-                after = drive(policy, state, turn.index + 1, ledger, noise=noise)
+                after = drive(policy, state, turn.index + 1, ledger, noise=noise, neighbours=named)
                 # as after a crash before the state was saved
-                again = drive(policy, state, turn.index + 1, ledger, noise=noise, resume=True)
+                again = drive(policy, state, turn.index + 1, ledger, noise=noise, resume=True, neighbours=named)
                 for name in policy.released:
                     _must(np.array_equal(after[name], again[name]), "a crash gave another value", "see released")
                 turn.state = after

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from fairveil.bandits.protocol import Feedback, Policy, Report
 from fairveil.configuration import describe
 from fairveil.errors import PrivacyError
+from fairveil.privacy.guarantee import Neighbours
 from fairveil.privacy.ledger import Ledger, ReleaseLost
 from fairveil.privacy.noise import Noise
 from fairveil.state import State
@@ -32,6 +33,7 @@ def drive(
     noise: Noise | None = None,
     rows: Pages | None = None,
     resume: bool = False,
+    neighbours: Neighbours | str | None = None,
 ) -> State:
     """Make every release that is due at this number of settled (or decided) rounds, each through the ledger.
 
@@ -41,8 +43,11 @@ def drive(
     ``rows``: where raw rows are kept outside the state, pages of a block's feedback; they are read once, in the draw.
     ``resume``: the state is a starting one, yet the account has blocks (a crash before the first state was saved);
     without it such a state is refused, because it would be served what another run has released.
+    ``neighbours``: a policy that uses raw rows between releases protects less than an interaction with all that follows
+    from it; it is refused unless the caller names its weaker neighbours.
     """
     while (block := policy.due(state, settled)) is not None:
+        check_promise(policy, neighbours)
         state = _release(policy, state, block, ledger, account=account, noise=noise, rows=rows, resume=resume)
     return state
 
@@ -64,7 +69,6 @@ def _release(
     rows: Pages | None,
     resume: bool,
 ) -> State:
-    _check(policy)
     ledger.spend(account, policy.event(), releases=None, holder=fingerprint(policy))
     name = f"{account}/{block}"
     if not resume and ledger.first_block(account) == name:
@@ -97,7 +101,8 @@ def _release(
     return drawn[0] if drawn else policy.adopt(state, block, value)
 
 
-def _check(policy: Policy) -> None:
+def check_promise(policy: Policy, neighbours: Neighbours | str | None) -> None:
+    """Refuse a policy without an established guarantee, or with weaker neighbours than the caller names."""
     guarantee = policy.guarantee()
     if guarantee is None or not guarantee.established:
         raise PrivacyError(
@@ -105,6 +110,14 @@ def _check(policy: Policy) -> None:
             path="policy",
             given=policy.name,
             fix="use a sound private variant",
+        )
+    if guarantee.neighbours is Neighbours.REPLACE_INTERACTION_ROWS_FIXED and neighbours != guarantee.neighbours:
+        raise PrivacyError(
+            "this policy uses own raw rows: a real interaction changes later rows, which its promise takes as fixed",
+            path="neighbours",
+            given=neighbours,
+            allowed=guarantee.neighbours.value,
+            fix="use the frozen policy, or name these weaker neighbours",
         )
     if not policy.released:
         raise PrivacyError(

@@ -11,6 +11,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -134,3 +135,10 @@ def scikit_learn() -> Any:
     except ImportError:
         raise DependencyError("this needs scikit-learn", fix="pip install 'fairveil[lab]'") from None
     return sklearn
+
+
+def estimator_class(place: str) -> Any:
+    """The estimator that a configuration describes, by its place: estimators import configurations, not the reverse."""
+    scikit_learn()
+    module, _, name = place.rpartition(".")
+    return getattr(import_module(module), name)

@@ -6,14 +6,14 @@ import math
 from dataclasses import replace
 from typing import Any, Literal
 
-from fairveil.classify.budget import fit_mu
 from fairveil.classify.fair.accounting import NeighboursName, zero_out_budget
 from fairveil.classify.fair.notions import FairnessName
-from fairveil.classify.learner import Learner, Public, planned_fits, scikit_learn
+from fairveil.classify.learner import Learner, Public, estimator_class, planned_fits, scikit_learn
 from fairveil.classify.perturbation import Perturbation
 from fairveil.configuration import configuration
 from fairveil.errors import DependencyError, SpecError
 from fairveil.fields import Count, Delta, Epsilon, NonNegative, Positive
+from fairveil.privacy.calibration.fits import fit_mu
 from fairveil.privacy.events import ApproximateEvent, Event
 from fairveil.privacy.guarantee import Guarantee, Neighbours
 from fairveil.privacy.noise import Noise
@@ -192,10 +192,8 @@ class PrivateLogistic(Learner):
         return replace(made, tolerance=relative * self.bound)
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
-        scikit_learn()
-        from fairveil.classify.estimator import PrivateLogisticRegression
-
-        return PrivateLogisticRegression(
+        made = estimator_class("fairveil.classify.estimator.PrivateLogisticRegression")
+        return made(
             epsilon=self.epsilon,
             delta=self.delta,
             method=self.method,

@@ -107,7 +107,11 @@ def rate_theorem_2(graph: Graph, penalty: ArrayLike, theta: float, m: float, M: 
     mu = 1 + np.geomspace(1e-3, 1e3, 4001)
     printed, right = rate(mu, 2 * m + 2 * least, tilde).max(), rate(mu, 2 * m, bar).max()
     premises = ("eta_i(t) >= theta > 0", "m > 0", "M finite")
-    numbers = {"printed": float(printed), "corrected": float(right), "iterations_per_digit": math.log(10) / right}
+    numbers = {
+        "printed": float(printed),
+        "corrected": float(right),
+        "iterations_per_digit": math.log(10) / float(right),
+    }
     if (eta < theta).any():
         node = int(np.argmin(eta))
         return Finding(False, premises, premises[0], node, None, {**numbers, "eta": float(eta[node]), "theta": theta})

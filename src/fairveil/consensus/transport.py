@@ -31,7 +31,10 @@ NAMES = ("inline", "ray")
 
 @dataclass(frozen=True)
 class NodePlan:
-    """How to make one node wherever it lives: rows, and either seeded (or secure) noise or a ledger's path."""
+    """How to make one node wherever it lives: rows, and either seeded (or secure) noise or a ledger's path.
+
+    ``limit`` makes a new ledger where there is none; without it the ledger must be there.
+    """
 
     algorithm: Algorithm
     setting: Setting
@@ -49,7 +52,11 @@ class NodePlan:
         if self.ledger is not None:
             folder = Path(self.ledger).parent
             folder.mkdir(parents=True, exist_ok=True)
-            ledger = Ledger.create(self.ledger, limit=self.limit, simulated=self.simulated, unit="one row of this node")
+            facts: dict[str, Any] = {"simulated": self.simulated}
+            if self.limit is None:
+                ledger = Ledger.open(self.ledger, **facts)
+            else:
+                ledger = Ledger.create(self.ledger, limit=self.limit, unit="one row of this node", **facts)
         secure = ledger is not None and not self.simulated
         return Node(
             self.algorithm, self.setting, self.index, self.rows, run=self.run, ledger=ledger,

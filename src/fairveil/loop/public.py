@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,15 +20,17 @@ from fairveil.errors import FairveilError
 from fairveil.loop.batch import Status
 from fairveil.loop.clock import in_words
 from fairveil.loop.facts import Facts
-from fairveil.loop.loop import Loop
 from fairveil.loop.play import ArmsPlay
 from fairveil.loop.spelled import spec_table
-from fairveil.loop.store import Store
 from fairveil.privacy.charges import DELTA_UNITS, UNITS, Currency
 from fairveil.privacy.conversions import gdp_epsilon, zcdp_epsilon
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.ledger import Ledger
 from fairveil.state import State
+
+if TYPE_CHECKING:
+    from fairveil.loop.loop import Loop
+    from fairveil.loop.store import Store
 
 LEVEL = 3.7
 """Natural logarithm of 2/0.05: bounds on arm means that hold together with probability 95 % each."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairveil.loop import trail
-from fairveil.loop.loop import Loop
 from fairveil.loop.problems import Invalid, NotYet
 from fairveil.loop.public import loop_table, release_tables
+
+if TYPE_CHECKING:
+    from fairveil.loop.loop import Loop
 
 KINDS = ("summary",)
 LATER = ("fairness", "evaluation")

@@ -187,18 +187,11 @@ class Store:
                 if limit is None:
                     found = Ledger.open(path, ledger=inside, anchor=anchor, simulated=simulated)
                 else:
-                    facts = {"limit": limit, "anchor": anchor, "simulated": simulated, "unit": unit}
-                    found = Ledger.create(path, ledger=inside, **facts)
+                    found = Ledger.create(
+                        path, ledger=inside, limit=limit, anchor=anchor, simulated=simulated, unit=unit
+                    )
                 self._ledgers[name] = found
             return found
-
-    def forget_ledger(self, name: str) -> None:
-        """Open it anew when it is needed next: it failed, or was restored."""
-        with self._guard:
-            found = self._ledgers.pop(name, None)
-            if found is not None:
-                with contextlib.suppress(Exception):
-                    found.close()
 
     # Transactions ----------------------------------------------------------------------------------------------------
 

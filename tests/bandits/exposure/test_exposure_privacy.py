@@ -6,15 +6,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import fairveil
 from fairveil.bandits.exposure import BatchedPrivFairx, PrivFairx, PrivFairxPrinted
 from fairveil.bandits.exposure import audit as audits
 from fairveil.bandits.exposure.audit import messages_pair, reaction_pair, run_messages, worst_interactions
 from fairveil.bandits.exposure.kernel import make_row
+from fairveil.bandits.ledgered import drive
 from fairveil.bandits.protocol import Candidate, Feedback, Round
-from fairveil.errors import InputError, SpecError
+from fairveil.errors import InputError, PrivacyError, SpecError
 from fairveil.privacy.audit import audit, find_pair
 from fairveil.privacy.conversions import gdp_delta, gdp_mu
-from fairveil.privacy.noise import SeededNoise
+from fairveil.privacy.ledger import Ledger, Limit
+from fairveil.privacy.noise import SeededNoise, ZeroNoise
 from fairveil.randomness import generator
 
 FULL = {"agents": 10, "dimension": 5, "horizon": 100_000, "epsilon": 2.0, "delta": 0.1}
@@ -206,3 +209,86 @@ def test_printed_priv_fairx_states_the_epsilon_that_its_noise_gives():
     promise = PrivFairxPrinted(agents=3, dimension=3, horizon=1000, epsilon=300.0, delta=0.1).guarantee()
     assert gdp_delta(promise.mu, promise.epsilon) <= 0.1
     assert gdp_delta(promise.mu, 300.0) > 0.1, "the asked epsilon would be a false promise"
+
+
+def interaction(policy, index, reward=0.5):
+    shown = Round(index, tuple(Candidate(0, context) for context in np.eye(policy.dimension)), index % policy.agents)
+    return Feedback(index, 0, reward, shown)
+
+
+def test_ledgers_refuse_raw_rows_unless_their_weaker_neighbours_are_named(tmp_path):
+    for number, policy in enumerate((BatchedPrivFairx(**SMALL, personal=True), PrivFairx(**SMALL, local_raw=True))):
+        state = policy.start()
+        for index in range(40):
+            state = policy.learn(state, interaction(policy, index)) if index < 32 else state
+        path, limit = tmp_path / f"{number}.db", Limit.covering(policy.event())
+        with Ledger.create(path, limit=limit, simulated=True) as ledger:
+            with pytest.raises(PrivacyError, match="raw rows"):
+                drive(policy, state, 32, ledger, noise=SeededNoise(1))
+            assert ledger.spent.units == 0
+            named = "replace-interaction-rows-fixed"
+            assert int(drive(policy, state, 32, ledger, noise=SeededNoise(1), neighbours=named)["syncs"]) > 0
+
+
+def test_a_reward_of_an_open_batch_reaches_nothing_before_its_release():
+    policy = BatchedPrivFairx(**SMALL)
+    states = [policy.start(), policy.start()]
+    for index in range(31):
+        for world, state in enumerate(states):
+            reward = (0.9 if world else -0.9) if index == 3 else 0.1
+            states[world] = policy.learn(state, interaction(policy, index, reward))
+        shown = interaction(policy, index + 1).round
+        laws = [policy.decide(state, shown, generator(1, index)).probabilities for state in states]
+        assert np.array_equal(*laws)
+        for name in policy.released:
+            assert np.array_equal(states[0][name], states[1][name]), name
+    after = [policy.release(state, SeededNoise(1)) for state in states]
+    assert not np.array_equal(after[0]["released"], after[1]["released"])
+
+
+def test_batches_are_weighed_by_the_rows_they_hold():
+    policy = BatchedPrivFairx(**{**SMALL, "agents": 1})
+    full, half = policy.start(), policy.start()
+    for index in range(16):
+        full = policy.learn(full, interaction(policy, index))
+        half = policy.learn(half, interaction(policy, index, 0.5 if index % 2 else None))
+    assert (full["rows"].tolist(), half["rows"].tolist()) == ([16], [8])
+    assert full["taken"] == half["taken"] == 16
+    full, half = (policy.release(state, ZeroNoise()) for state in (full, half))
+    heavy, light = policy.batch_weights(np.array([16, 8]))
+    assert full["released"][0, 0] == pytest.approx(16 * heavy)
+    assert half["released"][0, 0] == pytest.approx(8 * light)
+    silent = policy.start()
+    for index in range(16):
+        silent = policy.learn(silent, interaction(policy, index, None))
+    silent = policy.release(silent, SeededNoise(1))  # nobody answered: noise alone weighs nothing
+    assert not silent["released"].any()
+    assert np.array_equal(silent["prior"], policy.start()["prior"])
+
+
+def test_rounds_of_later_batches_and_wrong_feedback_are_refused():
+    policy = BatchedPrivFairx(**{**SMALL, "agents": 1})
+    state = policy.learn(policy.start(), interaction(policy, 5))
+    assert policy.learn(state, interaction(policy, 5)).keys() == state.keys()
+    assert policy.learn(state, interaction(policy, 2))["rows"] == 1
+    with pytest.raises(InputError, match="later batch"):
+        policy.learn(state, interaction(policy, 16))
+    for wrong in (replace(interaction(policy, 6), index=-1), replace(interaction(policy, 6), index="6")):
+        with pytest.raises(InputError, match="counted from 0"):
+            policy.learn(state, wrong)
+    for arm in (2, -1, "first", 0.5):
+        with pytest.raises(InputError, match="not shown"):
+            policy.learn(state, replace(interaction(policy, 6), arm=arm))
+    for reward in (math.nan, math.inf, "much", True):
+        with pytest.raises(InputError, match="not a number"):
+            policy.learn(state, interaction(policy, 6, reward))
+    with pytest.raises(SpecError, match="private"):
+        fairveil.run(
+            {
+                "task": "bandit",
+                "policy": {"name": "batched-priv-fairx", "epsilon": 1.0, "delta": 1e-5},
+                "environment": {"name": "exposure", "agents": 1},
+                "rounds": 20,
+                "feedback": {"delay": 3, "treat": "private"},
+            }
+        )

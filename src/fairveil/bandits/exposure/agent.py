@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairveil.bandits.exposure.private import PrivatePolicy
-from fairveil.bandits.ledgered import fingerprint
+from fairveil.bandits.ledgered import check_promise, fingerprint
 from fairveil.bandits.protocol import Candidate, Decision, Feedback, Round
 from fairveil.errors import HorizonError, InputError, PrivacyError
 from fairveil.federated import Account, Form, Inbox, Message, Party, Receipt, Released, release_once
@@ -278,26 +278,6 @@ class Agent(Party):
         self.inbox = Inbox(self.index, self.policy.agents)
         for name in sorted(name for name in arrays if name.startswith(LETTER)):
             self.inbox.put(Message.from_bytes(arrays[name].tobytes()))
-
-
-def check_promise(policy: PrivatePolicy, neighbours: Neighbours | str | None) -> None:
-    """Refuse a policy without an established guarantee, or with weaker neighbours than the caller knows of."""
-    guarantee = policy.guarantee()
-    if guarantee is None or not guarantee.established:
-        raise PrivacyError(
-            "agents send nothing without an established guarantee",
-            path="policy",
-            given=policy.name,
-            fix="use a sound variant",
-        )
-    if guarantee.neighbours is Neighbours.REPLACE_INTERACTION_ROWS_FIXED and neighbours != guarantee.neighbours:
-        raise PrivacyError(
-            "this policy uses own raw rows: a real interaction changes later rows, which its promise takes as fixed",
-            path="neighbours",
-            given=neighbours,
-            allowed=guarantee.neighbours.value,
-            fix="use the frozen policy, or name these weaker neighbours",
-        )
 
 
 def form_of(policy: PrivatePolicy) -> Form:

@@ -41,13 +41,14 @@ from fairveil.configuration import configuration
 from fairveil.errors import HorizonError, InputError, SpecError
 from fairveil.fairness.exposure import Merit, merit_codes, merits_from
 from fairveil.federated.schedules import NEVER, Determinant, Schedule, schedule_from
-from fairveil.fields import Count, NonNegative, OpenUnit, Positive
+from fairveil.fields import Count, NonNegative, OpenUnit, Positive, described
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
-from fairveil.state import State, copy_state, nest, nested
+from fairveil.state import State, copy_state, nest
 
 Floats = NDArray[np.float64]
 RADIUS = "radius"
+RADIUS_NAMES = tuple(nest(RADIUS, dict.fromkeys(Radius._fields, np.empty(0))))
 
 
 @configuration
@@ -63,17 +64,19 @@ class ExposurePolicy(Policy):
     horizon_free: ClassVar[bool] = False
 
     _: KW_ONLY
-    agents: Count
-    dimension: Count
-    horizon: Count
-    merit: Any = ("exp", 10.0)
-    schedule: Any = "paper"
-    agent_rounds: Annotated[tuple[Count, ...], Strict(False)] | None = None
-    reward_std: Positive = 0.1
-    regularisation: Positive = 1.0
-    parameter_bound: Positive = 1.0
-    failure: OpenUnit = 0.1
-    width: NonNegative = 1.0
+    agents: Count = described("number of agents")
+    dimension: Count = described("number of features of an action")
+    horizon: Count = described("rounds for which the policy is made")
+    merit: Any = described("merit function, or one per agent", default=("exp", 10.0))
+    schedule: Any = described("when agents synchronise", default="paper")
+    agent_rounds: Annotated[tuple[Count, ...], Strict(False)] | None = described(
+        "rounds after which every agent stops", default=None
+    )
+    reward_std: Positive = described("R, standard deviation of a reward", default=0.1)
+    regularisation: Positive = described("lambda of the ridge", default=1.0)
+    parameter_bound: Positive = described("S, bound on the length of the parameter", default=1.0)
+    failure: OpenUnit = described("chance that a confidence set may miss the parameter", default=0.1)
+    width: NonNegative = described("multiplies the radius of confidence sets; 0: no optimism", default=1.0)
 
     def __post_init__(self) -> None:
         merits = merits_from(self.merit, self.agents)
@@ -170,14 +173,13 @@ class ExposurePolicy(Policy):
     @staticmethod
     def beliefs(state: State) -> Beliefs:
         """The beliefs that a state holds: the same arrays under names."""
-        radius = nested(state, RADIUS)
         return Beliefs(
             state["prior"],
             state["target"],
             state["centre"],
             state["root"],
             state["start_det"],
-            Radius(*(radius[name] for name in Radius._fields)),
+            Radius(*[state[name] for name in RADIUS_NAMES]),
         )
 
     # The protocol -------------------------------------------------------------------------------------------------
@@ -212,8 +214,7 @@ class ExposurePolicy(Policy):
 
     def law(self, state: State, agent: int, contexts: Floats) -> Floats:
         """The probabilities with which an agent plays the actions it is shown."""
-        scratch = scratch_for(*contexts.shape)
-        scratch.contexts[:] = contexts
+        scratch = scratch_for.py_func(*contexts.shape)._replace(contexts=np.ascontiguousarray(contexts))
         choose_law(agent, self.beliefs(state), self.compiled.merits, scratch)
         return scratch.law
 

@@ -17,7 +17,7 @@ from fairveil.bandits.protocol import HEADER, Block, Clock, Feedback, Policy, ch
 from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError
 from fairveil.federated.schedules import NEVER, Growing
-from fairveil.fields import Natural, Positive
+from fairveil.fields import Natural, Positive, described
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import RunningSum
@@ -59,12 +59,12 @@ class BatchedPrivFairx(PrivatePolicy):
     counts_rows: ClassVar[bool] = True
 
     _: KW_ONLY
-    schedule: Any = Growing(2.0, 16)
-    reward_weight: Positive = math.sqrt(0.5)
-    personal: bool = False
-    local_raw: bool = False
-    row_information: Positive | None = None
-    outstanding: Natural = 0
+    schedule: Any = described("when agents synchronise", default=Growing(2.0, 16))
+    reward_weight: Positive = described("w, weight of the reward in a row", default=math.sqrt(0.5))
+    personal: bool = described("add all own raw rows to the others' releases: weaker neighbours", default=False)
+    local_raw: bool = described("use own raw rows since the last synchronisation: weaker neighbours", default=False)
+    row_information: Positive | None = described("smallest second moment of a context, for the weights", default=None)
+    outstanding: Natural = described("decisions under way when a release falls due", default=0)
 
     def __post_init__(self) -> None:
         if self.personal and self.local_raw:

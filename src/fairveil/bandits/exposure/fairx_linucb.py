@@ -9,6 +9,7 @@ from fairveil.bandits.exposure.base import ExposurePolicy
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.federated.schedules import schedule_from
+from fairveil.fields import described
 from fairveil.registry import register
 
 
@@ -27,7 +28,7 @@ class FairxLinUcb(ExposurePolicy):
     """
 
     _: KW_ONLY
-    schedule: Any = "never"
+    schedule: Any = described("never: every agent learns alone", default="never")
 
     def __post_init__(self) -> None:
         super().__post_init__()

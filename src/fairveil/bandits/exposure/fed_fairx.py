@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY
 
 from fairveil.bandits.exposure.base import ExposurePolicy
 from fairveil.configuration import configuration
+from fairveil.fields import described
 from fairveil.registry import register
 
 
@@ -26,7 +27,7 @@ class FedFairx(ExposurePolicy):
     """
 
     _: KW_ONLY
-    local_raw: bool = True
+    local_raw: bool = described("use own rows since the last synchronisation", default=True)
 
     @property
     def uses_local(self) -> bool:

@@ -10,14 +10,13 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from fairveil.bandits.environments.exposure import draw_contexts
 from fairveil.bandits.exposure.belief import Beliefs, Facts, Quantiles, believe, believe_plain, refresh, refresh_all
 from fairveil.bandits.exposure.optimism import optimistic
+from fairveil.compiling import njit
 from fairveil.fairness.exposure import fill_law
-from fairveil.randomness import Generator
 
 Floats = NDArray[np.float64]
 EXACT, WEIGHTED, PUBLISHED = 0, 1, 2
@@ -99,8 +98,6 @@ class Stage(NamedTuple):
     for one that does not (not a number: it is left out).
     """
 
-    world_rng: Generator
-    choice_rng: Generator
     world: World
     rules: Rules
     beliefs: Beliefs
@@ -108,6 +105,17 @@ class Stage(NamedTuple):
     tally: Tally
     answered: NDArray[np.bool_]
     default: float
+
+
+class Span(NamedTuple):
+    """Rounds first..last-1; in the first one agents from ``begin`` on play, in the last one those before ``end``.
+    ``decided`` decisions were made before; they number the answers."""
+
+    first: int
+    last: int
+    begin: int
+    end: int
+    decided: int
 
 
 class Releases(NamedTuple):
@@ -194,7 +202,7 @@ def add_row(row, total):
                 total[j, i] += product
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def choose_law(i, beliefs, merits, scratch):
     """The law agent i plays on ``scratch.contexts``: exposure in proportion to merit at the optimistic parameter."""
     contexts, base, slopes = scratch.contexts, scratch.base, scratch.slopes
@@ -226,7 +234,7 @@ def draw_arm(law, coin):
     return len(law) - 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def measure(i, world, scratch, fair, tally):
     """Means of the actions into ``scratch.base``, the fair law into ``fair``, what the played law misses into tally."""
     contexts, means, law = scratch.contexts, scratch.base, scratch.law
@@ -248,12 +256,9 @@ def measure(i, world, scratch, fair, tally):
 
 
 @njit(cache=True, nogil=True)
-def advance(first, last, begin, end, decided, stage):
-    """Play rounds first..last-1, or until an agent's raw trigger fires; returns the round reached.
-
-    In the first round agents from ``begin`` on play, in the last one those before ``end``. ``decided`` decisions were
-    made before; they number the answers.
-    """
+def advance(span, world_rng, choice_rng, stage):
+    """Play a span of rounds, or until an agent's raw trigger fires; returns the round reached."""
+    first, last, decided = span.first, span.last, span.decided
     world, rules, beliefs, tally = stage.world, stage.rules, stage.beliefs, stage.tally
     leaf, local = stage.gathered.leaf, stage.gathered.local
     agents, dimension = beliefs.centre.shape
@@ -261,15 +266,15 @@ def advance(first, last, begin, end, decided, stage):
     fair, row, factors = np.empty(len(tally.pulls)), np.empty(dimension + 1), np.empty((2, dimension, dimension))
     for now in range(first, last):
         fired = False
-        for i in range(begin if now == first else 0, end if now == last - 1 else agents):
+        for i in range(span.begin if now == first else 0, span.end if now == last - 1 else agents):
             if now >= world.lasts[i]:
                 continue
-            draw_contexts(stage.world_rng, world.contexts[i], scratch.contexts)
+            draw_contexts(world_rng, world.contexts[i], scratch.contexts)
             choose_law(i, beliefs, rules.merits, scratch)
-            arm = draw_arm(scratch.law, stage.choice_rng.random())
+            arm = draw_arm(scratch.law, choice_rng.random())
             measure(i, world, scratch, fair, tally)
             tally.pulls[arm] += 1
-            earned = scratch.base[arm] + world.noise * stage.world_rng.standard_normal()
+            earned = scratch.base[arm] + world.noise * world_rng.standard_normal()
             decided += 1
             if len(stage.answered) > 0 and not stage.answered[decided - 1]:
                 if math.isnan(stage.default):
@@ -324,12 +329,13 @@ def synchronise(made, releases, stage):
 
 
 @njit(cache=True, nogil=True)
-def play(first, last, made, releases, stage):
+def play(first, last, made, releases, world_rng, choice_rng, stage):
     """Play rounds first..last-1 with the synchronisations that fall due; returns how many are made then."""
     now = first
     while now < last:
         planned = releases.times[made] if made < len(releases.times) else last + 1
-        now = advance(now, min(last, planned), 0, len(stage.gathered.leaf), 0, stage)
+        span = Span(now, min(last, planned), 0, len(stage.gathered.leaf), 0)
+        now = advance(span, world_rng, choice_rng, stage)
         if now == planned:
             synchronise(made, releases, stage)
             refresh_all(stage.beliefs, stage.gathered.local, stage.rules.facts, float(now))

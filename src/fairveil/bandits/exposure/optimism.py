@@ -15,9 +15,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from fairveil.compiling import njit
 from fairveil.fairness.exposure import EXP, Merit, log_merit
 
 FLAT = 0.5
@@ -113,7 +113,7 @@ def _means(base, slopes, z, means):
         means[a] = total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _ascend(problem, climb):
     """Climb from z (whose means are filled in); returns the value reached, with its law and means."""
     base, slopes, kind, numbers, table, reach = problem

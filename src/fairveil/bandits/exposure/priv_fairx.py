@@ -15,6 +15,7 @@ from fairveil.bandits.exposure.kernel import PUBLISHED, WEIGHTED, Releases
 from fairveil.bandits.exposure.lemma_7 import Definite, Federation, lemma_7
 from fairveil.bandits.exposure.private import Floats, PrivatePolicy
 from fairveil.configuration import configuration
+from fairveil.fields import described
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import RunningSum
@@ -43,10 +44,10 @@ class PrivFairx(PrivatePolicy):
     """
 
     _: KW_ONLY
-    variant: Literal["sound"] = "sound"
-    local_raw: bool = False
-    confidence: Literal["weighted", "lemma-7"] = "weighted"
-    definite: Definite = "shift"
+    variant: Literal["sound"] = described("the sound algorithm, or the printed one", default="sound")
+    local_raw: bool = described("use own raw rows since the last synchronisation: weaker neighbours", default=False)
+    confidence: Literal["weighted", "lemma-7"] = described("how confidence sets are made", default="weighted")
+    definite: Definite = described("how lemma 7 makes Gram matrices positive definite", default="shift")
 
     def __post_init__(self) -> None:
         super().__post_init__()

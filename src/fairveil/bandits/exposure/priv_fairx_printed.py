@@ -10,6 +10,7 @@ from typing import Literal
 from fairveil.bandits.exposure.priv_fairx import PrivFairx
 from fairveil.configuration import configuration
 from fairveil.federated.schedules import Determinant
+from fairveil.fields import described
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.sums.base import RunningSum
 from fairveil.privacy.sums.tree import TreeSum
@@ -34,9 +35,9 @@ class PrivFairxPrinted(PrivFairx):
     """
 
     _: KW_ONLY
-    variant: Literal["printed"] = "printed"  # type: ignore[assignment]
-    local_raw: bool = True
-    confidence: Literal["weighted", "lemma-7"] = "lemma-7"
+    variant: Literal["printed"] = described("the printed algorithm", default="printed")  # type: ignore[assignment]
+    local_raw: bool = described("use own raw rows since the last synchronisation", default=True)
+    confidence: Literal["weighted", "lemma-7"] = described("how confidence sets are made", default="lemma-7")
 
     def check_raw_trigger(self, allowed: bool) -> None:
         super().check_raw_trigger(self.local_raw)

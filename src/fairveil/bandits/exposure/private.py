@@ -11,14 +11,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.bandits.exposure.base import RADIUS, ExposurePolicy
-from fairveil.bandits.exposure.belief import Beliefs, Quantiles, Radius, believe
+from fairveil.bandits.exposure.base import RADIUS_NAMES, ExposurePolicy
+from fairveil.bandits.exposure.belief import Beliefs, Quantiles, believe
 from fairveil.bandits.exposure.kernel import Releases, Rows
 from fairveil.bandits.protocol import Feedback, Round
 from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError
 from fairveil.federated.schedules import Determinant
-from fairveil.fields import Count, Delta, Epsilon, Positive
+from fairveil.fields import Count, Delta, Epsilon, Positive, described
 from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Neighbours
 from fairveil.privacy.noise import Noise
@@ -55,13 +55,13 @@ class PrivatePolicy(ExposurePolicy):
     """Messages say how many rows they hold, which is public."""
 
     _: KW_ONLY
-    epsilon: Epsilon
-    delta: Delta
-    context_bound: Positive = 1.0
-    reward_bound: Positive = 1.0
-    reward_weight: Positive = 1.0
-    strict: bool = False
-    releases: Count | None = None
+    epsilon: Epsilon = described("budget of one interaction")
+    delta: Delta = described("chance that the budget may be exceeded")
+    context_bound: Positive = described("L, bound on the l2 norm of a context", default=1.0)
+    reward_bound: Positive = described("B, bound on the size of a reward", default=1.0)
+    reward_weight: Positive = described("w, weight of the reward in a row", default=1.0)
+    strict: bool = described("refuse contexts above their bound instead of clipping them", default=False)
+    releases: Count | None = described("releases for which the sum is made; by default the schedule's", default=None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -142,7 +142,7 @@ class PrivatePolicy(ExposurePolicy):
     def released(self) -> tuple[str, ...]:  # type: ignore[override]
         """State that is a function of releases and the schedule; beliefs are not where they use own raw rows."""
         known = ["syncs", "last", "next", "trigger", "released", "variance", "counted", "prior", "target"]
-        known += [f"{RADIUS}/{name}" for name in Radius._fields]
+        known += RADIUS_NAMES
         known += [] if self.uses_local else ["centre", "root", "start_det"]
         return (*known, *(f"{SUM}/{name}" for name in self.sums.start() if name not in RAW))
 
@@ -201,7 +201,7 @@ class PrivatePolicy(ExposurePolicy):
 
     def many_sums(self, state: State, agents: Sequence[int]) -> tuple[RunningSum, State]:
         """The sums of these agents side by side, as one sum and its state; all have made as many releases."""
-        sums, single, held = self.sums.many(len(agents)), self.sums.start(), {}
+        sums, single, held = self._side_by_side(len(agents)), self.sums.start(), {}
         for name, array in nested(state, SUM).items():
             own = array[list(agents)]
             side_by_side = name in WIDE
@@ -209,6 +209,15 @@ class PrivatePolicy(ExposurePolicy):
                 np.moveaxis(own, 0, -2).reshape(*single[name].shape[:-1], -1) if side_by_side else own[0].copy()
             )
         return sums, held
+
+    def _side_by_side(self, count: int) -> RunningSum:
+        if count not in self._many:
+            self._many[count] = self.sums.many(count)
+        return self._many[count]
+
+    @cached_property
+    def _many(self) -> dict[int, RunningSum]:
+        return {}
 
     def put_many(self, state: State, agents: Sequence[int], held: State) -> None:
         """The inverse of `many_sums`, in place."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.bandits.environments.exposure import ExposureWorld, decisions_until
-from fairveil.bandits.exposure.kernel import Gathered, Merits, Releases, Stage, Tally, World, advance, play
+from fairveil.bandits.exposure.kernel import Gathered, Merits, Releases, Span, Stage, Tally, World, advance, play
 from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness
 from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.fairness.exposure import merit_codes
@@ -74,8 +74,11 @@ class CompiledRun(Simulator):
 
     def stage(self, gathered: Gathered, answered: NDArray[np.bool_] = ALL_ANSWERED, default: float = MISSING) -> Stage:
         beliefs, rules = self.policy.beliefs(self.state), self.policy.rules(self.state)
-        world, choice = self.streams.world, self.streams.explore
-        return Stage(world, choice, self.truth, rules, beliefs, gathered, self.tally, answered, default)
+        return Stage(self.truth, rules, beliefs, gathered, self.tally, answered, default)
+
+    def advance_over(self, span: Span, stage: Stage) -> int:
+        reached: int = advance(span, self.streams.world, self.streams.explore, stage)
+        return reached
 
 
 class WholeRun(CompiledRun):
@@ -87,7 +90,8 @@ class WholeRun(CompiledRun):
 
     def play(self, stop: int) -> int:
         stage = self.stage(Gathered(self.state["leaf"], self.state["local"]))
-        self.state["syncs"][...] = play(self.now, stop, self.syncs, self.planned, stage)
+        world, choice = self.streams.world, self.streams.explore
+        self.state["syncs"][...] = play(self.now, stop, self.syncs, self.planned, world, choice, stage)
         return stop
 
 
@@ -98,7 +102,7 @@ class StretchRun(CompiledRun):
         policy, state, time = self.policy, self.state, int(self.state["next"])
         goal = min(stop, time) if time > self.now else stop
         stage = self.stage(Gathered(state["leaf"], state["local"]))
-        reached = advance(self.now, goal, 0, policy.agents, 0, stage)
+        reached = self.advance_over(Span(self.now, goal, 0, policy.agents, 0), stage)
         state["acted"] = np.minimum(reached, policy.lasts)
         fired = reached < goal or (np.isfinite(state["trigger"][0]) and policy.triggered(state, reached))
         if fired or (time != NO_TIME and reached >= time):
@@ -163,7 +167,7 @@ class LateRun(CompiledRun):
     def _decide(self, goal: int) -> None:
         (first, begin), (last, end) = self.world.turn(self.decided), self.world.turn(goal - 1)
         stage = self.stage(Gathered(self.filling, self.state["local"]), self.answered, self.default)
-        advance(first, last + 1, begin, end + 1, self.decided, stage)
+        self.advance_over(Span(first, last + 1, begin, end + 1, self.decided), stage)
         self.decided = goal
 
 

@@ -11,7 +11,7 @@ from pydantic import Field, Strict
 
 from fairveil.classify.fair.accounting import NeighboursName, Plan
 from fairveil.classify.fair.notions import AwarenessName, FairnessName, Notion
-from fairveil.classify.learner import Learner, Public, planned_fits, scikit_learn
+from fairveil.classify.learner import Learner, Public, estimator_class, planned_fits
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Count, Delta, Epsilon, OpenUnit, Positive, described
@@ -137,11 +137,9 @@ class PrivateFair(Learner):
         )
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
-        scikit_learn()
-        from fairveil.classify.fair.estimator import PrivateFairClassifier
-
+        made = estimator_class("fairveil.classify.fair.estimator.PrivateFairClassifier")
         same = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "norm_bound"}
-        return PrivateFairClassifier(**same, norm_bound=self.bound_of_features, noise=noise)
+        return made(**same, norm_bound=self.bound_of_features, noise=noise)
 
     def event(self) -> Event:
         return self.plan(2).event()

@@ -140,4 +140,3 @@ TWINS: dict[str, tuple[Callable[[float], AuditPair], int]] = {
     "float-noise": (float_noise, 100_000),
 }
 """Twin and the trials a world that catch it."""
-

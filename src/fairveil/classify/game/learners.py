@@ -12,7 +12,7 @@ from pydantic import Strict
 
 from fairveil.classify.fair.accounting import NeighboursName, Plan
 from fairveil.classify.game.hypotheses import HypothesesName
-from fairveil.classify.learner import Learner, Public, scikit_learn
+from fairveil.classify.learner import Learner, Public, estimator_class
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Count, Delta, Epsilon, NonNegative, Positive, described
@@ -57,9 +57,27 @@ class GameLearner(Learner):
         return {**given, "norm_bound": self.bound_of_features}
 
 
+class FiniteLearner(GameLearner):
+    """A private choice from a finite class; threshold pairs stand on a private score and read the group."""
+
+    hypotheses: str
+    epsilon: float
+
+    @property
+    def over_score(self) -> bool:
+        return self.hypotheses == "threshold-pairs"
+
+    @property
+    def reads_group(self) -> bool:
+        return self.over_score
+
+    def spent(self, fits: int) -> float:
+        return fits * self.epsilon
+
+
 @register("learner", "exponential-fair")
 @configuration
-class ExponentialFair(GameLearner):
+class ExponentialFair(FiniteLearner):
     """Pick one rule of a finite class by unfairness plus error with the exponential mechanism (Algorithm 1).
 
     Guarantee (sound): epsilon-DP, pure, for one row taken out or replaced; over a private score (threshold-pairs)
@@ -89,14 +107,6 @@ class ExponentialFair(GameLearner):
             )
 
     @property
-    def reads_group(self) -> bool:
-        return self.hypotheses == "threshold-pairs"
-
-    @property
-    def over_score(self) -> bool:
-        return self.hypotheses == "threshold-pairs"
-
-    @property
     def pick_epsilon(self) -> float:
         return self.epsilon * (1 - SCORE_SHARE) if self.over_score else self.epsilon
 
@@ -104,18 +114,13 @@ class ExponentialFair(GameLearner):
         return score_plan(SCORE_SHARE * self.epsilon, self.delta, self.bound_of_features)
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
-        scikit_learn()
-        from fairveil.classify.game.estimators import ExponentialFairClassifier
-
-        return ExponentialFairClassifier(**self._parameters(), noise=noise)
+        made = estimator_class("fairveil.classify.game.estimators.ExponentialFairClassifier")
+        return made(**self._parameters(), noise=noise)
 
     def event(self) -> Event:
         if self.over_score or self.variant == "printed":
             return ApproximateEvent(self.epsilon, self.delta)
         return PureEvent(self.epsilon)
-
-    def spent(self, fits: int) -> float:
-        return fits * self.epsilon
 
     def guarantee(self) -> Guarantee:
         neighbours, facts = Neighbours(self.neighbours), {"model": "global", "unit": UNIT}
@@ -134,7 +139,7 @@ class ExponentialFair(GameLearner):
 
 @register("learner", "private-game")
 @configuration
-class PrivateGame(GameLearner):
+class PrivateGame(FiniteLearner):
     """The fairness game over a finite class with private players: false positives of subgroups (sound Algorithm 3).
 
     Guarantee: rho-zCDP stated as (epsilon, delta), one row replaced; over a private score (threshold-pairs)
@@ -157,14 +162,6 @@ class PrivateGame(GameLearner):
     attributes: Attributes | None = described("public categories by sensitive column", default=None)
 
     @property
-    def reads_group(self) -> bool:
-        return self.hypotheses == "threshold-pairs"
-
-    @property
-    def over_score(self) -> bool:
-        return self.hypotheses == "threshold-pairs"
-
-    @property
     def rho(self) -> float:
         if self.over_score:
             return _rho((1 - SCORE_SHARE) * self.epsilon, self.delta / 2)
@@ -174,16 +171,11 @@ class PrivateGame(GameLearner):
         return score_plan(SCORE_SHARE * self.epsilon, self.delta / 2, self.bound_of_features)
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
-        scikit_learn()
-        from fairveil.classify.game.estimators import PrivateGameClassifier
-
-        return PrivateGameClassifier(**self._parameters(), noise=noise)
+        made = estimator_class("fairveil.classify.game.estimators.PrivateGameClassifier")
+        return made(**self._parameters(), noise=noise)
 
     def event(self) -> Event:
         return ApproximateEvent(self.epsilon, self.delta) if self.over_score else ZcdpEvent(self.rho)
-
-    def spent(self, fits: int) -> float:
-        return fits * self.epsilon
 
     def guarantee(self) -> Guarantee:
         facts: dict[str, Any] = {"model": "global", "unit": UNIT, "notes": (PUBLIC,)}
@@ -213,10 +205,8 @@ class FairNR(GameLearner):
     attributes: Attributes | None = described("public categories by sensitive column", default=None)
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
-        scikit_learn()
-        from fairveil.classify.game.estimators import FairNRClassifier
-
-        return FairNRClassifier(**self._parameters(), random_state=int(rng.integers(2**31)))
+        made = estimator_class("fairveil.classify.game.estimators.FairNRClassifier")
+        return made(**self._parameters(), random_state=int(rng.integers(2**31)))
 
 
 @register("learner", "private-fair-nr")
@@ -239,10 +229,8 @@ class PrivateFairNR(GameLearner):
     attributes: Attributes | None = described("public categories by sensitive column", default=None)
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
-        scikit_learn()
-        from fairveil.classify.game.estimators import PrivateFairNRClassifier
-
-        return PrivateFairNRClassifier(**self._parameters(), noise=noise)
+        made = estimator_class("fairveil.classify.game.estimators.PrivateFairNRClassifier")
+        return made(**self._parameters(), noise=noise)
 
     def event(self) -> Event:
         return ApproximateEvent(self.epsilon, self.delta)

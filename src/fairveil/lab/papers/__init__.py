@@ -9,6 +9,7 @@ MODULES = (
     "private_fair_greedy",
     "fairx",
     "fairx_map",
+    "thesis_consensus",
     "thesis_streams",
     "thesis_streams_ar1",
     "fair_private_classification",
@@ -26,7 +27,7 @@ NAMES = {
     "private-fair-greedy": "Private-Fair-Greedy: group-meritocratic private bandits",
     "fair-private-classification": "Fair private classification: what privacy and group fairness allow together",
     "fairx": "FairX: exposure-fair federated bandits",
-    "thesis": "Thesis: private streams; who stays, who becomes qualified, who manipulates",
+    "thesis": "Thesis: private distributed learning and streams; who stays, who becomes qualified, who manipulates",
 }
 """What readers call a paper; artefacts are named by the short form."""
 

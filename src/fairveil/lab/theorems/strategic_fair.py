@@ -69,7 +69,7 @@ def _manipulation(scene: Scene, criterion: str) -> tuple[list[float], list[float
     return [scene.benefit(s, free[s]) for s in (0, 1)], [scene.benefit(s, fair[s]) for s in (0, 1)]
 
 
-def _towards(scene: Scene, s: int, target: float, steps: int = 5) -> Iterator[Scene]:
+def _towards(scene: Scene, s: int, target: float, steps: int = 8) -> Iterator[Scene]:
     """Scenes in which group s's rate goes to a target and its share to one."""
     for k in range(2, 2 + steps):
         part = 10.0 ** -(1.25 * k)

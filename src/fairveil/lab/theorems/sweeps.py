@@ -42,7 +42,7 @@ def blurred(scene: Scene) -> int:
     return 0 if gaps[0] < gaps[1] else 1
 
 
-def on_scene(make: Callable[[Generator], Scene], see: Callable[[Scene], Check]) -> Try:
+def on_scene(make: Callable[..., Scene], see: Callable[..., Check]) -> Try:
     def one(rng: Generator) -> Seen:
         scene = make(rng)
         return [({"groups": scene.groups, "gain": scene.gain, "loss": scene.loss}, see(scene))]
@@ -50,7 +50,7 @@ def on_scene(make: Callable[[Generator], Scene], see: Callable[[Scene], Check]) 
     return one
 
 
-def on_model(make: Callable[[Generator], Any], see: Callable[[Any], Check]) -> Try:
+def on_model(make: Callable[..., Any], see: Callable[..., Check]) -> Try:
     def one(rng: Generator) -> Seen:
         system = make(rng)
         return [(facts(system), see(system))]

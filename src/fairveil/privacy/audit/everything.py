@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fairveil import registry
+from fairveil.configuration import describe
 from fairveil.errors import FairveilError
 from fairveil.privacy.audit.attack import Finding
 from fairveil.privacy.audit.mutants import Mutant, Weakened, mutants_of
@@ -94,14 +95,17 @@ def things(kinds: tuple[str, ...] = KINDS) -> Iterator[Thing]:
     """Everything registered of these kinds that makes an established promise, with its pairs (perhaps none)."""
     for kind in kinds:
         for entry in registry.entries(kind):
-            if "/" in entry.name and not _promises(registry.example(entry.target)):
-                continue  # a printed variant: its claim is not established
+            base, _, variant = entry.name.partition("/")
             pairs = tuple(
                 pair.name
                 for pair in registry.entries(KIND)
-                if pair.name == f"{kind}:{entry.name}" or pair.name.startswith(f"{kind}:{entry.name}/")
+                if pair.name == f"{kind}:{base}" or pair.name.startswith(f"{kind}:{base}/")
             )
-            target = sample_target(f"{kind}:{entry.name}")
+            target = (
+                {"kind": kind, **describe(registry.example(entry.target))}
+                if variant
+                else sample_target(f"{kind}:{base}")
+            )
             if target is None:
                 if pairs or getattr(entry.target, "private", False):
                     yield Thing(kind, entry.name, (), pairs)

@@ -18,7 +18,7 @@ from fairveil.errors import LedgerError, LedgerTampered
 from fairveil.privacy.filters import Filter
 from fairveil.privacy.ledger.anchor import Anchor, Mark
 from fairveil.privacy.ledger.chain import ANCHOR, GENESIS, START, Row, State, advance, make_row, replay, totals
-from fairveil.privacy.ledger.storage import LedgerGone, Place, Store
+from fairveil.privacy.ledger.storage import LedgerGone, LedgerStore, Place
 
 STANDS = "what was charged stays charged"
 
@@ -36,7 +36,7 @@ class Book:
         self.guard = threading.RLock()
         self.on_fork: Callable[[], None] | None = None
         self._writer = place.lock(wait)
-        self._store: Store | None = None
+        self._store: LedgerStore | None = None
         self._fresh: State | None = None
         self._closed = False
         _books.add(self)
@@ -91,7 +91,7 @@ class Book:
                 self._move_anchor()
 
     @contextlib.contextmanager
-    def writing(self, effect: str, *, check_anchor: bool = True) -> Iterator[Store]:
+    def writing(self, effect: str, *, check_anchor: bool = True) -> Iterator[LedgerStore]:
         """A durable transaction; ``effect`` tells the user of an error before the commit what became of the charge."""
         outcome = [effect]
         with self.guard, self._explained(lambda: outcome[0]), self._writer.held():
@@ -116,7 +116,7 @@ class Book:
                 self._move_anchor()
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[Store]:
+    def reading(self) -> Iterator[LedgerStore]:
         """The newest committed state."""
         with self.guard, self._explained("nothing was charged"):
             store = self._connected()
@@ -164,7 +164,7 @@ class Book:
             return "the ledger cannot be read now; open it again to see whether it was charged"
         return STANDS if reached else effect
 
-    def _connected(self) -> Store:
+    def _connected(self) -> LedgerStore:
         if self._closed:
             raise LedgerError("this ledger is closed", path=str(self.place), fix="open it again")
         if self._store is not None and not self._store.current():
@@ -179,7 +179,7 @@ class Book:
                 self._store.close()
             self._store = None
 
-    def _catch_up(self, store: Store) -> None:
+    def _catch_up(self, store: LedgerStore) -> None:
         last = store.last()
         if last == (self.state.sequence, self.state.head):
             return
@@ -190,7 +190,7 @@ class Book:
             state = advance(state, row, store)
         self.state = state
 
-    def _check_anchor(self, store: Store) -> None:
+    def _check_anchor(self, store: LedgerStore) -> None:
         """The anchor is a place in this chain; when it is behind, a crash kept it from moving, and it moves now."""
         if self.anchor is None:
             if self.state.anchored:
@@ -233,13 +233,13 @@ class Book:
             self.on_fork()
 
 
-def anchor_just_started(state: State, store: Store) -> bool:
+def anchor_just_started(state: State, store: LedgerStore) -> bool:
     """Whether nothing came after the entry that starts an anchor: then a crash may have kept the first mark away."""
     last = store.find(ANCHOR, str(state.sequence))
     return state.anchored and (state.sequence == 0 or last is not None)
 
 
-def check_mark(mark: Mark, state: State, store: Store, place: Place) -> None:
+def check_mark(mark: Mark, state: State, store: LedgerStore, place: Place) -> None:
     """Refuse a ledger that its anchor has seen longer or with another content."""
     if mark.ledger != state.ledger:
         raise LedgerTampered(

@@ -8,7 +8,7 @@ from fairveil.errors import LedgerError, PrivacyError, SpecError
 from fairveil.privacy.events import Event
 from fairveil.privacy.ledger.book import Book
 from fairveil.privacy.ledger.chain import ACCOUNT, FORMAT, LOST, PUBLISH, Row
-from fairveil.privacy.ledger.storage import Place, Store
+from fairveil.privacy.ledger.storage import LedgerStore, Place
 from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import Noise, SecureNoise, ZeroNoise
 
@@ -80,7 +80,7 @@ def check_repeated(name: str, known: object, asked: object) -> None:
         )
 
 
-def check_account(store: Store, name: str, sequence: int) -> None:
+def check_account(store: LedgerStore, name: str, sequence: int) -> None:
     account = store.find(ACCOUNT, name)
     if account is None:
         raise LedgerError("this account was never paid for", path="account", given=name, fix="call spend first")
@@ -95,7 +95,7 @@ def check_account(store: Store, name: str, sequence: int) -> None:
         )
 
 
-def settlement(store: Store, block: str) -> Row | None:
+def settlement(store: LedgerStore, block: str) -> Row | None:
     return store.find(PUBLISH, block) or store.find(LOST, block)
 
 

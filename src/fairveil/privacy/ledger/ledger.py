@@ -35,7 +35,7 @@ from fairveil.privacy.ledger.checks import (
 )
 from fairveil.privacy.ledger.faults import point
 from fairveil.privacy.ledger.places import place_of
-from fairveil.privacy.ledger.storage import Place, Store
+from fairveil.privacy.ledger.storage import LedgerStore, Place
 from fairveil.privacy.ledger.values import decode, encode
 from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import Noise
@@ -318,7 +318,7 @@ class Ledger:
                 raise LedgerError("another process is still drawing this block", path="block", given=block, fix=STANDS)
             time.sleep(0.005)
 
-    def _append_reservation(self, store: Store, block: str, event: Event | None, account: str | None) -> None:
+    def _append_reservation(self, store: LedgerStore, block: str, event: Event | None, account: str | None) -> None:
         self._session.begin()
         before = self._book.state.filter
         held, charge = (before, Charge()) if event is None else before.reserve(event)
@@ -346,7 +346,7 @@ class Ledger:
         return text if settled is None else stored_text(settled)
 
     def _append_settled(
-        self, store: Store, kind: str, block: str, facts: dict[str, Any], text: str | None = None
+        self, store: LedgerStore, kind: str, block: str, facts: dict[str, Any], text: str | None = None
     ) -> None:
         reservation = store.find(RESERVE, block)
         if reservation is None:

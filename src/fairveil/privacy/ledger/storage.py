@@ -17,7 +17,7 @@ class LedgerGone(LedgerTampered):
     """There is no ledger where one was, or should be."""
 
 
-class Store(Protocol):
+class LedgerStore(Protocol):
     """One connection to the rows of one ledger."""
 
     def current(self) -> bool:
@@ -101,10 +101,10 @@ class Place(Protocol):
         ``first`` is called under the lock, only when there is none.
         """
 
-    def open(self, wait: float) -> Store:
+    def open(self, wait: float) -> LedgerStore:
         """A connection for writing, whose schema was checked; LedgerGone when there is no ledger."""
 
-    def reading(self) -> AbstractContextManager[Store]:
+    def reading(self) -> AbstractContextManager[LedgerStore]:
         """A snapshot that needs no write access."""
 
     def lock(self, wait: float) -> WriterLock: ...

@@ -13,7 +13,7 @@ from fairveil.privacy.ledger.anchor import Anchor, FileAnchor
 from fairveil.privacy.ledger.book import anchor_just_started, check_mark
 from fairveil.privacy.ledger.chain import ANCHOR, LOST, PUBLISH, RESERVE, State, replay
 from fairveil.privacy.ledger.places import place_of
-from fairveil.privacy.ledger.storage import Store
+from fairveil.privacy.ledger.storage import LedgerStore
 
 NO_ANCHOR = "no anchor was given: that it was set back to an older copy, or cut, cannot be detected"
 
@@ -98,7 +98,7 @@ def entries(
     return [{**entry, "charged": limit.words(Charge(*entry.get("charge", (0, 0))))} for entry in found]
 
 
-def _replay(store: Store, key: bytes | None) -> tuple[State, Counter[str], int]:
+def _replay(store: LedgerStore, key: bytes | None) -> tuple[State, Counter[str], int]:
     kinds, again = Counter[str](), 0
     for now, row in replay(store, key):
         state = now

@@ -1,0 +1,81 @@
+"""Everything that promises privacy is audited, with power; what is left out is said."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from fairveil import registry
+from fairveil.cli import app, audit_all
+from fairveil.errors import AuditViolation
+from fairveil.privacy.audit.everything import KINDS, QUICK, Effort, Thing, Verdict, examine, things
+from fairveil.privacy.audit.pair import AuditPair
+from fairveil.privacy.mechanisms import Laplace
+from fairveil.registry import register
+
+LISTED = {thing.title: thing for thing in things()}
+
+
+def test_everything_private_is_listed_with_a_pair_of_worlds():
+    for title in (*(f"mechanism:{name}" for name in registry.names("mechanism")), "sum:tree", "policy:private-nash"):
+        assert title in LISTED
+    assert not [thing.title for thing in LISTED.values() if not thing.pairs or not thing.target]
+    assert {thing.kind for thing in LISTED.values()} <= set(KINDS)
+
+
+def test_nothing_without_a_promise_is_listed():
+    assert "policy:ucb" not in LISTED
+    assert "learner:logistic" not in LISTED
+
+
+def test_a_sound_thing_stands_and_its_power_is_stated():
+    verdict = examine(LISTED["mechanism:laplace"], Effort("small", 0.2, (0.9, 0.8, 0.5), mutants=True))
+    assert verdict.fine
+    assert verdict.epsilon == 1.0
+    assert 0.7 < verdict.lower <= 1.0
+    assert verdict.power in (0.8, 0.9)
+    assert set(verdict.caught) == {"no-noise", "half-noise", "reused-noise"}
+    assert all(verdict.caught.values())
+
+
+def test_a_thing_without_worlds_is_said_to_be_unaudited():
+    verdict = examine(Thing("mechanism", "laplace", LISTED["mechanism:laplace"].target, ()), QUICK)
+    assert not verdict.fine
+    assert "not audited" in verdict.problem
+
+
+def test_a_broken_promise_and_stale_noise_are_found():
+    with registry.isolated():
+
+        @register("audit-pair", "mechanism:laplace/broken")
+        def broken(mechanism):
+            weak = Laplace(sensitivity=1.0, epsilon=2 * mechanism.epsilon)
+            return AuditPair(lambda world, n, noise, rng: weak.releases(float(world), noise, n), "0 or 1", "value", 1.0)
+
+        @register("audit-pair", "mechanism:laplace/stale")
+        def stale(mechanism):
+            return AuditPair(lambda world, n, noise, rng: [world * 0.0] * n, "0 or 1", "value", 1.0)
+
+        target = LISTED["mechanism:laplace"].target
+        assert examine(Thing("mechanism", "laplace", target, ("mechanism:laplace/broken",)), QUICK).violated
+        found = examine(Thing("mechanism", "laplace", target, ("mechanism:laplace/stale",)), QUICK)
+        assert "afresh" in found.problem
+        assert found.power is None
+
+
+def test_the_command_shows_one_table_and_fails_where_something_fails(monkeypatch):
+    few = [LISTED["mechanism:laplace"], LISTED["mechanism:one-bit"]]
+    monkeypatch.setattr(audit_all, "things", lambda: few)
+    monkeypatch.setattr(audit_all, "planted", lambda *args: [("half-noise", True)])
+    shown = CliRunner().invoke(app, ["audit", "all", "--quick", "--workers", "1"], catch_exceptions=False)
+    assert shown.exit_code == 0
+    assert "mechanism:one-bit" in shown.output
+    assert "1 of 1 planted twins" in shown.output
+    as_json = CliRunner().invoke(app, ["audit", "all", "--quick", "--workers", "1", "--json"], catch_exceptions=False)
+    table = json.loads(as_json.stdout)
+    assert [thing["title"] for thing in table["things"]] == [thing.title for thing in few]
+    monkeypatch.setattr(audit_all, "examine", lambda *args, **more: Verdict("x", problem="not audited: no pair"))
+    with pytest.raises(AuditViolation, match="do not stand"):
+        CliRunner().invoke(app, ["audit", "all", "--quick", "--workers", "1"], catch_exceptions=False)
