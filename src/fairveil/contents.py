@@ -81,6 +81,7 @@ HOMES: dict[str, dict[str, str]] = {
     },
     "laws": {
         "policy": "bandits.contract",
+        "releaser": "streams.contract",
     },
     "learner": {
         "exponential-fair": "classify.game.learners",
