@@ -38,7 +38,19 @@ TIDY_EVERY = 30 * SECOND
 
 
 class Store:
-    """All loops of one database."""
+    """All loops of one database.
+
+    >>> import tempfile
+    >>> from fairveil.loop import ManualClock, Reward
+    >>> folder, clock = tempfile.TemporaryDirectory(), ManualClock()
+    >>> store = Store.open(f"sqlite:///{folder.name}/store.db", clock=clock)
+    >>> trial = store.create("trial", policy={"name": "private-nash", "arms": 2, "epsilon": 1.0},
+    ...                      reward=Reward(0, 1, wait="90s"))
+    >>> choice = trial.decide("e-1")
+    >>> trial.decide("e-1")._replace(replayed=False) == choice, trial.reward("e-1", 0.8).learned
+    (True, 'pending')
+    >>> store.close(); folder.cleanup()
+    """
 
     def __init__(self, driver: Driver, keys: Keys, clock: Clock, anchors: Path | None) -> None:
         self.driver, self.keys, self.clock, self.anchors = driver, keys, clock, anchors
