@@ -20,7 +20,7 @@ class AsyncClient:
     def __init__(
         self, url: str, token: str | None = None, timeout: float = 5, retries: int = 4, **options: Any
     ) -> None:
-        self.retries = retries
+        self.retries, self.timeout = retries, timeout
         self._http = httpx.AsyncClient(base_url=url, timeout=timeout, headers=protocol.token_of(token), **options)
 
     def loop(self, name: str) -> AsyncLoop:
@@ -41,8 +41,8 @@ class AsyncClient:
         for attempt in range(self.retries + 1):
             asked = None
             try:
-                more = {"timeout": protocol.PATIENCE} if call.once else {}
-                answer = await self._http.request(call.method, call.path, json=call.body, **more)
+                patience = protocol.PATIENCE if call.once else self.timeout
+                answer = await self._http.request(call.method, call.path, json=call.body, timeout=patience)
             except httpx.TransportError as problem:
                 last: Exception = problem
                 if call.once and not isinstance(problem, httpx.ConnectError):

@@ -22,7 +22,7 @@ class Client:
     def __init__(
         self, url: str, token: str | None = None, timeout: float = 5, retries: int = 4, **options: Any
     ) -> None:
-        self.retries = retries
+        self.retries, self.timeout = retries, timeout
         self._http = httpx.Client(base_url=url, timeout=timeout, headers=protocol.token_of(token), **options)
 
     def loop(self, name: str) -> RemoteLoop:
@@ -43,8 +43,8 @@ class Client:
         for attempt in range(self.retries + 1):
             asked = None
             try:
-                more = {"timeout": protocol.PATIENCE} if call.once else {}
-                answer = self._http.request(call.method, call.path, json=call.body, **more)
+                patience = protocol.PATIENCE if call.once else self.timeout
+                answer = self._http.request(call.method, call.path, json=call.body, timeout=patience)
             except httpx.TransportError as problem:
                 last: Exception = problem
                 if call.once and not isinstance(problem, httpx.ConnectError):

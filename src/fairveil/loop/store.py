@@ -27,6 +27,7 @@ from fairveil.loop.spelled import spec_table
 from fairveil.loop.storage import Driver, Transaction, driver_of
 from fairveil.loop.storage.driver import STATUS
 from fairveil.loop.storage.schema import bring_up_to_date
+from fairveil.loop.warm import warm
 from fairveil.loop.writer import coins
 from fairveil.privacy.events import NothingEvent
 from fairveil.privacy.ledger import Ledger, Limit
@@ -100,6 +101,7 @@ class Store:
         spec = read_spec({"name": name, **table})
         policy = policy_of(spec)
         self._check_free(spec.name)
+        warm(Facts(0, spec, policy, 0))
         state, round = self._start(spec, policy)
         event = policy.event()
         limit = _limit(spec, event)
