@@ -16,9 +16,9 @@ from typing import Literal
 
 from scipy.special import log_ndtr
 
-from fairveil.classify import budget
 from fairveil.classify.perturbation import Perturbation
 from fairveil.errors import SpecError
+from fairveil.privacy.calibration import fits as budget
 from fairveil.privacy.events import ApproximateEvent, Event
 
 NeighboursName = Literal["zero-out-row", "replace-row"]
@@ -114,6 +114,10 @@ class Plan:
         steps = 2 if self.neighbours == "replace-row" else 1
         found = _epsilon(self._roots, self._determinants, self.mu, fits, self._ideal_delta)
         return min(self.epsilon, steps * (fits * self.fits * self.tail + found))
+
+    def score_epsilon(self) -> float:
+        """Epsilon of one score alone, for one row taken out, at the delta of `inner`."""
+        return _epsilon((self.score_root,), self._determinants[:1], 0.0, 1, self._ideal_delta) + self.tail
 
     def event(self) -> Event:
         """What one person pays over all planned fits."""

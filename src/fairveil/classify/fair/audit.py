@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.classify.fair.accounting import Plan, _epsilon
+from fairveil.classify.fair.accounting import Plan
 from fairveil.classify.fair.auditor import release_audit
 from fairveil.classify.fair.learner import PrivateFair
 from fairveil.classify.fair.report import release_report
@@ -21,7 +21,7 @@ from fairveil.classify.fair.zones import release_zones
 from fairveil.fairness.counting import Counter
 from fairveil.privacy.audit import AuditPair
 from fairveil.privacy.audit.bounds import FinerClaim
-from fairveil.privacy.conversions import GRID_CONSTANT
+from fairveil.privacy.conversions import GRID_CONSTANT, zcdp_epsilon
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 from fairveil.registry import register
@@ -68,9 +68,9 @@ def released_counts(plan: Plan, replaced: bool, delta: float) -> AuditPair:
         return np.concatenate([loss.sum(axis=1, keepdims=True), loss], axis=1)
 
     worlds = "one person is in one cell or another" if replaced else "one person is there or not"
-    epsilon = _epsilon((), (), mu, 1, delta)
+    epsilon = zcdp_epsilon(mu * mu / 2, delta)
     claim = FinerClaim("mu", mu, distance)
-    return AuditPair(run, worlds, "log likelihood ratio of all counts", epsilon, delta, claim)
+    return AuditPair(run, worlds, "log likelihood ratio of all counts", epsilon, delta, claim, trials=30_000)
 
 
 def _person(world: int, replaced: bool) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
@@ -94,8 +94,10 @@ def score_pair(learner: PrivateFair) -> AuditPair:
         rows, signs = _turned(learner.bound_of_features, world)
         return made.release(rows, signs, noise, copies=trials)[:, 1]
 
-    epsilon = _epsilon((plan.score_root,), plan._determinants[:1], 0.0, 1, plan._ideal_delta) + plan.tail
-    return AuditPair(run, f"one of {CROWD + 1} rows is there or not", "the second weight", epsilon, learner.delta)
+    epsilon = plan.score_epsilon()
+    return AuditPair(
+        run, f"one of {CROWD + 1} rows is there or not", "the second weight", epsilon, learner.delta, trials=4_000
+    )
 
 
 def _turned(reach: float, world: int) -> tuple[Floats, Floats]:
@@ -122,7 +124,7 @@ def fit_pair(learner: PrivateFair) -> AuditPair:
 
     replaced = learner.neighbours == "replace-row"
     worlds = f"one of {CROWD + 1} people is {'another' if replaced else 'there or not'}"
-    return AuditPair(run, worlds, "weights, multipliers and report", learner.epsilon, learner.delta)
+    return AuditPair(run, worlds, "weights, multipliers and report", learner.epsilon, learner.delta, trials=120)
 
 
 def fitted_crowd(learner: PrivateFair, world: int) -> tuple[Floats, NDArray[np.int64], NDArray[Any]]:
