@@ -34,6 +34,8 @@ from fairveil.state import State
 Floats = NDArray[np.float64]
 WATCHED = 4
 """Messages that are looked at: a tree shows three nodes over the first leaf by then."""
+FEW_REACTIONS = 400
+"""Trials of the reaction, which plays round by round: raw rows shift the message by many standard deviations."""
 EVERY_ROUND = 1.0 + 1e-9
 """Growth of a schedule that synchronises after every round."""
 
@@ -133,6 +135,7 @@ def reaction_pair(policy: PrivatePolicy) -> AuditPair:
         policy.epsilon,
         policy.delta,
         finer_claim(policy.event()),
+        FEW_REACTIONS,
     )
 
 
