@@ -163,3 +163,20 @@ def test_a_part_may_have_any_names_and_comes_back_bit_by_bit(tmp_path):
         assert back[name].dtype == value.dtype
         assert back[name].tobytes() == value.tobytes()
         assert back[name].shape == value.shape
+
+
+def test_a_result_does_not_survive_an_edit_of_its_file(tmp_path):
+    rows = tmp_path / "rows.csv"
+    spec = {
+        "task": "bandit",
+        "rounds": 3,
+        "policy": {"name": "ucb"},
+        "environment": {"name": "table", "file": str(rows)},
+    }
+    best = []
+    for cell in (0.5, 0.75):
+        rows.write_text(f"0.25,{cell}\n0.25,{cell}\n0.25,{cell}\n")
+        best.append(fairveil.run(spec, store=ResultStore(tmp_path / "store"))["spec"])
+        keys = [folder.name for folder, _ in ResultStore(tmp_path / "store").all()]
+    assert best[0] == best[1]
+    assert len(keys) == 2, "the spec is the same, the file is not"

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from fairveil.compiling import njit
 from fairveil.consensus.rows import Rows
 from fairveil.privacy.grid import row_units
 

@@ -9,9 +9,9 @@ import math
 from abc import abstractmethod
 from typing import Annotated, Any
 
-from numba import njit
 from pydantic import Field, Strict
 
+from fairveil.compiling import njit
 from fairveil.configuration import configuration, describe
 from fairveil.fields import Positive
 from fairveil.registry import build, register

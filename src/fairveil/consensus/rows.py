@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from fairveil.compiling import njit
 from fairveil.consensus.losses import Loss, curvature_at, loss_at, slope_at
 from fairveil.errors import InputError
 from fairveil.privacy.grid import clip_norm

@@ -49,7 +49,11 @@ class NodePlan:
         if self.ledger is not None:
             folder = Path(self.ledger).parent
             folder.mkdir(parents=True, exist_ok=True)
-            ledger = Ledger.create(self.ledger, limit=self.limit, simulated=self.simulated, unit="one row of this node")
+            facts: dict[str, Any] = {"simulated": self.simulated}
+            if self.limit is None:
+                ledger = Ledger.open(self.ledger, **facts)
+            else:
+                ledger = Ledger.create(self.ledger, limit=self.limit, unit="one row of this node", **facts)
         secure = ledger is not None and not self.simulated
         return Node(
             self.algorithm, self.setting, self.index, self.rows, run=self.run, ledger=ledger,

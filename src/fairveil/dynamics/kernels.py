@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from fairveil.compiling import njit
 
 NORMAL, TRUNCNORM, BETA, UNIFORM, HISTOGRAM, TEMPERED = 0, 1, 2, 3, 4, 5
 

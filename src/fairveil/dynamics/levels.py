@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from fairveil.compiling import njit
 from fairveil.dynamics.mixtures import mixture, mixture_quantile
 from fairveil.dynamics.problem import Problem, features
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from fairveil.compiling import njit
 from fairveil.dynamics.kernels import both, cdf
 from fairveil.dynamics.population import Population
 

@@ -6,8 +6,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from fairveil.compiling import njit
 from fairveil.dynamics.kernels import BETA, both, cdf, logpdf, lower, pdf, sf, upper
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from fairveil.compiling import njit
 from fairveil.dynamics.mixtures import Pair
 
 

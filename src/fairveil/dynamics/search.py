@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from fairveil.compiling import njit
 from fairveil.dynamics.kernels import NORMAL, both, cdf, lower, upper
 from fairveil.dynamics.levels import FREE, SIMPLE, spread, weight
 from fairveil.dynamics.mixtures import Pair, mixture_pdf

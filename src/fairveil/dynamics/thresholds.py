@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from fairveil.compiling import njit
 from fairveil.dynamics.kernels import NORMAL, lower, pdf, sf, upper
 from fairveil.dynamics.levels import DP, FPR, FREE, LOSS_BELOW, SIMPLE, TPR, below, spread, weight
 from fairveil.dynamics.mixtures import Pair, log_ratio, mixture_pdf

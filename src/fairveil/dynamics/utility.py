@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from fairveil.compiling import njit
 from fairveil.dynamics.kernels import both, cdf, pdf
 from fairveil.dynamics.mixtures import Pair
 from fairveil.dynamics.problem import Stakes

@@ -15,10 +15,10 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from fairveil import registry
+from fairveil.compiling import njit
 from fairveil.configuration import configuration, describe
 from fairveil.errors import AssumptionError, InputError, SpecError, at
 from fairveil.fields import Positive, Vector, described

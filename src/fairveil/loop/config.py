@@ -16,8 +16,8 @@ Mode = Literal["shadow", "apprentice", "online", "frozen"]
 MODES = ("shadow", "apprentice", "online", "frozen")
 Missing = Literal["default", "public", "private"]
 MAX_CANDIDATES, MAX_FEATURES, MAX_MAGNITUDE, MAX_ACTIONS = 200, 512, 1e6, 1000
-Number = Annotated[float, Field(allow_inf_nan=False, ge=-1e12, le=1e12, strict=False)]
-Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False, strict=False)]
+Number = Annotated[float, Field(allow_inf_nan=False, ge=-1e12, le=1e12)]
+Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
 
 
@@ -71,7 +71,7 @@ class Feature:
     low: Number
     high: Number
     centre: Number | None = None
-    spread: Annotated[float, Field(gt=0, allow_inf_nan=False, le=1e12, strict=False)] | None = None
+    spread: Annotated[float, Field(gt=0, allow_inf_nan=False, le=1e12)] | None = None
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
@@ -86,8 +86,8 @@ class Budget:
     """
 
     ledger: str | None = None
-    epsilon: Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False, strict=False)] | None = None
-    delta: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False, strict=False)] | None = None
+    epsilon: Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)] | None = None
+    delta: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None
 
     def __post_init__(self) -> None:
         if self.ledger is not None:

@@ -17,6 +17,7 @@ from fairveil.loop.config import MODES
 from fairveil.loop.facts import Facts
 from fairveil.loop.problems import Closed, Forgotten, Invalid, UnknownEvent
 from fairveil.loop.recovery import check_ledger
+from fairveil.loop.releases import release
 from fairveil.loop.reply import ACTION, BODY, LEARN, REWARD, REWARDED, ROUND, UNTIL, Reply, RewardReply, reply_of
 from fairveil.loop.requests import DecisionRequest, checked
 from fairveil.loop.writer import Item, Writer, decision
@@ -183,8 +184,6 @@ class Loop:
 
     def release(self, kind: str, settings: dict[str, Any] | None = None) -> Any:
         """A release by hand: ``summary`` is free. The same request at the same version gives the stored one."""
-        from fairveil.loop.releases import release
-
         return release(self, kind, settings)[0]
 
     # Releases --------------------------------------------------------------------------------------------------------
@@ -231,8 +230,9 @@ class Loop:
                 self._erase()
             self._stop(None)
         except LedgerError as problem:
-            self.store.report(problem)
-            self._ledger = None
+            self.store.report(
+                problem
+            )  # the ledger stays open: what it has drawn and could not store is not drawn again
             self._checked = False
             self._stop("ledger")
         return made

@@ -19,7 +19,7 @@ def _printable(text: str) -> str:
 
 
 Id = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
-Finite = Annotated[float, Field(allow_inf_nan=False, ge=-MAX_MAGNITUDE, le=MAX_MAGNITUDE, strict=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False, ge=-MAX_MAGNITUDE, le=MAX_MAGNITUDE)]
 Place = Annotated[int, Field(ge=0, le=10**6)]
 _RULES = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
 
@@ -52,7 +52,7 @@ class DecisionRequest(BaseModel):
 class RewardRequest(BaseModel):
     model_config = _RULES
 
-    value: Annotated[float, Field(allow_inf_nan=False, strict=False)]
+    value: Annotated[float, Field(allow_inf_nan=False)]
 
 
 class NamedReward(RewardRequest):

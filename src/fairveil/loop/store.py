@@ -193,14 +193,6 @@ class Store:
                 self._ledgers[name] = found
             return found
 
-    def forget_ledger(self, name: str) -> None:
-        """Open it anew when it is needed next: it failed, or was restored."""
-        with self._guard:
-            found = self._ledgers.pop(name, None)
-            if found is not None:
-                with contextlib.suppress(Exception):
-                    found.close()
-
     # Transactions ----------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager

@@ -92,7 +92,9 @@ class Filter:
             raise BudgetError(
                 f"the budget does not allow this; {self.quote(event).words}",
                 path="event",
-                fix="ask for less, or open a new ledger for data that was never used before; nothing was charged",
+                allowed=f"a limit of at least {self.limit.sufficient(self.used + asked)}",
+                fix="ask for less, or use a new ledger for data never used before (Limit.for_policy fits a policy); "
+                "nothing was charged",
             )
         return replace(self, reserved=self.reserved + asked), asked
 

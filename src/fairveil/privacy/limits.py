@@ -8,18 +8,28 @@ A limit in (epsilon, delta) keeps a fixed share of delta for events that add to 
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
 from fairveil.errors import PrivacyError, SpecError
 from fairveil.privacy.charges import DELTA_UNITS, MAX_UNITS, UNITS, Charge, Currency, charge, exactly
 from fairveil.privacy.conversions import gdp_epsilon, gdp_mu, zcdp_epsilon, zcdp_rho
 from fairveil.privacy.events import Event
+from fairveil.privacy.guarantee import Guarantee
 
 ADDED_SHARE = 0.01
 """The part of delta kept for approximate events and for the correction of discrete Gaussian noise."""
+
+
+class Promising(Protocol):
+    """A policy, or anything else that says before any data what it costs and what it promises."""
+
+    def event(self) -> Event: ...
+
+    def guarantee(self) -> Guarantee | None: ...
 
 
 @dataclass(frozen=True)
@@ -126,6 +136,40 @@ class Limit:
             return cls(currency, needed.units, needed.delta_units, *promised)
         return cls(currency, needed.units, needed.delta_units)
 
+    @classmethod
+    def for_policy(cls, policy: Promising) -> Limit:
+        """The limit that lets this whole run pass and promises no more than the run does: its own (epsilon, delta).
+
+        Counted in the first currency that can confirm the promise (epsilon, Gaussian, zCDP). Where none can, in the
+        last one that takes its events, with the epsilon that this implies.
+        """
+        event, promise = policy.event(), policy.guarantee()
+        if promise is None or not promise.established or promise.epsilon is None:
+            raise PrivacyError("there is no established promise to keep", path="policy", fix="choose a private policy")
+        epsilon, delta = promise.epsilon, float(promise.delta or 0.0)
+        needed: list[tuple[Currency, Charge]] = []
+        for currency in (Currency.EPSILON, Currency.GAUSSIAN, Currency.ZCDP):
+            with contextlib.suppress(PrivacyError):  # this currency cannot count these events
+                needed.append((currency, charge(event, currency, epsilon)))
+        for currency, asked in needed:
+            with contextlib.suppress(SpecError):  # rounded up, the units would promise more than the policy does
+                return cls(currency, asked.units, asked.delta_units, epsilon, delta)
+        currency, asked = needed[-1]
+        return cls(currency, asked.units, asked.delta_units, _implied(currency, asked, delta), delta)
+
+    def sufficient(self, total: Charge) -> str:
+        """The smallest limit of this kind that would hold a total, in words."""
+        if self.epsilon is None or self.delta is None:
+            return self.words(total)
+        if self.currency is Currency.EPSILON:
+            delta = f", delta {total.delta_units / DELTA_UNITS:.6g}" if total.delta_units else ""
+            return f"epsilon {total.units / UNITS[self.currency]:.9g}{delta}"
+        if total.delta_units > self.delta_units:
+            return f"a delta above {self.delta * total.delta_units / max(self.delta_units, 1):.3g}"
+        needed = _implied(self.currency, Charge(total.units + 1, self.delta_units), self.delta) * (1 + 1e-8)
+        rounded = math.ceil(needed * 10**6) / 10**6
+        return f"epsilon {rounded:.9g} at delta {self.delta:g}, counted in {self.currency.value}"
+
     @property
     def total(self) -> Charge:
         return Charge(self.units, self.delta_units)
@@ -163,6 +207,15 @@ class Limit:
         if not isinstance(table, dict) or set(table) != {"currency", "units", "delta_units", "epsilon", "delta"}:
             raise SpecError("this is not a limit", path="limit", allowed="currency, units, delta_units, epsilon, delta")
         return cls(**table)
+
+
+def _implied(currency: Currency, total: Charge, delta: float) -> float:
+    """The epsilon at delta of so many units."""
+    amount = total.units / UNITS[currency]
+    if currency is Currency.EPSILON:
+        return amount
+    rest = delta - total.delta_units / DELTA_UNITS
+    return zcdp_epsilon(amount, rest) if currency is Currency.ZCDP else gdp_epsilon(amount**0.5, rest)
 
 
 def _number(name: str, value: float, low: float, high: float) -> float:

@@ -15,9 +15,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from fairveil.compiling import njit
 from fairveil.errors import PrivacyError, SpecError
 from fairveil.randomness import Generator, generator
 

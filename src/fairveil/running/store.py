@@ -39,6 +39,7 @@ from fairveil.errors import DependencyError, StoreError
 from fairveil.task import Part
 
 SERIES_COLUMNS = ("series", "x", "y", "low", "high")
+LONGEST_NAME = 4096
 ORDERED = ("groups", "grid")
 """Tables of a spec whose order means something: who is drawn first, which axis is which."""
 
@@ -56,8 +57,8 @@ def circumstances(spec: dict[str, Any]) -> list[Any]:
     """What decides the result beside the spec's entries and our version; nothing for most specs.
 
     The order of groups and of a grid's axes (where it is not the alphabet's), data sets that are named but not on the
-    machine (a generated stand-in is used), and the source of what is named but not ours. A module that a plug-in
-    imports is not looked at.
+    machine (a generated stand-in is used), the content of files that are named, and the source of what is named but not
+    ours. A module that a plug-in imports is not looked at.
     """
     tables = [spec.get(key) for key in ORDERED]
     order = [list(table) for table in tables if isinstance(table, dict) and list(table) != sorted(table)]
@@ -68,7 +69,9 @@ def circumstances(spec: dict[str, Any]) -> list[Any]:
         for entry in registry.known()
         if entry.name in named and not entry.target.__module__.startswith("fairveil.")
     }
-    return [{kind: facts} for kind, facts in (("order", order), ("absent", absent), ("foreign", foreign)) if facts]
+    files = {name: digest for name in sorted(named) if (digest := _content_digest(name))}
+    found = (("order", order), ("absent", absent), ("files", files), ("foreign", foreign))
+    return [{kind: facts} for kind, facts in found if facts]
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -82,6 +85,25 @@ def _texts(value: Any) -> Iterator[str]:
 def _there(name: str) -> bool:
     places = [find(file.path) for file in registry.get("dataset", name).files]
     return all(places) and _undamaged(name, tuple((str(place), place.stat().st_mtime_ns) for place in places if place))
+
+
+def _content_digest(name: str) -> str:
+    """Of the file of this name; empty when there is none. A name of a data set is a name, whatever lies around here."""
+    path = Path(name)
+    try:
+        if len(name) > LONGEST_NAME or not path.suffix or not path.is_file():
+            return ""
+        facts = path.stat()
+        return _digest_of(str(path.resolve()), facts.st_mtime_ns, facts.st_size)
+    except (OSError, ValueError):
+        return ""
+
+
+@lru_cache(maxsize=256)
+def _digest_of(path: str, _changed: int, _size: int) -> str:
+    """Read again only when the file has changed."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @lru_cache(maxsize=256)

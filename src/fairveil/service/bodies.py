@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from fairveil.loop.requests import Id
 
@@ -25,7 +25,7 @@ class LoopBody(BaseModel):
     person: dict[str, Any] | None = None
     max_candidates: int | None = None
     budget: dict[str, Any] | None = None
-    explore: Annotated[float, Field(strict=False)] | None = None
+    explore: float | None = None
     targets: Any = None
     reports: Any = None
     retention: dict[str, Any] | None = None
@@ -52,7 +52,7 @@ class ReleaseBody(BaseModel):
     kind: str
     first: int | None = None
     stop: int | None = None
-    epsilon: Annotated[float, Field(strict=False)] | None = None
+    epsilon: float | None = None
     settings: dict[str, Any] | None = None
 
 

@@ -17,7 +17,8 @@ the weights need. One step costs O(experts), with a lag O(experts x lag); nothin
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from fairveil.compiling import njit
 
 TIME, SEEN, NEXT = 0, 1, 2
 """Places in the counters: clock steps, values seen, next place in the ring of a lag."""

@@ -6,8 +6,8 @@ import math
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 
+from fairveil.compiling import njit
 from fairveil.configuration import configuration
 from fairveil.registry import register
 from fairveil.streams.plain import Law, PlainReleaser

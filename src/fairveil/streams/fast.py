@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numba import njit
 
+from fairveil.compiling import njit
 from fairveil.configuration import configuration
 from fairveil.errors import PrivacyError, SpecError
 from fairveil.fields import Count, Positive

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from fairveil.compiling import njit
 from fairveil.streams.bank import (
     DRIFT,
     FIRST,

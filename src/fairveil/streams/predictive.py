@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from numba import njit
 from pydantic import Field, Strict
 
+from fairveil.compiling import njit
 from fairveil.configuration import configuration
 from fairveil.errors import PrivacyError, SpecError, at
 from fairveil.fields import Positive

@@ -13,5 +13,6 @@ def test_a_lost_threshold_test_never_meets_the_same_rewards_again():
     tested = policy.release(state, SeededNoise(1))
     assert tested["threshold"][1] == 1
     after = policy.lost(state, block)
-    assert not after["raw"].any()
+    assert not after["raw_sums"].any()
+    assert not after["raw_counts"].any()
     assert not after["threshold"].any()

@@ -21,11 +21,15 @@ SOUND = [
 REUSE = {"name": "gdp-ncb", "arms": 20, "horizon": 1000, "phase_rounds": 60, "c": 0.0, "alpha": 0.0, "epsilon": 2.0}
 
 
+SLOWER = ("gdp-ncb", "ldp-ncb", "ldp-ucb", "local-nash")
+"""One call a trial."""
+
+
 @pytest.mark.parametrize("epsilon", [0.2, 1.0])
 @pytest.mark.parametrize("table", SOUND, ids=lambda table: table["name"] + table.get("arrivals", ""))
 def test_sound_policies_are_consistent(table, epsilon):
     _, pair = find_pair({"kind": "policy", **table, "epsilon": epsilon})
-    found = audit(pair, trials=100_000, seed=3)
+    found = audit(pair, trials=20_000 if table["name"] in SLOWER else 100_000, seed=3)
     assert found.verdict == "consistent"
     if table.get("arrivals") != "private":  # the noise is not larger than it must be
         assert found.epsilon_lower > 0.7 * epsilon
@@ -36,9 +40,9 @@ def test_the_printed_claim_is_violated_and_the_corrected_one_is_not():
     """One reward in nine releases at epsilon / ln 1000 each: log odds 2.6 where 2 was promised."""
     _, printed = find_pair({"kind": "policy", **REUSE, "variant": "printed"})
     _, sound = find_pair({"kind": "policy", **REUSE})
-    found = audit(printed, trials=500_000, seed=1)
+    found = audit(printed, trials=200_000, seed=1)
     assert found.verdict == "violated"
-    assert audit(sound, trials=100_000, seed=1).verdict == "consistent"
+    assert audit(sound, trials=20_000, seed=1).verdict == "consistent"
 
 
 def test_the_end_of_a_sound_threshold_is_private():
@@ -52,7 +56,7 @@ def test_the_end_of_a_sound_threshold_is_private():
             while policy.due(state, index) is None or policy.due(state, index).startswith("test"):
                 if policy.due(state, index) is not None:
                     state = policy.release(state, noise)
-                    if state["open"][0] != -2:
+                    if not state["exploring"][0]:
                         break
                     continue
                 reward = float(index < 14 and not (world and index == 0))

@@ -38,9 +38,9 @@ def by_definition(p, count, draws, epsilon, level):
 def test_equals_the_definition(p, count, draws, epsilon):
     level = 3.0
     if draws and noise_rate(count * (1 - p), draws, epsilon) < level:
-        assert optimistic_mean(p * count, count, draws, epsilon, level) > 1
+        assert optimistic_mean(p, count, draws, epsilon, level) > 1
         return
-    found = optimistic_mean(p * count, count, draws, epsilon, level)
+    found = optimistic_mean(p, count, draws, epsilon, level)
     assert math.isclose(found, by_definition(p, count, draws, epsilon, level), abs_tol=1e-6)
 
 
@@ -57,17 +57,17 @@ def test_rate_is_the_cramer_rate_of_the_noise():
 def test_rises_with_the_level_and_falls_with_data():
     levels = np.linspace(0.0, 12.0, 60)
     for draws in (0, 3):
-        values = [optimistic_mean(120.0, 400.0, draws, 0.5, level) for level in levels]
+        values = [optimistic_mean(0.3, 400.0, draws, 0.5, level) for level in levels]
         assert (np.diff(values) >= -1e-9).all()
     counts = [50.0, 500.0, 5000.0, 50_000.0]
-    bounds = [optimistic_mean(0.3 * n, n, 2, 1.0, 4.0) for n in counts]
+    bounds = [optimistic_mean(0.3, n, 2, 1.0, 4.0) for n in counts]
     assert (np.diff(bounds) < 0).all()
     assert bounds[-1] - 0.3 < 0.02
 
 
 def test_privacy_is_nearly_free_with_many_rewards():
     """Noise that is small against the sampling error hardly moves the bound."""
-    assert optimistic_mean(5e5, 1e6, 1, 1.0, 5.0) - optimistic_mean(5e5, 1e6, 0, 1.0, 5.0) < 2e-6
+    assert optimistic_mean(0.5, 1e6, 1, 1.0, 5.0) - optimistic_mean(0.5, 1e6, 0, 1.0, 5.0) < 2e-6
 
 
 @pytest.mark.parametrize("total", [-1e9, -1.0, 0.0, 1e9])
@@ -75,6 +75,6 @@ def test_privacy_is_nearly_free_with_many_rewards():
 @pytest.mark.parametrize("draws", [0, 1, 100])
 def test_any_input_gives_a_number(total, epsilon, draws):
     for count in (0.0, 1.0, 1e12):
-        value = optimistic_mean(total, count, draws, epsilon, 2.0)
+        value = optimistic_mean(total / count, count, draws, epsilon, 2.0)
         assert value > 0
         assert not math.isnan(value)

@@ -339,3 +339,24 @@ def test_theorem_15_batch_is_theorem_15():
         alone = theorems.theorem_15(many.select(np.array([k])), 3000)
         assert (seen.premises, seen.conclusion) == (alone.premises, True)
         assert seen.numbers == pytest.approx(alone.numbers, abs=1e-10)
+
+
+def test_groups_that_nobody_leaves_keep_the_shares_of_their_arrivals():
+    never = {"driver": "accuracy", "response": ["linear", 1, 0]}
+    spec = {"task": "participation", "groups": groups(15000.0, 5000.0), "retention": never, "steps": 50}
+    found = fairveil.run(spec)["metrics"]
+    assert found["share"]["a"] == pytest.approx(0.75)
+    assert found["limit"]["a"] == pytest.approx(0.75), "not one half: both grow for ever, at the pace of their arrivals"
+    assert found["limit_residual"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_where_no_shares_reproduce_themselves_there_is_no_limit():
+    """The response jumps over the diagonal: users stay when they are misjudged, under demographic parity."""
+    rng = generator(7, "x")
+    pair = {"a": draws.random_group(rng), "b": draws.random_group(rng)}
+    kept = {"driver": "accuracy", "response": ["linear", 0.0, 3.0]}
+    spec = {"task": "participation", "groups": pair, "fairness": "dp", "retention": kept, "steps": 20}
+    found = fairveil.run(spec)["metrics"]
+    assert found["limit"] == {"a": None, "b": None}
+    assert found["limit_thresholds"] == {"a": None, "b": None}
+    assert found["limit_residual"] > 0.1

@@ -49,8 +49,30 @@ class ArmEnvironment(Environment):
             raise InputError("there is no such arm", path="arm", given=arm, allowed=f"0 to {self.arms - 1}")
         return float(draw_one(self.laws, arm, round.index, rng))
 
+    def later(self, start: int) -> Later:
+        """The same world seen by a policy whose round 0 is round ``start``."""
+        return Later(self, start)
+
     def fits(self, rounds: int, strict: bool) -> None:
         """Raise when this world cannot run that long, or would hand out rewards that a strict policy refuses."""
+
+
+class Later(ArmEnvironment):
+    """A world from one of its rounds on."""
+
+    def __init__(self, world: ArmEnvironment, start: int) -> None:
+        self.world, self.begins, self.arms = world, start, world.arms
+
+    @cached_property
+    def laws(self) -> Laws:
+        laws = self.world.laws
+        if not len(laws.rows):
+            return laws
+        return laws._replace(rows=laws.rows[self.begins :], prefix=laws.prefix[self.begins :])
+
+    @cached_property
+    def true_means(self) -> NDArray[np.float64]:
+        return self.world.true_means
 
 
 def drawn_means(arms: int, low: float, high: float, seed: int) -> NDArray[np.float64]:

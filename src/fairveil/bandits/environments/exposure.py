@@ -7,13 +7,13 @@ import math
 from typing import Annotated, Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from pydantic import Strict
 
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.facts import Assumed, Fact, Same
 from fairveil.bandits.protocol import Candidate, Round
+from fairveil.compiling import njit
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fairness.exposure import Merit, merits_from

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from fairveil.compiling import njit
 from fairveil.privacy.noise import GRID_BITS
 from fairveil.randomness import Generator
 
@@ -40,7 +40,7 @@ def make_laws(
 
 
 @njit(cache=True, nogil=True)
-def draw(kind, chance, low, high, rows, arm, index, rng):  # type: ignore[no-untyped-def]
+def draw(kind, chance, low, high, rows, arm, index, rng):
     """One reward of an arm in round ``index``.
 
     Takes the arrays of the laws; loops that run every round draw Bernoulli rewards themselves (same stream), because

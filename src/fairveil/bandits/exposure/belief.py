@@ -15,8 +15,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from fairveil.compiling import njit
 
 Floats = NDArray[np.float64]
 HOPELESS = 4.0

@@ -10,12 +10,12 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from fairveil.bandits.environments.exposure import draw_contexts
 from fairveil.bandits.exposure.belief import Beliefs, Facts, Quantiles, believe, believe_plain, refresh, refresh_all
 from fairveil.bandits.exposure.optimism import optimistic
+from fairveil.compiling import njit
 from fairveil.fairness.exposure import fill_law
 
 Floats = NDArray[np.float64]

@@ -15,9 +15,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from fairveil.compiling import njit
 from fairveil.fairness.exposure import EXP, Merit, log_merit
 
 FLAT = 0.5

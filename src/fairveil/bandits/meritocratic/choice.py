@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from fairveil.bandits.protocol import Decision
+from fairveil.compiling import njit
 from fairveil.randomness import Generator
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from fairveil.bandits.meritocratic.choice import best_rank, uniform_slot
@@ -16,6 +15,7 @@ from fairveil.bandits.meritocratic.schema import Floats, Ints
 from fairveil.bandits.meritocratic.window import Store, add_member, count_at_most, dot, grown, new_store
 from fairveil.bandits.meritocratic.world import Chunk
 from fairveil.bandits.simulate import Case, Streams
+from fairveil.compiling import njit
 
 
 class Rounds(NamedTuple):

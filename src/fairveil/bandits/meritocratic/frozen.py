@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from numba import njit
-
 from fairveil.bandits.meritocratic.schema import Floats
+from fairveil.compiling import njit
 
 
 class Rule(NamedTuple):

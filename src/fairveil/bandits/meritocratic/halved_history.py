@@ -12,13 +12,13 @@ from dataclasses import KW_ONLY
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 
 from fairveil.bandits.meritocratic.candidates import answered, shown_in
 from fairveil.bandits.meritocratic.choice import best_rank, uniform_decision
 from fairveil.bandits.meritocratic.schema import Floats
 from fairveil.bandits.meritocratic.window import dot
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round
+from fairveil.compiling import njit
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Count, Positive, described

@@ -6,7 +6,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.meritocratic.candidates import answered, shown_in
@@ -15,6 +14,7 @@ from fairveil.bandits.meritocratic.schema import Floats, Ints
 from fairveil.bandits.meritocratic.world import Chunk
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round
 from fairveil.bandits.simulate import Case, Streams
+from fairveil.compiling import njit
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Count, NonNegative, Positive, described

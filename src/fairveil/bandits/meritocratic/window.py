@@ -19,7 +19,8 @@ import math
 from collections import namedtuple
 
 import numpy as np
-from numba import njit
+
+from fairveil.compiling import njit
 
 Store = namedtuple("Store", "rows columns reference start end centre radius longest theta spread step work")
 """Per group: members as float64 rows and float32 columns, scores under the reference theta, window ends, and bounds.

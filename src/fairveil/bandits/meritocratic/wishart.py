@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from fairveil.bandits.meritocratic.schema import Floats
+from fairveil.compiling import njit
 from fairveil.errors import SpecError
 from fairveil.privacy.noise import Noise, ZeroNoise
 from fairveil.privacy.sums.tree import lowest_bit, tree_step

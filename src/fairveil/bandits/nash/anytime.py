@@ -1,4 +1,4 @@
-"""Doubling windows around a policy that needs a horizon."""
+"""Doubling windows around a policy that needs a horizon: Algorithm 3 of DP-NCB."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,11 @@ from numpy.typing import NDArray
 
 from fairveil import registry
 from fairveil.bandits.environments.arms import ArmEnvironment
-from fairveil.bandits.nash.base import NashPolicy
-from fairveil.bandits.nash.runs import Intervals, Summary, Walker
+from fairveil.bandits.feedback import AT_ONCE
+from fairveil.bandits.nash.base import NashPolicy, world_of
+from fairveil.bandits.nash.runs import ArmSimulator, Stretch, Summary
 from fairveil.bandits.protocol import Decision, Feedback, Report, Round
-from fairveil.bandits.simulate import Streams
+from fairveil.bandits.simulate import Case, Streams
 from fairveil.configuration import configuration, describe
 from fairveil.errors import SpecError
 from fairveil.fields import Count
@@ -26,10 +26,11 @@ from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 from fairveil.registry import register
-from fairveil.state import State, copy_state
+from fairveil.state import State, copy_state, nest, nested
 
 SIZE, START, UNIFORM, NUMBER = range(4)
-PREFIX = "inner_"
+"""Entries of ``window``: its rounds, its first round, whether it is played uniformly, and how many came before."""
+INNER = "inner"
 
 
 @register("policy", "anytime")
@@ -60,17 +61,17 @@ class Anytime(NashPolicy):
         return _window(json.dumps(self.inner, sort_keys=True), self.arms, size)
 
     @property
-    def episodic(self) -> bool:  # type: ignore[override]
-        return self.window(2).episodic
-
-    @property
     def released(self) -> tuple[str, ...]:  # type: ignore[override]
         inner = self.window(2).released
-        return ("window", "released", *(PREFIX + name for name in inner)) if inner else ()
+        return ("window", "released", *nest(INNER, dict.fromkeys(inner, np.zeros(0)))) if inner else ()
 
     @property
     def strict(self) -> bool:
         return bool(getattr(self.window(2), "strict", False))
+
+    @property
+    def hides_arrivals(self) -> bool:
+        return self.window(2).hides_arrivals
 
     def event(self) -> Event:
         return self.window(2).event()
@@ -82,39 +83,39 @@ class Anytime(NashPolicy):
         return self._with(self.window(1).start(), np.array([1, 0, 1, 0], np.int64), np.zeros(1, np.int64))
 
     def _with(self, inner: State, window: NDArray[np.int64], released: NDArray[np.int64]) -> State:
-        return {"window": window, "released": released, **{PREFIX + name: array for name, array in inner.items()}}
+        return {"window": window, "released": released, **nest(INNER, inner)}
 
     def decide(self, state: State, round: Round, rng: Generator) -> Decision:
         size, start, uniform, _ = (int(value) for value in state["window"])
-        if uniform:
+        if uniform or round.index >= start + size:  # past the window where the release that ends it was refused
             law = np.full(self.arms, 1.0 / self.arms)
             return Decision(int(rng.integers(0, self.arms)), 1.0 / self.arms, law, symmetric=True)
-        return self.window(size).decide(_inner(state), Round(round.index - start), rng)
+        return self.window(size).decide(nested(state, INNER), Round(round.index - start), rng)
 
     def report(self, feedback: Feedback, noise: Noise) -> Feedback | Report:
         return self.window(2).report(feedback, noise)
 
     def learn(self, state: State, feedback: Feedback | Report) -> State:
         size, start, uniform, _ = (int(value) for value in state["window"])
-        if uniform or feedback.index < start:
+        if uniform or not start <= feedback.index < start + size:
             return state  # a closed window is forgotten
         moved = replace(feedback, index=feedback.index - start)
-        inner = self.window(size).learn(_inner(state), moved)
+        inner = self.window(size).learn(nested(state, INNER), moved)
         return self._with(copy_state(inner), state["window"].copy(), state["released"].copy())
 
-    def due(self, state: State, now: int) -> str | None:
+    def due(self, state: State, settled: int) -> str | None:
         size, start, uniform, number = (int(value) for value in state["window"])
         if not uniform:
-            block = self.window(size).due(_inner(state), min(now - start, size))
+            block = self.window(size).due(nested(state, INNER), min(settled - start, size))
             if block is not None:
                 return f"window-{number}/{block}"
-        return f"window-{number}" if now >= start + size else None
+        return f"window-{number}" if settled >= start + size else None
 
     def release(self, state: State, noise: Noise) -> State:
         size, start, uniform, number = (int(value) for value in state["window"])
         policy = self.window(size)
-        if not uniform and policy.due(_inner(state), size) is not None:
-            inner = policy.release(_inner(state), noise)
+        if not uniform and policy.due(nested(state, INNER), size) is not None:
+            inner = policy.release(nested(state, INNER), noise)
             return self._with(inner, state["window"].copy(), state["released"] + 1)
         following = 2 * size
         coin = int(noise.uniform_integers(following**2)[0]) == 0
@@ -124,75 +125,90 @@ class Anytime(NashPolicy):
     def lost(self, state: State, block: str) -> State:
         size, start, _, number = (int(value) for value in state["window"])
         if "/" in block:
-            inner = self.window(size).lost(_inner(state), block.split("/", 1)[1])
+            inner = self.window(size).lost(nested(state, INNER), block.split("/", 1)[1])
             return self._with(inner, state["window"].copy(), state["released"] + 1)
         window = np.array([2 * size, start + size, 0, number + 1], np.int64)
         return self._with(self.window(2 * size).start(), window, state["released"].copy())
 
-    def _windows(self, rounds: int, noise: Generator) -> Iterator[tuple[int, int, bool]]:
-        """(start, size, uniform) of the windows that begin before the last round."""
-        start, size = 0, 1
-        while start < rounds:
-            yield start, size, size == 1 or int(noise.integers(0, size**2, 1)[0]) == 0
-            start, size = start + size, 2 * size
-
-    def intervals(self, world: ArmEnvironment, rounds: int, streams: Streams) -> Intervals:
-        noise: Any = streams.noise.stream
-        ends: list[NDArray[np.int64]] = []
-        codes: list[NDArray[np.int32]] = []
-        total = Summary(np.zeros(self.arms, np.int64))
-        for start, size, uniform in self._windows(rounds, noise):
-            count = min(size, rounds - start)
-            if uniform:
-                part = _uniform(self.arms, count, streams.explore)
-            else:
-                part = self.window(size).intervals(_moved(world, start), count, streams)
-            ends.append(part.ends + start)
-            codes.append(part.codes)
-            _add(total, part.summary)
-        return Intervals(np.concatenate(ends), np.concatenate(codes), total)
-
-    def walker(self, world: ArmEnvironment, rounds: int, streams: Streams) -> Walker:
-        return WindowWalker(self, world, rounds, streams)
+    def simulator(self, case: Case, streams: Streams) -> ArmSimulator | None:
+        if streams.noise.stream is None or case.lateness != AT_ONCE:
+            return None
+        first = self.window(2).simulator(Case.of(self.window(2), case.environment, 2), streams)
+        coarse = isinstance(first, ArmSimulator) and first.coarse
+        return (CoarseWindows if coarse else Windows)(self, world_of(case), streams)
 
 
-class WindowWalker(Walker):
-    """Advances an anytime run whose inner policy decides every round."""
+class Windows(ArmSimulator):
+    """Advances a run of windows, one inner simulator after the other."""
 
-    def __init__(self, policy: Anytime, world: ArmEnvironment, rounds: int, streams: Streams) -> None:
+    def __init__(self, policy: Anytime, world: ArmEnvironment, streams: Streams) -> None:
         self.policy, self.world, self.streams = policy, world, streams
         self.total = Summary(np.zeros(policy.arms, np.int64))
-        noise: Any = streams.noise.stream
-        self.windows = policy._windows(rounds, noise)
-        self.begin, self.end = 0, 0
-        self.walker: Walker | None = None
+        self.windows = self._windows()
+        self.now = self.begin = self.end = 0
+        self.inner: ArmSimulator | None = None
+
+    def _windows(self) -> Iterator[tuple[int, int, bool]]:
+        """(first round, rounds, played uniformly) of every window."""
+        start, size = 0, 1
+        while True:
+            yield start, size, size == 1 or int(self.streams.noise.uniform_integers(size**2)[0]) == 0
+            start, size = start + size, 2 * size
 
     def _open(self) -> None:
-        if self.walker is not None:
-            _add(self.total, self.walker.summary())
+        self._close()
         start, size, uniform = next(self.windows)
         self.begin, self.end = start, start + size
-        inner = self.policy.window(size)
-        self.walker = None if uniform else inner.walker(_moved(self.world, start), size, self.streams)
+        policy = self.policy.window(size)
+        case = Case.of(policy, self.world.later(start), size)
+        found: Any = None if uniform else policy.simulator(case, self.streams)
+        self.inner = found
 
-    def advance(self, start: int, stop: int, out: NDArray[np.int32]) -> None:
-        while start < stop:
-            if start >= self.end:
+    def _close(self) -> None:
+        if self.inner is not None:
+            _add(self.total, self.inner.summary())
+            self.inner = None
+
+    def advance(self, stop: int) -> Stretch:
+        parts: list[Stretch] = []
+        while self.now < stop:
+            if self.now >= self.end:
                 self._open()
             until = min(stop, self.end)
-            part, out = out[: until - start], out[until - start :]
-            if self.walker is None:
-                part[:] = self.policy.arms
-                _add(self.total, _uniform(self.policy.arms, until - start, self.streams.explore).summary)
-            else:
-                self.walker.advance(start - self.begin, until - self.begin, part)
-            start = until
+            parts.append(self._part(until))
+            self.now = until
+        ends = [part.ends for part in parts if part.ends is not None]
+        codes = np.concatenate([part.codes for part in parts])
+        return Stretch(codes, np.concatenate(ends) if ends else None)
+
+    def _part(self, until: int) -> Stretch:
+        if self.inner is not None:
+            return self.inner.advance(until - self.begin)
+        return Stretch(np.full(self._uniform(until), self.policy.arms, np.int32))
+
+    def _uniform(self, until: int) -> int:
+        """Draw the pulls of uniform rounds; returns their number."""
+        arms, count = self.policy.arms, until - self.now
+        pulls = np.bincount(self.streams.explore.integers(0, arms, count), minlength=arms).astype(np.int64)
+        _add(self.total, Summary(pulls, count))
+        return count
 
     def summary(self) -> Summary:
-        if self.walker is not None:
-            _add(self.total, self.walker.summary())
-            self.walker = None
+        self._close()
         return self.total
+
+
+class CoarseWindows(Windows):
+    """The same where the inner policy hands over a window at once."""
+
+    coarse = True
+
+    def _part(self, until: int) -> Stretch:
+        if self.inner is None:
+            self._uniform(until)
+            return Stretch(np.array([self.policy.arms], np.int32), np.array([until], np.int64))
+        part = self.inner.advance(until - self.begin)
+        return Stretch(part.codes, None if part.ends is None else part.ends + self.begin)
 
 
 @lru_cache(maxsize=256)
@@ -201,7 +217,7 @@ def _window(inner: str, arms: int, size: int) -> NashPolicy:
     for known in ("arms", "horizon"):
         if known in table:
             raise SpecError(f"anytime sets {known} itself", path=f"inner.{known}", fix="leave it out")
-    target = registry.get("policy", table.get("name", ""), "inner.name")
+    target = registry.target_of("policy", table, "inner")
     if getattr(target, "horizon_free", True) or not issubclass(target, NashPolicy):
         raise SpecError(
             "the inner policy needs no horizon, or is of another family",
@@ -211,22 +227,6 @@ def _window(inner: str, arms: int, size: int) -> NashPolicy:
         )
     policy: NashPolicy = registry.build("policy", {**table, "arms": arms, "horizon": size}, "inner")
     return policy
-
-
-def _inner(state: State) -> State:
-    return {name.removeprefix(PREFIX): array for name, array in state.items() if name.startswith(PREFIX)}
-
-
-def _moved(world: ArmEnvironment, start: int) -> Any:
-    """The same world seen by a policy whose round 0 is round ``start``."""
-    laws = world.laws
-    later = laws._replace(rows=laws.rows[start:], prefix=laws.prefix[start:]) if len(laws.rows) else laws
-    return SimpleNamespace(arms=world.arms, laws=later, true_means=world.true_means)
-
-
-def _uniform(arms: int, count: int, explore: Generator) -> Intervals:
-    pulls = np.bincount(explore.integers(0, arms, count), minlength=arms).astype(np.int64)
-    return Intervals(np.array([count], np.int64), np.array([arms], np.int32), Summary(pulls, count))
 
 
 def _add(total: Summary, part: Summary) -> None:

@@ -1,7 +1,8 @@
-"""Episodes in compiled code: the index of every episodic policy, the choice of the next episode, a whole run.
+"""Blocks of rounds in compiled code: the choice of the next block, the intake of a released one, a whole run.
 
-The step API calls `candidates`, `episode_length` and `publish` one at a time; `simulate` is the loop over them with
-one draw for the rewards of an episode, so a run of T rounds costs a number of steps that grows with log T.
+The step API calls `candidates`, `block_length` and `publish` one at a time; `simulate` is the loop over them with one
+draw for the rewards of a block, so a run of T rounds costs a number of steps that grows with log T, whatever the delay
+of rewards. Choices read published numbers, public coins and the open blocks, never a reward that is under way.
 """
 
 from __future__ import annotations
@@ -10,45 +11,30 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from fairveil.bandits.environments.laws import RECORDED, UNIT, Laws, draw_sum
-from fairveil.bandits.nash.optimism import optimistic_mean
+from fairveil.bandits.nash.index import index
+from fairveil.bandits.nash.late import Late, answered, fill, settled_at
+from fairveil.bandits.nash.rounds import ANY
+from fairveil.compiling import Kernel, njit
+from fairveil.privacy.noise import compiled_laplace
+from fairveil.randomness import Generator
 
-ADAP, ADAP_FIGURE, GDP, PRIVATE, LOCAL = range(5)
 SLACK = 1.1
 """Bounds on an index are computed for rounds up to this factor later, so most arms need no fresh evaluation."""
 
 
-class Published(NamedTuple):
-    """Public arrays, one entry an arm.
+class Shape(NamedTuple):
+    """How blocks are cut, noised and added up.
 
-    Sum in grid units, rewards it covers, noise draws in it, rounds of the last episode, rounds and number of all
-    episodes, and what episodes are added to (``base_sums``, ``base_counts``: the uniform phase of GDP-NCB).
-    """
-
-    sums: NDArray[np.int64]
-    counts: NDArray[np.float64]
-    draws: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-    played: NDArray[np.int64]
-    episodes: NDArray[np.int64]
-    base_sums: NDArray[np.int64]
-    base_counts: NDArray[np.float64]
-
-
-class Recipe(NamedTuple):
-    """Public numbers of an episodic policy for compiled code.
-
-    ``success``: parameter of the discrete Laplace law on a sum (0: none), ``raw_first``: the first reward of an arm is
-    published as it is, ``private_counts``: the number of rewards is noised like the sum, ``keep``: episodes add up
+    ``success``: parameter of the discrete Laplace law on a sum (0: none), ``raw_first``: the first block of an arm is
+    published as it is, ``private_counts``: the number of rewards is noised like the sum, ``keep``: blocks add up
     instead of replacing each other, ``shuffle``: random ties and a random first order, ``first``/``growth``: shortest
-    episode, and length relative to the rounds an arm has had (0: twice its last episode).
+    block, and length relative to the rounds an arm has had (0: twice its last block), ``pace``: what time does to the
+    index (`fairveil.bandits.nash.rounds`).
     """
 
-    rule: int
-    par: NDArray[np.float64]
     success: float
     raw_first: bool
     private_counts: bool
@@ -56,50 +42,147 @@ class Recipe(NamedTuple):
     shuffle: bool
     first: int
     growth: float
+    pace: int
+
+    @property
+    def draws(self) -> int:
+        """Noise draws of one release."""
+        return 0 if self.success == 0 else 2 if self.private_counts else 1
 
 
-@njit(cache=True, nogil=True)
-def block_index(rule, total, n, draws, played, arms, now, a, b, c):  # type: ignore[no-untyped-def]
-    """The optimistic value of an arm; it never falls while ``now`` rises and nothing is published."""
-    if rule >= PRIVATE:  # a: exploration, b: epsilon
-        if played == 0:
-            return np.inf
-        level = a * math.log(max(1.0, (now + 1.0) / (arms * max(n, 1.0))))
-        return optimistic_mean(total / UNIT, n, draws, b, level)
-    if n <= 0:
-        return np.inf
-    mean, log_now = total / UNIT / n, math.log(now + 1.0)
-    if rule == ADAP:  # a: alpha, b: epsilon
-        return mean + math.sqrt(a * log_now / (2.0 * n)) + a * log_now / (b * n)
-    if rule == ADAP_FIGURE:
-        return mean + math.sqrt(a * log_now / n) + 2.0 * a * log_now / n
-    mean = min(1.0, max(0.0, mean))  # GDP: factors of sqrt(mean / n), 1 / n, 1 / sqrt(n)
-    return mean + a * math.sqrt(mean / n) + b / n + c / math.sqrt(n)
+class Known(NamedTuple):
+    """Public arrays, one entry an arm.
 
-
-@njit(cache=True, nogil=True)
-def candidates(recipe: Recipe, published: Published, now, bounds, until, marked):  # type: ignore[no-untyped-def]
-    """Mark the arms with the largest index and return their number.
-
-    ``bounds[i]`` is an index computed for round ``until[i]``; while now is before that it bounds the index from above.
+    Sum in grid units, rewards it covers, noise draws in it, rounds of the block opened last, rounds of all blocks
+    opened, number of blocks closed, and what blocks are added to where they replace each other (the uniform phase of
+    GDP-NCB).
     """
-    rule, a, b, c = recipe.rule, recipe.par[0], recipe.par[1], recipe.par[2]
-    sums, counts, draws, played = published.sums, published.counts, published.draws, published.played
-    arms = counts.size
-    first = 0
+
+    sums: NDArray[np.int64]
+    counts: NDArray[np.float64]
+    draws: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    played: NDArray[np.int64]
+    closed: NDArray[np.int64]
+    base_sums: NDArray[np.int64]
+    base_counts: NDArray[np.float64]
+
+
+class Pending(NamedTuple):
+    """What is under way for every arm: rounds in open blocks, and the noise draws their releases will make."""
+
+    rounds: NDArray[np.int64]
+    draws: NDArray[np.int64]
+
+
+class Scratch(NamedTuple):
+    """``bounds[i]`` is an index computed for round ``until[i]``; ``marked``: the arms that may come next."""
+
+    bounds: NDArray[np.float64]
+    until: NDArray[np.int64]
+    marked: NDArray[np.bool_]
+
+
+class Sources(NamedTuple):
+    """The streams of one run, as compiled code takes them."""
+
+    explore: Generator
+    world: Generator
+    arrivals: Generator
+    noise: Generator
+
+
+class Place(NamedTuple):
+    """The arms of a world; ``slope`` above 0: users report one bit, which is 1 with chance low + slope reward."""
+
+    laws: Laws
+    means: NDArray[np.float64]
+    low: float
+    slope: float
+
+
+def empty_known(arms: int) -> Known:
+    def blank() -> NDArray[np.int64]:
+        return np.zeros(arms, np.int64)
+
+    return Known(blank(), np.zeros(arms), blank(), blank(), blank(), blank(), blank(), np.zeros(arms))
+
+
+def nothing_pending(arms: int) -> Pending:
+    return Pending(np.zeros(arms, np.int64), np.zeros(arms, np.int64))
+
+
+def new_scratch(arms: int) -> Scratch:
+    return Scratch(np.empty(arms), np.full(arms, -1, np.int64), np.zeros(arms, np.bool_))
+
+
+@njit(nogil=True)
+def credited(numbers, known, pending, arm, log_now):
+    """The index of an arm with a published mean; what is under way is credited as if it confirmed that mean."""
+    mean = known.sums[arm] / UNIT / known.counts[arm]
+    n = known.counts[arm] + pending.rounds[arm]
+    return index(numbers, mean, n, log_now, known.draws[arm] + pending.draws[arm])
+
+
+@njit(cache=True, nogil=True)
+def _without_count(known, pending, marked, now):
+    """Mark the arms that come before any index: never played, then silent ones that have not had their equal share."""
+    arms, found = known.counts.size, 0
+    for i in range(arms):
+        marked[i] = known.played[i] == 0
+        found += marked[i]
+    if found > 0:
+        return found
+    for i in range(arms):
+        silent = known.counts[i] <= 0 and pending.rounds[i] == 0
+        marked[i] = silent and known.played[i] * arms <= now
+        found += marked[i]
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _fewest_pending(pending, marked):
+    """Mark the arms with the fewest rounds under way among those that have any: nothing is published yet."""
+    fewest, found = np.iinfo(np.int64).max, 0
+    for i in range(marked.size):
+        marked[i] = False
+        if 0 < pending.rounds[i] < fewest:
+            fewest = pending.rounds[i]
+    for i in range(marked.size):
+        marked[i] = pending.rounds[i] == fewest
+        found += marked[i]
+    return found
+
+
+@njit(nogil=True)
+def _candidates(numbers, pace, known: Known, pending: Pending, scratch: Scratch, now):
+    """Mark the arms that may come next and return their number.
+
+    Arms never played come first; an arm without a published count waits for its open blocks, and once they are gone
+    without an answer it comes first again until it has had its equal share; then the largest index with credit.
+    """
+    bounds, until, marked = scratch.bounds, scratch.until, scratch.marked
+    found = _without_count(known, pending, marked, now)
+    if found > 0:
+        return found
+    arms, first, log_now = marked.size, -1, math.log(now + 1.0)
     for i in range(arms):
         marked[i] = False
+        if known.counts[i] <= 0:
+            continue
         if now > until[i]:
-            until[i] = int(now * SLACK)
-            bounds[i] = block_index(rule, sums[i], counts[i], draws[i], played[i], arms, until[i], a, b, c)
-        if bounds[i] > bounds[first]:
+            until[i] = now if pace == ANY else int(now * SLACK)
+            bounds[i] = credited(numbers, known, pending, i, math.log(until[i] + 1.0))
+        if first < 0 or bounds[i] > bounds[first]:
             first = i
-    best, found = -np.inf, 0
+    if first < 0:
+        return _fewest_pending(pending, marked)
+    best = -np.inf
     for step in range(arms + 1):
         i = first if step == 0 else step - 1
-        if (step > 0 and i == first) or bounds[i] < best:
+        if (step > 0 and i == first) or known.counts[i] <= 0 or bounds[i] < best:
             continue
-        value = block_index(rule, sums[i], counts[i], draws[i], played[i], arms, now, a, b, c)
+        value = credited(numbers, known, pending, i, log_now)
         if value > best:
             if found > 0:
                 for j in range(arms):
@@ -111,8 +194,11 @@ def candidates(recipe: Recipe, published: Published, now, bounds, until, marked)
     return found
 
 
+candidates = Kernel(_candidates.py_func)
+
+
 @njit(cache=True, nogil=True)
-def nth(marked, pick):  # type: ignore[no-untyped-def]
+def nth(marked, pick):
     """The pick-th marked arm."""
     for i in range(marked.size):
         if marked[i]:
@@ -123,93 +209,106 @@ def nth(marked, pick):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def episode_length(recipe: Recipe, published: Published, arm):  # type: ignore[no-untyped-def]
-    """Rounds of the next episode of an arm; a function of public numbers."""
-    if recipe.growth > 0:
-        return max(recipe.first, math.ceil(recipe.growth * published.played[arm]))
-    return max(recipe.first, 2 * published.lengths[arm])
+def block_length(first, growth, known: Known, arm):
+    """Rounds of the next block of an arm; a function of public numbers."""
+    if growth > 0:
+        return max(first, math.ceil(growth * known.played[arm]))
+    return max(first, 2 * known.lengths[arm])
 
 
 @njit(cache=True, nogil=True)
-def publish(recipe: Recipe, published: Published, arm, total, count, draws, length):  # type: ignore[no-untyped-def]
-    """Take in an episode's noisy sum and number of rewards."""
-    if recipe.keep:
-        published.sums[arm] += total
-        published.counts[arm] += count
-        published.draws[arm] += draws
+def open_block(known: Known, arm, length):
+    """Count a block as played, from the moment it is opened."""
+    known.lengths[arm] = length
+    known.played[arm] += length
+
+
+@njit(cache=True, nogil=True)
+def publish(keep, known: Known, arm, total, count, draws):
+    """Take in a block's noisy sum and number of rewards."""
+    if keep:
+        known.sums[arm] += total
+        known.counts[arm] += count
+        known.draws[arm] += draws
     else:
-        published.sums[arm] = published.base_sums[arm] + total
-        published.counts[arm] = published.base_counts[arm] + count
-        published.draws[arm] = draws
-    close(published, arm, length)
+        known.sums[arm] = known.base_sums[arm] + total
+        known.counts[arm] = known.base_counts[arm] + count
+        known.draws[arm] = draws
+    known.closed[arm] += 1
 
 
 @njit(cache=True, nogil=True)
-def close(published: Published, arm, length):  # type: ignore[no-untyped-def]
-    """Count an episode as played."""
-    published.lengths[arm] = length
-    published.played[arm] += length
-    published.episodes[arm] += 1
-
-
-@njit(cache=True, nogil=True)
-def noised(recipe: Recipe, published: Published, arm, noise):  # type: ignore[no-untyped-def]
-    """One noise draw on the grid for an episode of this arm."""
-    if recipe.success == 0.0 or (recipe.raw_first and published.episodes[arm] == 0):
-        return np.int64(0)
-    return noise.geometric(recipe.success) - noise.geometric(recipe.success)
-
-
-@njit(cache=True, nogil=True)
-def block_sum(recipe: Recipe, laws: Laws, means, arm, now, count, world):  # type: ignore[no-untyped-def]
-    """The sum of an episode in grid units; for local reports the number of ones, drawn at once."""
-    if recipe.rule != LOCAL:
-        return draw_sum(laws, arm, now, count, world)
-    low, slope = recipe.par[2], recipe.par[3]
-    if laws.kind[arm] == RECORDED:
+def _reward_sum(place: Place, arm, now, count, world):
+    """The sum of ``count`` rewards in grid units, or of their one-bit reports."""
+    if place.slope == 0.0:
+        return draw_sum(place.laws, arm, now, count, world)
+    if place.laws.kind[arm] == RECORDED:
         ones = np.int64(0)
         for step in range(count):
-            ones += world.random() < low + slope * laws.rows[now + step, arm]
+            ones += world.random() < place.low + place.slope * place.laws.rows[now + step, arm]
         return ones * UNIT
-    return world.binomial(count, low + slope * means[arm]) * UNIT
+    return world.binomial(count, place.low + place.slope * place.means[arm]) * UNIT
 
 
 @njit(cache=True, nogil=True)
-def simulate(recipe: Recipe, published: Published, laws: Laws, means, explore, world, noise, now, rounds):  # type: ignore[no-untyped-def]
-    """Rounds now .. rounds - 1 as episodes: their ends, arms (or the number of arms), pulls and number of releases."""
-    arms = published.counts.size
-    pulls = np.zeros(arms, np.int64)
-    ends, codes = np.empty(256, np.int64), np.empty(256, np.int32)
-    bounds, until, marked = np.empty(arms), np.full(arms, -1, np.int64), np.zeros(arms, np.bool_)
-    used, releases, arm, length, coin = 0, 0, 0, 1, False
-    if recipe.shuffle:
-        arm, coin = explore.integers(0, arms), True
-    else:
-        candidates(recipe, published, now, bounds, until, marked)
-        arm = nth(marked, 0)
-        length = episode_length(recipe, published, arm)
-    while now < rounds:
-        count = min(length, rounds - now)
-        total = block_sum(recipe, laws, means, arm, now, count, world)
-        pulls[arm] += count
-        now += count
-        if used == ends.size:
-            ends, codes = np.append(ends, np.empty(used, np.int64)), np.append(codes, np.empty(used, np.int32))
-        ends[used], codes[used] = now, arms if coin else arm
-        used += 1
-        if count < length:
+def _release(shape: Shape, known: Known, arm, total, count, noise):
+    """Noise on the sum (and the count) of a block that is due, as the step API draws it, and its publication."""
+    draws = 0
+    if shape.success > 0.0 and not (shape.raw_first and known.closed[arm] == 0):
+        total += compiled_laplace(noise, shape.success)
+    if shape.success > 0.0:
+        draws = 1
+    if shape.private_counts:
+        count += compiled_laplace(noise, shape.success) / UNIT
+        draws = 2
+    publish(shape.keep, known, arm, total, count, draws)
+
+
+def _simulate(numbers, shape: Shape, known: Known, place: Place, late: Late, sources: Sources, now, rounds):
+    """Rounds now .. rounds - 1 as blocks: their ends, arms (or the number of arms), pulls and number of releases."""
+    arms = known.counts.size
+    pulls, per_release = np.zeros(arms, np.int64), 0 if shape.success == 0.0 else 2 if shape.private_counts else 1
+    size, used, oldest = 256, 0, 0
+    ends, codes, who = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int64)
+    due, came = np.empty(size, np.int64), np.empty(size, np.int64)
+    pending = Pending(np.zeros(arms, np.int64), np.zeros(arms, np.int64))
+    scratch = Scratch(np.empty(arms), np.full(arms, -1, np.int64), np.zeros(arms, np.bool_))
+    begin, stop, settled = now, now, now
+    while True:
+        while oldest < used and due[oldest] <= now:
+            arm, first = who[oldest], begin if oldest == 0 else ends[oldest - 1]
+            length = ends[oldest] - first
+            total = _reward_sum(place, arm, first, came[oldest], sources.world) + fill(late, length - came[oldest])
+            count = float(length if late.filled else came[oldest])
+            _release(shape, known, arm, total, count, sources.noise)
+            pending.rounds[arm] -= length
+            pending.draws[arm] -= per_release
+            scratch.until[arm] = -1
+            oldest += 1
+        if now >= rounds:
             break
-        if used > 1 or recipe.rule != PRIVATE:  # the curator does not know the arm of a shuffled round 0
-            total += noised(recipe, published, arm, noise)
-            size, draws = float(count), 1 if recipe.success > 0 else 0
-            if recipe.private_counts:
-                size += noised(recipe, published, arm, noise) / UNIT
-                draws = 2
-            publish(recipe, published, arm, total, size, draws, length)
-        releases += 1
-        until[arm] = -1
-        found = candidates(recipe, published, now, bounds, until, marked)
-        arm = nth(marked, noise.integers(0, found) if recipe.shuffle and found > 1 else 0)
-        coin = recipe.shuffle and published.played[arm] == 0
-        length = episode_length(recipe, published, arm)
-    return ends[:used], codes[:used], pulls, releases
+        found = _candidates(numbers, shape.pace, known, pending, scratch, now)
+        arm = nth(scratch.marked, sources.explore.integers(0, found) if shape.shuffle and found > 1 else 0)
+        symmetric = shape.shuffle and (known.played[arm] == 0 or oldest == 0)
+        length = block_length(shape.first, shape.growth, known, arm)
+        open_block(known, arm, length)
+        pending.rounds[arm] += length
+        pending.draws[arm] += per_release
+        scratch.until[arm] = -1
+        if used == size:
+            ends, codes, who = np.append(ends, ends), np.append(codes, codes), np.append(who, who)
+            due, came = np.append(due, due), np.append(came, came)
+            size *= 2
+        stop = now + length
+        settled, tail = settled_at(late, now, stop, settled, sources.arrivals)
+        due[used], came[used] = settled, answered(late, length, tail, sources.arrivals)
+        ends[used], codes[used], who[used] = stop, arms if symmetric else arm, arm
+        used += 1
+        pulls[arm] += min(stop, rounds) - now
+        now = min(stop, rounds)
+    if used > 0:
+        ends[used - 1] = rounds
+    return ends[:used], codes[:used], pulls, oldest
+
+
+simulate = Kernel(_simulate)

@@ -1,210 +1,316 @@
-"""Policies that decide once an episode: the step API.
+"""Policies that decide once a block of rounds: the step API, on the settled clock.
 
-An episode is a block of rounds with one arm. Its rounds are fixed when it opens, from published values alone; the
-rewards that have arrived when it closes enter one noisy sum and are forgotten; later ones are dropped. Hence every
-reward enters exactly one release, and the whole run costs what one release costs (parallel composition).
+A block is a stretch of rounds with one arm. Its rounds are fixed when it opens, from published values and public coins
+alone; it waits until all of them are settled, however many later blocks are open by then; its rewards enter one noisy
+sum and are forgotten. Hence every reward enters exactly one release, and the whole run costs what one release costs
+(adaptive parallel composition).
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.bandits.environments.arms import ArmEnvironment
-from fairveil.bandits.environments.laws import UNIT
-from fairveil.bandits.nash.base import NashPolicy, check_arm, laplace_scale, unit_reward
-from fairveil.bandits.nash.blocks import Published, Recipe, candidates, close, episode_length, nth, publish, simulate
-from fairveil.bandits.nash.runs import Intervals, Summary
-from fairveil.bandits.protocol import Decision, Feedback, Report, Round, raw_feedback
-from fairveil.bandits.simulate import Streams
-from fairveil.errors import PrivacyError
+from fairveil.bandits.environments.laws import RECORDED, UNIT
+from fairveil.bandits.feedback import ARRIVALS_IN_WORDS as ARRIVALS_IN_WORDS
+from fairveil.bandits.nash.base import NashPolicy, check_arm, world_of
+from fairveil.bandits.nash.blocks import (
+    Known,
+    Pending,
+    Place,
+    Shape,
+    Sources,
+    block_length,
+    candidates,
+    empty_known,
+    new_scratch,
+    nth,
+    open_block,
+    publish,
+    simulate,
+)
+from fairveil.bandits.nash.intake import unit_reward
+from fairveil.bandits.nash.late import Late, compiled_lateness, regular
+from fairveil.bandits.nash.runs import ArmSimulator, Stretch, Summary
+from fairveil.bandits.protocol import (
+    HEADER,
+    Block,
+    Clock,
+    Decision,
+    Feedback,
+    Report,
+    Round,
+    check_header,
+    raw_feedback,
+)
+from fairveil.bandits.simulate import Case, Streams
+from fairveil.errors import InputError, PrivacyError
 from fairveil.privacy.events import Event, ParallelEvent, PureEvent
-from fairveil.privacy.grid import to_units
-from fairveil.privacy.noise import Noise
+from fairveil.privacy.noise import GRID_BITS, Noise, ZeroNoise, laplace_parameter
+from fairveil.privacy.sums.batch import BatchSum
 from fairveil.randomness import Generator
-from fairveil.state import State, copy_state
+from fairveil.state import State, copy_state, nest, nested
 
-ARM, OPENED, CLOSES, COIN = range(4)
-SUM, ARRIVED, CLIPPED = range(3)
-ARRIVALS_IN_WORDS = {
-    "public": "whether and when a reward arrived is public",
-    "private": "whether a reward arrived is protected together with its value",
-}
+ARM, FIRST, STOP, TIES, SYMMETRIC = range(5)
+"""Columns of ``open``: a block's arm and rounds, among how many arms a coin chose it, and whether every arm was equally
+likely to stand there."""
+_KNOWN = ("sums", "counts", "draws", "lengths", "played", "closed")
 
 
 class EpisodePolicy(NashPolicy):
-    """Base of episodic policies with a trusted curator; subclasses give the recipe.
+    """Base of policies whose blocks are released once; subclasses give their numbers and the shape of their blocks.
 
-    With a random first order, round 0 is an episode of its own whose arm is drawn in `decide`: the state does not know
-    that arm (``open[0] = -1``), so its reward is not used. Later arms are drawn when the episode before them closes.
+    Sensitivity: a reward is clipped to [0, 1] and put on the grid, so one user moves a block's sum by at most one unit
+    (2^20 grid steps). With ``arrivals="private"`` an absent reward counts 0 in the sum and in the number of rewards;
+    both are released with half of epsilon each.
 
-    Sensitivity: a reward is clipped to [0, 1] and put on the grid, so one user moves an episode's sum by at most one
-    unit (2^20 grid steps). With ``arrivals="private"`` an absent reward counts 0 in the sum and in the number of
-    rewards; both are released with half of epsilon each.
+    State, all of it public but ``sum/open`` and ``answered``: one entry an arm (sum, rewards it covers, noise draws,
+    rounds of the last and of all blocks opened, blocks closed), the open blocks, the next round that no block holds
+    (``ahead``), the watermark of what was handed over (``handed``), and the number of releases.
     """
 
-    episodic: ClassVar[bool] = True
-    released: ClassVar[tuple[str, ...]] = (
-        "sums",
-        "counts",
-        "draws",
-        "lengths",
-        "played",
-        "episodes",
-        "base_sums",
-        "base_counts",
-        "open",
-        "released",
-    )
+    clock: ClassVar[Clock] = "settled"
+    released: ClassVar[tuple[str, ...]] = (*_KNOWN, "open", "ahead", "released")
     epsilon: Any
     strict: Any
     arrivals: Any
 
-    def recipe(self) -> Recipe:
-        """Public numbers for compiled code."""
+    def numbers(self) -> Any:
+        """What the index reads: a NamedTuple of public numbers."""
+        raise NotImplementedError
+
+    def shape(self) -> Shape:
+        """How blocks are cut, noised and added up."""
         raise NotImplementedError
 
     @cached_property
-    def plan(self) -> Recipe:
-        """The recipe, made once."""
-        return self.recipe()
+    def _numbers(self) -> Any:
+        return self.numbers()
+
+    @cached_property
+    def _shape(self) -> Shape:
+        return self.shape()
+
+    @property
+    def hides_arrivals(self) -> bool:
+        return bool(self.arrivals == "private")
 
     @property
     def release_epsilon(self) -> float:
         """What the noise on one sum costs: all of epsilon, or half of it when the count is noised too."""
-        return self.epsilon / 2.0 if self.arrivals == "private" else self.epsilon
+        epsilon: float = self.epsilon
+        return epsilon / 2.0 if self.hides_arrivals else epsilon
 
     @cached_property
-    def scale(self) -> float:
-        """Scale of the discrete Laplace noise on a sum, in grid steps."""
-        return laplace_scale(1, self.release_epsilon)
+    def sum(self) -> BatchSum:
+        """The noisy sum of a block: each reward in exactly one release."""
+        return BatchSum(epsilon=self.release_epsilon, bits=GRID_BITS)
 
     @property
     def success(self) -> float:
-        """The same noise as the parameter of two geometric draws."""
-        return -math.expm1(-1.0 / self.scale)
+        """The noise of one release as the parameter of compiled draws."""
+        return laplace_parameter(self.sum.sigma)
 
     def event(self) -> Event:
         return ParallelEvent(PureEvent(self.epsilon))
 
+    # State and decisions ----------------------------------------------------------------------------------------------
+
     def start(self) -> State:
-        opened = np.array([0, 0, 1, 0], np.int64)
-        if self.plan.shuffle:
-            opened[ARM], opened[COIN] = -1, 1
+        known = empty_known(self.arms)
         return {
-            "sums": np.zeros(self.arms, np.int64),
-            "counts": np.zeros(self.arms),
-            "draws": np.zeros(self.arms, np.int64),
-            "lengths": np.zeros(self.arms, np.int64),
-            "played": np.zeros(self.arms, np.int64),
-            "episodes": np.zeros(self.arms, np.int64),
-            "base_sums": np.zeros(self.arms, np.int64),
-            "base_counts": np.zeros(self.arms),
-            "open": opened,
-            "block": np.zeros(3, np.int64),
+            **{name: getattr(known, name) for name in _KNOWN},
+            "open": np.zeros((0, 5), np.int64),
+            "ahead": np.zeros(1, np.int64),
+            "handed": np.zeros(1, np.int64),
             "released": np.zeros(1, np.int64),
+            "answered": np.zeros(1, np.int64),
+            **nest("sum", self.sum.start()),
         }
 
+    def open(self, state: State, now: int, rng: Generator) -> State:
+        first = int(state["ahead"][0])
+        if now < first:
+            return state
+        if now > first:
+            raise InputError("rounds are opened one after the other", path="now", given=now, allowed=str(first))
+        after, shape = copy_state(state), self._shape
+        known, scratch = known_of(after), new_scratch(self.arms)
+        found = candidates(self._numbers, shape.pace, known, self._pending(state), scratch, now)
+        coin = shape.shuffle and found > 1
+        arm = int(nth(scratch.marked, int(rng.integers(0, found)) if coin else 0))
+        symmetric = shape.shuffle and bool(known.played[arm] == 0 or state["released"][0] == 0)
+        stop = now + int(block_length(shape.first, shape.growth, known, arm))
+        open_block(known, arm, stop - now)
+        row = np.array([[arm, now, stop, found if coin else 1, symmetric]], np.int64)
+        after["open"] = np.concatenate([after["open"], row])
+        after["ahead"][0] = stop
+        return after
+
+    def _pending(self, state: State) -> Pending:
+        rows: NDArray[np.int64] = state["open"]
+        rounds = np.zeros(self.arms, np.int64)
+        np.add.at(rounds, rows[:, ARM], rows[:, STOP] - rows[:, FIRST])
+        return Pending(rounds, np.bincount(rows[:, ARM], minlength=self.arms) * self._shape.draws)
+
     def decide(self, state: State, round: Round, rng: Generator) -> Decision:
-        arm, opened, closes, coin = (int(value) for value in state["open"])
-        if not opened <= round.index < closes:
+        rows = state["open"]
+        place = int(np.searchsorted(rows[:, STOP], round.index, side="right"))
+        if place == len(rows) or round.index < rows[place, FIRST]:
             raise PrivacyError(
-                "the round is not part of the open episode",
+                "the round is not part of an open block",
                 path="round",
                 given=round.index,
-                allowed=f"rounds {opened} to {closes - 1}",
-                fix="call release while due names a block",
+                allowed="rounds of open blocks",
+                fix="call open before decide, one round after the other",
             )
-        uniform = np.full(self.arms, 1.0 / self.arms) if coin else None
-        if arm < 0:
-            arm = int(rng.integers(0, self.arms))
-        return Decision(arm, 1.0 / self.arms if coin else 1.0, uniform, symmetric=bool(coin))
+        arm, _, _, ties, symmetric = (int(value) for value in rows[place])
+        return Decision(arm, 1.0 / ties, symmetric=bool(symmetric))
+
+    # Learning and releases --------------------------------------------------------------------------------------------
 
     def learn(self, state: State, feedback: Feedback | Report) -> State:
-        feedback = raw_feedback(feedback)
-        check_arm(feedback, self.arms)
-        if feedback.reward is None:
+        return self.learn_all(state, (feedback,))
+
+    def learn_all(self, state: State, feedbacks: Iterable[Feedback | Report]) -> State:
+        """Rounds of the oldest open block in rising order; what was handed over before is ignored."""
+        oldest, handed = self.block(state), int(state["handed"][0])
+        rewards: list[float] = []
+        for feedback in feedbacks:
+            check_arm(feedback, self.arms)
+            reward = self._reward(feedback)
+            if feedback.index < handed:
+                continue
+            _check_place(oldest, feedback)
+            handed = feedback.index + 1
+            if reward is not None:
+                rewards.append(reward)
+        if handed == state["handed"][0]:
             return state
-        value = unit_reward(feedback.reward, self.strict)
-        arm, opened, closes, _ = (int(entry) for entry in state["open"])
-        if not opened <= feedback.index < closes or arm != feedback.arm:
-            return state  # its episode has closed: using it now would put it into a block chosen after the fact
         after = copy_state(state)
-        after["block"][SUM] += int(to_units(value))
-        after["block"][ARRIVED] += 1
-        after["block"][CLIPPED] += value != feedback.reward
+        after["handed"][0] = handed
+        if rewards:
+            after["answered"] += len(rewards)
+            after |= nest("sum", self.sum.add(nested(after, "sum"), rewards))
         return after
 
-    def due(self, state: State, now: int) -> str | None:
-        return f"episode-{state['released'][0]}" if now >= state["open"][CLOSES] else None
+    def _reward(self, feedback: Feedback | Report) -> float | None:
+        """What a delivery adds to the sum of its block, None where nobody answered."""
+        reward = raw_feedback(feedback).reward
+        return None if reward is None else unit_reward(reward, self.strict)
+
+    def block(self, state: State) -> Block | None:
+        if len(state["open"]) == 0:
+            return None
+        arm, first, stop, _, _ = (int(value) for value in state["open"][0])
+        return Block(f"block-{int(state['released'][0])}", first, stop, arm)
+
+    def draw(self, state: State, noise: Noise) -> State:
+        """The noisy sum of the oldest block and the number of rewards in it (noisy too where arrivals are private)."""
+        block = self._oldest(state)
+        silent = self._shape.raw_first and state["closed"][block.arm] == 0
+        total, _ = self.sum.release(nested(state, "sum"), ZeroNoise() if silent else noise)
+        count = state["answered"].astype(np.float64)
+        if self.hides_arrivals:
+            count = count + noise.laplace(self.sum.sigma, self.sum.grid.width) / UNIT
+        return {HEADER: block.header, "total": total["last"], "count": count}
+
+    def adopt(self, state: State, block: str, value: State) -> State:
+        found = check_header(self.block(state), block, value)
+        after = self._closed(state)
+        total, count = int(value["total"][0]), float(value["count"][0])
+        publish(self._shape.keep, known_of(after), found.arm, total, count, self._shape.draws)
+        return after
 
     def release(self, state: State, noise: Noise) -> State:
-        after = copy_state(state)
-        arm = int(after["open"][ARM])
-        if arm >= 0:
-            self._publish(after, arm, noise)
-        return self._next(after, noise)
+        return self.adopt(state, self._oldest(state).name, self.draw(state, noise))
 
     def lost(self, state: State, block: str) -> State:
-        """The episode's sum is gone: its arm keeps what was published before, its rounds still count as played."""
-        after = copy_state(state)
-        arm = int(after["open"][ARM])
-        if arm >= 0:
-            close(published(after), arm, episode_rounds(after))
-        return self._next(after, None)
-
-    def _publish(self, after: State, arm: int, noise: Noise) -> None:
-        """Draw the noise of the episode that closes, and publish its sum."""
-        recipe = self.plan
-        silent = recipe.raw_first and after["episodes"][arm] == 0
-        total = int(after["block"][SUM]) + (0 if silent else int(noise.laplace(self.scale)[0]))
-        count, draws = float(after["block"][ARRIVED]), 1
-        if recipe.private_counts:
-            count, draws = count + int(noise.laplace(self.scale)[0]) / UNIT, 2
-        publish(recipe, published(after), arm, total, count, draws, episode_rounds(after))
-
-    def _next(self, after: State, noise: Noise | None) -> State:
-        """Open the next episode; without a noise source ties go to the lowest arm."""
-        recipe, known, now = self.plan, published(after), int(after["open"][CLOSES])
-        marked = np.zeros(self.arms, np.bool_)
-        found = candidates(recipe, known, now, np.empty(self.arms), np.full(self.arms, -1, np.int64), marked)
-        pick = int(noise.uniform_integers(found)[0]) if noise is not None and recipe.shuffle and found > 1 else 0
-        arm = nth(marked, pick)
-        coin = recipe.shuffle and known.played[arm] == 0
-        after["open"][:] = (arm, now, now + episode_length(recipe, known, arm), coin)
-        after["block"][:] = 0
-        after["released"] += 1
+        """The block's sum is gone: its arm keeps what was published before, its rounds still count as played."""
+        after = self._closed(state)
+        after["closed"][self._oldest(state).arm] += 1
         return after
 
-    def intervals(self, world: ArmEnvironment, rounds: int, streams: Streams) -> Intervals:
-        noise = streams.noise.stream  # type: ignore[attr-defined]
-        ends, codes, pulls, releases = simulate(
-            self.plan,
-            published(self.start()),
-            world.laws,
-            world.true_means,
-            streams.explore,
-            streams.world,
-            noise,
-            0,
-            rounds,
-        )
-        return Intervals(ends, codes, Summary(pulls, 0, releases, self.spent(releases)))
+    def _oldest(self, state: State) -> Block:
+        block = self.block(state)
+        if block is None:
+            raise PrivacyError("no block is open", path="state", fix="call release while due names a block")
+        return block
+
+    def _closed(self, state: State) -> State:
+        """Without the oldest block and its raw content."""
+        after = copy_state(state)
+        after["handed"][0] = max(int(after["handed"][0]), self._oldest(state).stop)
+        after["open"] = after["open"][1:]
+        after["answered"][:] = 0
+        after["released"] += 1
+        return after | nest("sum", self.sum.lost(nested(after, "sum")))
+
+    # Simulation -------------------------------------------------------------------------------------------------------
+
+    def simulator(self, case: Case, streams: Streams) -> ArmSimulator | None:
+        world = world_of(case)
+        recorded = bool((world.laws.kind == RECORDED).any())
+        if streams.noise.stream is None or (recorded and not regular(case.lateness)):
+            return None
+        return BlockSimulator(self, self.place(case), compiled_lateness(case.lateness), streams)
+
+    def place(self, case: Case) -> Place:
+        """The arms as this policy sees them."""
+        world = world_of(case)
+        return Place(world.laws, world.true_means, 0.0, 0.0)
 
     def spent(self, releases: int) -> float:
-        """Epsilon that one person has paid after so many releases; NaN where no finite number is established."""
-        return self.epsilon if releases > 0 else 0.0
+        """Epsilon that one person has paid after so many releases."""
+        return float(self.epsilon) if releases > 0 else 0.0
 
 
-def published(state: State) -> Published:
-    """The public arrays of a state, as compiled code takes them."""
-    return Published(*(state[name] for name in Published._fields))
+class BlockSimulator(ArmSimulator):
+    """A whole run as blocks."""
+
+    coarse = True
+
+    def __init__(self, policy: EpisodePolicy, place: Place, late: Late, streams: Streams) -> None:
+        self.policy, self.place, self.late = policy, place, late
+        noise: Any = streams.noise.stream
+        self.sources = Sources(streams.explore, streams.world, streams.arrivals, noise)
+        self.pulls = np.zeros(policy.arms, np.int64)
+
+    def advance(self, stop: int) -> Stretch:
+        policy = self.policy
+        ends, codes, self.pulls, self.releases = simulate(
+            policy._numbers, policy._shape, empty_known(policy.arms), self.place, self.late, self.sources, 0, stop
+        )
+        return Stretch(codes, ends)
+
+    def summary(self) -> Summary:
+        return Summary(self.pulls, 0, self.releases, self.policy.spent(self.releases))
 
 
-def episode_rounds(state: State) -> int:
-    opened: NDArray[np.int64] = state["open"]
-    return int(opened[CLOSES] - opened[OPENED])
+def known_of(state: State) -> Known:
+    """The public arrays of a state, as compiled code takes them; blocks are added to nothing."""
+    nothing = empty_known(len(state["sums"]))
+    return nothing._replace(**{name: state[name] for name in _KNOWN})
+
+
+def _check_place(oldest: Block | None, feedback: Feedback | Report) -> None:
+    """Refuse a round that is not of the oldest open block, or another arm than the block's."""
+    if oldest is None or feedback.index >= oldest.stop:
+        raise InputError(
+            "the round is of a later block, or was not decided",
+            path="feedback.index",
+            given=feedback.index,
+            allowed="rounds of the oldest open block" if oldest is None else f"rounds before {oldest.stop}",
+            fix="hand rounds over in their order, and release while due names a block",
+        )
+    if feedback.arm != oldest.arm:
+        raise InputError(
+            "the feedback is for another arm than the one that was decided",
+            path="feedback.arm",
+            given=feedback.arm,
+            allowed=str(oldest.arm),
+        )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from typing import Literal, NamedTuple
 
-from fairveil.bandits.environments.laws import UNIT
-from fairveil.bandits.nash.base import check_arm, local_guarantee, one_bit_report, reported
-from fairveil.bandits.nash.blocks import LOCAL, Recipe, close
-from fairveil.bandits.nash.episodes import ARM, EpisodePolicy, episode_rounds, published
-from fairveil.bandits.nash.indices import parameters
-from fairveil.bandits.protocol import Feedback, Report
+from fairveil.bandits.nash.base import REPORTS_ARE_PUBLIC, local_guarantee, world_of
+from fairveil.bandits.nash.blocks import Place, Shape
+from fairveil.bandits.nash.episodes import EpisodePolicy
+from fairveil.bandits.nash.index import index_of
+from fairveil.bandits.nash.intake import one_bit_report, reported
+from fairveil.bandits.nash.optimism import optimistic_mean
+from fairveil.bandits.nash.rounds import RISING
+from fairveil.bandits.protocol import HEADER, Feedback, Report
+from fairveil.bandits.simulate import Case
 from fairveil.configuration import configuration
 from fairveil.fields import Count, Epsilon, Positive
 from fairveil.privacy.events import Event, NothingEvent
@@ -17,7 +21,21 @@ from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.mechanisms.one_bit import OneBit
 from fairveil.privacy.noise import Noise
 from fairveil.registry import register
-from fairveil.state import State, copy_state
+from fairveil.state import State, nested
+
+
+class Numbers(NamedTuple):
+    """``exploration``: factor of the level."""
+
+    exploration: float
+    arms: int
+
+
+@index_of(Numbers)
+def index(numbers, mean, n, log_now, draws):
+    """The largest mean of bits at level exploration ln(t / (arms n)); the bits carry their noise already."""
+    level = numbers.exploration * max(0.0, log_now - math.log(numbers.arms * max(n, 1.0)))
+    return optimistic_mean(mean, n, 0, 1.0, level)
 
 
 @register("policy", "local-nash")
@@ -27,11 +45,13 @@ class LocalNash(EpisodePolicy):
 
     Guarantee: epsilon-DP (pure, local) for one user's reward: `report` turns it into one bit on the user's side and the
     learner never sees anything else. Whether a report was sent is not hidden.
-    Cost: nothing is spent by the learner. Decide O(1), choice of an arm O(arms), memory O(arms). Needs no horizon.
+    Cost: nothing is spent by the learner. Decide O(log blocks), choice of an arm O(arms), memory O(arms + open blocks).
+    Needs no horizon.
 
     The mean of an arm's bits rises with its mean reward, so the index needs no decoding: it is the largest bit mean at
-    level ``exploration`` ln(t / (arms n)). The choice is made anew when an arm's reports have grown by ``growth``,
-    which costs nothing in privacy and lets the simulator draw an episode's bits at once. Late reports are used.
+    level ``exploration`` ln(t / (arms n)). The choice is made anew when an arm's rounds have grown by ``growth``, which
+    costs nothing in privacy and lets the simulator draw a block's bits at once. Blocks wait until all their reports are
+    in or can come no more; what is under way is credited as in `private-nash`.
 
     >>> LocalNash(arms=3, epsilon=1.0).guarantee().model.value
     'local'
@@ -46,18 +66,18 @@ class LocalNash(EpisodePolicy):
     strict: bool = False
 
     @property
-    def arrivals(self) -> Literal["public"]:  # type: ignore[override]
+    def arrivals(self) -> Literal["public"]:
         return "public"
 
     @property
     def mechanism(self) -> OneBit:
         return OneBit(epsilon=self.epsilon)
 
-    def recipe(self) -> Recipe:
-        mechanism = self.mechanism
-        return Recipe(
-            rule=LOCAL,
-            par=parameters(self.exploration, self.epsilon, mechanism.low, mechanism.slope),
+    def numbers(self) -> Numbers:
+        return Numbers(self.exploration, self.arms)
+
+    def shape(self) -> Shape:
+        return Shape(
             success=0.0,
             raw_first=False,
             private_counts=False,
@@ -65,32 +85,26 @@ class LocalNash(EpisodePolicy):
             shuffle=True,
             first=1,
             growth=self.growth,
+            pace=RISING,
         )
 
     def event(self) -> Event:
         return NothingEvent()
 
     def guarantee(self) -> Guarantee:
-        return local_guarantee(self.epsilon, "whether and when a report was sent is public")
+        return local_guarantee(self.epsilon, REPORTS_ARE_PUBLIC)
 
     def report(self, feedback: Feedback, noise: Noise) -> Report:
         return one_bit_report(self.mechanism, feedback, self.strict, noise)
 
-    def learn(self, state: State, feedback: Feedback | Report) -> State:
-        check_arm(feedback, self.arms)
-        bit = reported(feedback, one_bit=True)
-        if bit is None:
-            return state
-        after = copy_state(state)
-        if after["open"][ARM] < 0:
-            after["open"][ARM] = feedback.arm
-        after["sums"][feedback.arm] += int(bit) * UNIT
-        after["counts"][feedback.arm] += 1
-        return after
+    def _reward(self, feedback: Feedback | Report) -> float | None:
+        return reported(feedback, one_bit=True)
 
-    def _publish(self, after: State, arm: int, noise: Noise) -> None:
-        close(published(after), arm, episode_rounds(after))  # reports are public already; an episode only ends
+    def draw(self, state: State, noise: Noise) -> State:
+        """The number of ones in the oldest block: reports carry their noise, so none is added."""
+        count = state["answered"].astype(float)
+        return {HEADER: self._oldest(state).header, "total": nested(state, "sum")["open"].copy(), "count": count}
 
-    def due(self, state: State, now: int) -> str | None:
-        due = super().due(state, now)
-        return due.replace("episode", "choice") if due is not None else None
+    def place(self, case: Case) -> Place:
+        world = world_of(case)
+        return Place(world.laws, world.true_means, self.mechanism.low, self.mechanism.slope)

@@ -1,29 +1,46 @@
-"""The Nash confidence bound without privacy."""
+"""The Nash confidence bound without privacy (Barman, Khan, Maiti and Sawarni 2023), as the published curves have it."""
 
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
-import numpy as np
-
-from fairveil.bandits.nash.indices import NCB, parameters
-from fairveil.bandits.nash.rounds import SUM_ABOVE, Rules
+from fairveil.bandits.nash.index import explored_of, index_of
+from fairveil.bandits.nash.rounds import NO_LIMIT, STILL, Habits
 from fairveil.bandits.nash.sequential import SequentialPolicy
 from fairveil.configuration import configuration
 from fairveil.fields import Count, Positive
 from fairveil.registry import register
 
 
+class Numbers(NamedTuple):
+    """``width``: factor of sqrt(mean / n); ``enough``: the sum of one arm that ends uniform exploration."""
+
+    width: float
+    enough: float
+
+
+@index_of(Numbers)
+def index(numbers, mean, n, log_now, draws):
+    """mean + width sqrt(mean / n): relative to the mean, so small means are explored little."""
+    return mean + numbers.width * math.sqrt(mean / n)
+
+
+@explored_of(Numbers)
+def explored(numbers, total, n):
+    """n mean > phase_factor c^2 ln T."""
+    return total > numbers.enough
+
+
 @register("policy", "ncb")
 @configuration
 class Ncb(SequentialPolicy):
-    """Uniform until some arm has earned enough, then the largest mean + factor sqrt(mean ln T / n).
+    """Uniform until some arm has earned enough, then the largest mean + 2 c sqrt(2 mean ln T / n).
 
     Guarantee: none; raw rewards decide. Cost: no privacy budget. Decide O(arms) in the step API, O(1) to O(log arms) in
-    the simulator (same arms), memory O(arms). Needs its horizon T and refuses to run past it.
-    ``variant="figure"``: factor 2 c sqrt 2, as in the published curves; ``"printed"``: factor 4, equation (3). The
-    uniform phase ends when the rewards of one arm sum to more than ``phase_factor`` c^2 ln T.
+    the simulator (same arms), memory O(arms). Needs its horizon T and refuses to run past it. The uniform phase ends
+    when the rewards of one arm sum to more than ``phase_factor`` c^2 ln T. ``variant="printed"``: the factor of
+    equation (3) instead.
 
     >>> Ncb(arms=2, horizon=100).horizon
     100
@@ -37,11 +54,16 @@ class Ncb(SequentialPolicy):
     horizon: Count
     c: Positive = 3.0
     phase_factor: Positive = 1.0
-    variant: Literal["figure", "printed"] = "figure"
+    variant: Literal["figure"] = "figure"
     strict: bool = False
 
-    def rules(self) -> Rules:
-        log_horizon = math.log(self.horizon)
-        factor = 2 * self.c * math.sqrt(2 * log_horizon) if self.variant == "figure" else 4 * math.sqrt(log_horizon)
-        bar = np.array([self.phase_factor * self.c**2 * log_horizon, 0.0, 0.0])
-        return Rules(NCB, parameters(factor), phase=SUM_ABOVE, bar=bar, limit=0)
+    def numbers(self) -> Numbers:
+        return Numbers(2 * self.c * math.sqrt(2 * math.log(self.horizon)), self.enough)
+
+    @property
+    def enough(self) -> float:
+        """The sum that ends uniform exploration."""
+        return self.phase_factor * self.c**2 * math.log(self.horizon)
+
+    def habits(self) -> Habits:
+        return Habits(limit=NO_LIMIT, pace=STILL)

@@ -17,7 +17,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from fairveil.compiling import njit
 
 STEPS = 50
 STEEPEST = 40.0
@@ -25,7 +26,7 @@ STEEPEST = 40.0
 
 
 @njit(cache=True, nogil=True)
-def noise_rate(z, draws, epsilon):  # type: ignore[no-untyped-def]
+def noise_rate(z, draws, epsilon):
     """Cramer rate of a sum of ``draws`` Laplace(1/epsilon) variables at z >= 0."""
     a = epsilon * z / draws
     if a < 1e-8:
@@ -35,14 +36,14 @@ def noise_rate(z, draws, epsilon):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def optimistic_mean(total, count, draws, epsilon, level):  # type: ignore[no-untyped-def]
+def optimistic_mean(mean, count, draws, epsilon, level):
     """The largest plausible mean; above 1 it ranks arms whose mean may be 1 by the level they leave over.
 
     ``draws = 0`` is the Kullback-Leibler bound without noise.
     """
     if count <= 0:
         return np.inf
-    p = min(1.0, max(1e-12, total / count))
+    p = min(1.0, max(1e-12, mean))
     if level <= 0:
         return p
     if draws == 0:

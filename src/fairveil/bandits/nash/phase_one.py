@@ -5,54 +5,71 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
 
-from fairveil.bandits.environments.laws import BERNOULLI, UNIT, Laws, draw
-from fairveil.bandits.nash.blocks import Published
+from fairveil.bandits.environments.laws import BERNOULLI, UNIT, draw
+from fairveil.compiling import njit
+from fairveil.privacy.noise import compiled_laplace
 
 TIMED, ABOVE, FRESH = range(3)
 
 
 class Exploration(NamedTuple):
-    """How the phase ends: after ``limit`` rounds, or when a noisy sum reaches ``tau`` (grid steps) before that."""
+    """How the phase ends: after ``limit`` rounds, or when a noisy sum reaches ``tau`` (grid steps) before that.
+
+    ``scale``: of the noise on a test and on the threshold, in grid steps, and ``success`` the same as the parameter of
+    compiled draws; both 0 where nothing is tested.
+    """
 
     kind: int
     limit: int
-    tau: int
+    tau: int = 0
+    scale: float = 0.0
+    success: float = 0.0
+
+
+class Finish(NamedTuple):
+    """What is released when the phase ends: noise on every arm's sum (parameter 0: raw sums stay the base of all later
+    releases, as printed), on its count too, and whether every noisy test was published on the way.
+    """
+
     success: float
+    noisy_counts: bool
+    publish_tests: bool
+
+
+class Gathered(NamedTuple):
+    """Raw sums (grid units) and numbers of rewards of every arm in the uniform phase."""
+
+    sums: NDArray[np.int64]
+    counts: NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True)
-def explore_uniformly(rule: Exploration, known: Published, raw, laws: Laws, sources, release, rounds, pulls):  # type: ignore[no-untyped-def]
-    """Play the phase for at most ``rounds`` rounds; returns rounds, tests made, and whether the phase is over.
-
-    ``release``: (publish every noisy test, parameter of the noise on the final sums or 0, counts are noised too). With
-    parameter 0 the raw sums stay the base of all later releases, as printed.
-    """
-    explore, world, noise = sources
-    publish_tests, success, count_noise = release
+def explore_uniformly(rule, finish, known, raw, laws, sources, rounds):
+    """Play the phase for at most ``rounds`` rounds; returns rounds, tests made, and whether the phase is over."""
+    explore, world, noise = sources.explore, sources.world, sources.noise
     kind, chance, low, high, rows, _ = laws
     arms = known.counts.size
-    threshold, drawn, tests = np.int64(0), False, 0
+    threshold, drawn, tests = 0, False, 0
     now, over = 0, False
     while now < min(rounds, rule.limit) and not over:
         arm = explore.integers(0, arms)
         if kind[arm] == BERNOULLI:
-            raw[0, arm] += UNIT if world.random() < chance[arm] else 0
+            raw.sums[arm] += UNIT if world.random() < chance[arm] else 0
         else:
-            raw[0, arm] += np.int64(draw(kind, chance, low, high, rows, arm, now, world) * UNIT)
-        raw[1, arm] += 1
-        pulls[arm] += 1
+            raw.sums[arm] += np.int64(draw(kind, chance, low, high, rows, arm, now, world) * UNIT)
+        raw.counts[arm] += 1
         now += 1
         if rule.kind == TIMED:
             continue
         if rule.kind == ABOVE and not drawn:
-            threshold = noise.geometric(rule.success) - noise.geometric(rule.success)
+            threshold = compiled_laplace(noise, rule.success)
             drawn = True
-        query = raw[0, arm] + noise.geometric(rule.success) - noise.geometric(rule.success)
+        query = raw.sums[arm] + compiled_laplace(noise, rule.success)
         tests += 1
-        if publish_tests:
-            known.sums[arm], known.counts[arm] = query, raw[1, arm]
+        if finish.publish_tests:
+            known.sums[arm], known.counts[arm] = query, raw.counts[arm]
             over = query > rule.tau
         else:
             over = query >= rule.tau + threshold
@@ -60,13 +77,14 @@ def explore_uniformly(rule: Exploration, known: Published, raw, laws: Laws, sour
     if not over:
         return now, tests, False
     for arm in range(arms):
-        if success > 0:
-            known.sums[arm] = raw[0, arm] + noise.geometric(success) - noise.geometric(success)
-            known.counts[arm] = raw[1, arm]
-            if count_noise:
-                known.counts[arm] += (noise.geometric(success) - noise.geometric(success)) / UNIT
+        if finish.success > 0:
+            known.sums[arm] = raw.sums[arm] + compiled_laplace(noise, finish.success)
+            known.counts[arm] = raw.counts[arm]
+            if finish.noisy_counts:
+                known.counts[arm] += compiled_laplace(noise, finish.success) / UNIT
             known.base_sums[arm], known.base_counts[arm] = known.sums[arm], known.counts[arm]
         else:
-            known.counts[arm] = raw[1, arm]
-            known.base_sums[arm], known.base_counts[arm] = raw[0, arm], raw[1, arm]
+            known.counts[arm] = raw.counts[arm]
+            known.base_sums[arm], known.base_counts[arm] = raw.sums[arm], raw.counts[arm]
+        known.played[arm] = known.counts[arm] > 0
     return now, tests, True

@@ -3,36 +3,55 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from fairveil.bandits.nash.base import global_guarantee
-from fairveil.bandits.nash.blocks import PRIVATE, Recipe
+from fairveil.bandits.nash.blocks import Shape
 from fairveil.bandits.nash.episodes import ARRIVALS_IN_WORDS, EpisodePolicy
-from fairveil.bandits.nash.indices import parameters
+from fairveil.bandits.nash.index import index_of
+from fairveil.bandits.nash.optimism import optimistic_mean
+from fairveil.bandits.nash.rounds import RISING
 from fairveil.configuration import configuration
 from fairveil.fields import Count, Epsilon, Positive
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.registry import register
 
 SHORTEST, LONGEST = 3, 128
-"""Bounds on the first episode of an arm; between them 2/epsilon rounds, where the noise has the size of one mean."""
+"""Bounds on the first block of an arm; between them 2/epsilon rounds, where the noise has the size of one mean."""
+
+
+class Numbers(NamedTuple):
+    """``exploration``: factor of the level; ``epsilon``: what one noisy sum costs."""
+
+    exploration: float
+    epsilon: float
+    arms: int
+
+
+@index_of(Numbers)
+def index(numbers, mean, n, log_now, draws):
+    """The largest mean that explains the noisy sum at level exploration ln(t / (arms n)), at least 0."""
+    level = numbers.exploration * max(0.0, log_now - math.log(numbers.arms * max(n, 1.0)))
+    return optimistic_mean(mean, n, draws, numbers.epsilon, level)
 
 
 @register("policy", "private-nash")
 @configuration
 class PrivateNash(EpisodePolicy):
-    """Random first order, growing episodes that all count, and an optimistic mean under one level for both errors.
+    """Random first order, growing blocks that all count, and an optimistic mean under one level for both errors.
 
     Guarantee: epsilon-DP (pure, global) for one user's reward; every reward enters exactly one release, with Laplace
-    noise of scale 1/epsilon on the episode's sum, whatever the number of rounds.
-    Cost: one event for the whole run, parallel over episodes. Decide O(1), release O(arms), memory O(arms); a run of T
-    rounds is simulated in O(arms log T) episodes. Needs no horizon.
+    noise of scale 1/epsilon on the block's sum, whatever the number of rounds and however late rewards come.
+    Cost: one event for the whole run, parallel over blocks. Decide O(log blocks), open and release O(arms), memory
+    O(arms + open blocks), at most arms log_(1+growth) T of them; a run of T rounds is simulated in O(arms log T)
+    blocks. Needs no horizon.
 
     Why it is fair across rounds: arms come first in a uniformly random order, so no round of the start has an expected
-    reward below the average of all arms, however small the worst mean is. Afterwards an arm's episode lasts ``growth``
-    times the rounds it has had; noisy sums of all its episodes add up, and the index is the largest mean that explains
+    reward below the average of all arms, however small the worst mean is. Afterwards an arm's block lasts ``growth``
+    times the rounds it has had; noisy sums of all its blocks add up, and the index is the largest mean that explains
     the noisy sum at level ``exploration`` ln(t / (arms n)): see `fairveil.bandits.nash.optimism`. ``exploration=1`` is
-    the textbook level; the default explores less, which pays at every horizon that was measured.
+    the textbook level; the default explores less, which pays at every horizon that was measured. Rewards that are under
+    way are credited as if they confirmed the published mean, so a delay of D rounds costs about D uniform rounds.
 
     >>> import fairveil
     >>> spec = {"task": "bandit", "policy": {"name": "private-nash", "epsilon": 0.5}, "runs": 4, "rounds": 20000,
@@ -50,17 +69,19 @@ class PrivateNash(EpisodePolicy):
     strict: bool = False
     arrivals: Literal["public", "private"] = "public"
 
-    def recipe(self) -> Recipe:
-        return Recipe(
-            rule=PRIVATE,
-            par=parameters(self.exploration, self.release_epsilon),
+    def numbers(self) -> Numbers:
+        return Numbers(self.exploration, self.release_epsilon, self.arms)
+
+    def shape(self) -> Shape:
+        return Shape(
             success=self.success,
             raw_first=False,
-            private_counts=self.arrivals == "private",
+            private_counts=self.hides_arrivals,
             keep=True,
             shuffle=True,
             first=int(min(LONGEST, max(SHORTEST, math.ceil(2.0 / self.release_epsilon)))),
             growth=self.growth,
+            pace=RISING,
         )
 
     def guarantee(self) -> Guarantee:

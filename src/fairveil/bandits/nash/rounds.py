@@ -9,117 +9,135 @@ bound reaches the best exact value are looked at: the arms are exactly those of 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from fairveil.bandits.environments.laws import BERNOULLI, RECORDED, UNIT, Laws, draw
-from fairveil.bandits.nash.indices import LOCAL_UCB, UCB, index
-from fairveil.bandits.nash.runs import Summary, Walker
+from fairveil.bandits.environments.arms import ArmEnvironment
+from fairveil.bandits.environments.laws import BERNOULLI, RECORDED, UNIT, draw
+from fairveil.bandits.nash.index import explored, index, kept, taken
+from fairveil.bandits.nash.runs import ArmSimulator, Stretch, Summary
 from fairveil.bandits.nash.tree import make_tree, play_matches, runner_up, set_key, top
+from fairveil.bandits.simulate import Streams
+from fairveil.compiling import Kernel, njit
+from fairveil.privacy.noise import compiled_laplace
+from fairveil.randomness import Generator
+from fairveil.state import State
 
-RAW, LAPLACE, LAPLACE_CLIPPED, ONE_BIT, LAPLACE_MEAN_CLIPPED = range(5)
-FIXED, SUM_ABOVE, LOCAL_RULE = range(3)
-"""How the uniform phase ends: after a number of rounds, when a sum passes a bar, or by the local stopping rule."""
+RAW, LAPLACE, ONE_BIT = range(3)
+"""How a reward reaches the learner."""
+STILL, RISING, ANY = range(3)
+"""What time does to an index: nothing, it never falls, or whatever it likes (then every round looks at all arms)."""
+NO_LIMIT = 0
+"""Uniform exploration has no limit on its rounds."""
 
 
-@dataclass(frozen=True)
-class Rules:
-    """Public numbers of a sequential policy, ready for compiled code.
+class Habits(NamedTuple):
+    """How a policy plays, beside its formulas.
 
-    ``report``: how a reward reaches the learner, with ``success`` the parameter of the discrete Laplace law and
-    ``low``/``slope`` the probability of a one-bit report. ``phase``: how uniform exploration ends, with its numbers
-    ``bar``; ``limit``: after so many rounds in any case (-1: there is no such phase, 0: there is no limit).
+    ``report``: how a reward reaches the learner, with ``success`` the parameter of the Laplace law and ``low`` and
+    ``slope`` the chance of a one-bit report. ``limit``: rounds after which uniform exploration ends in any case
+    (`NO_LIMIT`, or -1 where there is no such phase). ``pace``: what time does to the index.
     """
 
-    rule: int
-    par: NDArray[np.float64]
     report: int = RAW
     success: float = 1.0
     low: float = 0.0
     slope: float = 1.0
-    phase: int = FIXED
-    bar: NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))
     limit: int = -1
+    pace: int = ANY
 
 
-class RoundWalker(Walker):
-    """Advances one run of a sequential policy; its state arrays are those of the step API."""
+class Arms(NamedTuple):
+    """What is known of every arm, and [adaptive or not, uniform rounds so far]: the state of the step API."""
 
-    def __init__(self, state: dict[str, NDArray[Any]], rules: Rules, world: Any, streams: Any, spent: float) -> None:
-        self.state, self.rules, self.world, self.streams, self.spent = state, rules, world, streams, spent
-        self.pulls = np.zeros(world.arms, np.int64)
+    counts: NDArray[np.int64]
+    sums: NDArray[np.float64]
+    phase: NDArray[np.int64]
 
-    def advance(self, start: int, stop: int, out: NDArray[np.int32]) -> None:
-        rules, streams = self.rules, self.streams
-        play(
-            rules.rule,
-            rules.par,
-            (rules.report, rules.success, rules.low, rules.slope),
-            (rules.phase, rules.limit),
-            rules.bar,
-            self.world.laws,
-            self.world.true_means,
-            (self.state["counts"], self.state["sums"], self.state["phase"]),
-            (streams.explore, streams.world, streams.noise.stream),
-            start,
-            stop,
-            out,
-            self.pulls,
-        )
+
+class Sources(NamedTuple):
+    """The streams of one run, as compiled code takes them."""
+
+    explore: Generator
+    world: Generator
+    noise: Generator
+
+
+class RoundSimulator(ArmSimulator):
+    """Advances one run of a sequential policy; its arrays are those of the step API."""
+
+    def __init__(
+        self, numbers: Any, habits: Habits, state: State, world: ArmEnvironment, streams: Streams, spent: float
+    ) -> None:
+        self.numbers, self.habits, self.world, self.spent = numbers, habits, world, spent
+        self.known = Arms(state["counts"], state["sums"], state["phase"])
+        noise: Any = streams.noise.stream
+        self.sources = Sources(streams.explore, streams.world, noise)
+        self.pulls, self.now = np.zeros(world.arms, np.int64), 0
+
+    def advance(self, stop: int) -> Stretch:
+        out = np.empty(stop - self.now, np.int32)
+        laws, means = self.world.laws, self.world.true_means
+        play(self.numbers, self.habits, laws, means, self.known, self.sources, self.now, out)
+        self.now = stop
+        self.pulls = self.known.counts.copy()
+        return Stretch(out)
 
     def summary(self) -> Summary:
-        return Summary(self.pulls, int(self.state["phase"][1]), 0, self.spent)
+        return Summary(self.pulls, int(self.known.phase[1]), 0, self.spent)
 
 
-@njit(cache=True, nogil=True)
-def _report(report, success, low, slope, value, world, noise):  # type: ignore[no-untyped-def]
+@njit(nogil=True)
+def value_of(numbers, total, count, log_now):
+    """The index of an arm; without rewards it is infinite."""
+    if count == 0:
+        return np.inf
+    n = float(count)
+    return index(numbers, total / n, n, log_now, 0)
+
+
+def _best_arm(numbers, totals, counts, log_now):
+    """The lowest arm whose index is largest: the definition that faster searches must agree with."""
+    arm, best = 0, -np.inf
+    for i in range(counts.size):
+        value = value_of(numbers, totals[i], counts[i], log_now)
+        if value > best:
+            arm, best = i, value
+    return arm
+
+
+best_arm = Kernel(_best_arm)
+
+
+def _take_in(numbers, total, count, adaptive, value):
+    """An arm's sum after one more report, which makes ``count`` of them, and whether it ends uniform exploration."""
+    after = kept(numbers, total + taken(numbers, value), float(count), adaptive)
+    return after, explored(numbers, after, float(count))
+
+
+take_in = Kernel(_take_in)
+_taken_in = njit(nogil=True)(_take_in)
+
+
+@njit(nogil=True)
+def _reported(habits, value, world, noise):
     """What a user sends. The chance of a one is linear in the reward, so a fresh reward may enter by its mean alone."""
-    if report == ONE_BIT:
-        return 1.0 if world.random() < low + slope * value else 0.0
-    units = np.int64(value * UNIT) + noise.geometric(success) - noise.geometric(success)
-    value = units / UNIT
-    return min(1.0, max(0.0, value)) if report == LAPLACE_CLIPPED else value
+    if habits.report == ONE_BIT:
+        return 1.0 if world.random() < habits.low + habits.slope * value else 0.0
+    return (np.int64(value * UNIT) + compiled_laplace(noise, habits.success)) / UNIT
 
 
-@njit(cache=True, nogil=True)
-def clipped_sum(report, adaptive, total, count):  # type: ignore[no-untyped-def]
-    """The sum an arm keeps; the printed local rule clips the running mean itself once play is adaptive."""
-    if report == LAPLACE_MEAN_CLIPPED and adaptive == 1:
-        return min(1.0, max(0.0, total / count)) * count
-    return total
-
-
-@njit(cache=True, nogil=True)
-def phase_over(kind, limit, bar, done, total, count):  # type: ignore[no-untyped-def]
-    """Does uniform exploration end after ``done`` rounds, the last of which fed an arm with this sum and count?"""
-    if limit > 0 and done >= limit:
-        return True
-    if kind == SUM_ABOVE:
-        return total > bar[0]
-    if kind == LOCAL_RULE and count > 0:  # bar: width factor, sum bar, squared-log over eps^2
-        mean, width = total / count, bar[0] / math.sqrt(count)
-        excess = mean - width
-        return excess > 0 and count * mean > bar[1] + bar[2] / excess + width * count
-    return False
-
-
-@njit(cache=True, nogil=True)
-def play(rule, par, intake, phases, bar, laws: Laws, means, state, sources, start, stop, out, pulls):  # type: ignore[no-untyped-def]
-    """Rounds start .. stop - 1 of one run; ``out`` receives arms, or the number of arms for a uniform draw."""
-    counts, sums, phase = state
-    explore, world, noise = sources
-    kind, limit = phases
-    report, success, low, slope = intake
+def _play(numbers, habits, laws, means, known, sources, start, out):
+    """Rounds from ``start`` on; ``out`` receives arms, or the number of arms for a uniform draw."""
+    counts, sums, phase = known.counts, known.sums, known.phase
+    explore, world, noise = sources.explore, sources.world, sources.noise
     law, chance, small, large, rows, _ = laws
-    a, b, c, d, e = par[0], par[1], par[2], par[3], par[4]
-    arms, now, arm = counts.size, start, 0
+    arms, now, stop, arm = counts.size, start, start + out.size, 0
     tree = make_tree(arms)
     leaf = tree.size // 2
-    moving = rule in (UCB, LOCAL_UCB)
+    moving = habits.pace != STILL
     until, end = now, now  # keys hold before round ``until``; the turn of ``arm`` ends before round ``end``
     log_low, log_high, rival = 0.0, 0.0, np.inf
     stack = np.empty(64, np.int64)
@@ -129,44 +147,47 @@ def play(rule, par, intake, phases, bar, laws: Laws, means, state, sources, star
             arm = explore.integers(0, arms)
         elif now >= end:
             if now >= until:
-                until = now + 1 + min(now // 64, 8 * arms) if moving else stop
+                ahead = min(now // 64, 8 * arms) if habits.pace == RISING else 0
+                until = now + 1 + ahead if moving else stop
                 log_low, log_high = math.log(now + 1.0), math.log(until + 0.0)
                 for i in range(arms):
-                    tree[leaf + i] = index(rule, sums[i], counts[i], log_high, a, b, c, d, e)
+                    tree[leaf + i] = value_of(numbers, sums[i], counts[i], log_high)
                 play_matches(tree)
             arm = top(tree)
             rival, end = runner_up(tree, arm), min(stop, until)
             if moving:
                 log_now = math.log(now + 1.0)
-                if index(rule, sums[arm], counts[arm], log_now, a, b, c, d, e) <= rival:
-                    arm = _exact(rule, sums, counts, log_now, par, tree, stack)
+                if value_of(numbers, sums[arm], counts[arm], log_now) <= rival:
+                    arm = _exact(numbers, sums, counts, log_now, tree, stack)
                     rival = runner_up(tree, arm)
         value = means[arm]
         if law[arm] == BERNOULLI:
-            if report != ONE_BIT:
+            if habits.report != ONE_BIT:
                 value = 1.0 if world.random() < chance[arm] else 0.0
-        elif report != ONE_BIT or law[arm] == RECORDED:
+        elif habits.report != ONE_BIT or law[arm] == RECORDED:
             value = draw(law, chance, small, large, rows, arm, now, world)
-        if report != RAW:
-            value = _report(report, success, low, slope, value, world, noise)
+        if habits.report != RAW:
+            value = _reported(habits, value, world, noise)
         counts[arm] += 1
-        sums[arm] = clipped_sum(report, phase[0], sums[arm] + value, counts[arm])
-        pulls[arm] += 1
+        sums[arm], over = _taken_in(numbers, sums[arm], counts[arm], not uniform, value)
         out[now - start] = arms if uniform else arm
         now += 1
         if uniform:
             phase[1] += 1
-            if phase_over(kind, limit, bar, now, sums[arm], counts[arm]):
+            if over or now == habits.limit:
                 phase[0], until, end = 1, now, now
-        elif now >= end or index(rule, sums[arm], counts[arm], log_low, a, b, c, d, e) <= rival:
+        elif now >= end or value_of(numbers, sums[arm], counts[arm], log_low) <= rival:
             end = now  # overtaken, or a tie that the search must settle
-            set_key(tree, arm, index(rule, sums[arm], counts[arm], log_high, a, b, c, d, e))
+            set_key(tree, arm, value_of(numbers, sums[arm], counts[arm], log_high))
 
 
-@njit(cache=True, nogil=True)
-def _exact(rule, sums, counts, log_now, par, tree, stack):  # type: ignore[no-untyped-def]
+play = Kernel(_play)
+
+
+@njit(nogil=True)
+def _exact(numbers, sums, counts, log_now, tree, stack):
     """The arm a full scan would choose: only arms whose bound reaches the best exact value are evaluated."""
-    size, a, b, c, d, e = tree.size // 2, par[0], par[1], par[2], par[3], par[4]
+    size = tree.size // 2
     best, arm = -np.inf, -1
     stack[0], depth = 1, 1
     while depth > 0:
@@ -177,7 +198,7 @@ def _exact(rule, sums, counts, log_now, par, tree, stack):  # type: ignore[no-un
         if node >= size:
             leaf = node - size
             if leaf < counts.size:
-                value = index(rule, sums[leaf], counts[leaf], log_now, a, b, c, d, e)
+                value = value_of(numbers, sums[leaf], counts[leaf], log_now)
                 if value > best or (value == best and leaf < arm):
                     best, arm = value, leaf
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -91,56 +91,3 @@ class StepSimulator(ArmSimulator):
         guarantee = self.policy.guarantee()
         spent = (guarantee.epsilon or 0.0) if guarantee is not None else 0.0
         return Summary(self.pulls, self.uniform, self.releases, spent)
-
-
-@dataclass
-class Intervals:
-    """A whole run: ``codes[j]`` is the arm (or ``arms`` for a uniform draw) until round ``ends[j]``."""
-
-    ends: NDArray[np.int64]
-    codes: NDArray[np.int32]
-    summary: Summary
-
-
-class Walker:
-    """A run that is advanced in chunks of rounds."""
-
-    def advance(self, start: int, stop: int, out: NDArray[np.int32]) -> None:
-        """Write the codes of rounds start .. stop - 1 into ``out``."""
-        raise NotImplementedError
-
-    def summary(self) -> Summary:
-        raise NotImplementedError
-
-
-class IntervalSimulator(ArmSimulator):
-    """A whole run at once."""
-
-    coarse = True
-
-    def __init__(self, play: Callable[[], Intervals]) -> None:
-        self.play = play
-
-    def advance(self, stop: int) -> Stretch:
-        run = self.play()
-        self.done = run.summary
-        return Stretch(run.codes, run.ends)
-
-    def summary(self) -> Summary:
-        return self.done
-
-
-class WalkerSimulator(ArmSimulator):
-    """A walker's run."""
-
-    def __init__(self, walker: Walker) -> None:
-        self.walker, self.now = walker, 0
-
-    def advance(self, stop: int) -> Stretch:
-        codes = np.empty(stop - self.now, np.int32)
-        self.walker.advance(self.now, stop, codes)
-        self.now = stop
-        return Stretch(codes)
-
-    def summary(self) -> Summary:
-        return self.walker.summary()

@@ -8,57 +8,49 @@ from typing import Any
 
 import numpy as np
 
-from fairveil.bandits.environments.arms import ArmEnvironment
 from fairveil.bandits.environments.laws import UNIT
-from fairveil.bandits.nash.base import (
-    NashPolicy,
-    check_arm,
-    check_horizon,
-    laplace_scale,
-    one_bit_report,
-    reported,
-    unit_reward,
-)
-from fairveil.bandits.nash.indices import best_arm
-from fairveil.bandits.nash.rounds import (
-    LAPLACE_CLIPPED,
-    ONE_BIT,
-    RAW,
-    RoundWalker,
-    Rules,
-    clipped_sum,
-    phase_over,
-)
-from fairveil.bandits.nash.runs import Walker
-from fairveil.bandits.protocol import Decision, Feedback, Report, Round
-from fairveil.bandits.simulate import Streams
+from fairveil.bandits.feedback import AT_ONCE
+from fairveil.bandits.nash.base import NashPolicy, check_arm, check_horizon, world_of
+from fairveil.bandits.nash.intake import laplace_scale, one_bit_report, reported, unit_reward
+from fairveil.bandits.nash.rounds import NO_LIMIT, ONE_BIT, RAW, Habits, RoundSimulator, best_arm, take_in
+from fairveil.bandits.nash.runs import ArmSimulator
+from fairveil.bandits.protocol import Decision, Feedback, Report, Round, raw_feedback
+from fairveil.bandits.simulate import Case, Streams
 from fairveil.privacy.grid import to_units
 from fairveil.privacy.mechanisms.one_bit import OneBit
-from fairveil.privacy.noise import Noise
+from fairveil.privacy.noise import Noise, laplace_parameter
 from fairveil.randomness import Generator
 from fairveil.state import State, copy_state
 
 
 class SequentialPolicy(NashPolicy):
-    """Uniform exploration while ``phase[0]`` is 0, then the arm with the largest index; subclasses give the rules.
+    """Uniform exploration while ``phase[0]`` is 0, then the arm with the largest index.
 
+    Subclasses have fields ``arms`` and ``strict``; they give numbers, whose kind has the formulas, and habits.
     Local policies randomise in `report`: one bit, or the reward plus discrete Laplace noise of scale 1/epsilon.
     """
 
     strict: Any
     horizon: Any
 
-    def rules(self) -> Rules:
-        """Public numbers for compiled code."""
+    def numbers(self) -> Any:
+        """What the formulas read: a NamedTuple of public numbers."""
         raise NotImplementedError
 
+    def habits(self) -> Habits:
+        """How rewards reach the learner, how long it explores uniformly, and what time does to the index."""
+        return Habits()
+
     @cached_property
-    def plan(self) -> Rules:
-        """The rules, made once."""
-        return self.rules()
+    def _numbers(self) -> Any:
+        return self.numbers()
+
+    @cached_property
+    def _habits(self) -> Habits:
+        return self.habits()
 
     def start(self) -> State:
-        adaptive = self.plan.limit < 0
+        adaptive = self._habits.limit < 0
         return {
             "counts": np.zeros(self.arms, np.int64),
             "sums": np.zeros(self.arms),
@@ -68,19 +60,19 @@ class SequentialPolicy(NashPolicy):
     def decide(self, state: State, round: Round, rng: Generator) -> Decision:
         if not self.horizon_free:
             check_horizon(round, self.horizon)
-        rules = self.plan
-        over = rules.limit > 0 and round.index >= rules.limit
-        if state["phase"][0] == 0 and not over:
+        if state["phase"][0] == 0 and not self._limit_reached(round.index):
             law = np.full(self.arms, 1.0 / self.arms)
             return Decision(int(rng.integers(0, self.arms)), 1.0 / self.arms, law, symmetric=True)
         log_now = math.log(round.index + 1.0)
-        return Decision(int(best_arm(rules.rule, state["sums"], state["counts"], log_now, rules.par)))
+        return Decision(int(best_arm(self._numbers, state["sums"], state["counts"], log_now)))
+
+    def _limit_reached(self, rounds: int) -> bool:
+        return NO_LIMIT < self._habits.limit <= rounds
 
     def report(self, feedback: Feedback, noise: Noise) -> Feedback | Report:
-        rules = self.plan
-        if rules.report == RAW:
+        if self._habits.report == RAW:
             return feedback
-        if rules.report == ONE_BIT:
+        if self._habits.report == ONE_BIT:
             return one_bit_report(OneBit(epsilon=self.epsilon), feedback, self.strict, noise)  # type: ignore[attr-defined]
         if feedback.reward is None:
             return Report(feedback.index, feedback.arm, None)
@@ -90,28 +82,32 @@ class SequentialPolicy(NashPolicy):
 
     def learn(self, state: State, feedback: Feedback | Report) -> State:
         check_arm(feedback, self.arms)
-        rules = self.plan
-        given = feedback.reward if rules.report == RAW else reported(feedback, one_bit=rules.report == ONE_BIT)  # type: ignore[union-attr]
-        if given is None:
+        how = self._habits.report
+        value = raw_feedback(feedback).reward if how == RAW else reported(feedback, one_bit=how == ONE_BIT)
+        if value is None:
             return state
-        value = unit_reward(given, self.strict) if rules.report == RAW else float(given)
-        if rules.report == LAPLACE_CLIPPED:
-            value = min(1.0, max(0.0, value))
-        after = copy_state(state)
-        if after["phase"][0] == 0 and 0 < rules.limit <= feedback.index:
+        if how == RAW:
+            value = unit_reward(value, self.strict)
+        after, arm = copy_state(state), feedback.arm
+        if self._limit_reached(feedback.index):
             after["phase"][0] = 1
-        arm = feedback.arm
         after["counts"][arm] += 1
-        after["sums"][arm] = clipped_sum(
-            rules.report, after["phase"][0], after["sums"][arm] + value, after["counts"][arm]
+        adaptive = bool(after["phase"][0])
+        after["sums"][arm], over = take_in(
+            self._numbers, after["sums"][arm], after["counts"][arm], adaptive, float(value)
         )
-        if after["phase"][0] == 0:
+        if not adaptive:
             after["phase"][1] += 1
-            done = feedback.index + 1
-            if phase_over(rules.phase, rules.limit, rules.bar, done, after["sums"][arm], after["counts"][arm]):
-                after["phase"][0] = 1
+            after["phase"][0] = over or self._limit_reached(feedback.index + 1)
         return after
 
-    def walker(self, world: ArmEnvironment, rounds: int, streams: Streams) -> Walker:
+    def simulator(self, case: Case, streams: Streams) -> ArmSimulator | None:
+        if streams.noise.stream is None or case.lateness != AT_ONCE:
+            return None
         spent = getattr(self, "epsilon", 0.0)
-        return RoundWalker(self.start(), self.plan, world, streams, spent)
+        return RoundSimulator(self._numbers, self._habits, self.start(), world_of(case), streams, spent)
+
+
+def laplace_success(epsilon: float) -> float:
+    """The noise of a Laplace report as the parameter of compiled draws."""
+    return laplace_parameter(laplace_scale(1, epsilon))

@@ -15,8 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from fairveil.compiling import njit
 
 Floats = NDArray[np.float64]
 
@@ -80,7 +81,7 @@ class Tally:
 
 
 @njit(cache=True, nogil=True)
-def _add(codes, lengths, means, logs, powers, sums, shifts, influence, bias):  # type: ignore[no-untyped-def]
+def _add(codes, lengths, means, logs, powers, sums, shifts, influence, bias):
     runs, segments = codes.shape
     total, square = np.zeros(segments), np.zeros(segments)
     for r in range(runs):
@@ -145,7 +146,7 @@ def _add(codes, lengths, means, logs, powers, sums, shifts, influence, bias):  #
 
 
 @njit(cache=True, nogil=True)
-def _add_logs(codes, lengths, logs, log_runs):  # type: ignore[no-untyped-def]
+def _add_logs(codes, lengths, logs, log_runs):
     for r in range(codes.shape[0]):
         gathered = 0.0
         for s in range(codes.shape[1]):
@@ -172,7 +173,7 @@ def merge(
 
 
 @njit(cache=True, nogil=True)
-def _segments(ends, codes, place, now, stop, buffer, lengths):  # type: ignore[no-untyped-def]
+def _segments(ends, codes, place, now, stop, buffer, lengths):
     """Cut [now, stop) at every end of any run; fills at most the buffer and returns the number of segments."""
     used = 0
     while now < stop and used < lengths.size:

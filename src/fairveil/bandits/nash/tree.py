@@ -7,11 +7,12 @@ stored, so that climbing has no chain of dependent loads.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from fairveil.compiling import njit
 
 
 @njit(cache=True, nogil=True)
-def make_tree(arms):  # type: ignore[no-untyped-def]
+def make_tree(arms):
     """An empty tree; its length is twice the next power of two."""
     size = 1
     while size < arms:
@@ -20,14 +21,14 @@ def make_tree(arms):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def play_matches(tree):  # type: ignore[no-untyped-def]
+def play_matches(tree):
     """Fill the inner nodes from the leaves."""
     for node in range(tree.size // 2 - 1, 0, -1):
         tree[node] = max(tree[2 * node], tree[2 * node + 1])
 
 
 @njit(cache=True, nogil=True)
-def set_key(tree, arm, key):  # type: ignore[no-untyped-def]
+def set_key(tree, arm, key):
     """Change one key and play its matches again."""
     node = tree.size // 2 + arm
     tree[node] = key
@@ -40,7 +41,7 @@ def set_key(tree, arm, key):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def top(tree):  # type: ignore[no-untyped-def]
+def top(tree):
     """The lowest arm with the largest key."""
     node, size = 1, tree.size // 2
     while node < size:
@@ -51,7 +52,7 @@ def top(tree):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def runner_up(tree, arm):  # type: ignore[no-untyped-def]
+def runner_up(tree, arm):
     """The largest key of the other arms (-inf if there is none)."""
     node, key = tree.size // 2 + arm, -np.inf
     while node > 1:

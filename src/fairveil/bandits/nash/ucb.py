@@ -1,13 +1,28 @@
-"""UCB1 without privacy: the yardstick."""
+"""UCB1 without privacy: the yardstick (Auer, Cesa-Bianchi and Fischer 2002)."""
 
 from __future__ import annotations
 
-from fairveil.bandits.nash.indices import UCB, parameters
-from fairveil.bandits.nash.rounds import Rules
+import math
+from typing import NamedTuple
+
+from fairveil.bandits.nash.index import index_of
+from fairveil.bandits.nash.rounds import RISING, Habits
 from fairveil.bandits.nash.sequential import SequentialPolicy
 from fairveil.configuration import configuration
 from fairveil.fields import Count, Positive
 from fairveil.registry import register
+
+
+class Numbers(NamedTuple):
+    """What the index reads."""
+
+    bonus: float
+
+
+@index_of(Numbers)
+def index(numbers, mean, n, log_now, draws):
+    """Mean plus sampling width, with bonus 2 in the paper."""
+    return mean + math.sqrt(numbers.bonus * log_now / n)
 
 
 @register("policy", "ucb")
@@ -32,5 +47,8 @@ class Ucb(SequentialPolicy):
     bonus: Positive = 2.0
     strict: bool = False
 
-    def rules(self) -> Rules:
-        return Rules(UCB, parameters(self.bonus))
+    def numbers(self) -> Numbers:
+        return Numbers(self.bonus)
+
+    def habits(self) -> Habits:
+        return Habits(pace=RISING)

@@ -14,11 +14,13 @@ Array = np.ndarray
 class Growth:
     """One law of motion: the next number from the present one, retention, attraction and arrivals; and its rest point.
 
-    ``rest`` is infinite where the law has no stable point.
+    ``rest`` is infinite where the law has no stable point. ``pace`` is what such a group gains a step when nobody
+    leaves it: groups that grow for ever have shares as their paces. It is not a number where growth itself grows.
     """
 
     step: Callable[[Array, Array, Array, Array], Array]
     rest: Callable[[Array, Array, Array], Array]
+    pace: Callable[[Array, Array, Array], Array]
 
 
 def _quadratic_rest(stay: Array, _draw: Array, arrivals: Array) -> Array:
@@ -39,20 +41,24 @@ GROWTH: dict[str, Growth] = {
     "arrive": Growth(
         lambda now, stay, draw, arrivals: now * stay + arrivals,
         lambda stay, draw, arrivals: _divide(arrivals, 1.0 - stay),
+        lambda stay, draw, arrivals: arrivals,
     ),
     # Newcomers are treated before they count: N' = (N + arrivals) stay.
     "join": Growth(
         lambda now, stay, draw, arrivals: (now + arrivals) * stay,
         lambda stay, draw, arrivals: _divide(arrivals * stay, 1.0 - stay),
+        lambda stay, draw, arrivals: arrivals * stay,
     ),
     # Treatment also attracts: N' = N stay + arrivals draw.
     "attract": Growth(
         lambda now, stay, draw, arrivals: now * stay + arrivals * draw,
         lambda stay, draw, arrivals: _divide(arrivals * draw, 1.0 - stay),
+        lambda stay, draw, arrivals: arrivals * draw,
     ),
     # Users bring users: N' = N^2 stay + arrivals.
     "quadratic": Growth(
         lambda now, stay, draw, arrivals: now**2 * stay + arrivals,
         _quadratic_rest,
+        lambda stay, draw, arrivals: np.full_like(arrivals, np.nan),
     ),
 }

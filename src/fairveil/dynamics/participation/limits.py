@@ -8,6 +8,9 @@ import numpy as np
 
 from fairveil.dynamics.participation.model import Participation
 
+#: Shares that reproduce themselves this well are at rest.
+CLOSE = 1e-6
+
 #: Points of the scan along the share of the first group.
 POINTS = 400
 
@@ -23,11 +26,16 @@ class RestingShares:
 
 
 def response(system: Participation, share: np.ndarray) -> np.ndarray:
-    """Shares at rest if the decisions made for ``share`` were kept for ever."""
+    """Shares at rest if the decisions made for ``share`` were kept for ever.
+
+    Groups that nobody leaves outgrow the others; among themselves their shares are as what they gain a step.
+    """
     _, seen = system.at_share(share)
     numbers = system.rest(seen)
-    lost = ~np.isfinite(numbers)
-    numbers = np.where(lost.any(axis=1, keepdims=True), lost.astype(float), numbers)
+    growing = ~np.isfinite(numbers)
+    alone = growing & (growing.sum(axis=1, keepdims=True) == 1)
+    gained = np.where(alone, 1.0, np.where(growing, system.pace(seen), 0.0))
+    numbers = np.where(growing.any(axis=1, keepdims=True), gained, numbers)
     return numbers / numbers.sum(axis=1, keepdims=True)
 
 
@@ -36,7 +44,8 @@ def limit(system: Participation, points: int = POINTS) -> RestingShares:
 
     For two groups the share of the first one moves in one direction until its response crosses it; that crossing is
     bracketed by a scan and halved to full precision, also where the plain iteration would cycle. For more groups the
-    response is iterated with damping. ``residual`` says how well the shares reproduce themselves.
+    response is iterated with damping. ``residual`` says how well the shares reproduce themselves; where they do not
+    (the response jumps across the crossing, or has none), there are no resting shares and they are not numbers.
 
     Reference: theorem 15, n_a/n_b = (beta_a/beta_b) (1 - lambda_b)/(1 - lambda_a).
     """
@@ -44,7 +53,8 @@ def limit(system: Participation, points: int = POINTS) -> RestingShares:
     share = _two(system, start, points) if start.shape[1] == 2 else _damped(system, start)
     theta, seen = system.at_share(share)
     residual = np.abs(response(system, share) - share).max(axis=1)
-    return RestingShares(share, theta, seen.loss, residual)
+    rests = (residual < CLOSE)[:, None]
+    return RestingShares(*(np.where(rests, found, np.nan) for found in (share, theta, seen.loss)), residual)
 
 
 def _two(system: Participation, start: np.ndarray, points: int) -> np.ndarray:

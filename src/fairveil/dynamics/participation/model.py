@@ -54,12 +54,22 @@ class Participation:
 
     def rest(self, seen: Measures) -> np.ndarray:
         """Numbers (instances, groups) at which the groups come to rest under this treatment for ever."""
+        return np.asarray(self.growth.rest(*self._treated(seen))).sum(axis=0)
+
+    def pace(self, seen: Measures) -> np.ndarray:
+        """What a group (instances, groups) that never comes to rest gains a step under this treatment."""
+        treated = self._treated(seen)
+        resting = np.isfinite(self.growth.rest(*treated))
+        return np.where(resting, 0.0, self.growth.pace(*treated)).sum(axis=0)
+
+    def _treated(self, seen: Measures) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Retention, attraction and arrivals of the parts of each group that are treated alike; parts come first."""
         if self.stay is None:
             parts = np.stack([1.0 - self.people.qualified, self.people.qualified]) * self.arrivals
             leave = np.stack([seen.above0, seen.below1])
-            return np.asarray(self.growth.rest(1.0 - leave, np.ones_like(leave), parts)).sum(axis=0)
+            return 1.0 - leave, np.ones_like(leave), parts
         attracted = np.ones_like(self.arrivals) if self.draw is None else self.draw(seen)
-        return self.growth.rest(self.stay(seen), attracted, self.arrivals)
+        return self.stay(seen)[None], attracted[None], self.arrivals[None]
 
 
 @dataclass(frozen=True)

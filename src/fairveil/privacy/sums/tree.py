@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from fairveil.compiling import njit
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import described

@@ -1,0 +1,160 @@
+"""Neighbouring worlds of this family's policies, for audits through the methods that serve people.
+
+All rewards are 1 but that of user 0, which is 1 or 0 (or missing, where arrivals are private). Policies are driven by
+`open`, `decide`, `learn`, `draw`, `adopt` and `release`, with the noise of the audit; coins are public and fixed. The
+sums of a block are drawn for many trials side by side (`RunningSum.many`), which changes nothing else.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairveil import registry
+from fairveil.bandits.environments.laws import UNIT
+from fairveil.bandits.nash.adap_ucb import AdapUcb
+from fairveil.bandits.nash.anytime import Anytime
+from fairveil.bandits.nash.episodes import EpisodePolicy
+from fairveil.bandits.nash.ldp_ncb import LdpNcb
+from fairveil.bandits.nash.ldp_ucb import LdpUcb
+from fairveil.bandits.nash.local_nash import LocalNash
+from fairveil.bandits.nash.private_nash import PrivateNash
+from fairveil.bandits.nash.two_phases import TwoPhasePolicy
+from fairveil.bandits.protocol import Feedback, Round
+from fairveil.privacy.audit import AuditPair
+from fairveil.privacy.noise import Noise
+from fairveil.randomness import Generator, generator
+from fairveil.registry import register
+from fairveil.state import State
+
+BLOCKS = 3
+"""Blocks that are looked at: the one with user 0, and later ones, which must not know of them."""
+DECISIONS = 24
+
+
+def episodes_pair(policy: EpisodePolicy) -> AuditPair:
+    """User 0 is the first person of the first block; where arrivals are private, the reward may be missing."""
+    hidden = policy.hides_arrivals
+
+    def run(world: int, trials: int, noise: Noise, rng: Generator) -> NDArray[np.float64]:
+        coins = generator(0, "coins")
+        side_by_side = copy.copy(policy)
+        side_by_side.__dict__["sum"] = policy.sum.many(trials)
+        state, columns = side_by_side.start(), []
+        changed = (None if hidden else 0.0) if world else 1.0
+        for _ in range(BLOCKS):
+            state = _play_block(side_by_side, state, changed, coins)
+            block, value = side_by_side.block(state), side_by_side.draw(state, noise)
+            columns += [value["total"] / UNIT, np.broadcast_to(value["count"], trials)]
+            # one path of published values leads to the next block
+            one = {name: array if name == "header" else array[:1] for name, array in value.items()}
+            state = side_by_side.adopt(state, block.name if block else "", one)
+        return np.stack(columns, axis=1)
+
+    worlds = "user 0's reward is 1 or missing" if hidden else "user 0's reward is 1 or 0"
+    return AuditPair(run, worlds, "published sums and counts", policy.epsilon)
+
+
+def _play_block(policy: EpisodePolicy, state: State, first_reward: float | None, coins: Generator) -> State:
+    """Open the next block and hand over its rounds; round 0 has the reward that differs."""
+    index = int(state["ahead"][0])
+    state = policy.open(state, index, coins)
+    block = policy.block(state)
+    stop = index + 1 if block is None else block.stop
+    arms = [policy.decide(state, Round(place), coins).arm for place in range(index, stop)]
+    rewards = [first_reward if place == 0 else 1.0 for place in range(index, stop)]
+    return policy.learn_all(state, [Feedback(index + i, arms[i], rewards[i]) for i in range(stop - index)])
+
+
+def uniform_pair(policy: TwoPhasePolicy) -> AuditPair:
+    """User 0 is a person of the uniform phase, whose arm then wins as often as the horizon has decisions.
+
+    The phase goes round the arms; its rewards are folded once, and everything that is released is drawn afresh.
+    """
+
+    def run(world: int, trials: int, noise: Noise, rng: Generator) -> NDArray[np.float64]:
+        state, window = policy.start(), min(policy.horizon, int(policy.start()["open"][2]))
+        rows = [Feedback(index, index % policy.arms, float(world == 0 if index == 0 else 1)) for index in range(window)]
+        state = policy.learn_all(state, rows)
+        return np.array([_follow(policy, state, window, noise) for _ in range(trials)])
+
+    return AuditPair(run, "user 0's reward is 1 or 0", "arm 0's deficit, wins and log-likelihood ratio", policy.epsilon)
+
+
+def _follow(policy: TwoPhasePolicy, state: State, window: int, noise: Noise) -> tuple[float, float, float]:
+    """Release the uniform phase and go on while arm 0 wins: its noisy deficit, wins, and what all releases say."""
+    while state["exploring"][0]:
+        state = policy.release(state, noise)
+    scale, first = policy.scale / UNIT, _deficit(state)
+    wins, likelihood, now = 0, _ratio(first, scale), int(state["open"][1])
+    while state["open"][0] == 0 and int(state["open"][2]) <= policy.horizon and wins < DECISIONS:
+        stop = int(state["open"][2])
+        state = policy.learn_all(state, [Feedback(index, 0, 1.0) for index in range(now, stop)])
+        state = policy.release(state, noise)
+        wins, now, likelihood = wins + 1, stop, likelihood + _ratio(_deficit(state), scale)
+    return first, float(wins), likelihood
+
+
+def _deficit(state: State) -> float:
+    return float(state["sums"][0] / UNIT - state["counts"][0])
+
+
+def _ratio(deficit: float, scale: float) -> float:
+    """Log-likelihood ratio of one Laplace release whose exact deficit is 0 or -1."""
+    return (abs(deficit + 1.0) - abs(deficit)) / scale
+
+
+def report_pair(policy: Any) -> AuditPair:
+    """What one user sends, for a reward of 0 or far above 1 (the device clips it)."""
+
+    def run(world: int, trials: int, noise: Noise, rng: Generator) -> NDArray[np.float64]:
+        feedback = Feedback(0, 0, 7.0 if world else 0.0)
+        return np.array([policy.report(feedback, noise).value for _ in range(trials)])
+
+    return AuditPair(run, "the user's reward is 0 or 7 (clipped to 1)", "the report", policy.epsilon)
+
+
+@register("audit-pair", "policy:adap-ucb")
+def adap_ucb_pair(policy: AdapUcb) -> AuditPair:
+    """A reward of the first block is 1 or 0."""
+    return episodes_pair(policy)
+
+
+@register("audit-pair", "policy:private-nash")
+def private_nash_pair(policy: PrivateNash) -> AuditPair:
+    """A reward of the first block is 1 or 0."""
+    return episodes_pair(policy)
+
+
+@register("audit-pair", "policy:gdp-ncb")
+def gdp_ncb_pair(policy: TwoPhasePolicy) -> AuditPair:
+    """A reward of the uniform phase is 1 or 0, then its arm wins again and again."""
+    return uniform_pair(policy)
+
+
+@register("audit-pair", "policy:ldp-ncb")
+def ldp_ncb_pair(policy: LdpNcb) -> AuditPair:
+    """What one user sends for a reward of 0 or 1."""
+    return report_pair(policy)
+
+
+@register("audit-pair", "policy:ldp-ucb")
+def ldp_ucb_pair(policy: LdpUcb) -> AuditPair:
+    """What one user sends for a reward of 0 or 1."""
+    return report_pair(policy)
+
+
+@register("audit-pair", "policy:local-nash")
+def local_nash_pair(policy: LocalNash) -> AuditPair:
+    """What one user sends for a reward of 0 or 1."""
+    return report_pair(policy)
+
+
+@register("audit-pair", "policy:anytime")
+def anytime_pair(policy: Anytime) -> AuditPair:
+    """The inner policy in one window: a user is in exactly one."""
+    pair: AuditPair = registry.get("audit-pair", f"policy:{policy.inner['name']}")(policy.window(1024))
+    return pair

@@ -1,0 +1,97 @@
+"""The Nash confidence bound with a trusted curator, as the curves of DP-NCB were made."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+from fairveil.bandits.nash.base import global_guarantee
+from fairveil.bandits.nash.index import index_of
+from fairveil.bandits.nash.phase_one import TIMED, Exploration, Finish
+from fairveil.bandits.nash.two_phases import TwoPhasePolicy
+from fairveil.configuration import configuration
+from fairveil.fields import Count, Epsilon, NonNegative
+from fairveil.privacy.guarantee import Guarantee
+from fairveil.privacy.noise import Noise
+from fairveil.registry import register
+from fairveil.state import State
+
+
+class Numbers(NamedTuple):
+    """Constants; ``log_window``: ln of floor(sqrt T) + 1, which stands where ln T is printed."""
+
+    c: float
+    alpha: float
+    epsilon: float
+    log_window: float
+
+
+@index_of(Numbers)
+def index(numbers, mean, n, log_now, draws):
+    """mean + 2 c sqrt(2 mean ln W / n) + (alpha ln^2 W / eps + 4 sqrt(2 alpha / eps) ln^(3/2) W) / n."""
+    mean, log_w = min(1.0, max(0.0, mean)), numbers.log_window
+    nash = 2.0 * numbers.c * math.sqrt(2.0 * log_w) * math.sqrt(mean / n)
+    privacy = numbers.alpha * log_w * log_w / numbers.epsilon
+    cross = 4.0 * math.sqrt(2.0 * numbers.alpha / numbers.epsilon) * log_w**1.5
+    return mean + nash + (privacy + cross) / n
+
+
+@register("policy", "gdp-ncb", variant="figure")
+@configuration
+class FigureGdpNcb(TwoPhasePolicy):
+    """Floor(sqrt T) + 1 uniform rounds, ln of that in the index, means that start at 0, raw uniform rewards in all
+    later releases.
+
+    Guarantee: not established; its true cost is (releases of one arm) epsilon / ln T.
+    Cost: one event is claimed. Time and memory as `gdp-ncb`.
+
+    >>> FigureGdpNcb(arms=5, horizon=10_000, epsilon=1.0).guarantee().established
+    False
+
+    Reference: DP-NCB, its experiments (2026); errata: docs/errata/dp-ncb.md
+    """
+
+    arms: Count
+    horizon: Count
+    epsilon: Epsilon
+    c: NonNegative = 3.0
+    alpha: NonNegative = 3.1
+    variant: Literal["figure"] = "figure"
+    phase_rounds: Count | None = None
+    strict: bool = False
+    arrivals: Literal["public"] = "public"
+
+    @property
+    def log_horizon(self) -> float:
+        """ln T, at least ln 2: a horizon of one round has one release."""
+        return math.log(max(2, self.horizon))
+
+    @property
+    def release_epsilon(self) -> float:
+        return self.epsilon / self.log_horizon
+
+    def numbers(self) -> Numbers:
+        return Numbers(self.c, self.alpha, self.epsilon, math.log(math.isqrt(self.horizon) + 1))
+
+    def exploration(self) -> Exploration:
+        return Exploration(TIMED, self.phase_rounds or math.isqrt(self.horizon) + 1)
+
+    def finish(self) -> Finish:
+        return Finish(0.0, False, False)
+
+    def guarantee(self) -> Guarantee:
+        return global_guarantee(
+            self.epsilon,
+            "not established: a reward of the uniform phase enters every later release of its arm, up to log2 T of "
+            "them, while each costs epsilon / ln T: up to 1.44 epsilon from this alone",
+            established=False,
+        )
+
+    def publish_uniform(self, after: State, noise: Noise) -> None:
+        """Raw sums are the base of every later release; the means themselves start at 0."""
+        after["counts"][:] = after["base_counts"][:] = after["raw_counts"]
+        after["base_sums"][:] = after["raw_sums"]
+
+    def cost(self, closed: int, uniform_pulls: int, releases: int) -> float:
+        """Every release that a reward of the uniform phase entered."""
+        return closed * self.epsilon / self.log_horizon

@@ -1,0 +1,283 @@
+"""GDP-NCB's two phases in the step API: uniform exploration, then doubling blocks of one arm, on the decided clock.
+
+Blocks close on the number of decisions; a reward that comes after its block has closed is never used, because putting
+it into a later one would choose its block after the fact. Where rewards come late, use `private-nash`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fairveil.bandits.environments.laws import UNIT
+from fairveil.bandits.feedback import AT_ONCE
+from fairveil.bandits.nash.base import NashPolicy, check_arm, check_horizon, world_of
+from fairveil.bandits.nash.blocks import (
+    Known,
+    Place,
+    Shape,
+    Sources,
+    block_length,
+    candidates,
+    empty_known,
+    new_scratch,
+    nothing_pending,
+    nth,
+    open_block,
+    publish,
+    simulate,
+)
+from fairveil.bandits.nash.intake import laplace_scale, unit_reward
+from fairveil.bandits.nash.late import compiled_lateness
+from fairveil.bandits.nash.phase_one import TIMED, Exploration, Finish, Gathered, explore_uniformly
+from fairveil.bandits.nash.rounds import STILL
+from fairveil.bandits.nash.runs import ArmSimulator, Stretch, Summary
+from fairveil.bandits.protocol import Decision, Feedback, Report, Round, raw_feedback
+from fairveil.bandits.simulate import Case, Streams
+from fairveil.privacy.events import Event, ParallelEvent, PureEvent
+from fairveil.privacy.grid import to_units
+from fairveil.privacy.noise import Noise, laplace_parameter
+from fairveil.randomness import Generator
+from fairveil.state import State, copy_state
+
+ARM, FIRST, STOP = range(3)
+SUM, ANSWERED = range(2)
+
+
+class TwoPhasePolicy(NashPolicy):
+    """Base of GDP-NCB and its variants; subclasses give numbers, the end of the uniform phase, and what it releases.
+
+    State: one entry an arm as in `fairveil.bandits.nash.blocks.Known`; the open block [arm, first, stop], which during
+    the uniform phase has no arm (-1); raw sums and counts of the uniform phase; the pull that is to be tested [arm,
+    round + 1]; the noisy threshold [value, drawn or not]; raw sum and number of the open block.
+    """
+
+    horizon_free: ClassVar[bool] = False
+    released: ClassVar[tuple[str, ...]] = (*Known._fields, "open", "exploring", "released")
+    horizon: Any
+    epsilon: Any
+    strict: Any
+    arrivals: Any
+
+    def numbers(self) -> Any:
+        """What the index reads: a NamedTuple of public numbers."""
+        raise NotImplementedError
+
+    def exploration(self) -> Exploration:
+        """How the uniform phase ends."""
+        raise NotImplementedError
+
+    def finish(self) -> Finish:
+        """What is released when the uniform phase ends."""
+        raise NotImplementedError
+
+    @property
+    def keep(self) -> bool:
+        """Noisy sums of all blocks of an arm add up; otherwise the last one stands beside the uniform phase."""
+        return False
+
+    @property
+    def release_epsilon(self) -> float:
+        """What the noise on the sum of one block costs."""
+        raise NotImplementedError
+
+    def cost(self, closed: int, uniform_pulls: int, releases: int) -> float:
+        """Epsilon of the person who paid most."""
+        return float(self.epsilon) if releases > 0 else 0.0
+
+    @property
+    def hides_arrivals(self) -> bool:
+        return bool(self.arrivals == "private")
+
+    @cached_property
+    def scale(self) -> float:
+        """Scale of the noise on the sum of a block, in grid steps."""
+        return laplace_scale(1, self.release_epsilon)
+
+    @cached_property
+    def _numbers(self) -> Any:
+        return self.numbers()
+
+    @cached_property
+    def _rule(self) -> Exploration:
+        return self.exploration()
+
+    def shape(self) -> Shape:
+        return Shape(
+            success=laplace_parameter(self.scale),
+            raw_first=False,
+            private_counts=self.hides_arrivals,
+            keep=self.keep,
+            shuffle=False,
+            first=1,
+            growth=0.0,
+            pace=STILL,
+        )
+
+    def event(self) -> Event:
+        return ParallelEvent(PureEvent(self.epsilon))
+
+    # State and decisions ----------------------------------------------------------------------------------------------
+
+    def start(self) -> State:
+        known = self._blank()
+        return {
+            **known._asdict(),
+            "open": np.array([-1, 0, self._rule.limit], np.int64),
+            "exploring": np.ones(1, np.bool_),
+            "raw_sums": np.zeros(self.arms, np.int64),
+            "raw_counts": np.zeros(self.arms, np.int64),
+            "tested": np.zeros(2, np.int64),
+            "threshold": np.zeros(2, np.int64),
+            "block": np.zeros(2, np.int64),
+            "released": np.zeros(1, np.int64),
+        }
+
+    def _blank(self) -> Known:
+        known = empty_known(self.arms)
+        known.lengths[:] = 1  # the doubling counter: a first block has two rounds
+        return known
+
+    def decide(self, state: State, round: Round, rng: Generator) -> Decision:
+        check_horizon(round, self.horizon)
+        if state["exploring"][0]:
+            law = np.full(self.arms, 1.0 / self.arms)
+            return Decision(int(rng.integers(0, self.arms)), 1.0 / self.arms, law, symmetric=True)
+        return Decision(int(state["open"][ARM]))  # also past the block's end, where its release was refused
+
+    def learn(self, state: State, feedback: Feedback | Report) -> State:
+        return self.learn_all(state, (feedback,))
+
+    def learn_all(self, state: State, feedbacks: Iterable[Feedback | Report]) -> State:
+        after, exploring = copy_state(state), bool(state["exploring"][0])
+        arm, first, stop = (int(entry) for entry in state["open"])
+        for feedback in feedbacks:
+            check_arm(feedback, self.arms)
+            reward = raw_feedback(feedback).reward
+            if reward is None:
+                continue
+            value = int(to_units(unit_reward(reward, self.strict)))
+            if exploring:
+                after["raw_sums"][feedback.arm] += value
+                after["raw_counts"][feedback.arm] += 1
+                after["tested"][:] = (feedback.arm, feedback.index + 1)
+            elif first <= feedback.index < stop and arm == feedback.arm:  # else its block has closed, or is another one
+                after["block"][SUM] += value
+                after["block"][ANSWERED] += 1
+        return after
+
+    # Releases ---------------------------------------------------------------------------------------------------------
+
+    def due(self, state: State, settled: int) -> str | None:
+        number = int(state["released"][0])
+        if settled >= state["open"][STOP]:
+            return f"uniform-{number}" if state["exploring"][0] else f"block-{number}"
+        tested = state["exploring"][0] and self._rule.kind != TIMED and state["tested"][1] > 0
+        return f"test-{number}" if tested else None
+
+    def release(self, state: State, noise: Noise) -> State:
+        after = copy_state(state)
+        if not state["exploring"][0]:
+            self._release_block(after, noise)
+            return self._next(after)
+        arm, latest = (int(entry) for entry in after["tested"])
+        if self._rule.kind != TIMED and latest > 0:
+            after["tested"][:] = 0
+            if not self.test(after, arm, noise):
+                after["released"] += 1
+                return after
+            after["open"][STOP] = latest
+        self.publish_uniform(after, noise)
+        return self._next(after)
+
+    def test(self, after: State, arm: int, noise: Noise) -> bool:
+        """One noisy query of the uniform phase, in place: is the phase over?"""
+        raise NotImplementedError
+
+    def publish_uniform(self, after: State, noise: Noise) -> None:
+        """Release what the uniform phase has gathered, in place."""
+        raise NotImplementedError
+
+    def _release_block(self, after: State, noise: Noise) -> None:
+        total = int(after["block"][SUM]) + int(noise.laplace(self.scale)[0])
+        count = float(after["block"][ANSWERED])
+        if self.hides_arrivals:
+            count += int(noise.laplace(self.scale)[0]) / UNIT
+        publish(self.keep, known_of(after), int(after["open"][ARM]), total, count, 2 if self.hides_arrivals else 1)
+
+    def _next(self, after: State) -> State:
+        """Open the next block; ties go to the lowest arm."""
+        known, now, scratch = known_of(after), int(after["open"][STOP]), new_scratch(self.arms)
+        if after["exploring"][0]:
+            known.played[:] = known.counts > 0  # an arm that the uniform phase has missed comes first
+        candidates(self._numbers, STILL, known, nothing_pending(self.arms), scratch, now)
+        arm = int(nth(scratch.marked, 0))
+        stop = now + int(block_length(1, 0.0, known, arm))
+        open_block(known, arm, stop - now)
+        after["open"][:] = (arm, now, stop)
+        after["exploring"][0] = False
+        after["block"][:] = 0
+        after["released"] += 1
+        return after
+
+    def lost(self, state: State, block: str) -> State:
+        """A lost test forgets the query; a lost uniform phase starts the blocks without it."""
+        after = copy_state(state)
+        after["tested"][:] = 0
+        if block.startswith("test"):
+            after["released"] += 1
+            self.forget_test(after)
+            return after
+        if state["exploring"][0]:
+            after["raw_sums"][:], after["raw_counts"][:] = 0, 0
+        else:
+            after["closed"][int(state["open"][ARM])] += 1
+        return self._next(after)
+
+    def forget_test(self, after: State) -> None:
+        """What a lost test takes with it, in place."""
+
+    # Simulation -------------------------------------------------------------------------------------------------------
+
+    def simulator(self, case: Case, streams: Streams) -> ArmSimulator | None:
+        if streams.noise.stream is None or case.lateness != AT_ONCE:
+            return None
+        return TwoPhaseSimulator(self, case, streams)
+
+
+class TwoPhaseSimulator(ArmSimulator):
+    """A whole run: the uniform phase round by round, then blocks."""
+
+    coarse = True
+
+    def __init__(self, policy: TwoPhasePolicy, case: Case, streams: Streams) -> None:
+        self.policy, self.world, noise = policy, world_of(case), streams.noise.stream
+        self.sources = Sources(streams.explore, streams.world, streams.arrivals, noise)  # type: ignore[arg-type]
+        self.done = Summary(np.zeros(policy.arms, np.int64))
+
+    def advance(self, stop: int) -> Stretch:
+        policy, laws = self.policy, self.world.laws
+        known, uniform = policy._blank(), np.int32(policy.arms)
+        raw = Gathered(np.zeros(policy.arms, np.int64), np.zeros(policy.arms, np.int64))
+        now, tests, over = explore_uniformly(policy._rule, policy.finish(), known, raw, laws, self.sources, stop)
+        pulls, self.releases = raw.counts.copy(), tests
+        ends, codes = np.array([now]), np.array([uniform])
+        if over:
+            place, late = Place(laws, self.world.true_means, 0.0, 0.0), compiled_lateness(AT_ONCE)
+            more = simulate(policy._numbers, policy.shape(), known, place, late, self.sources, now, stop)
+            ends, codes = np.append(now, more[0]), np.append(uniform, more[1])
+            pulls, self.releases = pulls + more[2], tests + more[3] + (policy.finish().success > 0)
+        spent = policy.cost(int(known.closed.max()), int(raw.counts.max()), self.releases)
+        self.done = Summary(pulls, now, self.releases, spent)
+        return Stretch(codes.astype(np.int32), ends)
+
+    def summary(self) -> Summary:
+        return self.done
+
+
+def known_of(state: State) -> Known:
+    """The public arrays of a state, as compiled code takes them."""
+    return Known(*(state[name] for name in Known._fields))

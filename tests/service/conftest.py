@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import even_blocks  # noqa: F401 - registers the policy of these tests
+import pytest
+from running_service import LOOP, Direct
+
+from fairveil.loop import ManualClock, Store
+from fairveil.service.app import Service
+from fairveil.service.settings import Settings
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def store(tmp_path, clock):
+    with Store.open(f"sqlite:///{tmp_path}/store.db", clock=clock) as found:
+        yield found
+
+
+@pytest.fixture
+def service(store):
+    return Service(store, Settings())
+
+
+@pytest.fixture
+def http(service):
+    client = Direct(service)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def trial(http):
+    assert http.post("/v1/loops", json=LOOP).status_code == 201
+    return http

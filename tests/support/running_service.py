@@ -1,0 +1,86 @@
+"""The service in this process: an ASGI application that httpx calls, or a real server on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+import time
+from typing import Any
+
+import httpx
+import uvicorn
+
+from fairveil.service.app import Service
+
+LOOP = {
+    "name": "trial",
+    "policy": {"name": "even-blocks", "arms": 3, "epsilon": 1.0},
+    "reward": {"low": 0, "high": 1, "wait": "60s"},
+}
+QUEUE = {
+    "name": "queue",
+    "policy": {"name": "batched-private-fair-greedy", "epsilon": 5.0, "delta": 1e-6, "first_batch": 20},
+    "groups": ["a", "b"],
+    "features": [{"name": name, "low": -1.0, "high": 1.0} for name in "xyz"],
+    "reward": {"wait": "60s"},
+}
+
+
+class Direct:
+    """Calls an application without a socket, from ordinary tests: one event loop in a thread of its own."""
+
+    def __init__(self, service: Service, **options: Any) -> None:
+        self.service = service
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        transport = httpx.ASGITransport(app=service, raise_app_exceptions=True)  # type: ignore[arg-type]
+        self._http = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080", **options)
+
+    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        future = asyncio.run_coroutine_threadsafe(self._http.request(method, path, **options), self._loop)
+        return future.result(60)
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        return self.request("GET", path, **options)
+
+    def post(self, path: str, **options: Any) -> httpx.Response:
+        return self.request("POST", path, **options)
+
+    def close(self) -> None:
+        asyncio.run_coroutine_threadsafe(self._http.aclose(), self._loop).result(10)
+        self.service.pumps.stop()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+
+@contextlib.contextmanager
+def listening(service: Service) -> Any:
+    """A real server on loopback; gives its URL."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    config = uvicorn.Config(
+        service,  # type: ignore[arg-type]
+        host="127.0.0.1",
+        port=port,
+        log_level="error",
+        access_log=False,
+        lifespan="on",
+        server_header=False,
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    for _ in range(2000):
+        if server.started:
+            break
+        time.sleep(0.005)
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(15)
