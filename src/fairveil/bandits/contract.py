@@ -59,10 +59,12 @@ def check_policy(policy: Policy, environment: Environment | None = None) -> list
 
 
 def world_of(policy: Policy) -> Environment:
-    """An environment that fits a policy: as many arms as it has, where it has a number of arms."""
+    """An environment that fits a policy: as many arms, agents or features as it has, where it has a number of them."""
     table, arms = WORLDS[policy.family], getattr(policy, "arms", None)
     if table["name"] == "bernoulli":
         table = {**table, "means": np.linspace(0.2, 0.8, 3 if arms is None else arms).tolist()}
+    if table["name"] == "exposure":
+        table = {**table, **{name: getattr(policy, name) for name in ("agents", "dimension") if hasattr(policy, name)}}
     made: Environment = registry.build("environment", table, "environment")
     return made
 
