@@ -216,6 +216,7 @@ HOMES: dict[str, dict[str, str]] = {
 AUDITS = (
     "bandits.exposure.audit",
     "bandits.meritocratic.audit",
+    "bandits.mutants",
     "bandits.nash.audit",
     "classify.audit",
     "classify.fair.audit",

@@ -29,6 +29,8 @@ class RecordedArms(ArmEnvironment):
     [0.5, 1.0]
     """
 
+    recorded = True
+
     rewards: Matrix | None = described("one row a person, one column an arm", default=None)
     file: str | None = described("a file of such rows instead", default=None)
     order: Literal["recorded", "resampled"] = described(
