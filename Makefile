@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test lint docs bench classification audit mutants machines reproduce constraints clean
+.PHONY: help demo test lint docs bench delay classification audit mutants machines reproduce constraints clean
 
 help:            ## what each target does
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -41,6 +41,9 @@ bench: $(VENV)/.dev  ## benchmarks against peers and limits, as ratios
 
 classification: $(VENV)/.dev ## private and fair classification against its floors; about ten minutes
 	@$(PY) bench/sweeps/classification.py
+
+delay: $(VENV)/.dev  ## what late rewards cost private-nash, against what everybody must pay
+	@$(PY) bench/delay.py
 
 audit: $(VENV)/.dev  ## audit secure noise on OS entropy; fails only at confidence 1 - 1e-6
 	@$(BIN)/fairveil audit all --deep

@@ -8,6 +8,7 @@ sums of a block are drawn for many trials side by side (`RunningSum.many`), whic
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from fairveil import registry
 from fairveil.bandits.environments.laws import UNIT
+from fairveil.bandits.feedback import Lateness, Outstanding, Treat, hand_over
 from fairveil.bandits.nash.adap_ucb import AdapUcb
 from fairveil.bandits.nash.anytime import Anytime
 from fairveil.bandits.nash.episodes import EpisodePolicy
@@ -23,7 +25,7 @@ from fairveil.bandits.nash.ldp_ucb import LdpUcb
 from fairveil.bandits.nash.local_nash import LocalNash
 from fairveil.bandits.nash.private_nash import PrivateNash
 from fairveil.bandits.nash.two_phases import TwoPhasePolicy
-from fairveil.bandits.protocol import Feedback, Round
+from fairveil.bandits.protocol import HEADER, Feedback, Round
 from fairveil.privacy.audit import AuditPair
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator, generator
@@ -50,7 +52,7 @@ def episodes_pair(policy: EpisodePolicy) -> AuditPair:
             block, value = side_by_side.block(state), side_by_side.draw(state, noise)
             columns += [value["total"] / UNIT, np.broadcast_to(value["count"], trials)]
             # one path of published values leads to the next block
-            one = {name: array if name == "header" else array[:1] for name, array in value.items()}
+            one = {name: array if name == HEADER else array[:1] for name, array in value.items()}
             state = side_by_side.adopt(state, block.name if block else "", one)
         return np.stack(columns, axis=1)
 
@@ -67,6 +69,59 @@ def _play_block(policy: EpisodePolicy, state: State, first_reward: float | None,
     arms = [policy.decide(state, Round(place), coins).arm for place in range(index, stop)]
     rewards = [first_reward if place == 0 else 1.0 for place in range(index, stop)]
     return policy.learn_all(state, [Feedback(index + i, arms[i], rewards[i]) for i in range(stop - index)])
+
+
+def late_pair(policy: EpisodePolicy, lateness: Lateness, made: type[Outstanding] = Outstanding) -> AuditPair:
+    """The driver of late rewards: user 0's reward is 1 or 0 and, where arrivals are hidden, comes at once or never.
+
+    An observer sees of every block when it was released, where it stops, its noisy sum and its number of rewards.
+    """
+
+    def run(world: int, trials: int, noise: Noise, rng: Generator) -> NDArray[np.float64]:
+        coins, columns = generator(0, "coins"), list[NDArray[np.float64]]()
+        watched = _watched(policy, trials, lambda value: columns.append(_seen(value, trials, outstanding.now)))
+        state, outstanding = watched.start(), made(watched, lateness)
+        while len(columns) < BLOCKS:
+            index = outstanding.now
+            state = watched.open(state, index, coins)
+            shown = Round(index)
+            outstanding.decided(watched.decide(state, shown, coins).arm, shown)
+            for late in range(index + 1):
+                if not (late == 0 and world and lateness.hidden) and index - late == (
+                    0 if late == 0 else _wait(lateness)
+                ):
+                    arm = outstanding.arm(late)
+                    if arm is not None:
+                        outstanding.arrive(Feedback(late, arm, float(not (late == 0 and world)), Round(late)))
+            state = hand_over(watched, state, outstanding, noise)
+        return np.concatenate(columns[:BLOCKS], axis=1)
+
+    hidden = "user 0's reward comes at once or never" if lateness.hidden else "user 0's reward is 1 or 0"
+    return AuditPair(run, hidden, "round of release, end, noisy sum and count of blocks", policy.epsilon)
+
+
+def _wait(lateness: Lateness) -> int:
+    """All others answer as late as they can, or at once where the window hides when they do."""
+    return 0 if lateness.hidden else lateness.window
+
+
+def _watched(policy: EpisodePolicy, trials: int, see: Callable[[State], None]) -> EpisodePolicy:
+    """The same policy with sums for many trials side by side, whose drawn numbers are also shown to the audit."""
+
+    def draw(self: Any, state: State, noise: Noise) -> State:
+        value = type(policy).draw(self, state, noise)
+        see(value)
+        return value
+
+    twin = copy.copy(policy)
+    object.__setattr__(twin, "__class__", type(type(policy).__name__, (type(policy),), {"draw": draw}))
+    twin.__dict__["sum"] = policy.sum.many(trials)
+    return twin
+
+
+def _seen(value: State, trials: int, now: int) -> NDArray[np.float64]:
+    ones = np.ones(trials)
+    return np.stack([now * ones, value[HEADER][2] * ones, value["total"] / UNIT, value["count"] * ones], axis=1)
 
 
 def uniform_pair(policy: TwoPhasePolicy) -> AuditPair:
@@ -127,6 +182,13 @@ def adap_ucb_pair(policy: AdapUcb) -> AuditPair:
 def private_nash_pair(policy: PrivateNash) -> AuditPair:
     """A reward of the first block is 1 or 0."""
     return episodes_pair(policy)
+
+
+@register("audit-pair", "policy:private-nash/late")
+def late_private_nash_pair(policy: PrivateNash) -> AuditPair:
+    """Rewards come seven decisions late; arrivals are hidden where the policy hides them, and replaced otherwise."""
+    treat: Treat = "private" if policy.hides_arrivals else "default"
+    return late_pair(policy, Lateness(numbers=(7.0,), window=7, treat=treat))
 
 
 @register("audit-pair", "policy:gdp-ncb")
