@@ -12,8 +12,12 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
-import fairveil
+from fairveil.consensus.measure import error
+from fairveil.consensus.task import algorithm_of, plans_of, setting_of, share_of
+from fairveil.consensus.transport import Inline
 from fairveil.data import available
+from fairveil.errors import SpecError
+from fairveil.running.runner import complete
 
 EPSILONS = (1.0, 3.0, 10.0)
 NODES = (5, 20)
@@ -21,8 +25,19 @@ LENGTHS = (2, 6, 14, 50)
 
 
 def errors(spec: dict) -> list[float]:
-    """Test error of every split."""
-    return fairveil.run(spec)["metrics"]["test_errors"]
+    """Test error of every split, as the task would give it, without its other measurements."""
+    try:
+        full, found = complete(spec), []
+    except SpecError:  # so many iterations do not fit the budget
+        return [math.inf] * spec["runs"]
+    for run in range(full["runs"]):
+        share = share_of(full, run)
+        algorithm = algorithm_of(full, setting_of(full, share))
+        nodes = [plan.build() for plan in plans_of(full, run, share, algorithm)]
+        for seen in Inline(nodes).iterations():
+            weights = seen.weights
+        found.append(error(share.test, weights.mean(0)))
+    return found
 
 
 def spec(algorithm: dict, nodes: int, splits: int, **keys) -> dict:

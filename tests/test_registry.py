@@ -201,7 +201,7 @@ def test_the_table_of_contents_is_what_is_registered():
     assert {e.target.__module__.removeprefix("fairveil.") for e in ours if e.kind == "audit-pair"} <= set(
         contents.AUDITS
     )
-    assert {e.kind for e in ours} <= {*contents.HOMES, "audit-pair", "artefact"}
+    assert {e.kind for e in ours} <= {*contents.HOMES, "audit-pair", "mutant", "artefact"}
 
 
 def test_a_name_loads_its_own_module_and_no_plotting_or_noise_library():

@@ -18,7 +18,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 import fairveil  # noqa: E402
 from fairveil import data  # noqa: E402
 
-SEED, RUNS = 300, 10
+SEED, RUNS = int(os.environ.get("SWEEP_SEED", "300")), 10
 ADULT = {"name": "adult", "bins": 8}
 EPSILONS = (0.5, 1.0, 3.0)
 missed: list[str] = []

@@ -81,6 +81,7 @@ HOMES: dict[str, dict[str, str]] = {
     },
     "laws": {
         "policy": "bandits.contract",
+        "releaser": "streams.contract",
     },
     "learner": {
         "exponential-fair": "classify.game.learners",
@@ -219,6 +220,7 @@ AUDITS = (
     "classify.audit",
     "classify.fair.audit",
     "classify.game.audit",
+    "classify.mutants",
     "consensus.audit",
     "privacy.histograms.audit",
     "privacy.mechanisms.audit",

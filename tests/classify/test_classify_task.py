@@ -233,3 +233,32 @@ def test_rates_are_expected_rates() -> None:
     counted = one_run(full, 0)["counted"]
     assert (counted == one_run(full, 0)["counted"]).all()
     assert np.abs(counted - np.rint(counted)).max() > 1e-6
+
+
+@pytest.mark.parametrize("awareness", ["aware", "blind"])
+@pytest.mark.parametrize("fairness", ["equal-opportunity", "false-positive"])
+def test_many_small_groups_are_treated_alike_by_weight(fairness, awareness) -> None:
+    people = {"name": "synthetic-adult", "sensitive": ["sex", "race"], "rows": 12_000}
+    learner = {"name": "private-fair", "epsilon": 3.0, "fairness": fairness, "awareness": awareness}
+    found = fairveil.run(_with(learner=learner, data=people, runs=2))["metrics"]
+    plain = fairveil.run(_with(learner={"name": "logistic"}, data=people, runs=2))["metrics"]
+    assert found["weighted"][fairness] < 0.6 * plain["weighted"][fairness]
+    assert found["accuracy"] > plain["accuracy"] - 0.04
+
+
+def test_lumpy_scores_need_the_mixture() -> None:
+    """Generated defendants: few different scores, so one threshold cannot equalise and the mixture can."""
+    people = {"name": "synthetic-compas", "sensitive": ["race"], "rows": 10_000}
+    runs = {
+        name: fairveil.run(_with(learner=learner, data=people, runs=3))["metrics"]
+        for name, learner in {
+            "mixture": {"name": "private-fair", "epsilon": 3.0},
+            "plain": {"name": "logistic"},
+        }.items()
+    }
+    assert runs["mixture"]["accuracy"] > 0.6
+    assert (
+        runs["mixture"]["discrimination"]["equal-opportunity"]
+        < 0.4 * runs["plain"]["discrimination"]["equal-opportunity"]
+    )
+    assert runs["mixture"]["randomised"] > 0.01

@@ -9,9 +9,9 @@ import pytest
 
 from fairveil.classify import PrivateLogistic, perturbation
 from fairveil.classify.audit import private_logistic_pair, worlds
-from fairveil.classify.budget import fit_mu
 from fairveil.classify.solver import solve
 from fairveil.privacy.audit import attack, audit, estimate_mu
+from fairveil.privacy.calibration.fits import fit_mu
 from fairveil.privacy.noise import SeededNoise
 
 

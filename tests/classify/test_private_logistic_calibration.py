@@ -11,9 +11,10 @@ import pytest
 from scipy.special import expit
 from scipy.stats import norm
 
-from fairveil.classify import PrivateLogistic, budget
+from fairveil.classify import PrivateLogistic
 from fairveil.classify.perturbation import Perturbation
 from fairveil.errors import InputError, SpecError
+from fairveil.privacy.calibration import fits as budget
 from fairveil.privacy.events import ApproximateEvent, GaussianEvent, PureEvent, RepeatedEvent
 from fairveil.privacy.noise import SecureNoise, SeededNoise, ZeroNoise
 from fairveil.randomness import generator

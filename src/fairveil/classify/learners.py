@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 from typing import Any, Literal
 
-from fairveil.classify.budget import fit_mu
 from fairveil.classify.fair.accounting import NeighboursName, zero_out_budget
 from fairveil.classify.fair.notions import FairnessName
 from fairveil.classify.learner import Learner, Public, estimator_class, planned_fits, scikit_learn
@@ -14,6 +13,7 @@ from fairveil.classify.perturbation import Perturbation
 from fairveil.configuration import configuration
 from fairveil.errors import DependencyError, SpecError
 from fairveil.fields import Count, Delta, Epsilon, NonNegative, Positive
+from fairveil.privacy.calibration.fits import fit_mu
 from fairveil.privacy.events import ApproximateEvent, Event
 from fairveil.privacy.guarantee import Guarantee, Neighbours
 from fairveil.privacy.noise import Noise

@@ -12,7 +12,8 @@ Objective. Add <b, w> to the objective. The exact minimiser w determines b = -gr
 b times |det grad b|. One row changes b by at most 2L (replace) or L (add or remove), and the determinant by a factor of
 at most 1 + L^2/(4 strength), because a row adds a matrix of rank one with curvature at most L^2/4 to one that is at
 least strength. Laplace b (l1) gives epsilon = 2 sqrt(d) L/scale + log(1 + L^2/(4 strength)), for replacement (half the
-first term for a row taken out); Gaussian b gives the curve of `fairveil.classify.budget`, for rows added or removed.
+first term for a row taken out); Gaussian b gives the curve of `fairveil.privacy.calibration.fits`, for rows added or
+removed.
 What is computed is not the exact minimiser for a continuous b: b lies on a grid (a discrete Laplace draw is the
 difference of two rounded-down exponential ones, so it is within one unit of a continuous Laplace draw; a discrete
 Gaussian is a rounded one up to the charged total variation) and the solver stops at t. Both move the minimiser by at
@@ -31,9 +32,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.classify import budget
 from fairveil.classify.solver import Floats, least_tolerance, solve
 from fairveil.errors import InputError, SpecError
+from fairveil.privacy.calibration import fits as budget
 from fairveil.privacy.events import ApproximateEvent, Event, GaussianEvent, PureEvent, RepeatedEvent
 from fairveil.privacy.grid import LARGEST_UNIT
 from fairveil.privacy.noise import Noise

@@ -65,7 +65,7 @@ def show(verdicts: list[Verdict], twins: dict[str, bool], console: Console) -> N
         )
     console.print(table)
     held = sum(twins.values())
-    console.print(f"{held} of {len(twins)} planted twins of mechanisms caught", highlight=False)
+    console.print(f"{held} of {len(twins)} planted twins caught", highlight=False)
     for verdict in verdicts:
         for problem in (verdict.problem, *(f"mutant {name} escaped" for name in verdict.escaped)):
             if problem:

@@ -58,7 +58,7 @@ class ConsensusTask(Task):
         spec["data"] = data_table(model.data)
         spec["graph"] = graph_table(model.graph, model.nodes, model.seed)
         algorithm: Algorithm = registry.build("algorithm", model.algorithm, "algorithm")
-        full = _completed(algorithm, _setting(spec, _share(spec, 0)))
+        full = _completed(algorithm, setting_of(spec, share_of(spec, 0)))
         # rounds follow from facts that all runs share; C and tolerance from sizes, which a fresh split may change
         spec["algorithm"] = describe(full if isinstance(full, PrivateAdmm) else algorithm)
         return spec
@@ -110,17 +110,20 @@ def _std(values: Any) -> Any:
     return values.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1:])
 
 
-def _share(spec: dict[str, Any], run: int) -> Share:
+def share_of(spec: dict[str, Any], run: int) -> Share:
+    """The fresh split of a run."""
     found = encoded(spec["data"], spec["seed"], run)
     return deal(found, spec["data"], spec["nodes"], generator(spec["seed"], "consensus", "split", run))
 
 
-def _setting(spec: dict[str, Any], share: Share) -> Setting:
+def setting_of(spec: dict[str, Any], share: Share) -> Setting:
+    """What is public about a run."""
     graph = make_graph(spec["graph"], spec["nodes"], spec["seed"])
     return Setting(graph, share.sizes, share.nodes[0].width, share.nonzeros, spec["iterations"])
 
 
-def _algorithm(spec: dict[str, Any], setting: Setting) -> Algorithm:
+def algorithm_of(spec: dict[str, Any], setting: Setting) -> Algorithm:
+    """The completed algorithm of a spec."""
     return _completed(registry.build("algorithm", spec["algorithm"], "algorithm"), setting)
 
 
@@ -133,26 +136,31 @@ def _completed(algorithm: Algorithm, setting: Setting) -> Algorithm:
 
 def _worst(spec: dict[str, Any], parts: list[Part]) -> tuple[Setting, Algorithm]:
     """The run whose sizes cost most: a fresh split may give other sizes."""
-    first = _setting(spec, _share(spec, 0))
+    first = setting_of(spec, share_of(spec, 0))
     found = []
     for sizes in {tuple(part["sizes"]) for part in parts}:
         setting = replace(first, sizes=sizes)
-        algorithm = _algorithm(spec, setting)
+        algorithm = algorithm_of(spec, setting)
         found.append((algorithm.privacy_loss(setting)[0][-1] or 0.0, sizes, setting, algorithm))
     _, _, setting, algorithm = max(found, key=lambda item: item[:2])
     return setting, algorithm
 
 
-def one_run(spec: dict[str, Any], run: int) -> Part:
-    """One fresh split, one run of all nodes, everything measured."""
-    share = _share(spec, run)
-    setting = _setting(spec, share)
-    algorithm = _algorithm(spec, setting)
-    path = (spec["seed"], "consensus", run)
-    plans = [
+def plans_of(spec: dict[str, Any], run: int, share: Share, algorithm: Algorithm) -> list[NodePlan]:
+    """The nodes of a run, with its noise."""
+    setting, path = setting_of(spec, share), (spec["seed"], "consensus", run)
+    return [
         NodePlan(algorithm, setting, index, rows, run=f"run-{run}", noise=spec["noise"], path=path)
         for index, rows in enumerate(share.nodes)
     ]
+
+
+def one_run(spec: dict[str, Any], run: int) -> Part:
+    """One fresh split, one run of all nodes, everything measured."""
+    share = share_of(spec, run)
+    setting = setting_of(spec, share)
+    algorithm = algorithm_of(spec, setting)
+    plans = plans_of(spec, run, share, algorithm)
     problem = _problem(algorithm, share)
     best = problem.optimum()
     least = float(problem.objectives(best[None, :])[0])

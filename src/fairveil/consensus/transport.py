@@ -31,7 +31,10 @@ NAMES = ("inline", "ray")
 
 @dataclass(frozen=True)
 class NodePlan:
-    """How to make one node wherever it lives: rows, and either seeded (or secure) noise or a ledger's path."""
+    """How to make one node wherever it lives: rows, and either seeded (or secure) noise or a ledger's path.
+
+    ``limit`` makes a new ledger where there is none; without it the ledger must be there.
+    """
 
     algorithm: Algorithm
     setting: Setting

@@ -80,7 +80,8 @@ def _pair(releaser: StreamKeys, run: Any, statistic: str) -> AuditPair:
     epsilon, delta = claim_of(releaser.event(), promise.delta or 1e-5)
     words = f"one unit ({releaser.unit_in_words}) adds the sensitivity wherever it can, or nowhere"
     claim = finer_claim(releaser.event()) if promise.established else None
-    return AuditPair(partial(run, releaser, worlds_of(releaser)), words, statistic, epsilon, delta, claim)
+    trials = 20_000 if run is run_plain else 500
+    return AuditPair(partial(run, releaser, worlds_of(releaser)), words, statistic, epsilon, delta, claim, trials)
 
 
 def shown_pair(releaser: StreamKeys) -> AuditPair:
@@ -100,7 +101,7 @@ def low_frequencies(releaser: Dft) -> AuditPair:
     one = np.where(np.cos(2 * np.pi * np.arange(length) / length) > -0.3, releaser.step_sensitivity, 0.0)
     run = partial(run_stream, releaser, (np.zeros(length), one))
     words = "one person is there in the first and the last third of the steps, or not at all"
-    return AuditPair(run, words, "shown values", float(releaser.epsilon or 0.0))
+    return AuditPair(run, words, "shown values", float(releaser.epsilon or 0.0), trials=500)
 
 
 for _name in ("baseline-gaussian", "baseline-laplace", "predictive", "fast", "private-kalman"):

@@ -71,7 +71,7 @@ class BaselineLaplace(PlainReleaser):
 
     @classmethod
     def example(cls) -> Any:
-        return cls(epsilon=1.0, horizon=8)
+        return cls(epsilon=1.0, horizon=2)
 
     @property
     def quantile(self) -> float:

@@ -24,6 +24,8 @@ from fairveil.streams.plain import PlainReleaser
 from fairveil.streams.protocol import Floats, Releaser, State, Track
 
 STEPS = 60
+TRIALS = 400
+"""Streams from which the size of the noise is measured."""
 Law = Callable[[Releaser], None]
 EXACT = (2.0**-40, 2.0**40)
 CLOSE = (1e-12, 1e12)
@@ -56,6 +58,7 @@ class OneByOne(Noise):
         return self.source.exponential_coins(numerators, denominator)
 
 
+@registry.register("laws", "releaser")
 def check_releaser(releaser: Releaser) -> list[str]:
     """Run every law; returns their names, raises ContractError at the first that is broken."""
     for name, law in LAWS.items():
@@ -215,6 +218,26 @@ def states_its_cost(releaser: Releaser) -> None:
     _require(math.isfinite(quote.noise_std) and quote.noise_std > 0, "the quote has no noise")
 
 
+def noise_as_quoted(releaser: Releaser) -> None:
+    """The noise of first releases has the standard deviation that the quote states (within a fifth)."""
+    quote, noise = releaser.quote(), SeededNoise(3)
+    drawn: list[float] = []
+    for _ in range(TRIALS):
+        state = releaser.start()
+        track = releaser.advance(state, np.zeros(1 if releaser.real_time else len(sample_values(releaser))), noise)
+        late = [row.plain for row in releaser.finish(state)] if not releaser.real_time else []
+        drawn += [float(track.plain[0])] if releaser.real_time and not releaser.behind else []
+        drawn += [*track.plain[track.step >= 0].tolist(), *late] if not releaser.real_time else []
+    if not drawn:
+        return  # a lag shows its first release later
+    found = float(np.std(drawn))
+    expected = quote.first_noise_std
+    if isinstance(releaser, PlainReleaser) and releaser.plan.offset > 0:
+        expected = math.hypot(expected, math.ldexp(releaser.plan.offset, -releaser.plan.bits))
+    if releaser.guarantee().established:
+        _require(0.8 < found / expected < 1.25, "the noise is not of the size that is quoted")
+
+
 def replays(releaser: Releaser) -> None:
     """Stored releases show the same again, without data and without noise."""
     if not releaser.real_time or (isinstance(releaser, PlainReleaser) and releaser.has_starts):
@@ -240,5 +263,6 @@ LAWS: dict[str, Law] = {
     "constant stream": constant_stream,
     "scale free": scale_free,
     "states its cost": states_its_cost,
+    "noise as quoted": noise_as_quoted,
     "replays": replays,
 }

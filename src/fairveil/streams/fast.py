@@ -99,7 +99,7 @@ class Fast(PlainReleaser):
 
     @classmethod
     def example(cls) -> Any:
-        return cls(epsilon=1.0, horizon=8)
+        return cls(epsilon=1.0, horizon=2)
 
     @property
     def steady(self) -> bool:

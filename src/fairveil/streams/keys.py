@@ -51,6 +51,13 @@ class StreamKeys(Releaser):
     def __post_init__(self) -> None:
         if self.range is not None and not self.range[0] < self.range[1]:
             raise SpecError("the range is not a range", path="range", given=self.range, allowed="low < high")
+        if not 1e-250 < self.step_sensitivity < 1e250:
+            raise SpecError(
+                "the sensitivity is out of range",
+                path="sensitivity" if self.range is None else "range",
+                given=self.step_sensitivity,
+                allowed="between 1e-250 and 1e250",
+            )
         self._check_unit()
 
     def _check_unit(self) -> None:

@@ -91,7 +91,7 @@ def weighted(weights: tuple[float, ...], steps: int | None, touched: int, near: 
 def scheduled(schedule: str | Mapping[str, Any], touched: int | None) -> Shares | None:
     """Shares of a falling schedule, None for ``even``; ``touched`` None: a unit may touch every step for ever.
 
-    >>> scheduled({"kind": "geometric", "ratio": 0.5}, None).total
+    >>> round(scheduled({"kind": "geometric", "ratio": 0.5}, None).total, 9)
     2.0
     """
     table = {"kind": schedule} if isinstance(schedule, str) else dict(schedule)
@@ -101,7 +101,7 @@ def scheduled(schedule: str | Mapping[str, Any], touched: int | None) -> Shares 
     if kind == "geometric":
         ratio = _number(table, "ratio", 0.999, 0.0, 1.0)
         gone = 0.0 if touched is None else ratio**touched
-        return _complete(Shares("geometric", (1 - gone) / (1 - ratio), ratio=ratio), table)
+        return _complete(Shares("geometric", (1 - gone) / (1 - ratio) * (1 + 1e-12), ratio=ratio), table)
     if kind == "power":
         power = _number(table, "power", 1.1, 1.0, 100.0)
         offset = _number(table, "offset", 0.0, -1e-9, 1e12)

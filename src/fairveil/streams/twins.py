@@ -6,6 +6,7 @@ Every twin claims ``epsilon`` (delta 1e-6, or pure) and protects less. Nothing b
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -37,15 +38,20 @@ LONG = 32
 NOTHING, ALL = np.zeros(STEPS), np.ones(STEPS)
 
 
+FEW = 1_500
+"""Trials that show a mistake which gives the data away; a little too little noise takes many more."""
+MANY = 150_000
+
+
 def _pair(run: Any, worlds: str, epsilon: float, claim: FinerClaim | None = None, delta: float = DELTA) -> AuditPair:
-    return AuditPair(run, worlds, "everything shown", epsilon, delta, claim)
+    return AuditPair(run, worlds, "everything shown", epsilon, delta, claim, FEW)
 
 
 def _streamed(releaser: PlainReleaser, zero: Floats, one: Floats, words: str, epsilon: float) -> AuditPair:
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
         return run_plain(releaser, (zero, one), world, trials, noise, rng)
 
-    return _pair(run, words, epsilon, finer_claim(releaser.event()))
+    return replace(_pair(run, words, epsilon, finer_claim(releaser.event())), trials=MANY)
 
 
 class _FirstTwoFree(Predictive):
@@ -109,7 +115,8 @@ def fresh_retry(epsilon: float) -> AuditPair:
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
         return sound.plain_copies(np.array([float(world)]), 4 * trials, noise).reshape(trials, 4)
 
-    return _pair(run, "the value is 0 or 1, and is released four times", epsilon, finer_claim(sound.event()))
+    pair = _pair(run, "the value is 0 or 1, and is released four times", epsilon, finer_claim(sound.event()))
+    return replace(pair, trials=MANY)
 
 
 @register("audit-twin", "fractional-coins")
@@ -135,10 +142,10 @@ def fractional_coins(epsilon: float) -> AuditPair:
 @register("audit-twin", "printed-transform")
 def printed_transform(epsilon: float) -> AuditPair:
     """The printed scale of the Fourier coefficients: sqrt(n) too small."""
-    broken = Dft(epsilon=epsilon, horizon=64, frequencies=1, variant="printed")
+    broken = Dft(epsilon=epsilon, horizon=16, frequencies=1, variant="printed")
 
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-        return run_stream(broken, (np.zeros(64), np.ones(64)), world, trials, noise, rng)[:, -1]
+        return run_stream(broken, (np.zeros(16), np.ones(16)), world, trials, noise, rng)[:, -1]
 
     return _pair(run, "one person adds 1 to every step, or nothing", epsilon, delta=0.0)
 
@@ -193,7 +200,8 @@ def unpaid_offset(epsilon: float) -> AuditPair:
         fresh = [broken.plain_copies(np.array([float(world)]), trials, noise) for _ in range(LONG)]
         return np.concatenate(fresh, axis=1)  # every step comes from a process that forgot that its start was used
 
-    return _pair(run, "one person adds 1 to every step, or nothing", epsilon, finer_claim(broken.event()))
+    pair = _pair(run, "one person adds 1 to every step, or nothing", epsilon, finer_claim(broken.event()))
+    return replace(pair, trials=MANY)
 
 
 class _RootOfWindow(PrivateKalman):

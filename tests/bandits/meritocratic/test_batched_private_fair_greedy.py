@@ -141,6 +141,7 @@ def test_late_missing_absent_and_joining_still_learn_and_small_groups_say_how_un
     unsure = result["metrics"]["rank_uncertainty"]
     assert set(unsure) == {"g1", "g2", "g3", "g4"}
     assert all(0 < value <= 0.151 for value in unsure.values())
+    assert set(result["metrics"]["unsure_groups"]) == {name for name, value in unsure.items() if value > 0.05}
 
 
 def test_a_group_that_nobody_was_seen_of_keeps_its_doubt():
@@ -305,6 +306,21 @@ class Recorded(Environment):
 
     def reward(self, round, arm, rng):
         return 0.2
+
+
+@pytest.mark.parametrize("treat", ["public", "default", "private"])
+def test_a_reward_shows_in_nothing_before_its_batch_is_released(treat):
+    """Noise and coins fixed: one reward inside an open batch changes no decision and no public byte until then."""
+    policy, runs = live(first_batch=16), []
+    for reward in (0.2, -0.9):
+        world = Recorded(40, False)
+        world.reward = lambda round, arm, rng, reward=reward: reward if round.index == 3 else 0.2
+        runs.append(list(walk(policy, world, 40, Streams.of(1, 0, SeededNoise(2)), Lateness(window=6, treat=treat))))
+    last = next(index for index, step in enumerate(runs[0]) if step.state["batch"] == 1)
+    for first, second in zip(runs[0][:last], runs[1][:last]):
+        assert first.decision.arm == second.decision.arm
+        assert all(np.array_equal(first.state[name], second.state[name]) for name in policy.released)
+    assert not np.array_equal(runs[0][last].state["sum/last"], runs[1][last].state["sum/last"])
 
 
 def test_few_answers_are_noticed_through_the_noise_only():

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import fairveil
-from fairveil.bandits.feedback import Lateness
+from fairveil.bandits.feedback import Lateness, Outstanding
 from fairveil.bandits.meritocratic import BatchedPrivateFairGreedy, PrivateFairGreedy, PrivateFairGreedyPrinted
-from fairveil.bandits.meritocratic.audit import batched_pair, batched_ranks, private_pair, small_batched
+from fairveil.bandits.meritocratic.audit import BATCH, batched_pair, batched_ranks, private_pair, small_batched
 from fairveil.bandits.meritocratic.scaling import Ready
+from fairveil.errors import InputError
 from fairveil.privacy.noise import SeededNoise
 from fairveil.privacy.sums import BatchSum
 from fairveil.privacy.sums.shapes import Grid
@@ -122,3 +123,24 @@ def test_a_reward_left_out_of_its_clip_is_caught(monkeypatch):
     monkeypatch.setattr(Grid, "rows", lambda self, values: np.rint(np.ldexp(values, self.bits)).astype(np.int64))
     found = verdict(None, 800, epsilon=5.0)["metrics"]
     assert found["verdict"] == "violated" or found["finer"]["lower"] > found["finer"]["claimed"]
+
+
+def test_a_batch_that_closes_when_its_raw_sum_is_large_is_refused_by_the_policy_itself(monkeypatch):
+    """The schedule is the state's: whoever waits for more rewards is told that the next round is another batch's."""
+    due = BatchedPrivateFairGreedy.due
+    enough = lambda self, state, settled: due(self, state, settled) if state["sum/rows"] >= BATCH else None  # noqa: E731
+    monkeypatch.setattr(BatchedPrivateFairGreedy, "due", enough)
+    with pytest.raises(InputError, match="later batch"):
+        verdict("late", 40, 0.5)
+
+
+def test_a_reward_moved_to_another_batch_because_of_its_value_is_caught(monkeypatch):
+    """Then the batch of a row says something about its value: here by when the batch is released."""
+    settled = Outstanding._is_settled
+
+    def later_if_large(self, index):
+        answer = self._here.get(index)
+        return settled(self, index) and (answer is None or answer.reward < 0.9 or self.now > index + 6)
+
+    monkeypatch.setattr(Outstanding, "_is_settled", later_if_large)
+    assert verdict("late", 100, 0.5)["metrics"]["verdict"] == "violated"

@@ -47,23 +47,41 @@ def shown_in(round: Round, columns: int | None, groups: int | None, path: str = 
             allowed="at least one",
             fix="decide only rounds in which somebody can be chosen",
         )
-    people = [
-        _features(candidate.features, columns, f"{path}.candidates[{i}]")
-        for i, candidate in enumerate(round.candidates)
-    ]
-    if columns is None and len({len(person) for person in people}) > 1:
-        raise InputError(
-            "candidates have different numbers of features", path=f"{path}.candidates", allowed="the same for all"
-        )
-    labels = [
-        _group(candidate.group, groups, f"{path}.candidates[{i}]") for i, candidate in enumerate(round.candidates)
-    ]
-    features = np.stack(people)
-    if not np.isfinite(features).all():
+    made = _as_arrays(round, columns, groups)
+    if made is None:
+        made = _one_by_one(round, columns, groups, path)
+    if not np.isfinite(made.features).all():
         raise InputError(
             "the features of a candidate are not finite", path=f"{path}.candidates", allowed="finite numbers"
         )
-    return Shown(features, np.array(labels, np.int64))
+    return made
+
+
+def _as_arrays(round: Round, columns: int | None, groups: int | None) -> Shown | None:
+    """The usual case in one go; None where something is unusual, which `_one_by_one` then takes or names."""
+    features = [candidate.features for candidate in round.candidates]
+    labels = [candidate.group for candidate in round.candidates]
+    if not all(isinstance(each, np.ndarray) and each.dtype == np.float64 and each.ndim == 1 for each in features):
+        return None
+    if len({len(each) for each in features}) > 1 or columns not in (None, len(features[0])):
+        return None
+    if any(_not_whole(label) for label in labels) or min(labels) < 0 or (groups is not None and max(labels) >= groups):
+        return None
+    return Shown(np.array(features), np.array(labels, np.int64))
+
+
+def _one_by_one(round: Round, columns: int | None, groups: int | None, path: str) -> Shown:
+    """Every candidate for itself: an error names the first that is wrong."""
+    people, labels = [], []
+    for i, candidate in enumerate(round.candidates):
+        where = f"{path}.candidates[{i}]"
+        people.append(_features(candidate.features, columns, where))
+        labels.append(_group(candidate.group, groups, where))
+    if len({len(person) for person in people}) > 1:
+        raise InputError(
+            "candidates have different numbers of features", path=f"{path}.candidates", allowed="the same for all"
+        )
+    return Shown(np.stack(people), np.array(labels, np.int64))
 
 
 def answered(feedback: Feedback | Report, columns: int | None, groups: int | None) -> Answered:

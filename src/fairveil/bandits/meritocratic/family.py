@@ -24,6 +24,8 @@ CHUNK = 1024
 """Rounds drawn at a time. Part of the random stream: another value gives other (equally valid) runs."""
 REFERENCE = 2000
 """Candidates of each group on which estimated scores are compared with true ones."""
+UNSURE = 0.05
+"""Groups whose ranks have a larger standard deviation are named: their selection rate may be off by as much."""
 CURVES = ("fair_regret", "reward_regret", "parity_gap", "theta_error")
 
 
@@ -49,6 +51,7 @@ class Meritocratic(Family):
             metrics["rank_calibration_std"] = float(spread(joined["rank_error"]))
         if not np.isnan(joined["rank_uncertainty"]).any():
             metrics["rank_uncertainty"] = _by_group(names, joined["rank_uncertainty"].mean(axis=0))
+            metrics["unsure_groups"] = [name for name, std in metrics["rank_uncertainty"].items() if std > UNSURE]
         metrics["releases"] = float(joined["releases"].mean())
         metrics["spent"] = (
             {}

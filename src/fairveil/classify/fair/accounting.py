@@ -16,9 +16,9 @@ from typing import Literal
 
 from scipy.special import log_ndtr
 
-from fairveil.classify import budget
 from fairveil.classify.perturbation import Perturbation
 from fairveil.errors import SpecError
+from fairveil.privacy.calibration import fits as budget
 from fairveil.privacy.events import ApproximateEvent, Event
 
 NeighboursName = Literal["zero-out-row", "replace-row"]

@@ -70,7 +70,7 @@ def released_counts(plan: Plan, replaced: bool, delta: float) -> AuditPair:
     worlds = "one person is in one cell or another" if replaced else "one person is there or not"
     epsilon = _epsilon((), (), mu, 1, delta)
     claim = FinerClaim("mu", mu, distance)
-    return AuditPair(run, worlds, "log likelihood ratio of all counts", epsilon, delta, claim)
+    return AuditPair(run, worlds, "log likelihood ratio of all counts", epsilon, delta, claim, trials=30_000)
 
 
 def _person(world: int, replaced: bool) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
@@ -95,7 +95,9 @@ def score_pair(learner: PrivateFair) -> AuditPair:
         return made.release(rows, signs, noise, copies=trials)[:, 1]
 
     epsilon = _epsilon((plan.score_root,), plan._determinants[:1], 0.0, 1, plan._ideal_delta) + plan.tail
-    return AuditPair(run, f"one of {CROWD + 1} rows is there or not", "the second weight", epsilon, learner.delta)
+    return AuditPair(
+        run, f"one of {CROWD + 1} rows is there or not", "the second weight", epsilon, learner.delta, trials=4_000
+    )
 
 
 def _turned(reach: float, world: int) -> tuple[Floats, Floats]:
@@ -122,7 +124,7 @@ def fit_pair(learner: PrivateFair) -> AuditPair:
 
     replaced = learner.neighbours == "replace-row"
     worlds = f"one of {CROWD + 1} people is {'another' if replaced else 'there or not'}"
-    return AuditPair(run, worlds, "weights, multipliers and report", learner.epsilon, learner.delta)
+    return AuditPair(run, worlds, "weights, multipliers and report", learner.epsilon, learner.delta, trials=120)
 
 
 def fitted_crowd(learner: PrivateFair, world: int) -> tuple[Floats, NDArray[np.int64], NDArray[Any]]:

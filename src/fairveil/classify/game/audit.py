@@ -38,7 +38,7 @@ def exponential_pair(learner: ExponentialFair) -> AuditPair:
         return np.array([[chosen, *sizes] for chosen, sizes in picks], np.float64)
 
     how = "replaced" if replaced else "there or not"
-    return AuditPair(run, f"one of {rows} people is {how}", "pick and noisy sizes", learner.pick_epsilon)
+    return AuditPair(run, f"one of {rows} people is {how}", "pick and noisy sizes", learner.pick_epsilon, trials=1_500)
 
 
 @register("audit-pair", "learner:exponential-fair/sizes")
@@ -57,7 +57,7 @@ def released_sizes(learner: ExponentialFair, sensitivity: int) -> AuditPair:
         return made.sizes(np.tile(positives, trials), noise).reshape(trials, 2).astype(np.float64)
 
     worlds = "one positive is in one group or the other" if replaced else "one positive is there or not"
-    return AuditPair(run, worlds, "noisy sizes", SIZE_SHARE * learner.pick_epsilon)
+    return AuditPair(run, worlds, "noisy sizes", SIZE_SHARE * learner.pick_epsilon, trials=100_000)
 
 
 def _few(world: int, replaced: bool) -> tuple[Floats, Floats]:
@@ -85,7 +85,7 @@ def printed_pair(learner: ExponentialFair) -> AuditPair:
         return np.array([printed.pick(table, people, rows, noise)[0] for _ in range(trials)], np.float64)
 
     delta = math.exp(-math.sqrt(rows))
-    return AuditPair(run, "one of two positives is replaced", "the pick", learner.epsilon, delta)
+    return AuditPair(run, "one of two positives is replaced", "the pick", learner.epsilon, delta, trials=4_000)
 
 
 @register("audit-pair", "learner:private-game")
@@ -101,23 +101,30 @@ def game_pair(learner: PrivateGame) -> AuditPair:
 
     delta = learner.delta / 2 if learner.over_score else learner.delta
     claim = FinerClaim("rho", short.rho)
-    return AuditPair(run, "one of 8 people is another", "plays", zcdp_epsilon(short.rho, delta), delta, claim)
+    return AuditPair(
+        run, "one of 8 people is another", "plays", zcdp_epsilon(short.rho, delta), delta, claim, trials=500
+    )
 
 
 @register("audit-pair", "learner:private-game/auditor")
 def auditor_pair(learner: PrivateGame) -> AuditPair:
-    """The auditor at a tie between two groups, decided by one person: its pick against eps_A."""
-    game = Game(learner.rounds, learner.bound, learner.rho, 8)
+    """The auditor of a game of one round, where one person makes a small group the worst or the best treated."""
+    game = Game(1, learner.bound, learner.rho, 41)
 
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
         from fairveil.classify.game.hypotheses import violations
 
-        people, table = _tie(world)
-        signed = violations(table[:1], people, np.eye(2, dtype=bool), 8)[0]
+        people = np.array([[1.0, 0.0], [40.0, 0.0]])
+        table = np.array([[[1.0 - world, 0.0], [20.0, 0.0]]])
+        signed = violations(table, people, np.eye(2, dtype=bool), game.rows)[0]
         scores = game.bound * np.concatenate([[0.0], signed, -signed])
         return game.auditor().releases(scores, noise, trials).astype(np.float64)
 
-    return AuditPair(run, "one of 8 people is another", "the subgroup that is picked", game.auditor_epsilon)
+    epsilon = game.auditor_epsilon
+    claim = FinerClaim("rho", epsilon**2 / 8)
+    return AuditPair(
+        run, "one of 41 people is another", "the subgroup that is picked", epsilon, finer=claim, trials=100_000
+    )
 
 
 def _tie(world: int) -> tuple[Floats, Floats]:
@@ -148,7 +155,9 @@ def features_pair(learner: PrivateFairNR) -> AuditPair:
                 found.append(model.fit(features, labels, sensitive_features=groups).plays_[0])
         return np.array(found, np.float64)
 
-    return AuditPair(run, "one record is at the feature or elsewhere", "the rule", learner.epsilon, learner.delta)
+    return AuditPair(
+        run, "one record is at the feature or elsewhere", "the rule", learner.epsilon, learner.delta, trials=400
+    )
 
 
 class _AtFeature:

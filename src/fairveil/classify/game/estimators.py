@@ -315,6 +315,7 @@ class FairNRClassifier(_NoRegret):
             "weighted": weighted_of(counted),
             "subgroup_violation": self.violation_,
         }
+        self.error_, self.discrimination_ = self.report_["error"], self.report_["discrimination"]
         return self
 
 

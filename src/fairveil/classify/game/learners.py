@@ -57,9 +57,27 @@ class GameLearner(Learner):
         return {**given, "norm_bound": self.bound_of_features}
 
 
+class FiniteLearner(GameLearner):
+    """A private choice from a finite class; threshold pairs stand on a private score and read the group."""
+
+    hypotheses: str
+    epsilon: float
+
+    @property
+    def over_score(self) -> bool:
+        return self.hypotheses == "threshold-pairs"
+
+    @property
+    def reads_group(self) -> bool:
+        return self.over_score
+
+    def spent(self, fits: int) -> float:
+        return fits * self.epsilon
+
+
 @register("learner", "exponential-fair")
 @configuration
-class ExponentialFair(GameLearner):
+class ExponentialFair(FiniteLearner):
     """Pick one rule of a finite class by unfairness plus error with the exponential mechanism (Algorithm 1).
 
     Guarantee (sound): epsilon-DP, pure, for one row taken out or replaced; over a private score (threshold-pairs)
@@ -89,14 +107,6 @@ class ExponentialFair(GameLearner):
             )
 
     @property
-    def reads_group(self) -> bool:
-        return self.hypotheses == "threshold-pairs"
-
-    @property
-    def over_score(self) -> bool:
-        return self.hypotheses == "threshold-pairs"
-
-    @property
     def pick_epsilon(self) -> float:
         return self.epsilon * (1 - SCORE_SHARE) if self.over_score else self.epsilon
 
@@ -111,9 +121,6 @@ class ExponentialFair(GameLearner):
         if self.over_score or self.variant == "printed":
             return ApproximateEvent(self.epsilon, self.delta)
         return PureEvent(self.epsilon)
-
-    def spent(self, fits: int) -> float:
-        return fits * self.epsilon
 
     def guarantee(self) -> Guarantee:
         neighbours, facts = Neighbours(self.neighbours), {"model": "global", "unit": UNIT}
@@ -132,7 +139,7 @@ class ExponentialFair(GameLearner):
 
 @register("learner", "private-game")
 @configuration
-class PrivateGame(GameLearner):
+class PrivateGame(FiniteLearner):
     """The fairness game over a finite class with private players: false positives of subgroups (sound Algorithm 3).
 
     Guarantee: rho-zCDP stated as (epsilon, delta), one row replaced; over a private score (threshold-pairs)
@@ -155,14 +162,6 @@ class PrivateGame(GameLearner):
     attributes: Attributes | None = described("public categories by sensitive column", default=None)
 
     @property
-    def reads_group(self) -> bool:
-        return self.hypotheses == "threshold-pairs"
-
-    @property
-    def over_score(self) -> bool:
-        return self.hypotheses == "threshold-pairs"
-
-    @property
     def rho(self) -> float:
         if self.over_score:
             return _rho((1 - SCORE_SHARE) * self.epsilon, self.delta / 2)
@@ -177,9 +176,6 @@ class PrivateGame(GameLearner):
 
     def event(self) -> Event:
         return ApproximateEvent(self.epsilon, self.delta) if self.over_score else ZcdpEvent(self.rho)
-
-    def spent(self, fits: int) -> float:
-        return fits * self.epsilon
 
     def guarantee(self) -> Guarantee:
         facts: dict[str, Any] = {"model": "global", "unit": UNIT, "notes": (PUBLIC,)}

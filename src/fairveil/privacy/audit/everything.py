@@ -28,6 +28,10 @@ FACTORS = (0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.03)
 """Shares of the noise that power is looked for among."""
 FEW = 64
 """Trials that must not all be alike."""
+TWIN = "audit-twin"
+"""Registry kind of broken twins: functions from epsilon to a pair of worlds that must be caught."""
+BUDGETS = (0.5, 1.0, 3.0)
+"""Budgets at which registered twins are planted."""
 LAWS = "laws"
 """Registry kind of the laws that all things of a kind keep: ``laws:policy`` takes a thing and raises ContractError."""
 
@@ -207,6 +211,9 @@ def _note(verdict: Verdict, finding: Finding) -> None:
 
 
 def planted(effort: Effort, noise: str, seed: int, epsilon: float = 1.0) -> Iterator[tuple[str, bool]]:
-    """Every broken twin of the mechanisms, and whether it is caught."""
+    """Every broken twin of the mechanisms and of other things (kind ``audit-twin``), and whether it is caught."""
     for name, make in TWINS.items():
         yield name, _attempt(replace(make(epsilon), trials=100_000), effort, noise, seed).violated
+    for entry in registry.entries(TWIN):
+        for budget in BUDGETS:
+            yield f"{entry.name} at {budget:g}", _attempt(entry.target(budget), QUICK, noise, seed).violated

@@ -17,7 +17,7 @@ DRAWING = {
     "sum": ("release", "measure"),
     "policy": ("draw", "release", "report"),
     "learner": ("fit",),
-    "releaser": ("release", "step", "draw"),
+    "releaser": ("advance", "plain_copies"),
     "algorithm": ("draw", "send", "answer"),
 }
 SWAPS = {

@@ -1,0 +1,88 @@
+"""Privacy mutants of the learners: their served functions draw from a broken source, or from too little of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from fairveil.classify.fair.auditor import release_audit
+from fairveil.classify.fair.report import release_report
+from fairveil.classify.fair.zones import release_zones
+from fairveil.classify.game.exponential import Sound
+from fairveil.classify.game.private_game import Game
+from fairveil.classify.perturbation import Perturbation
+from fairveil.privacy.audit.mutants import Mutant, Reused, function, method, noises, together, with_noise
+from fairveil.privacy.noise import Noise
+from fairveil.registry import register
+
+SWAPS: dict[str, tuple[str, Callable[[Noise], Noise]]] = {
+    "no-noise": ("no noise at all", noises.quiet),
+    "half-noise": ("half of the noise", noises.halved),
+    "reused-noise": ("noise drawn once and used for ever", Reused),
+}
+Plants = Callable[[Callable[[Noise], Noise]], AbstractContextManager[None]]
+
+
+def _counts(swap: Callable[[Noise], Noise]) -> AbstractContextManager[None]:
+    change = with_noise(swap)
+    served = (release_zones, release_audit, release_report)
+    return together(*(function(original, change(original)) for original in served), _weights(swap))
+
+
+def _weights(swap: Callable[[Noise], Noise]) -> AbstractContextManager[None]:
+    return method(Perturbation, "release", with_noise(swap))
+
+
+def _pick(swap: Callable[[Noise], Noise]) -> AbstractContextManager[None]:
+    return together(method(Sound, "sizes", with_noise(swap)), method(Sound, "pick", with_noise(swap)))
+
+
+def _game(swap: Callable[[Noise], Noise]) -> AbstractContextManager[None]:
+    return method(Game, "play", with_noise(swap))
+
+
+SERVED: dict[str, tuple[Plants, tuple[str, ...]]] = {
+    "private-fair": (_counts, ("no-noise", "half-noise", "reused-noise")),
+    "private-logistic": (_weights, ("no-noise", "reused-noise")),
+    "exponential-fair": (_pick, ("no-noise", "half-noise", "reused-noise")),
+    "private-game": (_game, ("no-noise", "reused-noise")),
+}
+"""How each learner's noise is broken, and which breaks its audits have the trials to see."""
+
+
+def _registered(learner: str, name: str) -> None:
+    plant, _ = SERVED[learner]
+    words, swap = SWAPS[name]
+
+    def mutant(thing: Any) -> Mutant:
+        return Mutant(name, words, lambda broken: plant(swap))
+
+    mutant.__qualname__ = f"mutant[{learner}/{name}]"
+    mutant.__doc__ = f"{words}, in {learner}".capitalize() + "."
+    register("mutant", f"learner:{learner}/{name}")(mutant)
+
+
+for _learner, (_, _names) in SERVED.items():
+    for _name in _names:
+        _registered(_learner, _name)
+
+
+@register("mutant", "learner:private-fair/one-round")
+def one_round_of_noise(thing: Any) -> Mutant:
+    """Every audit has the noise that one round alone would need."""
+    original = release_audit  # the name itself is replaced while the mutant is planted
+
+    def weak(counter: Any, accepted: Any, sigma: float, noise: Noise) -> Any:
+        return original(counter, accepted, sigma / 20**0.5, noise)
+
+    return Mutant("one-round", "audit noise of one round in every round", lambda broken: function(release_audit, weak))
+
+
+@register("mutant", "learner:private-fair/exact-sizes")
+def exact_sizes(thing: Any) -> Mutant:
+    """Group sizes are read without noise."""
+    change = with_noise(noises.quiet)
+    return Mutant(
+        "exact-sizes", "group sizes without noise", lambda broken: function(release_zones, change(release_zones))
+    )

@@ -1,0 +1,127 @@
+"""`Stream` and the `stream` task: one by one, forks, oracles, series, and quality on generated data."""
+
+import math
+import os
+
+import numpy as np
+import pytest
+
+import fairveil
+from fairveil.errors import FairveilError, HorizonError, InputError, PrivacyError
+from fairveil.privacy.noise import SeededNoise
+from fairveil.streams import BaselineGaussian, Fast, PersonCounts, Predictive, PrivateKalman, Stream
+from fairveil.streams.ahead import Ahead
+
+
+@pytest.mark.parametrize(
+    "keys", [{}, {"seasons": (7,)}, {"lag": 2}, {"nonnegative": True, "round": True}, {"first": 0.0}]
+)
+def test_a_stream_shows_what_a_batch_shows(keys):
+    releaser = PrivateKalman(epsilon=1.0, delta=1e-6, horizon=150, **keys)
+    values = [float(t % 9) if t % 11 else None for t in range(160)]
+    track = releaser.run(releaser.start(), values, SeededNoise(5))[1]
+    stream = Stream(releaser, noise=SeededNoise(5))
+    shown = [stream.release(z) for z in values]
+    assert np.array_equal([row.value for row in shown], track.value, equal_nan=True)
+    assert np.array_equal([row.low for row in shown], track.low, equal_nan=True)
+    assert len(stream.finish()) == keys.get("lag", 0)
+
+
+def test_a_stream_refuses_what_it_cannot_release():
+    stream = Stream(PrivateKalman(epsilon=1.0, delta=1e-6, horizon=2), noise=SeededNoise(1))
+    for bad in (math.inf, "text", object()):
+        with pytest.raises(InputError):
+            stream.release(bad)
+    stream.release(1)
+    stream.release(2.0)
+    with pytest.raises(HorizonError):
+        stream.release(3.0)
+    with pytest.raises(PrivacyError):
+        Stream(Predictive(epsilon=1.0, delta=1e-6, horizon=5, law="binomial", variant="printed", weight=0.5))
+    with pytest.raises(PrivacyError):
+        Stream(Fast(epsilon=1.0, horizon=5, process_variance="oracle"), noise=SeededNoise(1)).release(1.0)
+
+
+def test_a_forked_child_shares_no_noise():
+    ahead = Ahead(BaselineGaussian(epsilon=1.0, delta=1e-6, horizon=9).plan, fairveil.SecureNoise())
+    ahead.take()
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writer, " ".join(str(ahead.take()) for _ in range(20)).encode())
+        os._exit(0)
+    os.close(writer)
+    theirs = set(os.read(reader, 10_000).decode().split())
+    os.waitpid(child, 0)
+    os.close(reader)
+    assert len(theirs) == 20
+    assert not theirs & {str(ahead.take()) for _ in range(1100)}
+
+
+def test_people_count_within_their_bounds():
+    counts = PersonCounts(per_step=2, participation=3)
+    assert [counts.step(["a", "a", "a", "b"]) for _ in range(4)] == [3, 3, 3, 0]
+    assert "a" not in repr(counts).replace("participation", "").replace("PersonCounts", "")
+    for bad in (0, 1.5, True):
+        with pytest.raises(FairveilError):
+            PersonCounts(per_step=bad)
+
+
+def run(releaser, data, runs=4, **more):
+    spec = {"task": "stream", "releaser": releaser, "data": data, "runs": runs, "seed": 3, **more}
+    return fairveil.run(spec)
+
+
+def test_the_task_measures_and_says_that_it_reads_data():
+    result = run(
+        {"name": "private-kalman", "epsilon": 1.0, "delta": 1e-6}, {"name": "values", "values": [1.0, None, 2.0]}
+    )
+    metrics = result["metrics"]
+    assert metrics["steps"] == 3
+    assert metrics["releases"] == 2
+    assert "raw data" in metrics["note"]
+    assert result["meta"]["simulated"]
+    assert set(result["series"]) == {"released", "plain", "true", "error"}
+    assert metrics["spent"]["epsilon"] == 1.0
+    known = {"mean": 0.0, "std": 1.0, "correlation": 0.9}
+    told = run(
+        {"name": "predictive", "mu": 30.0, "weight": 0.3, "known": known},
+        {"name": "ar1", "rows": 900, "correlation": 0.9},
+    )
+    assert told["metrics"]["rmse"] == pytest.approx(told["metrics"]["expected_rmse"], rel=0.05)
+    assert told["metrics"]["theorem10_rmse"] < told["metrics"]["expected_rmse"]
+
+
+def test_equal_seeds_are_paired_and_oracles_are_marked():
+    data = {"name": "ar1", "rows": 300, "correlation": 0.9}
+    plain = run({"name": "baseline-gaussian", "mu": 10.0}, data)
+    best = run({"name": "predictive", "mu": 10.0, "weight": "oracle"}, data)
+    assert plain["series"]["true"] == best["series"]["true"]
+    assert not best["guarantee"]["established"]
+    assert best["metrics"]["oracle"]["weight"] < 1
+    assert best["metrics"]["rmse"] < plain["metrics"]["rmse"]
+
+
+@pytest.mark.parametrize("rho, noise, limit", [(0.95, 1.0, 0.90), (0.5, 0.3, 1.03), (0.1, 3.0, 1.02)])
+def test_private_kalman_told_nothing_against_the_best_weight(rho, noise, limit):
+    data = {"name": "ar1", "rows": 2000, "correlation": rho}
+    mu = math.sqrt(2000) / noise
+    ours = run({"name": "private-kalman", "mu": mu}, data)["metrics"]
+    best = run({"name": "predictive", "mu": mu, "weight": "oracle"}, data)["metrics"]
+    assert ours["rmse"] < limit * best["rmse"]
+    if noise <= 1:
+        assert 0.85 < ours["coverage"] < 0.96
+
+
+def test_seasons_lag_and_memory_pay():
+    season = {"name": "seasonal", "rows": 3000}
+    keys = {"name": "private-kalman", "epsilon": 2.0, "delta": 1e-6}
+    none = run(keys, season, runs=2)["metrics"]["rmse"]
+    assert run({**keys, "seasons": [24, 168]}, season, runs=2)["metrics"]["rmse"] < 0.8 * none
+    slow = {"name": "ar1", "rows": 2000, "correlation": 0.95}
+    now = run({"name": "private-kalman", "mu": math.sqrt(2000)}, slow)["metrics"]["rmse"]
+    assert run({"name": "private-kalman", "mu": math.sqrt(2000), "lag": 10}, slow)["metrics"]["rmse"] < 0.88 * now
+    slower = {"name": "ar1", "rows": 2000, "correlation": 0.99}
+    event = {"name": "private-kalman", "mu": 1.0, "unit": "event"}
+    ratio = run({**event, "memory": 0.7}, slower)["metrics"]["rmse"] / run(event, slower)["metrics"]["rmse"]
+    assert ratio < 0.87
