@@ -2,7 +2,8 @@
 
 Every reward is known D decisions after its own. must-pay(D) = regret at D = 0 + D/T x regret of uniform play; for Nash
 regret, which does not add up, mu* - (mu* - R0)^(1 - D/T) mbar^(D/T) with R0 the Nash regret at D = 0 and mbar the mean
-of the arms. docs/guides/nash.md has these figures beside those of a policy that drops late rewards. Run: python bench/delay.py [--quick]
+of the arms. docs/guides/nash.md has these figures beside those of a policy that drops late rewards.
+Run: python bench/delay.py [--quick]
 """
 
 from __future__ import annotations

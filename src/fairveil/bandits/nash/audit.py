@@ -125,32 +125,40 @@ def _seen(value: State, trials: int, now: int) -> NDArray[np.float64]:
 
 
 def uniform_pair(policy: TwoPhasePolicy) -> AuditPair:
-    """User 0 is a person of the uniform phase, whose arm then wins as often as the horizon has decisions.
+    """User 0 is a person of the uniform phase, whose arm 0 is then released again and again.
 
-    The phase goes round the arms; its rewards are folded once, and everything that is released is drawn afresh.
+    The phase goes round the arms and ends with arm 0. Its rewards are folded once; everything that is released is drawn
+    afresh, and looked at while arm 0 wins and shows no deficit: half of the trials end with each release.
     """
 
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> NDArray[np.float64]:
-        state, window = policy.start(), min(policy.horizon, int(policy.start()["open"][2]))
-        rows = [Feedback(index, index % policy.arms, float(world == 0 if index == 0 else 1)) for index in range(window)]
-        state = policy.learn_all(state, rows)
-        return np.array([_follow(policy, state, window, noise) for _ in range(trials)])
+        start, window = policy.start(), min(policy.horizon, int(policy.start()["open"][2]))
+        arms = [(window - 1 - index) % policy.arms for index in range(window)]
+        changed = arms.index(0)
+        rows = [Feedback(i, arm, float(world == 0 if i == changed else 1)) for i, arm in enumerate(arms)]
+        state = policy.learn_all(start, rows)
+        return np.array([_follow(policy, state, noise) for _ in range(trials)])
 
-    return AuditPair(run, "user 0's reward is 1 or 0", "arm 0's deficit, wins and log-likelihood ratio", policy.epsilon)
+    return AuditPair(run, "a reward of arm 0 is 1 or 0", "deficit, releases without one, likelihood", policy.epsilon)
 
 
-def _follow(policy: TwoPhasePolicy, state: State, window: int, noise: Noise) -> tuple[float, float, float]:
-    """Release the uniform phase and go on while arm 0 wins: its noisy deficit, wins, and what all releases say."""
-    while state["exploring"][0]:
-        state = policy.release(state, noise)
-    scale, first = policy.scale / UNIT, _deficit(state)
-    wins, likelihood, now = 0, _ratio(first, scale), int(state["open"][1])
-    while state["open"][0] == 0 and int(state["open"][2]) <= policy.horizon and wins < DECISIONS:
-        stop = int(state["open"][2])
+def _follow(policy: TwoPhasePolicy, state: State, noise: Noise) -> tuple[float, float, float]:
+    """Arm 0's first noisy deficit, in how many releases in a row it showed none, and their log-likelihood ratio."""
+    state, scale = policy.release(state, noise), policy.scale / UNIT
+    first = _deficit(state)
+    seen, clean, likelihood = first, 0, _ratio(first, scale)
+    while seen >= 0 and clean < DECISIONS:
+        clean += 1
+        while state["exploring"][0]:
+            state = policy.release(state, noise)
+        arm, now, stop = (int(entry) for entry in state["open"])
+        if arm != 0 or stop > policy.horizon:
+            break
         state = policy.learn_all(state, [Feedback(index, 0, 1.0) for index in range(now, stop)])
         state = policy.release(state, noise)
-        wins, now, likelihood = wins + 1, stop, likelihood + _ratio(_deficit(state), scale)
-    return first, float(wins), likelihood
+        seen = _deficit(state)
+        likelihood += _ratio(seen, scale)
+    return first, float(clean), likelihood
 
 
 def _deficit(state: State) -> float:
