@@ -5,10 +5,10 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test lint docs bench delay classification audit mutants machines reproduce constraints clean
+.PHONY: help demo test lint docs bench delay classification audit mutants machines reproduce constraints clean service-load service-kill service-soak service-learn
 
 help:            ## what each target does
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
 
 $(VENV)/.lab: pyproject.toml constraints/dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit("fairveil needs Python 3.11 or newer, found " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
@@ -44,6 +44,18 @@ classification: $(VENV)/.dev ## private and fair classification against its floo
 
 delay: $(VENV)/.dev  ## what late rewards cost private-nash, against what everybody must pay
 	@$(PY) bench/delay.py
+
+service-load: $(VENV)/.dev ## durable pairs a second beside a no-op route (needs wrk)
+	@$(PY) bench/service/load.py
+
+service-kill: $(VENV)/.dev ## the whole service killed under load, on both databases
+	@$(PY) bench/service/kill.py
+
+service-soak: $(VENV)/.dev ## a million events, memory, restart, a block of 100,000 rounds
+	@$(PY) bench/service/soak.py
+
+service-learn: $(VENV)/.dev ## regret through HTTP against simulation and against what a delay must cost
+	@$(PY) bench/service/learn.py
 
 audit: $(VENV)/.dev  ## audit secure noise on OS entropy; fails only at confidence 1 - 1e-6
 	@$(BIN)/fairveil audit all --deep

@@ -2,13 +2,13 @@
 local run = os.getenv("RUN") or "0"
 local loop = os.getenv("LOOP") or "load"
 local more = os.getenv("MORE") or ""
-local lag = tonumber(os.getenv("LAG") or "256")
+local lag = tonumber(os.getenv("LAG") or "1024")
 local sent, odd = 0, true
 local headers = { ["Content-Type"] = "application/json", ["Authorization"] = os.getenv("TOKEN") }
 
 function request()
   odd = not odd
-  if odd and sent > lag then
+  if odd and sent > lag + 1 then -- wrk makes the first request to look at it and does not send it
     local path = "/v1/loops/" .. loop .. "/decisions/" .. run .. "-" .. (sent - lag) .. "/reward"
     return wrk.format("POST", path, headers, '{"value":' .. (sent % 2) .. "}")
   end

@@ -2,7 +2,7 @@
 
 Adult (from the data folder, skipped when it is not there), 8 public bins, delta 1e-5, 10 runs of one seed; generated
 data need no download. One line a spec: what was measured with its standard deviation over runs, and the floor. Sections
-can be named on the command line: sex, notions, races, generated, plain, paper.
+can be named on the command line: sex, notions, races, generated, plain, paper, audits.
 """
 
 from __future__ import annotations
@@ -211,13 +211,59 @@ def paper() -> None:
         before = train
 
 
-SECTIONS = {"sex": sex, "notions": notions, "races": races, "generated": generated, "plain": plain, "paper": paper}
+def audits() -> None:
+    """Sound pairs at three budgets, then every planted twin and every printed claim."""
+    from fairveil.classify import ExponentialFair, PrivateFair, PrivateGame
+    from fairveil.classify.fair.audit import counts_pair, fit_pair, score_pair
+    from fairveil.classify.fair.twins import TWINS
+    from fairveil.classify.game import audit as games
+    from fairveil.classify.game.learners import PrivateFairNR
+    from fairveil.privacy.audit import audit
+
+    def line(title: str, pair: Any, trials: int, expected: str) -> None:
+        finding = audit(pair, trials=trials, seed=SEED)
+        finer = finding.finer
+        more = "" if finer is None else f", {finer.name} {finer.claimed:.4f} at least {finer.lower:.4f}"
+        print(f"{title:48} claimed {finding.epsilon:.3f} at least {finding.epsilon_lower:.3f}{more}: {finding.verdict}")
+        if finding.verdict != expected:
+            missed.append(f"audit {title}: {finding.verdict}")
+
+    for epsilon in EPSILONS:
+        sound = {
+            "private-fair counts": (counts_pair(PrivateFair(epsilon)), 100_000),
+            "private-fair score": (score_pair(PrivateFair(epsilon)), 8_000),
+            "private-fair fit": (fit_pair(PrivateFair(epsilon)), 1_000),
+            "exponential-fair": (games.exponential_pair(ExponentialFair(epsilon)), 5_000),
+            "exponential-fair sizes": (games.sizes_pair(ExponentialFair(epsilon)), 100_000),
+            "private-game": (games.game_pair(PrivateGame(epsilon, hypotheses="stumps")), 2_000),
+            "private-game auditor": (games.auditor_pair(PrivateGame(epsilon, hypotheses="stumps")), 100_000),
+        }
+        for name, (pair, trials) in sound.items():
+            line(f"{name}, eps {epsilon:g}", pair, trials, "consistent")
+        for name, (twin, trials) in TWINS.items():
+            line(f"twin {name}, eps {epsilon:g}", twin(epsilon), trials, "violated")
+        broken = games.released_sizes(ExponentialFair(epsilon, neighbours="replace-row"), 1)
+        line(f"twin laplace-scale-of-one-count, eps {epsilon:g}", broken, 400_000, "violated")
+    printed = games.exponential_pair(ExponentialFair(2.0, variant="printed"))
+    line("printed Algorithm 1, two positives", printed, 10_000, "violated")
+    line("printed Private-FairNR, features", games.features_pair(PrivateFairNR(1.0)), 400, "violated")
+
+
+SECTIONS = {
+    "sex": sex,
+    "notions": notions,
+    "races": races,
+    "generated": generated,
+    "plain": plain,
+    "paper": paper,
+    "audits": audits,
+}
 
 
 def main() -> int:
     chosen = sys.argv[1:] or list(SECTIONS)
     for name in chosen:
-        if name != "generated" and not data.available("adult"):
+        if name not in ("generated", "audits") and not data.available("adult"):
             print(f"{name}: skipped, adult is not on this machine")
             continue
         started = time.perf_counter()

@@ -7,6 +7,14 @@ from __future__ import annotations
 
 HOMES: dict[str, dict[str, str]] = {
     "audit-twin": {
+        "consensus-alpha-of-the-centre": "consensus.twins",
+        "consensus-fresh-noise-on-retry": "consensus.twins",
+        "consensus-gradient-read-again": "consensus.twins",
+        "consensus-half-noise": "consensus.twins",
+        "consensus-loose-solver": "consensus.twins",
+        "consensus-scaled-by-the-maximum": "consensus.twins",
+        "consensus-stops-on-raw-loss": "consensus.twins",
+        "consensus-unclipped-row": "consensus.twins",
         "bare-dissimilarity": "streams.twins",
         "clip-after-noise": "streams.twins",
         "event-for-sequence": "streams.twins",
@@ -215,6 +223,7 @@ HOMES: dict[str, dict[str, str]] = {
 
 AUDITS = (
     "bandits.exposure.audit",
+    "bandits.exposure.mutants",
     "bandits.meritocratic.audit",
     "bandits.nash.audit",
     "classify.audit",

@@ -2,8 +2,10 @@
 
 import pytest
 
-from fairveil.consensus.twins import SLOW, TWINS
+from fairveil import registry
 from fairveil.privacy.audit import audit, find_pair
+
+TWINS = [entry.name for entry in registry.entries("audit-twin") if entry.name.startswith("consensus-")]
 
 
 def target(name, **facts):
@@ -36,5 +38,10 @@ def test_sound_steps_with_noise_in_the_objective_are_consistent(name):
 
 @pytest.mark.parametrize("name", TWINS)
 def test_every_planted_twin_is_caught(name):
-    finding = audit(TWINS[name](1.0), trials=1_500 if name in SLOW else 40_000, seed=1)
+    pair = registry.get("audit-twin", name)(1.0)
+    finding = audit(pair, trials=pair.trials // 3, seed=1)
     assert finding.violated, (finding.epsilon_lower, finding.finer)
+
+
+def test_all_eight_mistakes_are_planted():
+    assert len(TWINS) == 8

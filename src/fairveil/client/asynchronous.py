@@ -20,7 +20,7 @@ class AsyncClient:
     def __init__(
         self, url: str, token: str | None = None, timeout: float = 5, retries: int = 4, **options: Any
     ) -> None:
-        self.retries = retries
+        self.retries, self.timeout = retries, timeout
         self._http = httpx.AsyncClient(base_url=url, timeout=timeout, headers=protocol.token_of(token), **options)
 
     def loop(self, name: str) -> AsyncLoop:
@@ -31,7 +31,7 @@ class AsyncClient:
 
     async def create(self, name: str, **table: Any) -> dict[str, Any]:
         """Create a loop; keys as in POST /v1/loops."""
-        return dict(await self.call(Call("POST", "/v1/loops", {"name": name, **table})))
+        return dict(await self.call(Call("POST", "/v1/loops", {"name": name, **table}, once=True)))
 
     async def quote(self, name: str, **table: Any) -> dict[str, Any]:
         return dict(await self.call(Call("POST", "/v1/quote", {"name": name, **table})))
@@ -41,9 +41,12 @@ class AsyncClient:
         for attempt in range(self.retries + 1):
             asked = None
             try:
-                answer = await self._http.request(call.method, call.path, json=call.body)
+                patience = protocol.PATIENCE if call.once else self.timeout
+                answer = await self._http.request(call.method, call.path, json=call.body, timeout=patience)
             except httpx.TransportError as problem:
                 last: Exception = problem
+                if call.once and not isinstance(problem, httpx.ConnectError):
+                    break
             else:
                 if answer.status_code not in protocol.AGAIN or attempt == self.retries:
                     return protocol.read(answer.status_code, answer.json() if answer.content else None)

@@ -15,13 +15,18 @@ from fairveil.client.problems import Problem
 
 AGAIN = (429, 503)
 LONGEST = 5.0
+PATIENCE = 60.0
+"""Seconds for a call that is sent once."""
 
 
 @dataclass(frozen=True)
 class Call:
+    """``once``: cannot be repeated safely once it was sent, and may take long (creating a loop)."""
+
     method: str
     path: str
     body: Any = None
+    once: bool = False
 
 
 def new_event_id() -> str:

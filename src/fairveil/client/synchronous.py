@@ -22,7 +22,7 @@ class Client:
     def __init__(
         self, url: str, token: str | None = None, timeout: float = 5, retries: int = 4, **options: Any
     ) -> None:
-        self.retries = retries
+        self.retries, self.timeout = retries, timeout
         self._http = httpx.Client(base_url=url, timeout=timeout, headers=protocol.token_of(token), **options)
 
     def loop(self, name: str) -> RemoteLoop:
@@ -33,7 +33,7 @@ class Client:
 
     def create(self, name: str, **table: Any) -> dict[str, Any]:
         """Create a loop; keys as in POST /v1/loops."""
-        return dict(self.call(Call("POST", "/v1/loops", {"name": name, **table})))
+        return dict(self.call(Call("POST", "/v1/loops", {"name": name, **table}, once=True)))
 
     def quote(self, name: str, **table: Any) -> dict[str, Any]:
         return dict(self.call(Call("POST", "/v1/quote", {"name": name, **table})))
@@ -43,9 +43,12 @@ class Client:
         for attempt in range(self.retries + 1):
             asked = None
             try:
-                answer = self._http.request(call.method, call.path, json=call.body)
+                patience = protocol.PATIENCE if call.once else self.timeout
+                answer = self._http.request(call.method, call.path, json=call.body, timeout=patience)
             except httpx.TransportError as problem:
                 last: Exception = problem
+                if call.once and not isinstance(problem, httpx.ConnectError):
+                    break
             else:
                 if answer.status_code not in protocol.AGAIN or attempt == self.retries:
                     return protocol.read(answer.status_code, answer.json() if answer.content else None)

@@ -35,6 +35,8 @@ from fairveil.registry import register
 
 Floats = NDArray[np.float64]
 TEN = 10
+FEW = 400
+"""Trials of pairs that run whole conversations."""
 WORLDS = "one row of node 0 points along the first axis, or against it"
 STATISTIC = "log-likelihood ratio of all messages"
 
@@ -167,7 +169,7 @@ def _of_solution(local: AdmmLocal, iteration: int, payload: Payload, known: tupl
 
 
 def _pair(scene: Scene, epsilon: float, delta: float, finer: FinerClaim | None) -> AuditPair:
-    return AuditPair(scene.run, WORLDS, STATISTIC, epsilon, delta, finer)
+    return AuditPair(scene.run, WORLDS, STATISTIC, epsilon, delta, finer, trials=FEW)
 
 
 def run_one_round(scene: Scene, world: int, trials: int, noise: Noise, rng: Generator) -> Floats:

@@ -281,6 +281,10 @@ class Batch:
 
     def write(self) -> Status:
         """Write all of it; gives the status that holds when the transaction commits."""
+        with self.tx.together():
+            return self._write_all()
+
+    def _write_all(self) -> Status:
         tx, loop = self.tx, self.facts.id
         tx.insert_events([tuple(row) for row in self.new.values()])
         tx.set_rewards(loop, [(key, value, time) for key, (value, time) in self.rewards.items()])

@@ -67,6 +67,9 @@ class ArmsPlay:
     def context(self, ask: Ask, action: int) -> bytes | None:
         return None
 
+    def context_of(self, shown: tuple[Candidate, ...], pick: int) -> bytes | None:
+        return None
+
     def feedback(self, round: int, action: int, reward: float | None, context: bytes | None) -> Feedback | Report:
         if self.policy.local:
             return Report(round, action, reward)
@@ -97,11 +100,12 @@ class CandidatesPlay:
         return Choice(action, 1.0, True), place if ask.allowed is None else ask.allowed[place]
 
     def context(self, ask: Ask, action: int) -> bytes | None:
-        pick = action if ask.allowed is None else ask.allowed.index(action)
-        width = len(ask.shown[0].features)
-        groups = np.array([one.group for one in ask.shown], np.int16)
-        head = _HEADER.pack(len(ask.shown), width, pick)
-        return b"".join([head, groups.tobytes(), *(one.features.tobytes() for one in ask.shown)])
+        return self.context_of(ask.shown, action if ask.allowed is None else ask.allowed.index(action))
+
+    def context_of(self, shown: tuple[Candidate, ...], pick: int) -> bytes:
+        groups = np.array([one.group for one in shown], np.int16)
+        head = _HEADER.pack(len(shown), len(shown[0].features), pick)
+        return b"".join([head, groups.tobytes(), *(one.features.tobytes() for one in shown)])
 
     def feedback(self, round: int, action: int, reward: float | None, context: bytes | None) -> Feedback | Report:
         if context is None:  # erased on request or by retention: the round settles as if nobody had answered

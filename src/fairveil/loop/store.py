@@ -27,6 +27,7 @@ from fairveil.loop.spelled import spec_table
 from fairveil.loop.storage import Driver, Transaction, driver_of
 from fairveil.loop.storage.driver import STATUS
 from fairveil.loop.storage.schema import bring_up_to_date
+from fairveil.loop.warm import warm
 from fairveil.loop.writer import coins
 from fairveil.privacy.events import NothingEvent
 from fairveil.privacy.ledger import Ledger, Limit
@@ -38,7 +39,19 @@ TIDY_EVERY = 30 * SECOND
 
 
 class Store:
-    """All loops of one database."""
+    """All loops of one database.
+
+    >>> import tempfile
+    >>> from fairveil.loop import ManualClock, Reward
+    >>> folder, clock = tempfile.TemporaryDirectory(), ManualClock()
+    >>> store = Store.open(f"sqlite:///{folder.name}/store.db", clock=clock)
+    >>> trial = store.create("trial", policy={"name": "private-nash", "arms": 2, "epsilon": 1.0},
+    ...                      reward=Reward(0, 1, wait="90s"))
+    >>> choice = trial.decide("e-1")
+    >>> trial.decide("e-1")._replace(replayed=False) == choice, trial.reward("e-1", 0.8).learned
+    (True, 'pending')
+    >>> store.close(); folder.cleanup()
+    """
 
     def __init__(self, driver: Driver, keys: Keys, clock: Clock, anchors: Path | None) -> None:
         self.driver, self.keys, self.clock, self.anchors = driver, keys, clock, anchors
@@ -88,6 +101,7 @@ class Store:
         spec = read_spec({"name": name, **table})
         policy = policy_of(spec)
         self._check_free(spec.name)
+        warm(Facts(0, spec, policy, 0))
         state, round = self._start(spec, policy)
         event = policy.event()
         limit = _limit(spec, event)

@@ -13,6 +13,7 @@ from fairveil.errors import FairveilError
 from fairveil.loop.public import public_view
 from fairveil.loop.store import Store
 from fairveil.loop.tokens import Token
+from fairveil.loop.warm import warm
 from fairveil.privacy.ledger import Ledger
 from fairveil.service.access import Gate
 from fairveil.service.cold import Call, encode_answer
@@ -133,7 +134,7 @@ class Service:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                self.start()
+                await asyncio.to_thread(self.start)
                 await send({"type": "lifespan.startup.complete"})
             else:
                 await asyncio.to_thread(self.stop)
@@ -141,7 +142,9 @@ class Service:
                 return
 
     def start(self) -> None:
-        """Start ticking."""
+        """Make every loop ready, then start ticking."""
+        for loop in self.store.loops():
+            warm(loop.facts)
         self._ticker = threading.Thread(target=self._tick_on, name="ticker", daemon=True)
         self._ticker.start()
 

@@ -75,8 +75,10 @@ def test_no_row_exceeds_the_bound_however_wild_the_candidate():
     world = world_of(SMALL)
     policy = fitted(BatchedPrivateFairGreedy(epsilon=1.0, delta=1e-5), world, 100)
     wild = np.full((3, 24), 1e9)
-    rows = policy.sum_rows(wild, np.array([0, 1, 2]), np.array([1e12, -1e12, 0.0]))
-    assert (np.linalg.norm(rows, axis=1) <= policy.sums.bound * (1 + 1e-12)).all()
+    scales = ((0.0, 1.0), (np.full(20, 3.0), np.full(20, 0.5)))  # as declared, and as after a rescaling
+    for shift, stretch in scales:
+        rows = policy.sum_rows(wild, np.array([0, 1, 2]), np.array([1e12, -1e12, 0.0]), shift, stretch)
+        assert (np.linalg.norm(rows, axis=1) <= policy.sums.bound * (1 + 1e-12)).all()
 
 
 def test_the_bound_is_a_public_input_without_default():
@@ -89,6 +91,25 @@ def test_a_scaling_comes_from_the_public_schema_and_not_from_candidates():
     made = [fitted(BatchedPrivateFairGreedy(epsilon=1.0, delta=1e-5), world, 100).scaling for world in (one, two)]
     assert made[0] == made[1]
     assert made[0].norm == pytest.approx(math.sqrt(20))
+
+
+def test_a_scale_that_is_far_off_is_mended_once_and_old_rows_do_not_come_back():
+    wrong = {"columns": [0, 1], "centre": [8.0, 0.0], "spread": [1.0, 1.0], "reward_bound": 4.0, "reward_centre": 1.0}
+    world = world_of({"name": "gaussian", "weights": [1.0, 0.5], "means": [[0.0, 0.0], [1.0, 0.0]]})
+    table = {**BATCHED, "epsilon": 20.0, "scaling": {**wrong, "norm": 10.0}}
+    policy = fitted(registry.build("policy", table, "policy"), world, 4000)
+    runner = make_runner(Case.of(policy, world, 4000), Streams.of(1, 0))
+    seen = []
+    for stop in range(50, 4001, 50):
+        runner.advance(stop)
+        seen.append(runner.state)
+    at = [bool(state["rescaled"]) for state in seen]
+    assert at == sorted(at)
+    assert at[-1]
+    first = seen[at.index(True)]
+    assert first["rows"] == 0
+    assert -9 < first["shift"][0] < -5, "the chosen lie above the middle of all, which is at -7.5"
+    assert all((state["shift"] == first["shift"]).all() for state in seen[at.index(True) :])
 
 
 def test_scaling_errors_name_the_key():

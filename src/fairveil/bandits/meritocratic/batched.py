@@ -24,6 +24,7 @@ from fairveil.bandits.meritocratic.estimate import (
     score_direction,
 )
 from fairveil.bandits.meritocratic.frozen import Rule, best_by_table
+from fairveil.bandits.meritocratic.rank_tables import DOUBT, rank_tables
 from fairveil.bandits.meritocratic.scaling import Ready, Scaling, ScalingTable
 from fairveil.bandits.meritocratic.schema import Floats, Ints
 from fairveil.bandits.protocol import HEADER, Block, Clock, Decision, Feedback, Report, Round, check_header
@@ -46,8 +47,6 @@ Bins = Annotated[int, Field(ge=4, le=1024)]
 FIRST_BATCH, FIRST_NOISE = 32, 30.0
 """Rounds of the first batch: at least 32, and 30/mu, so that its sum is not all noise."""
 LONGEST_BATCH = 2**40
-RANK_DOUBT = 0.15
-"""How far a rank read off the standard normal law is typically wrong; the histogram takes over when it is better."""
 PUBLIC = (
     "public: groups, in which rounds decisions are made and how many come, which rounds are handed over, and the "
     "configuration with its scaling"
@@ -94,8 +93,8 @@ class BatchedPrivateFairGreedy(RulePolicy):
         *("middle", "deviation", "tables", "rank_std", "sum/published", "sum/releases", "sum/last"),
     )
 
-    epsilon: Epsilon = described("budget of one candidate of one round")
-    delta: Delta = described("chance that the promise may fail")
+    epsilon: Epsilon = described("budget of one candidate of one round", example=1.0)
+    delta: Delta = described("chance that the promise may fail", example=1e-5)
     groups: Count | None = described("number of groups", default=None)
     features: Count | None = described("number of features of a candidate", default=None)
     scaling: ScalingTable = described("public scale of columns and reward", default=Scaling())
@@ -205,7 +204,7 @@ class BatchedPrivateFairGreedy(RulePolicy):
             "middle": np.zeros(()),
             "deviation": np.ones(()),
             "tables": np.zeros((self.group_count, self.bins + 1)),
-            "rank_std": np.full(self.group_count, RANK_DOUBT),
+            "rank_std": np.full(self.group_count, DOUBT),
         }
 
     def rule(self, state: State, width: int) -> Rule | None:
@@ -309,7 +308,10 @@ class BatchedPrivateFairGreedy(RulePolicy):
         after["middle"] = np.asarray(found.middle + after["direction"] @ state["shift"])
         after["deviation"] = np.asarray(found.deviation)
         after |= self._rescale(after)
-        return after | self._rank_tables(state, after, noise)
+        scores = state["people"] @ after["direction"]
+        position = ndtr((scores - float(after["middle"])) / float(after["deviation"]))
+        ranks = rank_tables(self.histogram, position, state["people_group"], self.group_count, noise)
+        return {**after, "tables": ranks.tables, "rank_std": ranks.std}
 
     def _moments(self, state: State) -> Moments:
         noise_std = math.sqrt(float(state["noise_variance"]))
@@ -329,24 +331,6 @@ class BatchedPrivateFairGreedy(RulePolicy):
             "rows": np.zeros(()),
             "noise_variance": np.zeros(()),
         }
-
-    def _rank_tables(self, state: State, after: State, noise: Noise) -> State:
-        """Histograms of the batch's people under the new direction, one per group, each person in one of them."""
-        scores = state["people"] @ after["direction"]
-        position = ndtr((scores - float(after["middle"])) / float(after["deviation"]))
-        normal = np.linspace(0.0, 1.0, self.bins + 1)
-        middle = self.histogram.expected_std(self.bins // 2)
-        tables, spreads = [], []
-        for group in range(self.group_count):
-            opened = self.histogram.add(self.histogram.start(), position[state["people_group"] == group])
-            _, shown = self.histogram.release(opened, noise)
-            # Privacy noise and sampling, with a total that is itself noisy for groups that may be absent.
-            total = max(shown.total, 1.0)
-            variance = (middle / total) ** 2 + 0.25 / total
-            trust = RANK_DOUBT**2 / (RANK_DOUBT**2 + variance) if not shown.empty else 0.0
-            tables.append(trust * shown.levels + (1 - trust) * normal)
-            spreads.append(math.sqrt(trust**2 * variance + (1 - trust) ** 2 * RANK_DOUBT**2))
-        return {"tables": np.stack(tables), "rank_std": np.array(spreads)}
 
     def lost(self, state: State, block: str) -> State:
         """Drop the batch's rows and people and go on with the rule that stands."""

@@ -115,6 +115,10 @@ class Plan:
         found = _epsilon(self._roots, self._determinants, self.mu, fits, self._ideal_delta)
         return min(self.epsilon, steps * (fits * self.fits * self.tail + found))
 
+    def score_epsilon(self) -> float:
+        """Epsilon of one score alone, for one row taken out, at the delta of `inner`."""
+        return _epsilon((self.score_root,), self._determinants[:1], 0.0, 1, self._ideal_delta) + self.tail
+
     def event(self) -> Event:
         """What one person pays over all planned fits."""
         return ApproximateEvent(self.epsilon, self.delta)

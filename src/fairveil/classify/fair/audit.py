@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.classify.fair.accounting import Plan, _epsilon
+from fairveil.classify.fair.accounting import Plan
 from fairveil.classify.fair.auditor import release_audit
 from fairveil.classify.fair.learner import PrivateFair
 from fairveil.classify.fair.report import release_report
@@ -21,7 +21,7 @@ from fairveil.classify.fair.zones import release_zones
 from fairveil.fairness.counting import Counter
 from fairveil.privacy.audit import AuditPair
 from fairveil.privacy.audit.bounds import FinerClaim
-from fairveil.privacy.conversions import GRID_CONSTANT
+from fairveil.privacy.conversions import GRID_CONSTANT, zcdp_epsilon
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 from fairveil.registry import register
@@ -68,7 +68,7 @@ def released_counts(plan: Plan, replaced: bool, delta: float) -> AuditPair:
         return np.concatenate([loss.sum(axis=1, keepdims=True), loss], axis=1)
 
     worlds = "one person is in one cell or another" if replaced else "one person is there or not"
-    epsilon = _epsilon((), (), mu, 1, delta)
+    epsilon = zcdp_epsilon(mu * mu / 2, delta)
     claim = FinerClaim("mu", mu, distance)
     return AuditPair(run, worlds, "log likelihood ratio of all counts", epsilon, delta, claim, trials=30_000)
 
@@ -94,7 +94,7 @@ def score_pair(learner: PrivateFair) -> AuditPair:
         rows, signs = _turned(learner.bound_of_features, world)
         return made.release(rows, signs, noise, copies=trials)[:, 1]
 
-    epsilon = _epsilon((plan.score_root,), plan._determinants[:1], 0.0, 1, plan._ideal_delta) + plan.tail
+    epsilon = plan.score_epsilon()
     return AuditPair(
         run, f"one of {CROWD + 1} rows is there or not", "the second weight", epsilon, learner.delta, trials=4_000
     )

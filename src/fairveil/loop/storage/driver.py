@@ -22,6 +22,9 @@ class Transaction(Protocol):
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> list[Row]: ...
 
+    def together(self) -> AbstractContextManager[Any]:
+        """Statements inside, none of which is read from, may travel to the database at once."""
+
     def many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None: ...
 
     def events(self, loop: int, keys: Sequence[bytes]) -> dict[bytes, Row]:

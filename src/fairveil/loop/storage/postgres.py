@@ -56,7 +56,13 @@ class PostgresTransaction:
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
         cursor = self._connection.execute(_marked(statement), values)
-        return cursor.fetchall() if cursor.description is not None else []
+        if not statement.startswith(("SELECT", "SHOW")):
+            return []  # asking for a result would end the journey of what travels together
+        found: list[Row] = cursor.fetchall()
+        return found
+
+    def together(self) -> Any:
+        return self._connection.pipeline()
 
     def many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         with self._connection.cursor() as cursor:

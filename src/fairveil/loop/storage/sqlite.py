@@ -29,6 +29,9 @@ class SqliteTransaction:
     def execute(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
         return self._connection.execute(statement, values).fetchall()
 
+    def together(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
     def many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         self._connection.executemany(statement, rows)
 
@@ -42,10 +45,12 @@ class SqliteTransaction:
         return found
 
     def insert_events(self, rows: Sequence[Row]) -> None:
-        self._connection.executemany(_INSERT, rows)
+        if rows:
+            self._connection.executemany(_INSERT, rows)
 
     def set_rewards(self, loop: int, rewards: Sequence[tuple[bytes, float | None, int]]) -> None:
-        self._connection.executemany(_REWARD, [(value, time, loop, key) for key, value, time in rewards])
+        if rewards:
+            self._connection.executemany(_REWARD, [(value, time, loop, key) for key, value, time in rewards])
 
     def lock_loop(self, loop: int) -> Row | None:
         row: Row | None = self._connection.execute(_LOCK, (loop,)).fetchone()

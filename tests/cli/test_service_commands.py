@@ -1,0 +1,85 @@
+"""`fairveil serve`, `token`, `store` and `loop`."""
+
+from __future__ import annotations
+
+import json
+
+import even_blocks  # noqa: F401 - registers the policy of these tests
+import pytest
+from running_service import LOOP, listening
+from typer.testing import CliRunner
+
+from fairveil import cli
+from fairveil.loop import Store
+from fairveil.service.app import Service
+from fairveil.service.serve import first_words
+from fairveil.service.settings import Settings
+
+run = CliRunner().invoke
+
+
+@pytest.fixture
+def url(tmp_path):
+    made = f"sqlite:///{tmp_path}/data/store.db"
+    with Store.open(made) as store:
+        store.create(**LOOP).decide("e-1")
+    return made
+
+
+def stopped(capsys, *words):
+    with pytest.raises(SystemExit) as end:
+        cli.main(list(words))
+    return end.value.code, capsys.readouterr().err
+
+
+def test_tokens_are_shown_once_listed_and_revoked(url, capsys):
+    text = run(
+        cli.app, ["token", "add", "--name", "clinic", "--role", "decide", "--expires", "90d", "--store", url]
+    ).output
+    assert text.startswith("fv_")
+    listed = run(cli.app, ["token", "list", "--store", url]).output
+    assert "clinic" in listed
+    assert text.strip().split("_")[2] not in listed
+    assert "revoked" in run(cli.app, ["token", "revoke", text.split("_")[1], "--store", url]).output
+    assert "revoked" in run(cli.app, ["token", "list", "--store", url]).output
+    code, words = stopped(capsys, "token", "add", "--name", "x", "--role", "king", "--store", url)
+    assert code == 2
+    assert "decide, operate, audit" in words
+
+
+def test_the_store_is_checked_copied_and_put_back(url, tmp_path, capsys):
+    found = json.loads(run(cli.app, ["store", "check", "--store", url]).output)
+    assert found["verdict"] == "intact"
+    assert found["loops"]["trial"]["rounds"] == 1
+    assert "copied" in run(cli.app, ["store", "backup", str(tmp_path / "copy"), "--store", url]).output
+    other = f"sqlite:///{tmp_path}/other/store.db"
+    assert "restored" in run(cli.app, ["store", "restore", str(tmp_path / "copy"), "--store", other]).output
+    assert json.loads(run(cli.app, ["store", "check", "--store", other]).output)["loops"]["trial"]["rounds"] == 1
+    assert "up to date" in run(cli.app, ["store", "migrate", "--store", url]).output
+    assert "erased" in run(cli.app, ["store", "forget", "--store", url]).output
+    code, words = stopped(capsys, "store", "check", "--store", f"sqlite:///{tmp_path}/none/store.db")
+    assert (code, "no store" in words) == (2, True)
+    code, words = stopped(capsys, "store", "check", "--store", "mysql://x")
+    assert code == 2
+
+
+def test_loops_of_a_running_service(url, capsys):
+    with Store.open(url) as store, listening(Service(store, Settings())) as address:
+        assert "even-blocks" in run(cli.app, ["loop", "list", "--url", address]).output
+        assert json.loads(run(cli.app, ["loop", "list", "--url", address, "--json"]).output)[0]["name"] == "trial"
+        assert json.loads(run(cli.app, ["loop", "show", "trial", "--url", address]).output)["budget"]["epsilon"] == 1.0
+        assert "frozen" in run(cli.app, ["loop", "mode", "trial", "frozen", "--url", address]).output
+    code, words = stopped(capsys, "loop", "list", "--url", "http://127.0.0.1:1")
+    assert (code, "reached" in words) == (7, True)
+
+
+def test_what_serve_says_first_and_what_it_refuses(url, capsys):
+    assert first_words(Settings(store=url)).startswith("fairveil serves http://127.0.0.1:8080 (open")
+    code, words = stopped(capsys, "serve", "--store", url, "--host", "0.0.0.0")
+    assert (code, "token" in words) == (2, True)
+    run(cli.app, ["token", "add", "--name", "x", "--role", "operate", "--store", url])
+    assert "tokens are needed" in first_words(Settings(store=url))
+    code, words = stopped(capsys, "serve", "--store", url, "--host", "0.0.0.0")
+    assert (code, "encrypts" in words) == (2, True)
+    code, words = stopped(capsys, "serve", "--store", url, "--tls-cert", "x")
+    assert code == 2

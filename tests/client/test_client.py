@@ -1,0 +1,134 @@
+"""The client: safe retries, fallback, batches, local reports, both sync and async; and the scripts of the guide."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import even_blocks  # noqa: F401 - registers the policy of these tests
+import httpx
+import pytest
+from running_service import LOOP, listening
+
+from fairveil.client import AsyncClient, Client, LocalClient, Problem, Unreachable
+from fairveil.loop import Store
+from fairveil.service.app import Service
+from fairveil.service.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def url(tmp_path):
+    with Store.open(f"sqlite:///{tmp_path}/store.db") as store, listening(Service(store, Settings())) as found:
+        yield found
+
+
+def test_all_calls(url):
+    with Client(url) as client:
+        assert client.quote(**LOOP)["cost"] == "epsilon 1"
+        assert client.create(**LOOP)["name"] == "trial"
+        assert [loop["name"] for loop in client.loops()] == ["trial"]
+        trial = client.loop("trial")
+        reply = trial.decide(exclude=[1])
+        assert trial.decide(reply["event_id"], exclude=[1]) == reply
+        assert trial.reward(reply["event_id"], 1.0)["learned"] == "pending"
+        many = trial.decide_many([{}, {"defer": True}])
+        assert trial.activate(many[1]["event_id"])["activated"]
+        assert [one["accepted"] for one in trial.reward_many((one["event_id"], 0.5) for one in many)] == [True, True]
+        assert trial.event(reply["event_id"])["reward"] == "pending"
+        assert trial.state()["rounds"] == 3
+        assert trial.budget()["epsilon"] == 1.0
+        assert trial.release()["kind"] == "summary"
+        assert trial.set_mode("frozen")["mode"] == "frozen"
+        with pytest.raises(Problem) as caught:
+            trial.reward(reply["event_id"], 0.2)
+        assert (caught.value.type, caught.value.status) == ("reward-differs", 409)
+        trial.close()
+        with pytest.raises(Problem, match="closed"):
+            trial.decide()
+
+
+def test_the_same_calls_awaited(url):
+    async def run():
+        async with AsyncClient(url) as client:
+            await client.create(**LOOP)
+            trial = client.loop("trial")
+            reply = await trial.decide("e")
+            assert await trial.decide("e") == reply
+            assert (await trial.reward("e", 1.0))["accepted"]
+            assert len(await trial.decide_many([{}, {}])) == 2
+            assert (await trial.state())["rounds"] == 3
+            assert (await trial.decide("x", fallback=2))["round"] == 3
+
+    asyncio.run(run())
+
+
+def test_retries_repeat_the_event_and_stop_at_refusals():
+    seen = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.content)
+        if len(seen) == 1:
+            raise httpx.ConnectError("refused")
+        if len(seen) < 4:
+            return httpx.Response(
+                503 if len(seen) == 2 else 429, headers={"retry-after": "0"}, json={"detail": "later"}
+            )
+        return httpx.Response(201, json={"event_id": "x", "action": 1})
+
+    client = Client("http://service", transport=httpx.MockTransport(answer))
+    assert client.loop("t").decide()["action"] == 1
+    assert len(seen) == 4
+    assert len(set(seen)) == 1  # the same id in every attempt
+
+    def refuse(request: httpx.Request) -> httpx.Response:
+        seen.append(request.content)
+        return httpx.Response(409, json={"type": "/problems/budget", "detail": "no"})
+
+    seen.clear()
+    with pytest.raises(Problem, match="no"):
+        Client("http://service", transport=httpx.MockTransport(refuse)).loop("t").decide()
+    assert len(seen) == 1
+
+
+def test_a_fallback_is_marked_and_its_reward_is_not_sent():
+    def gone(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused")
+
+    loop = Client("http://service", retries=1, transport=httpx.MockTransport(gone)).loop("t")
+    reply = loop.decide(fallback=2)
+    assert (reply["action"], reply["source"]) == (2, "fallback")
+    assert loop.reward(reply["event_id"], 1.0)["reason"] == "fallback"
+    with pytest.raises(Unreachable):
+        loop.decide()
+
+
+def test_a_local_loop_sees_one_bit_per_event(url):
+    with Client(url) as client:
+        client.create(
+            "local",
+            policy={"name": "local-nash", "arms": 2, "epsilon": 1.0},
+            reward={"low": 0, "high": 10, "wait": "60s"},
+        )
+        local = LocalClient(client.loop("local"))
+        for index in range(20):
+            local.decide(f"e-{index}")
+            first = local.reward(f"e-{index}", 7.0)
+            assert local.reward(f"e-{index}", 7.0) == first  # the bit is drawn once
+        assert set(local._bits.values()) <= {0.0, 1.0}
+        client.loop("local").decide("raw")
+        with pytest.raises(Problem) as caught:
+            client.loop("local").reward("raw", 0.7)
+        assert caught.value.type == "out-of-range"
+
+
+@pytest.mark.parametrize("name", ["trial", "queue", "recommender"])
+def test_the_scripts_of_the_guide(url, name):
+    script = ROOT / "examples" / "service" / f"{name}.py"
+    done = subprocess.run([sys.executable, str(script), url], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+    assert f"examples/service/{name}.py" in (ROOT / "docs" / "guides" / "service.md").read_text()
