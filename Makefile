@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test lint docs bench classification streams audit mutants machines reproduce constraints clean service-load service-kill service-soak service-learn
+.PHONY: help demo test lint docs bench delay classification streams audit mutants machines reproduce constraints clean service-load service-kill service-soak service-learn
 
 help:            ## what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -41,6 +41,9 @@ bench: $(VENV)/.dev  ## benchmarks against peers and limits, as ratios
 
 classification: $(VENV)/.dev ## private and fair classification against its floors; about ten minutes
 	@$(PY) bench/sweeps/classification.py
+
+delay: $(VENV)/.dev  ## what late rewards cost private-nash, against what everybody must pay
+	@$(PY) bench/delay.py
 
 service-load: $(VENV)/.dev ## durable pairs a second beside a no-op route (needs wrk)
 	@$(PY) bench/service/load.py
