@@ -140,15 +140,34 @@ def test_an_installed_plugin_that_fails_is_named(monkeypatch):
             registry.load()
 
 
-def test_whatever_a_spec_can_name_has_an_example():
-    kinds = ("policy", "environment", "learner", "mechanism", "sum", "merit", "schedule", "dataset", "generator")
-    ours = [
-        entry for kind in kinds for entry in registry.entries(kind) if entry.target.__module__.startswith("fairveil.")
+def ours():
+    """Every registered configuration of this package."""
+    return [
+        entry
+        for entry in registry.entries()
+        if dataclasses.is_dataclass(entry.target) and entry.target.__module__.startswith("fairveil.")
     ]
-    for entry in ours:
+
+
+def test_whatever_a_spec_can_name_has_an_example():
+    for entry in ours():
         made = registry.example(entry.target)
         assert made is not None, f"{entry.kind} {entry.name}"
         assert describe(made)["name"] == entry.target.name
+
+
+def test_every_parameter_of_everything_is_described():
+    bare = [
+        f"{entry.kind}:{entry.name}.{field.name}"
+        for entry in ours()
+        for field in dataclasses.fields(entry.target)
+        if field.init and not field.metadata.get("description")
+    ]
+    for entry in registry.entries("task"):
+        if entry.target.__module__.startswith("fairveil."):
+            keys = entry.target.Spec.model_fields
+            bare += [f"task:{entry.name}.{key}" for key, field in keys.items() if not field.description]
+    assert not bare, bare
 
 
 @pytest.mark.parametrize(

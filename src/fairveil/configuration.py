@@ -19,7 +19,10 @@ _RULES = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, arbitrary_
 
 @dataclass_transform(frozen_default=True, kw_only_default=False, field_specifiers=(described, dataclasses.field))
 def configuration(cls: C) -> C:
-    """Make a class a frozen, validated public configuration; a wrong field raises SpecError naming it."""
+    """Make a class a frozen, validated public configuration; a wrong field raises SpecError naming it.
+
+    It has an ``example()`` of itself: defaults, and the examples that its fields give.
+    """
     made = pydantic.dataclasses.dataclass(frozen=True, config=_RULES)(cls)
     checked = made.__init__
     order = tuple(field.name for field in dataclasses.fields(made) if field.init and not field.kw_only)
@@ -32,8 +35,18 @@ def configuration(cls: C) -> C:
 
     __init__.__wrapped__ = checked  # type: ignore[attr-defined]
     __init__.__signature__ = inspect.signature(made)  # type: ignore[attr-defined]
+    if not hasattr(made, "example"):
+        made.example = classmethod(_example)  # type: ignore[attr-defined]
     made.__init__ = __init__  # type: ignore[method-assign]
     return made  # type: ignore[return-value]
+
+
+def _example(target: Any) -> Any:
+    """A small instance of a configuration: for listings, for tests of every registered name, for readers."""
+    given = {
+        field.name: field.metadata["example"] for field in dataclasses.fields(target) if "example" in field.metadata
+    }
+    return target(**given)
 
 
 def describe(thing: Any) -> dict[str, Any]:

@@ -223,6 +223,7 @@ HOMES: dict[str, dict[str, str]] = {
 
 AUDITS = (
     "bandits.exposure.audit",
+    "bandits.exposure.mutants",
     "bandits.meritocratic.audit",
     "bandits.nash.audit",
     "classify.audit",

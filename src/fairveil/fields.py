@@ -32,7 +32,15 @@ Matrix = Annotated[tuple[Vector, ...], Strict(False)]
 
 
 def described(
-    words: str, *, default: Any = dataclasses.MISSING, default_factory: Callable[[], Any] | Any = dataclasses.MISSING
+    words: str,
+    *,
+    default: Any = dataclasses.MISSING,
+    default_factory: Callable[[], Any] | Any = dataclasses.MISSING,
+    example: Any = dataclasses.MISSING,
 ) -> Any:
-    """A field of a public configuration with its description; without a default it is required."""
-    return dataclasses.field(default=default, default_factory=default_factory, metadata={"description": words})
+    """A field of a public configuration with its description; without a default it is required.
+
+    ``example`` is its value in the configuration's ``example()``, where that is not the default.
+    """
+    facts = {"description": words} | ({} if example is dataclasses.MISSING else {"example": example})
+    return dataclasses.field(default=default, default_factory=default_factory, metadata=facts)

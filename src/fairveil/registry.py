@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from fairveil import plugins
-from fairveil.configuration import field_names, required
+from fairveil.configuration import field_names
 from fairveil.contents import AUDITS, HOMES
 from fairveil.errors import ContractError, SpecError, at, choices, did_you_mean
 
@@ -195,42 +195,6 @@ def build(kind: str, table: Mapping[str, Any], path: str) -> Any:
         ) from None
 
 
-_SAMPLE: dict[str, Any] = {
-    "arms": 3,
-    "epsilon": 1.0,
-    "delta": 1e-5,
-    "rounds": 1000,
-    "horizon": 1000,
-    "bound": 2.0,
-    "sensitivity": 1.0,
-    "inner": {"name": "gdp-ncb", "epsilon": 1.0},
-    "releases": 8,
-    "weights": (1.0, 0.5),
-    "means": ((0.0, 0.0), (1.0, 0.0)),
-    "values": (0.1, 0.5, 1.0),
-    "lipschitz": 1.0,
-    "lower_bound": 0.1,
-}
-_ONE_OF: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5, "rewards": ((0.0, 1.0), (1.0, 1.0))}
-"""Values for keys that may be left out when another is given instead: a budget, a table of rewards."""
-
-
-def sample(target: Any) -> dict[str, Any]:
-    """Values for the required parameters of a configuration that have well-known names."""
-    return {name: _SAMPLE[name] for name in required(target) if name in _SAMPLE}
-
-
 def example(target: Any) -> Any | None:
-    """An instance for listings: ``target.example()`` where there is one, else sample parameters, else None."""
-    if hasattr(target, "example"):
-        return target.example()
-    if not dataclasses.is_dataclass(target):
-        return None
-    given = sample(target)
-    known = field_names(target)
-    for more in ({}, {key: value for key, value in _ONE_OF.items() if key in known}):
-        try:
-            return target(**{**more, **given})  # type: ignore[operator]
-        except SpecError:
-            continue  # its parameters depend on each other
-    return None
+    """An instance of what is registered, for listings; None for what is not a configuration."""
+    return target.example() if dataclasses.is_dataclass(target) else None

@@ -9,7 +9,7 @@ from fairveil.bandits.protocol import Decision, Policy, Round
 from fairveil.bandits.random import Random
 from fairveil.configuration import configuration
 from fairveil.errors import ContractError, PrivacyError
-from fairveil.fields import Count
+from fairveil.fields import Count, described
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.state import copy_state
 
@@ -28,7 +28,7 @@ class Plain(Policy):
 
     name = "plain-test-policy"
     family = "nash"
-    arms: Count = 2
+    arms: Count = described("number of arms", default=2)
 
     def start(self):
         return {"count": np.zeros(1)}

@@ -7,6 +7,7 @@ True
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import tempfile
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ from fairveil.bandits.protocol import HEADER, Decision, Feedback, Policy, Report
 from fairveil.bandits.simulate import Streams
 from fairveil.bandits.steps import Step, walk
 from fairveil.bandits.task import BanditTask
-from fairveil.configuration import describe
+from fairveil.configuration import describe, required
 from fairveil.errors import ContractError, InputError, PrivacyError
 from fairveil.privacy.events import NothingEvent, event_from_dict
 from fairveil.privacy.ledger import Ledger
@@ -58,10 +59,12 @@ def check_policy(policy: Policy, environment: Environment | None = None) -> list
 
 
 def world_of(policy: Policy) -> Environment:
-    """An environment that fits a policy: as many arms as it has, where it has a number of arms."""
+    """An environment that fits a policy: as many arms, agents or features as it has, where it has a number of them."""
     table, arms = WORLDS[policy.family], getattr(policy, "arms", None)
     if table["name"] == "bernoulli":
         table = {**table, "means": np.linspace(0.2, 0.8, 3 if arms is None else arms).tolist()}
+    if table["name"] == "exposure":
+        table = {**table, **{name: getattr(policy, name) for name in ("agents", "dimension") if hasattr(policy, name)}}
     made: Environment = registry.build("environment", table, "environment")
     return made
 
@@ -69,12 +72,11 @@ def world_of(policy: Policy) -> Environment:
 def fitting(name: str) -> tuple[Policy, Environment]:
     """A registered policy and a world of its family, completed against each other as a spec would be."""
     target = registry.get("policy", name)
-    spec = {
-        "task": "bandit",
-        "rounds": 1000,
-        "policy": {"name": name, **registry.sample(target)},
-        "environment": WORLDS[target.family] if target.family not in ("", "nash") else ARMS,
-    }
+    table = WORLDS[target.family] if target.family not in ("", "nash") else ARMS
+    world: Environment = registry.build("environment", table, "environment")
+    example = target.example()
+    own = {key: getattr(example, key) for key in required(target) if key not in world.facts(1000)}
+    spec = {"task": "bandit", "rounds": 1000, "policy": {"name": name, **own}, "environment": table}
     full = BanditTask().complete(spec)
     return registry.build("policy", full["policy"], "policy"), registry.build(
         "environment", full["environment"], "environment"
@@ -146,7 +148,10 @@ def cost_before_data(policy: Policy, world: Environment) -> None:
 
 
 def documented(policy: Policy, world: Environment) -> None:
-    """Its docstring says what is guaranteed and what it costs, with an example that runs."""
+    """Its docstring says what is guaranteed and what it costs, with an example that runs; each field what it is."""
+    fields = (field for field in dataclasses.fields(policy) if field.init)  # type: ignore[arg-type]
+    bare = [field.name for field in fields if not field.metadata.get("description")]
+    _must(not bare, f"no description: {', '.join(bare)}", 'field: Count = described("what it is")')
     doc = inspect.getdoc(type(policy)) or ""
     for word in ("Guarantee", "Cost", ">>>"):
         _must(word in doc, f"the docstring lacks {word!r}")

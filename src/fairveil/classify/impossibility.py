@@ -28,9 +28,9 @@ Rule = dict[Point, Fraction]
 class ImpossibilitySpec(TaskSpec):
     """Keys of an impossibility spec: grid levels of the two examples, and the mass that neighbours move."""
 
-    levels: Annotated[int, Field(ge=2, le=21)] = 11
-    printed_levels: Annotated[int, Field(ge=2, le=21)] = 5
-    zeta: Annotated[float, Field(gt=0.0, lt=0.1)] = 0.01
+    levels: Annotated[int, Field(ge=2, le=21)] = Field(11, description="grid levels of the repaired example")
+    printed_levels: Annotated[int, Field(ge=2, le=21)] = Field(5, description="grid levels of the printed example")
+    zeta: Annotated[float, Field(gt=0.0, lt=0.1)] = Field(0.01, description="mass that neighbouring distributions move")
 
 
 @register("task", "impossibility")

@@ -12,7 +12,7 @@ from fairveil.classify.learner import Learner, Public, estimator_class, planned_
 from fairveil.classify.perturbation import Perturbation
 from fairveil.configuration import configuration
 from fairveil.errors import DependencyError, SpecError
-from fairveil.fields import Count, Delta, Epsilon, NonNegative, Positive
+from fairveil.fields import Count, Delta, Epsilon, NonNegative, Positive, described
 from fairveil.privacy.calibration.fits import fit_mu
 from fairveil.privacy.events import ApproximateEvent, Event
 from fairveil.privacy.guarantee import Guarantee, Neighbours
@@ -30,7 +30,7 @@ class Logistic(Learner):
     'nothing'
     """
 
-    strength: Positive = 1.0
+    strength: Positive = described("regularisation", default=1.0)
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
         scikit_learn()
@@ -50,10 +50,10 @@ class FairReductions(Learner):
     Reference: Agarwal, Beygelzimer, Dudik, Langford and Wallach (2018).
     """
 
-    constraint: Literal["dp", "eqopt", "odds", "fp"] = "dp"
-    slack: NonNegative = 0.02
-    strength: Positive = 1.0
-    iterations: Count = 30
+    constraint: Literal["dp", "eqopt", "odds", "fp"] = described("what is made equal across groups", default="dp")
+    slack: NonNegative = described("how far groups may differ", default=0.02)
+    strength: Positive = described("regularisation of the classifiers", default=1.0)
+    iterations: Count = described("rounds of the game against the constraint", default=30)
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
         scikit_learn()
@@ -74,8 +74,8 @@ class ThresholdOptimizer(Learner):
     Reference: Hardt, Price and Srebro (2016).
     """
 
-    fairness: FairnessName = "equal-opportunity"
-    strength: Positive = 1.0
+    fairness: FairnessName = described("what is made equal across groups", default="equal-opportunity")
+    strength: Positive = described("regularisation of the classifier", default=1.0)
 
     @property
     def reads_group(self) -> bool:
@@ -114,18 +114,22 @@ class PrivateLogistic(Learner):
     Reference: Chaudhuri, Monteleoni and Sarwate (2011); Kifer, Smith and Thakurta (2012); docs/guarantees/classify.md.
     """
 
-    epsilon: Epsilon
-    delta: Delta = 1e-5
-    method: Literal["output", "objective"] = "objective"
-    definition: Literal["gaussian", "pure"] = "gaussian"
-    norm_bound: Positive | None = None
-    intercept: bool = True
-    strength: Positive | None = None
-    tolerance: Positive | None = None
-    rows: Count | None = None
-    most_rows: Count | None = None
-    retrainings: Count | None = None
-    neighbours: NeighboursName = "replace-row"
+    epsilon: Epsilon = described("budget of all planned fits", example=1.0)
+    delta: Delta = described("chance that the budget is exceeded", default=1e-5)
+    method: Literal["output", "objective"] = described("noise on the result, or in the objective", default="objective")
+    definition: Literal["gaussian", "pure"] = described(
+        "Gaussian noise, or noise for a pure budget", default="gaussian"
+    )
+    norm_bound: Positive | None = described("public bound of a row's norm; longer rows are scaled down", default=None)
+    intercept: bool = described("whether to fit a constant", default=True)
+    strength: Positive | None = described("regularisation; chosen from public numbers when left out", default=None)
+    tolerance: Positive | None = described(
+        "how exactly the problem is solved; the finest provable when left out", default=None
+    )
+    rows: Count | None = described("public number of rows that noise is planned for", default=None)
+    most_rows: Count | None = described("public bound on the number of rows", default=None)
+    retrainings: Count | None = described("how many fits share the budget", default=None)
+    neighbours: NeighboursName = described("what is hidden: a row's value, or that it is there", default="replace-row")
 
     def __post_init__(self) -> None:
         if self.tolerance is not None and self.tolerance > 0.1:

@@ -48,10 +48,14 @@ class ClassifySpec(TaskSpec):
     ``subgroup_violation`` looks for the worst subgroup in.
     """
 
-    learner: dict[str, Any]
-    data: dict[str, Any]
-    test_fraction: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.25
-    subgroups: Literal["groups", "intersections", "thresholds"] = "intersections"
+    learner: dict[str, Any] = Field(description="the learner: its name and parameters")
+    data: dict[str, Any] = Field(description="the data: name, sensitive columns, features, bins, rows")
+    test_fraction: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
+        0.25, description="share of the rows kept for testing"
+    )
+    subgroups: Literal["groups", "intersections", "thresholds"] = Field(
+        "intersections", description="the class in which the worst subgroup is looked for"
+    )
 
 
 @register("task", "classify")

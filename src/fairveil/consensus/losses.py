@@ -13,7 +13,7 @@ from pydantic import Field, Strict
 
 from fairveil.compiling import njit
 from fairveil.configuration import configuration, describe
-from fairveil.fields import Positive
+from fairveil.fields import Positive, described
 from fairveil.registry import build, register
 
 LOGISTIC, HUBER_HINGE, CLIPPED_LOGISTIC = 0, 1, 2
@@ -63,7 +63,7 @@ class HuberHinge(Loss):
     2.0
     """
 
-    width: Positive = 0.5
+    width: Positive = described("how wide the corner of the hinge is rounded", default=0.5)
 
     code = HUBER_HINGE
 
@@ -89,7 +89,9 @@ class ClippedLogistic(Loss):
     0.5
     """
 
-    slope: Annotated[float, Strict(), Field(gt=0.0, le=1.0, allow_inf_nan=False)] = 0.5
+    slope: Annotated[float, Strict(), Field(gt=0.0, le=1.0, allow_inf_nan=False)] = described(
+        "where the slope of the loss is cut off", default=0.5
+    )
 
     code = CLIPPED_LOGISTIC
 

@@ -33,13 +33,15 @@ LISTS = ("train_loss", "consensus_error", "objective_gap", "data_reads")
 class ConsensusSpec(TaskSpec):
     """Keys of a consensus spec."""
 
-    algorithm: dict[str, Any]
-    data: dict[str, Any] = Field(default_factory=lambda: {"name": "logistic"})
-    nodes: Annotated[int, Strict(), Field(ge=1, le=1000)] = 5
-    graph: str | dict[str, Any] = "random"
-    iterations: Count = 50
-    transport: Literal["inline", "ray"] = "inline"
-    wait: Positive = 600.0
+    algorithm: dict[str, Any] = Field(description="the algorithm: its name and parameters")
+    data: dict[str, Any] = Field(
+        default_factory=lambda: {"name": "logistic"}, description="the data set or generator: its name and parameters"
+    )
+    nodes: Annotated[int, Strict(), Field(ge=1, le=1000)] = Field(5, description="number of nodes")
+    graph: str | dict[str, Any] = Field("random", description="who talks to whom")
+    iterations: Count = Field(50, description="number of iterations")
+    transport: Literal["inline", "ray"] = Field("inline", description="nodes in this process, or on Ray")
+    wait: Positive = Field(600.0, description="seconds to wait for a node")
 
 
 @register("task", "consensus")

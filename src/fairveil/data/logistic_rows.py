@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fairveil.configuration import configuration
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Synthesis
-from fairveil.fields import Count, Natural, Positive
+from fairveil.fields import Count, Natural, Positive, described
 from fairveil.randomness import Generator
 from fairveil.registry import register
 
@@ -27,10 +27,10 @@ class LogisticRows(Synthesis):
     40
     """
 
-    rows: Count = 20_000
-    features: Count = 10
-    signal: Positive = 6.0
-    test: Natural = 5_000
+    rows: Count = described("number of rows", default=20_000)
+    features: Count = described("number of features", default=10)
+    signal: Positive = described("length of the true weights: how far labels follow the features", default=6.0)
+    test: Natural = described("rows kept for testing", default=5_000)
 
     def generate(self, rng: Generator) -> Dataset:
         total = self.rows + self.test

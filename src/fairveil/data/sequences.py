@@ -12,7 +12,7 @@ from fairveil.data.schema import Column, Dataset
 from fairveil.data.series import Correlation, Finite
 from fairveil.data.source import Synthesis
 from fairveil.errors import SpecError
-from fairveil.fields import Count, NonNegative, OpenUnit
+from fairveil.fields import Count, NonNegative, OpenUnit, described
 from fairveil.randomness import Generator
 from fairveil.registry import register
 
@@ -42,10 +42,10 @@ class BinomialAr1(Synthesis):
     (True, True)
     """
 
-    rows: Count = 1_000
-    people: Count = 400
-    share: OpenUnit = 0.3
-    correlation: Correlation = 0.8
+    rows: Count = described("length of the sequence", default=1_000)
+    people: Count = described("number of people counted", default=400)
+    share: OpenUnit = described("chance of a person to be counted", default=0.3)
+    correlation: Correlation = described("correlation of neighbours in time", default=0.8)
 
     def __post_init__(self) -> None:
         lowest = max(-self.share / (1 - self.share), -(1 - self.share) / self.share)
@@ -81,13 +81,13 @@ class Seasonal(Synthesis):
     (1000, True)
     """
 
-    rows: Count = 2_000
-    periods: Annotated[tuple[Period, ...], Strict(False)] = (24, 168)
-    level: NonNegative = 200.0
-    amplitude: NonNegative = 150.0
-    std: NonNegative = 40.0
-    correlation: Correlation = 0.8
-    trend: Finite = 0.0
+    rows: Count = described("length of the sequence", default=2_000)
+    periods: Annotated[tuple[Period, ...], Strict(False)] = described("lengths of the seasons", default=(24, 168))
+    level: NonNegative = described("level of the sequence", default=200.0)
+    amplitude: NonNegative = described("height of the seasons", default=150.0)
+    std: NonNegative = described("standard deviation around them", default=40.0)
+    correlation: Correlation = described("correlation of neighbours in time", default=0.8)
+    trend: Finite = described("change of the level a step", default=0.0)
 
     def generate(self, rng: Generator) -> Dataset:
         time = np.arange(self.rows)

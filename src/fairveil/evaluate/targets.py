@@ -45,7 +45,7 @@ class Uniform(Target):
 class OneArm(Target):
     """Always the same arm, by its name in the log."""
 
-    arm: str | int | float = described("name of the arm")
+    arm: str | int | float = described("name of the arm", example="a")
 
     def probabilities(self, log: Log) -> Floats:
         if str(self.arm) not in log.arms:
@@ -62,7 +62,7 @@ class OneArm(Target):
 class Mixture(Target):
     """Fixed probabilities for the arms, in the order in which they are declared."""
 
-    shares: Vector = described("one probability an arm, summing to one")
+    shares: Vector = described("one probability an arm, summing to one", example=(0.5, 0.5))
 
     def probabilities(self, log: Log) -> Floats:
         shares = np.array(self.shares)
@@ -81,7 +81,7 @@ class Mixture(Target):
 class Linear(Target):
     """The arm with the largest linear score of the features; ``temperature`` above 0 makes it a softmax."""
 
-    weights: Matrix = described("one row of weights an arm, one column a feature")
+    weights: Matrix = described("one row of weights an arm, one column a feature", example=((1.0,), (0.5,)))
     temperature: float = described(
         "0: the best arm always; above: probabilities by exp(score/temperature)", default=0.0
     )
@@ -109,7 +109,7 @@ class Linear(Target):
 class Columns(Target):
     """Probabilities that were computed elsewhere and stand in the log, one column an arm."""
 
-    names: list[str] = described("columns, in the order in which the arms are declared")
+    names: list[str] = described("columns, in the order in which the arms are declared", example=["p_a", "p_b"])
 
     def columns(self) -> tuple[str, ...]:
         return tuple(self.names)

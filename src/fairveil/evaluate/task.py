@@ -28,13 +28,15 @@ PRIVATE: Name = "clipped-importance"
 class EvaluateSpec(TaskSpec):
     """Keys of an evaluate spec. With ``epsilon`` only clipped importance weighting runs, with a public ``clip``."""
 
-    log: dict[str, Any]
-    target: dict[str, Any]
-    estimators: Annotated[list[Name], Field(min_length=1)] | None = None
-    clip: Positive | None = None
-    level: OpenUnit = 0.95
-    epsilon: Epsilon | None = None
-    delta: Delta | None = None
+    log: dict[str, Any] = Field(description="the logged decisions: file and columns, or a data set")
+    target: dict[str, Any] = Field(description="the rule that is evaluated: its name and parameters")
+    estimators: Annotated[list[Name], Field(min_length=1)] | None = Field(
+        None, description="which estimators; all that fit when left out"
+    )
+    clip: Positive | None = Field(None, description="largest weight of one row")
+    level: OpenUnit = Field(0.95, description="coverage of the intervals")
+    epsilon: Epsilon | None = Field(None, description="budget of one row; without it nothing is private")
+    delta: Delta | None = Field(None, description="chance that the budget is exceeded")
 
 
 @register("task", "evaluate")

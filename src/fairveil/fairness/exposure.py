@@ -174,9 +174,9 @@ class TableMerit(Merit):
     3.0
     """
 
-    values: Vector = described("merit at evenly spaced values; straight lines between")
-    lipschitz: Positive = described("the steepest slope that the table may have")
-    lower_bound: Positive = described("smallest merit that the table may have")
+    values: Vector = described("merit at evenly spaced values; straight lines between", example=(0.1, 0.5, 1.0))
+    lipschitz: Positive = described("the steepest slope that the table may have", example=1.0)
+    lower_bound: Positive = described("smallest merit that the table may have", example=0.1)
     low: float = described("value of the first entry", default=-1.0)
     high: float = described("value of the last entry", default=1.0)
 

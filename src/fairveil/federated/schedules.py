@@ -18,7 +18,7 @@ from scipy.linalg import eigh
 from fairveil import registry
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
-from fairveil.fields import Count, Positive
+from fairveil.fields import Count, Positive, described
 from fairveil.registry import register
 
 Floats = NDArray[np.float64]
@@ -107,8 +107,10 @@ class Growing(Schedule):
     [4, 8, 16, 32]
     """
 
-    factor: Annotated[float, Strict(), Field(gt=1.0, le=1e6, allow_inf_nan=False)] = 1.5
-    first: Count = 1
+    factor: Annotated[float, Strict(), Field(gt=1.0, le=1e6, allow_inf_nan=False)] = described(
+        "how much longer each pause is than the one before", default=1.5
+    )
+    first: Count = described("rounds until the first synchronisation", default=1)
 
     def times(self, rounds: int, agents: int, dimension: int) -> list[int]:
         time, found = self.first, []
@@ -131,9 +133,11 @@ class Determinant(Schedule):
     """
 
     _: KW_ONLY
-    threshold: Positive | None = None
-    max_syncs: Count = 256
-    raw: bool = False
+    threshold: Positive | None = described(
+        "what must be passed for the next synchronisation; the paper's when left out", default=None
+    )
+    max_syncs: Count = described("most synchronisations of a run", default=256)
+    raw: bool = described("whether agents look at raw rows to decide (then the guarantee says so)", default=False)
 
     def times(self, rounds: int, agents: int, dimension: int) -> None:
         return None

@@ -10,7 +10,7 @@ import numpy as np
 
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
-from fairveil.fields import Epsilon
+from fairveil.fields import Epsilon, described
 from fairveil.privacy.events import Event, PureEvent
 from fairveil.privacy.grid import to_units
 from fairveil.privacy.guarantee import Guarantee
@@ -211,7 +211,7 @@ class BudgetDistribution(Publishing):
     Reference: Kellaris, Papadopoulos, Xiao and Papadias 2014.
     """
 
-    smallest: Epsilon = 1e-6
+    smallest: Epsilon = described("budgets below this are not spent", default=1e-6)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -9,6 +9,7 @@ import numpy as np
 
 from fairveil.compiling import njit
 from fairveil.configuration import configuration
+from fairveil.fields import described
 from fairveil.registry import register
 from fairveil.streams.plain import Law, PlainReleaser
 from fairveil.streams.protocol import SEEN, TIME
@@ -64,7 +65,7 @@ class BaselineLaplace(PlainReleaser):
     Reference: thesis section 3.8; Dwork, McSherry, Nissim and Smith 2006.
     """
 
-    law: Law = "laplace"
+    law: Law = described("law of the noise", default="laplace")
 
     laws: ClassVar[tuple[str, ...]] = ("laplace",)
     kernel = staticmethod(show_plain)

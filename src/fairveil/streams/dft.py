@@ -9,7 +9,7 @@ import numpy as np
 
 from fairveil.configuration import configuration
 from fairveil.errors import PrivacyError, SpecError
-from fairveil.fields import Count
+from fairveil.fields import Count, described
 from fairveil.privacy.events import Event, PureEvent
 from fairveil.privacy.grid import from_units, to_units
 from fairveil.privacy.guarantee import Guarantee
@@ -100,9 +100,9 @@ class Dft(StreamKeys):
     Reference: Rastogi and Nath 2010.
     """
 
-    frequencies: Count | Literal["oracle"] = 10
-    delay: Count | None = None
-    pick: Literal["given"] = "given"
+    frequencies: Count | Literal["oracle"] = described("how many frequencies are released", default=10)
+    delay: Count | None = described("steps until a value is published; the whole sequence when left out", default=None)
+    pick: Literal["given"] = described("which frequencies: the lowest ones, as given", default="given")
 
     real_time: ClassVar[bool] = False
 

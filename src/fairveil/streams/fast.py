@@ -11,7 +11,7 @@ import numpy as np
 from fairveil.compiling import njit
 from fairveil.configuration import configuration
 from fairveil.errors import PrivacyError, SpecError
-from fairveil.fields import Count, Positive
+from fairveil.fields import Count, Positive, described
 from fairveil.privacy.noise import Noise
 from fairveil.registry import register
 from fairveil.streams.plain import Law, PlainReleaser
@@ -83,9 +83,11 @@ class Fast(PlainReleaser):
     Reference: Fan and Xiong 2014.
     """
 
-    law: Law = "laplace"
-    process_variance: Positive | Literal["oracle"] = 1.0
-    samples: Count | None = None
+    law: Law = described("law of the noise", default="laplace")
+    process_variance: Positive | Literal["oracle"] = described("variance of the filter's model of change", default=1.0)
+    samples: Count | None = described(
+        "how many values are released; chosen from the horizon when left out", default=None
+    )
 
     laws: ClassVar[tuple[str, ...]] = ("laplace", "gaussian")
     kernel = staticmethod(follow_walk)

@@ -10,7 +10,7 @@ from pydantic import Strict
 
 from fairveil.configuration import configuration
 from fairveil.errors import HorizonError, SpecError
-from fairveil.fields import Count, Delta, Epsilon, OpenUnit, Positive
+from fairveil.fields import Count, Delta, Epsilon, OpenUnit, Positive, described
 from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Guarantee, Neighbours
 from fairveil.streams.plan import Budget
@@ -31,22 +31,28 @@ class StreamKeys(Releaser):
     """
 
     _: KW_ONLY
-    epsilon: Epsilon | None = None
-    delta: Delta | None = None
-    mu: Positive | None = None
-    rho: Positive | None = None
-    sensitivity: Positive = 1.0
-    range: Annotated[tuple[float, float], Strict(False)] | None = None
-    unit: Literal["sequence", "window", "event"] = "sequence"
-    window: Count | None = None
-    participation: Count | None = None
-    neighbours: Literal["replace", "add-remove"] = "replace"
-    starts: Count = 10
-    horizon: Count | None = None
-    nonnegative: bool = False
-    round: bool = False
-    interval: OpenUnit = 0.9
-    variant: Literal["sound", "printed"] = "sound"
+    epsilon: Epsilon | None = described("budget, alone (pure) or with delta", default=None)
+    delta: Delta | None = described("chance that the budget is exceeded", default=None)
+    mu: Positive | None = described("budget in Gaussian DP", default=None)
+    rho: Positive | None = described("budget in zCDP", default=None)
+    sensitivity: Positive = described("how far one person can move one value", default=1.0)
+    range: Annotated[tuple[float, float], Strict(False)] | None = described(
+        "public range of a value, instead; values beyond are moved there", default=None
+    )
+    unit: Literal["sequence", "window", "event"] = described(
+        "whom the guarantee protects: all of a person's values, those of a window, or one", default="sequence"
+    )
+    window: Count | None = described("length of the window", default=None)
+    participation: Count | None = described("in how many steps one person takes part at most", default=None)
+    neighbours: Literal["replace", "add-remove"] = described(
+        "what is hidden: a change of values, or whether somebody takes part", default="replace"
+    )
+    starts: Count = described("steps that are used to start", default=10)
+    horizon: Count | None = described("number of releases it is built for", default=None)
+    nonnegative: bool = described("whether published values are moved up to zero", default=False)
+    round: bool = described("whether published values are rounded to whole numbers", default=False)
+    interval: OpenUnit = described("coverage of published intervals", default=0.9)
+    variant: Literal["sound", "printed"] = described("the sound form, or the printed one to reproduce", default="sound")
 
     def __post_init__(self) -> None:
         if self.range is not None and not self.range[0] < self.range[1]:

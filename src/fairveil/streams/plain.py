@@ -21,6 +21,7 @@ from scipy.special import ndtri
 
 from fairveil.configuration import configuration
 from fairveil.errors import PrivacyError, SpecError
+from fairveil.fields import described
 from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
@@ -63,8 +64,8 @@ QUOTED = ((0.5, 0.3), (0.9, 0.3), (0.5, 1.0), (0.9, 1.0), (0.5, 3.0), (0.9, 3.0)
 class PlainReleaser(StreamKeys):
     """What releasers with one noisy release a step share: law, schedule, accounting and the way through the grid."""
 
-    law: Law = "gaussian"
-    schedule: str | dict[str, Any] = "even"
+    law: Law = described("law of the noise", default="gaussian")
+    schedule: str | dict[str, Any] = described("how the budget is spread over the steps", default="even")
 
     laws: ClassVar[tuple[str, ...]] = ("gaussian", "discrete-gaussian", "laplace", "binomial")
     kernel: ClassVar[Kernel]

@@ -12,7 +12,7 @@ from pydantic import Field, Strict
 from fairveil.compiling import njit
 from fairveil.configuration import configuration
 from fairveil.errors import PrivacyError, SpecError, at
-from fairveil.fields import Positive
+from fairveil.fields import Positive, described
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
 from fairveil.registry import register
@@ -119,10 +119,14 @@ class Predictive(PlainReleaser):
     Reference: thesis sections 3.4 to 3.6.
     """
 
-    weight: Weight | Annotated[tuple[Weight, ...], Strict(False)] | Literal["oracle"] = 0.5
-    estimator: Literal["printed", "corrected"] = "printed"
-    known: dict[str, Any] | None = None
-    positive_correlation: bool = True
+    weight: Weight | Annotated[tuple[Weight, ...], Strict(False)] | Literal["oracle"] = described(
+        "weight of the fresh value against the prediction", default=0.5
+    )
+    estimator: Literal["printed", "corrected"] = described(
+        "how the model is estimated: as printed, or corrected", default="printed"
+    )
+    known: dict[str, Any] | None = described("public numbers of the model, instead of estimates", default=None)
+    positive_correlation: bool = described("whether neighbours in time are known to move together", default=True)
 
     laws: ClassVar[tuple[str, ...]] = ("gaussian", "discrete-gaussian", "laplace", "binomial")
     kernel = staticmethod(mix_predictions)

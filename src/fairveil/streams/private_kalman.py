@@ -10,7 +10,7 @@ from pydantic import Field, Strict
 
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
-from fairveil.fields import OpenUnit
+from fairveil.fields import OpenUnit, described
 from fairveil.registry import register
 from fairveil.streams import shares as sharing
 from fairveil.streams.bank import OWN, RING, TABLE, C, filter_bank, flush, sizes
@@ -54,12 +54,14 @@ class PrivateKalman(PlainReleaser):
     Reference: Kalman 1960; Magill 1965 (banks of filters); West and Harrison 1997 (discounting).
     """
 
-    seasons: Annotated[tuple[int, ...], Strict(False)] | Literal["auto"] = ()
-    lag: Lag = 0
-    trend: bool = True
-    memory: Share = 0.0
-    forget: OpenUnit = 0.999
-    first: Share = 0.01
+    seasons: Annotated[tuple[int, ...], Strict(False)] | Literal["auto"] = described(
+        "lengths of the seasons in the model", default=()
+    )
+    lag: Lag = described("steps a value waits for later ones", default=0)
+    trend: bool = described("whether the level has a slope", default=True)
+    memory: Share = described("how much of the last deviation stays", default=0.0)
+    forget: OpenUnit = described("how fast old values lose weight", default=0.999)
+    first: Share = described("share of the budget for the first values", default=0.01)
 
     laws: ClassVar[tuple[str, ...]] = ("gaussian", "discrete-gaussian", "laplace", "binomial")
 

@@ -23,6 +23,7 @@ from fairveil.data.drive_cycles import DriveCycles
 from fairveil.data.source import Synthesis
 from fairveil.data.traffic import Traffic
 from fairveil.errors import SpecError
+from fairveil.fields import described
 from fairveil.randomness import Generator
 from fairveil.registry import register
 from fairveil.streams.protocol import as_values
@@ -45,9 +46,9 @@ class Sequence(ABC):
 class BikeRentals(Sequence):
     """Bike rentals on their public clock: 17,544 hours of which 165 have no row, or 731 days."""
 
-    every: Literal["hour", "day"] = "hour"
-    year: Literal[2011, 2012] | None = None
-    column: Literal["cnt", "casual", "registered"] = "cnt"
+    every: Literal["hour", "day"] = described("one value an hour, or a day", default="hour")
+    year: Literal[2011, 2012] | None = described("which year; both when left out", default=None)
+    column: Literal["cnt", "casual", "registered"] = described("which riders are counted", default="cnt")
 
     def read(self) -> Floats:
         data = Bikeshare(every=self.every).load()
@@ -69,8 +70,8 @@ class TrafficCounts(Sequence):
     Whole weeks are missing between counted days, so a period of 168 means seven counted days.
     """
 
-    period: Literal["2011-2012", "2012-2013", "2014-2018"] = "2011-2012"
-    measure: Literal["sum", "mean"] = "sum"
+    period: Literal["2011-2012", "2012-2013", "2014-2018"] = described("which years", default="2011-2012")
+    measure: Literal["sum", "mean"] = described("how streets are put together", default="sum")
 
     def read(self) -> Floats:
         data = Traffic(period=self.period).load()
@@ -86,7 +87,7 @@ class TrafficCounts(Sequence):
 class DriveCycle(Sequence):
     """Speed of a vehicle in miles an hour, each second."""
 
-    cycle: Literal["ftp", "udds"] = "ftp"
+    cycle: Literal["ftp", "udds"] = described("which driving cycle", default="ftp")
 
     def read(self) -> Floats:
         return DriveCycles(cycle=self.cycle).load()["mph"].astype(float)
@@ -101,7 +102,9 @@ class GivenValues(Sequence):
     [1.0, nan, 3.0]
     """
 
-    values: Annotated[tuple[float | None, ...], Strict(False)]
+    values: Annotated[tuple[float | None, ...], Strict(False)] = described(
+        "the values themselves; none where a step is missing", example=(1.0, 2.0, 3.0)
+    )
 
     def read(self) -> Floats:
         return as_values(self.values)

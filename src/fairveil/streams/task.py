@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from pydantic import Field
 
 from fairveil import registry
 from fairveil.configuration import describe, field_names
@@ -32,8 +33,8 @@ ORACLE = "an oracle chose a parameter on the true error: not private"
 class StreamSpec(TaskSpec):
     """Keys of a stream spec."""
 
-    releaser: dict[str, Any]
-    data: dict[str, Any]
+    releaser: dict[str, Any] = Field(description="the releaser: its name and parameters")
+    data: dict[str, Any] = Field(description="the sequence: its name and parameters")
 
 
 @register("task", "stream")

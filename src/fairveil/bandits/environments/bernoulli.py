@@ -28,7 +28,7 @@ class Bernoulli(ArmEnvironment):
     """
 
     means: Vector | None = described("success probability of each arm; drawn when left out", default=None)
-    arms: Count | None = described("number of arms, when means are drawn", default=None)
+    arms: Count | None = described("number of arms, when means are drawn", default=None, example=3)
     low: Probability = described("lower end of drawn means", default=0.005)
     high: Probability = described("upper end of drawn means", default=1.0)
     means_seed: Natural = described("seed of drawn means", default=42)

@@ -25,7 +25,7 @@ class Extreme(ArmEnvironment):
     ([0.0, 1.0], -1693.1)
     """
 
-    horizon: Count = described("number of rounds, which fixes the hard means")
+    horizon: Count = described("number of rounds, which fixes the hard means", example=1000)
 
     @property
     def arms(self) -> int:

@@ -31,8 +31,8 @@ class Gaussian(MeritocraticEnvironment):
     [0.5, 0.5]
     """
 
-    weights: Vector = described("true weights of the features")
-    means: Matrix = described("mean features of each group")
+    weights: Vector = described("true weights of the features", example=(1.0, 0.5))
+    means: Matrix = described("mean features of each group", example=((0.0, 0.0), (1.0, 0.0)))
     covariances: Annotated[tuple[Matrix, ...], Strict(False)] | None = described(
         "covariance of each group's features; the identity when left out", default=None
     )

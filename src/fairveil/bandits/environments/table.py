@@ -29,7 +29,9 @@ class RecordedArms(ArmEnvironment):
     [0.5, 1.0]
     """
 
-    rewards: Matrix | None = described("one row a person, one column an arm", default=None)
+    rewards: Matrix | None = described(
+        "one row a person, one column an arm", default=None, example=((0.0, 1.0), (1.0, 1.0))
+    )
     file: str | None = described("a file of such rows instead", default=None)
     order: Literal["recorded", "resampled"] = described(
         "people as they were recorded, or drawn with replacement", default="recorded"

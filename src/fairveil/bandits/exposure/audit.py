@@ -32,10 +32,16 @@ from fairveil.registry import register
 from fairveil.state import State
 
 Floats = NDArray[np.float64]
-WATCHED = 4
-"""Messages that are looked at: a tree shows three nodes over the first leaf by then."""
-EVERY_ROUND = 1.0 + 1e-9
-"""Growth of a schedule that synchronises after every round."""
+WATCHED = 8
+"""Messages that are looked at: a tree shows four nodes over the first leaf by then."""
+REACTION = 16
+"""Rounds in which an agent may react before its first message."""
+FEW_REACTIONS = 1_200
+"""Trials of the reaction, which plays round by round: raw rows shift the message by many standard deviations."""
+EXCESS = 16.0
+"""Contexts come this much longer than their bound, and rewards by its square."""
+ONCE = 1e6
+"""Growth of a schedule that synchronises once."""
 
 
 def worst_interactions(policy: PrivatePolicy) -> tuple[Floats, Floats]:
@@ -53,15 +59,18 @@ def worst_interactions(policy: PrivatePolicy) -> tuple[Floats, Floats]:
 def side_by_side(policy: PrivatePolicy, copies: int, first: int = 1) -> PrivatePolicy:
     """The same policy with as many agents as trials: each draws its own noise for its own rows, as in a federation.
 
-    Its first synchronisation comes after ``first`` rounds, later ones after every round, and the sums are sized as they
-    were: the published schedule would change with the number of agents.
+    Its first synchronisation comes after ``first`` rounds; the sums are sized as they were, whatever the published
+    schedule would make of so many agents.
     """
     table = {**describe(policy), "agents": copies, "merit": policy.merits[0].to_list(), "agent_rounds": None}
     del table["name"]
-    if "outstanding" in table:  # the noise of a batch knows nothing of the others
-        table |= {"schedule": {"name": "growing", "first": first, "factor": EVERY_ROUND}, "outstanding": 0}
+    if first > 1:
+        table["schedule"] = {"name": "growing", "first": first, "factor": ONCE}
+    elif "outstanding" in table:
+        table["schedule"] = {"name": "every-round"}
     else:
-        table |= {"schedule": {"name": "determinant", "max_syncs": policy.room}, "releases": policy.room}
+        table["schedule"] = {"name": "determinant", "max_syncs": policy.room}
+    table |= {"outstanding": 0} if "outstanding" in table else {"releases": policy.room}
     twin = type(policy)(**table)
     if twin.sums != policy.sums:
         raise ContractError("the noise depends on the number of agents", path=policy.name)
@@ -76,16 +85,23 @@ def learned(policy: PrivatePolicy, state: State, number: int, contexts: Floats, 
     return policy.learn_all(state, (Feedback(shown.index, int(arms[shown.agent]), reward, shown) for shown in rounds))
 
 
+def watched(policy: PrivatePolicy) -> int:
+    """Messages that are looked at: up to a power of two, where a tree shows the nodes over the first leaf alone."""
+    return int(min(WATCHED, 1 << (policy.room.bit_length() - 1)))
+
+
 def run_messages(policy: PrivatePolicy, world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
     """First messages along the difference of the worlds; the agents of one policy are the trials."""
     rows = worst_interactions(policy)
     difference = np.outer(rows[0], rows[0]) - np.outer(rows[1], rows[1])
     projection = difference / np.linalg.norm(difference)
-    context = rows[world][None, :-1] * policy.context_bound
-    reward = float(rows[world][-1] / policy.reward_weight * policy.reward_bound)
+    # Longer than allowed, unless that is refused or a full reward is not the worst: clipping makes the worst rows.
+    excess = 1.0 if policy.strict or policy.reward_weight > 1 else EXCESS
+    context = rows[world][None, :-1] * policy.context_bound * excess
+    reward = float(rows[world][-1] / policy.reward_weight * policy.reward_bound) * excess**2
     twin = side_by_side(policy, trials)
     state = learned(twin, twin.start(), 0, context, np.zeros(trials, np.int64), reward)
-    seen = np.empty((trials, min(WATCHED, policy.room)))
+    seen = np.empty((trials, watched(policy)))
     for release in range(seen.shape[1]):
         state = twin.release(state, noise)
         seen[:, release] = (twin.sent(state, range(trials)) * projection).sum(axis=(1, 2))
@@ -98,7 +114,7 @@ def run_reaction(policy: PrivatePolicy, world: int, trials: int, noise: Noise, r
     projection[0, 0], projection[1, 1] = 1.0, -1.0
     choices = np.eye(policy.dimension)[:2] * policy.context_bound
     candidates = tuple(Candidate(0, context) for context in choices)
-    rounds = int(policy.start()["next"])
+    rounds = min(REACTION, policy.horizon)
     twin = side_by_side(policy, trials, rounds)
     flipped = policy.reward_bound if world == 0 else -policy.reward_bound
     state = learned(twin, twin.start(), 0, choices, np.zeros(trials, np.int64), flipped)
@@ -133,6 +149,7 @@ def reaction_pair(policy: PrivatePolicy) -> AuditPair:
         policy.epsilon,
         policy.delta,
         finer_claim(policy.event()),
+        FEW_REACTIONS,
     )
 
 

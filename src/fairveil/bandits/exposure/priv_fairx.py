@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import KW_ONLY
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -52,6 +52,10 @@ class PrivFairx(PrivatePolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_raw_trigger(False)
+
+    @classmethod
+    def example(cls) -> Any:
+        return cls(agents=3, dimension=2, horizon=200, epsilon=1.0, delta=1e-5, schedule="doubling")
 
     @property
     def uses_local(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import KW_ONLY
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from fairveil.bandits.exposure.priv_fairx import PrivFairx
 from fairveil.configuration import configuration
@@ -38,6 +38,11 @@ class PrivFairxPrinted(PrivFairx):
     variant: Literal["printed"] = described("the printed algorithm", default="printed")  # type: ignore[assignment]
     local_raw: bool = described("use own raw rows since the last synchronisation", default=True)
     confidence: Literal["weighted", "lemma-7"] = described("how confidence sets are made", default="lemma-7")
+
+    @classmethod
+    def example(cls) -> Any:
+        # A budget at which the published variance, far larger than needed, leaves an audit something to see.
+        return cls(agents=3, dimension=2, horizon=200, epsilon=4.0, delta=0.1, schedule="doubling")
 
     def check_raw_trigger(self, allowed: bool) -> None:
         super().check_raw_trigger(self.local_raw)

@@ -93,8 +93,8 @@ class BatchedPrivateFairGreedy(RulePolicy):
         *("middle", "deviation", "tables", "rank_std", "sum/published", "sum/releases", "sum/last"),
     )
 
-    epsilon: Epsilon = described("budget of one candidate of one round")
-    delta: Delta = described("chance that the promise may fail")
+    epsilon: Epsilon = described("budget of one candidate of one round", example=1.0)
+    delta: Delta = described("chance that the promise may fail", example=1e-5)
     groups: Count | None = described("number of groups", default=None)
     features: Count | None = described("number of features of a candidate", default=None)
     scaling: ScalingTable = described("public scale of columns and reward", default=Scaling())

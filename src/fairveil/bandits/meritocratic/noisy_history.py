@@ -52,9 +52,9 @@ class NoisyHistory(HalvedHistory):
 
     seals: ClassVar[tuple[str, ...]] = ("sealed",)
 
-    epsilon: Epsilon = described("budget of one candidate of one round")
-    delta: Delta = described("chance that the promise may fail")
-    bound: Positive = described("public bound of the norm of a row [x, y]; longer rows are clipped")
+    epsilon: Epsilon = described("budget of one candidate of one round", example=1.0)
+    delta: Delta = described("chance that the promise may fail", example=1e-5)
+    bound: Positive = described("public bound of the norm of a row [x, y]; longer rows are clipped", example=2.0)
     rounds: Count | None = described("number of rounds", default=None)
     candidates: Count | None = described("most candidates of a round", default=None)
     alpha_eps: OpenUnit = described("share of the budget for the regression", default=0.9)

@@ -11,7 +11,7 @@ from fairveil.bandits.nash.episodes import ARRIVALS_IN_WORDS, EpisodePolicy
 from fairveil.bandits.nash.index import index_of
 from fairveil.bandits.nash.rounds import RISING
 from fairveil.configuration import configuration
-from fairveil.fields import Count, Epsilon, Positive
+from fairveil.fields import Count, Epsilon, Positive, described
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.registry import register
 
@@ -47,12 +47,14 @@ class AdapUcb(EpisodePolicy):
     Reference: Azize and Basu 2022; errata: docs/errata/dp-ncb.md
     """
 
-    arms: Count
-    epsilon: Epsilon
-    alpha: Positive = 3.1
-    variant: Literal["sound"] = "sound"
-    strict: bool = False
-    arrivals: Literal["public", "private"] = "public"
+    arms: Count = described("number of treatments", example=3)
+    epsilon: Epsilon = described("budget of one reward", example=1.0)
+    alpha: Positive = described("how cautious the index is; larger explores more", default=3.1)
+    variant: Literal["sound"] = described("which form of the algorithm: this one", default="sound")
+    strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
+    arrivals: Literal["public", "private"] = described(
+        "whether it is public that a reward arrived (else counts get noise too)", default="public"
+    )
 
     def numbers(self) -> Numbers:
         return Numbers(self.alpha, self.release_epsilon)

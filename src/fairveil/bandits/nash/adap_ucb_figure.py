@@ -10,6 +10,7 @@ from fairveil.bandits.nash.base import global_guarantee
 from fairveil.bandits.nash.blocks import Shape
 from fairveil.bandits.nash.index import index_of
 from fairveil.configuration import configuration
+from fairveil.fields import described
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.registry import register
 
@@ -41,7 +42,7 @@ class FigureAdapUcb(AdapUcb):
     Reference: DP-NCB, its experiments (2026), after Azize and Basu 2022; errata: docs/errata/dp-ncb.md
     """
 
-    variant: Literal["figure"] = "figure"  # type: ignore[assignment]
+    variant: Literal["figure"] = described("which form of the algorithm: this one", default="figure")
 
     def numbers(self) -> Numbers:  # type: ignore[override]
         return Numbers(self.alpha)

@@ -20,7 +20,7 @@ from fairveil.bandits.protocol import Decision, Feedback, Report, Round
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.configuration import configuration, describe
 from fairveil.errors import SpecError
-from fairveil.fields import Count
+from fairveil.fields import Count, described
 from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
@@ -48,8 +48,11 @@ class Anytime(NashPolicy):
     Reference: DP-NCB, Algorithm 3 (2026), after Barman, Khan, Maiti and Sawarni 2023.
     """
 
-    arms: Count
-    inner: dict[str, Any]
+    arms: Count = described("number of treatments", example=3)
+    inner: dict[str, Any] = described(
+        "the policy that is built anew for each window: its name and parameters",
+        example={"name": "gdp-ncb", "epsilon": 1.0},
+    )
 
     def __post_init__(self) -> None:
         policy = self.window(1)

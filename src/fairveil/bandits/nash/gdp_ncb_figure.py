@@ -10,7 +10,7 @@ from fairveil.bandits.nash.index import index_of
 from fairveil.bandits.nash.phase_one import TIMED, Exploration, Finish
 from fairveil.bandits.nash.two_phases import TwoPhasePolicy
 from fairveil.configuration import configuration
-from fairveil.fields import Count, Epsilon, NonNegative
+from fairveil.fields import Count, Epsilon, NonNegative, described
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
 from fairveil.registry import register
@@ -51,15 +51,19 @@ class FigureGdpNcb(TwoPhasePolicy):
     Reference: DP-NCB, its experiments (2026); errata: docs/errata/dp-ncb.md
     """
 
-    arms: Count
-    horizon: Count
-    epsilon: Epsilon
-    c: NonNegative = 3.0
-    alpha: NonNegative = 3.1
-    variant: Literal["figure"] = "figure"
-    phase_rounds: Count | None = None
-    strict: bool = False
-    arrivals: Literal["public"] = "public"
+    arms: Count = described("number of treatments", example=3)
+    horizon: Count = described("number of rounds it is built for", example=1000)
+    epsilon: Epsilon = described("budget of one reward", example=1.0)
+    c: NonNegative = described("weight of the confidence width", default=3.0)
+    alpha: NonNegative = described("how cautious the index is; larger explores more", default=3.1)
+    variant: Literal["figure"] = described("which form of the algorithm: this one", default="figure")
+    phase_rounds: Count | None = described(
+        "rounds of the uniform phase; the paper's number when left out", default=None
+    )
+    strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
+    arrivals: Literal["public"] = described(
+        "whether it is public that a reward arrived (else counts get noise too)", default="public"
+    )
 
     @property
     def log_horizon(self) -> float:

@@ -10,7 +10,7 @@ from fairveil.bandits.nash.index import index_of
 from fairveil.bandits.nash.rounds import ONE_BIT, STILL, Habits
 from fairveil.bandits.nash.sequential import SequentialPolicy
 from fairveil.configuration import configuration
-from fairveil.fields import Count, Epsilon, Positive
+from fairveil.fields import Count, Epsilon, Positive, described
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.mechanisms.one_bit import OneBit
 from fairveil.registry import register
@@ -57,13 +57,13 @@ class LdpNcb(SequentialPolicy):
 
     horizon_free: ClassVar[bool] = False
 
-    arms: Count
-    horizon: Count
-    epsilon: Epsilon
-    c: Positive = 3.0
-    alpha: Positive = 3.1
-    variant: Literal["sound"] = "sound"
-    strict: bool = False
+    arms: Count = described("number of treatments", example=3)
+    horizon: Count = described("number of rounds it is built for", example=1000)
+    epsilon: Epsilon = described("budget of one report", example=1.0)
+    c: Positive = described("weight of the confidence width", default=3.0)
+    alpha: Positive = described("how cautious the index is; larger explores more", default=3.1)
+    variant: Literal["sound"] = described("which form of the algorithm: this one", default="sound")
+    strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
 
     def numbers(self) -> Numbers:
         mechanism, log_t = OneBit(epsilon=self.epsilon), math.log(self.horizon)

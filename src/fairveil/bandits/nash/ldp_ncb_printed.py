@@ -10,7 +10,7 @@ from fairveil.bandits.nash.index import explored_of, index_of, kept_of
 from fairveil.bandits.nash.rounds import LAPLACE, NO_LIMIT, STILL, Habits
 from fairveil.bandits.nash.sequential import SequentialPolicy, laplace_success
 from fairveil.configuration import configuration
-from fairveil.fields import Count, Epsilon, Positive
+from fairveil.fields import Count, Epsilon, Positive, described
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.registry import register
 
@@ -78,13 +78,13 @@ class PrintedLdpNcb(SequentialPolicy):
 
     horizon_free: ClassVar[bool] = False
 
-    arms: Count
-    horizon: Count
-    epsilon: Epsilon
-    c: Positive = 3.0
-    alpha: Positive = 3.1
-    variant: Literal["printed"] = "printed"
-    strict: bool = False
+    arms: Count = described("number of treatments", example=3)
+    horizon: Count = described("number of rounds it is built for", example=1000)
+    epsilon: Epsilon = described("budget of one report", example=1.0)
+    c: Positive = described("weight of the confidence width", default=3.0)
+    alpha: Positive = described("how cautious the index is; larger explores more", default=3.1)
+    variant: Literal["printed"] = described("which form of the algorithm: this one", default="printed")
+    strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
 
     def numbers(self) -> Numbers:
         return Numbers(self.c, self.alpha, self.epsilon, math.log(self.horizon))

@@ -10,7 +10,7 @@ from fairveil.bandits.nash.index import index_of
 from fairveil.bandits.nash.rounds import ONE_BIT, RISING, Habits
 from fairveil.bandits.nash.sequential import SequentialPolicy
 from fairveil.configuration import configuration
-from fairveil.fields import Count, Epsilon, Positive
+from fairveil.fields import Count, Epsilon, Positive, described
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.mechanisms.one_bit import OneBit
 from fairveil.registry import register
@@ -46,11 +46,11 @@ class LdpUcb(SequentialPolicy):
     Reference: Ren, Zhou, Liu and Shroff 2020; errata: docs/errata/dp-ncb.md
     """
 
-    arms: Count
-    epsilon: Epsilon
-    alpha: Positive = 3.1
-    variant: Literal["sound"] = "sound"
-    strict: bool = False
+    arms: Count = described("number of treatments", example=3)
+    epsilon: Epsilon = described("budget of one report", example=1.0)
+    alpha: Positive = described("how cautious the index is; larger explores more", default=3.1)
+    variant: Literal["sound"] = described("which form of the algorithm: this one", default="sound")
+    strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
 
     def numbers(self) -> Numbers:
         mechanism = OneBit(epsilon=self.epsilon)

@@ -12,7 +12,7 @@ from fairveil.bandits.nash.index import index_of, taken_of
 from fairveil.bandits.nash.rounds import LAPLACE, RISING, Habits
 from fairveil.bandits.nash.sequential import SequentialPolicy, laplace_success
 from fairveil.configuration import configuration
-from fairveil.fields import Count, Epsilon, Positive
+from fairveil.fields import Count, Epsilon, Positive, described
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.registry import register
 
@@ -54,11 +54,11 @@ class FigureLdpUcb(SequentialPolicy):
     Reference: DP-NCB, its experiments (2026), after Ren, Zhou, Liu and Shroff 2020; errata: docs/errata/dp-ncb.md
     """
 
-    arms: Count
-    epsilon: Epsilon
-    alpha: Positive = 3.1
-    variant: Literal["figure"] = "figure"
-    strict: bool = False
+    arms: Count = described("number of treatments", example=3)
+    epsilon: Epsilon = described("budget of one report", example=1.0)
+    alpha: Positive = described("how cautious the index is; larger explores more", default=3.1)
+    variant: Literal["figure"] = described("which form of the algorithm: this one", default="figure")
+    strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
 
     def numbers(self) -> Numbers:
         return Numbers(self.epsilon)

@@ -15,7 +15,7 @@ from fairveil.bandits.nash.rounds import RISING
 from fairveil.bandits.protocol import HEADER, Feedback, Report
 from fairveil.bandits.simulate import Case
 from fairveil.configuration import configuration
-from fairveil.fields import Count, Epsilon, Positive
+from fairveil.fields import Count, Epsilon, Positive, described
 from fairveil.privacy.events import Event, NothingEvent
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.mechanisms.one_bit import OneBit
@@ -59,11 +59,11 @@ class LocalNash(EpisodePolicy):
     Reference: Warner 1965 (reports); Garivier, Hadiji, Menard and Stoltz 2022 (level).
     """
 
-    arms: Count
-    epsilon: Epsilon
-    exploration: Positive = 0.7
-    growth: Positive = 0.2
-    strict: bool = False
+    arms: Count = described("number of treatments", example=3)
+    epsilon: Epsilon = described("budget of one report", example=1.0)
+    exploration: Positive = described("level of the index: 1 is the textbook's, less explores less", default=0.7)
+    growth: Positive = described("length of an episode relative to the rounds its arm has had", default=0.2)
+    strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
 
     @property
     def arrivals(self) -> Literal["public"]:

@@ -9,7 +9,7 @@ from fairveil.bandits.nash.index import explored_of, index_of
 from fairveil.bandits.nash.rounds import NO_LIMIT, STILL, Habits
 from fairveil.bandits.nash.sequential import SequentialPolicy
 from fairveil.configuration import configuration
-from fairveil.fields import Count, Positive
+from fairveil.fields import Count, Positive, described
 from fairveil.registry import register
 
 
@@ -50,12 +50,12 @@ class Ncb(SequentialPolicy):
 
     horizon_free: ClassVar[bool] = False
 
-    arms: Count
-    horizon: Count
-    c: Positive = 3.0
-    phase_factor: Positive = 1.0
-    variant: Literal["figure"] = "figure"
-    strict: bool = False
+    arms: Count = described("number of treatments", example=3)
+    horizon: Count = described("number of rounds it is built for", example=1000)
+    c: Positive = described("weight of the confidence width", default=3.0)
+    phase_factor: Positive = described("length of the uniform phase relative to the paper's", default=1.0)
+    variant: Literal["figure"] = described("which form of the algorithm: this one", default="figure")
+    strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
 
     def numbers(self) -> Numbers:
         return Numbers(2 * self.c * math.sqrt(2 * math.log(self.horizon)), self.enough)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from fairveil.bandits.nash.ncb import Ncb, Numbers
 from fairveil.configuration import configuration
+from fairveil.fields import described
 from fairveil.registry import register
 
 
@@ -23,7 +24,7 @@ class PrintedNcb(Ncb):
     Reference: Barman, Khan, Maiti and Sawarni 2023, equation (3).
     """
 
-    variant: Literal["printed"] = "printed"  # type: ignore[assignment]
+    variant: Literal["printed"] = described("which form of the algorithm: this one", default="printed")
 
     def numbers(self) -> Numbers:
         return Numbers(4 * math.sqrt(math.log(self.horizon)), self.enough)

@@ -12,7 +12,7 @@ from fairveil.bandits.nash.index import index_of
 from fairveil.bandits.nash.optimism import optimistic_mean
 from fairveil.bandits.nash.rounds import RISING
 from fairveil.configuration import configuration
-from fairveil.fields import Count, Epsilon, Positive
+from fairveil.fields import Count, Epsilon, Positive, described
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.registry import register
 
@@ -62,12 +62,14 @@ class PrivateNash(EpisodePolicy):
     Reference: episodes after Azize and Basu 2022, level after Garivier, Hadiji, Menard and Stoltz 2022.
     """
 
-    arms: Count
-    epsilon: Epsilon
-    exploration: Positive = 0.7
-    growth: Positive = 0.5
-    strict: bool = False
-    arrivals: Literal["public", "private"] = "public"
+    arms: Count = described("number of treatments", example=3)
+    epsilon: Epsilon = described("budget of one reward", example=1.0)
+    exploration: Positive = described("level of the index: 1 is the textbook's, less explores less", default=0.7)
+    growth: Positive = described("length of an episode relative to the rounds its arm has had", default=0.5)
+    strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
+    arrivals: Literal["public", "private"] = described(
+        "whether it is public that a reward arrived (else counts get noise too)", default="public"
+    )
 
     def numbers(self) -> Numbers:
         return Numbers(self.exploration, self.release_epsilon, self.arms)

@@ -9,7 +9,7 @@ from fairveil.bandits.nash.index import index_of
 from fairveil.bandits.nash.rounds import RISING, Habits
 from fairveil.bandits.nash.sequential import SequentialPolicy
 from fairveil.configuration import configuration
-from fairveil.fields import Count, Positive
+from fairveil.fields import Count, Positive, described
 from fairveil.registry import register
 
 
@@ -43,9 +43,9 @@ class Ucb(SequentialPolicy):
     Reference: Auer, Cesa-Bianchi and Fischer 2002.
     """
 
-    arms: Count
-    bonus: Positive = 2.0
-    strict: bool = False
+    arms: Count = described("number of treatments", example=3)
+    bonus: Positive = described("weight of the confidence width; 2 is the textbook's", default=2.0)
+    strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
 
     def numbers(self) -> Numbers:
         return Numbers(self.bonus)

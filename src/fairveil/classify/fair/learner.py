@@ -45,7 +45,7 @@ class PrivateFair(Learner):
     Reference: Cummings, Gupta, Kimpara and Morgenstern (2019) for the game; docs/guarantees/private-fair.md.
     """
 
-    epsilon: Epsilon = described("budget over all retrainings")
+    epsilon: Epsilon = described("budget over all retrainings", example=1.0)
     delta: Delta = described("delta over all retrainings", default=1e-5)
     fairness: FairnessName = described("what is to be equal between groups", default="equal-opportunity")
     awareness: AwarenessName = described("whether the rule reads the group when it decides", default="aware")

@@ -90,7 +90,7 @@ class ExponentialFair(FiniteLearner):
     Reference: Cummings, Gupta, Kimpara and Morgenstern (2019), Algorithm 1; docs/errata/fair-private-classification.md.
     """
 
-    epsilon: Epsilon = described("total budget")
+    epsilon: Epsilon = described("total budget", example=1.0)
     delta: Delta = described("for a private score alone", default=1e-5)
     hypotheses: HypothesesName = described("the finite class", default="stumps")
     count: Count = described("random linear rules", default=500)
@@ -152,7 +152,7 @@ class PrivateGame(FiniteLearner):
     Reference: Cummings, Gupta, Kimpara and Morgenstern (2019), Algorithm 3, corrected.
     """
 
-    epsilon: Epsilon = described("total budget")
+    epsilon: Epsilon = described("total budget", example=1.0)
     delta: Delta = described("total delta", default=1e-5)
     rounds: Count = described("rounds of the game", default=60)
     bound: Positive = described("largest multiplier C", default=5.0)
@@ -217,7 +217,7 @@ class PrivateFairNR(GameLearner):
     Reference: Cummings, Gupta, Kimpara and Morgenstern (2019); docs/errata/fair-private-classification.md.
     """
 
-    epsilon: Epsilon = described("claimed budget")
+    epsilon: Epsilon = described("claimed budget", example=1.0)
     delta: Delta = described("claimed delta", default=1e-5)
     rounds: Count = described("rounds T", default=30)
     plays: Count = described("plays a round", default=3)

@@ -41,7 +41,7 @@ class OneBit(Mechanism):
     Reference: Warner 1965; Duchi, Jordan and Wainwright 2018.
     """
 
-    epsilon: Epsilon = described("budget of one report")
+    epsilon: Epsilon = described("budget of one report", example=1.0)
 
     @cached_property
     def keep(self) -> float:

@@ -59,8 +59,8 @@ class RunningSum(ABC):
     )
     mu: Positive | None = described("budget in Gaussian DP", default=None)
     rho: Positive | None = described("budget in zCDP", default=None)
-    epsilon: Epsilon | None = described("budget; alone (pure) or with delta", default=None)
-    delta: Delta | None = described("chance that the budget is exceeded", default=None)
+    epsilon: Epsilon | None = described("budget; alone (pure) or with delta", default=None, example=1.0)
+    delta: Delta | None = described("chance that the budget is exceeded", default=None, example=1e-5)
     neighbours: Literal["replace-row", "zero-out-row"] = described(
         "what is hidden: a row's value, or that it is there", default="replace-row"
     )
@@ -246,7 +246,7 @@ class RunningSum(ABC):
 class BoundedSum(RunningSum):
     """A running sum whose number of releases is fixed in advance."""
 
-    releases: Count = described("number of releases, fixed in advance")
+    releases: Count = described("number of releases, fixed in advance", example=8)
 
     def _check_horizon(self, releases: int) -> None:
         super()._check_horizon(releases)

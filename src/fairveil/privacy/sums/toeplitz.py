@@ -90,7 +90,9 @@ class ToeplitzSum(BoundedSum):
     Reference: Fichtenberger, Henzinger and Upadhyay 2023; Henzinger, Upadhyay and Upadhyay 2023.
     """
 
-    releases: Annotated[int, Strict(), Field(ge=1, le=MAX_RELEASES)] = described("number of releases, fixed in advance")
+    releases: Annotated[int, Strict(), Field(ge=1, le=MAX_RELEASES)] = described(
+        "number of releases, fixed in advance", example=8
+    )
     band: Count | None = described("how many earlier noises a release mixes; all when left out", default=None)
     coefficient_bits: Annotated[int, Strict(), Field(ge=1, le=30)] | None = described(
         "fineness of the coefficients; chosen when left out", default=None
