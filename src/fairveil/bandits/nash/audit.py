@@ -1,8 +1,9 @@
 """Neighbouring worlds of this family's policies, for audits through the methods that serve people.
 
-All rewards are 1 but that of user 0, which is 1 or 0 (or missing, where arrivals are private). Policies are driven by
-`open`, `decide`, `learn`, `draw`, `adopt` and `release`, with the noise of the audit; coins are public and fixed. The
-sums of a block are drawn for many trials side by side (`RunningSum.many`), which changes nothing else.
+User 0's reward is 0 (or missing, where arrivals are private) or far above 1, which counts as 1; the others have the
+same reward in both worlds. What is looked at includes the log-likelihood ratio of everything published. Policies are
+driven by `open`, `decide`, `learn`, `draw`, `adopt` and `release`, with the noise of the audit; coins are public and
+fixed. The sums of a block are drawn for many trials side by side (`RunningSum.many`), which changes nothing else.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from fairveil.state import State
 BLOCKS = 3
 """Blocks that are looked at: the one with user 0, and later ones, which must not know of them."""
 DECISIONS = 24
+FAR = 7.0
+"""A reward outside its range: served code clips it to 1."""
 
 
 def episodes_pair(policy: EpisodePolicy) -> AuditPair:
@@ -43,30 +46,40 @@ def episodes_pair(policy: EpisodePolicy) -> AuditPair:
         coins = generator(0, "coins")
         side_by_side = copy.copy(policy)
         side_by_side.__dict__["sum"] = policy.sum.many(trials)
-        state, columns = side_by_side.start(), []
-        changed = (None if hidden else 0.0) if world else 1.0
+        state, columns, evidence = side_by_side.start(), [], np.zeros(trials)
+        changed = (None if hidden else 0.0) if world else FAR
         for _ in range(BLOCKS):
             state = _play_block(side_by_side, state, changed, coins)
             block, value = side_by_side.block(state), side_by_side.draw(state, noise)
-            columns += [value["total"] / UNIT, np.broadcast_to(value["count"], trials)]
+            total, count = value["total"] / UNIT, np.broadcast_to(value["count"], trials)
+            evidence += _evidence(total, scale)
+            if hidden:
+                evidence += _evidence(count - (block.stop - block.first - 1 if block else 0), scale)
+            columns += [total, count]
             # one path of published values leads to the next block
             one = {name: array if name == "header" else array[:1] for name, array in value.items()}
             state = side_by_side.adopt(state, block.name if block else "", one)
-        return np.stack(columns, axis=1)
+        return np.stack([*columns, evidence], axis=1)
 
-    worlds = "user 0's reward is 1 or missing" if hidden else "user 0's reward is 1 or 0"
-    return AuditPair(run, worlds, "published sums and counts", policy.epsilon)
+    scale = policy.sum.sigma / UNIT
+    worlds = f"user 0's reward is {FAR:g} (clipped to 1) or {'missing' if hidden else '0'}"
+    return AuditPair(run, worlds, "published sums, counts and log-likelihood ratio", policy.epsilon)
 
 
 def _play_block(policy: EpisodePolicy, state: State, first_reward: float | None, coins: Generator) -> State:
-    """Open the next block and hand over its rounds; round 0 has the reward that differs."""
+    """Open the next block and hand over its rounds: rewards of 0, but for round 0, which differs."""
     index = int(state["ahead"][0])
     state = policy.open(state, index, coins)
     block = policy.block(state)
     stop = index + 1 if block is None else block.stop
     arms = [policy.decide(state, Round(place), coins).arm for place in range(index, stop)]
-    rewards = [first_reward if place == 0 else 1.0 for place in range(index, stop)]
+    rewards = [first_reward if place == 0 else 0.0 for place in range(index, stop)]
     return policy.learn_all(state, [Feedback(index + i, arms[i], rewards[i]) for i in range(stop - index)])
+
+
+def _evidence(value: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+    """Log-likelihood ratio of Laplace releases whose exact value is 1 or 0."""
+    return (np.abs(value) - np.abs(value - 1.0)) / scale
 
 
 def uniform_pair(policy: TwoPhasePolicy) -> AuditPair:
@@ -77,11 +90,13 @@ def uniform_pair(policy: TwoPhasePolicy) -> AuditPair:
 
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> NDArray[np.float64]:
         state, window = policy.start(), min(policy.horizon, int(policy.start()["open"][2]))
-        rows = [Feedback(index, index % policy.arms, float(world == 0 if index == 0 else 1)) for index in range(window)]
+        first = 0.0 if world else FAR
+        rows = [Feedback(index, index % policy.arms, 1.0 if index else first) for index in range(window)]
         state = policy.learn_all(state, rows)
         return np.array([_follow(policy, state, window, noise) for _ in range(trials)])
 
-    return AuditPair(run, "user 0's reward is 1 or 0", "arm 0's deficit, wins and log-likelihood ratio", policy.epsilon)
+    worlds, seen = f"user 0's reward is {FAR:g} (clipped to 1) or 0", "arm 0's deficit, wins and log-likelihood ratio"
+    return AuditPair(run, worlds, seen, policy.epsilon, trials=8_000)
 
 
 def _follow(policy: TwoPhasePolicy, state: State, window: int, noise: Noise) -> tuple[float, float, float]:
@@ -105,6 +120,34 @@ def _deficit(state: State) -> float:
 def _ratio(deficit: float, scale: float) -> float:
     """Log-likelihood ratio of one Laplace release whose exact deficit is 0 or -1."""
     return (abs(deficit + 1.0) - abs(deficit)) / scale
+
+
+def block_pair(policy: TwoPhasePolicy) -> AuditPair:
+    """User 0 is the first person of the first block after the uniform phase; all others earn nothing."""
+
+    def run(world: int, trials: int, noise: Noise, rng: Generator) -> NDArray[np.float64]:
+        state, window = policy.start(), min(policy.horizon, int(policy.start()["open"][2]))
+        rows = [Feedback(index, index % policy.arms, 0.0) for index in range(window)]
+        folded = policy.learn_all(state, rows)
+        return np.array([_two_blocks(policy, folded, 0.0 if world else FAR, noise) for _ in range(trials)])
+
+    worlds = f"the reward of the first block's first user is {FAR:g} (clipped to 1) or 0"
+    return AuditPair(run, worlds, "two released blocks and their log-likelihood ratio", policy.epsilon, trials=8_000)
+
+
+def _two_blocks(policy: TwoPhasePolicy, state: State, reward: float, noise: Noise) -> tuple[float, float, float]:
+    while state["exploring"][0]:
+        state = policy.release(state, noise)
+    seen, rewards = [], [reward]
+    for _ in range(2):
+        arm, first, stop = (int(entry) for entry in state["open"])
+        rewards += [0.0] * (stop - first - len(rewards))
+        feedbacks = [Feedback(first + place, arm, rewards[place]) for place in range(stop - first)]
+        before = state["sums"][arm] if policy.keep else state["base_sums"][arm]
+        state, rewards = policy.release(policy.learn_all(state, feedbacks), noise), []
+        seen.append(float(state["sums"][arm] - before) / UNIT)
+    scale = policy.scale / UNIT
+    return seen[0], seen[1], float(_evidence(np.array(seen), scale).sum())
 
 
 def report_pair(policy: Any) -> AuditPair:
@@ -133,6 +176,12 @@ def private_nash_pair(policy: PrivateNash) -> AuditPair:
 def gdp_ncb_pair(policy: TwoPhasePolicy) -> AuditPair:
     """A reward of the uniform phase is 1 or 0, then its arm wins again and again."""
     return uniform_pair(policy)
+
+
+@register("audit-pair", "policy:gdp-ncb/block")
+def gdp_ncb_block(policy: TwoPhasePolicy) -> AuditPair:
+    """A reward of the first block after the uniform phase is 1 or 0."""
+    return block_pair(policy)
 
 
 @register("audit-pair", "policy:ldp-ncb")
