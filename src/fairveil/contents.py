@@ -225,6 +225,7 @@ AUDITS = (
     "bandits.exposure.audit",
     "bandits.exposure.mutants",
     "bandits.meritocratic.audit",
+    "bandits.mutants",
     "bandits.nash.audit",
     "classify.audit",
     "classify.fair.audit",

@@ -32,7 +32,7 @@ def test_findings_without_randomness_stand(name):
     assert made.pictures
 
 
-@pytest.mark.filterwarnings("ignore::fairveil.classify.game.estimators.TheoryWarning")
+@pytest.mark.filterwarnings("ignore::fairveil.classify.game.no_regret.TheoryWarning")
 @pytest.mark.parametrize("name", RUN)
 def test_artefacts_on_people_are_made_at_a_small_size(name, monkeypatch):
     monkeypatch.setitem(paper.SIZES, "quick", (1500, 2))

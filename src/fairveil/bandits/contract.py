@@ -316,6 +316,29 @@ def any_noise(policy: Policy, world: Environment) -> None:
         _must(len(_play(policy, world, noise, rounds=40)) == 40, f"{type(noise).__name__} stops it")
 
 
+def content_is_invisible(policy: Policy, world: Environment) -> None:
+    """A reward inside an open block changes nothing public before its release: no array, no due block, no decision."""
+    promise = policy.guarantee()
+    if promise is None or not promise.established or policy.local or policy.keeps_history:
+        return
+    noise = SeededNoise(3)
+    for turn in _turns(policy, world, 60, noise):
+        index, shown = turn.index, turn.answer.round
+        low, high = (policy.learn(turn.state, replace(turn.answer, reward=reward)) for reward in (0.0, 1.0))
+        for name in policy.released:
+            _must(np.array_equal(low[name], high[name]), "an unreleased reward changes a public array")
+        for settled in (index, index + 1, index + 2):
+            _must(policy.due(low, settled) == policy.due(high, settled), "an unreleased reward changes what is due")
+        if policy.due(low, index + 1) is None and shown is not None:
+            asked = replace(shown, index=index + 1)
+            arms = [
+                policy.decide(policy.open(one, index + 1, generator(5, "open")), asked, generator(5, "decide")).arm
+                for one in (low, high)
+            ]
+            _must(arms[0] == arms[1], "an unreleased reward changes a decision")
+        turn.state = settle(policy, high, index + 1, noise)
+
+
 def lost_releases(policy: Policy, world: Environment) -> None:
     """A release that was charged and lost is survived; block ids never repeat."""
     noise, blocks = SeededNoise(3), list[str]()
@@ -376,6 +399,7 @@ LAWS: dict[str, Law] = {
         adopting_is_releasing,
         reports,
         any_noise,
+        content_is_invisible,
         lost_releases,
         under_a_ledger,
         bounded_memory,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,10 @@ from fairveil.registry import register
 from fairveil.task import Outcome, Part, Task, TaskSpec, run_blocks
 
 DEFAULT_CHECKPOINTS = 20
+EVALUATION = (
+    "the metrics of this result are computed on the recorded rows themselves and are not protected; the promise covers "
+    "what the policy publishes"
+)
 
 
 class BanditSpec(TaskSpec):
@@ -75,6 +80,14 @@ class BanditTask(Task):
                 )
             lateness.check(policy)
             spec["feedback"] = lateness.table()
+        if environment.recorded and model.noise == "secure" and model.runs > 1:
+            raise SpecError(
+                "runs on the same recorded people add up their budgets",
+                path="runs",
+                given=model.runs,
+                allowed="1 with secure noise",
+                fix="run once, or study many runs with noise = seeded",
+            )
         case = Case(spec, policy, environment, family_of(environment), lateness)
         return {**spec, **case.family.check(case)}
 
@@ -92,6 +105,11 @@ class BanditTask(Task):
         guarantee = case.policy.guarantee()
         if case.lateness != AT_ONCE:
             guarantee = case.lateness.promised(guarantee)
+        if case.environment.recorded:
+            # Regret, means and shares are read off people's rows: only what the policy itself publishes is protected.
+            metrics = {"evaluation": True, **metrics}
+            if guarantee is not None:
+                guarantee = replace(guarantee, notes=(*guarantee.notes, EVALUATION))
         return Outcome(metrics, series, guarantee, simulated=case.streams(0).noise.simulated)
 
 

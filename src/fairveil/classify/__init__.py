@@ -14,12 +14,8 @@ from fairveil.classify.spending import RefitWarning
 if TYPE_CHECKING:
     from fairveil.classify.estimator import PrivateLogisticRegression
     from fairveil.classify.fair.estimator import PrivateFairClassifier
-    from fairveil.classify.game.estimators import (
-        ExponentialFairClassifier,
-        FairNRClassifier,
-        PrivateFairNRClassifier,
-        PrivateGameClassifier,
-    )
+    from fairveil.classify.game.estimators import ExponentialFairClassifier, PrivateGameClassifier
+    from fairveil.classify.game.no_regret import FairNRClassifier, PrivateFairNRClassifier
     from fairveil.classify.pipelines import PublicEncoder, check_pipeline
 
 __all__ = [
@@ -51,8 +47,8 @@ _ESTIMATORS = {
     "PrivateLogisticRegression": "fairveil.classify.estimator",
     "PrivateFairClassifier": "fairveil.classify.fair.estimator",
     "ExponentialFairClassifier": "fairveil.classify.game.estimators",
-    "FairNRClassifier": "fairveil.classify.game.estimators",
-    "PrivateFairNRClassifier": "fairveil.classify.game.estimators",
+    "FairNRClassifier": "fairveil.classify.game.no_regret",
+    "PrivateFairNRClassifier": "fairveil.classify.game.no_regret",
     "PrivateGameClassifier": "fairveil.classify.game.estimators",
     "PublicEncoder": "fairveil.classify.pipelines",
     "check_pipeline": "fairveil.classify.pipelines",

@@ -27,10 +27,9 @@ def measures(
     gaps = np.array([[_nan(gaps_of(run)[name]) for name in GAPS] for run in runs])
     weighted = np.array([[weighted_of(run)[name] for name in WEIGHTED] for run in counted])
     worst = [float(np.abs(subgroups.violations(run)).max()) for run in counted]
-    metrics: dict[str, Any] = {}
+    metrics: dict[str, Any] = {"accuracy": 1 - _mean(np.array(error)), "accuracy_std": _std(np.array(error))}
     for name, values in (("error", error), ("subgroup_violation", worst), ("randomised", random)):
         metrics[name], metrics[f"{name}_std"] = _mean(np.asarray(values)), _std(np.asarray(values))
-    metrics |= {"accuracy": 1 - metrics["error"], "accuracy_std": metrics["error_std"]}
     for name, keys, table in (("discrimination", GAPS, gaps), ("weighted", WEIGHTED, weighted)):
         metrics[name] = {key: _mean(table[:, i]) for i, key in enumerate(keys)}
         metrics[f"{name}_std"] = {key: _std(table[:, i]) for i, key in enumerate(keys)}

@@ -77,7 +77,7 @@ def rates_of(counted: NDArray[np.float64], names: tuple[str, ...]) -> GroupRates
 def rates_only(names: tuple[str, ...], rates: Mapping[str, NDArray[np.float64]]) -> GroupRates:
     """Rates by group where the numbers of people are not known."""
     nobody = np.zeros(len(names), np.int64)
-    return GroupRates(names, nobody, positives=nobody, **rates)  # type: ignore[arg-type]
+    return GroupRates(names, nobody, positives=nobody, **rates)
 
 
 def gaps_of(rates: GroupRates) -> dict[str, float | None]:

@@ -48,6 +48,15 @@ def from_units(units: ArrayLike, bits: int = GRID_BITS) -> NDArray[np.float64]:
     return np.ldexp(np.asarray(units, np.float64), -bits)
 
 
+def scalar_units(values: ArrayLike, bound: float, bits: int = GRID_BITS) -> Ints:
+    """Numbers clipped to [0, bound] and rounded toward zero: no integer exceeds the bound on the grid.
+
+    >>> scalar_units([0.5, 7.0, -1.0], 1.0, bits=1).tolist()
+    [1, 2, 0]
+    """
+    return to_units(np.clip(np.asarray(values, np.float64), 0.0, bound), bits)
+
+
 def clip_norm(rows: ArrayLike, bound: float) -> NDArray[np.float64]:
     """Scale every row down to l2 norm at most ``bound``; a row that is not finite is refused."""
     array = np.asarray(rows, np.float64)

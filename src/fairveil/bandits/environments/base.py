@@ -17,6 +17,9 @@ class Environment(ABC):
     name: ClassVar[str] = ""
     family: ClassVar[str] = ""
 
+    recorded: ClassVar[bool] = False
+    """Its rounds are people's recorded rows: what is measured on them is not protected, and runs reuse the people."""
+
     def facts(self, rounds: int) -> dict[str, Fact]:
         """What a policy must agree with or assumes in a run of ``rounds`` rounds, by the names of its fields."""
         return horizon(rounds)

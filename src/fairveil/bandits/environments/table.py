@@ -29,6 +29,8 @@ class RecordedArms(ArmEnvironment):
     [0.5, 1.0]
     """
 
+    recorded = True
+
     rewards: Matrix | None = described(
         "one row a person, one column an arm", default=None, example=((0.0, 1.0), (1.0, 1.0))
     )

@@ -7,7 +7,7 @@ audit is given; what is read are the messages that a release publishes.
 The observer projects every message on the difference, which is the likelihood ratio of Gaussian noise.
 
 *reaction*: agent 0's first reward is +1 or -1 on action e1; afterwards it is shown e1 and e2 and earns nothing, and
-plays as its policy tells it until the first synchronisation. The observer projects the first message on
+plays as its policy tells it until the first synchronisation. The observer projects the messages on
 e1 e1^T - e2 e2^T. A policy that reads its own raw rows plays e1 in one world and e2 in the other, so one interaction
 moves as many rows as the interval has; a frozen policy moves one.
 """
@@ -34,14 +34,14 @@ from fairveil.state import State
 Floats = NDArray[np.float64]
 WATCHED = 8
 """Messages that are looked at: a tree shows four nodes over the first leaf by then."""
-REACTION = 16
+REACTION = 64
 """Rounds in which an agent may react before its first message."""
-FEW_REACTIONS = 1_200
+FEW_REACTIONS = 400
 """Trials of the reaction, which plays round by round: raw rows shift the message by many standard deviations."""
 EXCESS = 16.0
 """Contexts come this much longer than their bound, and rewards by its square."""
-ONCE = 1e6
-"""Growth of a schedule that synchronises once."""
+GROWTH = 1.0 + 1e-9
+"""Growth of a schedule that synchronises after every round from its first on."""
 
 
 def worst_interactions(policy: PrivatePolicy) -> tuple[Floats, Floats]:
@@ -60,17 +60,14 @@ def side_by_side(policy: PrivatePolicy, copies: int, first: int = 1) -> PrivateP
     """The same policy with as many agents as trials: each draws its own noise for its own rows, as in a federation.
 
     Its first synchronisation comes after ``first`` rounds; the sums are sized as they were, whatever the published
-    schedule would make of so many agents.
+    schedule would make of so many agents. Trees may be released at any time.
     """
     table = {**describe(policy), "agents": copies, "merit": policy.merits[0].to_list(), "agent_rounds": None}
     del table["name"]
-    if first > 1:
-        table["schedule"] = {"name": "growing", "first": first, "factor": ONCE}
-    elif "outstanding" in table:
-        table["schedule"] = {"name": "every-round"}
+    if "outstanding" in table:  # batches: every row is in one message, and the noise of one knows nothing of the others
+        table |= {"schedule": {"name": "growing", "first": first, "factor": GROWTH}, "outstanding": 0}
     else:
-        table["schedule"] = {"name": "determinant", "max_syncs": policy.room}
-    table |= {"outstanding": 0} if "outstanding" in table else {"releases": policy.room}
+        table |= {"schedule": {"name": "determinant", "max_syncs": policy.room}, "releases": policy.room}
     twin = type(policy)(**table)
     if twin.sums != policy.sums:
         raise ContractError("the noise depends on the number of agents", path=policy.name)
@@ -101,15 +98,20 @@ def run_messages(policy: PrivatePolicy, world: int, trials: int, noise: Noise, r
     reward = float(rows[world][-1] / policy.reward_weight * policy.reward_bound) * excess**2
     twin = side_by_side(policy, trials)
     state = learned(twin, twin.start(), 0, context, np.zeros(trials, np.int64), reward)
-    seen = np.empty((trials, watched(policy)))
-    for release in range(seen.shape[1]):
+    return messages(twin, state, watched(policy), noise, projection)
+
+
+def messages(twin: PrivatePolicy, state: State, count: int, noise: Noise, projection: Floats) -> Floats:
+    """What the agents publish in the next releases, along a projection."""
+    seen = np.empty((twin.agents, count))
+    for release in range(count):
         state = twin.release(state, noise)
-        seen[:, release] = (twin.sent(state, range(trials)) * projection).sum(axis=(1, 2))
+        seen[:, release] = (twin.sent(state, range(twin.agents)) * projection).sum(axis=(1, 2))
     return seen
 
 
 def run_reaction(policy: PrivatePolicy, world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-    """The first message along e1 e1^T - e2 e2^T, with the policy's own reaction to its first reward."""
+    """First messages along e1 e1^T - e2 e2^T, with the policy's own reaction to its first reward."""
     projection = np.zeros((policy.dimension + 1, policy.dimension + 1))
     projection[0, 0], projection[1, 1] = 1.0, -1.0
     choices = np.eye(policy.dimension)[:2] * policy.context_bound
@@ -122,8 +124,7 @@ def run_reaction(policy: PrivatePolicy, world: int, trials: int, noise: Noise, r
         shown = (Round(twin.number_of(played, i), candidates, i) for i in range(trials))
         arms = [twin.decide(state, one, rng).arm for one in shown]
         state = learned(twin, state, played, choices, arms, 0.0)
-    seen: Floats = (twin.sent(twin.release(state, noise), range(trials)) * projection).sum(axis=(1, 2))
-    return seen
+    return messages(twin, state, watched(policy), noise, projection)
 
 
 def messages_pair(policy: PrivatePolicy) -> AuditPair:
@@ -145,7 +146,7 @@ def reaction_pair(policy: PrivatePolicy) -> AuditPair:
     return AuditPair(
         partial(run_reaction, policy),
         "the first reward of agent 0 is +1 or -1; its later choices react to it as the policy does",
-        "first message along e1 e1^T - e2 e2^T",
+        "messages along e1 e1^T - e2 e2^T",
         policy.epsilon,
         policy.delta,
         finer_claim(policy.event()),

@@ -9,24 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import KW_ONLY
-from functools import cached_property
 from numbers import Real
-from typing import Annotated, Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Strict
 
-from fairveil.bandits.environments.exposure import decisions_until, last_rounds
-from fairveil.bandits.exposure.belief import Beliefs, Facts, Quantiles, Radius, believe_plain, refresh, refresh_all
+from fairveil.bandits.exposure.belief import Quantiles, Radius, believe_plain, refresh, refresh_all
 from fairveil.bandits.exposure.kernel import (
     EXACT,
-    Merits,
     Releases,
-    Rows,
-    Rules,
-    Trigger,
     add_row,
     choose_law,
     draw_arm,
@@ -34,155 +26,23 @@ from fairveil.bandits.exposure.kernel import (
     raw_row,
     scratch_for,
 )
+from fairveil.bandits.exposure.setting import RADIUS, Setting
 from fairveil.bandits.exposure.simulate import CompiledRun, simulator_of
-from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round, raw_feedback
+from fairveil.bandits.protocol import Decision, Feedback, Report, Round, raw_feedback
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.configuration import configuration
-from fairveil.errors import HorizonError, InputError, SpecError
-from fairveil.fairness.exposure import Merit, merit_codes, merits_from
-from fairveil.federated.schedules import NEVER, Determinant, Schedule, schedule_from
-from fairveil.fields import Count, NonNegative, OpenUnit, Positive, described
+from fairveil.errors import HorizonError, InputError
+from fairveil.federated.schedules import NEVER, Determinant
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 from fairveil.state import State, copy_state, nest
 
 Floats = NDArray[np.float64]
-RADIUS = "radius"
-RADIUS_NAMES = tuple(nest(RADIUS, dict.fromkeys(Radius._fields, np.empty(0))))
 
 
 @configuration
-class ExposurePolicy(Policy):
-    """Common public configuration. ``agents``, ``dimension``, ``horizon`` (rounds) and ``merit`` come from the world
-    in a spec.
-
-    ``reward_std`` is R, ``parameter_bound`` S >= |theta*|, ``failure`` the chance that a confidence set may miss
-    theta*, ``width`` multiplies its radius (0: no optimism).
-    """
-
-    family: ClassVar[str] = "exposure"
-    horizon_free: ClassVar[bool] = False
-
-    _: KW_ONLY
-    agents: Count = described("number of agents")
-    dimension: Count = described("number of features of an action")
-    horizon: Count = described("rounds for which the policy is made")
-    merit: Any = described("merit function, or one per agent", default=("exp", 10.0))
-    schedule: Any = described("when agents synchronise", default="paper")
-    agent_rounds: Annotated[tuple[Count, ...], Strict(False)] | None = described(
-        "rounds after which every agent stops", default=None
-    )
-    reward_std: Positive = described("R, standard deviation of a reward", default=0.1)
-    regularisation: Positive = described("lambda of the ridge", default=1.0)
-    parameter_bound: Positive = described("S, bound on the length of the parameter", default=1.0)
-    failure: OpenUnit = described("chance that a confidence set may miss the parameter", default=0.1)
-    width: NonNegative = described("multiplies the radius of confidence sets; 0: no optimism", default=1.0)
-
-    def __post_init__(self) -> None:
-        merits = merits_from(self.merit, self.agents)
-        same = all(merit == merits[0] for merit in merits)
-        object.__setattr__(self, "merit", merits[0].to_list() if same else tuple(merit.to_list() for merit in merits))
-        object.__setattr__(self, "schedule", schedule_from(self.schedule))
-        if self.agent_rounds is not None and len(self.agent_rounds) != self.agents:
-            raise SpecError(
-                "there is not one number of rounds per agent",
-                path="agent_rounds",
-                given=len(self.agent_rounds),
-                allowed=str(self.agents),
-            )
-
-    @classmethod
-    def example(cls) -> Any:
-        """A small instance for listings and contract tests."""
-        return cls(agents=3, dimension=2, horizon=200)
-
-    # Public facts -------------------------------------------------------------------------------------------------
-
-    @property
-    def uses_local(self) -> bool:
-        """Decisions use own rows that were not published."""
-        return True
-
-    @property
-    def keeps_local(self) -> bool:
-        """Own raw rows stay in use after they were published."""
-        return False
-
-    @cached_property
-    def merits(self) -> tuple[Merit, ...]:
-        return merits_from(self.merit, self.agents)
-
-    @cached_property
-    def protocol(self) -> Schedule:
-        return schedule_from(self.schedule)
-
-    @cached_property
-    def times(self) -> list[int] | None:
-        """Synchronisation times, None when they depend on statistics."""
-        return self.protocol.times(self.horizon, self.agents, self.dimension)
-
-    @cached_property
-    def syncs(self) -> int:
-        """The largest number of synchronisations."""
-        times = self.times
-        return len(times) if times is not None else self.protocol.size(self.horizon, self.agents, self.dimension)
-
-    @cached_property
-    def lasts(self) -> NDArray[np.int64]:
-        return last_rounds(self.agents, self.horizon, self.agent_rounds)
-
-    def rows(self) -> Rows:
-        """How rows are made; without privacy as they come."""
-        return Rows(False, 1.0, 1.0, 1.0, 1.0)
-
-    def first_radius(self) -> Radius:
-        """Radius before any synchronisation, in units of precision P (Abbasi-Yadkori et al. 2011):
-
-        sqrt(lambda) S/R + sqrt(2 ln(1/failure) + ln det P - ln det (lambda/R^2) I).
-        """
-        prior = self.regularisation / self.reward_std**2
-        level = 2 * math.log(1 / self.failure) - self.dimension * math.log(prior)
-        offset = math.sqrt(prior) * self.parameter_bound
-        return Radius(*(np.full(self.agents, number) for number in (offset, level, 1.0, 1.0, 0.0)))
-
-    @cached_property
-    def facts(self) -> Facts:
-        """The public numbers from which beliefs are made."""
-        rows = self.rows()
-        return Facts(
-            gram=rows.context**2,
-            moment=rows.context * rows.reward / rows.weight,
-            regularisation=self.regularisation,
-            variance=self.reward_std**2,
-            bound=self.parameter_bound,
-            confidence=2 * math.log(1 / self.failure) if self.uses_local else 0.0,
-            width=self.width,
-            personal=self.keeps_local,
-        )
-
-    @cached_property
-    def compiled(self) -> Rules:
-        """The configuration as the kernels read it; the trigger is in the state."""
-        merits = Merits(*merit_codes(self.merits))
-        return Rules(merits, self.rows(), self.facts, self.uses_local, Trigger(math.inf, 0.0))
-
-    def rules(self, state: State) -> Rules:
-        limit, last = state["trigger"].tolist()
-        return self.compiled._replace(trigger=Trigger(limit, last))
-
-    @staticmethod
-    def beliefs(state: State) -> Beliefs:
-        """The beliefs that a state holds: the same arrays under names."""
-        return Beliefs(
-            state["prior"],
-            state["target"],
-            state["centre"],
-            state["root"],
-            state["start_det"],
-            Radius(*[state[name] for name in RADIUS_NAMES]),
-        )
-
-    # The protocol -------------------------------------------------------------------------------------------------
+class ExposurePolicy(Setting):
+    """Agents that decide, learn and synchronise; subclasses say what they publish and what they believe then."""
 
     def start(self) -> State:
         agents, dimension, width = self.agents, self.dimension, self.dimension + 1
@@ -267,16 +127,6 @@ class ExposurePolicy(Policy):
             )
         return feedback.round
 
-    def number_of(self, round: int, agent: int) -> int:
-        """The number of an agent's decision in a round, counted over all agents."""
-        if self.agent_rounds is None:
-            return round * self.agents + agent
-        return decisions_until(round, self.lasts) + int((self.lasts[:agent] > round).sum())
-
-    def decisions_after(self, rounds: int) -> int:
-        """Decisions that all agents have made after so many rounds."""
-        return rounds * self.agents if self.agent_rounds is None else decisions_until(rounds, self.lasts)
-
     def check_reward(self, reward: Any) -> None:
         """Refuse what is not a finite number, without repeating it."""
         number = isinstance(reward, Real) and not isinstance(reward, bool)
@@ -287,7 +137,7 @@ class ExposurePolicy(Policy):
         if int(state["syncs"]) >= self.syncs:
             return None
         time, now = int(state["next"]), settled
-        whole = self._rounds_played(now)
+        whole = self.whole_rounds(now)
         fired = math.isfinite(state["trigger"][0]) and whole is not None and self.triggered(state, whole)
         if fired or (time != NEVER and now >= self.decisions_after(time)):
             return f"sync-{int(state['syncs'])}"
@@ -426,14 +276,3 @@ class ExposurePolicy(Policy):
                 "this agent is unknown", path="round.agent", given=round.agent, allowed=f"0..{self.agents - 1}"
             )
         return contexts
-
-    def _rounds_played(self, now: int) -> int | None:
-        """Whole rounds after ``now`` decisions, None in the middle of a round."""
-        if now % self.agents == 0 and self.agent_rounds is None:
-            return now // self.agents
-        low = int(np.searchsorted(self._decisions, now))
-        return low if low < len(self._decisions) and self._decisions[low] == now else None
-
-    @cached_property
-    def _decisions(self) -> NDArray[np.int64]:
-        return np.array([decisions_until(t, self.lasts) for t in range(int(self.lasts.max()) + 1)])

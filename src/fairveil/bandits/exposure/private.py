@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.bandits.exposure.base import RADIUS_NAMES, ExposurePolicy
+from fairveil.bandits.exposure.base import ExposurePolicy
 from fairveil.bandits.exposure.belief import Beliefs, Quantiles, believe
 from fairveil.bandits.exposure.kernel import Releases, Rows
+from fairveil.bandits.exposure.setting import RADIUS_NAMES
 from fairveil.bandits.protocol import Feedback, Round
 from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError

@@ -31,6 +31,8 @@ class People(NamedTuple):
 class RecordsEnvironment(PoolEnvironment):
     """Candidates are person records. A subclass names its ``attributes`` and loads, encodes and splits the records."""
 
+    recorded = True
+
     _: KW_ONLY
     minimum: Count = described("groups with fewer people are left out", default=1_000)
     holdout: Fraction = described("share of the people on whom the true weights are fitted", default=0.2)

@@ -42,7 +42,9 @@ class FigureAdapUcb(AdapUcb):
     Reference: DP-NCB, its experiments (2026), after Azize and Basu 2022; errata: docs/errata/dp-ncb.md
     """
 
-    variant: Literal["figure"] = described("which form of the algorithm: this one", default="figure")
+    variant: Literal["figure"] = described(  # type: ignore[assignment]
+        "which form of the algorithm: this one", default="figure"
+    )
 
     def numbers(self) -> Numbers:  # type: ignore[override]
         return Numbers(self.alpha)

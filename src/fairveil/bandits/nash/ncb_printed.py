@@ -24,7 +24,9 @@ class PrintedNcb(Ncb):
     Reference: Barman, Khan, Maiti and Sawarni 2023, equation (3).
     """
 
-    variant: Literal["printed"] = described("which form of the algorithm: this one", default="printed")
+    variant: Literal["printed"] = described(  # type: ignore[assignment]
+        "which form of the algorithm: this one", default="printed"
+    )
 
     def numbers(self) -> Numbers:
         return Numbers(4 * math.sqrt(math.log(self.horizon)), self.enough)

@@ -140,7 +140,7 @@ def features_pair(learner: PrivateFairNR) -> AuditPair:
     """Two rules that differ at one feature; one record is at that feature or elsewhere: is the first ever chosen?"""
 
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-        from fairveil.classify.game.estimators import PrivateFairNRClassifier, TheoryWarning
+        from fairveil.classify.game.no_regret import PrivateFairNRClassifier, TheoryWarning
 
         features = np.zeros((8, 1))
         features[0] = 1.0 - world

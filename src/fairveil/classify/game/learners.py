@@ -205,7 +205,7 @@ class FairNR(GameLearner):
     attributes: Attributes | None = described("public categories by sensitive column", default=None)
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
-        made = estimator_class("fairveil.classify.game.estimators.FairNRClassifier")
+        made = estimator_class("fairveil.classify.game.no_regret.FairNRClassifier")
         return made(**self._parameters(), random_state=int(rng.integers(2**31)))
 
 
@@ -229,7 +229,7 @@ class PrivateFairNR(GameLearner):
     attributes: Attributes | None = described("public categories by sensitive column", default=None)
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
-        made = estimator_class("fairveil.classify.game.estimators.PrivateFairNRClassifier")
+        made = estimator_class("fairveil.classify.game.no_regret.PrivateFairNRClassifier")
         return made(**self._parameters(), noise=noise)
 
     def event(self) -> Event:

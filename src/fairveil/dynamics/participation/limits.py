@@ -53,8 +53,8 @@ def limit(system: Participation, points: int = POINTS) -> RestingShares:
     share = _two(system, start, points) if start.shape[1] == 2 else _damped(system, start)
     theta, seen = system.at_share(share)
     residual = np.abs(response(system, share) - share).max(axis=1)
-    rests = (residual < CLOSE)[:, None]
-    return RestingShares(*(np.where(rests, found, np.nan) for found in (share, theta, seen.loss)), residual)
+    share, theta, loss = (np.where((residual < CLOSE)[:, None], found, np.nan) for found in (share, theta, seen.loss))
+    return RestingShares(share, theta, loss, residual)
 
 
 def _two(system: Participation, start: np.ndarray, points: int) -> np.ndarray:

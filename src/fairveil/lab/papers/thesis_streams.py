@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -101,14 +101,15 @@ def curves(results: Results, title: str, methods: Iterable[str], cells: list[tup
     made = []
     for method in methods:
         points = [(at, error(results, f"{label} | {method}")[0]) for at, label in cells]
-        made.append(Line(method, *(tuple(side) for side in zip(*points, strict=True)), dashed=method == OURS))
+        x_values, y_values = (tuple(side) for side in zip(*points, strict=True))
+        made.append(Line(method, x_values, y_values, dashed=method == OURS))
     return Chart(title, x, "relative error", tuple(made), log_x=True, log_y=True)
 
 
 class StreamArtefact(Artefact):
     """Base of the figures of the chapter."""
 
-    data = ("bikeshare", "traffic")
+    data: ClassVar[tuple[str, ...]] = ("bikeshare", "traffic")
 
 
 @register("artefact", "thesis/3.4")
@@ -325,7 +326,8 @@ class Figure37(StreamArtefact):
         made: list[Picture] = []
         for label, rows in self._bands(results).items():
             x = tuple(true["x"][shown])
-            band = Line(label, x, *(tuple(side[shown]) for side in (rows.mean(0), rows.min(0), rows.max(0))))
+            middle, low, high = (tuple(side[shown]) for side in (rows.mean(0), rows.min(0), rows.max(0)))
+            band = Line(label, x, middle, low, high)
             truth = Line("true counts", x, tuple(true["y"][shown]), dashed=True)
             made.append(Chart(f"{label}, epsilon .02", "hour", "vehicles", (band, truth)))
         return made

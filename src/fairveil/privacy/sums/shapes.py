@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairveil.errors import InputError
-from fairveil.privacy.grid import row_units, to_units
+from fairveil.privacy.grid import row_units, scalar_units
 from fairveil.privacy.noise import Noise
 
 Ints = NDArray[np.int64]
@@ -131,7 +131,7 @@ class Grid:
         if not np.isfinite(array).all():
             raise InputError("a row is not finite", path="rows", allowed="finite numbers")
         if self.shape == "scalar":
-            return to_units(np.clip(array, 0.0, self.bound), self.bits)
+            return scalar_units(array, self.bound, self.bits)
         return row_units(array, self.bound, self.bits)
 
     def total(self, values: ArrayLike) -> tuple[Ints, int]:

@@ -56,10 +56,15 @@ def _unclipped_rows(rows: Any, bound: float, bits: int = grid.ROW_BITS) -> Any:
     return grid.to_units(rows, bits)
 
 
+def _unclipped_scalars(values: Any, bound: float, bits: int = grid.GRID_BITS) -> Any:
+    return grid.to_units(values, bits)
+
+
 def no_clip(thing: Any) -> AbstractContextManager[None]:
     """The clips of the grid let everything through, wherever they are used."""
     return planting.together(
         planting.function(grid.clip_unit, _unclipped_unit),
+        planting.function(grid.scalar_units, _unclipped_scalars),
         planting.function(grid.row_units, _unclipped_rows),
         planting.function(grid.clip_norm, _unclipped_norm),
     )

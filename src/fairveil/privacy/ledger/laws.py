@@ -1,0 +1,117 @@
+"""Laws of a ledger: what must hold around every draw, checked on a ledger of its own.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     sorted(check_ledger(folder))
+['charged_first', 'drawn_once', 'lost_stays_lost', 'overdraft_refused', 'secure_source', 'stored_first']
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fairveil.errors import BudgetError, ContractError
+from fairveil.privacy.events import PureEvent
+from fairveil.privacy.ledger.checks import ReleaseLost
+from fairveil.privacy.ledger.ledger import Ledger
+from fairveil.privacy.limits import Limit
+from fairveil.privacy.noise import Noise
+
+COST = PureEvent(0.25)
+LIMIT = 1.0
+
+
+def _must(holds: object, problem: str) -> None:
+    if not holds:
+        raise ContractError(problem)
+
+
+def charged_first(file: Path, ledger: Ledger) -> None:
+    """When noise is drawn, whoever opens the ledger at that moment sees the charge."""
+
+    def draw(noise: Noise) -> int:
+        with Ledger.open(file) as witness:
+            seen = witness.filter
+            _must(seen.remaining.units < seen.limit.units, "noise is drawn before its charge is on disk")
+        return 1
+
+    ledger.release("charged", draw, event=COST)
+
+
+def stored_first(file: Path, ledger: Ledger) -> None:
+    """What a caller is handed is in the ledger already."""
+    value = ledger.release("stored", lambda noise: int(noise.laplace(8.0)[0]), event=COST)
+    with Ledger.open(file) as witness:
+        _must(witness.status("stored") == "published", "a value is handed out before it is stored")
+        _must(witness.value("stored") == value, "the stored value is another one")
+
+
+def drawn_once(file: Path, ledger: Ledger) -> None:
+    """Asking again draws nothing, costs nothing and gives the same value."""
+    draws: list[int] = []
+
+    def draw(noise: Noise) -> int:
+        draws.append(1)
+        return len(draws)
+
+    first = ledger.release("once", draw, event=COST)
+    spent = ledger.spent
+    again = ledger.release("once", draw, event=COST)
+    _must(len(draws) == 1, "a block is drawn twice")
+    _must(first == again, "asking again gives another value")
+    _must(ledger.spent == spent, "asking again is charged again")
+
+
+def secure_source(file: Path, ledger: Ledger) -> None:
+    """Without a source of the caller's, noise comes from the operating system, also where people insist otherwise."""
+    seen: list[Noise] = []
+    ledger.release("source", lambda noise: seen.append(noise) or 1, event=COST)
+    _must(seen[0].protects and not seen[0].simulated, "a ledger that protects people hands out seeded noise")
+
+
+def lost_stays_lost(file: Path, ledger: Ledger) -> None:
+    """A draw that failed is charged and never drawn again."""
+
+    def fails(noise: Noise) -> int:
+        raise ZeroDivisionError
+
+    before = ledger.spent
+    with contextlib.suppress(ZeroDivisionError):
+        ledger.release("lost", fails, event=COST)
+    _must(ledger.spent.units > before.units, "a lost draw is not charged")
+    try:
+        ledger.release("lost", lambda noise: 1, event=COST)
+    except ReleaseLost:
+        return
+    raise ContractError("a lost block is drawn again")
+
+
+def overdraft_refused(file: Path, ledger: Ledger) -> None:
+    """What does not fit is refused before anything is drawn."""
+    drawn: list[int] = []
+    try:
+        for number in range(8):
+            ledger.release(f"over-{number}", lambda noise: drawn.append(1) or 1, event=COST)
+    except BudgetError:
+        _must(len(drawn) <= LIMIT / COST.epsilon, "more is drawn than the limit allows")
+        return
+    raise ContractError("the limit can be overdrawn")
+
+
+Law = Callable[[Path, Ledger], None]
+LAWS: tuple[Law, ...] = (charged_first, stored_first, drawn_once, secure_source, lost_stays_lost, overdraft_refused)
+
+
+def check_ledger(folder: str | Path, make: Callable[..., Any] = Ledger.create) -> list[str]:
+    """Run every law on a fresh ledger each; returns their names, raises ContractError at the first that is broken."""
+    for law in LAWS:
+        file = Path(folder) / f"{law.__name__}.db"
+        with make(file, limit=Limit.pure(LIMIT)) as ledger:
+            try:
+                law(file, ledger)
+            except ContractError as problem:
+                raise ContractError(f"{law.__name__}: {problem.problem}", path="ledger") from None
+    return [law.__name__ for law in LAWS]

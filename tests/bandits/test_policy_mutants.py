@@ -1,0 +1,27 @@
+"""Mistakes planted in the served methods of policies are caught by their audits and laws."""
+
+import pytest
+
+from fairveil.privacy.audit.everything import Effort, examine, things
+
+THINGS = {thing.name: thing for thing in things(("policy",))}
+CHECKED = Effort("mutants", 1.0, (), mutants=True)
+
+
+@pytest.mark.parametrize("name", ["private-nash", "local-nash"])
+def test_every_mutant_is_caught(name):
+    verdict = examine(THINGS[name], CHECKED)
+    assert verdict.fine, verdict
+    expected = {"raw-report"} if name == "local-nash" else {"no-clip", "row-kept", "closed-by-content"}
+    assert {"no-noise", "half-noise", "reused-noise"} | expected <= set(verdict.caught)
+
+
+@pytest.mark.parametrize("name", THINGS)
+def test_every_private_policy_has_worlds_and_mutants(name):
+    from fairveil import registry
+    from fairveil.privacy.audit.mutants import mutants_of
+
+    thing = THINGS[name]
+    assert thing.pairs
+    table = {key: value for key, value in thing.target if key not in ("kind", "pair")}
+    assert len(mutants_of("policy", registry.build("policy", table, "policy"))) >= 4
