@@ -11,6 +11,7 @@ from pathlib import Path
 
 import postgres_server
 import pytest
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 BESIDE = ROOT.parent / "shared" / "data"
@@ -96,3 +97,8 @@ def ledger_path(request: pytest.FixtureRequest, tmp_path: Path) -> str | Path:
     if request.param == "sqlite":
         return tmp_path / "ledger.db"
     return f"{request.getfixturevalue('database')}#ledger"
+
+
+# A loaded machine is slow, not wrong: no test is timed.
+settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("house")
