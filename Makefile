@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test lint docs bench classification audit mutants machines reproduce constraints clean service-load service-kill service-soak service-learn
+.PHONY: help demo test lint docs bench delay classification streams audit mutants machines reproduce constraints clean service-load service-kill service-soak service-learn
 
 help:            ## what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -37,10 +37,13 @@ docs: $(VENV)/.dev   ## build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.dev  ## benchmarks against peers and limits, as ratios
-	@for file in $$(ls bench/[a-z]*.py | grep -v -e machines -e consensus_error -e consensus_optimum); do echo "== $$file"; $(PY) $$file || exit 1; done
+	@for file in $$(ls bench/[a-z]*.py | grep -v -e machines -e consensus_error -e consensus_optimum -e streams_quality); do echo "== $$file"; $(PY) $$file || exit 1; done
 
 classification: $(VENV)/.dev ## private and fair classification against its floors; about ten minutes
 	@$(PY) bench/sweeps/classification.py
+
+delay: $(VENV)/.dev  ## what late rewards cost private-nash, against what everybody must pay
+	@$(PY) bench/delay.py
 
 service-load: $(VENV)/.dev ## durable pairs a second beside a no-op route (needs wrk)
 	@$(PY) bench/service/load.py
@@ -62,6 +65,10 @@ mutants: $(VENV)/.dev  ## break the served code of everything private on purpose
 
 machines: $(VENV)/.dev ## numerical tests under other BLAS kernels, SIMD levels and compiler targets
 	@$(PY) bench/machines.py
+
+streams: $(VENV)/.dev ## private streams against their limits: theory, errors, coverage, audits, speed; about ten minutes
+	@$(PY) bench/streams_quality.py
+	@$(PY) bench/streams.py
 
 consensus: $(VENV)/.dev ## gaps, errors and speed of private consensus on Adult and ACS; about 30 minutes
 	@for file in bench/consensus_optimum.py bench/consensus_error.py bench/consensus_speed.py; do $(PY) $$file || exit 1; done

@@ -2,8 +2,8 @@
 
 Every reward is known D decisions after its own. must-pay(D) = regret at D = 0 + D/T x regret of uniform play; for Nash
 regret, which does not add up, mu* - (mu* - R0)^(1 - D/T) mbar^(D/T) with R0 the Nash regret at D = 0 and mbar the mean
-of the arms. The column "dropped" is what a policy pays that closes blocks on decisions and drops rewards that come
-later, recorded once with this package's earlier release. Run: python bench/delay.py [--quick]
+of the arms. docs/guides/nash.md has these figures beside those of a policy that drops late rewards.
+Run: python bench/delay.py [--quick]
 """
 
 from __future__ import annotations
@@ -17,12 +17,6 @@ import fairveil
 ROUNDS = 50_000
 DELAYS = (0, 100, 1000, 10_000)
 INSTANCES = {(4, 1.0): "4 arms, epsilon 1", (10, 1.0): "10 arms, epsilon 1", (50, 0.2): "50 arms, epsilon 0.2"}
-DROPPED = {
-    (4, 1.0): (0.0011, 0.0106, 0.0799, 0.2497),
-    (10, 1.0): (0.0040, 0.0302, 0.2399, 0.2899),
-    (50, 0.2): (0.0429, 0.2819, 0.4584, 0.4678),
-}
-"""Average regret where late rewards are dropped, mean over drawn instances."""
 MOST, MOST_MISSING, MOST_TRIAL, MOST_SILENT = 1.25, 1.8, 0.45, 1.6
 
 
@@ -48,18 +42,18 @@ def must_pay(means: list[float], at_once: np.ndarray, delay: int, rounds: int = 
 
 
 def delays(instances: int, runs: int) -> None:
-    names = ("delay", "dropped", "average", "must pay", "ratio", "Nash", "ratio")
+    names = ("delay", "average", "must pay", "ratio", "Nash", "ratio")
     print(f"{'instance':22}" + "".join(f" {name:>8}" for name in names))
     for (arms, epsilon), words in INSTANCES.items():
         worlds = [means_of(arms, instance) for instance in range(instances)]
         at_once = [regrets(means, epsilon, runs) for means in worlds]
-        for place, delay in enumerate(DELAYS):
+        for delay in DELAYS:
             found = at_once if delay == 0 else [regrets(means, epsilon, runs, delay=delay) for means in worlds]
             paid = np.mean(found, axis=0)
             due = np.mean([must_pay(m, r, delay) for m, r in zip(worlds, at_once)], axis=0)
             ratio = paid / due
             print(
-                f"{words:22} {delay:8} {DROPPED[arms, epsilon][place]:8.4f} {paid[0]:8.4f} {due[0]:8.4f}"
+                f"{words:22} {delay:8} {paid[0]:8.4f} {due[0]:8.4f}"
                 f" {ratio[0]:8.2f} {paid[1]:8.4f} {ratio[1]:8.2f}" + ("" if (ratio <= MOST).all() else "  TOO MUCH")
             )
 

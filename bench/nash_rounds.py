@@ -15,7 +15,7 @@ from numba import njit
 from fairveil.bandits.environments.bernoulli import Bernoulli
 from fairveil.bandits.nash.adap_ucb import AdapUcb
 from fairveil.bandits.nash.gdp_ncb import GdpNcb
-from fairveil.bandits.nash.ldp_ncb import LdpNcb
+from fairveil.bandits.nash.ldp_ncb_figure import FigureLdpNcb
 from fairveil.bandits.nash.ncb import Ncb
 from fairveil.bandits.nash.private_nash import PrivateNash
 from fairveil.bandits.simulate import Case, Streams
@@ -120,7 +120,7 @@ def compare_rounds() -> None:
         if name == "ncb":
             policy, naive, facts = Ncb(arms=arms, horizon=rounds), naive_ncb, (3.0, rng)
         else:
-            policy = LdpNcb(arms=arms, horizon=rounds, epsilon=0.2, variant="figure")
+            policy = FigureLdpNcb(arms=arms, horizon=rounds, epsilon=0.2)
             naive, facts = naive_ldp_ncb, (3.0, 3.1, 0.2, rng)
         naive(world.true_means, 200, *facts)
         walk(policy, world, 2000)

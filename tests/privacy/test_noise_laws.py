@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom, chisquare
+from scipy.stats import binom, chisquare, ks_2samp
 
 from fairveil.errors import PrivacyError, SpecError
 from fairveil.privacy.noise import MAX_SCALE, Noise, SecureNoise, SeededNoise, ZeroNoise, make_noise
@@ -268,3 +268,21 @@ def test_uniform_integers_take_numpy_integers(kind, high):
     assert drawn.min() >= 0
     assert drawn.max() < high
     assert abs(drawn.mean() / (high - 1) - 0.5) < 0.05
+
+
+@pytest.mark.parametrize("scale", [0.7, 12.0, 2.0**20])
+def test_compiled_draws_have_the_law_of_the_served_draw(scale):
+    """Against the discrete Laplace law itself, and bit for bit against seeded draws made one at a time."""
+    from fairveil.privacy.noise import compiled_laplace, laplace_parameter
+
+    source, success = SeededNoise(5), laplace_parameter(scale)
+    drawn = np.array([compiled_laplace(source.stream, success) for _ in range(40_000)])
+    one_by_one = SeededNoise(5)
+    assert drawn[:200].tolist() == [int(one_by_one.laplace(scale)[0]) for _ in range(200)]
+    many, ratio = SeededNoise(6).laplace(scale, 40_000), np.exp(-1.0 / scale)
+    std = np.sqrt(2 * ratio) / (1 - ratio)
+    for values in (drawn, many):
+        assert abs(values.mean()) < 4 * std / 200
+        assert abs(values.std() / std - 1) < 0.04
+        assert abs((values == 0).mean() - (1 - ratio) / (1 + ratio)) < 4 * np.sqrt(0.25 / 40_000)
+    assert ks_2samp(drawn, many).pvalue > 1e-4

@@ -223,6 +223,11 @@ class Outstanding:
         self._open[self.now] = (arm, shown)
         self.now += 1
 
+    def arm(self, index: int) -> int | None:
+        """The arm that was decided in a round that is not handed over yet."""
+        known = self._open.get(index)
+        return None if known is None else known[0]
+
     def arrive(self, feedback: Feedback | Report) -> bool:
         """Take a delivery; False where it changes nothing: the round has its answer already, or its window is over."""
         if not 0 <= feedback.index < self.now:

@@ -14,7 +14,6 @@ and only their odd iterations pay. Primal perturbation shifts the solution itsel
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -116,21 +115,3 @@ class Costs:
 def with_tail(total: Floats) -> Floats:
     """The sound total, tolerance noise included: it is one per cent of the whole."""
     return total / (1 - TAIL)
-
-
-def hand_totals(
-    family: Family, *, q: float, alpha: float, eta: float, V: int, rho_per_node: float, c1: float = 0.25,
-    s: float = 1.0, steps: int = 1,
-) -> tuple[float, float | None]:  # fmt: skip
-    """(tight, printed) of ``steps`` equal paying iterations of one node, from the formulae alone.
-
-    >>> tight, printed = hand_totals("r", q=0.25, alpha=1.0, eta=1.0, V=2, rho_per_node=0.044, steps=25)
-    >>> round(tight, 3), round(printed, 3)
-    (12.883, 13.582)
-    """
-    kappa = rho_per_node + 2 * eta * V
-    shift = {"m": s * q / (eta * V), "r": 2 * s * q, "primal": 2 * s * q / kappa}[family] * alpha
-    if family == "primal":
-        return steps * shift, None
-    printed = 1.4 * c1 * q / (eta * V) if family == "m" else 2.8 * c1 * q / kappa
-    return steps * (math.log1p(c1 * q / kappa) + shift), steps * (printed + shift)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -191,9 +190,3 @@ class PrivateFamily(AdmmFamily):
         if printed is None or costs.side_condition():
             return tight, [None] * len(tight)
         return tight, printed.max(axis=1).tolist()
-
-    def printed_match(self, setting: Setting, target: float) -> Any:
-        """The same algorithm with the one alpha whose printed bound is ``target``: how the thesis compares."""
-        probe = replace(self, epsilon=None, alpha=1.0).complete(setting)
-        assert isinstance(probe, PrivateFamily)
-        return replace(probe, alpha=float(probe.costs(setting).alphas(target, "printed").min()))

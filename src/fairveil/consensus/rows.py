@@ -6,7 +6,6 @@ of them. Whoever reads a node's data goes through `Rows.gradient`, `Rows.curvatu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -136,13 +135,3 @@ def scores(values, columns, weights):
         for k in range(values.shape[1]):
             out[r] += values[r, k] * weights[columns[r, k]]
     return out
-
-
-def joined(parts: Sequence[Rows]) -> Rows:
-    """All rows of several nodes: for the experimenter, who measures, and for nobody else."""
-    return Rows(
-        np.concatenate([part.values for part in parts]),
-        np.concatenate([part.columns for part in parts]),
-        np.concatenate([part.signs for part in parts]),
-        parts[0].width,
-    )

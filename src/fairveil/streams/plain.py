@@ -48,6 +48,7 @@ from fairveil.streams.protocol import (
     Quote,
     State,
     Track,
+    join_tracks,
 )
 from fairveil.streams.shares import Shares
 from fairveil.streams.theory import kalman_error
@@ -56,6 +57,8 @@ Law = Literal["gaussian", "discrete-gaussian", "laplace", "binomial"]
 Kernel = Callable[..., None]
 OFFSET, STARTED, RAW = 0, 1, 2
 """Places in the raw part of a state: the common offset (grid units), whether this process began; then raw data."""
+CHUNK = 16_384
+"""Steps that are worked on at once."""
 QUOTED = ((0.5, 0.3), (0.9, 0.3), (0.5, 1.0), (0.9, 1.0), (0.5, 3.0), (0.9, 3.0))
 """Correlation and size of the data (in noise stds) that a quote shows errors for."""
 
@@ -231,12 +234,19 @@ class PlainReleaser(StreamKeys):
         seen = ~np.isnan(values)
         self.check_horizon(state, int(seen.sum()))
         self.plan.to_grid(values[seen] if self.range is None else np.clip(values[seen], *self.range))
-        self.plan.parameters(int(state["counts"][USED]), int(seen.sum()))
+        self.plan.stretches(int(state["counts"][USED]), int(seen.sum()))
 
     def advance(self, state: State, values: Floats, noise: Noise) -> Track:
+        self.check_horizon(state, int((~np.isnan(values)).sum()))
+        if len(values) <= CHUNK:
+            return self._advance(state, values, noise)
+        parts = [self._advance(state, values[at : at + CHUNK], noise) for at in range(0, len(values), CHUNK)]
+        return join_tracks(parts)
+
+    def _advance(self, state: State, values: Floats, noise: Noise) -> Track:
+        """So few steps that all arrays stay in the processor's cache."""
         seen = ~np.isnan(values)
         count = int(seen.sum())
-        self.check_horizon(state, count)
         if count and self.has_starts and state["raw"][STARTED] == 0:
             self.begin(state)
             state["raw"][OFFSET] = noise.gaussian(self.plan.offset, 1)[0] if self.plan.offset > 0 else 0.0

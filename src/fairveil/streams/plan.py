@@ -69,15 +69,13 @@ class Plan:
     offset: float = 0.0
     coins: int = 0
 
-    def parameters(self, start: int, count: int) -> Floats:
-        """Noise parameters of releases start, start + 1, ... in grid units."""
+    def stretches(self, start: int, count: int) -> list[tuple[int, float]]:
+        """Noise parameters of releases start, start + 1, ... in grid units, as (how many, parameter)."""
         if self.law == "binomial":
-            return np.full(count, math.sqrt(self.coins) / 2)
-        share = self.shares.at(start, count)
-        ratio = self.shares.total / share
-        made = self.lead * (ratio if self.law == "laplace" else np.sqrt(ratio))
+            return [(count, math.sqrt(self.coins) / 2)]
+        made = [(length, self._parameter(share)) for length, share in self.shares.runs(start, count)]
         falling = self.shares.kind in ("geometric", "power")
-        if falling and count and made[-1] > self.lead_of_first * GROWTH:
+        if falling and made and made[-1][1] > self.lead_of_first * GROWTH:
             raise HorizonError(
                 "with a bounded total loss the noise has grown so much that nothing can be learnt any more",
                 path="schedule",
@@ -86,10 +84,13 @@ class Plan:
             )
         return made
 
+    def _parameter(self, share: float) -> float:
+        ratio = self.shares.total / share
+        return self.lead * (ratio if self.law == "laplace" else math.sqrt(ratio))
+
     @property
     def lead_of_first(self) -> float:
-        ratio = self.shares.total / float(self.shares.at(0, 1)[0])
-        return self.lead * (ratio if self.law == "laplace" else math.sqrt(ratio))
+        return self._parameter(float(self.shares.at(0, 1)[0]))
 
     @property
     def reference(self) -> float:
@@ -109,10 +110,12 @@ class Plan:
 
     def relative_variance(self, start: int, count: int) -> Floats:
         """Noise variance of releases in units of the reference."""
-        made = self.parameters(start, count)
-        if self.law == "laplace":
-            made = made * math.sqrt(2.0)
-        return (made / self.reference) ** 2
+        made, place = np.empty(count), 0
+        size = math.sqrt(2.0) if self.law == "laplace" else 1.0
+        for length, parameter in self.stretches(start, count):
+            made[place : place + length] = (size * parameter / self.reference) ** 2
+            place += length
+        return made
 
     def to_grid(self, values: Floats) -> Ints:
         """Values on the grid; laws of integers refuse anything else, without saying what it was."""
@@ -127,17 +130,12 @@ class Plan:
 
     def noise(self, start: int, count: int, source: Noise) -> Ints:
         """Noise of releases start, start + 1, ... in grid units; releases with the same scale are drawn together."""
-        made = self.parameters(start, count)
-        drawn = np.empty(count, np.int64)
-        edges = np.flatnonzero(np.diff(made) != 0) + 1
-        for first, last in zip([0, *edges.tolist()], [*edges.tolist(), count], strict=True):
-            if last > first:
-                drawn[first:last] = self._draw(float(made[first]), last - first, source)
-        return drawn
+        parts = [self._draw(parameter, length, source) for length, parameter in self.stretches(start, count)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts or [np.zeros(0, np.int64)])
 
     def copies(self, index: int, count: int, source: Noise) -> Ints:
         """``count`` independent draws of the noise of one release: for audits, which run many streams side by side."""
-        return self._draw(float(self.parameters(index, 1)[0]), count, source)
+        return self._draw(self.stretches(index, 1)[0][1], count, source)
 
     def _draw(self, parameter: float, count: int, source: Noise) -> Ints:
         if self.law == "binomial":

@@ -26,68 +26,60 @@ from fairveil.streams.theory import exact_error, theorem10_error
 Weight = Annotated[float, Strict(), Field(gt=0.0, le=1.0, allow_inf_nan=False)]
 WEIGHTS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Weights an ``oracle`` chooses from."""
-BASE, SUM, SQUARES, PRODUCTS, LAST, COUNT, SHOWN = 0, 1, 2, 3, 4, 5, 6
+BASE, SUM, SQUARES, PRODUCTS, LAST = 0, 1, 2, 3, 4
 CORRECTED, POSITIVE, KNOWN, MEAN, VARIANCE, CORRELATION, NOISE = 0, 1, 2, 3, 4, 5, 6
 
 
 @njit(cache=True, nogil=True)
-def estimate(numbers, noise):
-    """Mean (less the base), variance of the data and correlation by Algorithm 3 from running sums.
-
-    Sums are of x - x_1, which keeps their digits; the printed 1/(t-1) for a known positive correlation is not in here.
-    """
-    n, total, last = numbers[COUNT], numbers[SUM], numbers[LAST]
-    mean = total / n
-    spread = numbers[SQUARES] - n * mean * mean
-    without_last = spread - (last - mean) ** 2
-    products = numbers[PRODUCTS] - mean * (2 * total - last) + (n - 1) * mean * mean
-    correlation = products / without_last if without_last > 0 else 0.0
-    variance = max(spread / (n - 1) - noise, 0.0) if n > 1 else 0.0
-    return mean, variance, correlation
-
-
-@njit(cache=True, nogil=True)
-def predict(shared, numbers):
-    """The prediction of the next value (less the base), and the error variance it expects."""
-    noise, base = shared[NOISE], numbers[BASE]
-    if shared[KNOWN] > 0:
-        mean, variance, correlation = shared[MEAN] - base, shared[VARIANCE], shared[CORRELATION]
-    else:
-        mean, variance, correlation = estimate(numbers, noise)
-        if shared[POSITIVE] > 0:
-            correlation += 1.0 / numbers[COUNT]
-        correlation = min(max(correlation, -1.0), 1.0)
-    shrink = variance / (variance + noise) if variance + noise > 0 else 0.0
-    r = correlation if shared[CORRECTED] > 0 and shared[KNOWN] == 0 else correlation * shrink
-    return mean * (1 - r) + r * numbers[LAST], variance * (1 - correlation * correlation * shrink)
-
-
-@njit(cache=True, nogil=True)
 def mix_predictions(shape, shared, numbers, counts, v, r, seen, out):
-    """x = (1 - w) prediction + w y with w = 1/sqrt(r): the noise of x is then the same at every step."""
+    """x = (1 - w) prediction + w y with w = 1/sqrt(r): the noise of x is then the same at every step.
+
+    Algorithm 3 from running sums of x - x_1, which keeps their digits; all of them stay in registers for a batch.
+    """
+    noise, corrected, positive, known = shared[NOISE], shared[CORRECTED] > 0, shared[POSITIVE] > 0, shared[KNOWN] > 0
+    base, total, squares, products = numbers[BASE], numbers[SUM], numbers[SQUARES], numbers[PRODUCTS]
+    last, n = numbers[LAST], float(counts[SEEN])
+    each, one_less = 1.0 / max(n, 1.0), 1.0 / max(n - 1.0, 1.0)
+    before, w = -1.0, 1.0
     for t in range(len(v)):
-        counts[TIME] += 1
-        if counts[SEEN] == 0 and seen[t] == 0:
-            out[t, 0] = out[t, 1] = np.nan
-            continue
-        if counts[SEEN] == 0:
-            numbers[BASE] = v[t]
+        if n == 0.0:
+            if seen[t] == 0:
+                out[t, 0] = out[t, 1] = np.nan
+                continue
+            base = v[t]
         guess, error = 0.0, 0.0
-        if counts[SEEN] > 0:
-            guess, error = predict(shared, numbers)
+        if n > 0.0:
+            if known:
+                mean, variance, correlation = shared[MEAN] - base, shared[VARIANCE], shared[CORRELATION]
+            else:
+                mean = total * each
+                spread = squares - total * mean
+                without_last = spread - (last - mean) ** 2
+                correlation = 0.0
+                if without_last > 0:
+                    correlation = (products - mean * (2 * total - last) + (n - 1) * mean * mean) / without_last
+                variance = max(spread * one_less - noise, 0.0) if n > 1 else 0.0
+                correlation = min(max(correlation + (each if positive else 0.0), -1.0), 1.0)
+            shrink = variance / (variance + noise) if variance + noise > 0 else 0.0
+            pull = correlation if corrected and not known else correlation * shrink
+            guess = mean + pull * (last - mean)
+            error = variance * (1 - correlation * correlation * shrink)
         if seen[t] == 0:
-            out[t, 0], out[t, 1] = guess + numbers[BASE], error + shared[NOISE]
+            out[t, 0], out[t, 1] = guess + base, error + noise
             continue
-        w = 1.0 / math.sqrt(r[t])
-        x = (1.0 - w) * guess + w * (v[t] - numbers[BASE])
-        counts[SEEN] += 1
-        if counts[SEEN] > 1:
-            numbers[PRODUCTS] += numbers[LAST] * x
-        numbers[SUM] += x
-        numbers[SQUARES] += x * x
-        numbers[LAST] = x
-        numbers[COUNT] = counts[SEEN]
-        out[t, 0], out[t, 1] = x + numbers[BASE], (1.0 - w) ** 2 * error + shared[NOISE]
+        if r[t] != before:
+            before, w = r[t], 1.0 / math.sqrt(r[t])
+        x = guess + w * (v[t] - base - guess)
+        products += last * x
+        total += x
+        squares += x * x
+        last, n = x, n + 1.0
+        one_less, each = (each if n > 1.0 else 1.0), 1.0 / n
+        out[t, 0], out[t, 1] = x + base, (1.0 - w) ** 2 * error + noise
+    numbers[BASE], numbers[SUM], numbers[SQUARES], numbers[PRODUCTS] = base, total, squares, products
+    numbers[LAST] = last
+    counts[TIME] += len(v)
+    counts[SEEN] = int(n)
 
 
 @configuration
@@ -201,7 +193,7 @@ class Predictive(PlainReleaser):
         return made
 
     def numbers(self) -> Floats:
-        return np.zeros(7)
+        return np.zeros(5)
 
     def advance(self, state: State, values: Floats, noise: Noise) -> Track:
         if self.weight == "oracle":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,17 @@ class Shares:
         if self.first > 0 and start == 0 and count > 0:
             made[0] = self.first_size
         return made
+
+    def runs(self, start: int, count: int) -> list[tuple[int, float]]:
+        """The same as lengths of equal shares, where they are equal; a stretch is (how many, c)."""
+        if self.kind == "even" or len(self.weights) == 1:
+            own = 2 if self.kind == "weights" else 1 if self.first > 0 else 0
+            head = self.at(start, min(count, max(0, own - start))).tolist()
+            rest = [(count - len(head), self.weights[0] ** 2 if self.weights else 1.0)] if count > len(head) else []
+            return [*((1, share) for share in head), *rest]
+        made = self.at(start, count)
+        edges = [0, *(np.flatnonzero(np.diff(made) != 0) + 1).tolist(), count]
+        return [(last - first, float(made[first])) for first, last in pairwise(edges) if last > first]
 
     def _weights(self, start: int, count: int) -> Floats:
         if len(self.weights) > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,8 +75,8 @@ class Stream:
 
     def release(self, z: float | None) -> Released:
         """The private value of the next step; None where nothing was measured."""
-        if self._quick is not None and z is not None:
-            return self._quick(z)
+        if self._quick is not None and (shown := self._quick(z)) is not None:  # type: ignore[arg-type]
+            return shown
         return self.release_many([z])[0]
 
     def release_many(self, values: Sequence[float | None]) -> list[Released]:
@@ -86,8 +86,6 @@ class Stream:
             track = self._journal.release(given[:, None])[0]
         else:
             track = self.releaser.advance(self.state, given, self.noise)
-        if self._quick is not None:
-            self._quick.catch_up()
         return [track.row(t) for t in range(len(given))]
 
     def finish(self) -> list[Released]:
@@ -103,50 +101,44 @@ class Stream:
         if self._journal is not None:
             self._journal.close()
 
-    def _make_quick(self) -> _Quick | None:
+    def _make_quick(self) -> Callable[[float], Released | None] | None:
         one = self.releaser
-        fitting = isinstance(one, PlainReleaser) and one.steady and one.behind == 0
-        return _Quick(one, self.state, self.noise) if fitting and isinstance(one, PlainReleaser) else None
+        if not isinstance(one, PlainReleaser) or not one.steady or one.behind > 0:
+            return None
+        changed = one.nonnegative or one.round or one.range is not None
+        whole = one.plan.law in ("discrete-gaussian", "binomial")
+        return None if changed or whole else _quick_step(one, self.state, self.noise)
 
 
-class _Quick:
-    """One step of a releaser with the same noise at every step, without arrays being made: the same numbers."""
+def _quick_step(releaser: PlainReleaser, state: State, noise: Noise) -> Callable[[float], Released | None]:
+    """One step of a releaser with the same noise at every step, without arrays being made: the same numbers.
 
-    def __init__(self, releaser: PlainReleaser, state: State, noise: Noise) -> None:
-        plan = releaser.plan
-        self.releaser, self.state, self.noise = releaser, state, noise
-        self.take = Ahead(plan, noise).take
-        self.counts, self.numbers = state["counts"], state["numbers"]
-        self.kernel, self.shape, self.shared = releaser.kernel, releaser.shape, releaser.shared
-        self.v, self.one, self.out = np.ones(1), np.ones(1), np.empty((1, 2))
-        self.bits, self.reference, self.std = plan.bits, plan.reference, plan.std
-        self.reach = plan.std * releaser.quantile
-        self.ready = releaser.shares.first == 0
-        whole = plan.law in ("discrete-gaussian", "binomial")
-        plain = not (releaser.nonnegative or releaser.round or releaser.range is not None or whole)
-        self.horizon = (math.inf if releaser.horizon is None else releaser.horizon) if plain else 0
-        self.used = self.time = 0
+    None where the step is not of that kind (the first, a missing one, one to refuse): then there is the long way.
+    """
+    plan = releaser.plan
+    take = Ahead(plan, noise).take
+    counts, numbers = state["counts"], state["numbers"]
+    kernel, shape, shared = releaser.kernel, releaser.shape, releaser.shared
+    v, one, out = np.ones(1), np.ones(1), np.empty((1, 2))
+    bits, reference, std = plan.bits, plan.reference, plan.std
+    reach = plan.std * releaser.quantile
+    horizon = math.inf if releaser.horizon is None else releaser.horizon
+    first = 1 if releaser.shares.first > 0 else 0
+    ldexp, root, show = math.ldexp, math.sqrt, out.tolist
 
-    def __call__(self, z: float) -> Released:
-        used, time = self.used, self.time
-        if not (self.ready and used < self.horizon and isinstance(z, float) and -math.inf < z < math.inf):
-            return self._slowly(z)
-        units = math.trunc(math.ldexp(z, self.bits))
-        units = min(max(units, -LARGEST), LARGEST) + self.take()
-        self.v[0] = units / self.reference
-        self.kernel(self.shape, self.shared, self.numbers, self.counts, self.v, self.one, self.one, self.out)
-        self.counts[USED] = self.used = used + 1
-        self.time = time + 1
-        [[mean, variance]] = self.out.tolist()
-        value, reach = mean * self.std, math.sqrt(max(variance, 0.0)) * self.reach
-        return Released(time, value, value - reach, value + reach, math.ldexp(units, -self.bits), "released")
+    def step(z: float) -> Released | None:
+        used, time = counts[USED].item(), counts[TIME].item()
+        if not (isinstance(z, float) and -math.inf < z < math.inf and first <= used < horizon):
+            return None
+        units = int(ldexp(z, bits))  # rounds toward zero
+        if not -LARGEST <= units <= LARGEST:
+            return None
+        units += take()
+        v[0] = units / reference
+        kernel(shape, shared, numbers, counts, v, one, one, out)
+        counts[USED] = used + 1
+        [[mean, variance]] = show()
+        value, half = mean * std, root(max(variance, 0.0)) * reach
+        return Released(time, value, value - half, value + half, ldexp(units, -bits), "released")
 
-    def _slowly(self, z: float) -> Released:
-        shown = self.releaser.advance(self.state, as_values([z]), self.noise).row(0)
-        self.catch_up()
-        return shown
-
-    def catch_up(self) -> None:
-        """Read the counters again after a step that was taken elsewhere."""
-        self.used, self.time = int(self.counts[USED]), int(self.counts[TIME])
-        self.ready = self.ready or self.used > 0
+    return step

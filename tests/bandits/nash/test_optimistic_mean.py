@@ -75,6 +75,6 @@ def test_privacy_is_nearly_free_with_many_rewards():
 @pytest.mark.parametrize("draws", [0, 1, 100])
 def test_any_input_gives_a_number(total, epsilon, draws):
     for count in (0.0, 1.0, 1e12):
-        value = optimistic_mean(total / count, count, draws, epsilon, 2.0)
+        value = optimistic_mean(total / max(count, 1.0), count, draws, epsilon, 2.0)
         assert value > 0
         assert not math.isnan(value)

@@ -9,6 +9,7 @@ fixed. The sums of a block are drawn for many trials side by side (`RunningSum.m
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from fairveil import registry
 from fairveil.bandits.environments.laws import UNIT
+from fairveil.bandits.feedback import Lateness, Outstanding, Treat, hand_over
 from fairveil.bandits.nash.adap_ucb import AdapUcb
 from fairveil.bandits.nash.anytime import Anytime
 from fairveil.bandits.nash.episodes import EpisodePolicy
@@ -24,7 +26,7 @@ from fairveil.bandits.nash.ldp_ucb import LdpUcb
 from fairveil.bandits.nash.local_nash import LocalNash
 from fairveil.bandits.nash.private_nash import PrivateNash
 from fairveil.bandits.nash.two_phases import TwoPhasePolicy
-from fairveil.bandits.protocol import Feedback, Round
+from fairveil.bandits.protocol import HEADER, Feedback, Round
 from fairveil.privacy.audit import AuditPair
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator, generator
@@ -57,7 +59,7 @@ def episodes_pair(policy: EpisodePolicy) -> AuditPair:
                 evidence += _evidence(count - (block.stop - block.first - 1 if block else 0), scale)
             columns += [total, count]
             # one path of published values leads to the next block
-            one = {name: array if name == "header" else array[:1] for name, array in value.items()}
+            one = {name: array if name == HEADER else array[:1] for name, array in value.items()}
             state = side_by_side.adopt(state, block.name if block else "", one)
         return np.stack([*columns, evidence], axis=1)
 
@@ -82,35 +84,96 @@ def _evidence(value: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
     return (np.abs(value) - np.abs(value - 1.0)) / scale
 
 
-def uniform_pair(policy: TwoPhasePolicy) -> AuditPair:
-    """User 0 is a person of the uniform phase, whose arm then wins as often as the horizon has decisions.
+def late_pair(policy: EpisodePolicy, lateness: Lateness, made: type[Outstanding] = Outstanding) -> AuditPair:
+    """The driver of late rewards: user 0's reward is 1 or 0 and, where arrivals are hidden, comes at once or never.
 
-    The phase goes round the arms; its rewards are folded once, and everything that is released is drawn afresh.
+    An observer sees of every block when it was released, where it stops, its noisy sum and its number of rewards.
     """
 
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> NDArray[np.float64]:
-        state, window = policy.start(), min(policy.horizon, int(policy.start()["open"][2]))
+        coins, columns = generator(0, "coins"), list[NDArray[np.float64]]()
+        watched = _watched(policy, trials, lambda value: columns.append(_seen(value, trials, outstanding.now)))
+        state, outstanding = watched.start(), made(watched, lateness)
+        while len(columns) < BLOCKS:
+            index = outstanding.now
+            state = watched.open(state, index, coins)
+            shown = Round(index)
+            outstanding.decided(watched.decide(state, shown, coins).arm, shown)
+            for late in range(index + 1):
+                if not (late == 0 and world and lateness.hidden) and index - late == (
+                    0 if late == 0 else _wait(lateness)
+                ):
+                    arm = outstanding.arm(late)
+                    if arm is not None:
+                        outstanding.arrive(Feedback(late, arm, float(not (late == 0 and world)), Round(late)))
+            state = hand_over(watched, state, outstanding, noise)
+        return np.concatenate(columns[:BLOCKS], axis=1)
+
+    hidden = "user 0's reward comes at once or never" if lateness.hidden else "user 0's reward is 1 or 0"
+    return AuditPair(run, hidden, "round of release, end, noisy sum and count of blocks", policy.epsilon)
+
+
+def _wait(lateness: Lateness) -> int:
+    """All others answer as late as they can, or at once where the window hides when they do."""
+    return 0 if lateness.hidden else lateness.window
+
+
+def _watched(policy: EpisodePolicy, trials: int, see: Callable[[State], None]) -> EpisodePolicy:
+    """The same policy with sums for many trials side by side, whose drawn numbers are also shown to the audit."""
+
+    def draw(self: Any, state: State, noise: Noise) -> State:
+        value = type(policy).draw(self, state, noise)
+        see(value)
+        return value
+
+    twin = copy.copy(policy)
+    object.__setattr__(twin, "__class__", type(type(policy).__name__, (type(policy),), {"draw": draw}))
+    twin.__dict__["sum"] = policy.sum.many(trials)
+    return twin
+
+
+def _seen(value: State, trials: int, now: int) -> NDArray[np.float64]:
+    ones = np.ones(trials)
+    return np.stack([now * ones, value[HEADER][2] * ones, value["total"] / UNIT, value["count"] * ones], axis=1)
+
+
+def uniform_pair(policy: TwoPhasePolicy) -> AuditPair:
+    """User 0 is a person of the uniform phase, whose arm 0 is then released again and again.
+
+    The phase goes round the arms and ends with arm 0. Its rewards are folded once; everything that is released is drawn
+    afresh, and looked at while arm 0 wins and shows no deficit: half of the trials end with each release.
+    """
+
+    def run(world: int, trials: int, noise: Noise, rng: Generator) -> NDArray[np.float64]:
+        start, window = policy.start(), min(policy.horizon, int(policy.start()["open"][2]))
+        arms = [(window - 1 - index) % policy.arms for index in range(window)]
+        changed = arms.index(0)
         first = 0.0 if world else FAR
-        rows = [Feedback(index, index % policy.arms, 1.0 if index else first) for index in range(window)]
-        state = policy.learn_all(state, rows)
-        return np.array([_follow(policy, state, window, noise) for _ in range(trials)])
+        rows = [Feedback(i, arm, first if i == changed else 1.0) for i, arm in enumerate(arms)]
+        state = policy.learn_all(start, rows)
+        return np.array([_follow(policy, state, noise) for _ in range(trials)])
 
-    worlds, seen = f"user 0's reward is {FAR:g} (clipped to 1) or 0", "arm 0's deficit, wins and log-likelihood ratio"
-    return AuditPair(run, worlds, seen, policy.epsilon, trials=8_000)
+    worlds = f"a reward of arm 0 is {FAR:g} (clipped to 1) or 0"
+    return AuditPair(run, worlds, "deficit, releases without one, likelihood", policy.epsilon, trials=8_000)
 
 
-def _follow(policy: TwoPhasePolicy, state: State, window: int, noise: Noise) -> tuple[float, float, float]:
-    """Release the uniform phase and go on while arm 0 wins: its noisy deficit, wins, and what all releases say."""
-    while state["exploring"][0]:
-        state = policy.release(state, noise)
-    scale, first = policy.scale / UNIT, _deficit(state)
-    wins, likelihood, now = 0, _ratio(first, scale), int(state["open"][1])
-    while state["open"][0] == 0 and int(state["open"][2]) <= policy.horizon and wins < DECISIONS:
-        stop = int(state["open"][2])
+def _follow(policy: TwoPhasePolicy, state: State, noise: Noise) -> tuple[float, float, float]:
+    """Arm 0's first noisy deficit, in how many releases in a row it showed none, and their log-likelihood ratio."""
+    state, scale = policy.release(state, noise), policy.scale / UNIT
+    first = _deficit(state)
+    seen, clean, likelihood = first, 0, _ratio(first, scale)
+    while seen >= 0 and clean < DECISIONS:
+        clean += 1
+        while state["exploring"][0]:
+            state = policy.release(state, noise)
+        arm, now, stop = (int(entry) for entry in state["open"])
+        if arm != 0 or stop > policy.horizon:
+            break
         state = policy.learn_all(state, [Feedback(index, 0, 1.0) for index in range(now, stop)])
         state = policy.release(state, noise)
-        wins, now, likelihood = wins + 1, stop, likelihood + _ratio(_deficit(state), scale)
-    return first, float(wins), likelihood
+        seen = _deficit(state)
+        likelihood += _ratio(seen, scale)
+    return first, float(clean), likelihood
 
 
 def _deficit(state: State) -> float:
@@ -170,6 +233,13 @@ def adap_ucb_pair(policy: AdapUcb) -> AuditPair:
 def private_nash_pair(policy: PrivateNash) -> AuditPair:
     """A reward of the first block is 1 or 0."""
     return episodes_pair(policy)
+
+
+@register("audit-pair", "policy:private-nash/late")
+def late_private_nash_pair(policy: PrivateNash) -> AuditPair:
+    """Rewards come seven decisions late; arrivals are hidden where the policy hides them, and replaced otherwise."""
+    treat: Treat = "private" if policy.hides_arrivals else "default"
+    return late_pair(policy, Lateness(numbers=(7.0,), window=7, treat=treat))
 
 
 @register("audit-pair", "policy:gdp-ncb")

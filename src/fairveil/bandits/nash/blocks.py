@@ -264,7 +264,8 @@ def _release(shape: Shape, known: Known, arm, total, count, noise):
     publish(shape.keep, known, arm, total, count, draws)
 
 
-def _simulate(numbers, shape: Shape, known: Known, place: Place, late: Late, sources: Sources, now, rounds):
+@Kernel
+def simulate(numbers, shape: Shape, known: Known, place: Place, late: Late, sources: Sources, now, rounds):
     """Rounds now .. rounds - 1 as blocks: their ends, arms (or the number of arms), pulls and number of releases."""
     arms = known.counts.size
     pulls, per_release = np.zeros(arms, np.int64), 0 if shape.success == 0.0 else 2 if shape.private_counts else 1
@@ -309,6 +310,3 @@ def _simulate(numbers, shape: Shape, known: Known, place: Place, late: Late, sou
     if used > 0:
         ends[used - 1] = rounds
     return ends[:used], codes[:used], pulls, oldest
-
-
-simulate = Kernel(_simulate)

@@ -98,7 +98,8 @@ def value_of(numbers, total, count, log_now):
     return index(numbers, total / n, n, log_now, 0)
 
 
-def _best_arm(numbers, totals, counts, log_now):
+@Kernel
+def best_arm(numbers, totals, counts, log_now):
     """The lowest arm whose index is largest: the definition that faster searches must agree with."""
     arm, best = 0, -np.inf
     for i in range(counts.size):
@@ -108,17 +109,14 @@ def _best_arm(numbers, totals, counts, log_now):
     return arm
 
 
-best_arm = Kernel(_best_arm)
-
-
+@njit(nogil=True)
 def _take_in(numbers, total, count, adaptive, value):
     """An arm's sum after one more report, which makes ``count`` of them, and whether it ends uniform exploration."""
     after = kept(numbers, total + taken(numbers, value), float(count), adaptive)
     return after, explored(numbers, after, float(count))
 
 
-take_in = Kernel(_take_in)
-_taken_in = njit(nogil=True)(_take_in)
+take_in = Kernel(_take_in.py_func)
 
 
 @njit(nogil=True)
@@ -129,7 +127,8 @@ def _reported(habits, value, world, noise):
     return (np.int64(value * UNIT) + compiled_laplace(noise, habits.success)) / UNIT
 
 
-def _play(numbers, habits, laws, means, known, sources, start, out):
+@Kernel
+def play(numbers, habits, laws, means, known, sources, start, out):
     """Rounds from ``start`` on; ``out`` receives arms, or the number of arms for a uniform draw."""
     counts, sums, phase = known.counts, known.sums, known.phase
     explore, world, noise = sources.explore, sources.world, sources.noise
@@ -169,7 +168,7 @@ def _play(numbers, habits, laws, means, known, sources, start, out):
         if habits.report != RAW:
             value = _reported(habits, value, world, noise)
         counts[arm] += 1
-        sums[arm], over = _taken_in(numbers, sums[arm], counts[arm], not uniform, value)
+        sums[arm], over = _take_in(numbers, sums[arm], counts[arm], not uniform, value)
         out[now - start] = arms if uniform else arm
         now += 1
         if uniform:
@@ -179,9 +178,6 @@ def _play(numbers, habits, laws, means, known, sources, start, out):
         elif now >= end or value_of(numbers, sums[arm], counts[arm], log_low) <= rival:
             end = now  # overtaken, or a tie that the search must settle
             set_key(tree, arm, value_of(numbers, sums[arm], counts[arm], log_high))
-
-
-play = Kernel(_play)
 
 
 @njit(nogil=True)

@@ -30,7 +30,7 @@ from fairveil.bandits.nash.blocks import (
     publish,
     simulate,
 )
-from fairveil.bandits.nash.intake import laplace_scale, unit_reward
+from fairveil.bandits.nash.intake import laplace_scale
 from fairveil.bandits.nash.late import compiled_lateness
 from fairveil.bandits.nash.phase_one import TIMED, Exploration, Finish, Gathered, explore_uniformly
 from fairveil.bandits.nash.rounds import STILL
@@ -38,13 +38,15 @@ from fairveil.bandits.nash.runs import ArmSimulator, Stretch, Summary
 from fairveil.bandits.protocol import Decision, Feedback, Report, Round, raw_feedback
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.privacy.events import Event, ParallelEvent, PureEvent
-from fairveil.privacy.grid import to_units
+from fairveil.privacy.grid import clip_unit, to_units
 from fairveil.privacy.noise import Noise, laplace_parameter
 from fairveil.randomness import Generator
 from fairveil.state import State, copy_state
 
 ARM, FIRST, STOP = range(3)
+"""Entries of ``open``."""
 SUM, ANSWERED = range(2)
+"""Entries of ``block``: raw sum and number of the rewards of the open block."""
 
 
 class TwoPhasePolicy(NashPolicy):
@@ -154,19 +156,21 @@ class TwoPhasePolicy(NashPolicy):
     def learn_all(self, state: State, feedbacks: Iterable[Feedback | Report]) -> State:
         after, exploring = copy_state(state), bool(state["exploring"][0])
         arm, first, stop = (int(entry) for entry in state["open"])
+        arms, rewards = list[int](), list[float]()
         for feedback in feedbacks:
             check_arm(feedback, self.arms)
             reward = raw_feedback(feedback).reward
-            if reward is None:
-                continue
-            value = int(to_units(unit_reward(reward, self.strict)))
-            if exploring:
-                after["raw_sums"][feedback.arm] += value
-                after["raw_counts"][feedback.arm] += 1
-                after["tested"][:] = (feedback.arm, feedback.index + 1)
-            elif first <= feedback.index < stop and arm == feedback.arm:  # else its block has closed, or is another one
-                after["block"][SUM] += value
-                after["block"][ANSWERED] += 1
+            # outside the uniform phase only rewards of the open block: others have closed, or are of another arm
+            if reward is not None and (exploring or (first <= feedback.index < stop and arm == feedback.arm)):
+                arms.append(feedback.arm)
+                rewards.append(reward)
+                after["tested"][:] = (feedback.arm, feedback.index + 1) if exploring else 0
+        values = to_units(clip_unit(np.array(rewards, np.float64), strict=self.strict))
+        if exploring:
+            np.add.at(after["raw_sums"], arms, values)
+            np.add.at(after["raw_counts"], arms, 1)
+        else:
+            after["block"] += (int(values.sum()), len(values))
         return after
 
     # Releases ---------------------------------------------------------------------------------------------------------

@@ -361,7 +361,7 @@ class ReleaseAudit(Artefact):
     )
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
-        trials = {"quick": 500_000, "standard": 2_000_000, "paper": 4_000_000}[scale]
+        trials = {"quick": 400_000, "standard": 1_000_000, "paper": 2_000_000}[scale]
         facts = {"arms": 20, "horizon": 1000, "phase_rounds": 60, "c": 0.0, "alpha": 0.0, "epsilon": 2.0}
         return {
             variant: {
