@@ -37,6 +37,6 @@ with Client(sys.argv[1]) as client:
         chosen = queue.decide_many(rounds)
         queue.reward_many((reply["event_id"], random.random()) for reply in chosen)
 
-    state = queue.wait_release(version=2)
+    state = queue.wait_release(version=2, timeout=120)
     print(state["version"], "releases;", state["settled"], "of", state["rounds"], "rounds settled")
     print(queue.budget()["words"])

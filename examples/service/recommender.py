@@ -24,5 +24,5 @@ with Client(sys.argv[1]) as client:
         if shown.get("source") != "fallback" and random.random() < 0.3:
             window.reward(shown["event_id"], 1.0)
 
-    state = window.wait_release(version=2)
+    state = window.wait_release(version=2, timeout=120)
     print(state["version"], "releases; the last decision had probability", round(shown["propensity"], 3))

@@ -29,7 +29,7 @@ with Client(sys.argv[1]) as client:
     again = trial.decide("visit-0-again", subject="patient-0")
     assert again["reason"] == "sticky"
 
-    state = trial.wait_release(version=3)
+    state = trial.wait_release(version=3, timeout=120)
     for arm in state["published"]["arms"]:
         print(arm["action_id"], arm["rounds"], "rounds", arm["mean"] and round(arm["mean"], 2))
     print(trial.budget()["words"])

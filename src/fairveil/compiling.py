@@ -13,6 +13,7 @@ plug-in could not read the cache, and an edited plug-in would run its old formul
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Callable
 from functools import cache
@@ -28,6 +29,9 @@ PACKAGE = Path(__file__).resolve().parent
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+_tried: set[str] = set()
+
+
 class _KeyedBySources:
     """Mixed into numba's cache locators: the stamp of a kernel is a digest of all sources it depends on."""
 
@@ -35,6 +39,13 @@ class _KeyedBySources:
 
     def get_source_stamp(self) -> str:
         return stamp(Path(self._py_file))
+
+    def ensure_cache_path(self) -> None:
+        """A folder is tried once: numba would write a file into it for each of its functions."""
+        folder = self.get_cache_path()  # type: ignore[attr-defined]
+        if folder not in _tried:
+            super().ensure_cache_path()  # type: ignore[misc]
+            _tried.add(folder)
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Any:
@@ -71,21 +82,34 @@ def stamp(file: Path) -> str:
         if path not in seen:
             seen[path], imported = _source(path)
             waiting.extend(imported)
-    return hashlib.sha256(
-        "".join(f"{path.relative_to(PACKAGE)} {seen[path]}\n" for path in sorted(seen)).encode()
-    ).hexdigest()
+    start = len(str(PACKAGE))
+    lines = sorted(f"{str(path)[start:]} {digest}\n" for path, digest in seen.items())
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 @cache
 def _source(path: Path) -> tuple[str, tuple[Path, ...]]:
     """The digest of one file and the files of this package that it imports when it is loaded."""
     text = path.read_text()
+    known = _modules(PACKAGE)
     found: set[Path] = set()
     for module, names in _IMPORT.findall(text):
-        place = PACKAGE.joinpath(*module.split(".")[1:])
-        inner = [place / word for word in _NAME.findall(names)]
-        found.update(q for p in (place, *inner) for q in (p.with_suffix(".py"), p / "__init__.py") if q.is_file())
-    return hashlib.sha256(text.encode()).hexdigest(), tuple(sorted(found))
+        inner = [f"{module}.{word}" for word in _NAME.findall(names)]
+        found.update(known[name] for name in (module, *inner) if name in known)
+    return hashlib.sha256(text.encode()).hexdigest(), tuple(found)
+
+
+@cache
+def _modules(package: Path) -> dict[str, Path]:
+    """Every module of this package with its file: one walk is cheaper than asking for thousands of files."""
+    found: dict[str, Path] = {}
+    for folder, _, names in os.walk(package):
+        inside = folder[len(str(package)) :].replace(os.sep, ".")
+        for name in names:
+            if name.endswith(".py"):
+                own = "" if name == "__init__.py" else f".{name[:-3]}"
+                found[f"{package.name}{inside}{own}"] = Path(folder, name)
+    return found
 
 
 _IMPORT = re.compile(r"^from (fairveil[\w.]*) import (\([^)]*\)|[^\n]*)", re.M)

@@ -128,7 +128,7 @@ def test_a_local_loop_sees_one_bit_per_event(url):
 @pytest.mark.parametrize("name", ["trial", "queue", "recommender"])
 def test_the_scripts_of_the_guide(url, name):
     script = ROOT / "examples" / "service" / f"{name}.py"
-    done = subprocess.run([sys.executable, str(script), url], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, str(script), url], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout
     assert f"examples/service/{name}.py" in (ROOT / "docs" / "guides" / "service.md").read_text()

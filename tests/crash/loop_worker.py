@@ -274,6 +274,35 @@ def starve() -> dict:
     return {"tried": len(range(0, len(names), 9)), "refused": refused}
 
 
+def read_only() -> dict:
+    """As a user who may not write there: refused in words, nothing changed, and it works when it may."""
+    place = Place()
+    place.folder.chmod(0o755)
+    scenario(place)
+    files = [place.folder, *place.folder.rglob("*")]
+    before = {path: path.read_bytes() for path in files if path.is_file()}
+    for path in files:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+
+    def work() -> None:
+        if os.getuid() == 0:
+            os.setgid(65534)
+            os.setuid(65534)
+        words = ""
+        try:
+            place.open()
+        except StorageFailed as problem:
+            words = problem.fix
+        assert "writable" in words, words or "it opened"
+
+    status = run_child(work)
+    for path in files:
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    assert all(path.read_bytes() == content for path, content in before.items() if path.suffix == ".db")
+    _opens(place)
+    return {"status": status}
+
+
 def torn() -> dict:
     """The end of the write-ahead log is cut, as by a power cut: what was not whole is gone, the rest stands."""
     outcomes: Counter[str] = Counter()
@@ -322,6 +351,7 @@ ACTIONS = {
     "load": lambda: kill_under_load(int(os.environ.get("FAIRVEIL_CRASH_LOADED", "60"))),
     "starve": starve,
     "torn": torn,
+    "read-only": read_only,
 }
 
 

@@ -53,7 +53,8 @@ def test_killed_two_hundred_times_at_every_write_point_and_under_load():
 
 @pytest.mark.slow
 def test_full_disks_and_torn_logs_are_refused_and_recovered():
-    found = _run("starve", "torn")
+    found = _run("starve", "torn", "read-only")
+    assert found["read-only"] == {"status": 0}
     assert found["starve"]["refused"] >= 20
     assert found["torn"] == {"whole": 5}
 

@@ -9,7 +9,7 @@ import numpy as np
 from fairveil.bandits.nash.base import check_arm, global_guarantee
 from fairveil.bandits.protocol import HEADER, Block, Clock, Decision, Policy, check_header, raw_feedback
 from fairveil.configuration import configuration
-from fairveil.fields import Count, Epsilon
+from fairveil.fields import Count, Epsilon, described
 from fairveil.privacy.events import ParallelEvent, PureEvent
 from fairveil.registry import register
 from fairveil.state import copy_state
@@ -32,9 +32,9 @@ class EvenBlocks(Policy):
     clock: ClassVar[Clock] = "settled"
     released: ClassVar[tuple[str, ...]] = ("sums", "counts", "open", "ahead", "number")
 
-    arms: Count
-    epsilon: Epsilon
-    length: Count = 5
+    arms: Count = described("number of arms")
+    epsilon: Epsilon = described("budget of one reward")
+    length: Count = described("rounds of a block", default=5)
 
     def event(self):
         return ParallelEvent(PureEvent(self.epsilon))

@@ -67,7 +67,7 @@ def listening(service: Service) -> Any:
         service,  # type: ignore[arg-type]
         host="127.0.0.1",
         port=port,
-        log_level="error",
+        log_config=None,
         access_log=False,
         lifespan="on",
         server_header=False,
@@ -75,9 +75,8 @@ def listening(service: Service) -> Any:
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    for _ in range(2000):
-        if server.started:
-            break
+    deadline = time.monotonic() + 120
+    while not server.started and time.monotonic() < deadline:
         time.sleep(0.005)
     try:
         yield f"http://127.0.0.1:{port}"

@@ -114,7 +114,7 @@ def _serve(columns: Any, people: Any, options: dict[str, Any]) -> None:
         facts = {"time": reading.time, "step": reading.step, "start": reading.start, "person": reading.person}
         seed = options["seed"] if simulated else None
         service = Service(columns, feed, layout, out, options["ledger"], seed, facts)
-        service.announce = lambda: _announce(columns, out, simulated)
+        service.announce = lambda: _announce(columns, people, out, simulated)
         service.run()
     finally:
         if descriptor > 2:
@@ -132,13 +132,15 @@ def _open(source: str) -> int:
         raise InputError(f"the input cannot be read: {problem.strerror}", path="in", given=source) from None
 
 
-def _announce(columns: Any, out: Path | None, simulated: bool) -> None:
+def _announce(columns: Any, people: Any, out: Path | None, simulated: bool) -> None:
     """The guarantee goes to standard error and beside the output."""
     promise = columns.guarantee()
     words = f"{promise}" if not simulated else f"SIMULATED, protects nobody: {promise}"
     Console(stderr=True).print(words, highlight=False, soft_wrap=True, markup=False)
     if out is not None:
-        text = json.dumps({**promise.to_dict(), "simulated": simulated}, indent=2) + "\n"
+        bound = "enforced: rows beyond it are dropped" if people is not None else "declared, or the width of the range"
+        facts = {**promise.to_dict(), "sensitivity": bound, "simulated": simulated}
+        text = json.dumps(facts, indent=2) + "\n"
         Path(f"{out}.guarantee.json").write_text(text)
 
 

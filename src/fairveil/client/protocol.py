@@ -15,7 +15,7 @@ from fairveil.client.problems import Problem
 
 AGAIN = (429, 503)
 LONGEST = 5.0
-PATIENCE = 60.0
+PATIENCE = 300.0
 """Seconds for a call that is sent once."""
 
 

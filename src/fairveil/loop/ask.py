@@ -96,6 +96,9 @@ class Preparer:
                 shown.append(Candidate(group, np.frombuffer(raw)))
                 if one.subject is not None:
                     subjects.append(self.keys.subject(one.subject))
+                elif self.spec.person.max_events is not None:
+                    path = f"candidates.{index}.subject"
+                    raise Invalid("this loop counts events per person", path=path, fix="say who it is about")
         digest.append(repr(self._parts(request)).encode())
         return Ask(
             event,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fairveil.errors import FairveilError, LedgerError, SpecError
+from fairveil.errors import FairveilError, LedgerError, PrivacyError, SpecError
 from fairveil.loop import settle, trail
 from fairveil.loop.ask import Ask, Preparer
 from fairveil.loop.batch import Batch, Status
@@ -229,7 +229,7 @@ class Loop:
                 made += bool(self.writer.act(work))
                 self._erase()
             self._stop(None)
-        except LedgerError as problem:
+        except (LedgerError, PrivacyError) as problem:
             self.store.report(
                 problem
             )  # the ledger stays open: what it has drawn and could not store is not drawn again

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairveil.configuration import describe
-from fairveil.errors import LedgerError, SpecError
+from fairveil.errors import FairveilError, LedgerError, SpecError
 from fairveil.loop import trail
 from fairveil.loop.accept import policy_of
 from fairveil.loop.batch import Status
@@ -85,6 +85,8 @@ class Store:
         driver = driver_of(url)
         time = clock or SystemClock()
         try:
+            if anchors is not None:
+                Path(anchors).mkdir(parents=True, exist_ok=True)
             driver.prepare()
             bring_up_to_date(driver, migrate=migrate)
             keys = Keys(key or secret_from_environment() or _secret(driver))
@@ -168,8 +170,18 @@ class Store:
     # Time ------------------------------------------------------------------------------------------------------------
 
     def tick(self) -> int:
-        """Settle, release, erase and forget, for every loop. Gives the number of releases."""
-        made = sum(loop.tick() for loop in self.loops())
+        """Settle, release, erase and forget, for every loop. Gives the number of releases.
+
+        A loop whose tick fails does not keep the others from theirs; the first error is raised at the end.
+        """
+        made, failed = 0, list[FairveilError]()
+        for loop in self.loops():
+            try:
+                made += loop.tick()
+            except FairveilError as problem:
+                failed.append(problem)
+        if failed:
+            raise failed[0]
         now = self.clock.now()
         if self.erased and now - self._tidied >= TIDY_EVERY:
             self._tidied, self.erased = now, False

@@ -25,7 +25,7 @@ from fairveil.loop.storage import Driver, Transaction
 from fairveil.privacy.ledger.faults import point
 from fairveil.randomness import Generator
 
-MOST, WAITING = 512, 4096
+MOST, WAITING = 1024, 4096
 
 
 class Item:

@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from fairveil.errors import FairveilError
+from fairveil.loop.clock import SECOND
 from fairveil.loop.public import public_view
 from fairveil.loop.store import Store
 from fairveil.loop.tokens import Token
@@ -27,7 +28,7 @@ from fairveil.service.settings import Settings
 
 log = logging.getLogger("fairveil.service")
 NOBODY = Token("none", "nobody", frozenset(), None)
-TICK = 1.0
+TICK, SHORTEST = 1.0, 0.05
 READY_FOR = 1.0
 
 
@@ -165,7 +166,15 @@ class Service:
                 self.metrics.failures.inc()
                 self._tick_problem = getattr(problem, "code", type(problem).__name__)
                 log.error("tick: %s", self._tick_problem)
-            self._stop.wait(TICK)
+            self._stop.wait(self._pause())
+
+    def _pause(self) -> float:
+        """A second, or a tenth of the shortest window."""
+        try:
+            windows = [loop.facts.wait / SECOND for loop in self.store.loops()]
+        except FairveilError:
+            windows = []
+        return max(SHORTEST, min([TICK, *(window / 10 for window in windows)]))
 
 
 def _loop_of(route: Route, names: list[str]) -> str | None:

@@ -18,7 +18,7 @@ from fairveil.streams.protocol import USED, Releaser, State
 
 DECLARED = "the sensitivity is declared: contributions must be bounded before they reach the stream"
 MISSING_IS_PUBLIC = "which steps are missing, and all times, must not depend on people's data"
-HALF = "add-remove hides whether somebody takes part, not a change of values: half of what replace hides"
+HALF = "add-remove hides whether somebody takes part, not a change of values; contributions lie in [0, sensitivity]"
 
 
 @configuration

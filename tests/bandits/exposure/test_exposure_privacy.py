@@ -171,12 +171,12 @@ def test_the_literal_listing_is_caught(kind, monkeypatch):
 
 
 def test_raw_local_policies_are_caught_and_frozen_ones_are_not():
-    # The first interval has 16 rounds: one flipped reward moves up to 15 further rows of the same message.
-    facts = {**SMALL, "schedule": {"name": "growing", "first": 16, "factor": 4.0}, "width": 0.0}
+    # Before the first message there are 64 rounds: one flipped reward moves up to 63 further rows of it.
+    facts = {**SMALL, "schedule": {"name": "growing", "first": 64, "factor": 4.0}, "width": 0.0}
     for kind, raw in ((PrivFairx, {"local_raw": True}), (BatchedPrivFairx, {"personal": True})):
-        found = audit(reaction_pair(kind(**facts, **raw)), trials=500)
+        found = audit(reaction_pair(kind(**facts, **raw)), trials=150)
         assert found.verdict == "violated", (kind, raw, found.epsilon_lower)
-        assert audit(reaction_pair(kind(**facts)), trials=500).verdict == "consistent"
+        assert audit(reaction_pair(kind(**facts)), trials=150).verdict == "consistent"
 
 
 def test_pairs_are_found_by_spec():

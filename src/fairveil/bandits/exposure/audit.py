@@ -34,9 +34,9 @@ from fairveil.state import State
 Floats = NDArray[np.float64]
 WATCHED = 8
 """Messages that are looked at: a tree shows four nodes over the first leaf by then."""
-REACTION = 16
+REACTION = 64
 """Rounds in which an agent may react before its first message."""
-FEW_REACTIONS = 1_200
+FEW_REACTIONS = 400
 """Trials of the reaction, which plays round by round: raw rows shift the message by many standard deviations."""
 EXCESS = 16.0
 """Contexts come this much longer than their bound, and rewards by its square."""

@@ -39,6 +39,8 @@ BATCH = 24
 """Rounds of the first batch of an audited batched policy."""
 RANKED = 512
 """Rounds of that batch where its histograms are audited: many people, so that the projection to a cdf loses little."""
+MANY, FEW = 9_000, 60
+"""Trials of a pair that reads one release (half of its noise shows at epsilon 1), and of one that plays whole runs."""
 FINE = 1e-9
 """Total-variation distance of discrete noise to a Gaussian in these worlds is below this."""
 WORLDS = "one candidate of round 0 lies along one axis or along the other, with the opposite reward"
@@ -117,13 +119,15 @@ def batched_pair(policy: BatchedPrivateFairGreedy) -> AuditPair:
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
         return np.array([made.release(states[world], noise)["sum/last"] @ aim for _ in range(trials)])
 
-    return AuditPair(run, WORLDS, "likelihood ratio of the moments", policy.epsilon, policy.delta, _finer(made))
+    statistic = "likelihood ratio of the moments"
+    return AuditPair(run, WORLDS, statistic, policy.epsilon, policy.delta, _finer(made), MANY)
 
 
 @register("audit-pair", "policy:batched-private-fair-greedy/ranks")
 def batched_ranks(policy: BatchedPrivateFairGreedy) -> AuditPair:
     """The noisy rank table of the changed candidate's group; the moments are the same in both worlds."""
-    made = small_batched(policy, RANKED)
+    # Ranks get nearly all of the budget here: with their usual share seconds would not show half of their noise.
+    made = replace(small_batched(policy, RANKED), rank_share=0.9)
     states, ends = [], np.array([[-1.0, -1.0], [1.0, 1.0]]) / math.sqrt(2)
     for end in ends:
         recorded = Recorded.of(RANKED, 0)
@@ -144,7 +148,8 @@ def batched_ranks(policy: BatchedPrivateFairGreedy) -> AuditPair:
 
     promise = made.guarantee()
     claim = None if promise.mu is None else FinerClaim("mu", promise.mu * math.sqrt(made.rank_share), FINE)
-    return AuditPair(run, RANK_WORLDS, "likelihood ratio of the rank table", policy.epsilon, policy.delta, claim)
+    statistic = "likelihood ratio of the rank table"
+    return AuditPair(run, RANK_WORLDS, statistic, policy.epsilon, policy.delta, claim, MANY // 3)
 
 
 def _code(counts: Any) -> Floats:
@@ -161,7 +166,8 @@ def batched_decisions(policy: BatchedPrivateFairGreedy) -> AuditPair:
         recorded = Recorded.of(60, world)
         return np.array([recorded.chosen(_decisions(made, recorded, noise, rng)[0], BATCH) for _ in range(trials)])
 
-    return AuditPair(run, WORLDS, "features of the candidates chosen in other rounds", policy.epsilon, policy.delta)
+    statistic = "features of the candidates chosen in other rounds"
+    return AuditPair(run, WORLDS, statistic, policy.epsilon, policy.delta, None, FEW)
 
 
 class Silence(Lateness):
@@ -192,13 +198,13 @@ def batched_late(policy: BatchedPrivateFairGreedy) -> AuditPair:
         return out
 
     statistic = "likelihood ratio of the moments, and when they were released"
-    return AuditPair(run, LATE_WORLDS, statistic, policy.epsilon, policy.delta)
+    return AuditPair(run, LATE_WORLDS, statistic, policy.epsilon, policy.delta, None, FEW)
 
 
 @register("audit-pair", "policy:private-fair-greedy")
 def private_pair(policy: NoisyHistory) -> AuditPair:
     """Noisy prefix sums that contain the changed row, and the noisy counts that contain the changed candidate."""
-    rounds, entry = 16, 0
+    rounds, entry = 8, 0
     made = small(policy, rounds=rounds, candidates=None)
     sums, bound = made.sums, policy.bound
     states = []
@@ -224,7 +230,7 @@ def private_pair(policy: NoisyHistory) -> AuditPair:
     # A candidate of round s is counted in rounds s+1..2s: the longest stay that this horizon allows.
     counted = (asked >= rounds // 2) & (asked < rounds)
     statistic, claim = "likelihood ratio of prefix sums and counts", _claim(made)
-    return AuditPair(run, WORLDS, statistic, claim, policy.delta, _finer(made))
+    return AuditPair(run, WORLDS, statistic, claim, policy.delta, _finer(made), MANY)
 
 
 def _prefixes(policy: Any, state: State, noise: Noise) -> tuple[Floats, Floats]:
@@ -259,7 +265,7 @@ def private_decisions(policy: NoisyHistory) -> AuditPair:
         return np.array([recorded.chosen(_decisions(made, recorded, noise, rng)[0], 1) for _ in range(trials)])
 
     statistic = "features of the candidates chosen in other rounds"
-    return AuditPair(run, WORLDS, statistic, _claim(made), policy.delta)
+    return AuditPair(run, WORLDS, statistic, _claim(made), policy.delta, None, FEW)
 
 
 def _claim(policy: NoisyHistory) -> float:

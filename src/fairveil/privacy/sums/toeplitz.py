@@ -9,7 +9,6 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, Strict
-from scipy.fft import irfft, next_fast_len, rfft
 
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
@@ -36,6 +35,8 @@ def square_root_coefficients(count: int) -> Floats:
 
 def convolve(first: Floats, second: NDArray[np.float64], count: int) -> Floats:
     """The first ``count`` coefficients of a product of power series, along axis 0 of ``second`` (FFT)."""
+    from scipy.fft import irfft, next_fast_len, rfft
+
     size = next_fast_len(len(first) + len(second) - 1, real=True)
     spectrum = rfft(first, size)
     spectrum = spectrum[:, None] if second.ndim == 2 else spectrum
