@@ -12,7 +12,10 @@ from fairveil.lab import papers
 from fairveil.lab.reproduce import reproduce
 
 #: Claims that this project does not reproduce, by how they begin; the notes of the artefact say so.
-OPEN = {"thesis/4.10": "demographic parity:"}
+OPEN = {
+    "thesis/4.10": "demographic parity:",
+    "thesis/theorems": "theorem 16 (demographic parity, label rates react)",
+}
 CODE_NAMES = re.compile(
     r"(?<![\w-])(?:alpha|beta|sigma|[nNC])_[ab]0?\b|\b(?:eqopt|EqOpt|EqLos|Simple|DP|UN|u_plus|groups\.\w+)\b"
 )

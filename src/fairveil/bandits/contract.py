@@ -12,7 +12,7 @@ import inspect
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -324,8 +324,8 @@ def content_is_invisible(policy: Policy, world: Environment) -> None:
         return
     noise = SeededNoise(3)
     for turn in _turns(policy, world, 60, noise):
-        index, shown = turn.index, turn.answer.round
-        low, high = (policy.learn(turn.state, replace(turn.answer, reward=reward)) for reward in (0.0, 1.0))
+        index, shown, answer = turn.index, turn.answer.round, cast(Feedback, turn.answer)
+        low, high = (policy.learn(turn.state, replace(answer, reward=reward)) for reward in (0.0, 1.0))
         for name in policy.released:
             _must(np.array_equal(low[name], high[name]), "an unreleased reward changes a public array")
         for settled in (index, index + 1, index + 2):

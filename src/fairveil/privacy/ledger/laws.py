@@ -68,7 +68,12 @@ def drawn_once(file: Path, ledger: Ledger) -> None:
 def secure_source(file: Path, ledger: Ledger) -> None:
     """Without a source of the caller's, noise comes from the operating system, also where people insist otherwise."""
     seen: list[Noise] = []
-    ledger.release("source", lambda noise: seen.append(noise) or 1, event=COST)
+
+    def look(noise: Noise) -> int:
+        seen.append(noise)
+        return 1
+
+    ledger.release("source", look, event=COST)
     _must(seen[0].protects and not seen[0].simulated, "a ledger that protects people hands out seeded noise")
 
 
@@ -92,9 +97,14 @@ def lost_stays_lost(file: Path, ledger: Ledger) -> None:
 def overdraft_refused(file: Path, ledger: Ledger) -> None:
     """What does not fit is refused before anything is drawn."""
     drawn: list[int] = []
+
+    def draw(noise: Noise) -> int:
+        drawn.append(1)
+        return 1
+
     try:
         for number in range(8):
-            ledger.release(f"over-{number}", lambda noise: drawn.append(1) or 1, event=COST)
+            ledger.release(f"over-{number}", draw, event=COST)
     except BudgetError:
         _must(len(drawn) <= LIMIT / COST.epsilon, "more is drawn than the limit allows")
         return
