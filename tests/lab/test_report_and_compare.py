@@ -223,7 +223,12 @@ def test_the_table_says_what_many_tests_need():
 def test_no_front_is_drawn_where_less_is_not_better():
     def result(epsilon, share):
         promise = {"epsilon": epsilon, "established": True}
-        return {"guarantee": promise, "metrics": {"share": {"a": share}}, "series": {}, "spec": {"runs": 1}}
+        return {
+            "guarantee": promise,
+            "metrics": {"share": {"a": share}},
+            "series": {},
+            "spec": {"task": "participation", "runs": 1},
+        }
 
     results = {"one": result(1.0, 0.5), "two": result(2.0, 0.4)}
     assert compare.pareto_front(results, "share.a") == []
