@@ -137,7 +137,7 @@ def compare_episodes(rounds: int = 10**8, repeats: int = 20) -> None:
         GdpNcb(arms=50, horizon=rounds, epsilon=0.2),
         PrivateNash(arms=50, epsilon=0.2),
     ):
-        episodes(policy, world, 10_000, 1)
+        episodes(policy, world, 20_000, 1)  # past the uniform phase, so that everything is compiled
         fast = clock(episodes, policy, world, rounds, repeats) / repeats
         run = simulator(policy, world, rounds).advance(rounds)
         naive_episodes(world.true_means, run.ends[:3], run.codes[:3], values, rng)

@@ -135,7 +135,8 @@ def postgres() -> Iterator[str]:
 
 def wrk(url: str, script: str, seconds: float, connections: int = CONNECTIONS, **variables: Any) -> dict[str, float]:
     """One run of wrk with a script of this folder; refuses a run with errors."""
-    words = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "--timeout", "30s", "-s", str(HERE / script), url]
+    length = f"-d{max(1, round(seconds))}s"
+    words = ["wrk", "-t1", f"-c{connections}", length, "--timeout", "30s", "-s", str(HERE / script), url]
     environment = {**os.environ, **{name.upper(): str(value) for name, value in variables.items()}}
     done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment, timeout=seconds + 60)
     found: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])

@@ -227,7 +227,6 @@ class Loop:
                 sequence = self.ledger.sequence
                 work = partial(adopt, block=block, epoch=status.epoch, value=value, sequence=sequence)
                 made += bool(self.writer.act(work))
-                self._erase()
             self._stop(None)
         except (LedgerError, PrivacyError) as problem:
             self.store.report(

@@ -117,11 +117,9 @@ def new_scratch(arms: int) -> Scratch:
 
 
 @njit(nogil=True)
-def credited(numbers, known, pending, arm, log_now):
-    """The index of an arm with a published mean; what is under way is credited as if it confirmed that mean."""
-    mean = known.sums[arm] / UNIT / known.counts[arm]
-    n = known.counts[arm] + pending.rounds[arm]
-    return index(numbers, mean, n, log_now, known.draws[arm] + pending.draws[arm])
+def credited(numbers, total, count, under_way, log_now, draws):
+    """The index of an arm with a published mean; rounds under way are credited as if they confirmed that mean."""
+    return index(numbers, total / UNIT / count, count + under_way, log_now, draws)
 
 
 @njit(cache=True, nogil=True)
@@ -162,27 +160,32 @@ def _candidates(numbers, pace, known: Known, pending: Pending, scratch: Scratch,
     without an answer it comes first again until it has had its equal share; then the largest index with credit.
     """
     bounds, until, marked = scratch.bounds, scratch.until, scratch.marked
-    found = _without_count(known, pending, marked, now)
-    if found > 0:
-        return found
-    arms, first, log_now = marked.size, -1, math.log(now + 1.0)
+    sums, counts, rounds, draws, more = known.sums, known.counts, pending.rounds, known.draws, pending.draws
+    arms, first, found, log_now = marked.size, -1, 0, math.log(now + 1.0)
+    silent = False
     for i in range(arms):
         marked[i] = False
-        if known.counts[i] <= 0:
+        if counts[i] <= 0:
+            silent = True
             continue
         if now > until[i]:
             until[i] = now if pace == ANY else int(now * SLACK)
-            bounds[i] = credited(numbers, known, pending, i, math.log(until[i] + 1.0))
+            later = math.log(until[i] + 1.0)
+            bounds[i] = credited(numbers, sums[i], counts[i], rounds[i], later, draws[i] + more[i])
         if first < 0 or bounds[i] > bounds[first]:
             first = i
+    if silent:
+        found = _without_count(known, pending, marked, now)
+        if found > 0:
+            return found
     if first < 0:
         return _fewest_pending(pending, marked)
     best = -np.inf
     for step in range(arms + 1):
         i = first if step == 0 else step - 1
-        if (step > 0 and i == first) or known.counts[i] <= 0 or bounds[i] < best:
+        if (step > 0 and i == first) or counts[i] <= 0 or bounds[i] < best:
             continue
-        value = credited(numbers, known, pending, i, log_now)
+        value = credited(numbers, sums[i], counts[i], rounds[i], log_now, draws[i] + more[i])
         if value > best:
             if found > 0:
                 for j in range(arms):
@@ -301,8 +304,8 @@ def simulate(numbers, shape: Shape, known: Known, place: Place, late: Late, sour
             due, came = np.append(due, due), np.append(came, came)
             size *= 2
         stop = now + length
-        settled, tail = settled_at(late, now, stop, settled, sources.arrivals)
-        due[used], came[used] = settled, answered(late, length, tail, sources.arrivals)
+        settled, drawn, sure = settled_at(late, now, stop, settled, sources.arrivals)
+        due[used], came[used] = settled, answered(late, length, drawn, sure, sources.arrivals)
         ends[used], codes[used], who[used] = stop, arms if symmetric else arm, arm
         used += 1
         pulls[arm] += min(stop, rounds) - now

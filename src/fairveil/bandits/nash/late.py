@@ -59,37 +59,37 @@ def settled_at(late: Late, first, stop, before, rng):
     """Decided rounds at which all rounds below ``stop`` are settled, and the waits drawn for it.
 
     ``before``: the same for ``first``. Where arrivals are public and waits differ, only rounds of the last window can
-    hold the block up; for these (at most ``window`` + 1) the waits are drawn one by one: [how many, how many answered].
+    hold the block up; for these (at most ``window`` + 1) the waits are drawn one by one: how many, how many answered.
     """
-    tail = np.zeros(2, np.int64)
+    drawn, came = np.int64(0), np.int64(0)
     if late.hidden:
-        return stop + late.window, tail
+        return np.int64(stop + late.window), drawn, came
     if late.law == FIXED and (late.missing == 0.0 or late.window == np.int64(late.low)):
-        return stop + np.int64(late.low), tail
-    ready = max(before, np.int64(stop))
+        return np.int64(stop + np.int64(late.low)), drawn, came
+    ready = max(np.int64(before), np.int64(stop))
     for i in range(max(first, stop - late.window - 1), stop):
         wait = _wait(late, rng)
-        tail[0] += 1
+        drawn += 1
         if wait >= 0:
-            tail[1] += 1
-        ready = max(ready, i + 1 + (wait if wait >= 0 else late.window))
-    return ready, tail
+            came += 1
+        ready = max(ready, np.int64(i + 1 + (wait if wait >= 0 else late.window)))
+    return ready, drawn, came
 
 
 @njit(cache=True, nogil=True)
-def answered(late: Late, length, tail, rng):
+def answered(late: Late, length, drawn, came, rng):
     """How many rewards of a block are there when it is settled: those drawn one by one, a binomial for the rest."""
     if late.law == FIXED and late.missing == 0.0:
         return np.int64(length)
-    rest = length - tail[0]
+    rest = length - drawn
     if rest == 0:
-        return tail[1]
+        return came
     chance = 1.0 - late.missing
     if late.law == GEOMETRIC:
         chance *= 1.0 - (late.low / (1.0 + late.low)) ** (late.window + 1)
     elif late.law == UNIFORM:
         chance *= min(1.0, (late.window - late.low + 1.0) / (late.high - late.low + 1.0))
-    return tail[1] + rng.binomial(rest, chance)
+    return came + rng.binomial(rest, chance)
 
 
 @njit(cache=True, nogil=True)
