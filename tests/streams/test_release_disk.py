@@ -1,0 +1,96 @@
+"""`fairveil release` on a disk that is full or may not be written: refused in words, nothing lost, goes on later."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairveil.privacy.ledger import Ledger, verify
+
+STEPS = 400
+NOBODY = 65534
+
+
+def command() -> list[str]:
+    column, budget = ["--in", "x.csv", "--column", "count"], ["--epsilon", "1", "--delta", "1e-6"]
+    rest = ["--horizon", str(STEPS), "--sensitivity", "1", "--ledger", "l.db", "--out", "o.csv"]
+    return [sys.executable, "-c", "from fairveil.cli import main; main()", "release", *column, *budget, *rest]
+
+
+def run(folder: Path, **more) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(), cwd=folder, capture_output=True, text=True, check=False, timeout=300, **more)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    values = np.random.default_rng(3).normal(100.0, 10.0, STEPS)
+    (tmp_path / "x.csv").write_text("count\n" + "".join(f"{value:.3f}\n" for value in values))
+    return tmp_path
+
+
+def small_files() -> None:
+    """No file may grow beyond what a part of the stream needs."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (90_000, 90_000))
+
+
+def test_a_full_disk_stops_it_in_words_and_it_goes_on_when_there_is_room(folder):
+    first = run(folder, preexec_fn=small_files)
+    assert first.returncode not in (0, 1)
+    assert "Traceback" not in first.stderr
+    assert first.stderr.strip()
+    printed = (folder / "o.csv").read_text() if (folder / "o.csv").exists() else ""
+    whole = printed[: printed.rfind("\n") + 1]
+    second = run(folder)
+    assert second.returncode == 0, second.stderr
+    shown = (folder / "o.csv").read_text()
+    assert shown.startswith(whole)
+    rows = [line.split(",") for line in shown.splitlines()[1:]]
+    assert [int(row[0]) for row in rows] == list(range(STEPS))
+    assert {row[-1] for row in rows} <= {"released", "lost"}
+    with Ledger.open(folder / "l.db") as ledger:
+        assert 0 < ledger.spent.units <= ledger.limit.units
+    assert verify(folder / "l.db").entries > 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user who may not write")
+def test_a_folder_that_may_not_be_written_is_refused_and_nothing_is_charged(folder, monkeypatch):
+    """A forked child gives up its rights after everything is imported, and releases by the command line."""
+    from fairveil.cli import main
+
+    arguments = command()[3:]
+    warm = folder / "warm"
+    warm.mkdir()
+    (warm / "x.csv").write_text((folder / "x.csv").read_text())
+    monkeypatch.chdir(warm)
+    with pytest.raises(SystemExit, match="0"):
+        main(arguments)  # everything that is needed is imported now
+    for parent in (folder, folder.parent, folder.parent.parent):
+        parent.chmod(parent.stat().st_mode | stat.S_IXOTH | stat.S_IROTH)
+    child = os.fork()
+    if child == 0:
+        code = 99
+        try:
+            os.chdir(folder)
+            with open(os.devnull, "w") as quiet:
+                os.dup2(quiet.fileno(), 2)
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            main(arguments)
+            code = 0
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        finally:
+            os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in (5, 7)  # the ledger or the file system refuses: one of our own exit codes
+    assert not (folder / "l.db").exists()
+    assert not (folder / "o.csv").exists()
