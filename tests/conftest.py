@@ -13,6 +13,8 @@ import postgres_server
 import pytest
 from hypothesis import HealthCheck, settings
 
+collect_ignore_glob = ["support/*"]  # helpers of tests, not tests
+
 ROOT = Path(__file__).resolve().parent.parent
 BESIDE = ROOT.parent / "shared" / "data"
 

@@ -118,7 +118,8 @@ def test_the_readme_and_its_file_are_the_same_spec():
 )
 def test_every_registered_name_is_documented(kind):
     text = everything()
-    missing = [entry.name for entry in registry.entries(kind) if f"`{entry.name}`" not in text]
+    own = [entry for entry in registry.entries(kind) if entry.target.__module__.startswith("fairveil.")]
+    missing = [entry.name for entry in own if f"`{entry.name}`" not in text]
     assert not missing, f"{kind}s that no page names in backticks: {missing}"
 
 

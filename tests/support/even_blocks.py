@@ -32,8 +32,8 @@ class EvenBlocks(Policy):
     clock: ClassVar[Clock] = "settled"
     released: ClassVar[tuple[str, ...]] = ("sums", "counts", "open", "ahead", "number")
 
-    arms: Count = described("number of arms")
-    epsilon: Epsilon = described("budget of one reward")
+    arms: Count = described("number of arms", example=3)
+    epsilon: Epsilon = described("budget of one reward", example=1.0)
     length: Count = described("rounds of a block", default=5)
 
     def event(self):

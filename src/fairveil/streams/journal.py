@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairveil.errors import LedgerError, PrivacyError
-from fairveil.privacy.ledger import Ledger
+from fairveil.privacy.ledger import Ledger, ReleaseLost
 from fairveil.privacy.noise import Noise
 from fairveil.state import copy_state
 from fairveil.streams.columns import Columns
@@ -74,7 +74,7 @@ class Journal:
     def _check_keys(self, facts: dict[str, Any]) -> None:
         """The public keys are stored with the stream; another set of them is another stream."""
         keys = json.dumps({**self.columns.describe(), **facts}, sort_keys=True)
-        stored = self.ledger.release(f"{self.account}/keys", lambda _: keys, account=self.account, noise=self.noise)
+        stored = self._stored_keys(keys)
         if stored != keys:
             was, now = _flat(json.loads(stored)), _flat(json.loads(keys))
             other = sorted(key for key in {*was, *now} if was.get(key) != now.get(key))
@@ -85,6 +85,16 @@ class Journal:
                 allowed="the options it was begun with",
                 fix="give the same options, or begin another stream with another ledger and output",
             )
+
+    def _stored_keys(self, keys: str) -> str:
+        """What was stored when the stream began; a process that died just then has lost a public note, no release."""
+        name, attempt = f"{self.account}/keys", 0
+        while True:
+            try:
+                return str(self.ledger.release(name, lambda _: keys, account=self.account, noise=self.noise))
+            except ReleaseLost:
+                attempt += 1
+                name = f"{self.account}/keys-{attempt}"
 
     def _read(self) -> Iterator[Stored]:
         """Everything stored, in order."""
