@@ -45,7 +45,7 @@ class LoopMachine(RuleBasedStateMachine):
 
     @initialize(missing=st.sampled_from(["default", "public"]))
     def create(self, missing) -> None:
-        self.missing = missing
+        self.missing, self.grace = missing, 0
         self.store = Store.open(self.url(), clock=self.clock, key=KEY)
         policy = {"name": "even-blocks", "arms": 2, "epsilon": 1.0, "length": LENGTH}
         self.loop = self.store.create("t", policy=policy, reward=Reward(0, 1, wait="60s", missing=missing))
@@ -88,7 +88,7 @@ class LoopMachine(RuleBasedStateMachine):
             assert answer.learned == "never"
         elif event in self.rewards:
             assert answer.learned == ("pending" if reply.round >= self.erased() else "never")
-        elif self.clock.now() <= self.until[event] and reply.round >= self.settled:
+        elif self.is_open(event) and reply.round >= self.settled:
             assert answer.learned == "pending"
             self.rewards[event] = value
         else:
@@ -120,9 +120,14 @@ class LoopMachine(RuleBasedStateMachine):
                 assert status.settled <= round
                 break
 
+    def is_open(self, event) -> bool:
+        """A window lasts ``wait``, and after a start none closes for the grace."""
+        return self.clock.now() <= self.until[event] or self.clock.now() < self.grace
+
     @rule()
     def reopen(self) -> None:
         self.store.close()
+        self.grace = self.clock.now() + round(WAIT * 1e6)
         self.store = Store.open(self.url(), clock=self.clock, key=KEY)
         self.loop = self.store.loop("t")
 

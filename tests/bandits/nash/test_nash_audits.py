@@ -40,7 +40,7 @@ def test_the_printed_claim_is_violated_and_the_corrected_one_is_not():
     """One reward in nine releases at epsilon / ln 1000 each: log odds 2.6 where 2 was promised."""
     _, printed = find_pair({"kind": "policy", **REUSE, "variant": "printed"})
     _, sound = find_pair({"kind": "policy", **REUSE})
-    found = audit(printed, trials=400_000, seed=1)
+    found = audit(printed, trials=1_200_000, seed=1)
     assert found.verdict == "violated"
     assert audit(sound, trials=20_000, seed=1).verdict == "consistent"
 
