@@ -7,6 +7,7 @@ file is the only one that knows.
 from __future__ import annotations
 
 import io
+import threading
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ State = dict[str, NDArray[Any]]
 """Plain arrays under fixed names."""
 
 _LEVEL = "/"
+_PARSER = threading.Lock()
 
 
 def copy_state(state: State) -> State:
@@ -62,5 +64,10 @@ def save_state(state: State) -> bytes:
 
 
 def load_state(data: bytes) -> State:
-    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+    """The state that `save_state` wrote; one thread at a time.
+
+    NumPy reads an array's header with `ast.literal_eval`, and CPython 3.11 keeps the depth of that parser once a
+    process: two threads in it at the same moment fail each other with a SystemError.
+    """
+    with _PARSER, np.load(io.BytesIO(data), allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}

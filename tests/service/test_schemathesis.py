@@ -6,20 +6,19 @@ import even_blocks  # noqa: F401 - registers the policy of these tests
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
-from running_service import LOOP, listening
+from running_service import LOOP, listening_apart
 
 from fairveil.loop import Store
-from fairveil.service.app import Service
-from fairveil.service.settings import Settings
 
 
 @pytest.fixture(scope="module")
 def contract(tmp_path_factory):
-    store = Store.open(f"sqlite:///{tmp_path_factory.mktemp('contract')}/store.db")
+    place = f"sqlite:///{tmp_path_factory.mktemp('contract')}/store.db"
+    store = Store.open(place)
     store.create(**LOOP).decide("e")
-    with listening(Service(store, Settings())) as url:
-        yield schemathesis.openapi.from_url(f"{url}/openapi.json")
     store.close()
+    with listening_apart(place) as url:
+        yield schemathesis.openapi.from_url(f"{url}/openapi.json")
 
 
 def strategies(contract):

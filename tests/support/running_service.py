@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import multiprocessing
 import socket
 import threading
 import time
@@ -12,7 +13,9 @@ from typing import Any
 import httpx
 import uvicorn
 
+from fairveil.loop import Store
 from fairveil.service.app import Service
+from fairveil.service.settings import Settings
 
 LOOP = {
     "name": "trial",
@@ -57,12 +60,13 @@ class Direct:
         self._loop.close()
 
 
-@contextlib.contextmanager
-def listening(service: Service) -> Any:
-    """A real server on loopback; gives its URL."""
+def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        return int(probe.getsockname()[1])
+
+
+def _server(service: Service, port: int) -> uvicorn.Server:
     config = uvicorn.Config(
         service,  # type: ignore[arg-type]
         host="127.0.0.1",
@@ -72,7 +76,45 @@ def listening(service: Service) -> Any:
         lifespan="on",
         server_header=False,
     )
-    server = uvicorn.Server(config)
+    return uvicorn.Server(config)
+
+
+def _serve(url: str, port: int) -> None:
+    import even_blocks  # noqa: F401 - registers the policy of these tests
+
+    store = Store.open(url)
+    _server(Service(store, Settings()), port).run()
+    store.close()
+
+
+@contextlib.contextmanager
+def listening_apart(url: str) -> Any:
+    """A real server for this store in a process of its own; gives its URL.
+
+    For tests whose own process parses Python source while the server answers: CPython 3.11 keeps the depth of
+    `ast.parse` per process, so that two threads that parse at once fail each other with a SystemError.
+    """
+    port = _free_port()
+    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(url, port), daemon=True)
+    process.start()
+    deadline = time.monotonic() + 120
+    while process.is_alive() and time.monotonic() < deadline:
+        with contextlib.suppress(httpx.TransportError):
+            httpx.get(f"http://127.0.0.1:{port}/health", timeout=5)
+            break
+        time.sleep(0.05)
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.join(15)
+
+
+@contextlib.contextmanager
+def listening(service: Service) -> Any:
+    """A real server on loopback; gives its URL."""
+    port = _free_port()
+    server = _server(service, port)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     deadline = time.monotonic() + 120
