@@ -9,6 +9,7 @@ noise.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -35,8 +36,10 @@ from fairveil.registry import register
 
 Floats = NDArray[np.float64]
 TEN = 10
-FEW = 200
-"""Trials of pairs that run whole conversations."""
+FEW, MANY = 200, 6_000
+"""Trials of pairs that run whole conversations, and of those that read one message (half of its noise shows)."""
+FAR, TILT = 40.0, 0.15
+"""Weights that a neighbour sends, and how far the row in question leans against them: it is wrong in both worlds."""
 WORLDS = "one row of node 0 points along the first axis, or against it"
 STATISTIC = "log-likelihood ratio of all messages"
 
@@ -206,22 +209,45 @@ def private_admm_ten(algorithm: PrivateAdmm) -> AuditPair:
     return _pair(scene, *_claim(algorithm, scene))
 
 
-def _printed(algorithm: PrivateFamily, iterations: int) -> AuditPair:
+def _completed(algorithm: PrivateFamily, iterations: int) -> tuple[Scene, float, float]:
     """With a small weight of the loss: two rows would otherwise cost too much through the Jacobian alone."""
     scene = Scene.of(replace(algorithm, C=0.1) if algorithm.C is None else algorithm, iterations)
     promise = scene.algorithm.guarantee(scene.setting)
     assert promise is not None
-    return _pair(scene, float(promise.epsilon or 0.0), float(promise.delta or 0.0), None)
+    return scene, float(promise.epsilon or 0.0), float(promise.delta or 0.0)
+
+
+def turned_rows(world: int) -> Rows:
+    """Node 0, when its neighbour pulls far along the first axis: the row in question is wrong there, up or down."""
+    side = 1.0 if world == 0 else -1.0
+    return Rows.dense([[0.0, 1.0], [-math.sin(TILT), side * math.cos(TILT)]], [1.0, 1.0])
+
+
+def run_one_step(scene: Scene, world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+    """First messages of node 0, whose neighbour has sent weights of its own: whatever others send is no secret."""
+    known = turned_rows(0), turned_rows(1)
+    local = scene.algorithm.local(scene.setting, 0)
+    assert isinstance(local, AdmmLocal)
+    local.hear(1, {1: {"f": np.array([FAR, 0.0])}}, frozenset())
+    seen = np.empty((trials, 2))
+    for trial in range(trials):
+        payload = local.draw(1, known[world], noise)
+        seen[trial] = _of_solution(local, 1, payload, known), np.asarray(payload["f"])[1]
+    return seen
 
 
 def one_step(algorithm: PrivateFamily) -> AuditPair:
-    """One iteration."""
-    return _printed(algorithm, 1)
+    """One iteration, in which one row pulls with nearly its full weight in either world."""
+    scene, epsilon, delta = _completed(algorithm, 1)
+    worlds = "one row of node 0 points up or down, and disagrees with what its neighbour sent"
+    statistic = "log-likelihood ratio and second weight of the first message"
+    return AuditPair(partial(run_one_step, scene), worlds, statistic, epsilon, delta, trials=MANY)
 
 
 def ten_steps(algorithm: PrivateFamily) -> AuditPair:
     """Ten iterations."""
-    return _printed(algorithm, TEN)
+    scene, epsilon, delta = _completed(algorithm, TEN)
+    return _pair(scene, epsilon, delta, None)
 
 
 PAIRS: dict[str, Callable[[Any], AuditPair]] = {"": one_step, "/ten": ten_steps}
