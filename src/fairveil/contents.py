@@ -88,6 +88,7 @@ HOMES: dict[str, dict[str, str]] = {
         "truncated-normals": "data.series",
     },
     "laws": {
+        "algorithm": "consensus.laws",
         "policy": "bandits.contract",
         "releaser": "streams.contract",
     },
@@ -232,6 +233,7 @@ AUDITS = (
     "classify.game.audit",
     "classify.mutants",
     "consensus.audit",
+    "consensus.mutants",
     "privacy.histograms.audit",
     "privacy.mechanisms.audit",
     "privacy.sums.audit",

@@ -38,6 +38,10 @@ Floats = NDArray[np.float64]
 TEN = 10
 FEW, MANY = 200, 6_000
 """Trials of pairs that run whole conversations, and of those that read one message (half of its noise shows)."""
+SIDE_BY_SIDE = 40_000
+"""Trials of one round of `private-admm`."""
+LONG = 3.0
+"""Length of the row in question before it is clipped to 1."""
 FAR, TILT = 40.0, 0.15
 """Weights that a neighbour sends, and how far the row in question leans against them: it is wrong in both worlds."""
 WORLDS = "one row of node 0 points along the first axis, or against it"
@@ -46,7 +50,7 @@ STATISTIC = "log-likelihood ratio of all messages"
 
 def rows_of(world: int) -> Rows:
     """Node 0: a row that agrees with nobody, and the row in question."""
-    side = 1.0 if world == 0 else -1.0
+    side = LONG if world == 0 else -LONG
     return Rows.dense([[0.0, 1.0], [side, 0.0]], [1.0, 1.0])
 
 
@@ -63,8 +67,8 @@ class Scene:
     setting: Setting
 
     @classmethod
-    def of(cls, algorithm: Algorithm, iterations: int) -> Scene:
-        setting = Setting(make_graph("star", 2), (2, 2), 2, 1, iterations)
+    def of(cls, algorithm: Algorithm, iterations: int, nonzeros: int = 1) -> Scene:
+        setting = Setting(make_graph("star", 2), (2, 2), 2, nonzeros, iterations)
         return cls(algorithm.complete(setting), setting)
 
     def run(self, world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
@@ -176,16 +180,17 @@ def _pair(scene: Scene, epsilon: float, delta: float, finer: FinerClaim | None) 
 
 
 def run_one_round(scene: Scene, world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-    """All trials at once: with one round every message is made at a public point that no noise has touched."""
+    """Curvature and first gradient of node 0, made at a public point that no noise has touched, and their parts."""
     assert isinstance(scene.algorithm, PrivateAdmm)
     plan, start = scene.algorithm.plan(scene.setting), np.zeros(scene.setting.width)
     known = [UnitRows(rows_of(w), plan.bits, plan.reach) for w in (0, 1)]
-    own = known[world]
-    ratio = np.zeros(trials)
-    for which, units in enumerate((*own.moments(), own.pulls(start, plan.steepest))):
-        seen = plan.noisy(which, np.tile(units, trials), noise).reshape(trials, -1)
-        ratio += ratio_of(plan, which, seen, [centre(plan, one, which, start) for one in known])
-    return ratio
+    local, rows = scene.algorithm.local(scene.setting, 0), rows_of(world)
+    sent = [{**local.draw(1, rows, noise), **local.draw(2, rows, noise)} for _ in range(trials)]
+    parts = []
+    for which, name in enumerate("mvg"):
+        seen = np.array([message[name] for message in sent])
+        parts.append(ratio_of(plan, which, seen, [centre(plan, one, which, start) for one in known]))
+    return np.stack([sum(parts), *parts], axis=1)
 
 
 def _claim(algorithm: PrivateAdmm, scene: Scene) -> tuple[float, float, FinerClaim | None]:
@@ -197,9 +202,10 @@ def _claim(algorithm: PrivateAdmm, scene: Scene) -> tuple[float, float, FinerCla
 
 @register("audit-pair", "algorithm:private-admm")
 def private_admm_pair(algorithm: PrivateAdmm) -> AuditPair:
-    """Curvature and one gradient."""
-    scene = Scene.of(replace(algorithm, rounds=1), 1)
-    return AuditPair(partial(run_one_round, scene), WORLDS, STATISTIC, *_claim(algorithm, scene))
+    """Curvature and one gradient, whose slope would be five times as steep as allowed if nobody clipped it."""
+    # Gaussian sums have no use for the bound on a row's l1 norm: a wide one leaves all clipping to the l2 norm.
+    scene = Scene.of(replace(algorithm, rounds=1, slope=0.1), 1, 16 if algorithm.definition == "gaussian" else 1)
+    return AuditPair(partial(run_one_round, scene), WORLDS, STATISTIC, *_claim(algorithm, scene), trials=SIDE_BY_SIDE)
 
 
 @register("audit-pair", "algorithm:private-admm/ten")
@@ -220,7 +226,7 @@ def _completed(algorithm: PrivateFamily, iterations: int) -> tuple[Scene, float,
 def turned_rows(world: int) -> Rows:
     """Node 0, when its neighbour pulls far along the first axis: the row in question is wrong there, up or down."""
     side = 1.0 if world == 0 else -1.0
-    return Rows.dense([[0.0, 1.0], [-math.sin(TILT), side * math.cos(TILT)]], [1.0, 1.0])
+    return Rows.dense([[0.0, 1.0], [-LONG * math.sin(TILT), side * LONG * math.cos(TILT)]], [1.0, 1.0])
 
 
 def run_one_step(scene: Scene, world: int, trials: int, noise: Noise, rng: Generator) -> Floats:

@@ -38,7 +38,8 @@ class AuditPair:
 
     ``finer``: a claim in mu or rho (or by a whole curve) beside it, which shows far more of Gaussian noise than one
     point (epsilon, delta).
-    ``trials``: runs per world that show half of the noise missing, in a second or two.
+    ``trials``: runs per world that show half of the noise missing, in a few seconds. ``covers``: whether the thing's own
+    promise is for these neighbours; where it is not, the pair shows what a printed claim leaves out.
     """
 
     run: Run
@@ -48,6 +49,7 @@ class AuditPair:
     delta: float = 0.0
     finer: FinerClaim | CurveClaim | None = None
     trials: int = 20_000
+    covers: bool = True
 
 
 def claim_of(event: Event, delta: float = 1e-5) -> tuple[float, float]:
