@@ -228,6 +228,7 @@ AUDITS = (
     "bandits.meritocratic.audit",
     "bandits.mutants",
     "bandits.nash.audit",
+    "bandits.nash.recovery_audit",
     "classify.audit",
     "classify.fair.audit",
     "classify.game.audit",

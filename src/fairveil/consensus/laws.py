@@ -93,7 +93,9 @@ def audited(algorithm: Algorithm) -> None:
         check_audited("algorithm", algorithm)
 
 
-LAWS: dict[str, Law] = {law.__name__: law for law in (asked_again, recycled_steps_read_nothing, charged_and_stored, audited)}
+LAWS: dict[str, Law] = {
+    law.__name__: law for law in (asked_again, recycled_steps_read_nothing, charged_and_stored, audited)
+}
 
 
 @register("laws", "algorithm")

@@ -126,7 +126,9 @@ def game_fit_pair(learner: PrivateGame) -> AuditPair:
 
     delta = learner.delta
     claim = FinerClaim("rho", short.rho)
-    return AuditPair(run, "one of 8 people is another", "plays", zcdp_epsilon(short.rho, delta), delta, claim, trials=100)
+    return AuditPair(
+        run, "one of 8 people is another", "plays", zcdp_epsilon(short.rho, delta), delta, claim, trials=100
+    )
 
 
 @register("audit-pair", "learner:private-game/auditor")

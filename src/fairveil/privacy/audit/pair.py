@@ -38,8 +38,8 @@ class AuditPair:
 
     ``finer``: a claim in mu or rho (or by a whole curve) beside it, which shows far more of Gaussian noise than one
     point (epsilon, delta).
-    ``trials``: runs per world that show half of the noise missing, in a few seconds. ``covers``: whether the thing's own
-    promise is for these neighbours; where it is not, the pair shows what a printed claim leaves out.
+    ``trials``: runs per world that show half of the noise missing, in a few seconds. ``covers``: whether the thing's
+    own promise is for these neighbours; where it is not, the pair shows what a printed claim leaves out.
     """
 
     run: Run
