@@ -1,8 +1,8 @@
 """Accuracy and fairness of private and fair classification against stated floors: `make classification`.
 
-Adult (from the data folder, skipped when it is not there), 8 public bins, delta 1e-5, 10 runs of one seed (`SWEEP_SEED`); generated
-data need no download. One line a spec: what was measured with its standard deviation over runs, and the floor. Sections
-can be named on the command line: sex, notions, races, generated, plain, paper, audits.
+Adult (from the data folder, skipped when it is not there), 8 public bins, delta 1e-5, 10 runs of one seed
+(`SWEEP_SEED`); generated data need no download. One line a spec: what was measured with its standard deviation over
+runs, and the floor. Sections can be named on the command line: sex, notions, races, generated, plain, paper, audits.
 """
 
 from __future__ import annotations
