@@ -53,7 +53,7 @@ class Journal:
         facts: dict[str, Any] | None = None,
     ) -> None:
         self.columns, self.ledger, self.account, self.noise = columns, ledger, account, noise
-        _check(columns)
+        require_answers(columns)
         self._lock = _hold(ledger, account)
         try:
             ledger.spend(account, columns.event(), releases=None)
@@ -186,7 +186,8 @@ class Journal:
             self._lock = None
 
 
-def _check(columns: Columns) -> None:
+def require_answers(columns: Columns) -> None:
+    """Refuse releasers that answer later than at every step."""
     for one in columns.releasers:
         if not one.real_time:
             raise PrivacyError(
