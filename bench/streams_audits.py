@@ -160,7 +160,7 @@ def consistent() -> None:
         for table in tables:
             if table["name"] == "predictive" and table.get("unit") in ("window", "event"):
                 table = {**table, "horizon": 6}
-            if table["name"] in ("ba", "bd") and "participation" in table:
+            if table["name"] in ("ba", "bd") and ("participation" in table or table.get("unit") == "event"):
                 continue
             _, pair = find_pair({"kind": "releaser", **table, "epsilon": epsilon})
             found = audit(pair, trials=pair.trials, confidence=SURE, seed=6)
