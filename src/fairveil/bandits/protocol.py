@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.bandits.estimates import CONFIDENCE, Estimates
+from fairveil.bandits.estimates import CONFIDENCE, Estimates, check_confidence
 from fairveil.errors import InputError, PrivacyError
 from fairveil.privacy.events import Event, NothingEvent
 from fairveil.privacy.guarantee import Guarantee
@@ -216,14 +216,9 @@ class Policy(ABC):
     def estimates(self, state: State, confidence: float = CONFIDENCE) -> Estimates:
         """What the releases in a state say, with intervals: post-processing, so it costs nothing.
 
-        Reads the arrays named in ``released`` alone.
+        Reads the arrays named in ``released`` alone. Empty for a policy that publishes decisions and nothing else.
         """
-        raise InputError(
-            "this policy gives no estimates",
-            path="policy.name",
-            given=self.name,
-            allowed="policies that learn and do not decide from the raw history",
-        )
+        return Estimates((), check_confidence(confidence), notes=("this policy publishes decisions and nothing else",))
 
     def simulator(self, case: Case, streams: Streams) -> Simulator | None:
         """This policy's compiled simulator for a case, None where the step API plays it."""

@@ -30,14 +30,15 @@ class NashPolicy(Policy):
     family = "nash"
     arms: Any
 
-    def evidence(self, state: State) -> Evidence:
-        """What is published of every arm, out of a state's released arrays."""
-        raise NotImplementedError
+    def evidence(self, state: State) -> Evidence | None:
+        """What is published of every arm, out of a state's released arrays; None where decisions are all there is."""
+        return None
 
     def arm_intervals(self, state: State, confidence: float = CONFIDENCE, anytime: bool = False) -> NDArray[np.float64]:
         """(arms, 3): estimated mean reward, and the interval it lies in."""
         check_established(self.guarantee(), self.name)
-        return arm_intervals(self.evidence(state), check_confidence(confidence), anytime)
+        found, chance = self.evidence(state), check_confidence(confidence)
+        return unknown_arms(self.arms) if found is None else arm_intervals(found, chance, anytime)
 
     def estimates(self, state: State, confidence: float = CONFIDENCE, anytime: bool = False) -> Estimates:
         """The mean reward of every arm; see `fairveil.bandits.nash.intervals` for why the intervals cover.
@@ -45,6 +46,11 @@ class NashPolicy(Policy):
         ``anytime``: wider intervals that hold at all rounds at once, for whoever looks often or stops on what he sees.
         """
         return arm_estimates(self.arm_intervals(state, confidence, anytime), confidence, anytime)
+
+
+def unknown_arms(arms: int) -> NDArray[np.float64]:
+    """Rows of arms of which nothing is published."""
+    return np.tile([np.nan, 0.0, 1.0], (arms, 1))
 
 
 def arm_estimates(rows: NDArray[np.float64], confidence: float, anytime: bool = False) -> Estimates:

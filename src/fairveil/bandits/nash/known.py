@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fairveil.bandits.environments.arms import ArmEnvironment
 from fairveil.bandits.estimates import CONFIDENCE
-from fairveil.bandits.nash.base import NashPolicy, arm_estimates
+from fairveil.bandits.nash.base import NashPolicy, arm_estimates, unknown_arms
 from fairveil.bandits.nash.runs import ArmSimulator
 from fairveil.bandits.protocol import Policy
 from fairveil.bandits.simulate import Case
@@ -32,7 +32,7 @@ def published(policy: Policy, simulators: list[ArmSimulator]) -> Part:
     rows, used = [], []
     for state in states:
         if state is None:  # nothing is open: a window of its own coins
-            rows.append(np.tile([np.nan, 0.0, 1.0], (policy.arms, 1)))
+            rows.append(unknown_arms(policy.arms))
             used.append(0.0)
         else:
             rows.append(policy.arm_intervals(state))
