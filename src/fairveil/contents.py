@@ -68,6 +68,7 @@ HOMES: dict[str, dict[str, str]] = {
         "exposure": "bandits.environments.exposure",
         "extreme": "bandits.environments.extreme",
         "gaussian": "bandits.environments.gaussian",
+        "logged": "bandits.environments.logged",
         "mixed": "bandits.environments.mixed",
         "synthetic-census": "bandits.environments.synthetic_census",
         "table": "bandits.environments.table",

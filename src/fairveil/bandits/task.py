@@ -50,7 +50,7 @@ class BanditTask(Task):
     Spec = BanditSpec
 
     def fill(self, model: BanditSpec) -> dict[str, Any]:
-        spec = model.model_dump(mode="json")
+        spec = model.model_dump(mode="json", exclude={"environment", "policy"})
         environment: Environment = registry.build(
             "environment",
             settled_table("environment", model.environment, {"horizon": Assumed(model.rounds)}),
@@ -109,7 +109,7 @@ class BanditTask(Task):
             # Regret, means and shares are read off people's rows: only what the policy itself publishes is protected.
             metrics = {"evaluation": True, **metrics}
             if guarantee is not None:
-                guarantee = replace(guarantee, notes=(*guarantee.notes, EVALUATION))
+                guarantee = replace(guarantee, notes=(*guarantee.notes, *case.environment.caveats, EVALUATION))
         return Outcome(metrics, series, guarantee, simulated=case.streams(0).noise.simulated)
 
 
