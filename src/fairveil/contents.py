@@ -70,6 +70,7 @@ HOMES: dict[str, dict[str, str]] = {
         "gaussian": "bandits.environments.gaussian",
         "logged": "bandits.environments.logged",
         "mixed": "bandits.environments.mixed",
+        "people": "bandits.environments.people",
         "synthetic-census": "bandits.environments.synthetic_census",
         "table": "bandits.environments.table",
     },

@@ -88,6 +88,14 @@ class BanditTask(Task):
                 allowed="1 with secure noise",
                 fix="run once, or study many runs with noise = seeded",
             )
+        if environment.drafted and model.noise == "secure":
+            raise SpecError(
+                "the ranges and names of this spec are a draft that was read off the data",
+                path="environment.declared",
+                given="drafted",
+                allowed="public",
+                fix="replace them by what is known without the data, then declared = public",
+            )
         case = Case(spec, policy, environment, family_of(environment), lateness)
         return {**spec, **case.family.check(case)}
 

@@ -25,6 +25,11 @@ class Environment(ABC):
     """Its rounds are people's recorded rows: what is measured on them is not protected, and runs reuse the people."""
 
     @property
+    def drafted(self) -> bool:
+        """Its ranges and names were read off the data and not yet declared public."""
+        return False
+
+    @property
     def caveats(self) -> tuple[str, ...]:
         """What a reader of the guarantee must know about where its public numbers come from."""
         return ()

@@ -34,6 +34,7 @@ ESTIMATES = (
     "the policy's mean outcome over this many rounds on people like those in the log, whose arms were drawn at random "
     "with the stated propensities and whose outcomes do not depend on other people's arms"
 )
+DRAFTED = "the range of outcomes and the names of the arms were read off the log: the promise does not cover them"
 PUBLIC_ARMS = "replay: which arm each row of the log was given, with what propensity, is public; outcomes are protected"
 
 
@@ -84,6 +85,10 @@ class LoggedArms(ArmEnvironment):
         "further decisions after which an outcome counts as missing, with log.delay", default=None
     )
     arms: Count | None = described("number of arms, to be checked", default=None)
+    declared: Literal["public", "drafted"] = described(
+        "whether the range of outcomes and the names of arms are public knowledge, or a draft read off the log",
+        default="public",
+    )
 
     def __post_init__(self) -> None:
         found = len(self._rows.arms)
@@ -140,7 +145,11 @@ class LoggedArms(ArmEnvironment):
     @property
     def caveats(self) -> tuple[str, ...]:
         read = ("the names of the arms were read off the log",) if self.log.arms is None else ()
-        return (PUBLIC_ARMS, *read)
+        return (PUBLIC_ARMS, *((DRAFTED,) if self.drafted else read))
+
+    @property
+    def drafted(self) -> bool:
+        return self.declared == "drafted"
 
     @property
     def lateness(self) -> Lateness:
