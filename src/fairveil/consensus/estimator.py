@@ -10,7 +10,7 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from fairveil import registry
 from fairveil.configuration import field_names
@@ -19,6 +19,7 @@ from fairveil.consensus.graphs import make_graph
 from fairveil.consensus.rows import Rows
 from fairveil.consensus.schedule import Setting
 from fairveil.consensus.transport import NodePlan, make_transport
+from fairveil.data.inputs import features_of
 from fairveil.errors import InputError, SpecError
 from fairveil.privacy.grid import clip_norm
 
@@ -74,7 +75,7 @@ class ConsensusClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> ConsensusClassifier:
         """Let the nodes agree. Every call is a whole run and costs what ``guarantee_`` says to each row again."""
         algorithm = self._algorithm()
-        features, labels = validate_data(self, X, y, dtype=np.float64)
+        features, labels = features_of(self, X, y, reset=True)
         check_classification_targets(labels)
         self.classes_ = self._classes(labels)
         signs = np.where(labels == self.classes_[1], 1.0, -1.0)
@@ -115,7 +116,7 @@ class ConsensusClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """f.x of the mean classifier; rows are scaled and clipped as in training."""
         check_is_fitted(self)
-        features = validate_data(self, X, dtype=np.float64, reset=False)
+        features = features_of(self, X, reset=False)[0]
         scored: NDArray[np.float64] = clip_norm(features / float(self.norm_bound), 1.0) @ self.coef_[0]
         return scored
 

@@ -47,7 +47,8 @@ def what_is_known(case: Case, world: ArmEnvironment, allocation: Floats, known: 
     found: dict[str, Any] = {"lab": lab}
     if "estimates" in known:
         rows = known["estimates"]
-        found["estimates"] = arm_estimates(rows[0], CONFIDENCE).to_dict()
+        called = {f"arm {arm}": name for arm, name in enumerate(world.arm_names or ())}
+        found["estimates"] = arm_estimates(rows[0], CONFIDENCE).to_dict(called)
         lab["outcomes_unused"] = float((case.rounds - known["used"]).mean())
         lab["interval_width"] = (rows[:, :, 2] - rows[:, :, 1]).mean(axis=0).tolist()
         if case.lateness.treat != "default":  # else the mean of an arm is that of filled-in rewards
