@@ -110,7 +110,7 @@ class Algorithm(ABC):
 
 def warn_of_delta(promise: Guarantee | None, setting: Setting) -> None:
     """Warn of a delta that allows publishing a whole row of the smallest node."""
-    if promise is not None and promise.delta >= 1 / min(setting.sizes):
+    if promise is not None and (promise.delta or 0.0) >= 1 / min(setting.sizes):
         warnings.warn(
             f"delta {promise.delta:g} is not below one over the rows of the smallest node ({min(setting.sizes)}): "
             "it allows publishing a whole row", stacklevel=3,

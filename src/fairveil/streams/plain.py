@@ -197,14 +197,16 @@ class PlainReleaser(StreamKeys):
 
     def quote(self) -> Quote:
         plan = self.plan
-        last = 0 if self.horizon is None else self.horizon - 1
-        ends = [math.sqrt(float(plan.relative_variance(place, 1)[0])) * plan.std for place in (0, last)]
+        ends = [self.noise_std_at(place) for place in (0, 0 if self.horizon is None else self.horizon - 1)]
         rows = tuple(
             (size * plan.std, rho, plan.std, math.sqrt(kalman_error(rho, plan.std, size * plan.std)))
             for rho, size in QUOTED
         )
         width = 2 * self.quantile * ends[1]
         return Quote(plan.std, ends[0], ends[1], self.interval, width, rows, self.guarantee().to_dict())
+
+    def noise_std_at(self, release: int) -> float:
+        return math.sqrt(float(self.plan.relative_variance(release, 1)[0])) * self.plan.std
 
     @property
     def quantile(self) -> float:

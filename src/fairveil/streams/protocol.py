@@ -142,6 +142,10 @@ class Releaser(ABC):
     def quote(self) -> Quote:
         """Noise and expected error, before any data."""
 
+    def noise_std_at(self, release: int) -> float:
+        """Std of the noise of a release, counted from 0, where it is known beforehand."""
+        return self.quote().last_noise_std
+
     def run(self, state: State, values: Iterable[float | None], noise: Noise) -> tuple[State, Track]:
         """Release many steps; the state that was given stays as it is."""
         new = copy_state(state)
