@@ -70,6 +70,8 @@ def command(
         }
         | ({} if people is None else people.keys())
     )  # fmt: skip
+    if step is not None and time is None:
+        raise SpecError("a step has a length on the clock of a time column", path="step", given=step, fix="give --time")
     names = column or (["count"] if person is not None else [])
     if not names:
         raise SpecError("no column is named", path="column", fix="give --column NAME")

@@ -47,7 +47,9 @@ class StreamKeys(Releaser):
     neighbours: Literal["replace", "add-remove"] = described(
         "what is hidden: a change of values, or whether somebody takes part", default="replace"
     )
-    starts: Count = described("starts of the process that are paid in advance (add-remove)", default=10)
+    starts: Count | None = described(
+        "starts of the process that are paid in advance (add-remove); none: plain noise, any number", default=10
+    )
     horizon: Count | None = described("number of releases it is built for", default=None)
     nonnegative: bool = described("whether published values are moved up to zero", default=False)
     round: bool = described("whether published values are rounded to whole numbers", default=False)

@@ -139,6 +139,7 @@ class PlainReleaser(StreamKeys):
         if not self._may_have_offset:
             return plain
         assert self.horizon is not None
+        assert self.starts is not None
         hidden = offset_plan(self.budget, sensitivity, self.horizon, self.starts)
         return hidden if hidden.std < plain.std else plain
 
@@ -159,7 +160,7 @@ class PlainReleaser(StreamKeys):
     @property
     def _may_have_offset(self) -> bool:
         whole = self.unit == "sequence" and self.neighbours == "add-remove" and self.horizon is not None
-        return whole and self.shares.kind == "even"
+        return whole and self.starts is not None and self.shares.kind == "even"
 
     @property
     def draws(self) -> int:
@@ -283,7 +284,7 @@ class PlainReleaser(StreamKeys):
     def begin(self, state: State) -> None:
         """Count a start of the process and tell the filter, in place. Offsets are paid for ``starts`` of them."""
         counts = state["counts"]
-        if self.plan.offset > 0 and counts[STARTS] >= self.starts:
+        if self.plan.offset > 0 and counts[STARTS] >= (self.starts or 0):
             raise PrivacyError(
                 "all starts that were paid for are used up",
                 path="starts",
@@ -332,6 +333,10 @@ class PlainReleaser(StreamKeys):
         made = np.ones(len(status))
         made[used] = self.plan.relative_variance(first, int(used.sum()))
         return made
+
+    @property
+    def adds_steps(self) -> bool:
+        return self.plan.offset == 0
 
     @property
     def steady(self) -> bool:

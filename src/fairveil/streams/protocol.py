@@ -110,6 +110,11 @@ class Releaser(ABC):
     """Whether each value is released at its own step: the command `fairveil release` takes no other."""
 
     @property
+    def adds_steps(self) -> bool:
+        """Whether a unit's loss is a sum of public amounts over the steps it changes, and nothing else."""
+        return False
+
+    @property
     def behind(self) -> int:
         """How many steps later a value is shown."""
         return 0
