@@ -286,6 +286,10 @@ def _adopted_later(policy: Policy, state: State, block: str, value: State, now: 
     _must(oldest is not None and oldest.name == block, "due is not the oldest open block")
     if following is not None and oldest is not None:
         _must(following.first == oldest.stop, "adopting a block moved one that was opened since")
+    opened = policy.open_blocks(later)
+    _must(opened[:1] == [oldest], "open_blocks does not begin with the oldest one")
+    for rest in (policy.open_blocks(after), policy.open_blocks(policy.lost(later, block))):
+        _must(opened[1:] == rest[: len(opened) - 1], "a release changed blocks that were open", "name those that stay")
     if HEADER in value:
         try:
             policy.adopt(later, block, {**value, HEADER: value[HEADER] + 1})

@@ -190,6 +190,11 @@ class Policy(ABC):
         """The oldest open block of a policy on the settled clock, None while none is open."""
         return None
 
+    def open_blocks(self, state: State) -> list[Block]:
+        """Every block whose rounds are fixed, oldest first; releasing or losing one leaves the others as they are."""
+        block = self.block(state)
+        return [] if block is None else [block]
+
     def due(self, state: State, settled: int) -> str | None:
         """The name of the release that is due at this number of settled (or decided) rounds, None if none is."""
         block = self.block(state)

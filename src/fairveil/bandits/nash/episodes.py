@@ -204,10 +204,15 @@ class EpisodePolicy(NashPolicy):
         return None if reward is None else unit_reward(reward, self.strict)
 
     def block(self, state: State) -> Block | None:
-        if len(state["open"]) == 0:
-            return None
-        arm, first, stop, _, _ = (int(value) for value in state["open"][0])
-        return Block(f"block-{int(state['released'][0])}", first, stop, arm)
+        blocks = self._blocks(state, 1)
+        return blocks[0] if blocks else None
+
+    def open_blocks(self, state: State) -> list[Block]:
+        return self._blocks(state, len(state["open"]))
+
+    def _blocks(self, state: State, most: int) -> list[Block]:
+        number, rows = int(state["released"][0]), state["open"][:most].tolist()
+        return [Block(f"block-{number + i}", first, stop, arm) for i, (arm, first, stop, _, _) in enumerate(rows)]
 
     def draw(self, state: State, noise: Noise) -> State:
         """The noisy sum of the oldest block and the number of rewards in it (noisy too where arrivals are private)."""
