@@ -75,6 +75,8 @@ def show(result: dict[str, Any], console: Console) -> None:
         console.print(f"  unit: {promise['unit']}; neighbours: {promise['neighbours_in_words']}", markup=False)
         for note in promise["notes"]:
             console.print(f"  note: {note}", markup=False)
+    for note in set(result["meta"].get("notes", ())) - set(promise["notes"] if promise else ()):
+        console.print(f"  note: {note}", markup=False)
     metrics = result["metrics"]
     title = f"{result['spec']['task']}, seed {result['spec']['seed']}, runs {result['spec']['runs']}"
     if metrics.get("checkpoints"):

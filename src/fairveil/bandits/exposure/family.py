@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.bandits.environments.exposure import ExposureWorld, decisions_until
+from fairveil.bandits.environments.agents import ExposureEnvironment, decisions_until
 from fairveil.bandits.exposure.private import PrivatePolicy
 from fairveil.bandits.exposure.simulate import empty_tally
 from fairveil.bandits.family import Family, Series, first_estimates, noted_estimates
@@ -27,7 +27,7 @@ class StepRun(Simulator):
     """One run decision by decision: plug-ins, and feedback that no compiled simulator takes."""
 
     def __init__(self, case: Case, streams: Streams, twin: Streams) -> None:
-        assert isinstance(case.environment, ExposureWorld)
+        assert isinstance(case.environment, ExposureEnvironment)
         self.world = case.environment.prepare(twin.world)  # a twin of the world that `walk` will draw
         self.tally, self.merits = empty_tally(self.world), self.world.merits()
         self.lasts = self.world.last_rounds(case.rounds)
@@ -66,8 +66,9 @@ class ExposureFamily(Family):
 
     def check(self, case: Case) -> dict[str, Any]:
         policy, environment = case.policy, case.environment
-        if not isinstance(environment, ExposureWorld):
+        if not isinstance(environment, ExposureEnvironment):
             raise SpecError("an exposure environment shows contexts", path="environment.name", given=environment.name)
+        environment.fits(case.rounds)
         if isinstance(policy, PrivatePolicy) and policy.strict and environment.longest_context() > policy.context_bound:
             raise SpecError(
                 "this environment shows contexts above the bound, and strict refuses them",

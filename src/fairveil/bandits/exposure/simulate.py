@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.bandits.environments.exposure import ExposureWorld, decisions_until
+from fairveil.bandits.environments.agents import ExposureEnvironment, decisions_until
+from fairveil.bandits.environments.exposure import ExposureWorld
 from fairveil.bandits.exposure.kernel import EXACT, Gathered, Merits, Releases, Span, Stage, Tally, World, advance, play
 from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness
 from fairveil.bandits.simulate import Case, Simulator, Streams
@@ -36,6 +37,8 @@ MISSING = float("nan")
 
 def simulator_of(policy: ExposurePolicy, case: Case, streams: Streams) -> CompiledRun | None:
     """The compiled simulator of a case, None where only its steps can be played."""
+    if not isinstance(case.environment, ExposureWorld):
+        return None
     if case.lateness == AT_ONCE:
         releases = policy.planned(case.rounds, streams.noise)
         return StretchRun(policy, case, streams) if releases is None else WholeRun(policy, case, streams, releases)
@@ -199,6 +202,6 @@ def compiled_world(world: ExposureWorld, rounds: int) -> World:
     return World(np.array(world.theta), float(world.noise), world.context_codes(), world.last_rounds(rounds), merits)
 
 
-def empty_tally(world: ExposureWorld) -> Tally:
+def empty_tally(world: ExposureEnvironment) -> Tally:
     m, k = world.agents, world.actions
     return Tally(np.zeros(m), np.zeros(m), np.zeros(k, np.int64), np.zeros(k), np.zeros(k))
