@@ -142,6 +142,7 @@ class PlainReleaser(StreamKeys):
         if not self._may_have_offset:
             return plain
         assert self.horizon is not None
+        assert self.starts is not None
         hidden = offset_plan(self.budget, sensitivity, self.horizon, self.starts)
         return hidden if hidden.std < plain.std else plain
 
@@ -162,7 +163,7 @@ class PlainReleaser(StreamKeys):
     @property
     def _may_have_offset(self) -> bool:
         whole = self.unit == "sequence" and self.neighbours == "add-remove" and self.horizon is not None
-        return whole and self.shares.kind == "even"
+        return whole and self.starts is not None and self.shares.kind == "even"
 
     @property
     def draws(self) -> int:
@@ -200,14 +201,16 @@ class PlainReleaser(StreamKeys):
 
     def quote(self) -> Quote:
         plan = self.plan
-        last = 0 if self.horizon is None else self.horizon - 1
-        ends = [math.sqrt(float(plan.relative_variance(place, 1)[0])) * plan.std for place in (0, last)]
+        ends = [self.noise_std_at(place) for place in (0, 0 if self.horizon is None else self.horizon - 1)]
         rows = tuple(
             (size * plan.std, rho, plan.std, math.sqrt(kalman_error(rho, plan.std, size * plan.std)))
             for rho, size in QUOTED
         )
         width = 2 * self.quantile * ends[1]
         return Quote(plan.std, ends[0], ends[1], self.interval, width, rows, self.guarantee().to_dict())
+
+    def noise_std_at(self, release: int) -> float:
+        return math.sqrt(float(self.plan.relative_variance(release, 1)[0])) * self.plan.std
 
     @property
     def quantile(self) -> float:
@@ -292,7 +295,7 @@ class PlainReleaser(StreamKeys):
     def begin(self, state: State) -> None:
         """Count a start of the process and tell the filter, in place. Offsets are paid for ``starts`` of them."""
         counts = state["counts"]
-        if self.plan.offset > 0 and counts[STARTS] >= self.starts:
+        if self.plan.offset > 0 and counts[STARTS] >= (self.starts or 0):
             raise PrivacyError(
                 "all starts that were paid for are used up",
                 path="starts",
@@ -344,6 +347,10 @@ class PlainReleaser(StreamKeys):
         made = np.ones(len(status))
         made[used] = self.plan.relative_variance(first, count)
         return made
+
+    @property
+    def adds_steps(self) -> bool:
+        return self.plan.offset == 0
 
     @property
     def steady(self) -> bool:
