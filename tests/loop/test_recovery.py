@@ -62,7 +62,7 @@ def test_a_tick_that_dies_anywhere_is_completed_by_the_next(store_url, clock, po
     finally:
         faults.hook = None
     for ledger in store._ledgers.values():
-        ledger._session.forget()
+        ledger._draws.session.forget()
         ledger._book.close()
     store._ledgers.clear()
     store.close()
@@ -75,6 +75,47 @@ def test_a_tick_that_dies_anywhere_is_completed_by_the_next(store_url, clock, po
         assert (status.version, status.erased) == (0 if lost else 1, 5)
         assert loop.ledger.status("trial/0/block-0") == ("lost" if lost else "published")
         assert check(again)["loops"]["trial"]["rounds"] == 5
+
+
+@pytest.mark.parametrize(
+    ("point", "count", "version"),
+    [("draw", 3, 0), ("block-folded", 2, 0), ("drawn", 4, 0), ("block-drawn", 1, 4), ("block-adopted", 3, 4)],
+)
+def test_blocks_that_are_due_together_share_their_commits_and_their_fate(store_url, clock, point, count, version):
+    """Killed before they are stored all of them are lost; after that, none is."""
+    store = Store.open(store_url, clock=clock, key=KEY)
+    loop = store.create("trial", policy=POLICY, reward=Reward(0, 1, wait="60s"))
+    play(loop, clock, 0, 22)
+    clock.advance(61)
+    left = [count]
+
+    def hook(name: str) -> None:
+        left[0] -= name == point
+        if left[0] == 0:
+            faults.hook = None
+            for ledger in store._ledgers.values():  # the process is gone: nothing more reaches the ledger
+                ledger._book.close()
+            raise Killed
+
+    faults.hook = hook
+    try:
+        with pytest.raises(Killed):
+            store.tick()
+    finally:
+        faults.hook = None
+    for ledger in store._ledgers.values():
+        ledger._draws.session.forget()
+    store._ledgers.clear()
+    store.close()
+    with Store.open(store_url, clock=clock, key=KEY) as again:
+        clock.advance(61)
+        again.tick()
+        loop = again.loop("trial")
+        status = loop.status()
+        assert (status.version, status.erased, status.epoch) == (version, 20, 0)
+        words = {loop.ledger.status(f"trial/0/block-{number}") for number in range(4)}
+        assert words == {"published" if version else "lost"}
+        check(again)
 
 
 def test_a_store_that_is_older_than_its_ledger_begins_a_new_epoch(place, clock):

@@ -73,6 +73,8 @@ def test_batches_answer_each_item_and_refuse_a_malformed_whole(trial):
         (b'{"event_id": "\\ud800"}', 400, "malformed"),
         (b'{"a":' * 1000 + b"1" + b"}" * 1000, 400, "malformed"),
         (b"[" * 20 + b"]" * 20, 400, "malformed"),
+        (b'{"event_id": "' + b'\\"' * 500_000, 400, "malformed"),
+        (b'{"event_id": ' + b'"\\' * 300_000, 400, "malformed"),
         (b"[]", 422, "invalid"),
         (b"7", 422, "invalid"),
         (b'{"event_id": null, "event_id": 3}', 422, "invalid"),

@@ -75,6 +75,11 @@ class EvenBlocks(Policy):
         arm, first, stop, _ = (int(value) for value in state["open"][0])
         return Block(f"block-{int(state['number'])}", first, stop, arm)
 
+    def open_blocks(self, state):
+        number = int(state["number"])
+        rows = enumerate(state["open"].tolist())
+        return [Block(f"block-{number + place}", first, stop, arm) for place, (arm, first, stop, _) in rows]
+
     def learn(self, state, feedback):
         feedback = raw_feedback(feedback)
         check_arm(feedback, self.arms)

@@ -1,19 +1,20 @@
 """After a start: does the store continue what its ledger says? A copy from a backup does not, and never draws twice.
 
 The store notes the ledger's sequence at every release, so a ledger behind that was set back: it is refused, and the
-loop decides without learning. A ledger ahead of the store by the block that is due is a crash between two files: the
-stored value is adopted. Anything else means that the store is an older copy. Then people of its open blocks may be in
+loop decides without learning. A ledger ahead of the store by blocks that are due is a crash between two files: the
+stored values are adopted. Anything else means that the store is an older copy. Then people of its open blocks may be in
 a released one: those blocks are abandoned, and a new epoch, which is part of every block's id, starts behind them.
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from fairveil.errors import LedgerTampered
 from fairveil.loop import trail
 from fairveil.loop.batch import Batch
-from fairveil.loop.blocks import abandon, block_name, header_fits
+from fairveil.loop.blocks import abandon, block_name, due_blocks, header_fits
 
 if TYPE_CHECKING:
     from fairveil.loop.loop import Loop
@@ -35,10 +36,10 @@ def check_ledger(loop: Loop) -> None:
     unknown = _unknown(loop, status.ledger_sequence)
     if not unknown:
         return
-    block = loop.facts.policy.block(status.state)
-    due = None if block is None else block_name(loop.facts, status.epoch, block.name)
     values = {name: _value(loop, name) for name in unknown}
-    if block is not None and unknown == [due] and header_fits(block, block.name, status.settled, values[unknown[0]]):
+    due = {block_name(loop.facts, status.epoch, block.name): block for block in due_blocks(loop.facts.policy, status)}
+    first = dict(itertools.islice(due.items(), len(unknown)))
+    if set(first) == set(unknown) and all(header_fits(first[name], values[name]) for name in unknown):
         return
     reached = [int(value["header"][2]) for value in values.values() if isinstance(value, dict) and "header" in value]
     _new_epoch(loop, max([status.round, *reached]), ledger.sequence)
