@@ -80,7 +80,7 @@ class EvaluateTask(Task):
 
     def work(self, spec: dict[str, Any], block: dict[str, Any]) -> Part:
         target = _target(spec["target"])
-        log = _log_table(spec["log"]).read(columns=target.columns())
+        log = _log_table(spec["log"]).read(target.columns())
         law = target.probabilities(log)
         weights = importance(log, law)
         if spec["epsilon"] is not None:

@@ -3,10 +3,10 @@
 Everything that is shown after y reads y and public facts only, so all of them have the same guarantee, and a crash only
 has to protect y. A filter is one compiled kernel for a step, a stream and a batch:
 
-    kernel(shape, shared, numbers, counts, v, r, seen, out)
+    kernel(shape, shared, numbers, counts, work, v, r, seen, out)
 
 v is y in units of the reference noise, r the variance of its noise in the same units, seen 1.0 where there is a value;
-it writes mean and variance of the signal into out and changes numbers and counts in place.
+it writes mean and variance of the signal into out and changes numbers and counts in place; work is memory to write on.
 """
 
 from __future__ import annotations
@@ -48,16 +48,17 @@ from fairveil.streams.protocol import (
     Quote,
     State,
     Track,
-    join_tracks,
+    blank_track,
 )
 from fairveil.streams.shares import Shares
 from fairveil.streams.theory import kalman_error
 
 Law = Literal["gaussian", "discrete-gaussian", "laplace", "binomial"]
 Kernel = Callable[..., None]
+Step = Callable[..., tuple[int, float, float, float, float]]
 OFFSET, STARTED, RAW = 0, 1, 2
 """Places in the raw part of a state: the common offset (grid units), whether this process began; then raw data."""
-CHUNK = 16_384
+CHUNK = 24_576
 """Steps that are worked on at once."""
 QUOTED = ((0.5, 0.3), (0.9, 0.3), (0.5, 1.0), (0.9, 1.0), (0.5, 3.0), (0.9, 3.0))
 """Correlation and size of the data (in noise stds) that a quote shows errors for."""
@@ -72,6 +73,8 @@ class PlainReleaser(StreamKeys):
 
     laws: ClassVar[tuple[str, ...]] = ("gaussian", "discrete-gaussian", "laplace", "binomial")
     kernel: ClassVar[Kernel]
+    quick: ClassVar[Step | None] = None
+    """The kernel for one value of a stream, see `fairveil.streams.quick`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -227,6 +230,10 @@ class PlainReleaser(StreamKeys):
         """What the filter remembers, before anything is seen."""
         return np.zeros(2)
 
+    def work(self) -> Floats:
+        """Memory that the kernel writes on and nobody reads."""
+        return np.empty(0)
+
     def start(self) -> State:
         return {"numbers": self.numbers(), "counts": np.zeros(COUNTERS, np.int64), "raw": np.zeros(RAW)}
 
@@ -237,24 +244,28 @@ class PlainReleaser(StreamKeys):
         self.plan.stretches(int(state["counts"][USED]), int(seen.sum()))
 
     def advance(self, state: State, values: Floats, noise: Noise) -> Track:
-        self.check_horizon(state, int((~np.isnan(values)).sum()))
+        self.check_horizon(state, int(np.count_nonzero(~np.isnan(values))))
         if len(values) <= CHUNK:
             return self._advance(state, values, noise)
-        parts = [self._advance(state, values[at : at + CHUNK], noise) for at in range(0, len(values), CHUNK)]
-        return join_tracks(parts)
+        made = blank_track(len(values), self.behind > 0)
+        for at in range(0, len(values), CHUNK):
+            made.put(at, self._advance(state, values[at : at + CHUNK], noise))
+        return made
 
     def _advance(self, state: State, values: Floats, noise: Noise) -> Track:
         """So few steps that all arrays stay in the processor's cache."""
         seen = ~np.isnan(values)
-        count = int(seen.sum())
+        count = int(np.count_nonzero(seen))
         if count and self.has_starts and state["raw"][STARTED] == 0:
             self.begin(state)
             state["raw"][OFFSET] = noise.gaussian(self.plan.offset, 1)[0] if self.plan.offset > 0 else 0.0
-        units = np.zeros(len(values), np.int64)
-        grid = self._raw_units(state, values, seen)
+        units = self._raw_units(state, values, seen)
         if count:
-            drawn = self.plan.noise(int(state["counts"][USED]), count, noise)
-            units[seen] = grid + drawn + int(state["raw"][OFFSET])
+            units += self.plan.noise(int(state["counts"][USED]), count, noise)
+            units += int(state["raw"][OFFSET])
+        if count < len(values):
+            present, units = units, np.zeros(len(values), np.int64)
+            units[seen] = present
         return self.replay(state, units, np.where(seen, RELEASED, MISSING))
 
     def plain_copies(self, values: Floats, count: int, noise: Noise) -> Floats:
@@ -268,7 +279,7 @@ class PlainReleaser(StreamKeys):
 
     def _raw_units(self, state: State, values: Floats, seen: Any) -> Ints:
         """The present values in their public range and on the grid, before any noise."""
-        present = values[seen]
+        present = values if seen.all() else values[seen]
         if self.range is not None:
             present = np.clip(present, *self.range)
         return self.plan.to_grid(present)
@@ -308,8 +319,8 @@ class PlainReleaser(StreamKeys):
         r = self._variances(int(counts[USED]), status)
         out = np.empty((len(v), 2))
         begin = int(counts[TIME])
-        self.kernel(self.shape, self.shared, state["numbers"], counts, v, r, seen, out)
-        counts[USED] += int((status != MISSING).sum())
+        self.kernel(self.shape, self.shared, state["numbers"], counts, self.work(), v, r, seen, out)
+        counts[USED] += np.count_nonzero(status != MISSING)
         step = np.arange(begin, begin + len(v)) - self.behind
         return self._track(step, out, plain, status, units)
 
@@ -327,8 +338,11 @@ class PlainReleaser(StreamKeys):
         if self.shares.kind == "even" and (first > 0 or self.shares.first == 0):
             return np.ones(len(status))
         used = status != MISSING
+        count = int(np.count_nonzero(used))
+        if count == len(status):
+            return self.plan.relative_variance(first, count)
         made = np.ones(len(status))
-        made[used] = self.plan.relative_variance(first, int(used.sum()))
+        made[used] = self.plan.relative_variance(first, count)
         return made
 
     @property

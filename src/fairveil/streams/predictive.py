@@ -31,7 +31,7 @@ CORRECTED, POSITIVE, KNOWN, MEAN, VARIANCE, CORRELATION, NOISE = 0, 1, 2, 3, 4, 
 
 
 @njit(cache=True, nogil=True)
-def mix_predictions(shape, shared, numbers, counts, v, r, seen, out):
+def mix_predictions(shape, shared, numbers, counts, work, v, r, seen, out):
     """x = (1 - w) prediction + w y with w = 1/sqrt(r): the noise of x is then the same at every step.
 
     Algorithm 3 from running sums of x - x_1, which keeps their digits; all of them stay in registers for a batch.

@@ -60,9 +60,7 @@ def test_zero_noise_batches_equal_a_direct_computation():
     runner = runner_of(policy, world, 2, ZeroNoise())
     slots, _ = runner.play(chunk)
     rows = np.arange(200)
-    direct = policy.sum_rows(
-        chunk.features[rows, slots], chunk.group[rows, slots], chunk.score[rows, slots] + chunk.reward_noise
-    )
+    direct = policy.sum_rows(chunk.features[rows, slots], chunk.group[rows, slots], chunk.reward[rows, slots])
     weight = 200 / (200 + policy.sums.expected_std(1) ** 2)
     np.testing.assert_allclose(runner.state["moments"], weight * direct.T @ direct, atol=0.05)
     table = runner.state["tables"]

@@ -15,6 +15,7 @@ from fairveil.bandits.meritocratic.runner import Played, Runner, StepRunner, Uni
 from fairveil.bandits.meritocratic.schema import Floats
 from fairveil.bandits.meritocratic.world import MeritocraticEnvironment
 from fairveil.bandits.simulate import Case, Streams, curves, spread
+from fairveil.errors import SpecError
 from fairveil.fairness.ranks import fair_regret, parity_gap, within_group_correlation
 from fairveil.randomness import generator
 from fairveil.registry import register
@@ -32,6 +33,10 @@ CURVES = ("fair_regret", "reward_regret", "parity_gap", "theta_error")
 @register("family", "meritocratic")
 class Meritocratic(Family):
     """Choose the candidate of the highest relative rank within its own group."""
+
+    def check(self, case: Case) -> dict[str, Any]:
+        _world(case).fits(case.rounds)
+        return {}
 
     def uniform(self, case: Case, streams: Streams) -> Runner:
         return UniformRunner(case, streams)
@@ -66,8 +71,10 @@ class Meritocratic(Family):
 
 
 def _world(case: Case) -> MeritocraticEnvironment:
-    assert isinstance(case.environment, MeritocraticEnvironment)
-    return case.environment
+    environment = case.environment
+    if not isinstance(environment, MeritocraticEnvironment):
+        raise SpecError("a meritocratic environment shows candidates", path="environment.name", given=environment.name)
+    return environment
 
 
 def make_runner(case: Case, streams: Streams) -> Runner:

@@ -88,7 +88,7 @@ class StepRunner(Runner):
         self.outstanding.decided(arm, shown)
         wait = self.lateness.wait(shown, arm, self.streams.arrivals)
         if wait != NEVER and arm != NOBODY:
-            reward = float(chunk.score[row, slot] + chunk.reward_noise[row])
+            reward = float(chunk.reward[row, slot])
             feedback = self.policy.report(Feedback(shown.index, arm, reward, shown), noise)
             heapq.heappush(self.under_way, (shown.index + wait, shown.index, feedback))
         while self.under_way and self.under_way[0][0] <= shown.index:
@@ -110,7 +110,7 @@ class Times(NamedTuple):
 
     def answers(self, chunk: Chunk, part: slice, slots: Ints) -> Floats:
         """Rewards of the chosen slots as they will be handed over, not a number where there is none."""
-        reward = chunk.score[part][np.arange(len(slots)), slots] + chunk.reward_noise[part]
+        reward = chunk.reward[part][np.arange(len(slots)), slots]
         return np.where(self.arrival[part] >= 0, reward, self.default)
 
 

@@ -46,7 +46,8 @@ class NashFamily(Family):
     def simulate(self, case: Case, runs: range) -> Part:
         simulators = [_simulator(case, run) for run in runs]
         part = _stretches(case, simulators) if simulators[0].coarse else _side_by_side(case, simulators)
-        return {**part, **_facts([simulator.summary() for simulator in simulators])}
+        summaries = [simulator.summary() for simulator in simulators]
+        return {**part, **_facts(summaries), **_counted(summaries)}
 
     def measure(self, case: Case, parts: list[Part]) -> tuple[dict[str, Any], Series]:
         if "ends" in parts[0]:
@@ -56,9 +57,16 @@ class NashFamily(Family):
         else:
             snapshots = _unpack(parts[0], case)
         facts = {name: np.concatenate([part[name] for part in parts]) for name in _FACTS}
-        return measured(case, float(_world(case).true_means.max()), snapshots, facts)
+        world = _world(case)
+        metrics, series = measured(case, float(world.true_means.max()), snapshots, facts)
+        names = {} if world.arm_names is None else {"arms": list(world.arm_names)}
+        own = [name for name in parts[0] if name.startswith(WORLD)]
+        counted = {name.removeprefix(WORLD): np.concatenate([part[name] for part in parts]) for name in own}
+        return {**names, **metrics, **world.measured(counted)}, series
 
 
+WORLD = "world."
+"""Before the names of what a world counted itself."""
 _FACTS = ("pulls", "phase_rounds", "releases", "spent")
 
 
@@ -71,7 +79,7 @@ def _world(case: Case) -> ArmEnvironment:
 
 def _simulator(case: Case, run: int) -> ArmSimulator:
     streams = case.streams(run)
-    found: Any = case.policy.simulator(case, streams)
+    found: Any = case.policy.simulator(case, streams) if _world(case).compiled else None
     return StepSimulator(case, streams) if found is None else found
 
 
@@ -87,6 +95,11 @@ def _facts(summaries: list[Summary]) -> Part:
         "releases": np.array([summary.releases for summary in summaries], np.int64),
         "spent": np.array([summary.spent for summary in summaries], np.float64),
     }
+
+
+def _counted(summaries: list[Summary]) -> Part:
+    """What the worlds of the runs counted, by name."""
+    return {WORLD + name: np.array([summary.world[name] for summary in summaries]) for name in summaries[0].world}
 
 
 def _stretches(case: Case, simulators: list[ArmSimulator]) -> Part:

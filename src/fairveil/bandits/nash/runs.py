@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.bandits.simulate import Case, Simulator, Streams
-from fairveil.bandits.steps import Step, walk
+from fairveil.bandits.steps import Step, play
 from fairveil.randomness import Generator
 
 
@@ -23,6 +23,8 @@ class Summary:
     phase_rounds: int = 0
     releases: int = 0
     spent: float = 0.0
+    world: dict[str, float] = field(default_factory=dict)
+    """What the world counted."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,8 @@ class StepSimulator(ArmSimulator):
 
     def __init__(self, case: Case, streams: Streams) -> None:
         self.policy, self.arms = case.policy, case.environment.arms  # type: ignore[attr-defined]
-        self.steps: Iterator[Step] = walk(case.policy, case.environment, case.rounds, streams, case.lateness)
+        self.place = case.environment.prepare(streams.world)
+        self.steps: Iterator[Step] = play(case.policy, self.place, case.rounds, streams, case.lateness)
         self.pulls, self.uniform, self.now = np.zeros(self.arms, np.int64), 0, 0
 
     def advance(self, stop: int) -> Stretch:
@@ -90,4 +93,4 @@ class StepSimulator(ArmSimulator):
     def summary(self) -> Summary:
         guarantee = self.policy.guarantee()
         spent = (guarantee.epsilon or 0.0) if guarantee is not None else 0.0
-        return Summary(self.pulls, self.uniform, self.releases, spent)
+        return Summary(self.pulls, self.uniform, self.releases, spent, self.place.counted())
