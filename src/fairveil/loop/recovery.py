@@ -81,7 +81,7 @@ def _value(loop: Loop, name: str) -> Any:
 def _new_epoch(loop: Loop, values: dict[str, Any], sequence: int) -> None:
     """Adopt what the ledger has published behind the copy, and go on behind every round and epoch that it names."""
     reached = [header[2] for value in values.values() if (header := header_of(value)) is not None]
-    epochs = [int(name.split("/")[-2]) for name in values]
+    epochs = [int(name.split("/")[1]) for name in values]
 
     def change(batch: Batch) -> None:
         before, epoch = batch.before, max([batch.before.epoch, *epochs]) + 1
