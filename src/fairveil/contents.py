@@ -68,6 +68,7 @@ HOMES: dict[str, dict[str, str]] = {
         "exposure": "bandits.environments.exposure",
         "extreme": "bandits.environments.extreme",
         "gaussian": "bandits.environments.gaussian",
+        "items": "bandits.environments.items",
         "logged": "bandits.environments.logged",
         "mixed": "bandits.environments.mixed",
         "people": "bandits.environments.people",

@@ -7,6 +7,7 @@ people (rewards, features, labels) never enter a message: callers pass a descrip
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -177,8 +178,12 @@ def spec_error(
 
     ``order`` names arguments that were given by position.
     """
-    first = min(problem.errors(), key=lambda complaint: complaint["type"] not in _UNKNOWN)
-    place: list[int | str] = list(first["loc"])
+    complaints = problem.errors()
+    first = min(complaints, key=lambda complaint: complaint["type"] not in _UNKNOWN)
+    if any(map(_is_choice, first["loc"])):  # of several kinds that a value may have: the one that it nearly was
+        same = [complaint for complaint in complaints if complaint["loc"][:1] == first["loc"][:1]]
+        first = max(same, key=lambda complaint: len(_place(complaint["loc"])))
+    place = _place(first["loc"])
     if place and isinstance(place[0], int) and place[0] < len(order):
         place[0] = order[place[0]]
     where = ".".join([part for part in [path, *map(str, place)] if part])
@@ -199,6 +204,17 @@ def spec_error(
     return SpecError("the value does not fit", path=where, given=given, allowed=first["msg"])
 
 
+def _place(parts: tuple[int | str, ...]) -> list[int | str]:
+    """Where a complaint is, in the spec's own keys."""
+    return [part for part in parts if not _is_choice(part)]
+
+
+def _is_choice(part: int | str) -> bool:
+    """Whether a part of a place is pydantic's name for one of several kinds, as ``constrained-float``."""
+    return isinstance(part, str) and _CHOICE.fullmatch(part) is not None
+
+
+_CHOICE = re.compile(r"int|float|str|bool|none|(constrained|lax-or-strict|function|is-instance|json-or)-.*|.*[\[(].*")
 _UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
 _KINDS = {
     "int_type": "a whole number",

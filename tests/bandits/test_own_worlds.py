@@ -251,6 +251,57 @@ def test_mistakes_of_a_schema_are_named(change, path):
     assert caught.value.path == path
 
 
+# Items ---------------------------------------------------------------------------------------------------------------
+
+
+def shop(**more):
+    rng = generator(7, "shop")
+    price, kind = rng.uniform(0, 10, 300), rng.choice(["a", "b"], 300)
+    sold = (rng.random(300) < 0.1 + 0.07 * price).astype(int)
+    table = {"price": price.tolist(), "kind": kind.tolist(), "sold": sold.tolist()}
+    columns = {"price": {"low": 0, "high": 10}, "kind": {"values": ["a", "b"]}}
+    return {"name": "items", "file": table, "outcome": "sold", "columns": columns, "actions": 4, **more}
+
+
+def test_items_of_a_table_are_shown_and_pay_what_is_recorded():
+    world = build("environment", shop(order="file"), "environment")
+    place = world.prepare(generator(1))
+    rewards = [place.reward(place.show(t, generator(2)), arm, generator(3)) for t in range(75) for arm in range(4)]
+    assert rewards == shop()["file"]["sold"]
+    assert (np.linalg.norm(world.contexts, axis=1) <= 1 + 1e-12).all()
+    drawn = build("environment", shop(), "environment").prepare(generator(1))
+    shown = drawn.show(7, generator(2))
+    again = drawn.show(7, generator(9))
+    assert all(np.array_equal(a.features, b.features) for a, b in zip(shown.candidates, again.candidates))
+
+
+def test_exposure_on_items_learns_more_than_chance_and_keeps_its_promise():
+    """2,000 decisions without optimism: fairness regret below that of random choice."""
+    policy = {"name": "fairx-linucb", "width": 0.0}
+    regret = [run(p, shop(), 2000)["metrics"]["fairness_regret"][-1] for p in (policy, {"name": "random"})]
+    assert regret[0] < 0.8 * regret[1]
+    private = {"name": "batched-priv-fairx", "epsilon": 1.0, "delta": 1e-5}
+    result = run(private, shop(agents=2, declared="drafted"), 60)
+    assert result["guarantee"]["epsilon"] == pytest.approx(1.0)
+    assert any("read off" in note for note in result["guarantee"]["notes"])
+
+
+@pytest.mark.parametrize(
+    ("change", "rounds", "path"),
+    [
+        ({"order": "file"}, 76, "rounds"),
+        ({"actions": 301}, 5, "environment.actions"),
+        ({"columns": {}}, 5, "environment.columns"),
+        ({"low": 1.0}, 5, "environment.low"),
+        ({"merit": 3}, 5, "environment.merit"),
+    ],
+)
+def test_mistakes_of_items_are_named(change, rounds, path):
+    with pytest.raises(FairveilError) as caught:
+        run({"name": "fairx-linucb"}, shop(**change), rounds)
+    assert caught.value.path == path
+
+
 # A class of one's own ------------------------------------------------------------------------------------------------
 
 

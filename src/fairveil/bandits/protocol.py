@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fairveil.bandits.estimates import CONFIDENCE, Estimates, check_confidence
 from fairveil.errors import InputError, PrivacyError
 from fairveil.privacy.events import Event, NothingEvent
 from fairveil.privacy.guarantee import Guarantee
@@ -220,6 +221,13 @@ class Policy(ABC):
     def lost(self, state: State, block: str) -> State:
         """The release was charged but its value is gone: drop the raw block and go on without it."""
         raise PrivacyError("this policy releases nothing", given=self.name)
+
+    def estimates(self, state: State, confidence: float = CONFIDENCE) -> Estimates:
+        """What the releases in a state say, with intervals: post-processing, so it costs nothing.
+
+        Reads the arrays named in ``released`` alone. Empty for a policy that publishes decisions and nothing else.
+        """
+        return Estimates((), check_confidence(confidence), notes=("this policy publishes decisions and nothing else",))
 
     def simulator(self, case: Case, streams: Streams) -> Simulator | None:
         """This policy's compiled simulator for a case, None where the step API plays it."""

@@ -144,6 +144,7 @@ class _Sweep:
                 "seed": state.spec["seed"],
                 "simulated": bool(outcome.simulated),
                 **({"evaluation": True} if outcome.evaluation else {}),
+                **({"notes": list(outcome.notes)} if outcome.notes else {}),
                 "cpu_seconds": state.cpu + time.process_time() - before,
                 "wall_seconds": time.perf_counter() - state.started,
                 "peak_mb": max(state.peak, peak_memory()),

@@ -144,9 +144,12 @@ def _see_season(rows, own, first, n, tables, y, r, seen, tell):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def _look_back(rows, own, ring, place, tell, seen):
-    """Fixed-lag smoothing: every past signal in the ring learns from what was just seen; then now takes its place."""
-    n = own.shape[1]
+def _look_back(rows, ring, place, tell, r, seen):
+    """Fixed-lag smoothing: every past signal in the ring learns from what was just seen; then now takes its place.
+
+    Seen with noise variance r, a signal's covariance with u (before: hA + B) and with m (hB + C) shrinks by r/S.
+    """
+    n = rows.shape[1]
     for slot in range(len(ring)):
         if slot == place:
             continue
@@ -163,10 +166,9 @@ def _look_back(rows, own, ring, place, tell, seen):
             past[3, i] -= gain * shared
     fresh = ring[place]
     for i in range(n):
-        h = tell[4, i]
+        left = 1.0 - (tell[2, i] - r) * seen / tell[2, i]
         fresh[0, i], fresh[3, i] = tell[0, i], tell[1, i]
-        fresh[1, i] = h * own[A, i] + own[B, i]
-        fresh[2, i] = h * own[B, i] + own[C, i]
+        fresh[1, i], fresh[2, i] = tell[5, i] * left, tell[6, i] * left
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
@@ -241,7 +243,7 @@ def filter_bank(shape, shared, numbers, counts, work, v, r, seen, out):
             _see_season(rows, own, shape[PLAIN] + g * m, m, phases, v[t], r[t], seen[t], tell)
             place += 2 * m * (p1 + p2)
         if lag > 0:
-            _look_back(rows, own, ring, counts[NEXT], tell, seen[t])
+            _look_back(rows, ring, counts[NEXT], tell, r[t], seen[t])
         if seen[t] > 0:
             logarithms(tell[2], total_bits, logs)
             keep = shared[FORGET] ** min(1.0, 1.0 / r[t])

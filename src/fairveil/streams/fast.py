@@ -120,6 +120,10 @@ class Fast(PlainReleaser):
         return super().steady and self.samples is None and self.process_variance != "oracle"
 
     @property
+    def adds_steps(self) -> bool:
+        return super().adds_steps and self.samples is None
+
+    @property
     def touched(self) -> int | None:
         return self.samples if self.samples is not None else super().touched
 

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy.special import ndtri
 
+from fairveil.compiling import njit
 from fairveil.configuration import configuration
 from fairveil.errors import PrivacyError, SpecError
 from fairveil.fields import described
@@ -62,6 +63,15 @@ CHUNK = 24_576
 """Steps that are worked on at once."""
 QUOTED = ((0.5, 0.3), (0.9, 0.3), (0.5, 1.0), (0.9, 1.0), (0.5, 3.0), (0.9, 3.0))
 """Correlation and size of the data (in noise stds) that a quote shows errors for."""
+
+
+@njit(cache=True, nogil=True)
+def in_own_units(out, std, reach, shown):
+    """Value, low and high from mean and variance of the signal, which count in stds of the noise."""
+    value, low, high = shown
+    for t in range(len(out)):
+        value[t], half = out[t, 0] * std, math.sqrt(max(out[t, 1], 0.0)) * reach
+        low[t], high[t] = value[t] - half, value[t] + half
 
 
 @configuration
@@ -142,6 +152,7 @@ class PlainReleaser(StreamKeys):
         if not self._may_have_offset:
             return plain
         assert self.horizon is not None
+        assert self.starts is not None
         hidden = offset_plan(self.budget, sensitivity, self.horizon, self.starts)
         return hidden if hidden.std < plain.std else plain
 
@@ -162,7 +173,7 @@ class PlainReleaser(StreamKeys):
     @property
     def _may_have_offset(self) -> bool:
         whole = self.unit == "sequence" and self.neighbours == "add-remove" and self.horizon is not None
-        return whole and self.shares.kind == "even"
+        return whole and self.starts is not None and self.shares.kind == "even"
 
     @property
     def draws(self) -> int:
@@ -200,14 +211,16 @@ class PlainReleaser(StreamKeys):
 
     def quote(self) -> Quote:
         plan = self.plan
-        last = 0 if self.horizon is None else self.horizon - 1
-        ends = [math.sqrt(float(plan.relative_variance(place, 1)[0])) * plan.std for place in (0, last)]
+        ends = [self.noise_std_at(place) for place in (0, 0 if self.horizon is None else self.horizon - 1)]
         rows = tuple(
             (size * plan.std, rho, plan.std, math.sqrt(kalman_error(rho, plan.std, size * plan.std)))
             for rho, size in QUOTED
         )
         width = 2 * self.quantile * ends[1]
         return Quote(plan.std, ends[0], ends[1], self.interval, width, rows, self.guarantee().to_dict())
+
+    def noise_std_at(self, release: int) -> float:
+        return math.sqrt(float(self.plan.relative_variance(release, 1)[0])) * self.plan.std
 
     @property
     def quantile(self) -> float:
@@ -262,11 +275,12 @@ class PlainReleaser(StreamKeys):
         units = self._raw_units(state, values, seen)
         if count:
             units += self.plan.noise(int(state["counts"][USED]), count, noise)
-            units += int(state["raw"][OFFSET])
+            if self.plan.offset > 0:
+                units += int(state["raw"][OFFSET])
         if count < len(values):
             present, units = units, np.zeros(len(values), np.int64)
             units[seen] = present
-        return self.replay(state, units, np.where(seen, RELEASED, MISSING))
+        return self.replay(state, units, seen.astype(np.int64))  # 1: released, 0: missing
 
     def plain_copies(self, values: Floats, count: int, noise: Noise) -> Floats:
         """Plain releases of ``count`` independent streams of the same values, one row each: for audits."""
@@ -292,7 +306,7 @@ class PlainReleaser(StreamKeys):
     def begin(self, state: State) -> None:
         """Count a start of the process and tell the filter, in place. Offsets are paid for ``starts`` of them."""
         counts = state["counts"]
-        if self.plan.offset > 0 and counts[STARTS] >= self.starts:
+        if self.plan.offset > 0 and counts[STARTS] >= (self.starts or 0):
             raise PrivacyError(
                 "all starts that were paid for are used up",
                 path="starts",
@@ -310,7 +324,8 @@ class PlainReleaser(StreamKeys):
         """What a filter takes note of when its process begins anew: a new offset moves the level."""
 
     def replay(self, state: State, units: Ints, status: Ints) -> Track:
-        plain = np.where(status == RELEASED, np.ldexp(units.astype(np.float64), -self.plan.bits), np.nan)
+        plain = np.ldexp(units.astype(np.float64), -self.plan.bits)
+        plain[status != RELEASED] = np.nan
         return self.show(state, units / self.plan.reference, plain, status, units)
 
     def show(self, state: State, v: Floats, plain: Floats, status: Ints, units: Ints) -> Track:
@@ -325,8 +340,8 @@ class PlainReleaser(StreamKeys):
         return self._track(step, out, plain, status, units)
 
     def _track(self, step: Ints, out: Floats, plain: Floats, status: Ints, units: Ints) -> Track:
-        value, spread = out[:, 0] * self.plan.std, np.sqrt(np.maximum(out[:, 1], 0.0)) * (self.plan.std * self.quantile)
-        low, high = value - spread, value + spread
+        value, low, high = np.empty((3, len(out)))
+        in_own_units(out, self.plan.std, self.plan.std * self.quantile, (value, low, high))
         if self.nonnegative:
             value, low, high = np.maximum(value, 0.0), np.maximum(low, 0.0), np.maximum(high, 0.0)
         if self.round:
@@ -344,6 +359,10 @@ class PlainReleaser(StreamKeys):
         made = np.ones(len(status))
         made[used] = self.plan.relative_variance(first, count)
         return made
+
+    @property
+    def adds_steps(self) -> bool:
+        return self.plan.offset == 0
 
     @property
     def steady(self) -> bool:

@@ -116,6 +116,11 @@ class Releaser(ABC):
     """Whether each value is released at its own step: the command `fairveil release` takes no other."""
 
     @property
+    def adds_steps(self) -> bool:
+        """Whether a unit's loss is a sum of public amounts over the steps it changes, and nothing else."""
+        return False
+
+    @property
     def behind(self) -> int:
         """How many steps later a value is shown."""
         return 0
@@ -147,6 +152,10 @@ class Releaser(ABC):
     @abstractmethod
     def quote(self) -> Quote:
         """Noise and expected error, before any data."""
+
+    def noise_std_at(self, release: int) -> float:
+        """Std of the noise of a release, counted from 0, where it is known beforehand."""
+        return self.quote().last_noise_std
 
     def run(self, state: State, values: Iterable[float | None], noise: Noise) -> tuple[State, Track]:
         """Release many steps; the state that was given stays as it is."""

@@ -34,6 +34,7 @@ from fairveil.bandits.nash.blocks import (
     simulate,
 )
 from fairveil.bandits.nash.intake import unit_reward
+from fairveil.bandits.nash.intervals import Evidence, block_looks
 from fairveil.bandits.nash.late import Late, compiled_lateness, regular
 from fairveil.bandits.nash.runs import ArmSimulator, Stretch, Summary
 from fairveil.bandits.protocol import (
@@ -117,6 +118,11 @@ class EpisodePolicy(NashPolicy):
 
     def event(self) -> Event:
         return ParallelEvent(PureEvent(self.epsilon))
+
+    def evidence(self, state: State) -> Evidence:
+        count = state["counts"]
+        mean = state["sums"] / UNIT / np.where(count > 0, count, 1.0)
+        return Evidence(mean, count, state["draws"], self.release_epsilon, block_looks(state["closed"]))
 
     # State and decisions ----------------------------------------------------------------------------------------------
 
@@ -288,17 +294,20 @@ class BlockSimulator(ArmSimulator):
         self.policy, self.place, self.late = policy, place, late
         noise: Any = streams.noise.stream
         self.sources = Sources(streams.explore, streams.world, streams.arrivals, noise)
-        self.pulls = np.zeros(policy.arms, np.int64)
+        self.pulls, self.known = np.zeros(policy.arms, np.int64), empty_known(policy.arms)
 
     def advance(self, stop: int) -> Stretch:
         policy = self.policy
         ends, codes, self.pulls, self.releases = simulate(
-            policy._numbers, policy._shape, empty_known(policy.arms), self.place, self.late, self.sources, 0, stop
+            policy._numbers, policy._shape, self.known, self.place, self.late, self.sources, 0, stop
         )
         return Stretch(codes, ends)
 
     def summary(self) -> Summary:
         return Summary(self.pulls, 0, self.releases, self.policy.spent(self.releases))
+
+    def published(self) -> State:
+        return self.known._asdict()
 
 
 def known_of(state: State) -> Known:
