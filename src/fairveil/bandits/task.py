@@ -67,6 +67,7 @@ class BanditTask(Task):
                 path="policy.name",
                 given=policy.name,
                 allowed=", ".join(fitting_policies(environment.family)),
+                fix=f"choose one of these policies, or an environment for {policy.family} policies",
             )
         spec["policy"] = describe(policy)
         spec["checkpoints"] = _checkpoints(model)
@@ -152,5 +153,6 @@ def _checkpoints(model: BanditSpec) -> list[int]:
             path="checkpoints",
             given=points,
             allowed=f"rising integers in [1, {model.rounds}]",
+            fix="leave checkpoints out for a grid that fits",
         )
     return list(points)

@@ -129,6 +129,14 @@ def show(result: dict[str, Any], console: Console) -> None:
     console.print(table)
     if "estimates" in metrics:
         console.print(estimates_table(metrics["estimates"]))
+    if metrics.get("unsure_groups"):
+        names = ", ".join(metrics["unsure_groups"])
+        console.print(
+            f"warning: ranks of {names} are still unsure (rank_uncertainty above 0.05), and their selection rates may "
+            "be off by as much: more rounds, a larger epsilon or a larger rank_share help",
+            markup=False,
+            style="yellow",
+        )
     meta = result["meta"]
     real = "secure noise" if result["spec"].get("noise") == "secure" else "no noise"
     made = "simulated (seeded noise)" if meta["simulated"] else real
