@@ -48,7 +48,7 @@ class Effort:
 
 
 QUICK = Effort("quick", 1.0, (0.8, 0.5), mutants=False)
-USUAL = Effort("usual", 1.0, (0.8, 0.65, 0.5, 0.2), mutants=True)
+USUAL = Effort("usual", 1.0, (0.8, 0.5), mutants=True)
 DEEP = Effort("deep", 10.0, FACTORS, mutants=True)
 EFFORTS = {effort.name: effort for effort in (QUICK, USUAL, DEEP)}
 
