@@ -32,7 +32,9 @@ def test_results_are_dated_tables_of_existing_audits(page):
     pairs = set(registry.names("audit-pair"))
     for names, text in places(page):
         assert re.match(r"Run of \d{4}-\d\d-\d\d, fairveil \S+", text), "fairveil audit all --pages docs/guarantees"
-        audits = re.findall(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \| (\d+) \|$", text, re.MULTILINE)
+        audits = re.findall(
+            r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \| (\d+) \|$", text, re.MULTILINE
+        )
         assert audits
         assert {audit[0] for audit in audits} <= pairs
         assert {audit[0].partition("/")[0] for audit in audits} == {name.partition("/")[0] for name in names}
