@@ -59,8 +59,11 @@ class EvenBlocks(Policy):
         pending = np.bincount(opened[:, 0], minlength=self.arms)
         means = np.where(state["counts"] > 0, state["sums"] / np.maximum(state["counts"], 1), np.inf)
         arm = int(np.argmax(means - pending * UNIT * 0.01))
-        row = [[arm, now, now + self.length, 0]]
-        return {**state, "open": np.vstack([opened, row]), "ahead": np.array([now + self.length])}
+        return self.reopen(state, Block("", now, now + self.length, arm))
+
+    def reopen(self, state, block):
+        row = [[block.arm, block.first, block.stop, 0]]
+        return {**state, "open": np.vstack([state["open"], row]), "ahead": np.array([block.stop])}
 
     def decide(self, state, round, rng):
         for arm, first, stop, _ in state["open"]:

@@ -119,6 +119,23 @@ class EpisodePolicy(NashPolicy):
     def event(self) -> Event:
         return ParallelEvent(PureEvent(self.epsilon))
 
+    def restored(self, releases: Iterable[tuple[str, State | None]]) -> State:
+        """Blocks carry their arm and rounds; the coins that chose them are not needed again."""
+        state = self.start()
+        for _, value in releases:
+            if value is not None:
+                arm, first, stop = (int(number) for number in value[HEADER])
+                open_block(known_of(state), arm, stop - first)
+                total, count = int(value["total"][0]), float(value["count"][0])
+                publish(self._shape.keep, known_of(state), arm, total, count, self._shape.draws)
+                state["released"] += 1
+        return state
+
+    def rounds_by_arm(self, state: State) -> NDArray[np.int64]:
+        rounds: NDArray[np.int64] = state["played"].copy()
+        np.subtract.at(rounds, state["open"][:, ARM], state["open"][:, STOP] - state["open"][:, FIRST])
+        return rounds
+
     def evidence(self, state: State) -> Evidence:
         count = state["counts"]
         mean = state["sums"] / UNIT / np.where(count > 0, count, 1.0)
@@ -144,17 +161,22 @@ class EpisodePolicy(NashPolicy):
             return state
         if now > first:
             raise InputError("rounds are opened one after the other", path="now", given=now, allowed=str(first))
-        after, shape = copy_state(state), self._shape
-        known, scratch = known_of(after), new_scratch(self.arms)
+        shape, known, scratch = self._shape, known_of(state), new_scratch(self.arms)
         found = candidates(self._numbers, shape.pace, known, self._pending(state), scratch, now)
         coin = shape.shuffle and found > 1
         arm = int(nth(scratch.marked, int(rng.integers(0, found)) if coin else 0))
         symmetric = shape.shuffle and bool(known.played[arm] == 0 or state["released"][0] == 0)
         stop = now + int(block_length(shape.first, shape.growth, known, arm))
-        open_block(known, arm, stop - now)
-        row = np.array([[arm, now, stop, found if coin else 1, symmetric]], np.int64)
-        after["open"] = np.concatenate([after["open"], row])
-        after["ahead"][0] = stop
+        return self._with_block(state, [arm, now, stop, found if coin else 1, symmetric])
+
+    def reopen(self, state: State, block: Block) -> State:
+        return self._with_block(state, [block.arm, block.first, block.stop, 1, 0])
+
+    def _with_block(self, state: State, row: list[int]) -> State:
+        after = copy_state(state)
+        open_block(known_of(after), row[ARM], row[STOP] - row[FIRST])
+        after["open"] = np.concatenate([after["open"], np.array([row], np.int64)])
+        after["ahead"][0] = row[STOP]
         return after
 
     def _pending(self, state: State) -> Pending:
