@@ -35,9 +35,11 @@ def raw(file: Path) -> None:
 
 
 def work(folder: Path) -> Path:
-    table, spec, result, report = (folder / name for name in ("trial.csv", "trial.toml", "trial.json", "report.html"))
+    names = ("trial.csv", "trial.toml", "trial.json", "trial.db", "report.html")
+    table, spec, result, ledger, report = (folder / name for name in names)
     raw(table)
-    spec.unlink(missing_ok=True)
+    for old in (spec, ledger):
+        old.unlink(missing_ok=True)
     fairveil("schema", table, "--arm", "RXASP", "--outcome", "ID14", "--out", spec)
     # The protocol says: two arms by lot, death within 14 days, and deaths are to be few.
     edit(
@@ -53,8 +55,8 @@ def work(folder: Path) -> Path:
             "noise": 'noise = "secure"',
         },
     )
-    fairveil("run", spec, "--json", into=result)
-    fairveil("report", result, "--out", report)
+    fairveil("run", spec, "--ledger", ledger, "--json", into=result)
+    fairveil("report", ledger, "--policy", spec, "--out", report)
     return report
 
 

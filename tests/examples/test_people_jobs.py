@@ -16,6 +16,16 @@ ROOT = Path(__file__).resolve().parents[2]
 JOBS = sorted(file.stem for file in (ROOT / "examples" / "people").glob("*.py") if file.stem != "commands")
 
 
+ANSWERS = {
+    "data_scientist": "topic=sport",
+    "hr_analyst": "gender=f/site=north",
+    "policy_analyst": "What the rule would have earned",
+    "researcher": "video",
+    "trial_statistician": "budget spent",
+}
+"""Something that the page must say."""
+
+
 @pytest.fixture(autouse=True)
 def _scripts(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "examples" / "people"))
@@ -50,6 +60,7 @@ def test_a_job_ends_in_a_report_without_a_row_of_the_table(job, generated, tmp_p
     assert result["guarantee"]["established"]
     assert "read off" not in " ".join(result["guarantee"]["notes"])
     assert "applicant 17" not in page
+    assert ANSWERS[job] in page
 
 
 def test_a_newcomer_gets_from_a_csv_to_a_report_with_the_commands_of_the_quickstart(tmp_path):

@@ -114,6 +114,10 @@ class Items(ExposureEnvironment):
         return len(facts_of(self.columns).names)
 
     @property
+    def feature_names(self) -> tuple[str, ...]:
+        return facts_of(self.columns).names
+
+    @property
     def drafted(self) -> bool:
         return self.declared == "drafted"
 
