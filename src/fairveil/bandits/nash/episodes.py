@@ -48,6 +48,7 @@ from fairveil.bandits.protocol import (
     check_header,
     raw_feedback,
 )
+from fairveil.bandits.quotes import Noisy, laplace_noise
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.errors import InputError, PrivacyError
 from fairveil.privacy.events import Event, ParallelEvent, PureEvent
@@ -130,6 +131,9 @@ class EpisodePolicy(NashPolicy):
                 publish(self._shape.keep, known_of(state), arm, total, count, self._shape.draws)
                 state["released"] += 1
         return state
+
+    def noises(self) -> tuple[Noisy, ...]:
+        return (laplace_noise("the sum of a block of one arm", self.release_epsilon, max(self._shape.draws, 1)),)
 
     def rounds_by_arm(self, state: State) -> NDArray[np.int64]:
         rounds: NDArray[np.int64] = state["played"].copy()
