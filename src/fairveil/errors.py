@@ -198,7 +198,11 @@ def spec_error(
     if limits:
         return SpecError("the value is out of range", path=where, given=given, allowed=", ".join(limits))
     if "expected" in context:
-        return SpecError("this is not one of the choices", path=where, given=given, allowed=str(context["expected"]))
+        words = re.findall(r"'([^']+)'", str(context["expected"]))
+        fix = did_you_mean(given, words) if isinstance(given, str) else ""
+        return SpecError(
+            "this is not one of the choices", path=where, given=given, allowed=str(context["expected"]), fix=fix
+        )
     if kind in _KINDS:
         return SpecError("the value is of the wrong kind", path=where, given=given, allowed=_KINDS[kind])
     return SpecError("the value does not fit", path=where, given=given, allowed=first["msg"])
@@ -229,4 +233,11 @@ _KINDS = {
     "model_type": "a table",
     "model_attributes_type": "a table",
 }
-_WORDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below", "min_length": "length at least"}
+_WORDS = {
+    "ge": "at least",
+    "gt": "above",
+    "le": "at most",
+    "lt": "below",
+    "min_length": "length at least",
+    "max_length": "length at most",
+}
