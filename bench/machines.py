@@ -1,6 +1,7 @@
 """Run the numerical tests as other machines would: other BLAS kernels, other SIMD, another compiler target, one thread.
 
     python bench/machines.py            # tests of the numerical packages under each setting
+    python bench/machines.py Zen Core2  # under the settings of these kernels
     python bench/machines.py --whole    # the whole suite under the first setting
     python bench/machines.py --list     # what this CPU can execute and what it cannot
 
@@ -34,29 +35,27 @@ CORES = {
     "Bulldozer": {"fma4"},
 }
 
+#: What goes with the kernels in turn, so that every value is run: SIMD of NumPy, compiler target, threads.
+OTHERS: tuple[dict[str, str], ...] = (
+    {"NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4", "NUMBA_CPU_NAME": "generic"},
+    {"NPY_DISABLE_CPU_FEATURES": "X86_V4"},
+    {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2", "NUMBA_NUM_THREADS": "2"},
+)
+
 
 def settings() -> tuple[dict[str, dict[str, str]], list[str]]:
     """Environments this CPU can execute, by name, and the kernels it cannot."""
     text = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     found = re.search(r"^flags\s*:\s*(.*)$", text, re.MULTILINE)
     flags = set(found.group(1).split()) if found else set()
-    runnable = {
-        "no SIMD dispatch, Prescott BLAS, generic compiler": {
-            "OPENBLAS_CORETYPE": "Prescott",
-            "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4",
-            "NUMBA_CPU_NAME": "generic",
-        }
-    }
-    absent = []
-    for core, needed in CORES.items():
-        if needed <= flags:
-            runnable[f"{core} BLAS"] = {"OPENBLAS_CORETYPE": core}
-        else:
+    runnable, absent = {}, []
+    for place, (core, needed) in enumerate(CORES.items()):
+        if not needed <= flags:
             absent.append(core)
-    runnable["NumPy without X86_V4"] = {"NPY_DISABLE_CPU_FEATURES": "X86_V4"}
-    runnable["NumPy without X86_V3 and X86_V4"] = {"NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4"}
-    runnable["generic compiler target"] = {"NUMBA_CPU_NAME": "generic"}
-    runnable["two threads"] = {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2", "NUMBA_NUM_THREADS": "2"}
+            continue
+        more = OTHERS[place % len(OTHERS)]
+        name = ", ".join([f"{core} BLAS", *(f"{key}={value}" for key, value in more.items())])
+        runnable[name] = {"OPENBLAS_CORETYPE": core, **more}
     return runnable, absent
 
 
@@ -67,7 +66,7 @@ def run(name: str, extra: dict[str, str], what: list[str], caches: Path) -> bool
     command = [sys.executable, "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", "-p", "no:cacheprovider"]
     done = subprocess.run([*command, *what], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     lines = done.stdout.strip().splitlines()
-    print(f"{'green' if done.returncode == 0 else 'RED':6} {name:52} {lines[-1] if lines else done.stderr[-200:]}")
+    print(f"{'green' if done.returncode == 0 else 'RED':6} {name:90} {lines[-1] if lines else done.stderr[-200:]}")
     for line in lines:
         if line.startswith(("FAILED", "ERROR")):
             print(f"       {line}")
@@ -85,6 +84,8 @@ def main() -> int:
         first = next(iter(runnable))
         runnable, what = {first: runnable[first]}, ["--doctest-modules", "src/fairveil", "tests"]
     else:
+        named = sys.argv[1:]
+        runnable = {name: extra for name, extra in runnable.items() if not named or extra["OPENBLAS_CORETYPE"] in named}
         what = PACKAGES
     with tempfile.TemporaryDirectory() as folder:
         results = [run(name, extra, what, Path(folder)) for name, extra in runnable.items()]

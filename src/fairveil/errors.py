@@ -7,6 +7,7 @@ people (rewards, features, labels) never enter a message: callers pass a descrip
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -177,28 +178,62 @@ def spec_error(
 
     ``order`` names arguments that were given by position.
     """
-    first = min(problem.errors(), key=lambda complaint: complaint["type"] not in _UNKNOWN)
-    place: list[int | str] = list(first["loc"])
+    complaints = problem.errors()
+    first = min(complaints, key=lambda complaint: complaint["type"] not in _UNKNOWN)
+    if any(map(_is_choice, first["loc"])):  # of several kinds that a value may have: the one that it nearly was
+        same = [complaint for complaint in complaints if complaint["loc"][:1] == first["loc"][:1]]
+        first = max(same, key=lambda complaint: len(_place(complaint["loc"])))
+    place = _place(first["loc"])
     if place and isinstance(place[0], int) and place[0] < len(order):
         place[0] = order[place[0]]
     where = ".".join([part for part in [path, *map(str, place)] if part])
     kind, context = first["type"], first.get("ctx", {})
     if kind in _UNKNOWN:
-        fix = did_you_mean(first["loc"][-1], known)
+        fix = did_you_mean(first["loc"][-1], known) or "take it out, or use one of these keys"
         return SpecError("this key is not known", path=where, allowed=", ".join(sorted(known)), fix=fix)
     if kind in ("missing", "missing_argument"):
-        return SpecError("this key is required", path=where, fix="add it")
+        return SpecError("this key is required", path=where, fix="add it; fairveil explain NAME says what it may be")
     given = first.get("input")
     limits = [f"{word} {context[key]}" for key, word in _WORDS.items() if key in context]
     if limits:
-        return SpecError("the value is out of range", path=where, given=given, allowed=", ".join(limits))
+        fix = "choose a value in this range"
+        return SpecError("the value is out of range", path=where, given=given, allowed=", ".join(limits), fix=fix)
     if "expected" in context:
-        return SpecError("this is not one of the choices", path=where, given=given, allowed=str(context["expected"]))
+        expected = str(context["expected"])
+        fix = did_you_mean(given, expected.replace("'", "").replace(" or ", ", ").split(", ")) or "choose one of them"
+        return SpecError("this is not one of the choices", path=where, given=given, allowed=expected, fix=fix)
     if kind in _KINDS:
-        return SpecError("the value is of the wrong kind", path=where, given=given, allowed=_KINDS[kind])
+        quoted = isinstance(given, str) and "number" in _KINDS[kind] and _is_number(given)
+        fix = "write it without quotes" if quoted else f"write {_KINDS[kind]}"
+        return SpecError(
+            "the value is of the wrong kind",
+            path=where,
+            given=given,
+            allowed=_KINDS[kind],
+            fix=fix,
+        )
     return SpecError("the value does not fit", path=where, given=given, allowed=first["msg"])
 
 
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _place(parts: tuple[int | str, ...]) -> list[int | str]:
+    """Where a complaint is, in the spec's own keys."""
+    return [part for part in parts if not _is_choice(part)]
+
+
+def _is_choice(part: int | str) -> bool:
+    """Whether a part of a place is pydantic's name for one of several kinds, as ``constrained-float``."""
+    return isinstance(part, str) and _CHOICE.fullmatch(part) is not None
+
+
+_CHOICE = re.compile(r"int|float|str|bool|none|(constrained|lax-or-strict|function|is-instance|json-or)-.*|.*[\[(].*")
 _UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
 _KINDS = {
     "int_type": "a whole number",

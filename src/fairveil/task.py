@@ -49,6 +49,8 @@ class Outcome:
     simulated: bool = True
     evaluation: bool = False
     """Whether metrics are counted on people without noise: a lab number beside a guarantee, not covered by it."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know beside the guarantee, or without one."""
 
 
 class Task(ABC):

@@ -115,7 +115,7 @@ def test_after_a_crash_the_stored_value_comes_back_or_the_policy_is_told(path, p
             play(policy, ledger, 40, saved=saved)
     finally:
         faults.hook = None
-    ledger._session.forget()
+    ledger._draws.session.forget()
     ledger._book.close()
     now, data = saved
     assert now == 8

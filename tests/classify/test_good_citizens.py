@@ -222,3 +222,14 @@ def test_bins_and_scales_are_public() -> None:
     assert (few == column.encode(values, signed=False, bins=2)[:2]).all()
     for a, b in itertools.pairwise(range(1, 9)):
         assert len(column.encoded_names(b)) == a + 1
+
+
+@pytest.mark.parametrize("kind", [*FAIR, FairNRClassifier, PrivateLogisticRegression])
+def test_no_message_quotes_a_cell(kind) -> None:
+    """scikit-learn's own words for these quote the table: a private value would end up in a log."""
+    x, y, group = _people()
+    words = np.full((300, 2), "secretcell")
+    for table in (x[:, 0] + 0.123456, words, words.astype(object), x + 0.123456j):
+        with pytest.raises(InputError) as caught:
+            kind().fit(table, y, **_given(kind, group))
+        assert not any(hidden in str(caught.value) for hidden in ("secretcell", "0.123", "array="))

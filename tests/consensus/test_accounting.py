@@ -125,7 +125,7 @@ def test_gaussian_primal_spends_its_budget_and_no_more():
     accountant = Accountant()
     accountant.compose(full.event(place))
     assert 1.97 < accountant.at_delta(1e-5).epsilon <= 2.0
-    assert full.privacy_loss(place)[0][-1] <= 2.0
+    assert 2.0 * (1 - 1e-7) < full.privacy_loss(place)[0][-1] <= 2.0
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 10.0])
@@ -139,7 +139,8 @@ def test_private_admm_spends_its_budget_and_no_more(epsilon, definition):
     assert 0.98 * epsilon < bound <= epsilon
     loss = full.privacy_loss(place)[0]
     assert loss == sorted(loss)
-    assert loss[-1] == pytest.approx(epsilon, rel=0.02)
+    assert loss[-1] == pytest.approx(epsilon, rel=1e-7)
+    assert loss[-1] <= epsilon
 
 
 def test_the_round_rule_uses_public_numbers_only():

@@ -23,6 +23,11 @@ def run(algorithm=None, **keys):
         ({"graph": {"adjacency": [[0, 1], [0, 0]]}, "nodes": 2}, "graph.adjacency", "node 0 to 1: 1, back: 0"),
         ({"graph": {"adjacency": [[1, 1], [1, 0]]}, "nodes": 2}, "graph.adjacency", "node 0"),
         ({"graph": {"adjacency": [[0, 1], [1, 0]]}}, "graph.adjacency", "another number of nodes"),
+        ({"graph": {"adjacency": [[0, 0.5], [0.5, 0]]}, "nodes": 2}, "graph.adjacency", "of 0 and 1"),
+        ({"graph": {"adjacency": [["a", 1], [1, 0]]}, "nodes": 2}, "graph.adjacency", "of 0 and 1"),
+        ({"graph": {"adjacency": [0, 1]}, "nodes": 2}, "graph.adjacency", "list of rows"),
+        ({"graph": {"adjacency": None}, "nodes": 2}, "graph.adjacency", "list of rows"),
+        ({"graph": {"name": "random", "seed": "x"}}, "graph.seed", "not usable"),
         ({"graph": "circle"}, "graph", "ring, star, complete, random"),
         ({"graph": {"name": "random", "edges": 3}}, "graph.edges", "4 to 10"),
         ({"data": {**SMALL, "split": {"sizes": [100, 100]}}}, "data.split.sizes", "5 sizes"),
@@ -39,7 +44,7 @@ def run(algorithm=None, **keys):
         ({"algorithm": {"name": "admm", "penalty": -1.0}}, "algorithm.penalty", "above 0"),
         ({"algorithm": {"name": "private-mr-admm", "alpha": 1.0, "epsilon": 1.0}}, "algorithm.epsilon", "twice"),
         ({"algorithm": {"name": "private-mr-admm"}}, "algorithm.epsilon", "not determined"),
-        ({"algorithm": {"name": "dvp", "alpha": 1.0}}, "algorithm.variant", "printed"),
+        ({"algorithm": {"name": "dvp", "alpha": 1.0, "variant": "sound"}}, "algorithm.variant", "printed"),
         ({"algorithm": {"name": "private-admm", "epsilon": float("nan")}}, "algorithm.epsilon", "finite"),
         ({"algorithm": {"name": "private-admm", "epsilon": 1.0, "rate": 2}}, "algorithm.rate", "not known"),
         ({"algorithm": {"name": "private-m-admm", "epsilon": 1.0}, "nodes": 1}, "algorithm.nodes", "neighbours"),
@@ -61,7 +66,18 @@ def test_more_nodes_than_rows():
 
 
 def test_unchecked_schedules_run_and_are_marked():
-    assert run({"name": "m-admm", "growth": 0.5, "check": False})["metrics"]["rounds"] == 3
+    result = run({"name": "m-admm", "growth": 0.5, "check": False})
+    assert result["metrics"]["rounds"] == 3
+    assert any("unchecked" in note and "iteration 2" in note for note in result["meta"]["notes"])
+    odd = run({"name": "mr-admm", "growth": 0.5, "check": False})["meta"]["notes"]
+    assert any("node 0, iteration 3" in note for note in odd)
+
+
+def test_notes_of_runs_without_a_guarantee():
+    assert any("without bound" in note for note in run({"name": "m-admm", "growth": 1.1})["meta"]["notes"])
+    printed = run({"name": "mr-admm", "variant": "printed", "penalty": [1.0, 2.0, 1.0, 1.0, 1.0]})["meta"]["notes"]
+    assert any("its own penalty" in note for note in printed)
+    assert "notes" not in run()["meta"]
 
 
 def test_one_iteration_is_enough():
@@ -69,7 +85,8 @@ def test_one_iteration_is_enough():
 
 
 def test_delta_that_allows_publishing_a_row_is_said():
-    result = run({"name": "private-admm", "epsilon": 1.0, "delta": 0.1})
+    with pytest.warns(UserWarning, match="whole row"):
+        result = run({"name": "private-admm", "epsilon": 1.0, "delta": 0.1})
     assert any("publishing a whole row" in note for note in result["guarantee"]["notes"])
 
 

@@ -50,3 +50,12 @@ def test_pipelines_and_refusals():
         ConsensusClassifier(classes=("a", "b")).fit(X, Y)
     with pytest.raises(InputError, match="every row"):
         ConsensusClassifier().fit(X, Y, groups=[1, 2])
+
+
+def test_nodes_may_be_named_when_the_model_is_made_and_long_rows_refused():
+    owner = np.arange(1500) % 3
+    named = ConsensusClassifier(node_of_row=owner, epsilon=3.0, random_state=0).fit(X, Y)
+    assert (named.coef_ == ConsensusClassifier(epsilon=3.0, random_state=0).fit(X, Y, groups=owner).coef_).all()
+    assert (clone(named).fit(X, Y).coef_ == named.coef_).all()
+    with pytest.raises(InputError, match="longer than 1"):
+        ConsensusClassifier(strict=True, random_state=0).fit(9 * X, Y)

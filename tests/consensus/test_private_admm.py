@@ -123,3 +123,7 @@ def test_secure_noise_runs_and_is_not_simulated():
     result = run({"epsilon": 5.0, "rounds": 3}, noise="secure", data={**DATA, "rows": 1000})
     assert result["meta"]["simulated"] is False
     assert SeededNoise(1).simulated
+
+
+def test_a_data_set_that_names_its_rows_by_a_word():
+    assert tables.data_table({"name": "compas"})["train"] is None

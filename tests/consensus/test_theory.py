@@ -24,6 +24,13 @@ def test_theorem_1_names_the_inequality_the_node_and_the_iteration():
     assert fine.holds
     assert any("positive semidefinite" in note for note in fine.notes)
     assert any("without bound" in note for note in fine.notes)
+    later = check_theorem_1(graph=ring, eta=lambda t: [1.0, 1.0, 1.2 - 0.1 * t], theta=0.95, T=4)
+    assert (later.holds, later.fails, later.node, later.iteration) == (False, "eta_i(t) >= eta_i(t-1)", 2, 2)
+    assert check_theorem_1(ring, 0.5, 0.5, 10).holds
+    with pytest.raises(SpecError, match="one column a node"):
+        check_theorem_1(ring, [1.0, 2.0], 0.5, 10)
+    with pytest.raises(SpecError, match="needs their number"):
+        check_theorem_1(ring, lambda t: 1.0, 0.5)
 
 
 def test_the_product_in_the_proof_of_theorem_1_is_not_positive():

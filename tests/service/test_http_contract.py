@@ -73,6 +73,8 @@ def test_batches_answer_each_item_and_refuse_a_malformed_whole(trial):
         (b'{"event_id": "\\ud800"}', 400, "malformed"),
         (b'{"a":' * 1000 + b"1" + b"}" * 1000, 400, "malformed"),
         (b"[" * 20 + b"]" * 20, 400, "malformed"),
+        (b'{"event_id": "' + b'\\"' * 500_000, 400, "malformed"),
+        (b'{"event_id": ' + b'"\\' * 300_000, 400, "malformed"),
         (b"[]", 422, "invalid"),
         (b"7", 422, "invalid"),
         (b'{"event_id": null, "event_id": 3}', 422, "invalid"),
@@ -107,6 +109,11 @@ def test_ids_of_any_printable_kind(trial, event):
     path = f"/v1/loops/trial/decisions/{quote(event, safe='')}"
     assert trial.post(f"{path}/reward", json={"value": 1}).status_code == 200
     assert trial.get(path).json()["event_id"] == event
+
+
+@pytest.mark.parametrize("after", ["%C2%B2", "--5", "x", "1e3", "-", "9" * 30])
+def test_listings_go_on_after_a_number(trial, after):
+    refused(trial.get(f"/v1/trail?after={after}"), 422, "invalid")
 
 
 def test_errors_of_http_itself(trial):

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import traceback
 
 import pytest
 
@@ -184,6 +185,9 @@ BAD_OPTIONS = {
     "phases": (["--epsilon", 1, "--delta", 1e-6, "--seasons", "20000"], "seasons"),
     "range": (["--epsilon", 1, "--delta", 1e-6, "--range", "5,5"], "range"),
     "seed": (["--epsilon", 1, "--delta", 1e-6, "--seed", 3], "seed"),
+    "seed 0": (["--epsilon", 1, "--delta", 1e-6, "--seed", 0], "seed"),
+    "step without time": (["--epsilon", 1, "--delta", 1e-6, "--step", "1h"], "step"),
+    "range and sensitivity": (["--epsilon", 1, "--delta", 1e-6, "--range", "0,9", "--sensitivity", 2], "sensitivity"),
     "offline": (["--epsilon", 1, "--releaser", "dft"], "releaser"),
     "no such releaser": (["--epsilon", 1, "--releaser", "magic"], "releaser"),
 }
@@ -195,16 +199,17 @@ def test_bad_options_charge_and_write_nothing(place, case):
     with pytest.raises(FairveilError) as caught:
         place.release(place.rows(range(5)), budget=tuple(budget))
     assert path in caught.value.path
-    assert not place.out.exists()
-    assert not place.ledger.exists() or Ledger.open(place.ledger).spent.units == 0
+    assert place.untouched()
 
 
 BAD_ROWS = {
     "text": (["1", f"x{SECRET}"], [], InputError),
     "infinite": (["inf"], [], InputError),
+    "the word nan": (["nan"], [], InputError),
     "fraction": ([SECRET], ["--law", "discrete-gaussian"], InputError),
     "coins": ([SECRET], ["--law", "binomial"], InputError),
     "too few cells": ([""], ["--time", "ts"], InputError),
+    "too many cells": ([f"1,{SECRET}"], [], InputError),
 }
 
 
@@ -216,10 +221,20 @@ def test_bad_first_rows_are_refused_without_showing_them(place, case):
         place.release(file, *more)
     assert SECRET not in str(caught.value)
     assert SECRET not in json.dumps(caught.value.to_dict())
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
     for file in place.folder.iterdir():
         if file.name != "in.csv":
             assert SECRET.encode() not in file.read_bytes()
-    assert not place.out.exists() or len(place.lines()) == 0
+    assert place.untouched()
+
+
+def test_a_value_that_is_refused_later_leaves_what_was_printed(place):
+    whole = ["--law", "discrete-gaussian"]
+    place.release(place.rows([1, 2]), *whole)
+    with pytest.raises(InputError, match="whole numbers") as caught:
+        place.release(place.rows([1, 2, 3, SECRET, 4]), *whole)
+    assert SECRET not in str(caught.value)
+    assert len(place.lines()) == 3
 
 
 def test_a_bad_row_later_leaves_what_was_printed(place):
@@ -273,9 +288,30 @@ def test_other_options_on_an_old_ledger_are_refused(place, change):
     rows = range(12) if "header" not in change else [f"{n},1" for n in range(12)]
     file = place.rows(rows, header=change.get("header", "n"))
     keys = {key: change[key] for key in ("budget", "horizon") if key in change}
-    with pytest.raises(LedgerError):
+    with pytest.raises(LedgerError, match="other options"):
         place.release(file, *change.get("more", []), **keys)
     assert place.out.read_bytes() == before
+
+
+def test_last_digits_of_another_processor_do_not_stop_a_stream(place):
+    place.release(place.rows(range(10)))
+    lines = place.out.read_text().splitlines()
+    step, value, *rest = lines[4].split(",")
+    near = ",".join([step, repr(float(value) * (1 + 1e-13)), *rest])
+    place.out.write_text("\n".join([*lines[:4], near, *lines[5:]]) + "\n")
+    place.release(place.rows(range(12)))
+    assert place.out.read_text().splitlines()[4] == near
+    assert len(place.lines()) == 12
+    far = ",".join([step, repr(float(value) + 1.5), *rest])
+    place.out.write_text("\n".join([*lines[:4], far, *lines[5:]]) + "\n")
+    with pytest.raises(LedgerError, match="not written by this stream"):
+        place.release(place.rows(range(12)))
+
+
+def test_a_picture_needs_an_output(place):
+    with pytest.raises(SpecError, match="output file"):
+        run("release", "--in", place.rows([1]), "--column", "n", "--epsilon", 1, "--delta", 1e-6, "--horizon", 3,
+            "--plot", place.folder / "p.svg")  # fmt: skip
 
 
 def test_changed_pasts_foreign_ledgers_and_missing_ledgers_are_refused(place, tmp_path):
@@ -296,6 +332,14 @@ def test_changed_pasts_foreign_ledgers_and_missing_ledgers_are_refused(place, tm
     place.out.write_bytes(before + b"t9,1.0,2.0,3.0,released\n")
     with pytest.raises(LedgerError, match="more lines"):
         place.release(place.rows([f"t{n},{n}" for n in range(9)], header="ts,n"), *timed)
+
+
+def test_the_ledger_of_another_stream_is_refused(place):
+    place.release(place.rows(range(6)))
+    place.out = place.folder / "other.csv"
+    with pytest.raises(LedgerError, match="other options"):
+        place.release(place.rows(range(6), header="m"), column="m")
+    assert not place.out.exists()
 
 
 def test_one_of_two_processes_is_refused(place):

@@ -9,8 +9,9 @@ import pytest
 import fairveil
 from fairveil.errors import FairveilError, HorizonError, InputError, PrivacyError
 from fairveil.privacy.noise import SeededNoise
-from fairveil.streams import BaselineGaussian, Fast, PersonCounts, Predictive, PrivateKalman, Stream
+from fairveil.streams import BaselineGaussian, BaselineLaplace, Fast, PersonCounts, Predictive, PrivateKalman, Stream
 from fairveil.streams.ahead import Ahead
+from fairveil.streams.contract import OneByOne
 
 
 @pytest.mark.parametrize(
@@ -22,9 +23,31 @@ def test_a_stream_shows_what_a_batch_shows(keys):
     track = releaser.run(releaser.start(), values, SeededNoise(5))[1]
     stream = Stream(releaser, noise=SeededNoise(5))
     shown = [stream.release(z) for z in values]
-    assert np.array_equal([row.value for row in shown], track.value, equal_nan=True)
-    assert np.array_equal([row.low for row in shown], track.low, equal_nan=True)
+    assert_same_rows(shown, track)
     assert len(stream.finish()) == keys.get("lag", 0)
+
+
+def assert_same_rows(shown, track):
+    for name in ("step", "value", "low", "high", "plain"):
+        assert np.array_equal([getattr(row, name) for row in shown], getattr(track, name), equal_nan=True), name
+    assert [row.status for row in shown] == [track.row(t).status for t in range(len(shown))]
+
+
+@pytest.mark.parametrize(
+    "releaser",
+    [
+        BaselineGaussian(epsilon=1.0, delta=1e-6, unit="event"),
+        BaselineLaplace(epsilon=1.0, horizon=2100),
+        Fast(epsilon=1.0, horizon=2100, process_variance=4.0),
+        Predictive(epsilon=1.0, delta=1e-6, horizon=2100, weight=0.3),
+    ],
+    ids=lambda releaser: releaser.name,
+)
+def test_whole_numbers_and_more_than_a_block_of_noise_change_nothing(releaser):
+    values = [t % 9 if t % 2 else t % 7 / 4 for t in range(2100)]
+    track = releaser.run(releaser.start(), values, OneByOne(5))[1]
+    stream = Stream(releaser, noise=OneByOne(5))
+    assert_same_rows([stream.release(z) for z in values], track)
 
 
 def test_a_stream_refuses_what_it_cannot_release():

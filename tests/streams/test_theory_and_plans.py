@@ -172,3 +172,33 @@ def test_bad_numbers_fail_closed(key, value):
         table |= {"epsilon": None, "delta": None}
     with pytest.raises(FairveilError):
         registry.build("releaser", table, "releaser")
+
+
+@pytest.mark.parametrize("count, each", [(2, 1), (3, 1), (4, 1), (10, 1), (4, 2)])
+def test_columns_per_person_hold_where_a_person_moves_from_column_to_column(count, each):
+    """The exact mu of a person who spends equally many steps in every column, with the offset's covariance."""
+    steps = 120
+    table = {"name": "baseline-gaussian", "mu": 0.5, "horizon": steps, "neighbours": "add-remove"}
+    made = Columns.build(table, [f"c{place}" for place in range(count)], columns_per_person=each)
+    here, total = steps * each / count, 0.0
+    for releaser in made.releasers:
+        plan = releaser.plan
+        noise, offset = plan.std, math.ldexp(plan.offset, -plan.bits)
+        total += (here - (here * offset) ** 2 / (noise**2 + steps * offset**2)) / noise**2
+    assert 0.4 < math.sqrt(total) <= 0.5
+
+
+@pytest.mark.parametrize("table", [{"name": "fast", "samples": 3}, {"name": "ba"}, {"name": "dft"}])
+def test_columns_per_person_are_refused_where_steps_do_not_add_up(table):
+    with pytest.raises(SpecError, match="step by step"):
+        Columns.build({**table, "epsilon": 1.0, "horizon": 20}, ["a", "b"], columns_per_person=1)
+
+
+def test_intervals_of_a_lag_with_seasons_keep_their_width():
+    releaser = PrivateKalman(mu=2.0, horizon=100, lag=2, seasons=(24,))
+    values = 100 + 10 * np.sin(np.arange(100) * 2 * np.pi / 24)
+    for seed in range(5):
+        state = releaser.start()
+        track = releaser.advance(state, values, SeededNoise(seed))
+        wide = np.array([row.high - row.low for row in track.rows() + releaser.finish(state)])
+        assert wide.min() > 0.2 * releaser.quote().noise_std

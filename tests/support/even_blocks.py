@@ -59,8 +59,11 @@ class EvenBlocks(Policy):
         pending = np.bincount(opened[:, 0], minlength=self.arms)
         means = np.where(state["counts"] > 0, state["sums"] / np.maximum(state["counts"], 1), np.inf)
         arm = int(np.argmax(means - pending * UNIT * 0.01))
-        row = [[arm, now, now + self.length, 0]]
-        return {**state, "open": np.vstack([opened, row]), "ahead": np.array([now + self.length])}
+        return self.reopen(state, Block("", now, now + self.length, arm))
+
+    def reopen(self, state, block):
+        row = [[block.arm, block.first, block.stop, 0]]
+        return {**state, "open": np.vstack([state["open"], row]), "ahead": np.array([block.stop])}
 
     def decide(self, state, round, rng):
         for arm, first, stop, _ in state["open"]:
@@ -73,6 +76,11 @@ class EvenBlocks(Policy):
             return None
         arm, first, stop, _ = (int(value) for value in state["open"][0])
         return Block(f"block-{int(state['number'])}", first, stop, arm)
+
+    def open_blocks(self, state):
+        number = int(state["number"])
+        rows = enumerate(state["open"].tolist())
+        return [Block(f"block-{number + place}", first, stop, arm) for place, (arm, first, stop, _) in rows]
 
     def learn(self, state, feedback):
         feedback = raw_feedback(feedback)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -286,6 +287,10 @@ def _adopted_later(policy: Policy, state: State, block: str, value: State, now: 
     _must(oldest is not None and oldest.name == block, "due is not the oldest open block")
     if following is not None and oldest is not None:
         _must(following.first == oldest.stop, "adopting a block moved one that was opened since")
+    opened = policy.open_blocks(later)
+    _must(opened[:1] == [oldest], "open_blocks does not begin with the oldest one")
+    for rest in (policy.open_blocks(after), policy.open_blocks(policy.lost(later, block))):
+        _must(opened[1:] == rest[: len(opened) - 1], "a release changed blocks that were open", "name those that stay")
     if HEADER in value:
         try:
             policy.adopt(later, block, {**value, HEADER: value[HEADER] + 1})
@@ -376,6 +381,23 @@ def under_a_ledger(policy: Policy, world: Environment) -> None:
                 turn.state = after
 
 
+def estimates_read_releases_only(policy: Policy, world: Environment) -> None:
+    """A private policy gives estimates from the first moment on, and from arrays it names in `released` alone."""
+    promise = policy.guarantee()
+    if promise is None or not promise.established or policy.keeps_history:
+        return
+    rng = np.random.default_rng(7)
+    for state in (policy.start(), _play(policy, world, SeededNoise(3), rounds=300)[-1].state):
+        before, found = copy_state(state), json.dumps(policy.estimates(state).to_dict(), allow_nan=False)
+        _must(same_state(state, before), "estimates changed the state")
+        for name in set(state) - set(policy.released):
+            state[name] = (
+                rng.permutation(3 * state[name].ravel() + 7).reshape(state[name].shape).astype(state[name].dtype)
+            )
+        again = json.dumps(policy.estimates(state).to_dict())
+        _must(found == again, "estimates read what is not released", "read arrays named in released only")
+
+
 def bounded_memory(policy: Policy, world: Environment) -> None:
     """The state does not grow with rounds, unless the algorithm keeps the history by definition (keeps_history)."""
     if policy.keeps_history:
@@ -405,6 +427,7 @@ LAWS: dict[str, Law] = {
         content_is_invisible,
         lost_releases,
         under_a_ledger,
+        estimates_read_releases_only,
         bounded_memory,
     )
 }

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fairveil.bandits.estimates import CONFIDENCE, Estimates, check_confidence
 from fairveil.errors import InputError, PrivacyError
 from fairveil.privacy.events import Event, NothingEvent
 from fairveil.privacy.guarantee import Guarantee
@@ -190,6 +191,15 @@ class Policy(ABC):
         """The oldest open block of a policy on the settled clock, None while none is open."""
         return None
 
+    def open_blocks(self, state: State) -> list[Block]:
+        """Every block whose rounds are fixed, oldest first; releasing or losing one leaves the others as they are."""
+        block = self.block(state)
+        return [] if block is None else [block]
+
+    def reopen(self, state: State, block: Block) -> State:
+        """Open the next block as a stored release says that it was; nothing to do where the schedule is fixed."""
+        return state
+
     def due(self, state: State, settled: int) -> str | None:
         """The name of the release that is due at this number of settled (or decided) rounds, None if none is."""
         block = self.block(state)
@@ -211,6 +221,13 @@ class Policy(ABC):
     def lost(self, state: State, block: str) -> State:
         """The release was charged but its value is gone: drop the raw block and go on without it."""
         raise PrivacyError("this policy releases nothing", given=self.name)
+
+    def estimates(self, state: State, confidence: float = CONFIDENCE) -> Estimates:
+        """What the releases in a state say, with intervals: post-processing, so it costs nothing.
+
+        Reads the arrays named in ``released`` alone. Empty for a policy that publishes decisions and nothing else.
+        """
+        return Estimates((), check_confidence(confidence), notes=("this policy publishes decisions and nothing else",))
 
     def simulator(self, case: Case, streams: Streams) -> Simulator | None:
         """This policy's compiled simulator for a case, None where the step API plays it."""

@@ -29,13 +29,20 @@ class Step:
 def walk(
     policy: Policy, environment: Environment, rounds: int, streams: Streams, lateness: Lateness = AT_ONCE
 ) -> Iterator[Step]:
-    """Yield every round of one run.
+    """Yield every round of one run in the world that the environment prepares for it: see `play`."""
+    return play(policy, environment.prepare(streams.world), rounds, streams, lateness)
+
+
+def play(
+    policy: Policy, place: Environment, rounds: int, streams: Streams, lateness: Lateness = AT_ONCE
+) -> Iterator[Step]:
+    """Yield every round of one run in a prepared world.
 
     Rewards pass through ``policy.report`` when they are drawn (on the user's side), arrive after their delay, and reach
     ``learn`` by the policy's clock; releases are made as soon as they are due.
     """
     world, noise = streams.world, streams.noise
-    place, outstanding = environment.prepare(world), Outstanding(policy, lateness)
+    outstanding = Outstanding(policy, lateness)
     state = hand_over(policy, policy.start(), outstanding, noise)
     under_way: list[tuple[int, int, Feedback | Report]] = []
     for index in range(rounds):
@@ -44,7 +51,7 @@ def walk(
         decision = policy.decide(state, shown, streams.explore)
         reward = place.reward(shown, decision.arm, world)
         outstanding.decided(decision.arm, shown)
-        wait = lateness.wait(shown, decision.arm, streams.arrivals)
+        wait = place.wait(shown, decision.arm, lateness, streams.arrivals)
         if wait != NEVER:
             feedback = policy.report(Feedback(index, decision.arm, reward, shown), noise)
             heapq.heappush(under_way, (index + wait, index, feedback))

@@ -50,7 +50,7 @@ class BanditTask(Task):
     Spec = BanditSpec
 
     def fill(self, model: BanditSpec) -> dict[str, Any]:
-        spec = model.model_dump(mode="json")
+        spec = model.model_dump(mode="json", exclude={"environment", "policy"})
         environment: Environment = registry.build(
             "environment",
             settled_table("environment", model.environment, {"horizon": Assumed(model.rounds)}),
@@ -66,6 +66,7 @@ class BanditTask(Task):
                 path="policy.name",
                 given=policy.name,
                 allowed=", ".join(fitting_policies(environment.family)),
+                fix=f"choose one of these policies, or an environment for {policy.family} policies",
             )
         spec["policy"] = describe(policy)
         spec["checkpoints"] = _checkpoints(model)
@@ -88,6 +89,14 @@ class BanditTask(Task):
                 allowed="1 with secure noise",
                 fix="run once, or study many runs with noise = seeded",
             )
+        if environment.drafted and model.noise == "secure":
+            raise SpecError(
+                "the ranges and names of this spec are a draft that was read off the data",
+                path="environment.declared",
+                given="drafted",
+                allowed="public",
+                fix="replace them by what is known without the data, then declared = public",
+            )
         case = Case(spec, policy, environment, family_of(environment), lateness)
         return {**spec, **case.family.check(case)}
 
@@ -109,7 +118,7 @@ class BanditTask(Task):
             # Regret, means and shares are read off people's rows: only what the policy itself publishes is protected.
             metrics = {"evaluation": True, **metrics}
             if guarantee is not None:
-                guarantee = replace(guarantee, notes=(*guarantee.notes, EVALUATION))
+                guarantee = replace(guarantee, notes=(*guarantee.notes, *case.environment.caveats, EVALUATION))
         return Outcome(metrics, series, guarantee, simulated=case.streams(0).noise.simulated)
 
 
@@ -142,5 +151,6 @@ def _checkpoints(model: BanditSpec) -> list[int]:
             path="checkpoints",
             given=points,
             allowed=f"rising integers in [1, {model.rounds}]",
+            fix="leave checkpoints out for a grid that fits",
         )
     return list(points)

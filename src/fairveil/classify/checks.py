@@ -1,4 +1,4 @@
-"""Input of classifiers: shapes, labels and groups, refused in the project's shape and never with a private value."""
+"""Input of classifiers: labels and groups, refused in the project's shape and never with a private value."""
 
 from __future__ import annotations
 
@@ -8,35 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairveil.data.inputs import InputProblem
 from fairveil.errors import InputError
 from fairveil.fairness.groups import Groups, as_columns
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 MAX_ATTRIBUTES = 4
 MAX_GROUPS = 1000
-
-
-class InputProblem(InputError, ValueError):
-    """Wrong input of a scikit-learn style estimator: ours, and a ValueError as scikit-learn's callers expect."""
-
-
-def features_of(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> tuple[Floats, Any]:
-    """Finite features as scikit-learn checks them (names, number of columns); with ``y`` at fit."""
-    from sklearn.utils.validation import validate_data
-
-    try:
-        if not reset:
-            return np.asarray(validate_data(estimator, X, dtype=np.float64, reset=False)), None
-        features, labels = validate_data(estimator, X, y, dtype=np.float64)
-    except ValueError as problem:
-        if isinstance(problem, InputProblem) or not any(word in str(problem) for word in ("NaN", "infinity")):
-            raise
-        raise InputProblem(
-            "features and labels must be finite, without NaN, inf or missing entries", path="X",
-            allowed="finite numbers", fix="drop or fill the incomplete rows before the private fit",
-        ) from None  # fmt: skip
-    return features, labels
 
 
 def classes_of(labels: NDArray[Any], classes: Sequence[Any] | None, name: str) -> NDArray[Any]:

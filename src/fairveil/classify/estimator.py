@@ -12,9 +12,10 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fairveil.classify.checks import classes_of, features_of, refuse_weights
+from fairveil.classify.checks import classes_of, refuse_weights
 from fairveil.classify.learners import PrivateLogistic
 from fairveil.classify.spending import Spending
+from fairveil.data.inputs import features_of
 from fairveil.privacy.events import Event
 from fairveil.privacy.grid import clip_norm
 from fairveil.privacy.guarantee import Guarantee

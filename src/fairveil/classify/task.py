@@ -247,7 +247,7 @@ def _refuse_one_sided(labels: NDArray[np.int64], index: NDArray[np.int64]) -> No
     for path, values, words in (("data", labels, "class"), ("data.sensitive", index, "group")):
         if len(np.unique(values)) < 2:
             raise InputError(
-                f"the training people are of one {words} only", path=path, allowed=f"two {words}s or more",
+                f"the training people are of one {words} only", path=path, allowed="two or more",
                 fix="more rows, another seed, or a private learner, which does not say so",
             )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The command line: `fairveil run | list | explain | reproduce | compare | release | results | data | audit |
+"""The command line: `fairveil run | schema | list | explain | reproduce | compare | release | results | data | audit |
 ledger | serve | token | store | loop`."""
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from fairveil.cli import (
     reproduce,
     results,
     run,
+    schema,
     serve,
     stores,
     token,
@@ -63,6 +64,7 @@ def options(
 
 
 app.command("run")(run.command)
+app.command("schema")(schema.command)
 app.command("list")(explain.listing)
 app.command("explain")(explain.command)
 app.command("audit")(audit.command)

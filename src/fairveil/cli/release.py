@@ -50,7 +50,7 @@ def command(
     quote: Annotated[bool, typer.Option("--quote", help="Noise, expected error and guarantee; reads no data.")] = False,
     plot: Annotated[Path | None, typer.Option(help="A picture of what was released, at the end.")] = None,
     simulate: Annotated[bool, typer.Option("--simulate", help="Seeded noise: protects nobody; marks lines.")] = False,
-    seed: Annotated[int, typer.Option(help="Seed of --simulate.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="Seed of --simulate (default 0).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines instead of CSV.")] = False,
 ) -> None:
     """Release a column of a CSV privately, each line before the next is read; go on after a stop with the same command.
@@ -70,6 +70,8 @@ def command(
         }
         | ({} if people is None else people.keys())
     )  # fmt: skip
+    if step is not None and time is None:
+        raise SpecError("a step has a length on the clock of a time column", path="step", given=step, fix="give --time")
     names = column or (["count"] if person is not None else [])
     if not names:
         raise SpecError("no column is named", path="column", fix="give --column NAME")
@@ -79,7 +81,9 @@ def command(
     if quote:
         _quote(columns, as_json)
         return
-    if (seed != 0) and not simulate:
+    if plot is not None and out is None:
+        raise SpecError("a picture is drawn from the output file", path="plot", given=str(plot), fix="give --out FILE")
+    if seed is not None and not simulate:
         raise SpecError("a seed protects nobody", path="seed", given=seed, allowed="with --simulate only")
     _serve(columns, people, locals())
 
@@ -112,7 +116,7 @@ def _serve(columns: Any, people: Any, options: dict[str, Any]) -> None:
     try:
         feed = Feed(Lines(descriptor), reading, people)
         facts = {"time": reading.time, "step": reading.step, "start": reading.start, "person": reading.person}
-        seed = options["seed"] if simulated else None
+        seed = (options["seed"] or 0) if simulated else None
         service = Service(columns, feed, layout, out, options["ledger"], seed, facts)
         service.announce = lambda: _announce(columns, people, out, simulated)
         service.run()

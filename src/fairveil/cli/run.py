@@ -75,17 +75,29 @@ def show(result: dict[str, Any], console: Console) -> None:
         console.print(f"  unit: {promise['unit']}; neighbours: {promise['neighbours_in_words']}", markup=False)
         for note in promise["notes"]:
             console.print(f"  note: {note}", markup=False)
+    for note in set(result["meta"].get("notes", ())) - set(promise["notes"] if promise else ()):
+        console.print(f"  note: {note}", markup=False)
     metrics = result["metrics"]
     title = f"{result['spec']['task']}, seed {result['spec']['seed']}, runs {result['spec']['runs']}"
     if metrics.get("checkpoints"):
         title += f", at the last checkpoint ({metrics['checkpoints'][-1]:g})"
     table = Table(Column("metric", overflow="fold"), "value", "std over runs", title=title)
     for name, value in metrics.items():
-        if name.endswith("_std") or name == "checkpoints":
+        if name.endswith("_std") or name in ("checkpoints", "estimates", "lab"):
             continue
         along = is_course(result, name)
         table.add_row(name, _cell(value, along), _cell(metrics.get(f"{name}_std", ""), along))
     console.print(table)
+    if "estimates" in metrics:
+        console.print(estimates_table(metrics["estimates"]))
+    if metrics.get("unsure_groups"):
+        names = ", ".join(metrics["unsure_groups"])
+        console.print(
+            f"warning: ranks of {names} are still unsure (rank_uncertainty above 0.05), and their selection rates may "
+            "be off by as much: more rounds, a larger epsilon or a larger rank_share help",
+            markup=False,
+            style="yellow",
+        )
     meta = result["meta"]
     real = "secure noise" if result["spec"].get("noise") == "secure" else "no noise"
     made = "simulated (seeded noise)" if meta["simulated"] else real
@@ -94,6 +106,19 @@ def show(result: dict[str, Any], console: Console) -> None:
     )
 
 
+def estimates_table(found: dict[str, Any]) -> Table:
+    """What the first run has published, with its intervals."""
+    title = f"published estimates, {found['confidence']:.0%} intervals (free: made of releases)"
+    table = Table("what", Column("name", overflow="fold"), "estimate", "from", "to", title=title)
+    for item in found["items"][:MOST_ESTIMATES]:
+        numbers = ("" if item[key] is None else f"{item[key]:.4g}" for key in ("value", "low", "high"))
+        table.add_row(item["what"], item["name"], *numbers)
+    if len(found["items"]) > MOST_ESTIMATES:
+        table.caption = f"and {len(found['items']) - MOST_ESTIMATES} more: --json"
+    return table
+
+
+MOST_ESTIMATES = 30
 SHOWN = 8
 """A list that is not a course over time is shown up to this length."""
 

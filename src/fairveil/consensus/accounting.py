@@ -88,27 +88,28 @@ class Costs:
         left = 2 * self.c1
         return {int(i): (left, float(right[i])) for i in np.flatnonzero(~(left < right))}
 
-    def alphas(self, epsilon: float, calibrate: Literal["tight", "printed"]) -> Floats:
-        """alpha of every node for a total of epsilon: node by node (tight), or one for all by the worst node."""
+    def alphas(self, epsilon: float, calibrate: Literal["tight", "printed"], share: float = 1.0) -> Floats:
+        """alpha of every node for ``share`` of epsilon: node by node (tight), or one for all by the worst node."""
         fixed = (self.jacobian if calibrate == "tight" else self.printed_jacobian).sum(axis=0)
         weight = self.weight.sum(axis=0)
         if calibrate == "printed" and self.family == "primal":
             raise SpecError(
                 "no bound is printed for primal perturbation", path="calibrate", given="printed", allowed="tight"
             )
-        if (fixed >= epsilon).any():
-            raise self._too_small(epsilon, fixed, calibrate)
-        found = (epsilon - fixed) / weight
+        if (fixed >= epsilon * share).any():
+            raise self._too_small(epsilon, calibrate, share)
+        found = (epsilon * share - fixed) / weight
         return found if calibrate == "tight" else np.full(len(found), found.min())
 
-    def _too_small(self, epsilon: float, fixed: Floats, calibrate: str) -> SpecError:
-        node = int(np.argmax(fixed))
-        each = (self.jacobian if calibrate == "tight" else self.printed_jacobian)[:, node]
-        fits = int((np.cumsum(each) < epsilon).sum())
+    def _too_small(self, epsilon: float, calibrate: str, share: float) -> SpecError:
+        each = (self.jacobian if calibrate == "tight" else self.printed_jacobian) / share
+        least = each.sum(axis=0)
+        node = int(np.argmax(least))
+        fits = int((np.cumsum(each, axis=0) < epsilon).sum(axis=0).min())
         return SpecError(
             "epsilon is below what the change of the Jacobian alone costs", path="epsilon", given=epsilon,
-            allowed=f"above {float(fixed.max()):.6g} at node {node} ({calibrate} bound)",
-            fix=f"raise epsilon, or run at most {fits} iterations",
+            allowed=f"above {float(least[node]):.6g} at node {node} ({calibrate} bound)",
+            fix=f"raise epsilon, or run at most {fits} iterations" if fits else "raise epsilon: no iteration fits",
         )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ the one method that meets rows and noise is `draw`, and `Node` calls it through 
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -92,6 +93,10 @@ class Algorithm(ABC):
         """The promise over the whole run, or None."""
         return None
 
+    def notes(self, setting: Setting) -> tuple[str, ...]:
+        """What a reader of a result must know about a completed configuration."""
+        return ()
+
     def privacy_loss(self, setting: Setting) -> tuple[list[float | None], list[float | None]]:
         """Running totals after every iteration: the sound bound and the printed one (None where there is none)."""
         nothing: list[float | None] = [None] * self.iterations(setting)
@@ -101,6 +106,15 @@ class Algorithm(ABC):
         """Messages over all edges in a whole run, and their bytes."""
         count = int(setting.graph.degrees.sum()) * self.iterations(setting)
         return count, count * setting.width * 8
+
+
+def warn_of_delta(promise: Guarantee | None, setting: Setting) -> None:
+    """Warn of a delta that allows publishing a whole row of the smallest node."""
+    if promise is not None and (promise.delta or 0.0) >= 1 / min(setting.sizes):
+        warnings.warn(
+            f"delta {promise.delta:g} is not below one over the rows of the smallest node ({min(setting.sizes)}): "
+            "it allows publishing a whole row", stacklevel=3,
+        )  # fmt: skip
 
 
 def one_of(given: dict[str, Any], names: tuple[str, str]) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from fairveil.configuration import configuration
+from fairveil.consensus.family import Variant
 from fairveil.consensus.private import PrivateFamily
+from fairveil.fields import described
 from fairveil.registry import register
 
 
@@ -24,3 +26,5 @@ class Dvp(PrivateFamily):
 
     costs_family = "m"
     printed_only = True
+
+    variant: Variant = described("printed, the only one", default="printed")

@@ -10,15 +10,16 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from fairveil import registry
 from fairveil.configuration import field_names
-from fairveil.consensus.algorithm import Algorithm
+from fairveil.consensus.algorithm import Algorithm, warn_of_delta
 from fairveil.consensus.graphs import make_graph
 from fairveil.consensus.rows import Rows
 from fairveil.consensus.schedule import Setting
 from fairveil.consensus.transport import NodePlan, make_transport
+from fairveil.data.inputs import features_of
 from fairveil.errors import InputError, SpecError
 from fairveil.privacy.grid import clip_norm
 
@@ -26,10 +27,11 @@ from fairveil.privacy.grid import clip_norm
 class ConsensusClassifier(ClassifierMixin, BaseEstimator):
     """A linear classifier learned by nodes that keep their rows.
 
-    ``fit(X, y, groups=node_of_row)`` gives every row to the node that its group names; without groups rows are dealt
-    evenly to ``nodes`` nodes. ``algorithm`` is a name or a table, ``epsilon`` its budget. Rows are divided by
-    ``norm_bound`` and clipped to norm 1; columns must be scaled by public bounds before. Noise comes from the operating
-    system unless ``random_state`` is given, which makes the result repeatable and marks it ``simulated_``.
+    ``fit(X, y, groups=node_of_row)`` (or ``node_of_row`` here) gives every row to the node that its group names;
+    without either rows are dealt evenly to ``nodes`` nodes. ``algorithm`` is a name or a table, ``epsilon`` its budget.
+    Rows are divided by ``norm_bound`` and clipped to norm 1 (``strict`` refuses longer ones); columns must be scaled by
+    public bounds before. Noise comes from the operating system unless ``random_state`` is given, which makes the result
+    repeatable and marks it ``simulated_``.
     ``classes`` are the two public labels; left out they are read from ``y`` and taken as public. No intercept: add a
     constant column where you need one. Attributes: ``coef_`` (mean classifier), ``node_coef_``, ``guarantee_``,
     ``history_`` (the released classifiers of every iteration), ``simulated_``.
@@ -50,6 +52,8 @@ class ConsensusClassifier(ClassifierMixin, BaseEstimator):
         iterations: int = 50,
         norm_bound: float = 1.0,
         nonzeros: int | None = None,
+        node_of_row: ArrayLike | None = None,
+        strict: bool = False,
         classes: tuple[Any, Any] | None = None,
         random_state: Any = None,
     ) -> None:
@@ -60,6 +64,8 @@ class ConsensusClassifier(ClassifierMixin, BaseEstimator):
         self.iterations = iterations
         self.norm_bound = norm_bound
         self.nonzeros = nonzeros
+        self.node_of_row = node_of_row
+        self.strict = strict
         self.classes = classes
         self.random_state = random_state
 
@@ -74,19 +80,20 @@ class ConsensusClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> ConsensusClassifier:
         """Let the nodes agree. Every call is a whole run and costs what ``guarantee_`` says to each row again."""
         algorithm = self._algorithm()
-        features, labels = validate_data(self, X, y, dtype=np.float64)
+        features, labels = features_of(self, X, y, reset=True)
         check_classification_targets(labels)
         self.classes_ = self._classes(labels)
         signs = np.where(labels == self.classes_[1], 1.0, -1.0)
-        parts = self._parts(len(features), groups)
+        parts = self._parts(len(features), self.node_of_row if groups is None else groups)
         scaled = features / float(self.norm_bound)
-        rows = [Rows.dense(scaled[part], signs[part]) for part in parts]
+        rows = [Rows.dense(scaled[part], signs[part], strict=self.strict) for part in parts]
         seed = None if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
         graph = make_graph(self.graph, len(parts), 0 if seed is None else seed)
         width = features.shape[1]
         most = width if self.nonzeros is None else min(int(self.nonzeros), width)
         setting = Setting(graph, tuple(len(part) for part in parts), width, most, int(self.iterations))
         algorithm = algorithm.complete(setting)
+        warn_of_delta(algorithm.guarantee(setting), setting)
         noise = "secure" if seed is None else "seeded"
         plans = [
             NodePlan(algorithm, setting, node, own, noise=noise, path=(seed or 0, "consensus-classifier"))
@@ -115,7 +122,7 @@ class ConsensusClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """f.x of the mean classifier; rows are scaled and clipped as in training."""
         check_is_fitted(self)
-        features = validate_data(self, X, dtype=np.float64, reset=False)
+        features = features_of(self, X, reset=False)[0]
         scored: NDArray[np.float64] = clip_norm(features / float(self.norm_bound), 1.0) @ self.coef_[0]
         return scored
 

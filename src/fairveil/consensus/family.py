@@ -39,6 +39,9 @@ Variant = Literal["sound", "printed"]
 LARGEST_C = 1750.0
 TOLERANCE = 1e-9
 """Default gradient tolerance, in units of C."""
+OWN_DUAL = (
+    "printed: the dual step of a node is its own penalty, and where penalties differ the limit is not the optimum"
+)
 
 
 @configuration
@@ -119,14 +122,17 @@ class AdmmFamily(Algorithm):
         odd = schedule.releases - 1
         growing = np.max(per_node("growth", getattr(self, "growth", 1.0), setting.nodes)) > 1
         for_ever = bool(growing) and getattr(self, "growth_until", None) is None
-        return check_theorem_1(setting.graph, schedule.penalty[odd], schedule.dual[odd], grows_for_ever=for_ever)
+        found = check_theorem_1(setting.graph, schedule.penalty[odd], schedule.dual[odd], grows_for_ever=for_ever)
+        return found if found.iteration is None else replace(found, iteration=int(odd[found.iteration - 1]) + 1)
 
     def notes(self, setting: Setting) -> tuple[str, ...]:
         """What a reader of a result must know about the schedule."""
         schedule = self.schedule(setting)
         found = self.theorem_1(setting, schedule)
-        broken = () if found.holds else (f"unchecked: {found.fails} fails at node {found.node}",)
-        return (*found.notes, *broken)
+        where = f"node {found.node}, iteration {found.iteration}"
+        broken = () if found.holds else (f"unchecked: {found.fails} (Theorem 1) fails at {where}",)
+        own = self.variant == "printed" and self.own_dual and getattr(self, "dual_step", None) is None
+        return (*((OWN_DUAL,) if own else ()), *found.notes, *broken)
 
     def schedule(self, setting: Setting) -> Schedule:
         """Penalties and dual steps of the whole run."""

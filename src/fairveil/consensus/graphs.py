@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.errors import SpecError
-from fairveil.randomness import generator
+from fairveil.randomness import MAX_SEED, generator
 
 NAMES = ("ring", "star", "complete", "random")
 SMALL = 8
@@ -112,12 +112,7 @@ def graph_table(table: Any, nodes: int, seed: int) -> dict[str, Any]:
     """A graph's complete table: its name and, for ``random``, the seed and the number of edges."""
     full = {"name": table} if isinstance(table, str) else dict(table)
     if "adjacency" in full and set(full) == {"adjacency"}:
-        if len(full["adjacency"]) != nodes:
-            raise SpecError(
-                "the graph has another number of nodes", path="graph.adjacency", given=len(full["adjacency"]),
-                allowed=str(nodes),
-            )  # fmt: skip
-        return {"adjacency": [[int(entry) for entry in row] for row in full["adjacency"]]}
+        return {"adjacency": _entries(full["adjacency"], nodes)}
     name = full.get("name")
     known = ("name", "seed", "edges") if name == "random" else ("name",)
     if name not in NAMES:
@@ -134,7 +129,27 @@ def graph_table(table: Any, nodes: int, seed: int) -> dict[str, Any]:
             "so many edges make no connected graph", path="graph.edges", given=edges, allowed=f"{nodes - 1} to {pairs}"
         )
     chosen = full.get("seed")
+    if chosen is not None and (isinstance(chosen, bool) or not isinstance(chosen, int) or not 0 <= chosen <= MAX_SEED):
+        raise SpecError("the seed is not usable", path="graph.seed", given=chosen, allowed=f"0 to {MAX_SEED}")
     return {"name": "random", "seed": seed if chosen is None else chosen, "edges": edges}
+
+
+def _entries(matrix: Any, nodes: int) -> list[list[int]]:
+    """Lists of 0 and 1, one a node; what a matrix of them must be besides is checked by `Graph`."""
+    rows = matrix.tolist() if isinstance(matrix, np.ndarray) else matrix
+    if not isinstance(rows, list | tuple) or not all(isinstance(row, list | tuple) for row in rows):
+        raise SpecError("an adjacency matrix is a list of rows", path="graph.adjacency", allowed="rows of 0 and 1")
+    for place, row in enumerate(rows):
+        if any(entry not in (0, 1) for entry in row):
+            raise SpecError(
+                "an adjacency matrix is square, of 0 and 1", path="graph.adjacency", given=f"row {place}: {row}",
+                allowed="0 and 1",
+            )  # fmt: skip
+    if len(rows) != nodes:
+        raise SpecError(
+            "the graph has another number of nodes", path="graph.adjacency", given=len(rows), allowed=str(nodes)
+        )
+    return [[int(entry) for entry in row] for row in rows]
 
 
 def make_graph(table: Any, nodes: int, seed: int = 0) -> Graph:

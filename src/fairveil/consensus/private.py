@@ -26,6 +26,7 @@ from fairveil.fields import Delta, Epsilon, Positive, described
 from fairveil.privacy.conversions import gdp_epsilon
 from fairveil.privacy.events import Event, GaussianEvent, PureEvent, RepeatedEvent
 from fairveil.privacy.guarantee import Guarantee
+from fairveil.privacy.limits import ADDED_SHARE
 
 NOT_ESTABLISHED = (
     "printed: the proof assumes exact minimisers and noise of a continuous law; the solver stops at a tolerance and "
@@ -104,7 +105,7 @@ class PrivateFamily(AdmmFamily):
             return np.full(setting.nodes, self.alpha)
         assert self.epsilon is not None
         share = 1 - TAIL if self.pays_tail else 1.0
-        return self.costs(setting).alphas(self.epsilon * share, self.calibrate)
+        return self.costs(setting).alphas(self.epsilon, self.calibrate, share)
 
     def totals(self, setting: Setting) -> Floats:
         """Running sound totals of every iteration and node, the last noise included."""
@@ -182,7 +183,8 @@ class PrivateFamily(AdmmFamily):
             reads = np.cumsum(self.costs(setting).reads)
             mu, delta = self.mu(setting), self.delta
             assert delta is not None
-            spent = {count: gdp_epsilon(mu * math.sqrt(count), delta) for count in set(reads.tolist())}
+            gaussian = delta * (1 - ADDED_SHARE)  # the rest pays for the grid of the noise
+            spent = {count: gdp_epsilon(mu * math.sqrt(count), gaussian) for count in set(reads.tolist())}
             return [spent[count] for count in reads.tolist()], [None] * len(reads)
         tight = self.totals(setting).max(axis=1).tolist()
         costs = self.costs(setting)

@@ -33,6 +33,7 @@ from fairveil.fields import Count, Delta, Epsilon, OpenUnit, described
 from fairveil.privacy.conversions import gdp_epsilon, gdp_mu
 from fairveil.privacy.events import Event, GaussianEvent, PureEvent
 from fairveil.privacy.guarantee import Guarantee
+from fairveil.privacy.limits import ADDED_SHARE
 from fairveil.privacy.noise import Noise
 from fairveil.registry import register
 
@@ -126,7 +127,9 @@ class PrivateAdmm(Algorithm):
     def privacy_loss(self, setting: Setting) -> tuple[list[float | None], list[float | None]]:
         plan = self.plan(setting)
         spent = [plan.spent(iteration) for iteration in range(1, plan.rounds + 2)]
-        loss = spent if self.definition == "pure" else [gdp_epsilon(mu, self.delta) for mu in spent]
+        # the part of delta that pays for the grid of the noise is not there for the Gaussian law
+        delta = self.delta * (1 - ADDED_SHARE)
+        loss = spent if self.definition == "pure" else [gdp_epsilon(mu, delta) for mu in spent]
         return [min(value, self.epsilon) for value in loss], [None] * len(loss)
 
     def traffic(self, setting: Setting) -> tuple[int, int]:

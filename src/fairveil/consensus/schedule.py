@@ -78,7 +78,7 @@ class Schedule:
 
 
 def per_node(name: str, value: float | tuple[float, ...], nodes: int) -> Floats:
-    """One number for all, or one a node. A shorter list is repeated round the nodes."""
+    """One number for all, or one a node."""
     if isinstance(value, tuple | list):
         if len(value) != nodes:
             raise SpecError(

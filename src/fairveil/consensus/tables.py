@@ -154,7 +154,9 @@ def data_table(table: Mapping[str, Any]) -> dict[str, Any]:
 def _default_train(options: Mapping[str, Any]) -> int | None:
     """All rows of a generator that draws test rows beside them, four fifths of another one's, all of a data set's."""
     rows = options.get("rows")
-    if rows is None or "test" in options:
+    if not isinstance(rows, int):  # a data set may name its rows by a word
+        return None
+    if "test" in options:
         return rows
     return max(1, rows * 4 // 5)
 

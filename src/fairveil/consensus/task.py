@@ -11,7 +11,7 @@ from pydantic import Field, Strict
 
 from fairveil import registry
 from fairveil.configuration import describe
-from fairveil.consensus.algorithm import Algorithm
+from fairveil.consensus.algorithm import Algorithm, warn_of_delta
 from fairveil.consensus.family import LARGEST_C, AdmmFamily
 from fairveil.consensus.graphs import graph_table, make_graph
 from fairveil.consensus.losses import Logistic
@@ -60,7 +60,9 @@ class ConsensusTask(Task):
         spec["data"] = data_table(model.data)
         spec["graph"] = graph_table(model.graph, model.nodes, model.seed)
         algorithm: Algorithm = registry.build("algorithm", model.algorithm, "algorithm")
-        full = _completed(algorithm, setting_of(spec, share_of(spec, 0)))
+        setting = setting_of(spec, share_of(spec, 0))
+        full = _completed(algorithm, setting)
+        warn_of_delta(full.guarantee(setting), setting)
         # rounds follow from facts that all runs share; C and tolerance from sizes, which a fresh split may change
         spec["algorithm"] = describe(full if isinstance(full, PrivateAdmm) else algorithm)
         return spec
@@ -101,11 +103,12 @@ class ConsensusTask(Task):
                 series[name] = {"x": steps, "y": metrics[name]}
         count, size = algorithm.traffic(setting)
         metrics["messages"] = {"count": count, "bytes": size}
-        metrics["rounds"] = algorithm.iterations(setting)
+        metrics["rounds"] = getattr(algorithm, "rounds", None) or algorithm.iterations(setting)
         metrics["lost"] = [list(part["lost"]) for part in parts]
         metrics["absent"] = [list(part["absent"]) for part in parts]
         printed = getattr(algorithm, "variant", "sound") == "printed"
-        return Outcome(metrics, series, algorithm.guarantee(setting), spec["noise"] != "secure" or printed)
+        simulated = spec["noise"] != "secure" or printed
+        return Outcome(metrics, series, algorithm.guarantee(setting), simulated, notes=algorithm.notes(setting))
 
 
 def _std(values: Any) -> Any:

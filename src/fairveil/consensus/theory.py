@@ -34,19 +34,26 @@ class Finding:
     notes: tuple[str, ...] = ()
 
 
-def check_theorem_1(graph: Graph, penalty: ArrayLike, dual: ArrayLike, *, grows_for_ever: bool = False) -> Finding:
+def check_theorem_1(
+    graph: Graph, eta: Any, theta: Any, T: int | None = None, *, grows_for_ever: bool = False
+) -> Finding:
     """Theorem 1 (M-ADMM converges): eta_i(t+1) >= eta_i(t) >= theta > 0 at every node, bounded.
 
-    ``penalty`` and ``dual`` have one row an iteration and one column a node. The proof also uses
-    x'(W - theta I)(D - A)x >= 0, which fails when penalties differ between nodes (`weak_step`): reported as a note.
+    ``eta`` and ``theta``: a number, one a node, one row an iteration and one column a node, or (with ``T``, the number
+    of iterations) a function of the iteration, counted from 1. The proof also uses x'(W - theta I)(D - A)x >= 0, which
+    fails when penalties differ between nodes (`weak_step`): reported as a note.
 
     >>> from fairveil.consensus.graphs import make_graph
-    >>> found = check_theorem_1(make_graph("ring", 3), [[1.0, 1.0, 1.0], [1.0, 0.9, 1.0]], [[0.5] * 3] * 2)
+    >>> found = check_theorem_1(make_graph("ring", 3), [[1.0, 1.0, 1.0], [1.0, 0.9, 1.0]], 0.5)
     >>> found.holds, found.node, found.iteration, found.fails
     (False, 1, 2, 'eta_i(t) >= eta_i(t-1)')
+    >>> check_theorem_1(make_graph("ring", 3), lambda t: 1.1 ** (t - 1), 0.5, 10).holds
+    True
     """
-    eta, theta = np.atleast_2d(np.asarray(penalty, float)), np.atleast_2d(np.asarray(dual, float))
-    theta = np.broadcast_to(theta, eta.shape)
+    eta, theta = (_by_iteration(name, value, T, len(graph)) for name, value in (("eta", eta), ("theta", theta)))
+    eta, theta = np.broadcast_arrays(eta, theta) if len(eta) == 1 or len(theta) == 1 else (eta, theta)
+    if eta.shape != theta.shape:
+        raise SpecError("eta and theta cover other iterations", path="theta", given=len(theta), allowed=str(len(eta)))
     premises = ("eta_i(t) >= eta_i(t-1)", "eta_i(t) >= theta", "theta > 0", "eta_i(t) is bounded")
     notes: list[str] = []
     if not np.allclose(eta, eta[:, :1]):
@@ -67,6 +74,21 @@ def check_theorem_1(graph: Graph, penalty: ArrayLike, dual: ArrayLike, *, grows_
     return Finding(True, premises, notes=tuple(notes))
 
 
+def _by_iteration(name: str, value: Any, T: int | None, nodes: int) -> Floats:
+    """One row an iteration, one column a node."""
+    if callable(value):
+        if T is None:
+            raise SpecError("a function of the iteration needs their number", path="T", allowed="iterations, from 1 on")
+        value = [np.broadcast_to(np.asarray(value(t), float), (nodes,)) for t in range(1, T + 1)]
+    found = np.atleast_2d(np.asarray(value, float))
+    if found.shape[1] not in (1, nodes) or (T is not None and len(found) not in (1, T)):
+        raise SpecError(
+            "a schedule has one row an iteration and one column a node", path=name, given=f"shape {found.shape}",
+            allowed=f"({'iterations' if T is None else T}, {nodes}), {nodes} numbers, or one",
+        )  # fmt: skip
+    return np.broadcast_to(found, (len(found) if T is None else T, nodes))
+
+
 def _fails(
     premises: tuple[str, ...], which: int, node: Any, iteration: Any, numbers: dict[str, Any], notes: list[str]
 ) -> Finding:
@@ -84,14 +106,14 @@ def weak_step(graph: Graph, penalty: ArrayLike, theta: float) -> float:
     return float(np.linalg.eigvalsh((product + product.T) / 2)[0])
 
 
-def rate_theorem_2(graph: Graph, penalty: ArrayLike, theta: float, m: float, M: float) -> Finding:
+def rate_theorem_2(graph: Graph, eta: ArrayLike, theta: float, m: float, M: float) -> Finding:
     """Theorem 2 (linear rate of M-ADMM): the largest delta over mu, by (2.33) as printed and corrected.
 
     ``m`` and ``M`` are the smallest strong convexity and the largest smoothness of the local objectives. Corrected: on
     the consensus direction (D - A) 1 = 0, so the numerator is 2 m, not 2 m + 2 sigma_min; and the denominator has
     sigma_max((W - theta I)(D - A)), as in (A.28).
     """
-    eta = np.asarray(penalty, float) * np.ones(len(graph))
+    eta = np.asarray(eta, float) * np.ones(len(graph))
     spread = (np.diag(eta) - theta * np.eye(len(graph))) @ graph.laplacian
     tilde = float(np.linalg.norm(np.diag(eta) @ graph.signless, 2))
     values = np.linalg.svd(spread, compute_uv=False)
@@ -118,7 +140,7 @@ def rate_theorem_2(graph: Graph, penalty: ArrayLike, theta: float, m: float, M: 
     return Finding(True, premises, numbers=numbers)
 
 
-def check_theorem_3(graph: Graph, penalty: ArrayLike, gamma: float, M: float) -> Finding:
+def check_theorem_3(graph: Graph, eta: ArrayLike, gamma: float, M: float) -> Finding:
     """Theorem 3 (MR-ADMM converges), conditions (i) and (ii) with symmetrised matrices, searched over L and mu.
 
     ``numbers``: the best margin (smallest eigenvalue of left minus right, positive when both hold), the L and mu that
@@ -126,7 +148,7 @@ def check_theorem_3(graph: Graph, penalty: ArrayLike, gamma: float, M: float) ->
     singular and (ii) is false in its null direction whatever gamma is). Reported, never enforced: the conditions are
     sufficient only, and far from what the method needs.
     """
-    eta = np.asarray(penalty, float) * np.ones(len(graph))
+    eta = np.asarray(eta, float) * np.ones(len(graph))
     premises = ("(i)", "(ii)", "D + A is positive definite")
     margin, best = _margins(graph, eta, gamma, M)
     numbers: dict[str, Any] = {"margin": margin, "L": best[0], "mu": best[1], "gamma": gamma, "least_gamma": None}

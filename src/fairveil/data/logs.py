@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.configuration import configuration
-from fairveil.data.frames import Frame, read_frame
+from fairveil.data.frames import Frame
 from fairveil.data.source import load
-from fairveil.errors import InputError, SpecError
+from fairveil.data.tables import TableField, read_frame
+from fairveil.errors import InputError, SpecError, at
 from fairveil.fields import described
 
 
@@ -51,7 +51,11 @@ class LogTable:
     0.0
     """
 
-    file: Any = described("CSV or parquet file, or a pandas or polars DataFrame", default=None)
+    file: TableField = described(
+        "CSV or parquet file, pandas or polars DataFrame, or a table of columns",
+        default=None,
+        example={"arm": ["a", "b", "a", "b"] * 8, "outcome": [0, 1, 1, 1] * 8},
+    )
     dataset: dict[str, Any] | None = described("a data set of `fairveil list`, with its options", default=None)
     arm: str = described("column that names the arm that was chosen", default="arm")
     outcome: str = described("column of outcomes, numbers in [low, high]", default="outcome")
@@ -68,13 +72,27 @@ class LogTable:
 
     def __post_init__(self) -> None:
         if (self.file is None) == (self.dataset is None):
-            raise SpecError("give a file or a data set", path="file", allowed="exactly one of file and dataset")
+            raise SpecError(
+                "give a file or a data set",
+                path="file",
+                allowed="exactly one of file and dataset",
+                fix='file = "log.csv"',
+            )
         if not self.low < self.high:
-            raise SpecError("the range of outcomes is not a range", path="low", given=self.low, allowed="low < high")
+            raise SpecError(
+                "the range of outcomes is not a range",
+                path="low",
+                given=self.low,
+                allowed=f"below high = {self.high:g}",
+                fix="declare the smallest and the largest outcome there can be",
+            )
 
-    def read(self, folder: str | Path | None = None, columns: tuple[str, ...] = ()) -> Log:
+    def read(self, columns: tuple[str, ...] = ()) -> Log:
         """The log, checked; ``columns`` are further columns of numbers (probabilities of a rule, say)."""
-        frame = self._frame(folder)
+        frame = self._frame()
+        for key in ("arm", "outcome", "propensity", "time", "delay"):
+            if isinstance(getattr(self, key), str):
+                frame.raw(getattr(self, key), key)
         chosen, names = frame.codes(self.arm, self.arms)
         outcomes = frame.numbers(self.outcome, *((self.low, self.high) if self.strict else ()))
         outcomes = (np.clip(outcomes, self.low, self.high) - self.low) / (self.high - self.low)
@@ -96,9 +114,9 @@ class LogTable:
             frame.source,
         )
 
-    def _frame(self, folder: str | Path | None) -> Frame:
+    def _frame(self) -> Frame:
         if self.dataset is None:
-            return read_frame(self.file, folder)
+            return read_frame(self.file)
         table = dict(self.dataset)
         name = table.pop("name", None)
         if not isinstance(name, str):
@@ -121,6 +139,14 @@ class LogTable:
                 fix="log the probability of the arm that was chosen",
             )
         return found
+
+
+def read_log(table: LogTable, columns: tuple[str, ...] = ()) -> Log:
+    """The log of a spec, whose mistakes are those of its key ``log``."""
+    try:
+        return table.read(columns)
+    except SpecError as problem:
+        raise at(problem, "log") from None
 
 
 def _by_time(frame: Frame, name: str) -> NDArray[np.int64]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fairveil.bandits.protocol import HEADER, Block, Feedback, Policy, Report
@@ -20,6 +21,8 @@ from fairveil.randomness import Generator
 from fairveil.state import State
 
 MOST_BLOCKS = 100_000
+MOST_AT_ONCE = 64
+"""Blocks that share their commits; a process that dies between two of these commits loses as many."""
 
 
 def block_name(facts: Facts, epoch: int, block: str) -> str:
@@ -27,26 +30,41 @@ def block_name(facts: Facts, epoch: int, block: str) -> str:
     return f"{facts.spec.name}/{epoch}/{block}"
 
 
-def due_block(policy: Policy, status: Status) -> Block | None:
-    """The oldest open block, when all its rounds are settled."""
-    block = policy.block(status.state)
-    return block if block is not None and block.stop <= status.settled else None
+def due_blocks(policy: Policy, status: Status) -> list[Block]:
+    """The oldest open blocks, as far as all their rounds are settled."""
+    due = itertools.takewhile(lambda block: block.stop <= status.settled, policy.open_blocks(status.state))
+    return list(itertools.islice(due, MOST_AT_ONCE))
 
 
-def draw(facts: Facts, status: Status, block: Block, driver: Driver, ledger: Ledger, noise: Noise | None) -> Any:
-    """The numbers of a block that is due, None when they are lost. Runs beside decisions; the rows are read once."""
+def draw(
+    facts: Facts, status: Status, blocks: Sequence[Block], driver: Driver, ledger: Ledger, noise: Noise | None
+) -> list[Any]:
+    """The numbers of blocks that are due, None for a lost one; ends before one that another process draws.
 
-    def fold(source: Noise) -> State:
-        full = status.state
+    Runs beside decisions. All blocks are charged in one durable commit before the rows of the first are read, each is
+    read and drawn once, and all are stored in another commit before anybody sees one.
+    """
+    states = [status.state]
+
+    def fold(source: Noise, earlier: Sequence[Any]) -> State:
+        for block, value in zip(blocks[len(states) - 1 :], earlier[len(states) - 1 :], strict=False):
+            states.append(_after(facts.policy, states[-1], block, _numbers(value)))
+        full, block = states[-1], blocks[len(earlier)]
         for page in _pages(facts, driver, block):
             full = facts.policy.learn_all(full, page)
         point("block-folded")
         return facts.policy.draw(full, source)
 
-    try:
-        return ledger.release(block_name(facts, status.epoch, block.name), fold, account=facts.spec.name, noise=noise)
-    except ReleaseLost:
-        return None
+    names = [block_name(facts, status.epoch, block.name) for block in blocks]
+    return [_numbers(value) for value in ledger.release_all(names, fold, account=facts.spec.name, noise=noise)]
+
+
+def _numbers(value: Any) -> Any:
+    return None if isinstance(value, ReleaseLost) else value
+
+
+def _after(policy: Policy, state: State, block: Block, value: Any) -> State:
+    return policy.lost(state, block.name) if value is None else policy.adopt(state, block.name, value)
 
 
 def _pages(facts: Facts, driver: Driver, block: Block) -> Iterator[list[Feedback | Report]]:
@@ -72,51 +90,76 @@ def _pages(facts: Facts, driver: Driver, block: Block) -> Iterator[list[Feedback
         first = rows[-1][0] + 1
 
 
-def adopt(batch: Batch, block: Block, epoch: int, value: Any, sequence: int) -> bool:
-    """Put drawn numbers into the published state; False when another process was faster."""
+def adopt(batch: Batch, blocks: Sequence[Block], epoch: int, values: Sequence[Any], sequence: int) -> int:
+    """Put drawn numbers into the published state; gives how many, fewer when another process was faster."""
+    adopted = 0
+    for block, value in zip(blocks, values, strict=False):
+        if batch.before.epoch == epoch and batch.facts.policy.block(batch.state) == block:
+            _adopt(batch, block, value, sequence)
+            adopted += 1
+    return adopted
+
+
+def _adopt(batch: Batch, block: Block, value: Any, sequence: int) -> None:
     before, facts = batch.before, batch.facts
-    current = facts.policy.block(batch.state)
-    if before.epoch != epoch or current is None or current.name != block.name or current.stop != block.stop:
-        return False
-    if value is None:
-        state, version, status = facts.policy.lost(batch.state, block.name), before.version, "lost"
-    else:
-        state, version, status = facts.policy.adopt(batch.state, block.name, value), before.version + 1, "released"
     batch.tx.execute(
         "INSERT INTO blocks (loop, epoch, name, first, stop, status, released_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (facts.id, epoch, block.name, block.first, block.stop, status, batch.now),
+        (
+            *(facts.id, before.epoch, block.name, block.first, block.stop),
+            *("lost" if value is None else "released", batch.now),
+        ),
     )
     point("block-adopted")
-    batch.state = state
-    batch.change(version=version, ledger_sequence=sequence, stopped=None)
-    return True
+    batch.state = _after(facts.policy, batch.state, block, value)
+    batch.change(version=before.version + (value is not None), ledger_sequence=sequence, stopped=None)
 
 
-def header_fits(block: Block | None, name: str, settled: int, value: Any) -> bool:
-    """Whether a block that the ledger has, and the store does not, is the one that a crash kept from being adopted."""
-    if block is None or block.name != name or block.stop > settled:
-        return False
-    header = value.get(HEADER) if isinstance(value, dict) else None
-    return header is None or [int(number) for number in header] == [int(number) for number in block.header]
+def header_fits(block: Block, value: Any) -> bool:
+    """Whether numbers that the ledger has belong to the block that is open."""
+    header = header_of(value)
+    return header is None or header == [int(number) for number in block.header]
 
 
-def abandon(facts: Facts, state: State, at: int, rng: Generator) -> tuple[State, list[Block], int]:
-    """Drop every block that begins before round ``at``; gives the state, what was dropped, and where to go on.
+def abandon(
+    facts: Facts, state: State, at: int, rng: Generator, stored: Mapping[str, Any] | None = None
+) -> tuple[State, list[tuple[Block, str]], int]:
+    """Leave every block behind that begins before round ``at``; gives the state, what became of each, where to go on.
 
-    Rounds that a lost copy has played are opened and dropped too: they were played, and their sums are gone.
+    ``stored``: what a ledger has released of them, by name; it is adopted, with the rounds and the arm that it had. The
+    others are dropped: rounds that a lost copy has played are opened too, because they were played.
     """
-    policy, dropped = facts.policy, list[Block]()
+    policy, passed, values = facts.policy, list[tuple[Block, str]](), stored or {}
     while True:
         block = policy.block(state)
         if block is None:
             here = facts.reach(state)
             if here >= at:
-                return state, dropped, here
-            state = policy.open(state, here, rng)
-            block = policy.block(state)
+                return state, passed, here
+            state, block = _opened_again(policy, state, here, rng, values)
         if block is None or block.first >= at:
-            return state, dropped, at if block is None else block.first
-        state = policy.lost(state, block.name)
-        dropped.append(block)
-        if len(dropped) > MOST_BLOCKS:
+            return state, passed, at if block is None else block.first
+        value = values.get(block.name)
+        fits = value is not None and header_fits(block, value)
+        state = _after(policy, state, block, value if fits else None)
+        passed.append((block, "released" if fits else "abandoned"))
+        if len(passed) > MOST_BLOCKS:
             raise PrivacyError("the blocks of this policy never end", given=policy.name)
+
+
+def _opened_again(
+    policy: Policy, state: State, here: int, rng: Generator, values: Mapping[str, Any]
+) -> tuple[State, Block | None]:
+    """The next block: as the ledger says that it was, else as the policy would open it now."""
+    opened = policy.open(state, here, rng)
+    block = policy.block(opened)
+    header = None if block is None else header_of(values.get(block.name))
+    if block is not None and header is not None and header[1] == here:
+        arm, first, stop = header
+        opened = policy.reopen(state, Block(block.name, first, stop, arm))
+    return opened, policy.block(opened)
+
+
+def header_of(value: Any) -> list[int] | None:
+    """Arm, first and last round of stored numbers, where they say so."""
+    header = value.get(HEADER) if isinstance(value, dict) else None
+    return None if header is None else [int(number) for number in header]

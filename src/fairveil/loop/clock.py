@@ -12,6 +12,8 @@ from fairveil.errors import SpecError
 SECOND = 1_000_000
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 LONGEST = 100 * 365 * 86400
+SLACK = 60 * SECOND
+EARLIEST = 1_600_000_000 * SECOND
 
 
 class Clock(Protocol):
@@ -42,6 +44,22 @@ class ManualClock:
 
     def advance(self, seconds: float) -> None:
         self._now += round(seconds * SECOND)
+
+
+def clock_state(now: int, latest: int | None, jumped: int) -> str:
+    """What is to be said of a clock: ``sane``, ``unset``, ``behind`` what is stored, or ``ahead`` since the start.
+
+    ``latest``: the last moment that is stored. ``jumped``: by how much the clock has run faster than time itself. A
+    clock that is behind closes no window until it has caught up; one that jumped ahead may have closed some too early.
+
+    >>> clock_state(1_800_000_000 * SECOND, 1_800_000_300 * SECOND, 0)
+    'behind'
+    """
+    if now < EARLIEST:
+        return "unset"
+    if latest is not None and now < latest - SLACK:
+        return "behind"
+    return "ahead" if jumped > SLACK else "sane"
 
 
 def seconds_of(words: str, path: str) -> int:

@@ -11,7 +11,7 @@ from fairveil.errors import FairveilError, LedgerError, PrivacyError, SpecError
 from fairveil.loop import settle, trail
 from fairveil.loop.ask import Ask, Preparer
 from fairveil.loop.batch import Batch, Status
-from fairveil.loop.blocks import adopt, draw, due_block
+from fairveil.loop.blocks import adopt, draw, due_blocks
 from fairveil.loop.clock import SECOND
 from fairveil.loop.config import MODES
 from fairveil.loop.facts import Facts
@@ -218,15 +218,15 @@ class Loop:
                 self._checked = True
             while True:
                 status = self.status()
-                block = due_block(self.facts.policy, status)
-                if block is None:
+                blocks = due_blocks(self.facts.policy, status)
+                if not blocks:
                     break
                 noise = self.store.noise if self.facts.spec.simulated else None
-                value = draw(self.facts, status, block, self.store.driver, self.ledger, noise)
+                values = draw(self.facts, status, blocks, self.store.driver, self.ledger, noise)
                 point("block-drawn")
                 sequence = self.ledger.sequence
-                work = partial(adopt, block=block, epoch=status.epoch, value=value, sequence=sequence)
-                made += bool(self.writer.act(work))
+                work = partial(adopt, blocks=blocks, epoch=status.epoch, values=values, sequence=sequence)
+                made += int(self.writer.act(work))
             self._stop(None)
         except (LedgerError, PrivacyError) as problem:
             self.store.report(

@@ -14,7 +14,6 @@ import numpy as np
 
 from fairveil.bandits.environments.laws import UNIT
 from fairveil.bandits.nash.optimism import optimistic_mean
-from fairveil.bandits.protocol import Policy
 from fairveil.configuration import describe
 from fairveil.errors import FairveilError
 from fairveil.loop.batch import Status
@@ -69,7 +68,7 @@ def loop_table(loop: Loop) -> dict[str, Any]:
         "settled": status.settled,
         "version": status.version,
         "epoch": status.epoch,
-        "open_blocks": open_blocks(policy, status.state),
+        "open_blocks": [{"first": block.first, "stop": block.stop} for block in policy.open_blocks(status.state)],
         "published": published(facts, status.state),
         "reward": {**declared["reward"], "missing": facts.missing},
         "explore": spec.explore,
@@ -111,14 +110,6 @@ def person_guarantee(facts: Facts, epoch: int) -> dict[str, Any] | None:
             f"the store was restored {epoch} time(s): a person may have been learned once more each time"
         )
     return table
-
-
-def open_blocks(policy: Policy, state: State) -> list[dict[str, int]]:
-    opened = state.get("open")
-    if opened is not None and opened.ndim == 2 and opened.shape[1] >= 3:
-        return [{"first": int(row[1]), "stop": int(row[2])} for row in opened]
-    block = policy.block(state)
-    return [] if block is None else [{"first": block.first, "stop": block.stop}]
 
 
 def published(facts: Facts, state: State) -> dict[str, Any]:

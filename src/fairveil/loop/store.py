@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairveil.configuration import describe
-from fairveil.errors import FairveilError, LedgerError, SpecError
+from fairveil.errors import LedgerError, SpecError
 from fairveil.loop import trail
 from fairveil.loop.accept import policy_of
 from fairveil.loop.batch import Status
@@ -174,11 +174,11 @@ class Store:
 
         A loop whose tick fails does not keep the others from theirs; the first error is raised at the end.
         """
-        made, failed = 0, list[FairveilError]()
+        made, failed = 0, list[Exception]()
         for loop in self.loops():
             try:
                 made += loop.tick()
-            except FairveilError as problem:
+            except Exception as problem:  # whatever it is, the other loops need their tick
                 failed.append(problem)
         if failed:
             raise failed[0]

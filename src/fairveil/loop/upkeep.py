@@ -17,7 +17,6 @@ from fairveil.loop.blocks import block_name
 from fairveil.loop.clock import in_words
 from fairveil.loop.loop import Loop
 from fairveil.loop.problems import StorageFailed
-from fairveil.loop.public import open_blocks
 from fairveil.loop.storage.schema import version_of
 from fairveil.loop.store import Store
 from fairveil.privacy.ledger.anchor import FileAnchor
@@ -46,7 +45,7 @@ def _check_loop(loop: Loop) -> dict[str, Any]:
         blocks = tx.execute(query, (loop.facts.id,))
         count = tx.execute("SELECT count(DISTINCT round), count(round) FROM events WHERE loop = ?", (loop.facts.id,))
     ranges = [(first, stop) for _, _, first, stop, _ in blocks]
-    ranges += [(row["first"], row["stop"]) for row in open_blocks(loop.facts.policy, status.state)]
+    ranges += [(block.first, block.stop) for block in loop.facts.policy.open_blocks(status.state)]
     for (_, stop), (first, _) in itertools.pairwise(ranges):
         if first < stop or (first > stop and status.epoch == 0):
             raise StorageFailed("blocks do not cover the rounds", path=loop.name, given=f"{stop} then {first}")

@@ -84,14 +84,15 @@ class Writer:
 
     def drain(self) -> None:
         """Do one batch of what waits."""
-        with self._turn:
-            items: list[Item] = []
-            while self.waiting and len(items) < MOST:
-                items.append(self.waiting.popleft())
-            if items:
+        items: list[Item] = []
+        try:
+            with self._turn:
+                while self.waiting and len(items) < MOST:
+                    items.append(self.waiting.popleft())
                 self._do(items)
-        if items and self.finished is not None:
-            self.finished(items)
+        finally:
+            if items and self.finished is not None:
+                self.finished(items)
 
     def act(self, work: Callable[[Batch], Any]) -> Any:
         """One piece of work in a batch of the writer; gives its result or raises its error."""
@@ -100,6 +101,23 @@ class Writer:
         return item.outcome()
 
     def _do(self, items: list[Item]) -> None:
+        """All items in one transaction; after an error that nobody foresaw each by itself, so that one fails alone."""
+        if not items:
+            return
+        try:
+            self._commit(items)
+        except Exception as problem:
+            if len(items) == 1:
+                self._fail(items, problem)
+                return
+            self.status = None
+            for item in items:
+                self._do([item])
+        except BaseException:
+            self._fail(items, RuntimeError("the writer was stopped"))
+            raise
+
+    def _commit(self, items: list[Item]) -> None:
         if self._owner != os.getpid():  # a forked child must not throw its parent's coins again
             self._rng, self._owner = self._seeded or coins(), os.getpid()
         try:
@@ -125,11 +143,9 @@ class Writer:
             failed = self.driver.explain(problem)
             failed.__cause__ = problem
             self._fail(items, failed)
-        except BaseException as problem:
-            self._fail(items, problem if isinstance(problem, Exception) else RuntimeError("the writer was stopped"))
-            raise
-        for item in items:
-            item.done = True
+        else:
+            for item in items:
+                item.done = True
 
     def _fail(self, items: list[Item], problem: Exception) -> None:
         self.status = None  # what is stored now is read again by the next batch

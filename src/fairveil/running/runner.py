@@ -27,7 +27,9 @@ def complete(spec: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(spec, Mapping):
         raise SpecError("a spec is a table", given=type(spec).__name__, allowed='{"task": ..., ...}')
     if "task" not in spec:
-        raise SpecError("the spec names no task", path="task", allowed=", ".join(registry.names("task")))
+        raise SpecError(
+            "the spec names no task", path="task", allowed=", ".join(registry.names("task")), fix='task = "bandit", say'
+        )
     return task_of(spec).complete(dict(spec))
 
 
@@ -144,6 +146,7 @@ class _Sweep:
                 "seed": state.spec["seed"],
                 "simulated": bool(outcome.simulated),
                 **({"evaluation": True} if outcome.evaluation else {}),
+                **({"notes": list(outcome.notes)} if outcome.notes else {}),
                 "cpu_seconds": state.cpu + time.process_time() - before,
                 "wall_seconds": time.perf_counter() - state.started,
                 "peak_mb": max(state.peak, peak_memory()),

@@ -10,11 +10,11 @@ import time
 from typing import Any
 
 from fairveil.errors import FairveilError
-from fairveil.loop.clock import SECOND
+from fairveil.loop.clock import SECOND, SystemClock, clock_state
 from fairveil.loop.public import public_view
 from fairveil.loop.store import Store
 from fairveil.loop.tokens import Token
-from fairveil.loop.warm import warm
+from fairveil.loop.warm import warm, warm_noise
 from fairveil.privacy.ledger import Ledger
 from fairveil.service.access import Gate
 from fairveil.service.cold import Call, encode_answer
@@ -30,6 +30,7 @@ log = logging.getLogger("fairveil.service")
 NOBODY = Token("none", "nobody", frozenset(), None)
 TICK, SHORTEST = 1.0, 0.05
 READY_FOR = 1.0
+_MARK = "INSERT INTO meta (key, value) VALUES ('ready', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 
 
 class Service:
@@ -42,6 +43,7 @@ class Service:
         self._stop = threading.Event()
         self._ticker: threading.Thread | None = None
         self._tick_problem: str | None = None
+        self._ticked, self._began = False, time.monotonic()
         self._ready: tuple[float, dict[str, Any]] = (0.0, {})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,7 +67,7 @@ class Service:
                 status = await route.handler(self, scope, receive, send, names)
             else:
                 status = await self._cold(route, names, token, scope, receive, send)
-        except Exception as error:
+        except Exception as error:  # of whatever kind: one request fails, with an answer, and nothing else
             request = secrets.token_hex(8)
             if not isinstance(error, Refused | FairveilError):
                 log.error("request %s: %s", request, type(error).__name__)  # its words may be about a person
@@ -113,23 +115,27 @@ class Service:
         return self.store.ledger(name)
 
     def readiness(self) -> dict[str, Any]:
-        """Whether it can serve: the store takes a write, the last tick went well, time runs forward."""
+        """Whether it can serve: the store takes a write, ledgers were looked at, time is not behind what is stored."""
         now = time.monotonic()
         if now - self._ready[0] > READY_FOR or not self._ready[1].get("ready"):
             self._ready = now, self._look()
         return self._ready[1]
 
     def _look(self) -> dict[str, Any]:
-        table: dict[str, Any] = {"ready": True, "store": "writable", "ticks": self._tick_problem or "well"}
+        table: dict[str, Any] = {"store": "writable", "clock": "unknown", "ledgers": "unknown"}
+        now = self.store.clock.now()
         try:
             with self.store.writing() as tx:
-                tx.execute("DELETE FROM meta WHERE key = 'ready'")
-                tx.execute("INSERT INTO meta (key, value) VALUES ('ready', ?)", (str(self.store.clock.now()),))
+                tx.execute(_MARK, (str(now),))
+                [(latest,)] = tx.execute("SELECT max(clock) FROM loops")
+                [(stopped,)] = tx.execute("SELECT count(*) FROM loops WHERE stopped IS NOT NULL")
         except FairveilError as problem:
-            table |= {"ready": False, "store": problem.code}
-        stopped = {loop.name: loop.status().stopped for loop in self.store.loops()} if table["ready"] else {}
-        table["learning_stopped"] = sorted(name for name, reason in stopped.items() if reason is not None)
-        return table
+            return {"ready": False, **table, "store": problem.code, "ticks": self._tick_problem or "well"}
+        elapsed = now - self.store.started - round((time.monotonic() - self._began) * SECOND)
+        table["clock"] = clock_state(now, latest, elapsed if isinstance(self.store.clock, SystemClock) else 0)
+        table["ledgers"] = "verified" if self._ticked else "not yet"
+        ready = table["clock"] in ("sane", "ahead") and (self._ticked or self._ticker is None)
+        return {"ready": ready, **table, "ticks": self._tick_problem or "well", "learning_stopped": stopped}
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -144,6 +150,7 @@ class Service:
 
     def start(self) -> None:
         """Make every loop ready, then start ticking."""
+        warm_noise()
         for loop in self.store.loops():
             warm(loop.facts)
         self._ticker = threading.Thread(target=self._tick_on, name="ticker", daemon=True)
@@ -162,18 +169,18 @@ class Service:
                 made = self.store.tick()
                 self.metrics.releases.inc(made)
                 self._tick_problem = None
-            except Exception as problem:  # a tick that fails is tried again; decisions go on
+                pause = self._pause()
+            except Exception as problem:  # of whatever kind: it is tried again, and decisions go on
                 self.metrics.failures.inc()
                 self._tick_problem = getattr(problem, "code", type(problem).__name__)
                 log.error("tick: %s", self._tick_problem)
-            self._stop.wait(self._pause())
+                pause = TICK
+            self._ticked = True
+            self._stop.wait(pause)
 
     def _pause(self) -> float:
         """A second, or a tenth of the shortest window."""
-        try:
-            windows = [loop.facts.wait / SECOND for loop in self.store.loops()]
-        except FairveilError:
-            windows = []
+        windows = [loop.facts.wait / SECOND for loop in self.store.loops()]
         return max(SHORTEST, min([TICK, *(window / 10 for window in windows)]))
 
 

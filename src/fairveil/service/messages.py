@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable
@@ -16,14 +17,15 @@ Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 M = TypeVar("M", bound=BaseModel)
-MAX_BODY, MAX_DEPTH = 2**20, 16
+MAX_BODY, MAX_DEPTH, PATIENCE = 2**20, 16, 30.0
 _JSON = (b"content-type", b"application/json")
 _PROBLEM = (b"content-type", b"application/problem+json")
 _SAFE = (
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
 )
-_MARK = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]')
+_MARK = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+"""Strings, also one that never ends, and brackets; possessive, so that a hostile body is read once."""
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:
@@ -44,19 +46,24 @@ async def read_body(scope: Scope, receive: Receive) -> bytes:
             kind = value
     if not kind.startswith(b"application/json"):
         raise Refused(415, "media-type", "the body is not declared as JSON", allowed="Content-Type: application/json")
-    if length is not None and (not length.isdigit() or int(length) > MAX_BODY):
+    if length is not None and (not length.isdigit() or len(length) > 20 or int(length) > MAX_BODY):
         raise _too_large()
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if message.get("more_body"):
-        parts, size = [body], len(body)
-        while message.get("more_body"):
+    try:
+        async with asyncio.timeout(PATIENCE):
             message = await receive()
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > MAX_BODY:
-                raise _too_large()
-        body = b"".join(parts)
+            body: bytes = message.get("body", b"")
+            if message.get("more_body"):
+                parts, size = [body], len(body)
+                while message.get("more_body"):
+                    message = await receive()
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > MAX_BODY:
+                        raise _too_large()
+                body = b"".join(parts)
+    except TimeoutError:
+        words = "the body did not arrive in time"
+        raise Refused(400, "malformed", words, allowed=f"{PATIENCE:g} s", headers={"connection": "close"}) from None
     if message["type"] == "http.disconnect":
         raise Refused(400, "malformed", "the connection ended before the body did")
     if len(body) > MAX_BODY:

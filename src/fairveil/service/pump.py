@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Sequence
 
@@ -41,7 +42,8 @@ class Pump:
             self._wake.wait()
             self._wake.clear()
             while self.writer.waiting:
-                self.writer.drain()
+                with contextlib.suppress(Exception):  # errors stay with their items; only a server that is gone is left
+                    self.writer.drain()
             if self._stopping:
                 return
 

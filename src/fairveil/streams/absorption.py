@@ -47,6 +47,11 @@ class Publishing(StreamKeys):
 
     real_time: ClassVar[bool] = True
 
+    def _check_unit(self) -> None:
+        if self.window is not None and self.unit == "sequence":  # a window is whom they protect
+            object.__setattr__(self, "unit", "window")
+        super()._check_unit()
+
     def _check(self) -> None:
         self.check_pure()
         if self.unit == "event" or self.participation is not None or self.neighbours != "replace":

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import weakref
 
+import numpy as np
+
 from fairveil.privacy.noise import Noise
 from fairveil.streams.plan import Plan
 
@@ -15,7 +17,8 @@ _buffers: weakref.WeakSet[Ahead] = weakref.WeakSet()
 class Ahead:
     """Noise of the steady releases of one plan, one draw at a time.
 
-    A forked child drops what its parent drew, so no draw is used by two processes.
+    ``kept`` is one array for life, which compiled steps read: the place of the next draw (0: all are used), then the
+    draws, the last one first. A forked child drops what its parent drew, so no draw is used by two processes.
 
     >>> from fairveil.privacy.noise import SeededNoise
     >>> from fairveil.streams.baselines import BaselineGaussian
@@ -25,24 +28,29 @@ class Ahead:
     True
     """
 
-    __slots__ = ("__weakref__", "_kept", "_place", "plan", "source")
+    __slots__ = ("__weakref__", "kept", "plan", "source")
 
     def __init__(self, plan: Plan, source: Noise) -> None:
         self.plan, self.source = plan, source
-        self.drop()
+        self.kept = np.zeros(1 + BLOCK, np.int64)
         _buffers.add(self)
 
     def drop(self) -> None:
         """Forget what was drawn ahead."""
-        self._kept: list[int] = []
-        self._place = 0
+        self.kept[:] = 0
+
+    def fill(self) -> None:
+        """Draw a block."""
+        self.kept[1:] = self.plan.noise(1, BLOCK, self.source)[::-1]
+        self.kept[0] = BLOCK
 
     def take(self) -> int:
         """The next draw."""
-        if self._place == len(self._kept):
-            self._kept, self._place = self.plan.noise(1, BLOCK, self.source).tolist(), 0
-        self._place += 1
-        return self._kept[self._place - 1]
+        if self.kept[0] == 0:
+            self.fill()
+        place = int(self.kept[0])
+        self.kept[0] = place - 1
+        return int(self.kept[place])
 
     def __reduce__(self) -> str:
         raise TypeError("noise cannot be pickled or copied")

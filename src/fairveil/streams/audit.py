@@ -35,9 +35,10 @@ def worlds_of(releaser: StreamKeys) -> tuple[Floats, Floats]:
     if releaser.unit in ("window", "event"):
         width = 1 if releaser.unit == "event" else int(releaser.window or 1)
         after = AROUND if not getattr(releaser, "memory", 0.0) else 30
-        zero = np.zeros(AROUND + width + after)
+        before = 0 if getattr(releaser, "weight", 1.0) != 1.0 else AROUND  # weights begin with two ones
+        zero = np.zeros(before + width + after)
         one = zero.copy()
-        one[AROUND : AROUND + width] = step
+        one[before : before + width] = step
         return zero + base, one + base
     length = min(int(releaser.horizon or STEPS), 64)
     zero, one = np.zeros(length), np.zeros(length)

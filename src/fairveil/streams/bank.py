@@ -19,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairveil.compiling import njit
+from fairveil.streams.quick import cells, plain_release, shown
 
 TIME, SEEN, NEXT = 0, 1, 2
 """Places in the counters: clock steps, values seen, next place in the ring of a lag."""
@@ -32,6 +33,8 @@ ROWS = 7
 U, M, A, B, C, W = 0, 1, 2, 3, 4, 5
 """State rows of an expert."""
 OWN = 6
+WORK = 11
+"""Rows of working memory; then two of a candidate."""
 RING = 4
 """Rows of one place in the ring of a lag: past signal, its covariance with u and with m, its variance."""
 LEVEL = 1e4
@@ -141,9 +144,12 @@ def _see_season(rows, own, first, n, tables, y, r, seen, tell):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def _look_back(rows, own, ring, place, tell, seen):
-    """Fixed-lag smoothing: every past signal in the ring learns from what was just seen; then now takes its place."""
-    n = own.shape[1]
+def _look_back(rows, ring, place, tell, r, seen):
+    """Fixed-lag smoothing: every past signal in the ring learns from what was just seen; then now takes its place.
+
+    Seen with noise variance r, a signal's covariance with u (before: hA + B) and with m (hB + C) shrinks by r/S.
+    """
+    n = rows.shape[1]
     for slot in range(len(ring)):
         if slot == place:
             continue
@@ -160,10 +166,9 @@ def _look_back(rows, own, ring, place, tell, seen):
             past[3, i] -= gain * shared
     fresh = ring[place]
     for i in range(n):
-        h = tell[4, i]
+        left = 1.0 - (tell[2, i] - r) * seen / tell[2, i]
         fresh[0, i], fresh[3, i] = tell[0, i], tell[1, i]
-        fresh[1, i] = h * own[A, i] + own[B, i]
-        fresh[2, i] = h * own[B, i] + own[C, i]
+        fresh[1, i], fresh[2, i] = tell[5, i] * left, tell[6, i] * left
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
@@ -200,19 +205,21 @@ def sizes(shape):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def filter_bank(shape, shared, numbers, counts, v, r, seen, out):
+def filter_bank(shape, shared, numbers, counts, work, v, r, seen, out):
     """Go through the plain release ``v`` with noise variance ``r``; out: mean and variance of the signal a step.
 
     ``seen`` is 1.0 where there is a value, 0.0 where it is missing. With a lag, a row of ``out`` is about the signal
-    ``lag`` steps earlier (NaN before there was one). State is changed in place.
+    ``lag`` steps earlier (NaN before there was one). State is changed in place; ``work`` is memory to write on.
     """
     n, tables, start = sizes(shape)
     m, lag = shape[GROUP], shape[LAG]
     rows = shared[1:].reshape(ROWS, n)
     own = numbers[:tables].reshape(OWN, n)
     ring = numbers[start:].reshape(-1, RING, n)
-    tell, work, nothing = np.empty((8, n)), np.empty((3, n)), np.zeros((2, m))
-    weights, logs, spare = work[0], work[1], work[2]
+    tell = work[: 8 * n].reshape(8, n)
+    weights, logs, spare = work[8 * n : 9 * n], work[9 * n : 10 * n], work[10 * n : 11 * n]
+    nothing = work[WORK * n : WORK * n + 2 * m].reshape(2, m)
+    nothing[:] = 0.0
     total_bits, spare_bits = tell[2].view(np.int64), spare.view(np.int64)
     for t in range(len(v)):
         if counts[SEEN] == 0 and seen[t] > 0:
@@ -236,7 +243,7 @@ def filter_bank(shape, shared, numbers, counts, v, r, seen, out):
             _see_season(rows, own, shape[PLAIN] + g * m, m, phases, v[t], r[t], seen[t], tell)
             place += 2 * m * (p1 + p2)
         if lag > 0:
-            _look_back(rows, own, ring, counts[NEXT], tell, seen[t])
+            _look_back(rows, ring, counts[NEXT], tell, r[t], seen[t])
         if seen[t] > 0:
             logarithms(tell[2], total_bits, logs)
             keep = shared[FORGET] ** min(1.0, 1.0 / r[t])
@@ -250,6 +257,16 @@ def filter_bank(shape, shared, numbers, counts, v, r, seen, out):
         counts[NEXT] = (counts[NEXT] + 1) % (lag + 1)
         oldest = ring[counts[NEXT]]
         out[t, 0], out[t, 1] = mixture(oldest[0], oldest[3], weights)
+
+
+@njit(cache=True)
+def step_bank(shape, shared, numbers, counts, work, kept, line, z):
+    """`filter_bank` for one value of a stream."""
+    place, units = plain_release(counts, kept, line, z)
+    if place >= 0:
+        v, r, seen, out = cells(line)
+        filter_bank(shape, shared, numbers, counts, work, v, r, seen, out)
+    return shown(place, units, line)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)

@@ -13,12 +13,13 @@ from fairveil.fields import described
 from fairveil.registry import register
 from fairveil.streams.plain import Law, PlainReleaser
 from fairveil.streams.protocol import SEEN, TIME
+from fairveil.streams.quick import cells, plain_release, shown
 
 LAST = 0
 
 
 @njit(cache=True, nogil=True)
-def show_plain(shape, shared, numbers, counts, v, r, seen, out):
+def show_plain(shape, shared, numbers, counts, work, v, r, seen, out):
     """What is released; where a value is missing, the last one, with its own error and no claim about the change."""
     for t in range(len(v)):
         counts[TIME] += 1
@@ -28,6 +29,16 @@ def show_plain(shape, shared, numbers, counts, v, r, seen, out):
         known = counts[SEEN] > 0
         out[t, 0] = numbers[LAST] if known else np.nan
         out[t, 1] = numbers[LAST + 1] if known else np.nan
+
+
+@njit(cache=True)
+def step_plain(shape, shared, numbers, counts, work, kept, line, z):
+    """`show_plain` for one value of a stream."""
+    place, units = plain_release(counts, kept, line, z)
+    if place >= 0:
+        v, r, seen, out = cells(line)
+        show_plain(shape, shared, numbers, counts, work, v, r, seen, out)
+    return shown(place, units, line)
 
 
 @register("releaser", "baseline-gaussian")
@@ -48,6 +59,7 @@ class BaselineGaussian(PlainReleaser):
 
     laws: ClassVar[tuple[str, ...]] = ("gaussian", "discrete-gaussian", "binomial")
     kernel = staticmethod(show_plain)
+    quick = staticmethod(step_plain)
 
 
 @register("releaser", "baseline-laplace")
@@ -69,6 +81,7 @@ class BaselineLaplace(PlainReleaser):
 
     laws: ClassVar[tuple[str, ...]] = ("laplace",)
     kernel = staticmethod(show_plain)
+    quick = staticmethod(step_plain)
 
     @classmethod
     def example(cls) -> Any:

@@ -2,7 +2,11 @@
 
 mu^2 = sum of mu_c^2 (epsilon = sum of epsilon_c with Laplace noise); columns share evenly unless told otherwise. Where
 a person can count in at most j columns a step (``columns_per_person``), their joint l2 sensitivity is
-D sqrt(min(2 j, c)) under replace and D sqrt(min(j, c)) under add-remove, and nothing has to be split further.
+D sqrt(min(2 j, c)) under replace and D sqrt(min(j, c)) under add-remove, and nothing has to be split further. This
+counts changed values, so it holds where a column's loss is a sum over the steps that a person changes, and fails where
+a column pays for a whole stretch however few of its steps are touched: a person who is in one column now and in another
+later would meet the full budget of both. A common offset (add-remove) is of that kind: it is either left out or split
+among the columns, whichever has less noise. Sampled, publishing and transforming releasers are refused.
 """
 
 from __future__ import annotations
@@ -55,6 +59,19 @@ class Columns:
         if len(names) == 1:
             return cls(names, [whole])
         weights = _weights(names, shares, columns_per_person, getattr(whole, "neighbours", "replace"))
+        if columns_per_person is None or whole.adds_steps:
+            return cls._divided(names, whole, weights)
+        if not isinstance(whole, PlainReleaser) or not whole.plan.offset > 0:
+            raise SpecError(
+                "columns per person are counted step by step", path="columns_per_person", given=columns_per_person,
+                allowed="releasers with noise at every step", fix="leave it out: the columns share the budget",
+            )  # fmt: skip
+        plain = registry.build("releaser", {**describe(whole), "starts": None}, "releaser")
+        found = [cls._divided(names, plain, weights), cls._divided(names, whole, [1 / len(names)] * len(names))]
+        return min(found, key=lambda one: one.releasers[0].quote().noise_std)
+
+    @classmethod
+    def _divided(cls, names: Sequence[str], whole: Releaser, weights: Sequence[float]) -> Columns:
         made = [registry.build("releaser", _part(whole, weight), "releaser") for weight in weights]
         return cls(names, made, whole)
 

@@ -16,6 +16,7 @@ from fairveil.privacy.noise import Noise
 from fairveil.registry import register
 from fairveil.streams.plain import Law, PlainReleaser
 from fairveil.streams.protocol import MISSING, SEEN, TIME, USED, Floats, State, Track, join_tracks
+from fairveil.streams.quick import cells, plain_release, shown
 
 STATE, VARIANCE, INTERVAL, DUE, ERRORS = 0, 1, 2, 3, 4
 PROPORTIONAL, INTEGRAL, DERIVATIVE, HISTORY, GAIN, TARGET = 0.9, 0.1, 0.0, 5, 5.0, 0.1
@@ -24,7 +25,7 @@ PROCESS, SAMPLING, FLOOR = 0, 1, 2
 
 
 @njit(cache=True, nogil=True)
-def follow_walk(shape, shared, numbers, counts, v, r, seen, out):
+def follow_walk(shape, shared, numbers, counts, work, v, r, seen, out):
     """Kalman filter of z_t = z_(t-1) + u_t; between samples the last estimate, with a growing variance."""
     for t in range(len(v)):
         now = counts[TIME]
@@ -67,6 +68,16 @@ def _steer(shared, numbers, samples, now, moved):
     numbers[DUE] = now + math.floor(numbers[INTERVAL] + 0.5)
 
 
+@njit(cache=True)
+def step_walk(shape, shared, numbers, counts, work, kept, line, z):
+    """`follow_walk` for one value of a stream."""
+    place, units = plain_release(counts, kept, line, z)
+    if place >= 0:
+        v, r, seen, out = cells(line)
+        follow_walk(shape, shared, numbers, counts, work, v, r, seen, out)
+    return shown(place, units, line)
+
+
 @register("releaser", "fast")
 @configuration
 class Fast(PlainReleaser):
@@ -91,6 +102,7 @@ class Fast(PlainReleaser):
 
     laws: ClassVar[tuple[str, ...]] = ("laplace", "gaussian")
     kernel = staticmethod(follow_walk)
+    quick = staticmethod(step_walk)
 
     def __post_init__(self) -> None:
         if self.samples is not None and (self.unit != "sequence" or self.participation is not None):
@@ -106,6 +118,10 @@ class Fast(PlainReleaser):
     @property
     def steady(self) -> bool:
         return super().steady and self.samples is None and self.process_variance != "oracle"
+
+    @property
+    def adds_steps(self) -> bool:
+        return super().adds_steps and self.samples is None
 
     @property
     def touched(self) -> int | None:

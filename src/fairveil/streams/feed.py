@@ -139,6 +139,10 @@ class Feed:
             picked = [cells[place] for place in self._places]
         except (csv.Error, IndexError, StopIteration):
             raise InputError("a row has too few cells", allowed=f"{len(self.header)} cells") from None
+        if len(cells) > len(self.header):
+            raise InputError(
+                "a row has too many cells", allowed=f"{len(self.header)} cells", fix="quote cells that hold a comma"
+            )
         if self.reading.person is not None:
             return self._person(picked)
         values = tuple(_number(cell) for cell in picked[: len(self.reading.columns)])

@@ -29,6 +29,7 @@ from fairveil.streams.protocol import LOST, MISSING, STARTS, TIME, Floats, Ints,
 MOST = 256
 """Values that may share a commit."""
 _BLOCK = re.compile(r"/steps/(\d+)-(\d+)(?::([0-9a-f]+))?$")
+_KEYS = re.compile(r"/keys(-\d+)?")
 _START = re.compile(r"/starts/(\d+)$")
 
 
@@ -53,11 +54,13 @@ class Journal:
         facts: dict[str, Any] | None = None,
     ) -> None:
         self.columns, self.ledger, self.account, self.noise = columns, ledger, account, noise
-        _check(columns)
+        check_real_time(columns)
         self._lock = _hold(ledger, account)
         try:
+            keys = json.dumps({**columns.describe(), **(facts or {})}, sort_keys=True)
+            self._compare(self._known_keys(), keys)  # other options are refused by their names, before any charge
             ledger.spend(account, columns.event(), releases=None)
-            self._check_keys(facts or {})
+            self._compare(self._stored_keys(keys), keys)
             self.starts: list[int] = []
             self.blocks = list(self._read())
             self.states, self.tracks = self._replayed()
@@ -71,20 +74,26 @@ class Journal:
         """Steps that may share a commit."""
         return max(1, MOST // len(self.columns.names))
 
-    def _check_keys(self, facts: dict[str, Any]) -> None:
+    def _compare(self, stored: str | None, keys: str) -> None:
         """The public keys are stored with the stream; another set of them is another stream."""
-        keys = json.dumps({**self.columns.describe(), **facts}, sort_keys=True)
-        stored = self._stored_keys(keys)
-        if stored != keys:
-            was, now = _flat(json.loads(stored)), _flat(json.loads(keys))
-            other = sorted(key for key in {*was, *now} if was.get(key) != now.get(key))
-            raise LedgerError(
-                "this stream was begun with other options",
-                path=other[0] if other else "account",
-                given=other,
-                allowed="the options it was begun with",
-                fix="give the same options, or begin another stream with another ledger and output",
-            )
+        if stored is None or stored == keys:
+            return
+        was, now = _flat(json.loads(stored)), _flat(json.loads(keys))
+        other = sorted(key for key in {*was, *now} if was.get(key) != now.get(key))
+        raise LedgerError(
+            "this stream was begun with other options",
+            path=other[0] if other else "account",
+            given=other,
+            allowed="the options it was begun with",
+            fix="give the same options, or begin another stream with another ledger and output",
+        )
+
+    def _known_keys(self) -> str | None:
+        """The keys of a stream that was begun, None of a new one."""
+        for entry in self.ledger.entries():
+            if entry["kind"] == "publish" and _KEYS.fullmatch(str(entry["name"]).removeprefix(self.account)):
+                return str(self.ledger.value(str(entry["name"])))
+        return None
 
     def _stored_keys(self, keys: str) -> str:
         """What was stored when the stream began; a process that died just then has lost a public note, no release."""
@@ -186,7 +195,8 @@ class Journal:
             self._lock = None
 
 
-def _check(columns: Columns) -> None:
+def check_real_time(columns: Columns) -> None:
+    """Refuse releasers that hold raw data between their releases."""
     for one in columns.releasers:
         if not one.real_time:
             raise PrivacyError(

@@ -47,7 +47,9 @@ class StreamKeys(Releaser):
     neighbours: Literal["replace", "add-remove"] = described(
         "what is hidden: a change of values, or whether somebody takes part", default="replace"
     )
-    starts: Count = described("steps that are used to start", default=10)
+    starts: Count | None = described(
+        "starts of the process that are paid in advance (add-remove); none: plain noise, any number", default=10
+    )
     horizon: Count | None = described("number of releases it is built for", default=None)
     nonnegative: bool = described("whether published values are moved up to zero", default=False)
     round: bool = described("whether published values are rounded to whole numbers", default=False)
@@ -57,6 +59,11 @@ class StreamKeys(Releaser):
     def __post_init__(self) -> None:
         if self.range is not None and not self.range[0] < self.range[1]:
             raise SpecError("the range is not a range", path="range", given=self.range, allowed="low < high")
+        if self.range is not None and self.sensitivity != 1.0:
+            raise SpecError(
+                "the sensitivity is stated twice", path="sensitivity", given=self.sensitivity,
+                allowed="sensitivity or range", fix="leave one out",
+            )  # fmt: skip
         if not 1e-250 < self.step_sensitivity < 1e250:
             raise SpecError(
                 "the sensitivity is out of range",
@@ -69,6 +76,11 @@ class StreamKeys(Releaser):
     def _check_unit(self) -> None:
         if self.unit == "window" and self.window is None:
             raise SpecError("a window needs its length", path="window", allowed="a number of steps", fix="add it")
+        if self.window is not None and self.unit != "window":
+            raise SpecError(
+                "the length of a window belongs to the unit window", path="window", given=self.window,
+                allowed='unit = "window"', fix='set unit = "window", or leave window out',
+            )  # fmt: skip
         if self.participation is not None and self.unit != "sequence":
             raise SpecError(
                 "participation belongs to the unit sequence", path="participation", given=self.participation

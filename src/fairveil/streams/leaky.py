@@ -31,6 +31,8 @@ from fairveil.streams.bank import (
 
 U, M, G, UU, UM, MM, UG, MG, GG, W = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 OWN = 10
+WORK = 7
+"""Rows of working memory."""
 CLIP = 2.0**44
 """Values are cut here (in grid units; 2^18 noise stds), so that rounding of the sum stays within the slack."""
 
@@ -55,14 +57,14 @@ def leak(ring, values, coefficients, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def filter_leaky(shape, shared, numbers, counts, v, r, seen, out):
+def filter_leaky(shape, shared, numbers, counts, work, v, r, seen, out):
     """As `fairveil.streams.bank.filter_bank`, for releases of a leaky sum; no seasons, no lag."""
     n = shape[PLAIN]
     keep, memory = shared[0], shared[1]
     size = math.sqrt(1.0 - memory * memory)
     rows, own = shared[2:].reshape(ROWS, n), numbers.reshape(OWN, n)
-    totals, logs, weights, spare = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    means, spreads, errors = np.empty(n), np.empty(n), np.empty(n)
+    rest = work[: WORK * n].reshape(WORK, n)
+    totals, logs, weights, spare, means, spreads, errors = rest[0], rest[1], rest[2], rest[3], rest[4], rest[5], rest[6]
     for t in range(len(v)):
         counts[TIME] += 1
         if counts[SEEN] == 0 and seen[t] == 0:

@@ -3,10 +3,10 @@
 Everything that is shown after y reads y and public facts only, so all of them have the same guarantee, and a crash only
 has to protect y. A filter is one compiled kernel for a step, a stream and a batch:
 
-    kernel(shape, shared, numbers, counts, v, r, seen, out)
+    kernel(shape, shared, numbers, counts, work, v, r, seen, out)
 
 v is y in units of the reference noise, r the variance of its noise in the same units, seen 1.0 where there is a value;
-it writes mean and variance of the signal into out and changes numbers and counts in place.
+it writes mean and variance of the signal into out and changes numbers and counts in place; work is memory to write on.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy.special import ndtri
 
+from fairveil.compiling import njit
 from fairveil.configuration import configuration
 from fairveil.errors import PrivacyError, SpecError
 from fairveil.fields import described
@@ -48,19 +49,29 @@ from fairveil.streams.protocol import (
     Quote,
     State,
     Track,
-    join_tracks,
+    blank_track,
 )
 from fairveil.streams.shares import Shares
 from fairveil.streams.theory import kalman_error
 
 Law = Literal["gaussian", "discrete-gaussian", "laplace", "binomial"]
 Kernel = Callable[..., None]
+Step = Callable[..., tuple[int, float, float, float, float]]
 OFFSET, STARTED, RAW = 0, 1, 2
 """Places in the raw part of a state: the common offset (grid units), whether this process began; then raw data."""
-CHUNK = 16_384
+CHUNK = 24_576
 """Steps that are worked on at once."""
 QUOTED = ((0.5, 0.3), (0.9, 0.3), (0.5, 1.0), (0.9, 1.0), (0.5, 3.0), (0.9, 3.0))
 """Correlation and size of the data (in noise stds) that a quote shows errors for."""
+
+
+@njit(cache=True, nogil=True)
+def in_own_units(out, std, reach, shown):
+    """Value, low and high from mean and variance of the signal, which count in stds of the noise."""
+    value, low, high = shown
+    for t in range(len(out)):
+        value[t], half = out[t, 0] * std, math.sqrt(max(out[t, 1], 0.0)) * reach
+        low[t], high[t] = value[t] - half, value[t] + half
 
 
 @configuration
@@ -72,6 +83,8 @@ class PlainReleaser(StreamKeys):
 
     laws: ClassVar[tuple[str, ...]] = ("gaussian", "discrete-gaussian", "laplace", "binomial")
     kernel: ClassVar[Kernel]
+    quick: ClassVar[Step | None] = None
+    """The kernel for one value of a stream, see `fairveil.streams.quick`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -139,6 +152,7 @@ class PlainReleaser(StreamKeys):
         if not self._may_have_offset:
             return plain
         assert self.horizon is not None
+        assert self.starts is not None
         hidden = offset_plan(self.budget, sensitivity, self.horizon, self.starts)
         return hidden if hidden.std < plain.std else plain
 
@@ -159,7 +173,7 @@ class PlainReleaser(StreamKeys):
     @property
     def _may_have_offset(self) -> bool:
         whole = self.unit == "sequence" and self.neighbours == "add-remove" and self.horizon is not None
-        return whole and self.shares.kind == "even"
+        return whole and self.starts is not None and self.shares.kind == "even"
 
     @property
     def draws(self) -> int:
@@ -197,14 +211,16 @@ class PlainReleaser(StreamKeys):
 
     def quote(self) -> Quote:
         plan = self.plan
-        last = 0 if self.horizon is None else self.horizon - 1
-        ends = [math.sqrt(float(plan.relative_variance(place, 1)[0])) * plan.std for place in (0, last)]
+        ends = [self.noise_std_at(place) for place in (0, 0 if self.horizon is None else self.horizon - 1)]
         rows = tuple(
             (size * plan.std, rho, plan.std, math.sqrt(kalman_error(rho, plan.std, size * plan.std)))
             for rho, size in QUOTED
         )
         width = 2 * self.quantile * ends[1]
         return Quote(plan.std, ends[0], ends[1], self.interval, width, rows, self.guarantee().to_dict())
+
+    def noise_std_at(self, release: int) -> float:
+        return math.sqrt(float(self.plan.relative_variance(release, 1)[0])) * self.plan.std
 
     @property
     def quantile(self) -> float:
@@ -227,6 +243,10 @@ class PlainReleaser(StreamKeys):
         """What the filter remembers, before anything is seen."""
         return np.zeros(2)
 
+    def work(self) -> Floats:
+        """Memory that the kernel writes on and nobody reads."""
+        return np.empty(0)
+
     def start(self) -> State:
         return {"numbers": self.numbers(), "counts": np.zeros(COUNTERS, np.int64), "raw": np.zeros(RAW)}
 
@@ -237,25 +257,30 @@ class PlainReleaser(StreamKeys):
         self.plan.stretches(int(state["counts"][USED]), int(seen.sum()))
 
     def advance(self, state: State, values: Floats, noise: Noise) -> Track:
-        self.check_horizon(state, int((~np.isnan(values)).sum()))
+        self.check_horizon(state, int(np.count_nonzero(~np.isnan(values))))
         if len(values) <= CHUNK:
             return self._advance(state, values, noise)
-        parts = [self._advance(state, values[at : at + CHUNK], noise) for at in range(0, len(values), CHUNK)]
-        return join_tracks(parts)
+        made = blank_track(len(values), self.behind > 0)
+        for at in range(0, len(values), CHUNK):
+            made.put(at, self._advance(state, values[at : at + CHUNK], noise))
+        return made
 
     def _advance(self, state: State, values: Floats, noise: Noise) -> Track:
         """So few steps that all arrays stay in the processor's cache."""
         seen = ~np.isnan(values)
-        count = int(seen.sum())
+        count = int(np.count_nonzero(seen))
         if count and self.has_starts and state["raw"][STARTED] == 0:
             self.begin(state)
             state["raw"][OFFSET] = noise.gaussian(self.plan.offset, 1)[0] if self.plan.offset > 0 else 0.0
-        units = np.zeros(len(values), np.int64)
-        grid = self._raw_units(state, values, seen)
+        units = self._raw_units(state, values, seen)
         if count:
-            drawn = self.plan.noise(int(state["counts"][USED]), count, noise)
-            units[seen] = grid + drawn + int(state["raw"][OFFSET])
-        return self.replay(state, units, np.where(seen, RELEASED, MISSING))
+            units += self.plan.noise(int(state["counts"][USED]), count, noise)
+            if self.plan.offset > 0:
+                units += int(state["raw"][OFFSET])
+        if count < len(values):
+            present, units = units, np.zeros(len(values), np.int64)
+            units[seen] = present
+        return self.replay(state, units, seen.astype(np.int64))  # 1: released, 0: missing
 
     def plain_copies(self, values: Floats, count: int, noise: Noise) -> Floats:
         """Plain releases of ``count`` independent streams of the same values, one row each: for audits."""
@@ -268,7 +293,7 @@ class PlainReleaser(StreamKeys):
 
     def _raw_units(self, state: State, values: Floats, seen: Any) -> Ints:
         """The present values in their public range and on the grid, before any noise."""
-        present = values[seen]
+        present = values if seen.all() else values[seen]
         if self.range is not None:
             present = np.clip(present, *self.range)
         return self.plan.to_grid(present)
@@ -281,7 +306,7 @@ class PlainReleaser(StreamKeys):
     def begin(self, state: State) -> None:
         """Count a start of the process and tell the filter, in place. Offsets are paid for ``starts`` of them."""
         counts = state["counts"]
-        if self.plan.offset > 0 and counts[STARTS] >= self.starts:
+        if self.plan.offset > 0 and counts[STARTS] >= (self.starts or 0):
             raise PrivacyError(
                 "all starts that were paid for are used up",
                 path="starts",
@@ -299,7 +324,8 @@ class PlainReleaser(StreamKeys):
         """What a filter takes note of when its process begins anew: a new offset moves the level."""
 
     def replay(self, state: State, units: Ints, status: Ints) -> Track:
-        plain = np.where(status == RELEASED, np.ldexp(units.astype(np.float64), -self.plan.bits), np.nan)
+        plain = np.ldexp(units.astype(np.float64), -self.plan.bits)
+        plain[status != RELEASED] = np.nan
         return self.show(state, units / self.plan.reference, plain, status, units)
 
     def show(self, state: State, v: Floats, plain: Floats, status: Ints, units: Ints) -> Track:
@@ -308,14 +334,14 @@ class PlainReleaser(StreamKeys):
         r = self._variances(int(counts[USED]), status)
         out = np.empty((len(v), 2))
         begin = int(counts[TIME])
-        self.kernel(self.shape, self.shared, state["numbers"], counts, v, r, seen, out)
-        counts[USED] += int((status != MISSING).sum())
+        self.kernel(self.shape, self.shared, state["numbers"], counts, self.work(), v, r, seen, out)
+        counts[USED] += np.count_nonzero(status != MISSING)
         step = np.arange(begin, begin + len(v)) - self.behind
         return self._track(step, out, plain, status, units)
 
     def _track(self, step: Ints, out: Floats, plain: Floats, status: Ints, units: Ints) -> Track:
-        value, spread = out[:, 0] * self.plan.std, np.sqrt(np.maximum(out[:, 1], 0.0)) * (self.plan.std * self.quantile)
-        low, high = value - spread, value + spread
+        value, low, high = np.empty((3, len(out)))
+        in_own_units(out, self.plan.std, self.plan.std * self.quantile, (value, low, high))
         if self.nonnegative:
             value, low, high = np.maximum(value, 0.0), np.maximum(low, 0.0), np.maximum(high, 0.0)
         if self.round:
@@ -327,9 +353,16 @@ class PlainReleaser(StreamKeys):
         if self.shares.kind == "even" and (first > 0 or self.shares.first == 0):
             return np.ones(len(status))
         used = status != MISSING
+        count = int(np.count_nonzero(used))
+        if count == len(status):
+            return self.plan.relative_variance(first, count)
         made = np.ones(len(status))
-        made[used] = self.plan.relative_variance(first, int(used.sum()))
+        made[used] = self.plan.relative_variance(first, count)
         return made
+
+    @property
+    def adds_steps(self) -> bool:
+        return self.plan.offset == 0
 
     @property
     def steady(self) -> bool:

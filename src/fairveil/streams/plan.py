@@ -51,6 +51,12 @@ class Budget:
     rho: float | None = None
     printed: bool = False
 
+    @property
+    def stated(self) -> dict[str, Any]:
+        """The key that states the budget, and its number, as an error names them."""
+        key = next((key for key in ("mu", "rho") if getattr(self, key) is not None), "epsilon")
+        return {"path": key, "given": getattr(self, key)}
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -171,9 +177,9 @@ def gaussian_plan(budget: Budget, sensitivity: float, shares: Shares, draws: int
     units = float(units_above(sensitivity, bits)) if extra is None else extra(bits)
     lead = units / size * ROUND_UP
     if not lead * math.sqrt(shares.total) * GROWTH <= MAX_SCALE and shares.kind in ("geometric", "power"):
-        raise SpecError("no 64-bit grid is fine enough for this budget", path="epsilon", given=budget.epsilon)
+        raise SpecError("no 64-bit grid is fine enough for this budget", **budget.stated)
     if not 1.0 <= lead * min(first, math.sqrt(shares.total)) <= MAX_SCALE:
-        raise SpecError("no 64-bit grid fits this budget", path="epsilon", given=budget.epsilon or budget.mu)
+        raise SpecError("no 64-bit grid fits this budget", **budget.stated)
     if mu is None:
         return Plan("gaussian", bits, lead, shares, ZcdpEvent(float(rho or 0.0)), None, rho)
     event = GaussianEvent(mu, draws=draws, grid_sigma=lead * min(first, math.sqrt(shares.total)))

@@ -13,10 +13,11 @@ from fairveil.errors import SpecError
 from fairveil.fields import OpenUnit, described
 from fairveil.registry import register
 from fairveil.streams import shares as sharing
-from fairveil.streams.bank import OWN, RING, TABLE, C, filter_bank, flush, sizes
+from fairveil.streams.bank import OWN, RING, TABLE, WORK, C, filter_bank, flush, sizes, step_bank
 from fairveil.streams.experts import AUTO, plain_experts, season_experts
 from fairveil.streams.leaky import CLIP, filter_leaky, forget_sum, leak, slack
 from fairveil.streams.leaky import OWN as OWN_LEAKY
+from fairveil.streams.leaky import WORK as WORK_LEAKY
 from fairveil.streams.plain import RAW, PlainReleaser
 from fairveil.streams.plan import Plan, gaussian_plan
 from fairveil.streams.protocol import TIME, Floats, Ints, Released, State, Track
@@ -64,6 +65,7 @@ class PrivateKalman(PlainReleaser):
     first: Share = described("share of the budget for the first values", default=0.01)
 
     laws: ClassVar[tuple[str, ...]] = ("gaussian", "discrete-gaussian", "laplace", "binomial")
+    quick = staticmethod(step_bank)
 
     def __post_init__(self) -> None:
         self._check_seasons()
@@ -150,6 +152,12 @@ class PrivateKalman(PlainReleaser):
     @property
     def kernel(self) -> Any:  # type: ignore[override]
         return filter_bank if self.memory == 0 else filter_leaky
+
+    def work(self) -> Floats:
+        plain, season = len(self._experts[0]), len(self._experts[1])
+        if self.memory > 0:
+            return np.empty(WORK_LEAKY * plain)
+        return np.empty(WORK * (plain + season * len(self._candidates)) + 2 * season)
 
     @cached_property
     def _candidates(self) -> tuple[tuple[int, ...], ...]:

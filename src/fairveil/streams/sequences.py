@@ -114,7 +114,15 @@ def build_sequence(table: Mapping[str, Any], path: str = "data") -> Sequence | S
     """What a data table describes: a recorded sequence, or a generator of them."""
     name = table.get("name") if isinstance(table, Mapping) else None
     generators = {entry.name for entry in registry.entries("generator")}
-    made: Sequence | Synthesis = registry.build("generator" if name in generators else "sequence", table, path)
+    try:
+        made: Sequence | Synthesis = registry.build("generator" if name in generators else "sequence", table, path)
+    except SpecError as problem:
+        if not str(problem.path).startswith(f"{path}.values"):
+            raise
+        # a value may be somebody's: it is not repeated
+        raise SpecError(
+            problem.problem, path=problem.path, allowed=problem.allowed or "numbers, null where a step is missing"
+        ) from None
     return made
 
 

@@ -19,7 +19,7 @@ from fairveil.privacy.ledger import Ledger
 from fairveil.privacy.noise import Noise, SecureNoise, SeededNoise
 from fairveil.streams.columns import Columns
 from fairveil.streams.feed import Feed, Step
-from fairveil.streams.journal import MOST, Journal
+from fairveil.streams.journal import MOST, Journal, check_real_time
 from fairveil.streams.limits import exact_limit
 from fairveil.streams.protocol import TIME, Floats, State, Track, join_tracks, single_track
 from fairveil.streams.publish import Layout, Output
@@ -57,12 +57,14 @@ class Service:
 
     def run(self) -> int:
         """Release everything there is; returns the number of steps."""
+        check_real_time(self.columns)
         self.check_places()
         source = self._noise = self.noise
         with contextlib.ExitStack() as stack:
             opened = False
             for group in self.feed.steps():
                 if not opened and group:
+                    self._check_first(group)
                     self._open(stack, source)
                     opened = True
                 self._take(group)
@@ -71,6 +73,12 @@ class Service:
             self._finish()
             stack.callback(self._output.close)
         return self._step
+
+    def _check_first(self, group: list[Step]) -> None:
+        """Refuse what a new stream begins with before it is charged and written."""
+        if self.ledger is None or not self.ledger.exists():
+            with contextlib.suppress(HorizonError):  # the steps that fit are released first
+                self.columns.check(self._states, np.array([step.values for step in group], np.float64))
 
     def check_places(self) -> None:
         there = self.out is not None and self.out.exists()
@@ -170,12 +178,12 @@ class Service:
         if room:
             self._store(values[:room])
         if room < len(chunk):
-            self.columns.check(self._states, values[room:])  # raises: the horizon is used up
+            self.columns.check(self._states, values[room:])  # raises: the horizon is used up, or a value is refused
 
     def _room(self, values: Floats) -> int:
-        """How many of these steps fit the horizon."""
+        """How many of these steps can be released: the horizon may end, and a later value may be refused."""
         for rows in range(len(values), 0, -1):
-            with contextlib.suppress(HorizonError):
+            with contextlib.suppress(HorizonError, InputError):
                 self.columns.check(self._states, values[:rows])
                 return rows
         return 0

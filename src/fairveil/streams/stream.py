@@ -14,13 +14,15 @@ from fairveil.privacy.noise import Noise, SecureNoise
 from fairveil.streams.ahead import Ahead
 from fairveil.streams.columns import Columns
 from fairveil.streams.plain import PlainReleaser
-from fairveil.streams.protocol import TIME, USED, Released, Releaser, State, as_values, copy_state
+from fairveil.streams.protocol import TIME, Floats, Released, Releaser, State, as_values, copy_state
+from fairveil.streams.quick import EMPTY
 
 if TYPE_CHECKING:
     from fairveil.privacy.ledger import Ledger
     from fairveil.streams.journal import Journal
 
-LARGEST = 2**61
+EXACT = 2**53
+"""Whole numbers up to here are floats."""
 
 
 class Stream:
@@ -103,7 +105,7 @@ class Stream:
 
     def _make_quick(self) -> Callable[[float], Released | None] | None:
         one = self.releaser
-        if not isinstance(one, PlainReleaser) or not one.steady or one.behind > 0:
+        if not isinstance(one, PlainReleaser) or one.quick is None or not one.steady or one.behind > 0:
             return None
         changed = one.nonnegative or one.round or one.range is not None
         whole = one.plan.law in ("discrete-gaussian", "binomial")
@@ -115,30 +117,30 @@ def _quick_step(releaser: PlainReleaser, state: State, noise: Noise) -> Callable
 
     None where the step is not of that kind (the first, a missing one, one to refuse): then there is the long way.
     """
-    plan = releaser.plan
-    take = Ahead(plan, noise).take
-    counts, numbers = state["counts"], state["numbers"]
-    kernel, shape, shared = releaser.kernel, releaser.shape, releaser.shared
-    v, one, out = np.ones(1), np.ones(1), np.empty((1, 2))
-    bits, reference, std = plan.bits, plan.reference, plan.std
-    reach = plan.std * releaser.quantile
-    horizon = math.inf if releaser.horizon is None else releaser.horizon
-    first = 1 if releaser.shares.first > 0 else 0
-    ldexp, root, show = math.ldexp, math.sqrt, out.tolist
+    ahead = Ahead(releaser.plan, noise)
+    run, make = releaser.quick, tuple.__new__
+    assert run is not None
+    public, own = (releaser.shape, releaser.shared), (state["numbers"], state["counts"], releaser.work())
+    given = (*public, *own, ahead.kept, _line(releaser))
 
     def step(z: float) -> Released | None:
-        used, time = counts[USED].item(), counts[TIME].item()
-        if not (isinstance(z, float) and -math.inf < z < math.inf and first <= used < horizon):
-            return None
-        units = int(ldexp(z, bits))  # rounds toward zero
-        if not -LARGEST <= units <= LARGEST:
-            return None
-        units += take()
-        v[0] = units / reference
-        kernel(shape, shared, numbers, counts, v, one, one, out)
-        counts[USED] = used + 1
-        [[mean, variance]] = show()
-        value, half = mean * std, root(max(variance, 0.0)) * reach
-        return Released(time, value, value - half, value + half, ldexp(units, -bits), "released")
+        if not isinstance(z, float):
+            if not isinstance(z, int) or abs(z) > EXACT:
+                return None
+            z = float(z)
+        made = run(*given, z)
+        if made[0] == EMPTY:
+            ahead.fill()
+            made = run(*given, z)
+        return make(Released, (*made, "released")) if made[0] >= 0 else None
 
     return step
+
+
+def _line(releaser: PlainReleaser) -> Floats:
+    """Working memory of one stream: its public numbers, and cells for one step."""
+    plan = releaser.plan
+    horizon = math.inf if releaser.horizon is None else float(releaser.horizon)
+    first = 1.0 if releaser.shares.first > 0 else 0.0
+    public = [plan.bits, first, horizon, plan.reference, plan.std, plan.std * releaser.quantile]
+    return np.array([*public, 0.0, 1.0, 1.0, 0.0, 0.0])

@@ -73,7 +73,9 @@ class StreamTask(Task):
             for place, releaser in enumerate(candidates(spec["releaser"], values)):
                 noise = make_noise(spec["noise"], spec["seed"], "stream", run)
                 shown = release_all(releaser, values, noise)
-                for name, value in measure(values, *shown).items():
+                with np.errstate(over="ignore", invalid="ignore"):
+                    found = measure(values, *shown)
+                for name, value in found.items():
                     parts.setdefault(f"{place}/{name}", []).append(value)
                 if run == 0:
                     parts[f"{place}/series"] = [np.stack([values, *shown[:4]])]
@@ -87,7 +89,9 @@ class StreamTask(Task):
         best = int(np.argmin(errors))
         releaser = found[best]
         own = {name.split("/")[1]: values for name, values in joined.items() if name.startswith(f"{best}/")}
-        metrics = _metrics(own) | _facts(releaser, spec)
+        with np.errstate(over="ignore", invalid="ignore"):  # values whose squares are no numbers have no error
+            metrics = _metrics(own)
+        metrics |= _facts(releaser, spec, int(own["releases"][0]))
         guarantee = releaser.guarantee()
         if len(found) > 1:
             metrics["oracle"] = {
@@ -164,11 +168,11 @@ def _metrics(own: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _facts(releaser: Releaser, spec: dict[str, Any]) -> dict[str, Any]:
+def _facts(releaser: Releaser, spec: dict[str, Any], releases: int) -> dict[str, Any]:
     """What was known beforehand."""
-    quote, promise = releaser.quote(), releaser.guarantee()
+    promise = releaser.guarantee()
     made: dict[str, Any] = {
-        "noise_std": quote.last_noise_std,
+        "noise_std": releaser.noise_std_at(max(0, releases - 1)),
         "delay": releaser.behind,
         "spent": _spent(promise),
         "note": EXPERIMENT,

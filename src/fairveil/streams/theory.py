@@ -66,8 +66,8 @@ def lemma4_epsilon(m: int, sensitivity: float, delta: float) -> float:
     return sensitivity * math.log((2 * m + 1) / rest - 1) if rest > 0 else math.inf
 
 
-def theorem9_epsilon(m: int, steps: int, weight: float, delta: float, sensitivity: float = 1.0) -> float:
-    """The epsilon that Theorem 9 states for ``steps`` Binomial releases with a fixed weight, best split of delta.
+def theorem9_epsilon(m: int, T: int, w: float, delta: float, sensitivity: float = 1.0) -> float:
+    """The epsilon that Theorem 9 states for T Binomial releases with a fixed weight w, best split of delta.
 
     The proof needs an integer query; with a weight below 1 the fraction of the release shows the data (errata).
 
@@ -77,10 +77,10 @@ def theorem9_epsilon(m: int, steps: int, weight: float, delta: float, sensitivit
 
     def total(share: float) -> float:
         rest, kept = delta * share, delta * (1 - share)
-        each = -math.expm1(math.log1p(-rest) / steps) if rest > 0 else 0.0
+        each = -math.expm1(math.log1p(-rest) / T) if rest > 0 else 0.0
         plain = lemma4_epsilon(m, sensitivity, each)
-        small = lemma4_epsilon(m, weight * sensitivity, each)
-        losses = np.array([plain] * min(steps, 2) + [small] * max(steps - 2, 0))
+        small = lemma4_epsilon(m, w * sensitivity, each)
+        losses = np.array([plain] * min(T, 2) + [small] * max(T - 2, 0))
         if not np.isfinite(losses).all():
             return math.inf
         squares = float((losses**2).sum())

@@ -5,7 +5,6 @@ Every twin claims ``epsilon`` (delta 1e-6, or pure) and protects less. Nothing b
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -230,10 +229,11 @@ def forked_buffer(epsilon: float) -> AuditPair:
         parent = Ahead(sound.plan, noise)
         drawn = []
         for _ in range(trials):
-            child = copy.copy(parent._kept), parent._place  # what a fork without care would leave
-            drawn.append((parent.take(), child))
-        both = [(own, kept[place] if place < len(kept) else own) for own, (kept, place) in drawn]
-        units = np.array(both) + sound.plan.to_grid(np.array([0.0, float(world)]))
+            place = int(parent.kept[0])
+            theirs = int(parent.kept[place])  # what a fork without care would leave to the child
+            own = parent.take()
+            drawn.append((own, theirs if place > 0 else own))
+        units = np.array(drawn) + sound.plan.to_grid(np.array([0.0, float(world)]))
         return from_units(units, sound.plan.bits)
 
     return _pair(run, "the child's value is 0 or 1, the parent's is 0", epsilon, finer_claim(sound.event()))

@@ -8,7 +8,8 @@ import pytest
 
 import fairveil
 from fairveil import registry
-from fairveil.bandits.environments.exposure import ExposureWorld, decisions_until
+from fairveil.bandits.environments.agents import decisions_until
+from fairveil.bandits.environments.exposure import ExposureWorld
 from fairveil.bandits.exposure import BatchedPrivFairx, FairxLinUcb, FedFairx, PrivFairx, PrivFairxPrinted
 from fairveil.bandits.exposure.family import ExposureFamily
 from fairveil.bandits.feedback import AT_ONCE, Lateness

@@ -359,7 +359,7 @@ def test_a_process_that_runs_on_finds_the_block_of_a_dead_one_lost(path):
         finally:
             faults.hook = None
         assert alive.status("a") == "reserved"
-        dead._session.forget()  # what the kernel does at the end of a process
+        dead._draws.session.forget()  # what the kernel does at the end of a process
         dead._book.close()
         with pytest.raises(ReleaseLost):
             alive.release("a", lambda noise: pytest.fail("drawn"), event=PureEvent(0.25))

@@ -151,7 +151,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def _abandon(self) -> None:
         """As the kernel would: every descriptor is closed, nothing is tidied up."""
-        self.ledger._session.forget()
+        self.ledger._draws.session.forget()
         self.ledger._book.close()
 
     @rule()

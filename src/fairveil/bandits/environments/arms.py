@@ -13,21 +13,34 @@ from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.environments.laws import Laws, draw_one
 from fairveil.bandits.facts import Fact, Same
 from fairveil.bandits.protocol import Round
-from fairveil.errors import InputError, SpecError
+from fairveil.errors import ContractError, InputError, SpecError
 from fairveil.randomness import Generator
 
 
 class ArmEnvironment(Environment):
-    """k arms with rewards in [0, 1]; the mean of an arm is the same in every round."""
+    """k arms with rewards in [0, 1]; the mean of an arm is the same in every round.
+
+    A world of one's own gives ``arms``, ``true_means`` and ``reward``. With ``laws`` policies are simulated by compiled
+    code; without them their steps are played one by one, with the same decisions.
+    """
 
     family = "nash"
     arms: Any
 
     @cached_property
-    @abstractmethod
     def laws(self) -> Laws:
         """The reward law of every arm, as arrays for compiled code."""
-        raise NotImplementedError
+        raise ContractError("this world has no laws of rewards", path="environment", fix="define reward, or laws")
+
+    @property
+    def compiled(self) -> bool:
+        """Whether there are laws for compiled code; without them the steps of a policy are played."""
+        return type(self).laws is not ArmEnvironment.laws
+
+    @property
+    def arm_names(self) -> tuple[str, ...] | None:
+        """What the arms are called where they have names."""
+        return None
 
     @cached_property
     @abstractmethod
@@ -88,7 +101,13 @@ def given_means(means: tuple[float, ...]) -> NDArray[np.float64]:
     if values.size == 0:
         raise SpecError("there are no arms", path="means", given=list(means), allowed="at least one mean")
     if not ((values >= 0) & (values <= 1)).all():
-        raise SpecError("a mean is out of range", path="means", given=list(means), allowed="numbers in [0, 1]")
+        raise SpecError(
+            "a mean is out of range",
+            path="means",
+            given=list(means),
+            allowed="numbers in [0, 1]",
+            fix="write shares, not percentages: 0.2 for 20 %",
+        )
     return values
 
 

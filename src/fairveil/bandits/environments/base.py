@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fairveil.bandits.facts import Fact, horizon
 from fairveil.bandits.feedback import AT_ONCE, Lateness
@@ -19,6 +23,16 @@ class Environment(ABC):
 
     recorded: ClassVar[bool] = False
     """Its rounds are people's recorded rows: what is measured on them is not protected, and runs reuse the people."""
+
+    @property
+    def drafted(self) -> bool:
+        """Its ranges and names were read off the data and not yet declared public."""
+        return False
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What a reader of the guarantee must know about where its public numbers come from."""
+        return ()
 
     def facts(self, rounds: int) -> dict[str, Fact]:
         """What a policy must agree with or assumes in a run of ``rounds`` rounds, by the names of its fields."""
@@ -41,3 +55,15 @@ class Environment(ABC):
     def reward(self, round: Round, arm: int, rng: Generator) -> float:
         """The reward of the chosen arm."""
         raise NotImplementedError
+
+    def wait(self, round: Round, arm: int, lateness: Lateness, rng: Generator) -> int:
+        """How many more decisions this reward takes; a world that knows (a log with delays) says so itself."""
+        return lateness.wait(round, arm, rng)
+
+    def counted(self) -> dict[str, float]:
+        """Numbers that a prepared world counted during its run (rows of a log it used, say)."""
+        return {}
+
+    def measured(self, counted: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
+        """Metrics of its own, from what was counted in every run."""
+        return {}

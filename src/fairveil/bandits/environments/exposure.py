@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Strict
 
-from fairveil.bandits.environments.base import Environment
-from fairveil.bandits.facts import Assumed, Fact, Same
+from fairveil.bandits.environments.agents import ExposureEnvironment
+from fairveil.bandits.facts import Assumed, Fact
 from fairveil.bandits.protocol import Candidate, Round
 from fairveil.compiling import njit
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
-from fairveil.fairness.exposure import Merit, merits_from
 from fairveil.fields import Count, NonNegative, Vector, described
 from fairveil.randomness import Generator
 from fairveil.registry import register
@@ -47,17 +46,13 @@ def draw_contexts(rng, kind, contexts):
 
 @register("environment", "exposure")
 @configuration
-class ExposureWorld(Environment):
+class ExposureWorld(ExposureEnvironment):
     """Linear rewards <theta*, x> + N(0, noise^2) for ``agents`` agents that each see ``actions`` contexts a round.
 
     ``contexts``: "uniform" ([0,1]^d over sqrt d, norms <= 1), "raw" ([0,1]^d, norms up to sqrt d), "sphere" (positive
     part of the unit sphere); one name, or one per agent. ``theta``: fixed, or uniform on the positive part of the unit
     sphere, drawn anew for every run. ``merit``: one, or one per agent. ``agent_rounds``: agents that stop early.
-
-    Decisions are counted over all agents: in every round the agents that still play decide one after the other.
     """
-
-    family = "exposure"
 
     agents: Count = described("number of agents that learn together", default=10)
     actions: Count = described("number of items shown each round", default=10)
@@ -71,12 +66,7 @@ class ExposureWorld(Environment):
     )
 
     def __post_init__(self) -> None:
-        if isinstance(self.merit, list | tuple | dict | str | Merit):
-            merits = merits_from(self.merit, self.agents)
-        else:
-            raise SpecError("a merit is a list", path="merit", given=self.merit, allowed='["exp", 10]')
-        same = all(merit == merits[0] for merit in merits)
-        object.__setattr__(self, "merit", merits[0].to_list() if same else tuple(merit.to_list() for merit in merits))
+        self.settle_merit()
         names = (self.contexts,) * self.agents if isinstance(self.contexts, str) else tuple(self.contexts)
         if len(names) != self.agents or any(name not in CONTEXTS for name in names):
             raise SpecError(
@@ -103,18 +93,7 @@ class ExposureWorld(Environment):
         return cls(agents=3, actions=4, dimension=2)
 
     def facts(self, rounds: int) -> dict[str, Fact]:
-        lasts = None if self.agent_rounds is None else list(self.agent_rounds)
-        return {
-            **super().facts(rounds),
-            "agents": Same(self.agents),
-            "dimension": Same(self.dimension),
-            "agent_rounds": Same(lasts),
-            "merit": Assumed(self.merit),
-            "reward_std": Assumed(float(self.noise) if self.noise > 0 else 0.01),
-        }
-
-    def merits(self) -> tuple[Merit, ...]:
-        return merits_from(self.merit, self.agents)
+        return {**super().facts(rounds), "reward_std": Assumed(float(self.noise) if self.noise > 0 else 0.01)}
 
     def context_codes(self) -> NDArray[np.int64]:
         names = (self.contexts,) * self.agents if isinstance(self.contexts, str) else self.contexts
@@ -123,10 +102,6 @@ class ExposureWorld(Environment):
     def longest_context(self) -> float:
         """The largest l2 norm that a context can have, up to rounding."""
         return math.sqrt(self.dimension) if CONTEXTS["raw"] in self.context_codes() else 1.0
-
-    def last_rounds(self, rounds: int) -> NDArray[np.int64]:
-        """How many rounds every agent plays."""
-        return last_rounds(self.agents, rounds, self.agent_rounds)
 
     def prepare(self, rng: Generator) -> ExposureWorld:
         direction = np.abs(rng.standard_normal(self.dimension))
@@ -143,25 +118,3 @@ class ExposureWorld(Environment):
     def reward(self, round: Round, arm: int, rng: Generator) -> float:
         assert self.theta is not None
         return float(np.dot(self.theta, round.candidates[arm].features) + self.noise * rng.standard_normal())
-
-    def turn(self, index: int) -> tuple[int, int]:
-        """The round and the agent of a decision."""
-        if self.agent_rounds is None:
-            return divmod(index, self.agents)
-        lasts = np.array(self.agent_rounds)
-        low, high = 0, int(lasts.max())
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if decisions_until(middle, lasts) <= index else (low, middle)
-        playing = np.flatnonzero(lasts > low)
-        return low, int(playing[index - decisions_until(low, lasts)])
-
-
-def last_rounds(agents: int, rounds: int, agent_rounds: tuple[int, ...] | None) -> NDArray[np.int64]:
-    """How many of the ``rounds`` every agent plays."""
-    return np.minimum(np.full(agents, rounds) if agent_rounds is None else np.array(agent_rounds), rounds)
-
-
-def decisions_until(round: int, lasts: NDArray[np.int64]) -> int:
-    """Decisions made when everybody has played ``round`` rounds, or all of theirs."""
-    return int(np.minimum(round, lasts).sum())

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Strict
 
-from fairveil.bandits.environments.exposure import decisions_until, last_rounds
+from fairveil.bandits.environments.agents import decisions_until, last_rounds
 from fairveil.bandits.exposure.belief import Beliefs, Facts, Radius
 from fairveil.bandits.exposure.kernel import Merits, Rows, Rules, Trigger
 from fairveil.bandits.protocol import Policy

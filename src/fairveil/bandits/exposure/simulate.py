@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.bandits.environments.exposure import ExposureWorld, decisions_until
-from fairveil.bandits.exposure.kernel import Gathered, Merits, Releases, Span, Stage, Tally, World, advance, play
+from fairveil.bandits.environments.agents import ExposureEnvironment, decisions_until
+from fairveil.bandits.environments.exposure import ExposureWorld
+from fairveil.bandits.exposure.kernel import EXACT, Gathered, Merits, Releases, Span, Stage, Tally, World, advance, play
 from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness
 from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.fairness.exposure import merit_codes
@@ -36,6 +37,8 @@ MISSING = float("nan")
 
 def simulator_of(policy: ExposurePolicy, case: Case, streams: Streams) -> CompiledRun | None:
     """The compiled simulator of a case, None where only its steps can be played."""
+    if not isinstance(case.environment, ExposureWorld):
+        return None
     if case.lateness == AT_ONCE:
         releases = policy.planned(case.rounds, streams.noise)
         return StretchRun(policy, case, streams) if releases is None else WholeRun(policy, case, streams, releases)
@@ -72,6 +75,10 @@ class CompiledRun(Simulator):
         """Play on towards ``stop`` rounds with what falls due; returns the rounds played then."""
         raise NotImplementedError
 
+    def published(self) -> State:
+        """The state from which estimates are made."""
+        return self.state
+
     def stage(self, gathered: Gathered, answered: NDArray[np.bool_] = ALL_ANSWERED, default: float = MISSING) -> Stage:
         beliefs, rules = self.policy.beliefs(self.state), self.policy.rules(self.state)
         return Stage(self.truth, rules, beliefs, gathered, self.tally, answered, default)
@@ -93,6 +100,18 @@ class WholeRun(CompiledRun):
         world, choice = self.streams.world, self.streams.explore
         self.state["syncs"][...] = play(self.now, stop, self.syncs, self.planned, world, choice, stage)
         return stop
+
+    def published(self) -> State:
+        made, planned = self.syncs, self.planned
+        if made == 0 or planned.kind == EXACT:
+            return self.state
+        noisy = planned.total.copy()
+        noisy[planned.first, planned.second] += planned.noise[made - 1]
+        noisy[planned.second, planned.first] = noisy[planned.first, planned.second]
+        last = np.asarray(planned.times[made - 1])
+        variance = np.full(self.policy.agents, self.policy.noise_variance(made))  # type: ignore[attr-defined]
+        known = {"released": noisy, "variance": variance, "counted": np.full(2, float(last)), "last": last}
+        return {**self.state, **known}
 
 
 class StretchRun(CompiledRun):
@@ -183,6 +202,6 @@ def compiled_world(world: ExposureWorld, rounds: int) -> World:
     return World(np.array(world.theta), float(world.noise), world.context_codes(), world.last_rounds(rounds), merits)
 
 
-def empty_tally(world: ExposureWorld) -> Tally:
+def empty_tally(world: ExposureEnvironment) -> Tally:
     m, k = world.agents, world.actions
     return Tally(np.zeros(m), np.zeros(m), np.zeros(k, np.int64), np.zeros(k), np.zeros(k))

@@ -191,9 +191,7 @@ def batched_late(policy: BatchedPrivateFairGreedy) -> AuditPair:
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
         out = np.empty((trials, 2))
         for trial in range(trials):
-            streams = Streams(
-                np.random.default_rng(1), rng, noise, lambda: rng
-            )  # the same coins
+            streams = Streams(np.random.default_rng(1), rng, noise, lambda: rng)  # the same coins
             steps = list(walk(made, recorded, BATCH + 6, streams, laws[world]))
             released = next(i for i, step in enumerate(steps) if step.state["batch"] == 1)
             out[trial] = steps[-1].state["sum/last"] @ aim, released

@@ -107,7 +107,7 @@ class ExactRunner(Runner):
     def play(self, chunk: Chunk) -> tuple[Ints, Floats]:
         count = len(chunk)
         self._make_room(chunk.first + count)
-        rows = self.policy.rows_of(chunk.features, chunk.score + chunk.reward_noise[:, None])
+        rows = self.policy.rows_of(chunk.features, chunk.reward)
         rounds = Rounds(chunk.first, chunk.features, chunk.group, rows)
         slots, estimates = np.zeros(count, np.int64), np.full(count, np.nan)
         drawn = self.drawn(chunk.first, chunk.group.shape)

@@ -186,7 +186,7 @@ class LinearRunner(Runner):
         self.log_det = 0.0
 
     def play(self, chunk: Chunk) -> tuple[Ints, Floats]:
-        slots, reward = np.zeros(len(chunk), np.int64), chunk.score + chunk.reward_noise[:, None]
+        slots, reward = np.zeros(len(chunk), np.int64), chunk.reward
         self.log_det = play_at_once(
             chunk.features, chunk.group, reward, chunk.first, self.exploration, self.ridge, self.log_det, slots
         )

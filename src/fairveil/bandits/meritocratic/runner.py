@@ -16,6 +16,7 @@ from fairveil.bandits.protocol import Feedback, Policy, Report
 from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.errors import SpecError
 from fairveil.randomness import Generator
+from fairveil.state import State
 
 
 class Played(NamedTuple):
@@ -47,6 +48,10 @@ class Runner(Simulator):
 
     def theta(self) -> Floats | None:
         """Current estimate of the weights on raw features, up to scale; None if the policy has none."""
+        return None
+
+    def published(self) -> State | None:
+        """The state from which estimates are made, None where there is none."""
         return None
 
     def rank_uncertainty(self) -> Floats | None:
@@ -88,7 +93,7 @@ class StepRunner(Runner):
         self.outstanding.decided(arm, shown)
         wait = self.lateness.wait(shown, arm, self.streams.arrivals)
         if wait != NEVER and arm != NOBODY:
-            reward = float(chunk.score[row, slot] + chunk.reward_noise[row])
+            reward = float(chunk.reward[row, slot])
             feedback = self.policy.report(Feedback(shown.index, arm, reward, shown), noise)
             heapq.heappush(self.under_way, (shown.index + wait, shown.index, feedback))
         while self.under_way and self.under_way[0][0] <= shown.index:
@@ -97,6 +102,9 @@ class StepRunner(Runner):
         self.state = hand_over(self.policy, self.state, self.outstanding, noise)
         self.releases += before is not None
         return slot
+
+    def published(self) -> State:
+        return self.state
 
 
 class Times(NamedTuple):
@@ -110,7 +118,7 @@ class Times(NamedTuple):
 
     def answers(self, chunk: Chunk, part: slice, slots: Ints) -> Floats:
         """Rewards of the chosen slots as they will be handed over, not a number where there is none."""
-        reward = chunk.score[part][np.arange(len(slots)), slots] + chunk.reward_noise[part]
+        reward = chunk.reward[part][np.arange(len(slots)), slots]
         return np.where(self.arrival[part] >= 0, reward, self.default)
 
 

@@ -61,10 +61,10 @@ class Chunk:
     group: Ints  # (rounds, slots)
     score: Floats  # (rounds, slots)
     rank: Floats  # (rounds, slots)
-    reward_noise: Floats  # (rounds,)
+    reward: Floats  # (rounds, slots): what each would answer
 
     def __len__(self) -> int:
-        return len(self.reward_noise)
+        return len(self.reward)
 
 
 @configuration
@@ -140,6 +140,9 @@ class MeritocraticEnvironment(Environment):
         """``delay`` and ``missing`` as a spec's ``feedback`` would say it, with public arrivals."""
         return late(self.delay, self.missing)
 
+    def fits(self, rounds: int) -> None:
+        """Raise when this world cannot run that long."""
+
     def slots(self) -> Ints:
         """The group of each slot of a round."""
         return np.repeat(np.arange(self.groups), self.candidates)
@@ -157,8 +160,8 @@ class MeritocraticEnvironment(Environment):
             group = np.where(filled, group, -1)
             features, score = features * filled[:, :, None], score * filled
             rank = np.where(filled, rank, -np.inf)
-        reward_noise = self.noise * rng.standard_normal(count)
-        return Chunk(first, features, group, score, rank, reward_noise)
+        reward = score + (self.noise * rng.standard_normal(count))[:, None]
+        return Chunk(first, features, group, score, rank, reward)
 
     def _first_rounds(self) -> Ints:
         return np.array([self.joins.get(name, 0) for name in self.group_names], np.int64)

@@ -36,6 +36,7 @@ from fairveil.bandits.nash.blocks import (
     sources_of,
 )
 from fairveil.bandits.nash.intake import unit_reward
+from fairveil.bandits.nash.intervals import Evidence, block_looks
 from fairveil.bandits.nash.late import compiled_lateness, regular
 from fairveil.bandits.nash.runs import ArmSimulator, Stretch, Summary
 from fairveil.bandits.protocol import (
@@ -120,6 +121,11 @@ class EpisodePolicy(NashPolicy):
     def event(self) -> Event:
         return ParallelEvent(PureEvent(self.epsilon))
 
+    def evidence(self, state: State) -> Evidence:
+        count = state["counts"]
+        mean = state["sums"] / UNIT / np.where(count > 0, count, 1.0)
+        return Evidence(mean, count, state["draws"], self.release_epsilon, block_looks(state["closed"]))
+
     # State and decisions ----------------------------------------------------------------------------------------------
 
     def start(self) -> State:
@@ -140,17 +146,22 @@ class EpisodePolicy(NashPolicy):
             return state
         if now > first:
             raise InputError("rounds are opened one after the other", path="now", given=now, allowed=str(first))
-        after, shape = copy_state(state), self._shape
-        known, scratch = known_of(after), new_scratch(self.arms)
+        shape, known, scratch = self._shape, known_of(state), new_scratch(self.arms)
         found = candidates(self._numbers, shape.pace, known, self._pending(state), scratch, now)
         coin = shape.shuffle and found > 1
         arm = int(nth(scratch.marked, int(rng.integers(0, found)) if coin else 0))
         symmetric = shape.shuffle and bool(known.played[arm] == 0 or state["released"][0] == 0)
         stop = now + int(block_length(shape.first, shape.growth, known.played[arm], known.lengths[arm]))
-        open_block(known, arm, stop - now)
-        row = np.array([[arm, now, stop, found if coin else 1, symmetric]], np.int64)
-        after["open"] = np.concatenate([after["open"], row])
-        after["ahead"][0] = stop
+        return self._with_block(state, [arm, now, stop, found if coin else 1, symmetric])
+
+    def reopen(self, state: State, block: Block) -> State:
+        return self._with_block(state, [block.arm, block.first, block.stop, 1, 0])
+
+    def _with_block(self, state: State, row: list[int]) -> State:
+        after = copy_state(state)
+        open_block(known_of(after), row[ARM], row[STOP] - row[FIRST])
+        after["open"] = np.concatenate([after["open"], np.array([row], np.int64)])
+        after["ahead"][0] = row[STOP]
         return after
 
     def _pending(self, state: State) -> Pending:
@@ -206,10 +217,15 @@ class EpisodePolicy(NashPolicy):
         return None if reward is None else unit_reward(reward, self.strict)
 
     def block(self, state: State) -> Block | None:
-        if len(state["open"]) == 0:
-            return None
-        arm, first, stop, _, _ = (int(value) for value in state["open"][0])
-        return Block(f"block-{int(state['released'][0])}", first, stop, arm)
+        blocks = self._blocks(state, 1)
+        return blocks[0] if blocks else None
+
+    def open_blocks(self, state: State) -> list[Block]:
+        return self._blocks(state, len(state["open"]))
+
+    def _blocks(self, state: State, most: int) -> list[Block]:
+        number, rows = int(state["released"][0]), state["open"][:most].tolist()
+        return [Block(f"block-{number + i}", first, stop, arm) for i, (arm, first, stop, _, _) in enumerate(rows)]
 
     def draw(self, state: State, noise: Noise) -> State:
         """The noisy sum of the oldest block and the number of rewards in it (noisy too where arrivals are private)."""
@@ -279,17 +295,20 @@ class BlockSimulator(ArmSimulator):
     def __init__(self, policy: EpisodePolicy, place: Place, lateness: Lateness, streams: Streams) -> None:
         self.policy, self.place, self.late = policy, place, compiled_lateness(lateness)
         self.sources = sources_of(streams, regular(lateness))
-        self.pulls = np.zeros(policy.arms, np.int64)
+        self.pulls, self.known = np.zeros(policy.arms, np.int64), empty_known(policy.arms)
 
     def advance(self, stop: int) -> Stretch:
         policy = self.policy
         ends, codes, self.pulls, self.releases = simulate(
-            policy._numbers, policy._shape, empty_known(policy.arms), self.place, self.late, self.sources, 0, stop
+            policy._numbers, policy._shape, self.known, self.place, self.late, self.sources, 0, stop
         )
         return Stretch(codes, ends)
 
     def summary(self) -> Summary:
         return Summary(self.pulls, 0, self.releases, self.policy.spent(self.releases))
+
+    def published(self) -> State:
+        return self.known._asdict()
 
 
 def known_of(state: State) -> Known:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.bandits.simulate import Case, Simulator, Streams
-from fairveil.bandits.steps import Step, walk
+from fairveil.bandits.steps import Step, play
 from fairveil.randomness import Generator
+from fairveil.state import State
 
 
 @dataclass
@@ -23,6 +24,8 @@ class Summary:
     phase_rounds: int = 0
     releases: int = 0
     spent: float = 0.0
+    world: dict[str, float] = field(default_factory=dict)
+    """What the world counted."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,10 @@ class ArmSimulator(Simulator):
         """What happened until now."""
         raise NotImplementedError
 
+    def published(self) -> State | None:
+        """The arrays of a state from which estimates are made, None where there are none."""
+        return None
+
 
 class UniformSimulator(ArmSimulator):
     """The policy that learns nothing: only its pulls are drawn."""
@@ -73,13 +80,16 @@ class StepSimulator(ArmSimulator):
 
     def __init__(self, case: Case, streams: Streams) -> None:
         self.policy, self.arms = case.policy, case.environment.arms  # type: ignore[attr-defined]
-        self.steps: Iterator[Step] = walk(case.policy, case.environment, case.rounds, streams, case.lateness)
+        self.place = case.environment.prepare(streams.world)
+        self.steps: Iterator[Step] = play(case.policy, self.place, case.rounds, streams, case.lateness)
         self.pulls, self.uniform, self.now = np.zeros(self.arms, np.int64), 0, 0
+        self.state: State | None = None
 
     def advance(self, stop: int) -> Stretch:
         codes = np.empty(stop - self.now, np.int32)
         for place in range(len(codes)):
             step = next(self.steps)
+            self.state = step.state
             codes[place] = self.arms if step.decision.symmetric else step.decision.arm
             self.pulls[step.decision.arm] += 1
             self.uniform += step.decision.symmetric
@@ -90,4 +100,7 @@ class StepSimulator(ArmSimulator):
     def summary(self) -> Summary:
         guarantee = self.policy.guarantee()
         spent = (guarantee.epsilon or 0.0) if guarantee is not None else 0.0
-        return Summary(self.pulls, self.uniform, self.releases, spent)
+        return Summary(self.pulls, self.uniform, self.releases, spent, self.place.counted())
+
+    def published(self) -> State | None:
+        return self.state

@@ -261,10 +261,11 @@ class TwoPhaseSimulator(ArmSimulator):
         self.policy, self.world = policy, world_of(case)
         self.sources = sources_of(streams, True)
         self.done = Summary(np.zeros(policy.arms, np.int64))
+        self.known: Known = policy._blank()
 
     def advance(self, stop: int) -> Stretch:
         policy, laws = self.policy, self.world.laws
-        known, uniform = policy._blank(), np.int32(policy.arms)
+        known, uniform = self.known, np.int32(policy.arms)
         raw = Gathered(np.zeros(policy.arms, np.int64), np.zeros(policy.arms, np.int64))
         now, tests, over = explore_uniformly(policy._rule, policy.finish(), known, raw, laws, self.sources, stop)
         pulls, self.releases = raw.counts.copy(), tests
@@ -280,6 +281,9 @@ class TwoPhaseSimulator(ArmSimulator):
 
     def summary(self) -> Summary:
         return self.done
+
+    def published(self) -> State:
+        return self.known._asdict()
 
 
 def known_of(state: State) -> Known:

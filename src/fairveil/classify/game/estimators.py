@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fairveil.classify.checks import features_of, groups_of
+from fairveil.classify.checks import groups_of
 from fairveil.classify.fair.score import eta, extended, fit_score
 from fairveil.classify.game import hypotheses as classes_of_rules
 from fairveil.classify.game.exponential import Printed, Sound
@@ -18,6 +18,7 @@ from fairveil.classify.game.people import LedgerLike, People, configured
 from fairveil.classify.game.private_game import Game
 from fairveil.classify.randomised import Randomised
 from fairveil.classify.spending import Spending
+from fairveil.data.inputs import features_of
 from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise

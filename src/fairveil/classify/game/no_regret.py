@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from fairveil.classify.checks import features_of
 from fairveil.classify.fair.score import extended
 from fairveil.classify.game.fair_nr import LaplaceNoise, Play, UniformNoise, printed_scale, run_game
 from fairveil.classify.game.learners import PrivateFairNR
@@ -20,6 +19,7 @@ from fairveil.classify.game.people import LedgerLike, People, configured
 from fairveil.classify.game.theory import theory_rounds
 from fairveil.classify.randomised import Randomised
 from fairveil.classify.spending import Spending
+from fairveil.data.inputs import features_of
 from fairveil.errors import PrivacyError
 from fairveil.fairness.metrics import gaps_of, rates_of, weighted_of
 from fairveil.privacy.events import Event

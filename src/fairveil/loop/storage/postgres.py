@@ -171,10 +171,11 @@ class PostgresDriver:
         try:
             yield connection
         except BaseException:
-            if connection.closed or connection.broken:
-                connection.close()
-            else:
+            idle = not connection.closed and connection.info.transaction_status == driver().pq.TransactionStatus.IDLE
+            if idle:
                 self._idle.append(connection)
+            else:  # broken, or a transaction that could not be taken back: it must not be part of the next commit
+                connection.close()
             raise
         self._idle.append(connection)
 

@@ -98,6 +98,8 @@ class SqliteDriver:
                 except BaseException:
                     with contextlib.suppress(sqlite3.Error):
                         connection.execute("ROLLBACK")
+                    if connection.in_transaction:
+                        self._disconnect()  # what could not be taken back must not be part of the next commit
                     raise
                 point("store-committed")
             except self.failures:
@@ -119,8 +121,11 @@ class SqliteDriver:
                 yield SqliteTransaction(connection)
             finally:
                 connection.execute("ROLLBACK")
-        except self.failures:
-            connection.close()
+        except BaseException as problem:
+            if isinstance(problem, self.failures) or connection.in_transaction:
+                connection.close()
+            else:
+                self._readers.append(connection)
             raise
         self._readers.append(connection)
 

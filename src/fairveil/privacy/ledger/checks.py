@@ -99,9 +99,10 @@ def settlement(store: LedgerStore, block: str) -> Row | None:
     return store.find(PUBLISH, block) or store.find(LOST, block)
 
 
-def stored_text(row: Row) -> str:
+def stored_text(row: Row) -> str | ReleaseLost:
+    """The value of a settled block as it is stored, or the error that says that there is none."""
     if row.kind == LOST or row.value is None:
-        raise ReleaseLost(
+        return ReleaseLost(
             "this block was charged but its value is lost",
             path="block",
             given=row.name,

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from fairveil.errors import LedgerError, PrivacyError
@@ -16,11 +14,11 @@ from fairveil.privacy.charges import Charge
 from fairveil.privacy.events import Event, ParallelEvent, event_from_dict
 from fairveil.privacy.filters import Filter, Quote
 from fairveil.privacy.ledger.anchor import Anchor, FileAnchor
-from fairveil.privacy.ledger.book import STANDS, Book
-from fairveil.privacy.ledger.chain import ACCOUNT, LOST, PUBLISH, RESERVE, Row
+from fairveil.privacy.ledger.book import Book
+from fairveil.privacy.ledger.chain import ACCOUNT, LOST, PUBLISH, RESERVE
 from fairveil.privacy.ledger.checks import (
+    ReleaseLost,
     accepted,
-    check_account,
     check_event,
     check_key,
     check_name,
@@ -31,18 +29,15 @@ from fairveil.privacy.ledger.checks import (
     first,
     no_ledger,
     settlement,
-    stored_text,
 )
-from fairveil.privacy.ledger.faults import point
+from fairveil.privacy.ledger.draws import NOTHING, Draw, Draws
 from fairveil.privacy.ledger.places import place_of
-from fairveil.privacy.ledger.storage import LedgerStore, Place
-from fairveil.privacy.ledger.values import decode, encode
+from fairveil.privacy.ledger.storage import Place
+from fairveil.privacy.ledger.values import decode
 from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import Noise
 
-NOTHING = "nothing was charged"
 ACCOUNT_FACTS = ("event", "releases", "holder")
-DIED = "the process ended before it was published"
 
 
 class Ledger:
@@ -64,10 +59,8 @@ class Ledger:
 
     def __init__(self, book: Book) -> None:
         self._book = book
-        self._session = book.place.session()
-        self._under_way: dict[str, int] = {}  # block -> thread that draws it now
-        self._drawn: dict[str, str] = {}  # drawn, but could not be stored: kept so that it is not drawn again
-        book.on_fork = self._after_fork
+        self._draws = Draws(book)
+        book.on_fork = self._draws.after_fork
 
     @classmethod
     def open(
@@ -129,7 +122,7 @@ class Ledger:
         check_same(book, limit, simulated)
         book.adopt_anchor(reanchor)
         opened = cls(book)
-        opened._settle_dead()
+        opened._draws.settle_dead()
         return opened
 
     def spend(self, name: str, event: Event, *, releases: int | None = 1, holder: str = "") -> Charge:
@@ -169,29 +162,35 @@ class Ledger:
         published returns its stored value without drawing; one that was lost raises `ReleaseLost`. BudgetError:
         nothing was charged. An error in ``draw`` loses the block: the charge stands, as noise may have met data.
         """
+        [found] = self._release([block], lambda source, _: draw(source), event, account, noise)
+        if isinstance(found, ReleaseLost):
+            raise found
+        return found
+
+    def release_all(
+        self,
+        blocks: Sequence[str],
+        draw: Draw,
+        *,
+        account: str,
+        noise: Noise | None = None,
+    ) -> list[Any]:
+        """Releases of one account that are due together: all charged in one commit, drawn in order, stored in another.
+
+        ``draw`` gets the noise and what the blocks before it gave. The answer has a value for each block, or the
+        `ReleaseLost` that `release` would raise, and ends before a block that somebody else is drawing. A draw that
+        fails loses its block and those behind it; blocks before it are kept and stored when they are asked for again.
+        """
+        return self._release(blocks, draw, None, account, noise)
+
+    def _release(
+        self, blocks: Sequence[str], draw: Draw, event: Event | None, account: str | None, noise: Noise | None
+    ) -> list[Any]:
         source = accepted(noise, self.simulated)
-        check_name("block", block)
+        for block in blocks:
+            check_name("block", block)
         check_pays(event, account)
-        if self._under_way.get(block) == threading.get_ident():
-            raise LedgerError("a draw asks for its own block", path="block", given=block, fix="draw without the ledger")
-        try:
-            stored = self._reserve(block, event, account)
-            if stored is not None:
-                return decode(stored)
-        except BaseException:
-            self._no_longer_under_way(block)
-            raise
-        try:
-            point("draw")
-            text = self._drawn[block] = encode(draw(source))
-            point("drawn")
-            return decode(self._publish(block, text))
-        except BaseException as problem:
-            if block not in self._drawn:
-                self._give_up(block, type(problem).__name__)
-            raise
-        finally:
-            self._no_longer_under_way(block)
+        return self._draws.release(blocks, draw, source, event, account)
 
     def quote(self, event: Event) -> Quote:
         """What an event would cost and whether it fits; charges nothing."""
@@ -278,7 +277,7 @@ class Ledger:
         return accountant
 
     def close(self) -> None:
-        self._session.end()
+        self._draws.session.end()
         self._book.close()
 
     def __enter__(self) -> Ledger:
@@ -293,85 +292,6 @@ class Ledger:
 
     def __reduce__(self) -> Any:
         raise PrivacyError("a ledger cannot be pickled", fix="open it by its path in the other process")
-
-    def _reserve(self, block: str, event: Event | None, account: str | None) -> str | None:
-        """None when the block is now ours to draw, its stored text when it was published."""
-        deadline = time.monotonic() + self._book.wait
-        while True:
-            with self._book.writing(NOTHING) as store:
-                reservation = store.find(RESERVE, block)
-                if reservation is None:
-                    self._append_reservation(store, block, event, account)
-                    self._under_way[block] = threading.get_ident()
-                    return None
-                asked = (None if event is None else event.to_dict(), account)
-                check_repeated(block, (reservation.table["event"], reservation.account), asked)
-                settled, drawn = settlement(store, block), self._drawn.get(block)
-                if settled is None and drawn is None and not self._is_drawn_now(block, reservation):
-                    self._append_settled(store, LOST, block, {"reason": DIED})
-                    settled = store.find(LOST, block)
-            if settled is not None:
-                return stored_text(settled)
-            if drawn is not None:  # it could not be stored at the first attempt
-                return self._publish(block, drawn)
-            if time.monotonic() > deadline:
-                raise LedgerError("another process is still drawing this block", path="block", given=block, fix=STANDS)
-            time.sleep(0.005)
-
-    def _append_reservation(self, store: LedgerStore, block: str, event: Event | None, account: str | None) -> None:
-        self._session.begin()
-        before = self._book.state.filter
-        held, charge = (before, Charge()) if event is None else before.reserve(event)
-        if account is not None:
-            check_account(store, account, self._book.state.sequence + 1)
-        facts = {"event": None if event is None else event.to_dict(), "charge": charge.to_list()}
-        self._book.append(RESERVE, block, held, {**facts, "session": self._session.token}, account=account)
-
-    def _is_drawn_now(self, block: str, reservation: Row) -> bool:
-        owner = reservation.table["session"]
-        if owner != self._session.token:
-            return self._session.alive(owner)
-        return block in self._under_way
-
-    def _no_longer_under_way(self, block: str) -> None:
-        if self._under_way.get(block) == threading.get_ident():
-            del self._under_way[block]
-
-    def _publish(self, block: str, text: str) -> str:
-        with self._book.writing("the charge stands; ask for the block again to store the same value") as store:
-            settled = settlement(store, block)
-            if settled is None:
-                self._append_settled(store, PUBLISH, block, {}, text)
-        self._drawn.pop(block, None)
-        return text if settled is None else stored_text(settled)
-
-    def _append_settled(
-        self, store: LedgerStore, kind: str, block: str, facts: dict[str, Any], text: str | None = None
-    ) -> None:
-        reservation = store.find(RESERVE, block)
-        if reservation is None:
-            raise LedgerError("this block was never reserved", path="block", given=block)
-        after = self._book.now.filter.settle(Charge(*reservation.table["charge"]))
-        self._book.append(kind, block, after, facts, value=text)
-
-    def _give_up(self, block: str, reason: str) -> None:
-        # if this fails too, the reservation is on disk and the next one who asks finds the block lost
-        with contextlib.suppress(LedgerError), self._book.writing(STANDS) as store:
-            if settlement(store, block) is None:
-                self._append_settled(store, LOST, block, {"reason": f"the draw failed: {reason}"})
-
-    def _settle_dead(self) -> None:
-        """Mark what dead processes left reserved as lost, and remove their traces."""
-        with self._book.writing(NOTHING) as store:
-            for row in store.pending():
-                if not self._session.alive(row.table["session"]):
-                    self._append_settled(store, LOST, row.name, {"reason": DIED})
-            self._session.sweep()
-
-    def _after_fork(self) -> None:
-        self._session.forget()
-        self._session = self._book.place.session()
-        self._under_way, self._drawn = {}, {}
 
 
 def _book(

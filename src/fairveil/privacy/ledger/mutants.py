@@ -42,7 +42,7 @@ def shown_before_stored() -> AbstractContextManager[None]:
 
     def change(original: Release) -> Release:
         def broken(self: Ledger, block: str, draw: Release, **more: Any) -> Any:
-            self._reserve(block, more.get("event"), more.get("account"))
+            self._draws.reserve([block], more.get("event"), more.get("account"))
             return decode(encode(draw(checks.accepted(more.get("noise"), self.simulated))))
 
         return broken
