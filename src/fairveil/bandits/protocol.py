@@ -222,6 +222,16 @@ class Policy(ABC):
         """The release was charged but its value is gone: drop the raw block and go on without it."""
         raise PrivacyError("this policy releases nothing", given=self.name)
 
+    def restored(self, releases: Iterable[tuple[str, State | None]]) -> State:
+        """The state that a ledger's releases lead to (None: charged and lost), enough for `estimates`."""
+        state = self.start()
+        for block, value in releases:
+            if self.clock == "settled":
+                state = self.lost(state, block) if value is None else self.adopt(state, block, value)
+            elif value is not None:
+                state = {**state, **value}
+        return state
+
     def estimates(self, state: State, confidence: float = CONFIDENCE) -> Estimates:
         """What the releases in a state say, with intervals: post-processing, so it costs nothing.
 

@@ -121,6 +121,23 @@ class EpisodePolicy(NashPolicy):
     def event(self) -> Event:
         return ParallelEvent(PureEvent(self.epsilon))
 
+    def restored(self, releases: Iterable[tuple[str, State | None]]) -> State:
+        """Blocks carry their arm and rounds; the coins that chose them are not needed again."""
+        state = self.start()
+        for _, value in releases:
+            if value is not None:
+                arm, first, stop = (int(number) for number in value[HEADER])
+                open_block(known_of(state), arm, stop - first)
+                total, count = int(value["total"][0]), float(value["count"][0])
+                publish(self._shape.keep, known_of(state), arm, total, count, self._shape.draws)
+                state["released"] += 1
+        return state
+
+    def rounds_by_arm(self, state: State) -> NDArray[np.int64]:
+        rounds: NDArray[np.int64] = state["played"].copy()
+        np.subtract.at(rounds, state["open"][:, ARM], state["open"][:, STOP] - state["open"][:, FIRST])
+        return rounds
+
     def evidence(self, state: State) -> Evidence:
         count = state["counts"]
         mean = state["sums"] / UNIT / np.where(count > 0, count, 1.0)
