@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test lint docs bench delay classification streams audit mutants machines reproduce constraints clean service-load service-kill service-soak service-learn
+.PHONY: help demo test lint docs bench delay estimates classification streams audit mutants machines reproduce constraints clean service-load service-kill service-soak service-learn
 
 help:            ## what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -37,13 +37,16 @@ docs: $(VENV)/.dev   ## build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.dev  ## benchmarks against peers and limits, as ratios
-	@for file in $$(ls bench/[a-z]*.py | grep -v -e machines -e consensus_error -e consensus_optimum -e streams_quality); do echo "== $$file"; $(PY) $$file || exit 1; done
+	@for file in $$(ls bench/[a-z]*.py | grep -v -e machines -e consensus_error -e consensus_optimum -e streams_quality -e streams_audits -e estimates); do echo "== $$file"; $(PY) $$file || exit 1; done
 
 classification: $(VENV)/.dev ## private and fair classification against its floors; about ten minutes
 	@$(PY) bench/sweeps/classification.py
 
 delay: $(VENV)/.dev  ## what late rewards cost private-nash, against what everybody must pay
 	@$(PY) bench/delay.py
+
+estimates: $(VENV)/.dev ## coverage of the intervals that policies publish, and of rank tables; about half an hour
+	@$(PY) bench/estimates.py
 
 service-load: $(VENV)/.dev ## durable pairs a second beside a no-op route (needs wrk)
 	@$(PY) bench/service/load.py
@@ -67,8 +70,7 @@ machines: $(VENV)/.dev ## numerical tests under other BLAS kernels, SIMD levels 
 	@$(PY) bench/machines.py
 
 streams: $(VENV)/.dev ## private streams against their limits: theory, errors, coverage, audits, speed; about ten minutes
-	@$(PY) bench/streams_quality.py
-	@$(PY) bench/streams.py
+	@for file in bench/streams_quality.py bench/streams_audits.py bench/streams.py; do $(PY) $$file || exit 1; done
 
 consensus: $(VENV)/.dev ## gaps, errors and speed of private consensus on Adult and ACS; about 30 minutes
 	@for file in bench/consensus_optimum.py bench/consensus_error.py bench/consensus_speed.py; do $(PY) $$file || exit 1; done

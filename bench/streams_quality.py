@@ -1,7 +1,7 @@
 """How good are private streams? Errors against Algorithm 4 with its best weight, against theory, and coverage.
 
 All comparisons are at equal mu with paired seeds. Weights marked best are chosen on the true error, which reads the
-data: an experiment. Parts: theory, ar1, binomial, real, intervals, options, audits; all without an argument. Every
+data: an experiment. Parts: theory, ar1, binomial, real, intervals, options; all without an argument. Every
 line with a limit says whether it holds; the exit code is 1 when one does not. Data that are not there are skipped.
 """
 
@@ -13,13 +13,10 @@ import sys
 import numpy as np
 
 from fairveil import data, registry
-from fairveil.privacy.audit import estimate_mu
-from fairveil.privacy.audit.everything import QUICK, examine, planted, things
 from fairveil.privacy.conversions import gdp_mu
 from fairveil.privacy.noise import SeededNoise
 from fairveil.randomness import generator
 from fairveil.streams import theory
-from fairveil.streams.audit import worlds_of
 from fairveil.streams.predictive import WEIGHTS
 from fairveil.streams.sequences import build_sequence, draw_sequence
 from fairveil.streams.shares import scheduled
@@ -270,45 +267,6 @@ def part_intervals() -> None:
             check(f"noise {noise}, rho {rho}", inside, 0.96)
 
 
-UNITS = {
-    "sequence": {"horizon": 8},
-    "participation": {"horizon": 12, "participation": 3},
-    "offset": {"horizon": 16, "neighbours": "add-remove", "starts": 1},
-    "window": {"unit": "window", "window": 4},
-    "event": {"unit": "event"},
-    "memory": {"unit": "event", "memory": 0.7},
-    "window with memory": {"unit": "window", "window": 4, "memory": 0.7},
-}
-
-
-def part_audits() -> None:
-    print("audits: mu of the worst pair against its claim; verdicts of releasers and of broken twins")
-    for epsilon in (0.5, 1.0, 3.0):
-        for name in ("baseline-gaussian", "predictive", "private-kalman"):
-            for unit, keys in UNITS.items():
-                if ("memory" in keys and name != "private-kalman") or (unit == "offset" and name == "predictive"):
-                    continue
-                budget = {"name": name, "epsilon": epsilon, "delta": 1e-5, **keys}
-                releaser = registry.build("releaser", budget | ({"weight": 1.0} if name == "predictive" else {}), "")
-                zero, one = (
-                    releaser.plain_copies(z, 200_000, SeededNoise(3, w)) for w, z in enumerate(worlds_of(releaser))
-                )
-                spread = np.cov(zero[::4].T)
-                direction = np.linalg.solve(np.atleast_2d(spread), worlds_shift(zero, one))
-                found = estimate_mu(zero @ direction, one @ direction).mu
-                check(f"{name}, {unit}, eps {epsilon:g}: mu against its claim", abs(found / releaser.plan.mu - 1), 0.05)
-    for title, caught in planted(QUICK, "seeded", 5):
-        if " at " in title:
-            check(f"twin {title} is caught", float(caught), 1.0, below=False)
-    for thing in things(("releaser",)):
-        verdict = examine(thing, QUICK)
-        check(f"{thing.title} is consistent", float(not verdict.violated), 1.0, below=False)
-
-
-def worlds_shift(zero: np.ndarray, one: np.ndarray) -> np.ndarray:
-    return one[::4].mean(0) - zero[::4].mean(0)
-
-
 PARTS = {
     "theory": part_theory,
     "ar1": part_ar1,
@@ -316,7 +274,6 @@ PARTS = {
     "real": part_real,
     "intervals": part_intervals,
     "options": part_options,
-    "audits": part_audits,
 }
 
 if __name__ == "__main__":

@@ -173,15 +173,16 @@ def test_every_parameter_of_everything_is_described():
 @pytest.mark.parametrize(
     ("epsilon", "message"),
     [
-        (-1, "policy.epsilon: the value is out of range; given -1; allowed: at least 1e-06"),
-        ("many", "policy.epsilon: the value is of the wrong kind; given 'many'; allowed: a number"),
-        (float("nan"), "policy.epsilon: the value is of the wrong kind; given nan; allowed: a finite number"),
+        (-1, "the value is out of range; given -1; allowed: at least 1e-06; choose a value in this range"),
+        ("many", "the value is of the wrong kind; given 'many'; allowed: a number; write a number"),
+        ("1.5", "the value is of the wrong kind; given '1.5'; allowed: a number; write it without quotes"),
+        (float("nan"), "the value is of the wrong kind; given nan; allowed: a finite number; write a finite number"),
     ],
 )
 def test_errors_are_in_our_own_words(epsilon, message):
     with pytest.raises(SpecError) as caught:
         build("policy", {"name": "test-thing", "arms": 2, "epsilon": epsilon}, "policy")
-    assert str(caught.value) == message
+    assert str(caught.value) == f"policy.epsilon: {message}"
 
 
 def test_a_missing_name_is_called_missing_and_long_lists_are_not_recited():

@@ -1,10 +1,11 @@
 """The whole service killed under load, and again: nothing acknowledged is lost or doubled, no round has a gap.
 
-    python bench/service/kill.py [--times 10] [--seconds 1.5] [--which one two workers]
+    python bench/service/kill.py [--times 10] [--between 150] [--which sqlite postgresql two workers]
 
-``one``: a single process on SQLite, killed and started again ``times`` times. ``two``: two processes on one PostgreSQL,
-one of them killed under load. ``workers``: ``--workers 2`` on SQLite, one worker killed under load. 64 clients ask and
-reward all the time; after every kill each of them repeats what was not acknowledged.
+``sqlite``, ``postgresql``: a single process, killed and started again ``times`` times. ``two``: two processes on one
+PostgreSQL, one of them killed, in turn. ``workers``: ``--workers 2`` on SQLite, a worker killed. 64 clients ask and
+reward all the time, between two kills at least ``between`` decisions; after every kill each of them repeats what was
+not acknowledged.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -50,6 +52,16 @@ class Crowd:
         self.urls, self.replies, self.rewarded, self.stopping = urls, {}, set(), False  # type: ignore[var-annotated]
         self.repeats = self.changed = 0
 
+    async def some_more(self, count: int) -> None:
+        """Until so many more decisions and their rewards are acknowledged, and a moment longer."""
+        enough = len(self.rewarded) + count
+        deadline = time.monotonic() + 120
+        while len(self.rewarded) < enough:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"only {len(self.rewarded)} of {enough} decisions were answered")
+            await asyncio.sleep(0.002)
+        await asyncio.sleep(random.uniform(0, 0.05))
+
     async def ask(self, http: httpx.AsyncClient, path: str, body: dict[str, object]) -> dict[str, object]:
         while True:
             for url in random.sample(self.urls, len(self.urls)):
@@ -62,28 +74,28 @@ class Crowd:
                 self.repeats += 1
             await asyncio.sleep(0.05)
 
-    async def run(self, client: int) -> None:
-        limits = httpx.Limits(max_connections=4)
-        async with httpx.AsyncClient(timeout=10, limits=limits) as http:
-            number = 0
-            while not self.stopping:
-                event, number = f"c{client}-{number}", number + 1
-                reply = await self.ask(http, "/v1/loops/kill/decisions", {"event_id": event})
-                self.replies[event] = reply
-                await self.ask(http, f"/v1/loops/kill/decisions/{event}/reward", {"value": number % 2})
-                self.rewarded.add(event)
-                if number % 5 == 0:
-                    old = f"c{client}-{number // 2}"
-                    again = await self.ask(http, "/v1/loops/kill/decisions", {"event_id": old})
-                    self.changed += again != self.replies[old]
+    async def run(self, http: httpx.AsyncClient, client: int) -> None:
+        number = 0
+        while not self.stopping:
+            event, number = f"c{client}-{number}", number + 1
+            reply = await self.ask(http, "/v1/loops/kill/decisions", {"event_id": event})
+            self.replies[event] = reply
+            await self.ask(http, f"/v1/loops/kill/decisions/{event}/reward", {"value": number % 2})
+            self.rewarded.add(event)
+            if number % 5 == 0:
+                old = f"c{client}-{number // 2}"
+                again = await self.ask(http, "/v1/loops/kill/decisions", {"event_id": old})
+                self.changed += again != self.replies[old]
 
 
 async def under_load(urls: list[str], drive) -> Crowd:  # type: ignore[no-untyped-def]
     crowd = Crowd(urls)
-    clients = [asyncio.create_task(crowd.run(client)) for client in range(CLIENTS)]
-    await drive(crowd)
-    crowd.stopping = True
-    await asyncio.gather(*clients)
+    limits = httpx.Limits(max_connections=2 * CLIENTS, max_keepalive_connections=2 * CLIENTS)
+    async with httpx.AsyncClient(timeout=10, limits=limits) as http:
+        clients = [asyncio.create_task(crowd.run(http, client)) for client in range(CLIENTS)]
+        await drive(crowd)
+        crowd.stopping = True
+        await asyncio.gather(*clients)
     return crowd
 
 
@@ -127,87 +139,111 @@ def create(url: str) -> None:
     httpx.post(f"{url}/v1/loops", json=LOOP, timeout=120).raise_for_status()
 
 
-def one(place: Path, times: int, seconds: float) -> None:
-    store, port = f"sqlite:///{place}/one/store.db", free_port()
+def one(store: str, times: int, between: int) -> None:
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
-    process = start(store, port)
+    processes = [start(store, port)]
     create(url)
 
     async def drive(crowd: Crowd) -> None:
-        nonlocal process
         for _ in range(times):
-            await asyncio.sleep(seconds * random.uniform(0.3, 1.0))
-            process.kill()
-            process.wait()
-            process = await asyncio.to_thread(start, store, port)
-        await asyncio.sleep(0.5)
+            await crowd.some_more(between)
+            processes[0].kill()
+            processes[0].wait()
+            processes[0] = await asyncio.to_thread(start, store, port)
+        await crowd.some_more(between)
 
-    crowd = asyncio.run(under_load([url], drive))
-    process.terminate()
-    process.wait(30)
+    with ended(processes):
+        crowd = asyncio.run(under_load([url], drive))
     print(f"one process, killed {times} times:", end=" ")
     verify(store, crowd)
 
 
-def two(seconds: float) -> None:
-    with postgres() as store:
-        ports = [free_port(), free_port()]
-        urls = [f"http://127.0.0.1:{port}" for port in ports]
-        processes = [start(store, ports[0])]
-        create(urls[0])
-        processes.append(start(store, ports[1]))
+def two(store: str, times: int, between: int) -> None:
+    ports = [free_port(), free_port()]
+    urls = [f"http://127.0.0.1:{port}" for port in ports]
+    processes = [start(store, ports[0])]
+    create(urls[0])
+    processes.append(start(store, ports[1]))
 
-        async def drive(crowd: Crowd) -> None:
-            await asyncio.sleep(2 * seconds)
-            processes[1].kill()
-            await asyncio.sleep(2 * seconds)
+    async def drive(crowd: Crowd) -> None:
+        for number in range(times):
+            await crowd.some_more(between)
+            processes[number % 2].kill()
+            await crowd.some_more(between)  # the other one goes on alone
+            processes[number % 2].wait()
+            processes[number % 2] = await asyncio.to_thread(start, store, ports[number % 2])
+        await crowd.some_more(between)
 
+    with ended(processes):
         crowd = asyncio.run(under_load(urls, drive))
-        processes[0].terminate()
-        processes[0].wait(30)
-        print("two processes on PostgreSQL, one killed:", end=" ")
-        verify(store, crowd)
+    print(f"two processes on PostgreSQL, one killed, {times} times:", end=" ")
+    verify(store, crowd)
 
 
-def workers(place: Path, seconds: float) -> None:
-    store, port = f"sqlite:///{place}/workers/store.db", free_port()
+def workers(store: str, times: int, between: int) -> None:
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
-    process = start(store, port, "--workers", "2")
+    processes = [start(store, port, "--workers", "2")]
     create(url)
 
     async def drive(crowd: Crowd) -> None:
-        await asyncio.sleep(2 * seconds)
-        victims = [
-            pid for pid in children_of(process.pid) if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
-        ]
-        os.kill(random.choice(victims), signal.SIGKILL)
-        await asyncio.sleep(2 * seconds)
+        for _ in range(times):
+            await crowd.some_more(between)
+            os.kill(random.choice(workers_of(processes[0].pid)), signal.SIGKILL)
+        await crowd.some_more(between)
 
-    crowd = asyncio.run(under_load([url], drive))
-    process.terminate()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(30)
-    if process.poll() is None:
-        process.kill()
-    time.sleep(0.5)
-    print("two workers on SQLite, one killed:", end=" ")
+    with ended(processes):
+        crowd = asyncio.run(under_load([url], drive))
+    print(f"two workers on SQLite, one killed, {times} times:", end=" ")
     verify(store, crowd)
+
+
+def workers_of(pid: int) -> list[int]:
+    found = []
+    for child in children_of(pid):
+        with contextlib.suppress(OSError):
+            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                found.append(child)
+    return found
+
+
+@contextlib.contextmanager
+def ended(processes: list[subprocess.Popen[bytes]]) -> Iterator[None]:
+    """Whatever happens, no service and no worker is left behind."""
+    try:
+        yield
+    finally:
+        below = [pid for process in processes for pid in workers_of(process.pid)]
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(30)
+            if process.poll() is None:
+                process.kill()
+        time.sleep(0.5)
+        for pid in below:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--times", type=int, default=10)
-    options.add_argument("--seconds", type=float, default=1.5)
-    options.add_argument("--which", nargs="+", default=["one", "two", "workers"])
+    options.add_argument("--between", type=int, default=150)
+    options.add_argument("--which", nargs="+", default=["sqlite", "postgresql", "two", "workers"])
     given = options.parse_args()
     random.seed(3)
-    with folder() as place:
-        if "one" in given.which:
-            one(place, given.times, given.seconds)
-        if "two" in given.which:
-            two(given.seconds)
-        if "workers" in given.which:
-            workers(place, given.seconds)
+    with folder() as place, contextlib.ExitStack() as stack:
+        kinds = {
+            "sqlite": lambda: one(f"sqlite:///{place}/one/store.db", given.times, given.between),
+            "postgresql": lambda: one(stack.enter_context(postgres()), given.times, given.between),
+            "two": lambda: two(stack.enter_context(postgres()), given.times, given.between),
+            "workers": lambda: workers(f"sqlite:///{place}/workers/store.db", given.times, given.between),
+        }
+        for which in given.which:
+            kinds[which]()
 
 
 if __name__ == "__main__":

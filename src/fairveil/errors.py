@@ -189,23 +189,38 @@ def spec_error(
     where = ".".join([part for part in [path, *map(str, place)] if part])
     kind, context = first["type"], first.get("ctx", {})
     if kind in _UNKNOWN:
-        fix = did_you_mean(first["loc"][-1], known)
+        fix = did_you_mean(first["loc"][-1], known) or "take it out, or use one of these keys"
         return SpecError("this key is not known", path=where, allowed=", ".join(sorted(known)), fix=fix)
     if kind in ("missing", "missing_argument"):
-        return SpecError("this key is required", path=where, fix="add it")
+        return SpecError("this key is required", path=where, fix="add it; fairveil explain NAME says what it may be")
     given = first.get("input")
     limits = [f"{word} {context[key]}" for key, word in _WORDS.items() if key in context]
     if limits:
-        return SpecError("the value is out of range", path=where, given=given, allowed=", ".join(limits))
+        fix = "choose a value in this range"
+        return SpecError("the value is out of range", path=where, given=given, allowed=", ".join(limits), fix=fix)
     if "expected" in context:
-        words = re.findall(r"'([^']+)'", str(context["expected"]))
-        fix = did_you_mean(given, words) if isinstance(given, str) else ""
-        return SpecError(
-            "this is not one of the choices", path=where, given=given, allowed=str(context["expected"]), fix=fix
-        )
+        expected = str(context["expected"])
+        fix = did_you_mean(given, expected.replace("'", "").replace(" or ", ", ").split(", ")) or "choose one of them"
+        return SpecError("this is not one of the choices", path=where, given=given, allowed=expected, fix=fix)
     if kind in _KINDS:
-        return SpecError("the value is of the wrong kind", path=where, given=given, allowed=_KINDS[kind])
+        quoted = isinstance(given, str) and "number" in _KINDS[kind] and _is_number(given)
+        fix = "write it without quotes" if quoted else f"write {_KINDS[kind]}"
+        return SpecError(
+            "the value is of the wrong kind",
+            path=where,
+            given=given,
+            allowed=_KINDS[kind],
+            fix=fix,
+        )
     return SpecError("the value does not fit", path=where, given=given, allowed=first["msg"])
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _place(parts: tuple[int | str, ...]) -> list[int | str]:

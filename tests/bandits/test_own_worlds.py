@@ -108,7 +108,7 @@ def test_recorded_delays_are_waited_for_and_late_ones_are_missing():
         (logged(trial(300), {"delay": "late"}), 10, SpecError, "environment.window"),
         (logged(trial(300), floor=0.9), 10, SpecError, "environment.floor"),
         (logged(trial(300), arms=2), 10, SpecError, "environment.arms"),
-        (logged(trial(300), {"outcome": "wel"}), 10, SpecError, "environment.wel"),
+        (logged(trial(300), {"outcome": "wel"}), 10, SpecError, "environment.log.outcome"),
         (logged(trial(300), {"low": 2.0}), 10, SpecError, "environment.log.low"),
     ],
 )

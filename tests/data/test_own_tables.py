@@ -156,7 +156,7 @@ def test_a_draft_runs_from_another_folder_and_says_that_it_is_not_public(files, 
     assert "read off the data" in text or world == "table"
     assert "name 7" not in text
     assert "staff_id" not in table["environment"].get("columns", {})
-    spec.write_text(text.replace("rounds = 2000", "rounds = 60").replace("runs = 5", "runs = 1"))
+    spec.write_text(text.replace("rounds = 2000", "rounds = 60"))
     with pytest.raises(SystemExit) as ended:
         main(["run", str(spec), "--json"])
     assert not ended.value.code

@@ -125,6 +125,9 @@ def test_hosts_rates_and_exposure(store):
     try:
         assert client.get("/health", headers={"host": "evil.example"}).status_code == 400
         assert client.get("/health", headers={"host": "loops.example:443"}).status_code == 200
+        assert client.get("/health", headers={"origin": "https://evil.example"}).status_code == 403
+        assert client.get("/health", headers={"origin": "null"}).status_code == 403
+        assert client.get("/health", headers={"origin": "https://loops.example"}).status_code == 200
         statuses = [client.get("/v1/loops").status_code for _ in range(6)]
         assert statuses.count(429) >= 2
         assert statuses[0] == 200

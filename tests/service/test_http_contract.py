@@ -111,6 +111,11 @@ def test_ids_of_any_printable_kind(trial, event):
     assert trial.get(path).json()["event_id"] == event
 
 
+@pytest.mark.parametrize("after", ["%C2%B2", "--5", "x", "1e3", "-", "9" * 30])
+def test_listings_go_on_after_a_number(trial, after):
+    refused(trial.get(f"/v1/trail?after={after}"), 422, "invalid")
+
+
 def test_errors_of_http_itself(trial):
     refused(trial.get("/nowhere"), 404, "not-found")
     refused(trial.get("/v1/loops/none"), 404, "unknown-loop")

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import traceback
 
 import pytest
 
@@ -204,6 +205,7 @@ def test_bad_options_charge_and_write_nothing(place, case):
 BAD_ROWS = {
     "text": (["1", f"x{SECRET}"], [], InputError),
     "infinite": (["inf"], [], InputError),
+    "the word nan": (["nan"], [], InputError),
     "fraction": ([SECRET], ["--law", "discrete-gaussian"], InputError),
     "coins": ([SECRET], ["--law", "binomial"], InputError),
     "too few cells": ([""], ["--time", "ts"], InputError),
@@ -219,10 +221,20 @@ def test_bad_first_rows_are_refused_without_showing_them(place, case):
         place.release(file, *more)
     assert SECRET not in str(caught.value)
     assert SECRET not in json.dumps(caught.value.to_dict())
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
     for file in place.folder.iterdir():
         if file.name != "in.csv":
             assert SECRET.encode() not in file.read_bytes()
     assert place.untouched()
+
+
+def test_a_value_that_is_refused_later_leaves_what_was_printed(place):
+    whole = ["--law", "discrete-gaussian"]
+    place.release(place.rows([1, 2]), *whole)
+    with pytest.raises(InputError, match="whole numbers") as caught:
+        place.release(place.rows([1, 2, 3, SECRET, 4]), *whole)
+    assert SECRET not in str(caught.value)
+    assert len(place.lines()) == 3
 
 
 def test_a_bad_row_later_leaves_what_was_printed(place):
@@ -320,6 +332,14 @@ def test_changed_pasts_foreign_ledgers_and_missing_ledgers_are_refused(place, tm
     place.out.write_bytes(before + b"t9,1.0,2.0,3.0,released\n")
     with pytest.raises(LedgerError, match="more lines"):
         place.release(place.rows([f"t{n},{n}" for n in range(9)], header="ts,n"), *timed)
+
+
+def test_the_ledger_of_another_stream_is_refused(place):
+    place.release(place.rows(range(6)))
+    place.out = place.folder / "other.csv"
+    with pytest.raises(LedgerError, match="other options"):
+        place.release(place.rows(range(6), header="m"), column="m")
+    assert not place.out.exists()
 
 
 def test_one_of_two_processes_is_refused(place):

@@ -7,9 +7,10 @@ from typing import ClassVar
 import numpy as np
 
 from fairveil.bandits.nash.base import check_arm, global_guarantee
-from fairveil.bandits.protocol import HEADER, Block, Clock, Decision, Policy, check_header, raw_feedback
+from fairveil.bandits.protocol import HEADER, Block, Clock, Decision, Feedback, Policy, check_header, raw_feedback
 from fairveil.configuration import configuration
 from fairveil.fields import Count, Epsilon, described
+from fairveil.privacy.audit.pair import AuditPair
 from fairveil.privacy.events import ParallelEvent, PureEvent
 from fairveil.registry import register
 from fairveil.state import copy_state
@@ -59,8 +60,11 @@ class EvenBlocks(Policy):
         pending = np.bincount(opened[:, 0], minlength=self.arms)
         means = np.where(state["counts"] > 0, state["sums"] / np.maximum(state["counts"], 1), np.inf)
         arm = int(np.argmax(means - pending * UNIT * 0.01))
-        row = [[arm, now, now + self.length, 0]]
-        return {**state, "open": np.vstack([opened, row]), "ahead": np.array([now + self.length])}
+        return self.reopen(state, Block("", now, now + self.length, arm))
+
+    def reopen(self, state, block):
+        row = [[block.arm, block.first, block.stop, 0]]
+        return {**state, "open": np.vstack([state["open"], row]), "ahead": np.array([block.stop])}
 
     def decide(self, state, round, rng):
         for arm, first, stop, _ in state["open"]:
@@ -116,3 +120,15 @@ class EvenBlocks(Policy):
         after["number"] = np.array(int(state["number"]) + 1)
         after["raw"] = np.array([0, 0, block.stop], np.int64)
         return after
+
+
+@register("audit-pair", "policy:even-blocks")
+def first_block(policy):
+    """User 0's reward is 7 (clipped to 1) or 0."""
+
+    def run(world, trials, noise, rng):
+        state = policy.open(policy.start(), 0, rng)
+        state = policy.learn(state, Feedback(0, int(state["open"][0][0]), 7.0 * world))
+        return [float(policy.draw(state, noise)["sum"]) for _ in range(trials)]
+
+    return AuditPair(run, "user 0's reward is 7 (clipped to 1) or 0", "the released sum", policy.epsilon)

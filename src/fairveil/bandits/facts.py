@@ -46,6 +46,7 @@ class Same(Fact):
                 path=path,
                 given=given,
                 allowed=str(self.value),
+                fix="leave it out: it follows from the environment",
             )
         return self.value
 

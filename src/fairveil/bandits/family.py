@@ -7,13 +7,38 @@ run through `fairveil.bandits.steps`.
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fairveil.bandits.protocol import Policy
 from fairveil.bandits.simulate import Case, Simulator, Streams
+from fairveil.state import State
 from fairveil.task import Part
 
 Series = dict[str, dict[str, list[float]]]
+
+
+def noted_estimates(policy: Policy, state: State | None) -> NDArray[Any]:
+    """What a run has published, as text that a part can hold; empty where there is nothing or nobody asks."""
+    promise = policy.guarantee()
+    private = promise is not None and promise.established and not policy.keeps_history
+    return np.array(json.dumps(policy.estimates(state).to_dict()) if private and state is not None else "")
+
+
+def first_estimates(notes: Iterable[Any], names: dict[str, str] | None = None) -> dict[str, Any]:
+    """``estimates`` of the first run that noted some; ``names`` says what its items are called."""
+    for note in notes:
+        if str(note):
+            found = json.loads(str(note))
+            for entry in (*found["items"], *found["tables"]):
+                entry["name"] = (names or {}).get(entry["name"], entry["name"])
+            return {"estimates": found}
+    return {}
 
 
 class Family(ABC):

@@ -101,6 +101,7 @@ class Lateness:
                 path="feedback.window",
                 given=window,
                 allowed=f"in [{shortest}, {LONGEST}]",
+                fix="make the window as long as the delay, or leave it out",
             )
         if not 0.0 <= model.missing < 1.0:
             raise SpecError(

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fairveil.bandits.estimates import CONFIDENCE, Estimates, check_confidence
 from fairveil.errors import InputError, PrivacyError
 from fairveil.privacy.events import Event, NothingEvent
 from fairveil.privacy.guarantee import Guarantee
@@ -195,6 +196,10 @@ class Policy(ABC):
         block = self.block(state)
         return [] if block is None else [block]
 
+    def reopen(self, state: State, block: Block) -> State:
+        """Open the next block as a stored release says that it was; nothing to do where the schedule is fixed."""
+        return state
+
     def due(self, state: State, settled: int) -> str | None:
         """The name of the release that is due at this number of settled (or decided) rounds, None if none is."""
         block = self.block(state)
@@ -216,6 +221,23 @@ class Policy(ABC):
     def lost(self, state: State, block: str) -> State:
         """The release was charged but its value is gone: drop the raw block and go on without it."""
         raise PrivacyError("this policy releases nothing", given=self.name)
+
+    def restored(self, releases: Iterable[tuple[str, State | None]]) -> State:
+        """The state that a ledger's releases lead to (None: charged and lost), enough for `estimates`."""
+        state = self.start()
+        for block, value in releases:
+            if self.clock == "settled":
+                state = self.lost(state, block) if value is None else self.adopt(state, block, value)
+            elif value is not None:
+                state = {**state, **value}
+        return state
+
+    def estimates(self, state: State, confidence: float = CONFIDENCE) -> Estimates:
+        """What the releases in a state say, with intervals: post-processing, so it costs nothing.
+
+        Reads the arrays named in ``released`` alone. Empty for a policy that publishes decisions and nothing else.
+        """
+        return Estimates((), check_confidence(confidence), notes=("this policy publishes decisions and nothing else",))
 
     def simulator(self, case: Case, streams: Streams) -> Simulator | None:
         """This policy's compiled simulator for a case, None where the step API plays it."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +14,7 @@ from rich.table import Column, Table
 
 from fairveil import plugins
 from fairveil.cli.specs import read_spec
+from fairveil.errors import SpecError
 
 
 def command(
@@ -23,6 +26,10 @@ def command(
     address: Annotated[str | None, typer.Option(help="Address of a Ray cluster.")] = None,
     store: Annotated[
         Path | None, typer.Option(help="Folder of results: reuse what is there, resume what was cut off.")
+    ] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="Make the releases through this ledger: recorded data, runs = 1 and secure noise only."),
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the series into this .html, .svg, .png or .pdf file.")] = None,
     plugin: Annotated[list[Path] | None, typer.Option(help="A Python file that registers names of its own.")] = None,
@@ -45,9 +52,11 @@ def command(
     table = read_spec(spec)
     if seed is not None:
         table["seed"] = seed
+    if ledger is not None:
+        _check_alone(engine, store)
     workforce = make_engine(engine, workers, address)
     try:
-        with Bar(spec.stem) as bar:
+        with _releasing(table, ledger), Bar(spec.stem) as bar:
             result = run(table, engine=workforce, store=ResultStore(store) if store else None, progress=bar)
     finally:
         workforce.close()
@@ -59,6 +68,36 @@ def command(
         show(result, Console())
         if plot is not None:
             Console().print(f"plot: {plot}")
+
+
+def _check_alone(engine: str, store: Path | None) -> None:
+    """Releases are made here and once: no other processes, and no result that stands for a second run."""
+    if engine != "serial":
+        raise SpecError("a ledger is used by this process", path="engine", given=engine, allowed="serial")
+    if store is not None:
+        raise SpecError("a run with a ledger is made once", path="store", given=str(store), fix="leave --store out")
+
+
+@contextmanager
+def _releasing(table: dict[str, Any], file: Path | None) -> Iterator[None]:
+    """Open the ledger, or make one that holds exactly this policy's promise."""
+    if file is None:
+        yield
+        return
+    from fairveil import Ledger
+    from fairveil.bandits.ledgered import check_run, releases_into
+    from fairveil.bandits.task import BanditTask, case_of
+    from fairveil.privacy.limits import Limit
+
+    if table.get("task") != "bandit":
+        raise SpecError("only decisions are run with a ledger", path="task", given=table.get("task"), allowed="bandit")
+    case = case_of(BanditTask().complete(dict(table)))
+    check_run(case.policy, case.spec, case.environment.recorded)
+    promise = case.policy.guarantee()
+    unit = "" if promise is None else promise.unit
+    made = Ledger.open(file) if file.exists() else Ledger.create(file, limit=Limit.for_policy(case.policy), unit=unit)
+    with made as ledger, releases_into(ledger):
+        yield
 
 
 def show(result: dict[str, Any], console: Console) -> None:
@@ -83,11 +122,21 @@ def show(result: dict[str, Any], console: Console) -> None:
         title += f", at the last checkpoint ({metrics['checkpoints'][-1]:g})"
     table = Table(Column("metric", overflow="fold"), "value", "std over runs", title=title)
     for name, value in metrics.items():
-        if name.endswith("_std") or name == "checkpoints":
+        if name.endswith("_std") or name in ("checkpoints", "estimates", "lab"):
             continue
         along = is_course(result, name)
         table.add_row(name, _cell(value, along), _cell(metrics.get(f"{name}_std", ""), along))
     console.print(table)
+    if "estimates" in metrics:
+        console.print(estimates_table(metrics["estimates"]))
+    if metrics.get("unsure_groups"):
+        names = ", ".join(metrics["unsure_groups"])
+        console.print(
+            f"warning: ranks of {names} are still unsure (rank_uncertainty above 0.05), and their selection rates may "
+            "be off by as much: more rounds, a larger epsilon or a larger rank_share help",
+            markup=False,
+            style="yellow",
+        )
     meta = result["meta"]
     real = "secure noise" if result["spec"].get("noise") == "secure" else "no noise"
     made = "simulated (seeded noise)" if meta["simulated"] else real
@@ -96,6 +145,19 @@ def show(result: dict[str, Any], console: Console) -> None:
     )
 
 
+def estimates_table(found: dict[str, Any]) -> Table:
+    """What the first run has published, with its intervals."""
+    title = f"published estimates, {found['confidence']:.0%} intervals (free: made of releases)"
+    table = Table("what", Column("name", overflow="fold"), "estimate", "from", "to", title=title)
+    for item in found["items"][:MOST_ESTIMATES]:
+        numbers = ("" if item[key] is None else f"{item[key]:.4g}" for key in ("value", "low", "high"))
+        table.add_row(item["what"], item["name"], *numbers)
+    if len(found["items"]) > MOST_ESTIMATES:
+        table.caption = f"and {len(found['items']) - MOST_ESTIMATES} more: --json"
+    return table
+
+
+MOST_ESTIMATES = 30
 SHOWN = 8
 """A list that is not a course over time is shown up to this length."""
 

@@ -72,7 +72,9 @@ def draft(frame: Frame, file: str, roles: Roles) -> str:
 
 
 def _head(rounds: int, policy: Sequence[str]) -> list[str]:
-    return ['task = "bandit"', f"rounds = {rounds}", "runs = 5", "seed = 1", "", "[policy]", *policy, ""]
+    chance = _line("runs", 1, "more of them show what is chance, with seeded noise")
+    noise = _line("noise", "seeded", '"secure" for a report to hand over, once the spec is public')
+    return [_line("task", "bandit"), _line("rounds", rounds), chance, "seed = 1", noise, "", "[policy]", *policy, ""]
 
 
 def _logged(frame: Frame, file: str, arm: str, outcome: str, propensity: str | None) -> Iterator[str]:

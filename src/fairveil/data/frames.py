@@ -39,12 +39,12 @@ class Frame:
         """Where row ``row`` stands in the file."""
         return f"row {row + 1}" if self.lines is None else f"line {self.lines[row]}"
 
-    def raw(self, name: str) -> NDArray[Any]:
-        """A column as it was read."""
+    def raw(self, name: str, key: str = "") -> NDArray[Any]:
+        """A column as it was read; ``key`` is where a spec names it, for the error."""
         if name not in self.columns:
             raise SpecError(
                 f"{self.source} has no such column",
-                path=name,
+                path=key or name,
                 given=name,
                 allowed=", ".join(self.names),
                 fix=did_you_mean(name, self.names) or "name one of its columns",

@@ -13,7 +13,7 @@ from fairveil.configuration import configuration
 from fairveil.data.frames import Frame
 from fairveil.data.source import load
 from fairveil.data.tables import TableField, read_frame
-from fairveil.errors import InputError, SpecError
+from fairveil.errors import InputError, SpecError, at
 from fairveil.fields import described
 
 
@@ -90,6 +90,9 @@ class LogTable:
     def read(self, columns: tuple[str, ...] = ()) -> Log:
         """The log, checked; ``columns`` are further columns of numbers (probabilities of a rule, say)."""
         frame = self._frame()
+        for key in ("arm", "outcome", "propensity", "time", "delay"):
+            if isinstance(getattr(self, key), str):
+                frame.raw(getattr(self, key), key)
         chosen, names = frame.codes(self.arm, self.arms)
         outcomes = frame.numbers(self.outcome, *((self.low, self.high) if self.strict else ()))
         outcomes = (np.clip(outcomes, self.low, self.high) - self.low) / (self.high - self.low)
@@ -136,6 +139,14 @@ class LogTable:
                 fix="log the probability of the arm that was chosen",
             )
         return found
+
+
+def read_log(table: LogTable, columns: tuple[str, ...] = ()) -> Log:
+    """The log of a spec, whose mistakes are those of its key ``log``."""
+    try:
+        return table.read(columns)
+    except SpecError as problem:
+        raise at(problem, "log") from None
 
 
 def _by_time(frame: Frame, name: str) -> NDArray[np.int64]:

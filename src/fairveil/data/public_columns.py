@@ -151,6 +151,8 @@ def facts_of(columns: Mapping[str, PublicColumn]) -> Facts:
 
 def encode_rows(columns: Mapping[str, PublicColumn], frame: Frame) -> NDArray[np.float64]:
     """All columns of a table encoded side by side, with a constant 1 at the end."""
+    for name in columns:
+        frame.raw(name, f"columns.{name}")
     return np.concatenate(
         [*(column.encode(frame, name) for name, column in columns.items()), np.ones((len(frame), 1))], axis=1
     )

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from fairveil.configuration import describe
-from fairveil.data.logs import Log, LogTable
+from fairveil.data.logs import Log, LogTable, read_log
 from fairveil.errors import SpecError, at
 from fairveil.evaluate.estimate import Estimate, Floats, around
 from fairveil.evaluate.estimators import ESTIMATORS, Question
@@ -75,12 +75,13 @@ class EvaluateTask(Task):
                 "a rule cannot be valued without the probabilities of the logged choices",
                 path="log.propensity",
                 allowed="a column, or one number such as 1/arms for uniform logging",
+                fix="name the column of probabilities, or give the number where all choices were made alike",
             )
         return spec
 
     def work(self, spec: dict[str, Any], block: dict[str, Any]) -> Part:
         target = _target(spec["target"])
-        log = _log_table(spec["log"]).read(target.columns())
+        log = read_log(_log_table(spec["log"]), target.columns())
         law = target.probabilities(log)
         weights = importance(log, law)
         if spec["epsilon"] is not None:

@@ -71,7 +71,7 @@ def _paths(metrics: Mapping[str, Any]) -> list[str]:
     """Names of metrics; those inside a table by group are written share.a."""
     tables = {name: value for name, value in metrics.items() if isinstance(value, Mapping)}
     return [name for name in metrics if name not in tables] + [
-        f"{name}.{key}" for name, value in tables.items() for key in value
+        f"{name}.{key}" for name, value in tables.items() if name != "estimates" for key in value
     ]
 
 

@@ -10,7 +10,7 @@ from fairveil import registry
 from fairveil.bandits.protocol import Policy
 from fairveil.configuration import describe, field_names
 from fairveil.errors import FairveilError, SpecError
-from fairveil.loop.config import LoopSpec
+from fairveil.loop.config import MAX_ACTIONS, LoopSpec
 from fairveil.loop.problems import UnsoundPolicy
 
 INSTEAD = {"nash": "private-nash", "meritocratic": "batched-private-fair-greedy", "exposure": "batched-priv-fairx"}
@@ -74,6 +74,8 @@ def _check(policy: Policy, spec: LoopSpec) -> None:
     if policy.family == "exposure" and getattr(policy, "agents", 1) != 1:
         raise SpecError("a loop is one agent", path="policy.agents", given=policy.agents, allowed="1")  # type: ignore[attr-defined]
     arms = getattr(policy, "arms", None)
+    if arms is not None and arms > MAX_ACTIONS:
+        raise SpecError("there are too many arms", path="policy.arms", given=arms, allowed=f"at most {MAX_ACTIONS}")
     if spec.actions is not None and arms is not None and len(spec.actions) != arms:
         raise SpecError("there is not one name per arm", path="actions", given=len(spec.actions), allowed=f"{arms}")
     if spec.person.sticky and arms is None:

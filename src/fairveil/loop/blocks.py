@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fairveil.bandits.protocol import HEADER, Block, Feedback, Policy, Report
@@ -116,27 +116,50 @@ def _adopt(batch: Batch, block: Block, value: Any, sequence: int) -> None:
 
 def header_fits(block: Block, value: Any) -> bool:
     """Whether numbers that the ledger has belong to the block that is open."""
-    header = value.get(HEADER) if isinstance(value, dict) else None
-    return header is None or [int(number) for number in header] == [int(number) for number in block.header]
+    header = header_of(value)
+    return header is None or header == [int(number) for number in block.header]
 
 
-def abandon(facts: Facts, state: State, at: int, rng: Generator) -> tuple[State, list[Block], int]:
-    """Drop every block that begins before round ``at``; gives the state, what was dropped, and where to go on.
+def abandon(
+    facts: Facts, state: State, at: int, rng: Generator, stored: Mapping[str, Any] | None = None
+) -> tuple[State, list[tuple[Block, str]], int]:
+    """Leave every block behind that begins before round ``at``; gives the state, what became of each, where to go on.
 
-    Rounds that a lost copy has played are opened and dropped too: they were played, and their sums are gone.
+    ``stored``: what a ledger has released of them, by name; it is adopted, with the rounds and the arm that it had. The
+    others are dropped: rounds that a lost copy has played are opened too, because they were played.
     """
-    policy, dropped = facts.policy, list[Block]()
+    policy, passed, values = facts.policy, list[tuple[Block, str]](), stored or {}
     while True:
         block = policy.block(state)
         if block is None:
             here = facts.reach(state)
             if here >= at:
-                return state, dropped, here
-            state = policy.open(state, here, rng)
-            block = policy.block(state)
+                return state, passed, here
+            state, block = _opened_again(policy, state, here, rng, values)
         if block is None or block.first >= at:
-            return state, dropped, at if block is None else block.first
-        state = policy.lost(state, block.name)
-        dropped.append(block)
-        if len(dropped) > MOST_BLOCKS:
+            return state, passed, at if block is None else block.first
+        value = values.get(block.name)
+        fits = value is not None and header_fits(block, value)
+        state = _after(policy, state, block, value if fits else None)
+        passed.append((block, "released" if fits else "abandoned"))
+        if len(passed) > MOST_BLOCKS:
             raise PrivacyError("the blocks of this policy never end", given=policy.name)
+
+
+def _opened_again(
+    policy: Policy, state: State, here: int, rng: Generator, values: Mapping[str, Any]
+) -> tuple[State, Block | None]:
+    """The next block: as the ledger says that it was, else as the policy would open it now."""
+    opened = policy.open(state, here, rng)
+    block = policy.block(opened)
+    header = None if block is None else header_of(values.get(block.name))
+    if block is not None and header is not None and header[1] == here:
+        arm, first, stop = header
+        opened = policy.reopen(state, Block(block.name, first, stop, arm))
+    return opened, policy.block(opened)
+
+
+def header_of(value: Any) -> list[int] | None:
+    """Arm, first and last round of stored numbers, where they say so."""
+    header = value.get(HEADER) if isinstance(value, dict) else None
+    return None if header is None else [int(number) for number in header]

@@ -2,8 +2,10 @@
 
 The store notes the ledger's sequence at every release, so a ledger behind that was set back: it is refused, and the
 loop decides without learning. A ledger ahead of the store by blocks that are due is a crash between two files: the
-stored values are adopted. Anything else means that the store is an older copy. Then people of its open blocks may be in
-a released one: those blocks are abandoned, and a new epoch, which is part of every block's id, starts behind them.
+stored values are adopted. Anything else means that the store is an older copy. What the ledger has published since is
+adopted, so decisions go on from the newest release. People of the copy's other open blocks may be in a released one:
+those blocks are abandoned. A new epoch, which is part of every block's id, starts behind every round and every epoch
+that the ledger names.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from fairveil.errors import LedgerTampered
 from fairveil.loop import trail
-from fairveil.loop.batch import Batch
-from fairveil.loop.blocks import abandon, block_name, due_blocks, header_fits
+from fairveil.loop.batch import Batch, Status
+from fairveil.loop.blocks import abandon, block_name, due_blocks, header_fits, header_of
 
 if TYPE_CHECKING:
     from fairveil.loop.loop import Loop
@@ -26,13 +28,8 @@ def check_ledger(loop: Loop) -> None:
     """Compare store and ledger once after a start; starts a new epoch where the store was set back."""
     status, ledger = loop.status(), loop.ledger
     if ledger.sequence < status.ledger_sequence:
-        raise LedgerTampered(
-            "the ledger is older than the releases that this loop has made",
-            path=str(ledger.place),
-            given=f"entry {ledger.sequence}",
-            allowed=f"at least entry {status.ledger_sequence}",
-            fix="restore the newest ledger; until then the loop decides and does not learn",
-        )
+        raise _set_back(loop, f"entry {ledger.sequence}", f"at least entry {status.ledger_sequence}")
+    _check_last(loop, status)
     unknown = _unknown(loop, status.ledger_sequence)
     if not unknown:
         return
@@ -41,8 +38,26 @@ def check_ledger(loop: Loop) -> None:
     first = dict(itertools.islice(due.items(), len(unknown)))
     if set(first) == set(unknown) and all(header_fits(first[name], values[name]) for name in unknown):
         return
-    reached = [int(value["header"][2]) for value in values.values() if isinstance(value, dict) and "header" in value]
-    _new_epoch(loop, max([status.round, *reached]), ledger.sequence)
+    _new_epoch(loop, values, ledger.sequence)
+
+
+def _check_last(loop: Loop, status: Status) -> None:
+    """A ledger that was set back and has grown since does not have the last release of this loop."""
+    query = "SELECT epoch, name FROM blocks WHERE loop = ? AND status = 'released' ORDER BY first DESC LIMIT 1"
+    with loop.store.reading() as tx:
+        found = tx.execute(query, (loop.facts.id,))
+    if found and loop.ledger.status(block_name(loop.facts, *found[0])) != "published":
+        raise _set_back(loop, "a ledger without the last release of this loop", "the ledger that has it")
+
+
+def _set_back(loop: Loop, given: str, allowed: str) -> LedgerTampered:
+    return LedgerTampered(
+        "the ledger is older than the releases that this loop has made",
+        path=str(loop.ledger.place),
+        given=given,
+        allowed=allowed,
+        fix="restore the newest ledger; until then the loop decides and does not learn",
+    )
 
 
 def _unknown(loop: Loop, after: int) -> list[str]:
@@ -63,17 +78,26 @@ def _value(loop: Loop, name: str) -> Any:
     return loop.ledger.value(name) if loop.ledger.status(name) == "published" else None
 
 
-def _new_epoch(loop: Loop, at: int, sequence: int) -> None:
+def _new_epoch(loop: Loop, values: dict[str, Any], sequence: int) -> None:
+    """Adopt what the ledger has published behind the copy, and go on behind every round and epoch that it names."""
+    reached = [header[2] for value in values.values() if (header := header_of(value)) is not None]
+    epochs = [int(name.split("/")[1]) for name in values]
+
     def change(batch: Batch) -> None:
-        before = batch.before
-        state, dropped, start = abandon(batch.facts, batch.state, max(at, batch.round), batch.rng)
-        for block in dropped:
+        before, epoch = batch.before, max([batch.before.epoch, *epochs]) + 1
+        own = block_name(batch.facts, before.epoch, "")
+        stored = {name.removeprefix(own): value for name, value in values.items() if name.startswith(own)}
+        at = max([batch.round, *reached])
+        state, passed, start = abandon(batch.facts, batch.state, at, batch.rng, stored)
+        for block, status in passed:
             batch.tx.execute(
                 "INSERT INTO blocks (loop, epoch, name, first, stop, status, released_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (batch.facts.id, before.epoch, block.name, block.first, min(block.stop, start), "abandoned", batch.now),
+                (batch.facts.id, before.epoch, block.name, block.first, min(block.stop, start), status, batch.now),
             )
+        adopted = sum(status == "released" for _, status in passed)
         batch.state, batch.round = state, start
-        batch.change(epoch=before.epoch + 1, settled=start, ledger_sequence=sequence)
-        trail.note(batch.tx, batch.now, "fairveil", "epoch", loop.name, {"epoch": before.epoch + 1, "round": start})
+        batch.change(epoch=epoch, settled=start, version=before.version + adopted, ledger_sequence=sequence)
+        facts = {"epoch": epoch, "round": start, "adopted": adopted, "abandoned": len(passed) - adopted}
+        trail.note(batch.tx, batch.now, "fairveil", "epoch", loop.name, facts)
 
     loop.writer.act(change)

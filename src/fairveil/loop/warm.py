@@ -10,12 +10,21 @@ from fairveil.bandits.protocol import Candidate, Round
 from fairveil.errors import FairveilError
 from fairveil.loop.facts import Facts
 from fairveil.loop.play import CandidatesPlay
-from fairveil.privacy.noise import SeededNoise
+from fairveil.privacy.noise import SecureNoise, SeededNoise
 from fairveil.randomness import generator
+
+
+def warm_noise() -> None:
+    """Draw secure noise for nobody: its library takes seconds to load, which the first release should not wait for."""
+    source = SecureNoise()
+    source.laplace(1.0)
+    source.gaussian(1.0)
 
 
 def warm(facts: Facts) -> None:
     """Decide, learn, draw and adopt on made-up rows of a state that is thrown away. Takes seconds on a cold machine."""
+    if not facts.spec.simulated:
+        warm_noise()
     policy, rng = facts.policy, generator(0, "warm")
     shown: tuple[Candidate, ...] = ()
     if isinstance(facts.play, CandidatesPlay):

@@ -27,7 +27,9 @@ def complete(spec: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(spec, Mapping):
         raise SpecError("a spec is a table", given=type(spec).__name__, allowed='{"task": ..., ...}')
     if "task" not in spec:
-        raise SpecError("the spec names no task", path="task", allowed=", ".join(registry.names("task")))
+        raise SpecError(
+            "the spec names no task", path="task", allowed=", ".join(registry.names("task")), fix='task = "bandit", say'
+        )
     return task_of(spec).complete(dict(spec))
 
 

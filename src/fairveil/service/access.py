@@ -37,11 +37,20 @@ class Gate:
     _buckets: dict[str, Bucket] = field(default_factory=dict)
 
     def check_host(self, scope: Scope) -> None:
-        """Only names that this service was told it has: a page elsewhere cannot talk to it by rebinding a name."""
-        given = header(scope, b"host")
-        name = b"" if given is None else given.rsplit(b":", 1)[0] if not given.endswith(b"]") else given
-        if name.decode("latin-1").lower() not in self.settings.hosts:
+        """Only names that this service was told it has, and only pages that came from there.
+
+        A page elsewhere can neither rebind a name nor let a browser send a request that needs no body.
+        """
+        host = origin = None
+        for key, value in scope["headers"]:
+            if key == b"host":
+                host = value
+            elif key == b"origin":
+                origin = value
+        if _name(host) not in self.settings.hosts:
             raise Refused(400, "malformed", "this host name is not served here", fix="see --allow-host")
+        if origin is not None and _name(origin.rpartition(b"//")[2]) not in self.settings.hosts:
+            raise Refused(403, "forbidden", "a page from elsewhere may not ask", fix="see --allow-host")
 
     def check(self, scope: Scope, role: str, loop: str | None) -> Token:
         """The token of a request, which may use the role (``public``: any valid token) for this loop."""
@@ -105,6 +114,13 @@ class Gate:
         if bucket.left < 0.0:
             bucket.left += 1.0
             raise Refused(429, "rate-limited", "too many requests of this token", allowed=f"{rate:g} a second")
+
+
+def _name(given: bytes | None) -> str:
+    """A host without its port."""
+    if given is None:
+        return ""
+    return (given if given.endswith(b"]") else given.rsplit(b":", 1)[0]).decode("latin-1").lower()
 
 
 def _forbidden() -> Refused:

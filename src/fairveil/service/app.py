@@ -14,7 +14,7 @@ from fairveil.loop.clock import SECOND, SystemClock, clock_state
 from fairveil.loop.public import public_view
 from fairveil.loop.store import Store
 from fairveil.loop.tokens import Token
-from fairveil.loop.warm import warm
+from fairveil.loop.warm import warm, warm_noise
 from fairveil.privacy.ledger import Ledger
 from fairveil.service.access import Gate
 from fairveil.service.cold import Call, encode_answer
@@ -150,6 +150,7 @@ class Service:
 
     def start(self) -> None:
         """Make every loop ready, then start ticking."""
+        warm_noise()
         for loop in self.store.loops():
             warm(loop.facts)
         self._ticker = threading.Thread(target=self._tick_on, name="ticker", daemon=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
@@ -35,7 +36,7 @@ class Call:
     def after(self) -> int:
         """Where a listing goes on; -1 from the beginning."""
         given = parse_qs(self.query.decode("latin-1")).get("after", ["-1"])[-1]
-        if not given.lstrip("-").isdigit() or len(given) > 18:
+        if re.fullmatch("-?[0-9]{1,17}", given) is None:
             raise Invalid("a listing goes on after a number", path="after", allowed="a whole number")
         return int(given)
 

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy.special import ndtri
 
+from fairveil.compiling import njit
 from fairveil.configuration import configuration
 from fairveil.errors import PrivacyError, SpecError
 from fairveil.fields import described
@@ -62,6 +63,15 @@ CHUNK = 24_576
 """Steps that are worked on at once."""
 QUOTED = ((0.5, 0.3), (0.9, 0.3), (0.5, 1.0), (0.9, 1.0), (0.5, 3.0), (0.9, 3.0))
 """Correlation and size of the data (in noise stds) that a quote shows errors for."""
+
+
+@njit(cache=True, nogil=True)
+def in_own_units(out, std, reach, shown):
+    """Value, low and high from mean and variance of the signal, which count in stds of the noise."""
+    value, low, high = shown
+    for t in range(len(out)):
+        value[t], half = out[t, 0] * std, math.sqrt(max(out[t, 1], 0.0)) * reach
+        low[t], high[t] = value[t] - half, value[t] + half
 
 
 @configuration
@@ -265,11 +275,12 @@ class PlainReleaser(StreamKeys):
         units = self._raw_units(state, values, seen)
         if count:
             units += self.plan.noise(int(state["counts"][USED]), count, noise)
-            units += int(state["raw"][OFFSET])
+            if self.plan.offset > 0:
+                units += int(state["raw"][OFFSET])
         if count < len(values):
             present, units = units, np.zeros(len(values), np.int64)
             units[seen] = present
-        return self.replay(state, units, np.where(seen, RELEASED, MISSING))
+        return self.replay(state, units, seen.astype(np.int64))  # 1: released, 0: missing
 
     def plain_copies(self, values: Floats, count: int, noise: Noise) -> Floats:
         """Plain releases of ``count`` independent streams of the same values, one row each: for audits."""
@@ -313,7 +324,8 @@ class PlainReleaser(StreamKeys):
         """What a filter takes note of when its process begins anew: a new offset moves the level."""
 
     def replay(self, state: State, units: Ints, status: Ints) -> Track:
-        plain = np.where(status == RELEASED, np.ldexp(units.astype(np.float64), -self.plan.bits), np.nan)
+        plain = np.ldexp(units.astype(np.float64), -self.plan.bits)
+        plain[status != RELEASED] = np.nan
         return self.show(state, units / self.plan.reference, plain, status, units)
 
     def show(self, state: State, v: Floats, plain: Floats, status: Ints, units: Ints) -> Track:
@@ -328,8 +340,8 @@ class PlainReleaser(StreamKeys):
         return self._track(step, out, plain, status, units)
 
     def _track(self, step: Ints, out: Floats, plain: Floats, status: Ints, units: Ints) -> Track:
-        value, spread = out[:, 0] * self.plan.std, np.sqrt(np.maximum(out[:, 1], 0.0)) * (self.plan.std * self.quantile)
-        low, high = value - spread, value + spread
+        value, low, high = np.empty((3, len(out)))
+        in_own_units(out, self.plan.std, self.plan.std * self.quantile, (value, low, high))
         if self.nonnegative:
             value, low, high = np.maximum(value, 0.0), np.maximum(low, 0.0), np.maximum(high, 0.0)
         if self.round:

@@ -30,7 +30,7 @@ BASE, SUM, SQUARES, PRODUCTS, LAST = 0, 1, 2, 3, 4
 CORRECTED, POSITIVE, KNOWN, MEAN, VARIANCE, CORRELATION, NOISE = 0, 1, 2, 3, 4, 5, 6
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def mix_predictions(shape, shared, numbers, counts, work, v, r, seen, out):
     """x = (1 - w) prediction + w y with w = 1/sqrt(r): the noise of x is then the same at every step.
 
@@ -69,7 +69,7 @@ def mix_predictions(shape, shared, numbers, counts, work, v, r, seen, out):
             continue
         if r[t] != before:
             before, w = r[t], 1.0 / math.sqrt(r[t])
-        x = guess + w * (v[t] - base - guess)
+        x = (1.0 - w) * guess + w * (v[t] - base)
         products += last * x
         total += x
         squares += x * x

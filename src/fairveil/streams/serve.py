@@ -178,12 +178,12 @@ class Service:
         if room:
             self._store(values[:room])
         if room < len(chunk):
-            self.columns.check(self._states, values[room:])  # raises: the horizon is used up
+            self.columns.check(self._states, values[room:])  # raises: the horizon is used up, or a value is refused
 
     def _room(self, values: Floats) -> int:
-        """How many of these steps fit the horizon."""
+        """How many of these steps can be released: the horizon may end, and a later value may be refused."""
         for rows in range(len(values), 0, -1):
-            with contextlib.suppress(HorizonError):
+            with contextlib.suppress(HorizonError, InputError):
                 self.columns.check(self._states, values[:rows])
                 return rows
         return 0

@@ -101,7 +101,13 @@ def given_means(means: tuple[float, ...]) -> NDArray[np.float64]:
     if values.size == 0:
         raise SpecError("there are no arms", path="means", given=list(means), allowed="at least one mean")
     if not ((values >= 0) & (values <= 1)).all():
-        raise SpecError("a mean is out of range", path="means", given=list(means), allowed="numbers in [0, 1]")
+        raise SpecError(
+            "a mean is out of range",
+            path="means",
+            given=list(means),
+            allowed="numbers in [0, 1]",
+            fix="write shares, not percentages: 0.2 for 20 %",
+        )
     return values
 
 

@@ -96,6 +96,7 @@ class Items(ExposureEnvironment):
     @cached_property
     def rewards(self) -> NDArray[np.float64]:
         """The recorded outcome of every row, in [0, 1]."""
+        self._frame.raw(self.outcome, "outcome")
         inside = np.clip(self._frame.numbers(self.outcome), self.low, self.high)
         unit: NDArray[np.float64] = (inside - self.low) / (self.high - self.low)
         return 1.0 - unit if self.better == "low" else unit

@@ -20,7 +20,7 @@ from fairveil.bandits.environments.arms import ArmEnvironment
 from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness
 from fairveil.bandits.protocol import Round
 from fairveil.configuration import configuration
-from fairveil.data.logs import Log, LogTable
+from fairveil.data.logs import Log, LogTable, read_log
 from fairveil.errors import HorizonError, SpecError, at
 from fairveil.fields import Count, Natural, OpenUnit, described
 from fairveil.randomness import Generator
@@ -121,7 +121,7 @@ class LoggedArms(ArmEnvironment):
 
     @cached_property
     def _rows(self) -> Log:
-        return self.log.read()
+        return read_log(self.log)
 
     @cached_property
     def _propensities(self) -> NDArray[np.float64]:

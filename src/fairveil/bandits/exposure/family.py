@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from fairveil.bandits.environments.agents import ExposureEnvironment, decisions_until
 from fairveil.bandits.exposure.private import PrivatePolicy
 from fairveil.bandits.exposure.simulate import empty_tally
-from fairveil.bandits.family import Family, Series
+from fairveil.bandits.family import Family, Series, first_estimates, noted_estimates
 from fairveil.bandits.protocol import Policy
 from fairveil.bandits.simulate import Case, Simulator, Streams, curves
 from fairveil.bandits.steps import walk
 from fairveil.errors import SpecError
 from fairveil.fairness.exposure import fair_law
 from fairveil.registry import register
+from fairveil.state import State
 from fairveil.task import Part
 
 UNKNOWN = np.empty((0, 0))
@@ -34,6 +35,10 @@ class StepRun(Simulator):
         self.steps = walk(case.policy, case.environment, decisions, streams, case.lateness)
         self.decided, self.syncs = 0, 0
         self.centre: NDArray[np.float64] = UNKNOWN
+        self.state: State = {}
+
+    def published(self) -> State:
+        return self.state
 
     def advance(self, stop: int) -> None:
         tally, theta = self.tally, np.array(self.world.theta)
@@ -51,6 +56,7 @@ class StepRun(Simulator):
             tally.merit[:] += fair
             self.decided += 1
             self.centre = step.state.get("centre", UNKNOWN)
+            self.state = step.state
             self.syncs = self.releases = int(step.state.get("syncs", 0))
 
 
@@ -96,6 +102,7 @@ class ExposureFamily(Family):
             "syncs": syncs,
             "messages": messages,
             "bytes": messages * message_bytes(case.policy, played.world.dimension),
+            "estimates": noted_estimates(case.policy, played.published() if run == 0 else None),
         }
 
     def measure(self, case: Case, parts: list[Part]) -> tuple[dict[str, Any], Series]:
@@ -121,7 +128,7 @@ class ExposureFamily(Family):
         }
         metrics["releases"] = metrics["synchronisations"] if isinstance(policy, PrivatePolicy) else 0.0
         metrics["spent"] = _spent(policy, agents, any(part["syncs"] for part in parts))
-        return metrics, series
+        return {**metrics, **first_estimates([part["estimates"] for part in parts])}, series
 
 
 def message_bytes(policy: Policy, dimension: int) -> int:

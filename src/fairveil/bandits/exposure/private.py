@@ -11,8 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fairveil.bandits.estimates import CONFIDENCE, Estimates, check_confidence, check_established
 from fairveil.bandits.exposure.base import ExposurePolicy
 from fairveil.bandits.exposure.belief import Beliefs, Quantiles, believe
+from fairveil.bandits.exposure.estimated import released_estimates
 from fairveil.bandits.exposure.kernel import Releases, Rows
 from fairveil.bandits.exposure.setting import RADIUS_NAMES
 from fairveil.bandits.protocol import Feedback, Round
@@ -255,6 +257,18 @@ class PrivatePolicy(ExposurePolicy):
 
     def planned(self, rounds: int, noise: Noise) -> Releases | None:
         return None  # releases are made by the policy itself
+
+    # Estimates ----------------------------------------------------------------------------------------------------
+
+    def estimates(self, state: State, confidence: float = CONFIDENCE, items: Floats | None = None) -> Estimates:
+        """The parameter, coordinate by coordinate, and the mean and merit of given items (rows of public features).
+
+        From the released sums alone, whether or not agents use own rows besides: theta lies in an ellipsoid with this
+        confidence, at all releases at once (`weighted_belief`), so all intervals hold together. Merits are those of
+        the first agent's merit function.
+        """
+        check_established(self.guarantee(), self.name)
+        return released_estimates(self, state, check_confidence(confidence), items)
 
     # Beliefs ------------------------------------------------------------------------------------------------------
 

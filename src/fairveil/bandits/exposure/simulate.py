@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fairveil.bandits.environments.agents import ExposureEnvironment, decisions_until
 from fairveil.bandits.environments.exposure import ExposureWorld
-from fairveil.bandits.exposure.kernel import Gathered, Merits, Releases, Span, Stage, Tally, World, advance, play
+from fairveil.bandits.exposure.kernel import EXACT, Gathered, Merits, Releases, Span, Stage, Tally, World, advance, play
 from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness
 from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.fairness.exposure import merit_codes
@@ -75,6 +75,10 @@ class CompiledRun(Simulator):
         """Play on towards ``stop`` rounds with what falls due; returns the rounds played then."""
         raise NotImplementedError
 
+    def published(self) -> State:
+        """The state from which estimates are made."""
+        return self.state
+
     def stage(self, gathered: Gathered, answered: NDArray[np.bool_] = ALL_ANSWERED, default: float = MISSING) -> Stage:
         beliefs, rules = self.policy.beliefs(self.state), self.policy.rules(self.state)
         return Stage(self.truth, rules, beliefs, gathered, self.tally, answered, default)
@@ -96,6 +100,18 @@ class WholeRun(CompiledRun):
         world, choice = self.streams.world, self.streams.explore
         self.state["syncs"][...] = play(self.now, stop, self.syncs, self.planned, world, choice, stage)
         return stop
+
+    def published(self) -> State:
+        made, planned = self.syncs, self.planned
+        if made == 0 or planned.kind == EXACT:
+            return self.state
+        noisy = planned.total.copy()
+        noisy[planned.first, planned.second] += planned.noise[made - 1]
+        noisy[planned.second, planned.first] = noisy[planned.first, planned.second]
+        last = np.asarray(planned.times[made - 1])
+        variance = np.full(self.policy.agents, self.policy.noise_variance(made))  # type: ignore[attr-defined]
+        known = {"released": noisy, "variance": variance, "counted": np.full(2, float(last)), "last": last}
+        return {**self.state, **known}
 
 
 class StretchRun(CompiledRun):

@@ -9,8 +9,9 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
+from fairveil.bandits.estimates import CONFIDENCE, Estimate, Estimates, RankTable, check_confidence
 from fairveil.bandits.feedback import ARRIVALS_IN_WORDS
 from fairveil.bandits.meritocratic.batched_run import BatchedRunner, RulePolicy, Taken
 from fairveil.bandits.meritocratic.candidates import answered, shown_in
@@ -50,6 +51,10 @@ LONGEST_BATCH = 2**40
 PUBLIC = (
     "public: groups, in which rounds decisions are made and how many come, which rounds are handed over, and the "
     "configuration with its scaling"
+)
+RANKS = (
+    "weights are a direction and come without intervals; a rank read off a group's table is off by its standard "
+    "deviation, which holds privacy noise, sampling error and what was believed before"
 )
 PRESENCE = "how many candidates of each group come is public"
 
@@ -283,6 +288,29 @@ class BatchedPrivateFairGreedy(RulePolicy):
         rows[:, -1] = self.reward_weight * self.ready.clip_reward(reward)
         length = np.sqrt((scaled**2).sum(axis=1))
         return rows * np.minimum(1.0, self.ready.norm / np.maximum(length, 1e-300))[:, None]
+
+    # Estimates -------------------------------------------------------------------------------------------------------
+
+    def estimates(self, state: State, confidence: float = CONFIDENCE) -> Estimates:
+        """The weights of the score on the columns in their own units (a direction: only their proportions mean
+        something), the rank table of every group, and how unsure a middle rank of it is."""
+        check_confidence(confidence)
+        known = int(state["batch"]) > 0
+        weights = state["direction"] / self.ready.spread
+        items = [
+            Estimate("score weight", f"column {column}", float(weight) if known else None)
+            for column, weight in zip(self.ready.columns, weights)
+        ]
+        groups = [f"group {group}" for group in range(self.group_count)]
+        items += [Estimate("rank uncertainty", name, float(std)) for name, std in zip(groups, state["rank_std"])]
+        _, offset = self.ready.pull_back(state["direction"], int(self.ready.columns.max()) + 1)
+        edges = ndtri(np.linspace(0.0, 1.0, self.bins + 1)[1:-1])
+        scores = tuple((offset + float(state["middle"]) + float(state["deviation"]) * edges).tolist())
+        tables = [
+            RankTable(name, scores, tuple(table[1:-1].tolist()), float(std))
+            for name, table, std in zip(groups, state["tables"], state["rank_std"])
+        ]
+        return Estimates(tuple(items), confidence, tuple(tables) if known else (), (RANKS,))
 
     # Releases --------------------------------------------------------------------------------------------------------
 

@@ -146,5 +146,8 @@ class BatchedRunner(Runner):
         rule = self.policy.rule(self.state, self.width)
         return np.zeros(self.width) if rule is None else rule.weights
 
+    def published(self) -> State:
+        return self.state
+
     def rank_uncertainty(self) -> Floats | None:
         return self.state["rank_std"].copy()

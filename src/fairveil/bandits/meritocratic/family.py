@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from fairveil.bandits.family import Family, Series
+from fairveil.bandits.estimates import number
+from fairveil.bandits.family import Family, Series, first_estimates, noted_estimates
 from fairveil.bandits.meritocratic.runner import Played, Runner, StepRunner, UniformRunner
 from fairveil.bandits.meritocratic.schema import Floats
 from fairveil.bandits.meritocratic.world import MeritocraticEnvironment
 from fairveil.bandits.simulate import Case, Streams, curves, spread
 from fairveil.errors import SpecError
+from fairveil.fairness.counting import wilson
 from fairveil.fairness.ranks import fair_regret, parity_gap, within_group_correlation
 from fairveil.randomness import generator
 from fairveil.registry import register
@@ -67,7 +69,20 @@ class Meritocratic(Family):
                 if (value := getattr(guarantee, key)) is not None
             }
         )
-        return metrics, series
+        metrics["lab"] = {"evaluation": True, "selection_rates": _rates(names, joined)}
+        called = {f"group {place}": name for place, name in enumerate(names)}
+        columns = {f"column {place}": name for place, name in enumerate(_world(case).schema.names)}
+        return {**metrics, **first_estimates(joined["estimates"], called | columns)}, series
+
+
+def _rates(names: tuple[str, ...], joined: Part) -> dict[str, Any]:
+    """How often somebody of each group who was shown was chosen, with a 95 % interval over all runs."""
+    chosen, shown = joined["selections"].sum(axis=0), joined["shown"].sum(axis=0)
+    rate = np.divide(chosen, shown, out=np.full(len(names), np.nan), where=shown > 0)
+    low, high = wilson(rate, shown)
+    return {
+        name: {"value": number(a), "low": number(b), "high": number(c)} for name, a, b, c in zip(names, rate, low, high)
+    }
 
 
 def _world(case: Case) -> MeritocraticEnvironment:
@@ -108,6 +123,8 @@ def _one_run(case: Case, run: int) -> Part:
     return {
         **curves,
         "selections": tally.chosen.astype(np.float64),
+        "shown": tally.shown.astype(np.float64),
+        "estimates": noted_estimates(case.policy, runner.published() if run == 0 else None),
         "rank_error": np.float64(tally.rank_error / tally.ranked if tally.ranked else np.nan),
         "rank_uncertainty": np.full(groups, np.nan) if uncertainty is None else uncertainty,
         "releases": np.float64(runner.releases),

@@ -16,6 +16,7 @@ from fairveil.bandits.protocol import Feedback, Policy, Report
 from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.errors import SpecError
 from fairveil.randomness import Generator
+from fairveil.state import State
 
 
 class Played(NamedTuple):
@@ -47,6 +48,10 @@ class Runner(Simulator):
 
     def theta(self) -> Floats | None:
         """Current estimate of the weights on raw features, up to scale; None if the policy has none."""
+        return None
+
+    def published(self) -> State | None:
+        """The state from which estimates are made, None where there is none."""
         return None
 
     def rank_uncertainty(self) -> Floats | None:
@@ -97,6 +102,9 @@ class StepRunner(Runner):
         self.state = hand_over(self.policy, self.state, self.outstanding, noise)
         self.releases += before is not None
         return slot
+
+    def published(self) -> State:
+        return self.state
 
 
 class Times(NamedTuple):

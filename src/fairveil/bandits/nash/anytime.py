@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fairveil import registry
 from fairveil.bandits.environments.arms import ArmEnvironment
+from fairveil.bandits.estimates import CONFIDENCE
 from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.nash.base import NashPolicy, world_of
 from fairveil.bandits.nash.runs import ArmSimulator, Stretch, Summary
@@ -133,6 +134,10 @@ class Anytime(NashPolicy):
         window = np.array([2 * size, start + size, 0, number + 1], np.int64)
         return self._with(self.window(2 * size).start(), window, state["released"].copy())
 
+    def arm_intervals(self, state: State, confidence: float = CONFIDENCE, anytime: bool = False) -> NDArray[np.float64]:
+        """Of the window that runs: earlier ones are forgotten."""
+        return self.window(int(state["window"][SIZE])).arm_intervals(nested(state, INNER), confidence, anytime)
+
     def simulator(self, case: Case, streams: Streams) -> ArmSimulator | None:
         if streams.noise.stream is None or case.lateness != AT_ONCE:
             return None
@@ -199,6 +204,11 @@ class Windows(ArmSimulator):
     def summary(self) -> Summary:
         self._close()
         return self.total
+
+    def published(self) -> State | None:
+        inner = None if self.inner is None else self.inner.published()
+        size = np.array([self.end - self.begin, self.begin, 0, 0], np.int64)
+        return None if inner is None else {"window": size, **nest(INNER, inner)}
 
 
 class CoarseWindows(Windows):

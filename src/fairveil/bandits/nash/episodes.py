@@ -17,24 +17,27 @@ from numpy.typing import NDArray
 
 from fairveil.bandits.environments.laws import RECORDED, UNIT
 from fairveil.bandits.feedback import ARRIVALS_IN_WORDS as ARRIVALS_IN_WORDS
+from fairveil.bandits.feedback import Lateness
 from fairveil.bandits.nash.base import NashPolicy, check_arm, world_of
 from fairveil.bandits.nash.blocks import (
     Known,
     Pending,
     Place,
     Shape,
-    Sources,
     block_length,
     candidates,
     empty_known,
     new_scratch,
     nth,
     open_block,
+    place_of,
     publish,
     simulate,
+    sources_of,
 )
 from fairveil.bandits.nash.intake import unit_reward
-from fairveil.bandits.nash.late import Late, compiled_lateness, regular
+from fairveil.bandits.nash.intervals import Evidence, block_looks
+from fairveil.bandits.nash.late import compiled_lateness, regular
 from fairveil.bandits.nash.runs import ArmSimulator, Stretch, Summary
 from fairveil.bandits.protocol import (
     HEADER,
@@ -118,6 +121,28 @@ class EpisodePolicy(NashPolicy):
     def event(self) -> Event:
         return ParallelEvent(PureEvent(self.epsilon))
 
+    def restored(self, releases: Iterable[tuple[str, State | None]]) -> State:
+        """Blocks carry their arm and rounds; the coins that chose them are not needed again."""
+        state = self.start()
+        for _, value in releases:
+            if value is not None:
+                arm, first, stop = (int(number) for number in value[HEADER])
+                open_block(known_of(state), arm, stop - first)
+                total, count = int(value["total"][0]), float(value["count"][0])
+                publish(self._shape.keep, known_of(state), arm, total, count, self._shape.draws)
+                state["released"] += 1
+        return state
+
+    def rounds_by_arm(self, state: State) -> NDArray[np.int64]:
+        rounds: NDArray[np.int64] = state["played"].copy()
+        np.subtract.at(rounds, state["open"][:, ARM], state["open"][:, STOP] - state["open"][:, FIRST])
+        return rounds
+
+    def evidence(self, state: State) -> Evidence:
+        count = state["counts"]
+        mean = state["sums"] / UNIT / np.where(count > 0, count, 1.0)
+        return Evidence(mean, count, state["draws"], self.release_epsilon, block_looks(state["closed"]))
+
     # State and decisions ----------------------------------------------------------------------------------------------
 
     def start(self) -> State:
@@ -138,17 +163,22 @@ class EpisodePolicy(NashPolicy):
             return state
         if now > first:
             raise InputError("rounds are opened one after the other", path="now", given=now, allowed=str(first))
-        after, shape = copy_state(state), self._shape
-        known, scratch = known_of(after), new_scratch(self.arms)
+        shape, known, scratch = self._shape, known_of(state), new_scratch(self.arms)
         found = candidates(self._numbers, shape.pace, known, self._pending(state), scratch, now)
         coin = shape.shuffle and found > 1
         arm = int(nth(scratch.marked, int(rng.integers(0, found)) if coin else 0))
         symmetric = shape.shuffle and bool(known.played[arm] == 0 or state["released"][0] == 0)
-        stop = now + int(block_length(shape.first, shape.growth, known, arm))
-        open_block(known, arm, stop - now)
-        row = np.array([[arm, now, stop, found if coin else 1, symmetric]], np.int64)
-        after["open"] = np.concatenate([after["open"], row])
-        after["ahead"][0] = stop
+        stop = now + int(block_length(shape.first, shape.growth, known.played[arm], known.lengths[arm]))
+        return self._with_block(state, [arm, now, stop, found if coin else 1, symmetric])
+
+    def reopen(self, state: State, block: Block) -> State:
+        return self._with_block(state, [block.arm, block.first, block.stop, 1, 0])
+
+    def _with_block(self, state: State, row: list[int]) -> State:
+        after = copy_state(state)
+        open_block(known_of(after), row[ARM], row[STOP] - row[FIRST])
+        after["open"] = np.concatenate([after["open"], np.array([row], np.int64)])
+        after["ahead"][0] = row[STOP]
         return after
 
     def _pending(self, state: State) -> Pending:
@@ -262,12 +292,12 @@ class EpisodePolicy(NashPolicy):
         recorded = bool((world.laws.kind == RECORDED).any())
         if streams.noise.stream is None or (recorded and not regular(case.lateness)):
             return None
-        return BlockSimulator(self, self.place(case), compiled_lateness(case.lateness), streams)
+        return BlockSimulator(self, self.place(case), case.lateness, streams)
 
     def place(self, case: Case) -> Place:
         """The arms as this policy sees them."""
         world = world_of(case)
-        return Place(world.laws, world.true_means, 0.0, 0.0)
+        return place_of(world.laws, world.true_means)
 
     def spent(self, releases: int) -> float:
         """Epsilon that one person has paid after so many releases."""
@@ -279,21 +309,23 @@ class BlockSimulator(ArmSimulator):
 
     coarse = True
 
-    def __init__(self, policy: EpisodePolicy, place: Place, late: Late, streams: Streams) -> None:
-        self.policy, self.place, self.late = policy, place, late
-        noise: Any = streams.noise.stream
-        self.sources = Sources(streams.explore, streams.world, streams.arrivals, noise)
-        self.pulls = np.zeros(policy.arms, np.int64)
+    def __init__(self, policy: EpisodePolicy, place: Place, lateness: Lateness, streams: Streams) -> None:
+        self.policy, self.place, self.late = policy, place, compiled_lateness(lateness)
+        self.sources = sources_of(streams, regular(lateness))
+        self.pulls, self.known = np.zeros(policy.arms, np.int64), empty_known(policy.arms)
 
     def advance(self, stop: int) -> Stretch:
         policy = self.policy
         ends, codes, self.pulls, self.releases = simulate(
-            policy._numbers, policy._shape, empty_known(policy.arms), self.place, self.late, self.sources, 0, stop
+            policy._numbers, policy._shape, self.known, self.place, self.late, self.sources, 0, stop
         )
         return Stretch(codes, ends)
 
     def summary(self) -> Summary:
         return Summary(self.pulls, 0, self.releases, self.policy.spent(self.releases))
+
+    def published(self) -> State:
+        return self.known._asdict()
 
 
 def known_of(state: State) -> Known:

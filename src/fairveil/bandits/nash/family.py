@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fairveil.bandits.environments.arms import ArmEnvironment
 from fairveil.bandits.family import Family, Series
+from fairveil.bandits.nash.known import KNOWN, allocated, published, spread_evenly, what_is_known
 from fairveil.bandits.nash.results import measured
 from fairveil.bandits.nash.runs import ArmSimulator, StepSimulator, Summary, UniformSimulator
 from fairveil.bandits.nash.tally import Snapshot, Tally, merge
@@ -46,23 +47,26 @@ class NashFamily(Family):
     def simulate(self, case: Case, runs: range) -> Part:
         simulators = [_simulator(case, run) for run in runs]
         part = _stretches(case, simulators) if simulators[0].coarse else _side_by_side(case, simulators)
+        known = published(case.policy, simulators)
         summaries = [simulator.summary() for simulator in simulators]
-        return {**part, **_facts(summaries), **_counted(summaries)}
+        return {**part, **known, **_facts(summaries), **_counted(summaries)}
 
     def measure(self, case: Case, parts: list[Part]) -> tuple[dict[str, Any], Series]:
         if "ends" in parts[0]:
             ends = [run for part in parts for run in np.split(part["ends"], part["cuts"])]
             codes = [run for part in parts for run in np.split(part["codes"], part["cuts"])]
             snapshots = merge(ends, codes, _tally(case), case.checkpoints)
+            allocation = allocated(ends, codes, _world(case).arms, case.checkpoints)
         else:
-            snapshots = _unpack(parts[0], case)
+            snapshots, allocation = _unpack(parts[0], case), parts[0]["allocation"]
         facts = {name: np.concatenate([part[name] for part in parts]) for name in _FACTS}
         world = _world(case)
         metrics, series = measured(case, float(world.true_means.max()), snapshots, facts)
         names = {} if world.arm_names is None else {"arms": list(world.arm_names)}
         own = [name for name in parts[0] if name.startswith(WORLD)]
         counted = {name.removeprefix(WORLD): np.concatenate([part[name] for part in parts]) for name in own}
-        return {**names, **metrics, **world.measured(counted)}, series
+        known = {name: np.concatenate([part[name] for part in parts]) for name in KNOWN if name in parts[0]}
+        return {**names, **metrics, **what_is_known(case, world, allocation, known), **world.measured(counted)}, series
 
 
 WORLD = "world."
@@ -118,6 +122,7 @@ def _side_by_side(case: Case, simulators: list[ArmSimulator]) -> Part:
     size = int(np.clip(CHUNK_CELLS // runs, 256, 1 << 16))
     codes = [np.zeros(runs * size, np.int32) for _ in range(2)]
     snapshots: list[Snapshot] = []
+    allocation = np.zeros((len(case.checkpoints), _world(case).arms + 1))
     stepwise = any(isinstance(simulator, StepSimulator) for simulator in simulators)
 
     def play(simulator: ArmSimulator, stop: int, out: NDArray[np.int32]) -> None:
@@ -135,11 +140,12 @@ def _side_by_side(case: Case, simulators: list[ArmSimulator]) -> Part:
                 if counting is not None:
                     counting.result()
                 counting = pool.submit(tally.add, chunk, np.ones(stop - now, np.int64))
+                allocation[len(snapshots)] += np.bincount(chunk.ravel(), minlength=allocation.shape[1])
                 now, turn = stop, 1 - turn
             if counting is not None:
                 counting.result()
             snapshots.append(tally.snapshot())
-    return _pack(snapshots)
+    return {**_pack(snapshots), "allocation": spread_evenly(allocation)}
 
 
 def _pack(snapshots: list[Snapshot]) -> Part:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from fairveil.bandits.environments.laws import UNIT
 from fairveil.bandits.feedback import ARRIVALS_IN_WORDS
 from fairveil.bandits.nash.base import global_guarantee
 from fairveil.bandits.nash.index import index_of
 from fairveil.bandits.nash.intake import laplace_scale
+from fairveil.bandits.nash.intervals import Evidence, block_looks
 from fairveil.bandits.nash.phase_one import ABOVE, TIMED, Exploration, Finish
 from fairveil.bandits.nash.two_phases import TwoPhasePolicy
 from fairveil.configuration import configuration
@@ -124,6 +127,17 @@ class GdpNcb(TwoPhasePolicy):
 
     def finish(self) -> Finish:
         return Finish(laplace_parameter(laplace_scale(1, self.sum_epsilon)), self.hides_arrivals, False)
+
+    def evidence(self, state: State) -> Evidence:
+        """The noise of the uniform phase is in every sum too; where a threshold ended that phase, its length is one
+        more thing that rewards have chosen."""
+        count, base = state["counts"], state["base_counts"]
+        mean = state["sums"] / UNIT / np.where(count > 0, count, 1.0)
+        draws = state["draws"] + (2 if self.hides_arrivals else 1)
+        looks = block_looks(state["closed"] + 1)
+        if self.phase1 == "threshold":
+            looks = looks + block_looks(base.astype(np.int64))
+        return Evidence(mean, count, draws, self.sum_epsilon, looks)
 
     def guarantee(self) -> Guarantee:
         return global_guarantee(self.epsilon, ARRIVALS_IN_WORDS[self.arrivals])

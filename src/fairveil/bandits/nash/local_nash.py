@@ -6,10 +6,11 @@ import math
 from typing import Literal, NamedTuple
 
 from fairveil.bandits.nash.base import REPORTS_ARE_PUBLIC, local_guarantee, world_of
-from fairveil.bandits.nash.blocks import Place, Shape
+from fairveil.bandits.nash.blocks import Place, Shape, place_of
 from fairveil.bandits.nash.episodes import EpisodePolicy
 from fairveil.bandits.nash.index import index_of
 from fairveil.bandits.nash.intake import one_bit_report, reported
+from fairveil.bandits.nash.intervals import Evidence, report_looks
 from fairveil.bandits.nash.optimism import optimistic_mean
 from fairveil.bandits.nash.rounds import RISING
 from fairveil.bandits.protocol import HEADER, Feedback, Report
@@ -100,6 +101,10 @@ class LocalNash(EpisodePolicy):
     def _reward(self, feedback: Feedback | Report) -> float | None:
         return reported(feedback, one_bit=True)
 
+    def evidence(self, state: State) -> Evidence:
+        plain, mechanism = super().evidence(state), self.mechanism
+        return plain._replace(looks=report_looks(plain.size), low=mechanism.low, slope=mechanism.slope)
+
     def draw(self, state: State, noise: Noise) -> State:
         """The number of ones in the oldest block: reports carry their noise, so none is added."""
         count = state["answered"].astype(float)
@@ -107,4 +112,4 @@ class LocalNash(EpisodePolicy):
 
     def place(self, case: Case) -> Place:
         world = world_of(case)
-        return Place(world.laws, world.true_means, self.mechanism.low, self.mechanism.slope)
+        return place_of(world.laws, world.true_means, self.mechanism.low, self.mechanism.slope)

@@ -88,6 +88,9 @@ class RoundSimulator(ArmSimulator):
     def summary(self) -> Summary:
         return Summary(self.pulls, int(self.known.phase[1]), 0, self.spent)
 
+    def published(self) -> State:
+        return self.known._asdict()
+
 
 @njit(nogil=True)
 def value_of(numbers, total, count, log_now):

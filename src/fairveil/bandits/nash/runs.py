@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.bandits.steps import Step, play
 from fairveil.randomness import Generator
+from fairveil.state import State
 
 
 @dataclass
@@ -52,6 +53,10 @@ class ArmSimulator(Simulator):
         """What happened until now."""
         raise NotImplementedError
 
+    def published(self) -> State | None:
+        """The arrays of a state from which estimates are made, None where there are none."""
+        return None
+
 
 class UniformSimulator(ArmSimulator):
     """The policy that learns nothing: only its pulls are drawn."""
@@ -78,11 +83,13 @@ class StepSimulator(ArmSimulator):
         self.place = case.environment.prepare(streams.world)
         self.steps: Iterator[Step] = play(case.policy, self.place, case.rounds, streams, case.lateness)
         self.pulls, self.uniform, self.now = np.zeros(self.arms, np.int64), 0, 0
+        self.state: State | None = None
 
     def advance(self, stop: int) -> Stretch:
         codes = np.empty(stop - self.now, np.int32)
         for place in range(len(codes)):
             step = next(self.steps)
+            self.state = step.state
             codes[place] = self.arms if step.decision.symmetric else step.decision.arm
             self.pulls[step.decision.arm] += 1
             self.uniform += step.decision.symmetric
@@ -94,3 +101,6 @@ class StepSimulator(ArmSimulator):
         guarantee = self.policy.guarantee()
         spent = (guarantee.epsilon or 0.0) if guarantee is not None else 0.0
         return Summary(self.pulls, self.uniform, self.releases, spent, self.place.counted())
+
+    def published(self) -> State | None:
+        return self.state

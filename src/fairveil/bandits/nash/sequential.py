@@ -12,6 +12,7 @@ from fairveil.bandits.environments.laws import UNIT
 from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.nash.base import NashPolicy, check_arm, check_horizon, world_of
 from fairveil.bandits.nash.intake import laplace_scale, one_bit_report, reported, unit_reward
+from fairveil.bandits.nash.intervals import Evidence, report_looks
 from fairveil.bandits.nash.rounds import NO_LIMIT, ONE_BIT, RAW, Habits, RoundSimulator, best_arm, take_in
 from fairveil.bandits.nash.runs import ArmSimulator
 from fairveil.bandits.protocol import Decision, Feedback, Report, Round, raw_feedback
@@ -32,6 +33,11 @@ class SequentialPolicy(NashPolicy):
 
     strict: Any
     horizon: Any
+
+    @property
+    def released(self) -> tuple[str, ...]:  # type: ignore[override]
+        """A local policy has nothing but reports; the others publish nothing."""
+        return ("counts", "sums", "phase") if self.local else ()
 
     def numbers(self) -> Any:
         """What the formulas read: a NamedTuple of public numbers."""
@@ -65,6 +71,11 @@ class SequentialPolicy(NashPolicy):
             return Decision(int(rng.integers(0, self.arms)), 1.0 / self.arms, law, symmetric=True)
         log_now = math.log(round.index + 1.0)
         return Decision(int(best_arm(self._numbers, state["sums"], state["counts"], log_now)))
+
+    def evidence(self, state: State) -> Evidence:
+        counts, habits = state["counts"].astype(np.float64), self._habits
+        mean, none = state["sums"] / np.maximum(counts, 1.0), np.zeros(self.arms, np.int64)
+        return Evidence(mean, counts, none, 1.0, report_looks(counts), habits.low, habits.slope)
 
     def _limit_reached(self, rounds: int) -> bool:
         return NO_LIMIT < self._habits.limit <= rounds

@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fairveil.lab.artefact import Artefact, Chart, Claim, Line, Picture, Results, Scale
+from fairveil.lab.artefact import Artefact, Chart, Claim, Line, Picture, Results, Scale, Table, readable
+from fairveil.privacy.conversions import gdp_epsilon
 from fairveil.registry import register
 
 Spec = dict[str, Any]
+DELTA = 1e-7
+ROWS = 1000
+NOISE = (0.3, 1.0, 3.0, 10.0)
 RUNS = {"quick": 4, "standard": 10, "paper": 30}
 WEIGHTS = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 NAMES = {"known": "known parameters", "estimated": "estimated parameters", "corrected": "corrected estimator"}
@@ -16,8 +20,28 @@ NAMES = {"known": "known parameters", "estimated": "estimated parameters", "corr
 
 def spec_of(keys: Spec, data: Spec, noise: float, runs: int) -> Spec:
     """A releaser at the budget whose plain noise has this std (sensitivity 1)."""
-    mu = math.sqrt(data["rows"]) / noise
+    mu = level_mu(noise)
     return {"task": "stream", "releaser": {**keys, "mu": mu}, "data": data, "runs": runs, "seed": 23}
+
+
+def level_mu(noise: float) -> float:
+    """mu of a whole sequence with plain noise of this std, sensitivity 1."""
+    return math.sqrt(ROWS) / noise
+
+
+def level_epsilon(noise: float) -> str:
+    """The same as an epsilon, in words."""
+    return f"epsilon {readable(gdp_epsilon(level_mu(noise), DELTA))} at delta {DELTA:g}"
+
+
+def cost_table(levels: dict[str, float]) -> Table:
+    """What levels of noise cost the person whose whole sequence it is."""
+    rows = tuple(
+        (name, readable(noise), readable(level_mu(noise)), readable(gdp_epsilon(level_mu(noise), DELTA)))
+        for name, noise in levels.items()
+    )
+    columns = ("level", "std of the plain noise", "mu", f"epsilon at {DELTA:g}")
+    return Table("What a level of noise costs, for whole sequences and sensitivity 1", columns, rows)
 
 
 def weighted(kind: str, weight: float, data: Spec) -> Spec:
@@ -43,13 +67,16 @@ class Figure38(Artefact):
 
     title = "Figure 3.8: error against weight for AR(1) sequences"
     source = "section 3.8"
-    notes = ("Z_t is N(0, 1), T = 1000; noise levels are those of the plain release in stds of the sequence",)
+    notes = (
+        "Z_t is N(0, 1), T = 1000; noise levels are those of the plain release in stds of the sequence",
+        "with sensitivity 1 every level but the highest is far beyond what anybody would call private",
+    )
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
         made = {}
-        for noise in (0.3, 1.0, 3.0, 10.0):
+        for noise in NOISE:
             for rho in (0.1, 0.5, 0.9):
-                data = {"name": "ar1", "rows": 1000, "correlation": rho, "std": 1.0}
+                data = {"name": "ar1", "rows": ROWS, "correlation": rho, "std": 1.0}
                 for kind in ("known", "estimated"):
                     for weight in WEIGHTS:
                         keys = weighted(kind, weight, data)
@@ -59,16 +86,16 @@ class Figure38(Artefact):
 
     def pictures(self, results: Results) -> list[Picture]:
         made: list[Picture] = []
-        for noise in (0.3, 1.0, 3.0, 10.0):
+        for noise in NOISE:
             lines = []
             for rho in (0.1, 0.5, 0.9):
                 y = tuple(rmse(results, f"{noise:g}, {rho:g}, estimated, {w:g}")[0] for w in WEIGHTS)
                 lines.append(Line(f"correlation {rho:g}", WEIGHTS, y))
                 ours = rmse(results, f"{noise:g}, {rho:g}, ours")[0]
                 lines.append(Line(f"ours, correlation {rho:g}", WEIGHTS, (ours,) * len(WEIGHTS), dashed=True))
-            title = f"Noise {noise:g} stds, parameters estimated"
+            title = f"Noise {noise:g} stds ({level_epsilon(noise)}), parameters estimated"
             made.append(Chart(title, "weight (1: baseline)", "root mean squared error", tuple(lines), log_x=True))
-        return made
+        return [*made, cost_table({f"{noise:g} stds": noise for noise in NOISE})]
 
     def claims(self, results: Results) -> list[Claim]:
         worst = None
@@ -77,13 +104,19 @@ class Figure38(Artefact):
                 plain = rmse(results, f"{noise:g}, {rho:g}, estimated, 1")
                 margin = math.log(plain[0] / best(results, f"{noise:g}, {rho:g}, estimated")[0])
                 worst = margin if worst is None else min(worst, margin)
-        made = [Claim.exact("some weight beats the baseline", "figure 3.8", worst or 0.0, "noise of 1 to 10 stds")]
+        note = "noise of 1 to 10 stds: " + "; ".join(f"{noise:g}: {level_epsilon(noise)}" for noise in NOISE[1:])
+        made = [Claim.exact("some weight beats the baseline", "figure 3.8", worst or 0.0, note)]
         for kind in ("known", "estimated"):
             for noise in (3.0, 10.0):
                 weak, strong = (best(results, f"{noise:g}, {rho:g}, {kind}") for rho in (0.1, 0.9))
                 text = f"with strong privacy ({noise:g} stds, {NAMES[kind]}) the best error falls with the correlation"
-                made.append(Claim.difference(text, "figure 3.8", *weak, *strong))
+                made.append(Claim.difference(text, "figure 3.8", *weak, *strong, note=level_epsilon(noise)))
         return made
+
+
+def spread_of(rho: float) -> float:
+    """Std of the sequence of figure 3.9."""
+    return math.sqrt(10.0 / (1 - rho**2))
 
 
 @register("artefact", "thesis/3.9")
@@ -100,8 +133,8 @@ class Figure39(Artefact):
     def specs(self, scale: Scale) -> dict[str, Spec]:
         made = {}
         for rho in (0.1, 0.8):
-            std = math.sqrt(10.0 / (1 - rho**2))
-            data = {"name": "ar1", "rows": 1000, "correlation": rho, "std": std}
+            std = spread_of(rho)
+            data = {"name": "ar1", "rows": ROWS, "correlation": rho, "std": std}
             for kind in NAMES:
                 for weight in WEIGHTS:
                     keys = weighted(kind, weight, data)
@@ -118,17 +151,17 @@ class Figure39(Artefact):
                 lines.append(Line(words, WEIGHTS, y))
             ours = rmse(results, f"{rho:g}, ours")[0]
             lines.append(Line("private-kalman (ours)", WEIGHTS, (ours,) * len(WEIGHTS), dashed=True))
-            made.append(Chart(f"Correlation {rho:g}, noise 2 stds", "weight (1: baseline)", "root mean squared error",
-                              tuple(lines), log_x=True))  # fmt: skip
-        return made
+            title = f"Correlation {rho:g}, noise 2 stds ({level_epsilon(2 * spread_of(rho))})"
+            made.append(Chart(title, "weight (1: baseline)", "root mean squared error", tuple(lines), log_x=True))
+        return [*made, cost_table({f"2 stds, correlation {rho:g}": 2 * spread_of(rho) for rho in (0.1, 0.8)})]
 
     def claims(self, results: Results) -> list[Claim]:
         made = []
         for rho in (0.1, 0.8):
             known, estimated = (best(results, f"{rho:g}, {kind}") for kind in ("known", "estimated"))
-            base = rmse(results, f"{rho:g}, estimated, 1")
+            base, note = rmse(results, f"{rho:g}, estimated, 1"), level_epsilon(2 * spread_of(rho))
             text = f"correlation {rho:g}: estimating the parameters costs accuracy"
-            made.append(Claim.difference(text, "figure 3.9", *estimated, *known))
+            made.append(Claim.difference(text, "figure 3.9", *estimated, *known, note=note))
             text = f"correlation {rho:g}: with estimates the error is still well below the baseline"
-            made.append(Claim.difference(text, "figure 3.9", base[0], base[1], *estimated))
+            made.append(Claim.difference(text, "figure 3.9", *base, *estimated, note=note))
         return made

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 Connection = Any
 """A psycopg connection; psycopg is an optional part."""
 
-_KEEP_ALIVE = {"keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+_KEEP_ALIVE = {
+    **{"keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3},
+    "tcp_user_timeout": 25_000,
+}
 _SERVER_ALIVE = "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
 _DURABLE = {"synchronous_commit": ("on", "remote_apply"), "fsync": ("on",), "full_page_writes": ("on",)}
 _left_behind: list[Connection] = []

@@ -1,0 +1,213 @@
+"""Typical mistakes of new users, each through the library and through the command line.
+
+Every one gets the project's own error: where it is, what was given, what is allowed, what to do; never a trace, never
+what a cell of somebody's table holds. The list is the documentation of what was tried.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+import fairveil
+from fairveil.cli import main
+from fairveil.errors import FairveilError
+
+SECRET = "private-cell"
+LOG = "drug,recovered,p\n" + "a,1,0.5\nb,0,0.5\n" * 400
+STAFF = "years,sex,rating\n" + "3,f,4\n9,m,7\n5,f,5\n7,m,6\n" * 50
+FILES = {
+    "log.csv": LOG,
+    "ragged.csv": LOG + "a,1,0.5,9\n",
+    "words.csv": LOG + f"a,{SECRET},0.5\n",
+    "empty-cell.csv": LOG + ",1,0.5\n",
+    "never.csv": LOG + "a,1,0\n",
+    "headless.csv": "",
+    "latin.csv": None,
+    "staff.csv": STAFF,
+    "staff-other.csv": STAFF + f"4,{SECRET},4\n",
+}
+TRIAL = {
+    "task": "bandit",
+    "rounds": 100,
+    "policy": {"name": "private-nash", "epsilon": 1.0},
+    "environment": {"name": "bernoulli", "means": [0.2, 0.8]},
+}
+REPLAY = {
+    **TRIAL,
+    "environment": {"name": "logged", "log": {"file": "log.csv", "arm": "drug", "outcome": "recovered"}},
+}
+HIRING = {
+    "task": "bandit",
+    "rounds": 50,
+    "policy": {"name": "batched-private-fair-greedy", "epsilon": 1.0, "delta": 1e-5},
+    "environment": {
+        "name": "people",
+        "file": "staff.csv",
+        "outcome": "rating",
+        "high": 10.0,
+        "groups_by": ["sex"],
+        "columns": {"years": {"low": 0, "high": 20}, "sex": {"values": ["f", "m"]}},
+    },
+}
+VALUE = {
+    "task": "evaluate",
+    "log": {"file": "log.csv", "arm": "drug", "outcome": "recovered", "propensity": "p"},
+    "target": {"name": "arm", "arm": "a"},
+}
+GONE = object()
+"""Stands for a key that was left out."""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """What somebody did to a spec that works: keys by their path, and where the error must point."""
+
+    words: str
+    spec: dict[str, Any]
+    changes: dict[str, Any]
+    path: str
+    omission: bool = field(default=False)
+    """Something is missing, so there is nothing that was given."""
+
+
+SPECS = [
+    Mistake("no task", TRIAL, {"task": GONE}, "task", omission=True),
+    Mistake("a task that does not exist", TRIAL, {"task": "bandits"}, "task"),
+    Mistake("a misspelt key", TRIAL, {"round": 100}, "round", omission=True),
+    Mistake("a misspelt policy", TRIAL, {"policy.name": "privat-nash"}, "policy.name"),
+    Mistake("a misspelt environment", TRIAL, {"environment.name": "bernouli"}, "environment.name"),
+    Mistake("a misspelt parameter", TRIAL, {"policy.epsilom": 1.0}, "policy.epsilom", omission=True),
+    Mistake("a policy of another family", TRIAL, {"policy.name": "fair-greedy", "policy.epsilon": GONE}, "policy.name"),
+    Mistake("no epsilon", TRIAL, {"policy.epsilon": GONE}, "policy.epsilon", omission=True),
+    Mistake("an epsilon of nothing", TRIAL, {"policy.epsilon": 0.0}, "policy.epsilon"),
+    Mistake("an epsilon in quotes", TRIAL, {"policy.epsilon": "1.0"}, "policy.epsilon"),
+    Mistake("a delta of one", HIRING, {"policy.delta": 1.0}, "policy.delta"),
+    Mistake("no rounds", TRIAL, {"rounds": 0}, "rounds"),
+    Mistake("half a round", TRIAL, {"rounds": 100.5}, "rounds"),
+    Mistake("a checkpoint after the end", TRIAL, {"checkpoints": [50, 200]}, "checkpoints"),
+    Mistake("a horizon that is too short", TRIAL, {"policy.name": "gdp-ncb", "policy.horizon": 50}, "policy.horizon"),
+    Mistake("means in percent", TRIAL, {"environment.means": [20.0, 80.0]}, "environment.means"),
+    Mistake("arms that do not match", TRIAL, {"policy.arms": 3}, "policy.arms"),
+    Mistake("noise of another name", TRIAL, {"noise": "secret"}, "noise"),
+    Mistake("a delay longer than the window", TRIAL, {"feedback": {"delay": 20, "window": 5}}, "feedback.window"),
+    Mistake("a file that is not there", REPLAY, {"environment.log.file": "nowhere.csv"}, "file"),
+    Mistake("a folder instead of a file", REPLAY, {"environment.log.file": "."}, "file"),
+    Mistake("an empty file", REPLAY, {"environment.log.file": "headless.csv"}, "file"),
+    Mistake("a file that is not UTF-8", REPLAY, {"environment.log.file": "latin.csv"}, "file"),
+    Mistake("a row with a cell too many", REPLAY, {"environment.log.file": "ragged.csv"}, "file"),
+    Mistake("a misspelt column", REPLAY, {"environment.log.outcome": "recoverd"}, "environment.log.outcome"),
+    Mistake("words where numbers should be", REPLAY, {"environment.log.file": "words.csv"}, "recovered", omission=True),
+    Mistake("an empty cell", REPLAY, {"environment.log.file": "empty-cell.csv"}, "drug", omission=True),
+    Mistake("more rounds than the log serves", REPLAY, {"rounds": 700}, "rounds"),
+    Mistake(
+        "a range upside down", REPLAY, {"environment.log.low": 1.0, "environment.log.high": 0.0}, "environment.log.low"
+    ),
+    Mistake(
+        "groups that are not declared",
+        HIRING,
+        {"environment.columns.sex": GONE},
+        "environment.columns.sex",
+        omission=True,
+    ),
+    Mistake("a value that is not declared", HIRING, {"environment.file": "staff-other.csv"}, "sex", omission=True),
+    Mistake(
+        "the outcome among the columns",
+        HIRING,
+        {"environment.columns.rating": {"low": 0, "high": 10}},
+        "environment.columns.rating",
+        omission=True,
+    ),
+    Mistake(
+        "a draft on real people", HIRING, {"environment.declared": "drafted", "noise": "secure"}, "environment.declared"
+    ),
+    Mistake("many secure runs on the same people", HIRING, {"noise": "secure", "runs": 10}, "runs"),
+    Mistake("no propensities", VALUE, {"log.propensity": GONE}, "log.propensity", omission=True),
+    Mistake("a propensity of zero", VALUE, {"log.file": "never.csv"}, "p", omission=True),
+    Mistake("a private value without a clip", VALUE, {"epsilon": 1.0, "log.arms": ["a", "b"]}, "clip", omission=True),
+]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    for name, content in FILES.items():
+        (tmp_path / name).write_bytes(b"drug,recovered\nb\xe9ta,1\n" if content is None else content.encode())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def made(mistake: Mistake) -> dict[str, Any]:
+    spec = copy.deepcopy(mistake.spec)
+    for path, value in mistake.changes.items():
+        *parents, key = path.split(".")
+        table = spec
+        for parent in parents:
+            table = table[parent]
+        if value is GONE:
+            del table[key]
+        else:
+            table[key] = value
+    return spec
+
+
+def test_the_specs_work_without_the_mistakes(folder):
+    for spec in (TRIAL, REPLAY, HIRING, VALUE):
+        assert fairveil.run(spec)["metrics"]
+
+
+@pytest.mark.parametrize("mistake", SPECS, ids=lambda mistake: mistake.words)
+def test_mistakes_in_a_spec(mistake, folder, capsys):
+    with pytest.raises(FairveilError) as caught:
+        fairveil.run(made(mistake))
+    problem = caught.value
+    assert problem.path == mistake.path
+    assert problem.allowed or mistake.omission, str(problem)
+    assert problem.fix, str(problem)
+    assert problem.given is not None or mistake.omission, str(problem)
+    assert SECRET not in str(problem)
+    (folder / "spec.json").write_text(json.dumps(made(mistake)))
+    answer = command(["run", "spec.json", "--json"], capsys, problem.exit_code)
+    told = json.loads(answer.out.splitlines()[-1])
+    assert (told["error"], told["path"], told["fix"]) == (problem.code, problem.path, problem.fix)
+
+
+def command(arguments, capsys, code):
+    """A call that must fail with this exit code and one line of our own."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    answer = capsys.readouterr()
+    assert ended.value.code == code
+    assert answer.err.startswith("error ")
+    assert "Traceback" not in answer.err + answer.out
+    assert SECRET not in answer.err + answer.out
+    return answer
+
+
+COMMANDS = [
+    ("a spec that is not there", ["run", "nowhere.toml"], 2, "check the path"),
+    ("a table instead of a spec", ["run", "log.csv"], 2, "examples/first.toml"),
+    ("a folder instead of a spec", ["run", "."], 2, "name a file"),
+    ("an engine that does not exist", ["run", "spec.json", "--engine", "spark"], 2, "serial"),
+    ("a picture of another kind", ["run", "spec.json", "--plot", "plot.docx"], 2, ".svg"),
+    ("a plug-in that is not there", ["run", "spec.json", "--plugin", "mine.py"], 2, "mine.py"),
+    ("a name that does not exist", ["explain", "privat-nash"], 2, "private-nash"),
+    ("a grid without values", ["compare", "spec.json", "--vary", "policy.epsilon"], 2, "path=value"),
+    ("a ledger that is not there", ["ledger", "show", "ledger.db"], 5, "ledger"),
+    ("a draft of a table that is not there", ["schema", "nowhere.csv"], 3, "no such file"),
+    ("a draft without an outcome", ["schema", "staff.csv", "--outcome", "grade"], 2, "rating"),
+]
+
+
+@pytest.mark.parametrize(("words", "arguments", "code", "help"), COMMANDS, ids=[row[0] for row in COMMANDS])
+def test_mistakes_on_the_command_line(words, arguments, code, help, folder, capsys):
+    (folder / "spec.json").write_text(json.dumps(TRIAL))
+    assert help in command(arguments, capsys, code).err
+
+
+def test_there_are_thirty():
+    assert len(SPECS) + len(COMMANDS) >= 30
