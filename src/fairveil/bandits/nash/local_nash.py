@@ -6,7 +6,7 @@ import math
 from typing import Literal, NamedTuple
 
 from fairveil.bandits.nash.base import REPORTS_ARE_PUBLIC, local_guarantee, world_of
-from fairveil.bandits.nash.blocks import Place, Shape
+from fairveil.bandits.nash.blocks import Place, Shape, place_of
 from fairveil.bandits.nash.episodes import EpisodePolicy
 from fairveil.bandits.nash.index import index_of
 from fairveil.bandits.nash.intake import bit_noise, one_bit_report, reported
@@ -116,4 +116,4 @@ class LocalNash(EpisodePolicy):
 
     def place(self, case: Case) -> Place:
         world = world_of(case)
-        return Place(world.laws, world.true_means, self.mechanism.low, self.mechanism.slope)
+        return place_of(world.laws, world.true_means, self.mechanism.low, self.mechanism.slope)
