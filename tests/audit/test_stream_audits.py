@@ -36,7 +36,7 @@ def separation(releaser, trials=80_000):
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_every_unit_is_as_tight_as_it_claims(unit):
-    """At epsilon 3; `bench/streams_quality.py audits` has smaller budgets and more trials."""
+    """At epsilon 3; `bench/streams_audits.py` has more releasers, smaller budgets and more trials."""
     keys = {"name": "private-kalman", "epsilon": 3.0, "delta": 1e-5, **UNITS[unit]}
     releaser = registry.build("releaser", keys, "releaser")
     found = separation(releaser)

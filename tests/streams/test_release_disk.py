@@ -61,19 +61,11 @@ def test_a_full_disk_stops_it_in_words_and_it_goes_on_when_there_is_room(folder)
     assert verify(folder / "l.db").entries > 1
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user who may not write")
-def test_a_folder_that_may_not_be_written_is_refused_and_nothing_is_charged(folder, monkeypatch):
-    """A forked child gives up its rights after everything is imported, and releases by the command line."""
+def as_nobody(folder, arguments):
+    """Exit code of the command line in a forked child that gives up its rights after everything is imported."""
     from fairveil.cli import main
 
-    arguments = command()[3:]
-    warm = folder / "warm"
-    warm.mkdir()
-    (warm / "x.csv").write_text((folder / "x.csv").read_text())
-    monkeypatch.chdir(warm)
-    with pytest.raises(SystemExit, match="0"):
-        main(arguments)  # everything that is needed is imported now
-    for parent in (folder, folder.parent, folder.parent.parent):
+    for parent in (folder, *list(folder.parents)[:3]):
         parent.chmod(parent.stat().st_mode | stat.S_IXOTH | stat.S_IROTH)
     child = os.fork()
     if child == 0:
@@ -90,7 +82,26 @@ def test_a_folder_that_may_not_be_written_is_refused_and_nothing_is_charged(fold
             code = int(ended.code or 0)
         finally:
             os._exit(code)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert code in (5, 7)  # the ledger or the file system refuses: one of our own exit codes
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user who may not write")
+def test_places_that_may_not_be_written_are_refused_and_nothing_is_charged(folder, monkeypatch):
+    """A folder without anything, and the ledger and output of somebody else's stream that is to go on."""
+    from fairveil.cli import main
+
+    arguments = command()[3:]
+    theirs = folder / "theirs"
+    theirs.mkdir()
+    rows = (folder / "x.csv").read_text().splitlines(keepends=True)
+    (theirs / "x.csv").write_text("".join(rows[:5]))
+    monkeypatch.chdir(theirs)
+    with pytest.raises(SystemExit, match="0"):
+        main(arguments)  # everything that is needed is imported now
+    before = {name: (theirs / name).read_bytes() for name in ("l.db", "o.csv")}
+    (theirs / "x.csv").write_text("".join(rows))
+    assert as_nobody(theirs, arguments) in (5, 7)  # the ledger or the file system refuses: one of our own exit codes
+    assert {name: (theirs / name).read_bytes() for name in before} == before
+    assert as_nobody(folder, arguments) in (5, 7)
     assert not (folder / "l.db").exists()
     assert not (folder / "o.csv").exists()

@@ -2,6 +2,7 @@
 
 import math
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -65,20 +66,37 @@ def test_a_stream_refuses_what_it_cannot_release():
         Stream(Fast(epsilon=1.0, horizon=5, process_variance="oracle"), noise=SeededNoise(1)).release(1.0)
 
 
-def test_a_forked_child_shares_no_noise():
-    ahead = Ahead(BaselineGaussian(epsilon=1.0, delta=1e-6, horizon=9).plan, fairveil.SecureNoise())
-    ahead.take()
+def noise_of(kind):
+    """A source of the noise that a stream draws ahead: the buffer itself, or what the stream shows of zeros."""
+    releaser = BaselineGaussian(epsilon=1.0, delta=1e-6, unit="event")
+    if kind == "buffer":
+        return Ahead(releaser.plan, fairveil.SecureNoise()).take
+    stream = Stream(releaser)
+    return lambda: stream.release(0.0).plain
+
+
+@pytest.mark.parametrize("kind", ["buffer", "stream"])
+def test_a_forked_child_shares_no_noise(kind):
+    take = noise_of(kind)
+    take()
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(writer, " ".join(str(ahead.take()) for _ in range(20)).encode())
+        os.write(writer, " ".join(str(take()) for _ in range(20)).encode())
         os._exit(0)
     os.close(writer)
     theirs = set(os.read(reader, 10_000).decode().split())
     os.waitpid(child, 0)
     os.close(reader)
     assert len(theirs) == 20
-    assert not theirs & {str(ahead.take()) for _ in range(1100)}
+    assert not theirs & {str(take()) for _ in range(1100)}
+
+
+def test_threads_share_no_noise():
+    take = noise_of("stream")
+    with ThreadPoolExecutor(4) as pool:
+        drawn = [value for part in pool.map(lambda _: [take() for _ in range(1500)], range(4)) for value in part]
+    assert len(set(drawn)) >= len(drawn) - 3  # equal by chance: .08 pairs are expected, four once in a million runs
 
 
 def test_people_count_within_their_bounds():

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
 
 from fairveil.bandits.protocol import Feedback, Policy, Report
 from fairveil.configuration import describe
-from fairveil.errors import PrivacyError
+from fairveil.errors import PrivacyError, SpecError
+from fairveil.privacy.events import NothingEvent
 from fairveil.privacy.guarantee import Neighbours
 from fairveil.privacy.ledger import Ledger, ReleaseLost
 from fairveil.privacy.noise import Noise
@@ -50,6 +54,75 @@ def drive(
         check_promise(policy, neighbours)
         state = _release(policy, state, block, ledger, account=account, noise=noise, rows=rows, resume=resume)
     return state
+
+
+_ledger: ContextVar[Ledger | None] = ContextVar("ledger", default=None)
+
+
+@contextmanager
+def releases_into(ledger: Ledger) -> Iterator[None]:
+    """Runs of recorded data inside this block make their releases through the ledger: `fairveil run --ledger`."""
+    token = _ledger.set(ledger)
+    try:
+        yield
+    finally:
+        _ledger.reset(token)
+
+
+def with_ledger(policy: Policy, spec: dict[str, Any], recorded: bool) -> Policy:
+    """The policy as it is, or, inside `releases_into`, with every release charged and stored before it is used."""
+    found = _ledger.get()
+    if found is None:
+        return policy
+    ledger: Ledger = found
+    check_run(policy, spec, recorded)
+    asked: list[str] = []
+
+    class Ledgered(type(policy)):  # type: ignore[misc]
+        """Asks the ledger for what is due; played step by step."""
+
+        def due(self, state: State, settled: int) -> str | None:
+            block = policy.due(state, settled)
+            asked[:] = [] if block is None else [block]
+            return block
+
+        def release(self, state: State, noise: Noise) -> State:
+            return _release(policy, state, asked[0], ledger, account="policy", noise=noise, rows=None, resume=False)
+
+        def simulator(self, case: Any, streams: Any) -> None:
+            return None
+
+    made: Policy = object.__new__(Ledgered)
+    made.__dict__.update(policy.__dict__)
+    return made
+
+
+def check_run(policy: Policy, spec: dict[str, Any], recorded: bool) -> None:
+    """Refuse what a ledger cannot stand for: invented people, several runs, noise that can be computed again."""
+    fix = "leave --ledger out to study a policy"
+    if not recorded:
+        raise SpecError(
+            "a ledger is for people's data, and this world is invented",
+            path="environment.name",
+            given=spec["environment"]["name"],
+            allowed="an environment of recorded data",
+            fix=fix,
+        )
+    if spec["runs"] != 1:
+        raise SpecError("a ledger pays for one run", path="runs", given=spec["runs"], allowed="1", fix=fix)
+    if spec["noise"] != "secure":
+        raise SpecError(
+            "a ledger takes secure noise only", path="noise", given=spec["noise"], allowed="secure", fix=fix
+        )
+    if isinstance(policy.event(), NothingEvent):
+        raise PrivacyError(
+            "this policy spends nothing that a ledger could charge",
+            path="policy.name",
+            given=policy.name,
+            allowed="a policy with a curator",
+            fix=fix,
+        )
+    check_promise(policy, None)
 
 
 def fingerprint(policy: Policy) -> str:

@@ -13,6 +13,7 @@ from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.facts import Assumed, settled_table
 from fairveil.bandits.family import Family
 from fairveil.bandits.feedback import AT_ONCE, Lateness
+from fairveil.bandits.ledgered import with_ledger
 from fairveil.bandits.protocol import Policy
 from fairveil.bandits.simulate import Case
 from fairveil.configuration import describe
@@ -128,7 +129,8 @@ def case_of(spec: dict[str, Any]) -> Case:
     policy: Policy = registry.build("policy", spec["policy"], "policy")
     given = spec.get("feedback")
     lateness = environment.lateness if given is None else Lateness.of(given)
-    return Case(spec, policy, environment, family_of(environment), lateness)
+    driven = with_ledger(policy, spec, environment.recorded)
+    return Case(spec, driven, environment, family_of(environment), lateness)
 
 
 def family_of(environment: Environment) -> Family:

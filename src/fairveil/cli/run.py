@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +14,7 @@ from rich.table import Column, Table
 
 from fairveil import plugins
 from fairveil.cli.specs import read_spec
+from fairveil.errors import SpecError
 
 
 def command(
@@ -23,6 +26,10 @@ def command(
     address: Annotated[str | None, typer.Option(help="Address of a Ray cluster.")] = None,
     store: Annotated[
         Path | None, typer.Option(help="Folder of results: reuse what is there, resume what was cut off.")
+    ] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="Make the releases through this ledger: recorded data, runs = 1 and secure noise only."),
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the series into this .html, .svg, .png or .pdf file.")] = None,
     plugin: Annotated[list[Path] | None, typer.Option(help="A Python file that registers names of its own.")] = None,
@@ -45,9 +52,11 @@ def command(
     table = read_spec(spec)
     if seed is not None:
         table["seed"] = seed
+    if ledger is not None:
+        _check_alone(engine, store)
     workforce = make_engine(engine, workers, address)
     try:
-        with Bar(spec.stem) as bar:
+        with _releasing(table, ledger), Bar(spec.stem) as bar:
             result = run(table, engine=workforce, store=ResultStore(store) if store else None, progress=bar)
     finally:
         workforce.close()
@@ -59,6 +68,36 @@ def command(
         show(result, Console())
         if plot is not None:
             Console().print(f"plot: {plot}")
+
+
+def _check_alone(engine: str, store: Path | None) -> None:
+    """Releases are made here and once: no other processes, and no result that stands for a second run."""
+    if engine != "serial":
+        raise SpecError("a ledger is used by this process", path="engine", given=engine, allowed="serial")
+    if store is not None:
+        raise SpecError("a run with a ledger is made once", path="store", given=str(store), fix="leave --store out")
+
+
+@contextmanager
+def _releasing(table: dict[str, Any], file: Path | None) -> Iterator[None]:
+    """Open the ledger, or make one that holds exactly this policy's promise."""
+    if file is None:
+        yield
+        return
+    from fairveil import Ledger
+    from fairveil.bandits.ledgered import check_run, releases_into
+    from fairveil.bandits.task import BanditTask, case_of
+    from fairveil.privacy.limits import Limit
+
+    if table.get("task") != "bandit":
+        raise SpecError("only decisions are run with a ledger", path="task", given=table.get("task"), allowed="bandit")
+    case = case_of(BanditTask().complete(dict(table)))
+    check_run(case.policy, case.spec, case.environment.recorded)
+    promise = case.policy.guarantee()
+    unit = "" if promise is None else promise.unit
+    made = Ledger.open(file) if file.exists() else Ledger.create(file, limit=Limit.for_policy(case.policy), unit=unit)
+    with made as ledger, releases_into(ledger):
+        yield
 
 
 def show(result: dict[str, Any], console: Console) -> None:

@@ -34,6 +34,10 @@ class NashPolicy(Policy):
         """What is published of every arm, out of a state's released arrays; None where decisions are all there is."""
         return None
 
+    def rounds_by_arm(self, state: State) -> NDArray[np.int64] | None:
+        """Rounds of every arm in released blocks, which are public; None where releases do not hold them."""
+        return None
+
     def arm_intervals(self, state: State, confidence: float = CONFIDENCE, anytime: bool = False) -> NDArray[np.float64]:
         """(arms, 3): estimated mean reward, and the interval it lies in."""
         check_established(self.guarantee(), self.name)

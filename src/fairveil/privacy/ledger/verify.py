@@ -14,6 +14,7 @@ from fairveil.privacy.ledger.book import anchor_just_started, check_mark
 from fairveil.privacy.ledger.chain import ANCHOR, LOST, PUBLISH, RESERVE, State, replay
 from fairveil.privacy.ledger.places import place_of
 from fairveil.privacy.ledger.storage import LedgerStore
+from fairveil.privacy.ledger.values import decode
 
 NO_ANCHOR = "no anchor was given: that it was set back to an older copy, or cut, cannot be detected"
 
@@ -96,6 +97,24 @@ def entries(
     except place.failures as problem:
         raise place.explain(problem, "nothing was changed") from problem
     return [{**entry, "charged": limit.words(Charge(*entry.get("charge", (0, 0))))} for entry in found]
+
+
+def releases(
+    path: str | os.PathLike[str], account: str, *, ledger: str | None = None, key: bytes | None = None
+) -> list[tuple[str, Any]]:
+    """Every settled block of an account in order, without the account's name, with its value (None: lost)."""
+    place, prefix = place_of(path, ledger), f"{account}/"
+    try:
+        with place.reading() as store:
+            for _ in replay(store, key):
+                pass
+            return [
+                (row.name.removeprefix(prefix), None if row.value is None else decode(row.value))
+                for row in store.rows()
+                if row.kind in (PUBLISH, LOST) and row.name.startswith(prefix)
+            ]
+    except place.failures as problem:
+        raise place.explain(problem, "nothing was changed") from problem
 
 
 def _replay(store: LedgerStore, key: bytes | None) -> tuple[State, Counter[str], int]:

@@ -1,0 +1,119 @@
+"""What a report says, as plain data: one content for paper, screen and Markdown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+NOT_RELEASED = "not released"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table: its head and its rows."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Estimates with their intervals, to be drawn; entries (name, value, low, high)."""
+
+    title: str
+    entries: tuple[tuple[str, float, float, float], ...]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """A table of ranks a group, to be drawn with a band of two standard deviations; (name, scores, ranks, std)."""
+
+    title: str
+    entries: tuple[tuple[str, tuple[float, ...], tuple[float, ...], float], ...]
+
+
+@dataclass
+class Section:
+    """A heading with sentences, points, tables and drawings; ``withheld`` says what is not released, and why."""
+
+    title: str
+    text: list[str] = field(default_factory=list)
+    grids: list[Grid] = field(default_factory=list)
+    drawings: list[Bars | Curves] = field(default_factory=list)
+    points: list[str] = field(default_factory=list)
+    withheld: list[str] = field(default_factory=list)
+    code: list[str] = field(default_factory=list)
+    marked: str = ""
+    """A warning that stands above the section."""
+
+
+@dataclass
+class Document:
+    """A report: title, one line about what it is, a banner where nothing real was protected, key figures, sections."""
+
+    title: str
+    about: str
+    banner: str = ""
+    figures: list[tuple[str, str]] = field(default_factory=list)
+    sections: list[Section] = field(default_factory=list)
+    made: str = ""
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number as a reader wants it.
+
+    >>> number(0.12345), number(12345.6), number(None)
+    ('0.123', '12,346', 'not released')
+    """
+    if value is None:
+        return NOT_RELEASED
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{digits}g}"
+
+
+def sentence(note: str) -> str:
+    """A note as a sentence."""
+    text = note.strip()
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+
+
+HEADS = {
+    "mean reward": "option (mean outcome, scaled to 0 to 1)",
+    "score weight": "weight in the score",
+    "rank uncertainty": "group (standard deviation of a middle rank)",
+    "parameter": "parameter",
+    "merit": "merit",
+}
+
+
+def estimates_section(found: dict[str, Any]) -> Section:
+    """Estimates with intervals as tables and drawings, from the plain data of `Estimates.to_dict`."""
+    section = Section("What is known, and how surely")
+    if not found["items"]:
+        section.withheld.append("This policy publishes its decisions and nothing else.")
+        return section
+    share = f"{found['confidence']:.0%}"
+    section.text.append(
+        f"This is made of published numbers alone and cost no further budget. Intervals are {share} intervals and "
+        "include the privacy noise."
+    )
+    for kind in dict.fromkeys(item["what"] for item in found["items"]):
+        items = [item for item in found["items"] if item["what"] == kind]
+        bounded = any(item["low"] is not None for item in items)
+        head = (HEADS.get(kind, kind), "estimate", *((f"{share} interval",) if bounded else ()))
+        rows = [(item["name"], number(item["value"]), *((_span(item),) if bounded else ())) for item in items]
+        section.grids.append(Grid(head, tuple(rows)))
+        known = [item for item in items if item["value"] is not None and item["low"] is not None]
+        if known:
+            entries = tuple((item["name"], item["value"], item["low"], item["high"]) for item in known)
+            section.drawings.append(Bars(f"{kind}, {share} intervals", entries))
+    if found["tables"]:
+        curves = ((t["name"], tuple(t["scores"]), tuple(t["ranks"]), t["std"]) for t in found["tables"])
+        section.drawings.append(Curves("rank within the group by score, two standard deviations shaded", tuple(curves)))
+    section.points += [sentence(note) for note in found["notes"]]
+    return section
+
+
+def _span(item: dict[str, Any]) -> str:
+    if item["low"] is None or item["high"] is None:
+        return NOT_RELEASED
+    return f"{number(item['low'])} to {number(item['high'])}"

@@ -1,0 +1,182 @@
+"""A report on a ledger: what was charged and published, and what the published numbers of a policy say."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from fairveil._version import __version__
+from fairveil.bandits.ledgered import fingerprint
+from fairveil.bandits.nash.base import NashPolicy
+from fairveil.bandits.protocol import Policy
+from fairveil.errors import SpecError
+from fairveil.lab.handover.document import Document, Grid, Section, estimates_section, number
+from fairveil.lab.handover.words import promise_section, public_section, unprotected_section
+from fairveil.privacy.ledger.verify import Report, entries, releases, verify
+
+SIMULATED = (
+    "Simulated: this ledger takes seeded noise. It protects nobody, and nothing in this report may be used as if."
+)
+ACCOUNT = "account"
+
+
+def report_on_ledger(
+    path: str | os.PathLike[str],
+    policy: Policy | None = None,
+    *,
+    anchor: str | os.PathLike[str] | None = None,
+    ledger: str | None = None,
+    key: bytes | None = None,
+    names: dict[str, str] | None = None,
+) -> Document:
+    """Check the ledger, then say what it holds. ``names``: what "arm 0" or "group 1" is called.
+
+    Without a policy there are no estimates: a ledger stores the numbers of releases and not what they mean.
+    """
+    checked = verify(path, anchor, ledger=ledger, key=key)
+    accounts = [entry for entry in entries(path, ledger=ledger, key=key) if entry["kind"] == ACCOUNT]
+    document = Document(
+        title="Report on a private study",
+        about=f"From the privacy ledger {Path(str(path)).name}, checked entry by entry before this was written.",
+        banner=SIMULATED if checked.simulated else "",
+        made=f"fairveil {__version__}; ledger head {checked.head[:16]}, entry {checked.entries - 1}",
+    )
+    document.figures += [
+        ("budget spent", checked.spent),
+        ("budget in all", checked.limit),
+        ("releases", f"{checked.published:,} published" + (f", {checked.lost} lost" if checked.lost else "")),
+    ]
+    if policy is None:
+        document.sections.append(
+            Section(
+                "What was decided, and what is known",
+                withheld=[
+                    "The ledger holds the published numbers, not what they mean. Name the policy they belong to "
+                    "(--policy) to have decisions and estimates here."
+                ],
+            )
+        )
+    else:
+        account = _account_of(policy, accounts)
+        state = policy.restored(releases(path, account, ledger=ledger, key=key))
+        document.sections += [
+            decided_section(policy, state, names or {}),
+            estimates_section(policy.estimates(state).to_dict(names)),
+            fairness_section(policy.family),
+        ]
+    document.sections.append(_budget(checked, accounts))
+    promise = None if policy is None else policy.guarantee()
+    if policy is not None:
+        document.sections.append(promise_section(promise))
+    else:
+        text = (
+            f"The ledger admits releases up to {checked.promise} in total. Protected is {checked.unit or 'the unit'}."
+        )
+        document.sections.append(Section("What is promised to the people in the data", text=[text]))
+    document.sections += [public_section(promise), unprotected_section(promise), _verifying(path, checked, policy)]
+    return document
+
+
+def _account_of(policy: Policy, accounts: list[dict[str, Any]]) -> str:
+    """The account that this policy holds; another policy's numbers are never read as its own."""
+    mine = [entry["name"] for entry in accounts if entry.get("holder") == fingerprint(policy)]
+    if len(mine) != 1:
+        raise SpecError(
+            "no account of this ledger belongs to this policy"
+            if not mine
+            else "several accounts belong to this policy",
+            path="policy",
+            given=policy.name,
+            allowed=", ".join(f"the policy of {entry['name']!r}" for entry in accounts) or "a ledger with releases",
+            fix="give the spec with exactly the parameters that the releases were made with",
+        )
+    return str(mine[0])
+
+
+def decided_section(policy: Policy, state: dict[str, Any], names: dict[str, str]) -> Section:
+    """How often each option was chosen, where arms are public; otherwise that this is not released."""
+    section = Section("What was decided, and how often")
+    rounds = policy.rounds_by_arm(state) if isinstance(policy, NashPolicy) else None
+    if rounds is not None:
+        total = max(int(rounds.sum()), 1)
+        section.text.append(
+            f"{int(rounds.sum()):,} decisions stand behind the published numbers. Decisions of blocks that are still "
+            "open are not counted."
+        )
+        rows = [
+            (names.get(f"arm {arm}", f"arm {arm}"), number(float(count)), f"{count / total:.1%}")
+            for arm, count in enumerate(rounds)
+        ]
+        section.grids.append(Grid(("option", "decisions", "share"), tuple(rows)))
+    elif policy.family == "nash":
+        section.withheld.append("How often each option was chosen: the releases of this policy do not hold it.")
+    else:
+        section.withheld.append(how_often(policy.family))
+    return section
+
+
+def how_often(family: str) -> str:
+    whom = "group" if family == "meritocratic" else "item"
+    return (
+        f"How often each {whom} was chosen. Counts by {whom} are made of people's own data here; they need a release "
+        "of their own, which nobody has paid for."
+    )
+
+
+def fairness_section(family: str) -> Section:
+    """Fairness figures are releases like others."""
+    section = Section("Fairness")
+    if family == "meritocratic":
+        section.text.append(
+            "Candidates are compared by their rank within their own group. How unsure these ranks are for each group "
+            "was released with them and stands above: a group with a large standard deviation may be chosen too often "
+            "or too rarely by about as much."
+        )
+        section.withheld.append("Selection rates by group.")
+    elif family == "exposure":
+        section.text.append("Items are shown in proportion to their merit, which follows from the estimates above.")
+        section.withheld.append("Exposure by item or group.")
+    else:
+        section.text.append(
+            "Options come in a random first order, then by published numbers: the same rule applies to all."
+        )
+        section.withheld.append("Regret, and outcomes by groups of people.")
+    return section
+
+
+def _budget(checked: Report, accounts: list[dict[str, Any]]) -> Section:
+    section = Section("What was spent")
+    rows = [
+        ("limit", checked.limit),
+        ("spent", checked.spent),
+        ("reserved for releases under way", checked.reserved),
+        ("left", checked.remaining),
+        ("promise of the whole ledger", checked.promise),
+        ("protected unit", checked.unit or "one unit, as its events define it"),
+        ("releases", f"{checked.published:,} published, {checked.lost:,} lost, {checked.under_way:,} under way"),
+    ]
+    section.grids.append(Grid(("budget", ""), tuple(rows)))
+    if accounts:
+        paid = [(entry["name"], entry["time"][:10], entry["charged"]) for entry in accounts]
+        section.grids.append(Grid(("paid for", "on", "charge"), tuple(paid)))
+    section.points += [note[0].upper() + note[1:] + "." for note in checked.notes]
+    return section
+
+
+def _verifying(path: str | os.PathLike[str], checked: Report, policy: Policy | None) -> Section:
+    name = Path(str(path)).name
+    section = Section("How to check this report")
+    section.text.append(
+        "Everything above follows from the ledger file. Whoever has a copy can check it with the same software:"
+    )
+    section.code += [f"fairveil ledger verify {name}", f"fairveil ledger show {name}"]
+    if policy is not None:
+        section.code.append(f"fairveil audit {policy.name}")
+        section.points.append(f"The releases are bound to the policy with fingerprint {fingerprint(policy)}.")
+    section.points += [
+        f"Ledger {checked.ledger}, {checked.entries:,} entries, head {checked.head}.",
+        f"Anchor: {checked.anchor}.",
+        "An audit attacks the noise of the served code and fails if it is smaller than promised.",
+    ]
+    return section

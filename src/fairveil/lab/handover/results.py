@@ -1,0 +1,215 @@
+"""A report on a result of `fairveil.run`: what was released in it, and, where everything was simulated, what only a
+simulation knows."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from fairveil import registry
+from fairveil.bandits.task import EVALUATION
+from fairveil.errors import SpecError
+from fairveil.lab.handover.document import Bars, Document, Grid, Section, estimates_section, number
+from fairveil.lab.handover.ledgers import fairness_section, how_often
+from fairveil.lab.handover.words import promise_section, public_section, unprotected_section
+from fairveil.privacy.guarantee import Guarantee
+
+INVENTED = "Simulated: the people, the outcomes and the noise in this report are invented. It protects nobody."
+STUDY = (
+    "A study with seeded noise on recorded data: the noise can be computed again, so it protects nobody. Do not hand "
+    'this out; run once with noise = "secure" for that.'
+)
+BARE = "No privacy promise: numbers in this report are computed from the data as they are."
+MOST_NUMBERS = 40
+
+
+def report_on_result(result: dict[str, Any]) -> Document:
+    """Say what a result holds that may be said."""
+    for key in ("spec", "guarantee", "metrics", "meta"):
+        if key not in result:
+            raise SpecError(
+                "this is not a result", path=key, allowed="what fairveil run --json prints", fix="run it again"
+            )
+    spec, metrics, meta = result["spec"], result["metrics"], result["meta"]
+    promise = promise_of(result["guarantee"])
+    real = is_real(result)
+    document = Document(
+        title=f"Report on a run: {_subject(spec)}",
+        about=_about(spec),
+        banner=_banner(real, bool(meta["simulated"]), promise),
+        made=f"fairveil {meta['version']}; seed {meta['seed']}; noise {spec.get('noise', 'seeded')}",
+    )
+    document.figures += _figures(spec, metrics, promise)
+    if spec["task"] == "bandit":
+        document.sections += _bandit(spec, metrics)
+    elif spec["task"] == "evaluate" and promise is not None:
+        document.sections.append(_valued(spec, metrics["estimates"]))
+    elif not meta.get("evaluation") and (promise is not None or real):
+        document.sections.append(_numbers("What was found", metrics))
+    if not real:
+        document.sections.append(_lab(metrics))
+    document.sections += [
+        _budget(metrics, promise),
+        promise_section(promise),
+        public_section(promise),
+        unprotected_section(promise),
+        _verifying(spec),
+    ]
+    return document
+
+
+def promise_of(table: dict[str, Any] | None) -> Guarantee | None:
+    """A guarantee out of a result."""
+    if table is None:
+        return None
+    facts = {field.name: table[field.name] for field in fields(Guarantee) if field.name in table}
+    facts["notes"] = tuple(note for note in table["notes"] if note != EVALUATION)  # a report has no such numbers
+    return Guarantee(**facts)
+
+
+def is_real(result: dict[str, Any]) -> bool:
+    """Records of people stand behind this result: its environment says so, or its numbers are marked."""
+    if result["metrics"].get("evaluation") or result["meta"].get("evaluation"):
+        return True
+    table = result["spec"].get("environment")
+    if isinstance(table, dict):
+        return bool(registry.target_of("environment", table, "environment").recorded)
+    return any(key in result["spec"] for key in ("data", "dataset", "log", "sequence"))
+
+
+def _banner(real: bool, simulated: bool, promise: Guarantee | None) -> str:
+    if promise is None:
+        return BARE if real else INVENTED
+    if not real:
+        return INVENTED
+    return STUDY if simulated else ""
+
+
+def _subject(spec: dict[str, Any]) -> str:
+    name = spec.get("policy", spec.get("learner", {}))
+    return str(name.get("name", spec["task"])) if isinstance(name, dict) else str(spec["task"])
+
+
+def _about(spec: dict[str, Any]) -> str:
+    if spec["task"] != "bandit":
+        return f"Task {spec['task']}, {spec['runs']} run(s)."
+    return (
+        f"{spec['rounds']:,} decisions by the policy {spec['policy']['name']} on {spec['environment']['name']}, "
+        f"{spec['runs']:,} run(s)."
+    )
+
+
+def _figures(spec: dict[str, Any], metrics: dict[str, Any], promise: Guarantee | None) -> list[tuple[str, str]]:
+    found = []
+    if "rounds" in spec:
+        found.append(("decisions", f"{spec['rounds']:,}"))
+    if "releases" in metrics:
+        found.append(("releases", number(metrics["releases"])))
+    if promise is not None and promise.epsilon is not None:
+        found.append(("epsilon", number(promise.epsilon)))
+        if promise.delta:
+            found.append(("delta", f"{promise.delta:.1g}"))
+    return found
+
+
+def _bandit(spec: dict[str, Any], metrics: dict[str, Any]) -> list[Section]:
+    family = registry.target_of("policy", spec["policy"], "policy").family or "nash"
+    decided = Section("What was decided, and how often")
+    if "pull_share" in metrics:
+        names = metrics.get("arms") or [f"arm {arm}" for arm in range(len(metrics["pull_share"]))]
+        rows = [
+            (str(name), number(share * spec["rounds"]), f"{share:.1%}")
+            for name, share in zip(names, metrics["pull_share"])
+        ]
+        decided.grids.append(Grid(("option", "decisions", "share"), tuple(rows)))
+    else:
+        decided.withheld.append(how_often(family))
+    known = [estimates_section(metrics["estimates"])] if "estimates" in metrics else []
+    return [decided, *known, fairness_section(family)]
+
+
+def _valued(spec: dict[str, Any], estimates: dict[str, Any]) -> Section:
+    """The private value of a rule: what the noisy sums say."""
+    target = ", ".join(str(value) for value in spec["target"].values() if value is not None)
+    outcome, low, high = (spec["log"][key] for key in ("outcome", "low", "high"))
+    rows = [
+        (name, number(found["value"]), f"{number(found['low'])} to {number(found['high'])}")
+        for name, found in estimates.items()
+    ]
+    return Section(
+        "What the rule would have earned",
+        text=[
+            f"Mean outcome ({outcome}, from {low:g} to {high:g}) of the rule: {target}. Computed from two noisy sums "
+            "and nothing else."
+        ],
+        grids=[Grid(("estimator", "value", f"{spec['level']:.0%} interval, with the noise"), tuple(rows))],
+        drawings=[
+            Bars(
+                f"mean {outcome}",
+                tuple((name, found["value"], found["low"], found["high"]) for name, found in estimates.items()),
+            )
+        ],
+    )
+
+
+def _lab(metrics: dict[str, Any]) -> Section:
+    section = _numbers("Known because everything was simulated", metrics)
+    section.marked = (
+        "Lab numbers: they use true means and unreleased data, and do not exist for a study of real people."
+    )
+    return section
+
+
+def _numbers(title: str, metrics: dict[str, Any]) -> Section:
+    """Single numbers, and the last ones of courses over time."""
+    skipped = ("estimates", "spent", "checkpoints", "evaluation", "lab", "pull_share", "arms")
+    flat = dict(_flat({name: value for name, value in metrics.items() if name not in skipped}))
+    rows = [
+        (name.replace("_", " "), number(value))
+        for name, value in flat.items()
+        if not name.split(" ")[0].endswith("_std")
+    ]
+    return Section(title, grids=[Grid(("number", "value"), tuple(rows[:MOST_NUMBERS]))] if rows else [])
+
+
+def _flat(metrics: dict[str, Any], before: str = "") -> list[tuple[str, float]]:
+    found: list[tuple[str, float]] = []
+    for name, value in metrics.items():
+        here = f"{before}{name}"
+        if isinstance(value, dict):
+            found += _flat(value, f"{here}, ")
+        last = value[-1] if isinstance(value, list) and value else value
+        if isinstance(last, int | float) and not isinstance(last, bool):
+            found.append((here, float(last)))
+    return found
+
+
+def _budget(metrics: dict[str, Any], promise: Guarantee | None) -> Section:
+    section = Section("What was spent")
+    if promise is None:
+        section.text.append("Nothing: there is no privacy promise that could cost anything.")
+        return section
+    spent = {
+        name: max(value) if isinstance(value, list) and value else value
+        for name, value in metrics.get("spent", {}).items()
+        if value not in (None, [])
+    }
+    shown = spent or {"epsilon": promise.epsilon, "delta": promise.delta}
+    rows = [(name, f"{value:.4g}") for name, value in shown.items() if value]
+    section.grids.append(Grid(("budget", "spent on one protected unit"), tuple(rows)))
+    section.text.append(
+        "This run is not tied to a ledger: whether the same data were used elsewhere does not show here."
+    )
+    return section
+
+
+def _verifying(spec: dict[str, Any]) -> Section:
+    section = Section("How to check this report")
+    section.text.append("The result names its complete specification; the same software runs it again and attacks it:")
+    name = _subject(spec)
+    section.code += ["fairveil run spec.toml", f"fairveil explain {name}"]
+    if name == spec["task"]:
+        return section
+    section.code.append(f"fairveil audit {name}")
+    section.points.append("An audit attacks the noise of the served code and fails if it is smaller than promised.")
+    return section

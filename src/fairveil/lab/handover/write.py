@@ -1,0 +1,98 @@
+"""A document as one HTML file (screen and paper, nothing from a network, no script) or as Markdown."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+
+from fairveil.errors import SpecError
+from fairveil.lab.handover.document import Bars, Document, Grid, Section
+from fairveil.lab.handover.drawings import draw_bars, draw_curves
+from fairveil.running.store import write_atomically, writing
+
+KINDS = (".html", ".md")
+
+
+def check_report_file(file: Path) -> None:
+    """Refuse a file that cannot be written as a report; ask before the work, not after it."""
+    if file.suffix not in KINDS or file.is_dir():
+        raise SpecError("a report is a page or a Markdown file", path="out", given=file.name, allowed=", ".join(KINDS))
+
+
+def write_document(document: Document, file: Path) -> Path:
+    """Write a report; the ending of the file says how."""
+    check_report_file(file)
+    text = to_html(document) if file.suffix == ".html" else to_markdown(document)
+    with writing(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, text.encode())
+    return file
+
+
+def to_markdown(document: Document) -> str:
+    """The report as Markdown; drawings are tables there."""
+    lines = [f"# {document.title}", "", document.about, ""]
+    if document.banner:
+        lines += [f"> **{document.banner}**", ""]
+    lines += [f"- {name}: **{value}**" for name, value in document.figures] + [""]
+    for section in document.sections:
+        lines += [f"## {section.title}", ""]
+        if section.marked:
+            lines += [f"> **{section.marked}**", ""]
+        for text in section.text:
+            lines += [text, ""]
+        for grid in section.grids:
+            lines += [*_markdown_grid(grid), ""]
+        if section.code:
+            lines += ["```sh", *section.code, "```", ""]
+        lines += [f"- {point}" for point in section.points] + ([""] if section.points else [])
+        lines += [f"- *Not released.* {words}" for words in section.withheld] + ([""] if section.withheld else [])
+    return "\n".join([*lines, f"---\n{document.made}", ""])
+
+
+def _markdown_grid(grid: Grid) -> list[str]:
+    def row(cells: tuple[str, ...]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+    return [row(grid.head), row(("---",) * len(grid.head)), *(row(cells) for cells in grid.rows)]
+
+
+def to_html(document: Document) -> str:
+    """The report as one page."""
+    style = (Path(__file__).parent / "style.css").read_text()
+    figures = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in document.figures)
+    banner = f'<p class="banner" role="note">{escape(document.banner)}</p>' if document.banner else ""
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(document.title)}</title>\n"
+        f"<style>\n{style}</style>\n</head>\n<body>\n<main>\n<header>\n<h1>{escape(document.title)}</h1>\n"
+        f'<p class="about">{escape(document.about)}</p>\n{banner}\n<dl class="figures">{figures}</dl>\n</header>\n'
+        + "\n".join(_section(section) for section in document.sections)
+        + f"\n<footer>{escape(document.made)}</footer>\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _section(section: Section) -> str:
+    parts = [f"<section>\n<h2>{escape(section.title)}</h2>"]
+    if section.marked:
+        parts.append(f'<p class="marked">{escape(section.marked)}</p>')
+    parts += [f"<p>{escape(text)}</p>" for text in section.text]
+    parts += [
+        f"<figure>{draw_bars(drawing) if isinstance(drawing, Bars) else draw_curves(drawing)}"
+        f"<figcaption>{escape(drawing.title)}</figcaption></figure>"
+        for drawing in section.drawings
+    ]
+    parts += [_grid(grid) for grid in section.grids]
+    if section.code:
+        parts.append("<pre><code>" + escape("\n".join(section.code)) + "</code></pre>")
+    if section.points:
+        parts.append("<ul>" + "".join(f"<li>{escape(point)}</li>" for point in section.points) + "</ul>")
+    parts += [f'<p class="withheld"><b>Not released.</b> {escape(words)}</p>' for words in section.withheld]
+    return "\n".join([*parts, "</section>"])
+
+
+def _grid(grid: Grid) -> str:
+    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in grid.head)
+    rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>" for cells in grid.rows)
+    return f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
