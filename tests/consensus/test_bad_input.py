@@ -111,3 +111,9 @@ def test_one_class_everywhere_is_an_error_and_at_one_node_is_fine():
 def test_a_setting_needs_rows_and_as_many_nodes_as_the_graph():
     with pytest.raises(SpecError, match="different numbers"):
         Setting(make_graph("ring", 3), (1, 2), 1, 1, 1)
+
+
+@pytest.mark.parametrize("columns", [[[0, 0]], [[1, 0]], [[0, 2]], [[-1, 0]], [[0.0, 1.0]], [[0]]])
+def test_entries_that_would_add_up_or_lie_outside_are_refused(columns):
+    with pytest.raises(InputError, match="do not rise"):
+        Rows.entries([[0.7, 0.7]], columns, [1], 2)
