@@ -2,6 +2,7 @@
 
 import math
 import os
+import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -206,3 +207,21 @@ def test_single_steps_a_stream_and_a_batch_meet_the_same_seeded_noise(law):
     stream = Stream(releaser, noise=SeededNoise(3))
     assert single == batch
     assert [stream.release(z).value for z in values] == batch
+
+
+def test_code_that_was_just_compiled_and_code_from_the_cache_agree_to_the_last_bit(tmp_path):
+    script = """
+import numpy as np
+from fairveil.privacy.noise import SeededNoise
+from fairveil.streams import PrivateKalman
+releaser = PrivateKalman(epsilon=1.0, delta=1e-7, horizon=40)
+values = np.where(np.arange(40) == 7, np.nan, 100.0 + np.arange(40) % 7)
+for seed in range(40):
+    print(releaser.advance(releaser.start(), values, SeededNoise(seed)).value.tobytes().hex())
+"""
+    place = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    made = [
+        subprocess.run([sys.executable, "-c", script], env=place, capture_output=True, check=True) for _ in range(2)
+    ]
+    assert made[0].stdout == made[1].stdout
+    assert len(made[0].stdout) > 1000
