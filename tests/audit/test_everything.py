@@ -76,6 +76,56 @@ def test_the_command_shows_one_table_and_fails_where_something_fails(monkeypatch
     as_json = CliRunner().invoke(app, ["audit", "all", "--quick", "--workers", "1", "--json"], catch_exceptions=False)
     table = json.loads(as_json.stdout)
     assert [thing["title"] for thing in table["things"]] == [thing.title for thing in few]
-    monkeypatch.setattr(audit_all, "examine", lambda *args, **more: Verdict("x", problem="not audited: no pair"))
+    monkeypatch.setattr(audit_all, "examine", lambda *args, **more: Verdict("x"))
+    with pytest.raises(AuditViolation, match="not everything was audited"):
+        CliRunner().invoke(app, ["audit", "all", "--quick", "--workers", "1"], catch_exceptions=False)
+
+    def fails(thing, **more):
+        return Verdict(thing.title, problem="no pair", left_out=dict.fromkeys(thing.pairs, "of no use"))
+
+    monkeypatch.setattr(audit_all, "examine", fails)
     with pytest.raises(AuditViolation, match="do not stand"):
         CliRunner().invoke(app, ["audit", "all", "--quick", "--workers", "1"], catch_exceptions=False)
+
+
+#: Things, and pairs of worlds, that an installation without plug-ins audits. A smaller number means that one got lost.
+THINGS, PAIRS = 45, 80
+
+
+def test_the_number_of_audits():
+    assert len(LISTED) >= THINGS
+    assert sum(len(thing.pairs) for thing in LISTED.values()) >= PAIRS
+
+
+def test_every_run_of_several_has_a_seed_of_its_own_and_pages_are_filled(monkeypatch, tmp_path):
+    seeds = []
+
+    def quick(thing, effort, noise, seed):
+        seeds.append(seed)
+        return examine(thing, Effort("small", 0.05, (0.2,), mutants=False), noise, seed)
+
+    page = tmp_path / "page.md"
+    page.write_text("Before.\n\n<!-- audits: mechanism:laplace -->\nold\n<!-- end of audits -->\n\nAfter.\n")
+    monkeypatch.setattr(audit_all, "things", lambda: [LISTED["mechanism:laplace"]])
+    monkeypatch.setattr(audit_all, "planted", lambda *args: [])
+    monkeypatch.setattr(audit_all, "examine", quick)
+    words = ["audit", "all", "--quick", "--workers", "1", "--seed", "7", "--repeat", "2", "--pages", str(tmp_path)]
+    shown = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert shown.exit_code == 0
+    assert seeds == [7, 8]
+    text = page.read_text()
+    assert text.startswith("Before.")
+    assert text.endswith("After.\n")
+    assert "old" not in text
+    assert "| `mechanism:laplace` | 1 |" in text
+
+
+def test_a_pair_for_other_neighbours_is_left_out_and_said_so():
+    verdict = examine(
+        Thing(
+            "policy", "priv-fairx/printed", LISTED["policy:priv-fairx/printed"].target, ("policy:priv-fairx/reaction",)
+        )
+    )
+    assert verdict.left_out == {"policy:priv-fairx/reaction": "its promise is for nearer neighbours"}
+    assert verdict.fine
+    assert not verdict.attempts

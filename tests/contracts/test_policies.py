@@ -10,6 +10,7 @@ from fairveil.bandits.random import Random
 from fairveil.configuration import configuration
 from fairveil.errors import ContractError, PrivacyError
 from fairveil.fields import Count, described
+from fairveil.privacy.audit import AuditPair
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.state import copy_state
 
@@ -107,3 +108,50 @@ def test_base_policies_refuse_to_release():
         Random(arms=2).lost({}, "block")
     assert Random(arms=2).due({}, 3) is None
     assert Round(2).candidates == ()
+
+
+class Unaudited(Plain):
+    """Draws noise beside a promise, and nobody has written a pair of worlds. Guarantee: pure. Cost: one event. >>> 1"""
+
+    name = "unaudited-test-policy"
+    released = ("count",)
+
+    def guarantee(self):
+        return Guarantee.pure(1.0, model="global", unit="one reward", neighbours="replace-reward")
+
+    def release(self, state, noise):
+        return {"count": state["count"] + noise.laplace(1.0)}
+
+
+def unaudited(pair):
+    """What the contract suite says about a private policy with this pair of worlds (None: without one)."""
+    with registry.isolated():
+        registry.register("policy", Unaudited.name)(Unaudited)
+        if pair is not None:
+            registry.register("audit-pair", f"policy:{Unaudited.name}")(pair)
+        LAWS["audited"](Unaudited(), world_of(Unaudited()))
+
+
+def test_a_private_policy_without_worlds_or_with_worlds_of_its_own_making_fails():
+    with pytest.raises(ContractError, match="no pair of worlds"):
+        unaudited(None)
+
+    def beside(policy):
+        """It draws by itself instead of asking the policy."""
+        return AuditPair(lambda world, n, noise, rng: world + noise.laplace(1.0, n), "0 or 1", "value", 1.0)
+
+    def served(policy):
+        def run(world, trials, noise, rng):
+            return [policy.release({"count": np.array([float(world)])}, noise)["count"][0] for _ in range(trials)]
+
+        return AuditPair(run, "0 or 1", "count", 1.0)
+
+    with pytest.raises(ContractError, match="no audit notices no noise"):
+        unaudited(beside)
+    unaudited(served)
+
+
+def test_a_private_policy_without_mutants_fails(monkeypatch):
+    monkeypatch.setattr("fairveil.privacy.audit.laws.mutants_of", lambda kind, thing: [])
+    with pytest.raises(ContractError, match="planted a mutant"):
+        LAWS["audited"](*fitting("adap-ucb"))

@@ -7,9 +7,10 @@ from typing import ClassVar
 import numpy as np
 
 from fairveil.bandits.nash.base import check_arm, global_guarantee
-from fairveil.bandits.protocol import HEADER, Block, Clock, Decision, Policy, check_header, raw_feedback
+from fairveil.bandits.protocol import HEADER, Block, Clock, Decision, Feedback, Policy, check_header, raw_feedback
 from fairveil.configuration import configuration
 from fairveil.fields import Count, Epsilon, described
+from fairveil.privacy.audit.pair import AuditPair
 from fairveil.privacy.events import ParallelEvent, PureEvent
 from fairveil.registry import register
 from fairveil.state import copy_state
@@ -119,3 +120,15 @@ class EvenBlocks(Policy):
         after["number"] = np.array(int(state["number"]) + 1)
         after["raw"] = np.array([0, 0, block.stop], np.int64)
         return after
+
+
+@register("audit-pair", "policy:even-blocks")
+def first_block(policy):
+    """User 0's reward is 7 (clipped to 1) or 0."""
+
+    def run(world, trials, noise, rng):
+        state = policy.open(policy.start(), 0, rng)
+        state = policy.learn(state, Feedback(0, int(state["open"][0][0]), 7.0 * world))
+        return [float(policy.draw(state, noise)["sum"]) for _ in range(trials)]
+
+    return AuditPair(run, "user 0's reward is 7 (clipped to 1) or 0", "the released sum", policy.epsilon)

@@ -18,6 +18,7 @@ from typing import Any, cast
 import numpy as np
 
 from fairveil import registry
+from fairveil.bandits import mutants as mutants  # its rules apply to every policy
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness
 from fairveil.bandits.ledgered import drive
@@ -27,6 +28,7 @@ from fairveil.bandits.steps import Step, walk
 from fairveil.bandits.task import BanditTask
 from fairveil.configuration import describe, required
 from fairveil.errors import ContractError, InputError, PrivacyError
+from fairveil.privacy.audit.laws import check_audited
 from fairveil.privacy.events import NothingEvent, event_from_dict
 from fairveil.privacy.guarantee import Neighbours
 from fairveil.privacy.ledger import Ledger
@@ -105,7 +107,7 @@ def _play(
     rounds: int = ROUNDS,
     arrivals: int = 5,
 ) -> list[Step]:
-    streams = replace(Streams.of(5, 0, noise), arrivals=generator(arrivals, "arrivals"))
+    streams = replace(Streams.of(5, 0, noise), coming=lambda: generator(arrivals, "arrivals"))
     return list(walk(policy, world, rounds, streams, lateness))
 
 
@@ -347,6 +349,30 @@ def content_is_invisible(policy: Policy, world: Environment) -> None:
         turn.state = settle(policy, high, index + 1, noise)
 
 
+def blocks_are_forgotten(policy: Policy, world: Environment) -> None:
+    """Settled clock: when a block is released, adopted or lost, nothing in the state remembers one of its rewards."""
+    if policy.clock == "decided" or policy.local or not policy.released:
+        return
+    noise = SeededNoise(3)
+    for turn in _turns(policy, world, 60, noise):
+        low, high = (policy.learn(turn.state, replace(cast(Feedback, turn.answer), reward=reward)) for reward in (0, 1))
+        block = policy.due(high, turn.index + 1)
+        if block is not None and policy.due(low, turn.index + 1) == block:
+            value = policy.draw(high, SeededNoise(turn.index))
+            lost = (policy.lost(one, block) for one in (low, high))
+            _must(same_state(*lost), "a lost block leaves a reward behind", "empty the block in lost")
+            adopted = (policy.adopt(one, block, value) for one in (low, high))
+            _must(same_state(*adopted), "a released block leaves a reward behind", "empty the block in adopt")
+        turn.state = settle(policy, high, turn.index + 1, noise)
+
+
+def audited(policy: Policy, world: Environment) -> None:
+    """What promises privacy has pairs of worlds that call its served methods, and mutants that they notice."""
+    promise = policy.guarantee()
+    if promise is not None and promise.established:
+        check_audited("policy", policy)
+
+
 def lost_releases(policy: Policy, world: Environment) -> None:
     """A release that was charged and lost is survived; block ids never repeat."""
     noise, blocks = SeededNoise(3), list[str]()
@@ -425,9 +451,11 @@ LAWS: dict[str, Law] = {
         reports,
         any_noise,
         content_is_invisible,
+        blocks_are_forgotten,
         lost_releases,
         under_a_ledger,
         estimates_read_releases_only,
         bounded_memory,
+        audited,
     )
 }

@@ -32,6 +32,20 @@ def row_kept(policy: Policy) -> AbstractContextManager[None]:
     return together(*(method(type(policy), name, kept) for name in served))
 
 
+def kept_after_loss(policy: Policy) -> AbstractContextManager[None]:
+    """The rows of a lost block stay and enter the next one, although somebody may have seen the draw."""
+    raw = tuple(name for name in policy.start() if name not in policy.released and name not in ("handed", "answered"))
+
+    def kept(original: Method) -> Method:
+        def broken(self: Policy, state: State, block: str) -> State:
+            after: State = original(self, state, block)
+            return after | {name: state[name] for name in raw if name in state}
+
+        return broken
+
+    return method(type(policy), "lost", kept)
+
+
 def raw_report(policy: Policy) -> AbstractContextManager[None]:
     """A device sends the reward itself."""
 
@@ -71,4 +85,5 @@ def policy_mutants(kind: str, thing: Any) -> list[Mutant]:
         found.append(Mutant("row-kept", "a row that stays after its release", row_kept))
     if thing.clock == "settled":
         found.append(Mutant("closed-by-content", "a block that closes by its raw content", closed_by_content))
+        found.append(Mutant("kept-after-loss", "rows of a lost block that enter the next", kept_after_loss))
     return found

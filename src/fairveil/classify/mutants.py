@@ -44,11 +44,11 @@ def _game(swap: Callable[[Noise], Noise]) -> AbstractContextManager[None]:
 
 SERVED: dict[str, tuple[Plants, tuple[str, ...]]] = {
     "private-fair": (_counts, ("no-noise", "half-noise", "reused-noise")),
-    "private-logistic": (_weights, ("no-noise", "reused-noise")),
+    "private-logistic": (_weights, ("no-noise", "half-noise", "reused-noise")),
     "exponential-fair": (_pick, ("no-noise", "half-noise", "reused-noise")),
-    "private-game": (_game, ("no-noise", "reused-noise")),
+    "private-game": (_game, ("no-noise", "half-noise", "reused-noise")),
 }
-"""How each learner's noise is broken, and which breaks its audits have the trials to see."""
+"""How each learner's noise is broken."""
 
 
 def _registered(learner: str, name: str) -> None:

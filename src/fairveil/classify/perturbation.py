@@ -102,7 +102,7 @@ class Perturbation:
             return budget.spent_gaussian(mu, self.delta, self.epsilon, self.fits, fits)
         ideal = budget.ideal_delta(self.epsilon, self.delta, self.fits)
         main = budget.objective_epsilon(self._root(), self.jacobian, ideal, fits)
-        return min(self.epsilon, fits * self._tail_epsilon + main)
+        return min(self.epsilon, fits * self.tail_epsilon + main)
 
     def least_tolerance(self, rows: int, width: int) -> float:
         """The least tolerance, in units of the bound, that the solver keeps on every data set of so many rows.
@@ -145,7 +145,7 @@ class Perturbation:
             linear, unit = self._linear_noise(width, many, noise)
             found = solve(rows, signs, self.strength, self.tolerance, linear, bound=self.bound * _UP)
             reach = 2 * (self.tolerance + math.sqrt(width) * unit) / self.strength
-            out = self._laplace(found, math.sqrt(width) * reach, self._tail_epsilon, noise)
+            out = self._laplace(found, math.sqrt(width) * reach, self.tail_epsilon, noise)
         return out[0] if copies is None else out
 
     def noise_std(self, width: int) -> float:
@@ -181,20 +181,21 @@ class Perturbation:
         return np.ldexp((_units(found, bits) + drawn).astype(np.float64), -bits)
 
     @property
-    def _tail_epsilon(self) -> float:
+    def tail_epsilon(self) -> float:
+        """What hides the solver's tolerance and the grid under objective noise."""
         return budget.TOLERANCE_SHARE * self.fit_epsilon if self.tail is None else self.tail
 
     def _root(self) -> float:
         if self.root is not None:
             return self.root
         ideal = budget.ideal_delta(self.epsilon, self.delta, self.fits)
-        return budget.objective_root(self.epsilon - self.fits * self._tail_epsilon, ideal, self.fits, self.jacobian)
+        return budget.objective_root(self.epsilon - self.fits * self.tail_epsilon, ideal, self.fits, self.jacobian)
 
     def _main_scale(self, width: int) -> float:
         """Scale of the noise in the objective: std of Gaussian, scale of Laplace, in units of the gradient."""
         if self.definition == "gaussian":
             return self.bound * _UP / self._root() * _UP
-        left = self.fit_epsilon - self._tail_epsilon - self.jacobian
+        left = self.fit_epsilon - self.tail_epsilon - self.jacobian
         if left <= 0:
             raise budget.too_weak(self.epsilon, self.fits)
         return self.moved * math.sqrt(width) * self.bound * _UP / left * _UP

@@ -33,6 +33,8 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="With all: bounds and power, no mutants.")] = False,
     deep: Annotated[bool, typer.Option("--deep", help="With all: ten times the trials, OS entropy.")] = False,
+    repeat: Annotated[int, typer.Option(min=1, help="With all: so many runs, each with the next seed.")] = 1,
+    pages: Annotated[Path | None, typer.Option(help="With all: write results into the pages of this folder.")] = None,
     plugin: Annotated[list[Path] | None, typer.Option(help="A Python file that registers names of its own.")] = None,
 ) -> None:
     """Tell two neighbouring worlds apart and bound epsilon from below; exit code 6 when the claim is broken.
@@ -53,7 +55,8 @@ def command(
 
         effort = QUICK if quick else DEEP if deep else USUAL
         cores = os.cpu_count() or 1
-        audit_all(effort, "secure" if secure or deep else "seeded", seed or 0, workers or cores, as_json)
+        source = "secure" if secure or deep else "seeded"
+        audit_all(effort, source, seed or 0, workers or cores, as_json, repeat, pages)
         return
     spec = _spec(target, epsilon)
     changes = {"trials": trials, "confidence": confidence, "seed": seed, "noise": "secure" if secure else None}

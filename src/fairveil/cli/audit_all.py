@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import UTC, datetime
 from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -16,53 +18,64 @@ from rich.console import Console
 from rich.table import Table
 
 from fairveil.errors import AuditViolation
-from fairveil.privacy.audit.everything import Effort, Verdict, examine, planted, things
+from fairveil.privacy.audit.everything import Effort, Thing, Verdict, examine, planted, things
 
 
-def audit_all(effort: Effort, noise: str, seed: int, workers: int, as_json: bool) -> None:
-    """Examine every thing, print one row each, and fail when a claim is broken, a mutant escapes or one is left out."""
+def audit_all(
+    effort: Effort, noise: str, seed: int, workers: int, as_json: bool, repeat: int = 1, pages: Path | None = None
+) -> None:
+    """Examine every thing, print one row each, and fail when a claim is broken, a mutant escapes or one is left out.
+
+    With ``repeat`` the whole is done again with the next seeds; every run must stand. ``pages`` is a folder of pages
+    with marked places for results, which are filled in.
+    """
     from fairveil.running.progress import Bar
 
-    listed = list(things())
-    verdicts: list[Verdict] = []
-    with Bar("audit all") as bar, _mapper(workers) as spread:
-        bar.start(len(listed), 0)
-        for verdict in spread(partial(examine, effort=effort, noise=noise, seed=seed), listed):
-            verdicts.append(verdict)
-            bar.advance()
-        bar.finish()
-        twins = dict(planted(effort, noise, seed))
-    if len(verdicts) != len(listed):
-        raise AuditViolation("not everything was audited", given=len(verdicts), allowed=str(len(listed)))
-    if as_json:
-        typer.echo(json.dumps({"things": [asdict(v) for v in verdicts], "twins": twins}, allow_nan=False))
-    else:
-        show(verdicts, twins, Console())
-    wrong = [verdict.title for verdict in verdicts if not verdict.fine] + [name for name, ok in twins.items() if not ok]
+    listed, wrong = list(things()), list[str]()
+    for turn in range(repeat):
+        verdicts: list[Verdict] = []
+        with Bar("audit all") as bar, _mapper(workers) as spread:
+            bar.start(len(listed), 0)
+            for verdict in spread(partial(examine, effort=effort, noise=noise, seed=seed + turn), listed):
+                verdicts.append(verdict)
+                bar.advance()
+            bar.finish()
+            twins = dict(planted(effort, noise, seed + turn))
+        check_number(listed, verdicts)
+        if as_json:
+            table = {"seed": seed + turn, "things": [asdict(v) for v in verdicts], "twins": twins}
+            typer.echo(json.dumps(table, allow_nan=False))
+        else:
+            show(verdicts, twins, Console(), seed + turn)
+        wrong += [verdict.title for verdict in verdicts if not verdict.fine]
+        wrong += [name for name, ok in twins.items() if not ok]
+    if pages is not None:
+        write_pages(pages, verdicts, effort.name, noise)
     if wrong:
         raise AuditViolation(
             "some promises do not stand", given=", ".join(wrong), fix="see the table above; release nothing with them"
         )
 
 
-def show(verdicts: list[Verdict], twins: dict[str, bool], console: Console) -> None:
-    """One row a thing, then what is wrong in words."""
-    table = Table(title=f"{len(verdicts)} things that promise privacy")
+def check_number(listed: list[Thing], verdicts: list[Verdict]) -> None:
+    """Every pair of every thing was tried, or says why not."""
+    expected = sum(len(thing.pairs) for thing in listed)
+    found = sum(len(verdict.attempts) + len(verdict.left_out) for verdict in verdicts)
+    if len(verdicts) != len(listed) or found != expected:
+        given = f"{found} audits of {len(verdicts)} things"
+        raise AuditViolation("not everything was audited", given=given, allowed=f"{expected} of {len(listed)}")
+
+
+def show(verdicts: list[Verdict], twins: dict[str, bool], console: Console, seed: int = 0) -> None:
+    """One row a thing, then what is wrong, left out or without power, in words."""
+    audits = sum(len(verdict.attempts) for verdict in verdicts)
+    table = Table(title=f"{len(verdicts)} things that promise privacy, {audits} audits, seed {seed}")
     for column, justify in (("what", "left"), ("claim", "right"), ("at least", "right"), ("power", "right")):
         table.add_column(column, justify=justify, overflow="fold")  # type: ignore[arg-type]
     table.add_column("mutants", justify="right")
     table.add_column("", justify="left")
     for verdict in verdicts:
-        claim = f"{verdict.epsilon:.3g}" + (f", {verdict.delta:.0e}" if verdict.delta else "")
-        caught = len(verdict.caught) - len(verdict.escaped)
-        table.add_row(
-            verdict.title,
-            claim if verdict.epsilon else "",
-            f"{verdict.lower:.3f}" if verdict.epsilon else "",
-            _power(verdict),
-            f"{caught}/{len(verdict.caught)}" if verdict.caught else "",
-            "[green]stands[/]" if verdict.fine else "[bold red]FAILS[/]",
-        )
+        table.add_row(*row(verdict), "[green]stands[/]" if verdict.fine else "[bold red]FAILS[/]")
     console.print(table)
     held = sum(twins.values())
     console.print(f"{held} of {len(twins)} planted twins caught", highlight=False)
@@ -70,12 +83,73 @@ def show(verdicts: list[Verdict], twins: dict[str, bool], console: Console) -> N
         for problem in (verdict.problem, *(f"mutant {name} escaped" for name in verdict.escaped)):
             if problem:
                 console.print(f"{verdict.title}: {problem}", highlight=False)
+        for name, why in verdict.left_out.items():
+            console.print(f"{name}: not tried, {why}", highlight=False)
+    weak = [attempt for verdict in verdicts for attempt in verdict.powerless]
+    if weak:
+        console.print("Without power (weaker noise would not have been seen with so many trials):", highlight=False)
+        words = ", ".join(f"{attempt.pair} ({attempt.trials})" for attempt in weak)
+        console.print(words, highlight=False)
 
 
-def _power(verdict: Verdict) -> str:
-    if verdict.problem and not verdict.epsilon:
-        return ""
-    return "none" if verdict.power is None else f"{verdict.power:g}"
+def row(verdict: Verdict) -> tuple[str, str, str, str, str]:
+    """What, claim, lower bound, power, mutants caught."""
+    claim = f"{verdict.epsilon:.3g}" + (f", {verdict.delta:.0e}" if verdict.delta else "")
+    caught = len(verdict.caught) - len(verdict.escaped)
+    return (
+        verdict.title,
+        claim if verdict.epsilon else "",
+        f"{verdict.lower:.3f}" if verdict.epsilon else "",
+        "none" if verdict.power is None and verdict.epsilon else "" if verdict.power is None else f"{verdict.power:g}",
+        f"{caught}/{len(verdict.caught)}" if verdict.caught else "",
+    )
+
+
+BEGIN, END = "<!-- audits:", "<!-- end of audits -->"
+"""A place for results: the first line names things, `<!-- audits: policy:ucb sum:tree -->`."""
+
+
+def write_pages(folder: Path, verdicts: list[Verdict], effort: str, noise: str) -> list[Path]:
+    """Fill the marked places of all pages in a folder with the results of a run, and its date."""
+    known = {verdict.title: verdict for verdict in verdicts}
+    written = []
+    for page in sorted(folder.rglob("*.md")):
+        parts = page.read_text().split(BEGIN)
+        if len(parts) == 1:
+            continue
+        for place, part in enumerate(parts[1:], 1):
+            names, _, rest = part.partition("-->\n")
+            after = rest.partition(END)[2]
+            chosen = [known[name] for name in names.split() if name in known]
+            parts[place] = f"{names}-->\n{results(chosen, effort, noise)}{END}{after}"
+        page.write_text(BEGIN.join(parts))
+        written.append(page)
+    return written
+
+
+def results(verdicts: list[Verdict], effort: str, noise: str) -> str:
+    """A dated table in Markdown: audits of every thing, and what caught each of its mutants."""
+    from fairveil import __version__
+
+    day = datetime.now(UTC).date().isoformat()
+    lines = [
+        f"Run of {day}, fairveil {__version__}, `fairveil audit all` ({effort}, {noise} noise, confidence 1 - 1e-6).",
+        "",
+        "| audit | claim | at least | finer | power | trials |",
+        "|---|---|---|---|---|---|",
+    ]
+    for verdict in verdicts:
+        for attempt in verdict.attempts:
+            claim = f"{attempt.epsilon:.3g}" + (f", {attempt.delta:.1e}" if attempt.delta else "")
+            power = "none" if attempt.power is None else f"{attempt.power:g}"
+            finer = attempt.finer.replace("|", "/") or "-"
+            cells = (f"`{attempt.pair}`", claim, f"{attempt.lower:.3f}", finer, power, str(attempt.trials))
+            lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", "| mutant | caught by |", "|---|---|"]
+    for verdict in verdicts:
+        for name, by in verdict.caught.items():
+            lines.append(f"| `{verdict.title}` {name} | {by or '**nothing**'} |")
+    return "\n".join(lines) + "\n"
 
 
 @contextmanager

@@ -9,6 +9,7 @@ noise.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -35,15 +36,21 @@ from fairveil.registry import register
 
 Floats = NDArray[np.float64]
 TEN = 10
-FEW = 200
-"""Trials of pairs that run whole conversations."""
+FEW, MANY = 200, 6_000
+"""Trials of pairs that run whole conversations, and of those that read one message (half of its noise shows)."""
+SIDE_BY_SIDE = 40_000
+"""Trials of one round of `private-admm`."""
+LONG = 3.0
+"""Length of the row in question before it is clipped to 1."""
+FAR, TILT = 40.0, 0.15
+"""Weights that a neighbour sends, and how far the row in question leans against them: it is wrong in both worlds."""
 WORLDS = "one row of node 0 points along the first axis, or against it"
 STATISTIC = "log-likelihood ratio of all messages"
 
 
 def rows_of(world: int) -> Rows:
     """Node 0: a row that agrees with nobody, and the row in question."""
-    side = 1.0 if world == 0 else -1.0
+    side = LONG if world == 0 else -LONG
     return Rows.dense([[0.0, 1.0], [side, 0.0]], [1.0, 1.0])
 
 
@@ -60,8 +67,8 @@ class Scene:
     setting: Setting
 
     @classmethod
-    def of(cls, algorithm: Algorithm, iterations: int) -> Scene:
-        setting = Setting(make_graph("star", 2), (2, 2), 2, 1, iterations)
+    def of(cls, algorithm: Algorithm, iterations: int, nonzeros: int = 1) -> Scene:
+        setting = Setting(make_graph("star", 2), (2, 2), 2, nonzeros, iterations)
         return cls(algorithm.complete(setting), setting)
 
     def run(self, world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
@@ -173,16 +180,17 @@ def _pair(scene: Scene, epsilon: float, delta: float, finer: FinerClaim | None) 
 
 
 def run_one_round(scene: Scene, world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-    """All trials at once: with one round every message is made at a public point that no noise has touched."""
+    """Curvature and first gradient of node 0, made at a public point that no noise has touched, and their parts."""
     assert isinstance(scene.algorithm, PrivateAdmm)
     plan, start = scene.algorithm.plan(scene.setting), np.zeros(scene.setting.width)
     known = [UnitRows(rows_of(w), plan.bits, plan.reach) for w in (0, 1)]
-    own = known[world]
-    ratio = np.zeros(trials)
-    for which, units in enumerate((*own.moments(), own.pulls(start, plan.steepest))):
-        seen = plan.noisy(which, np.tile(units, trials), noise).reshape(trials, -1)
-        ratio += ratio_of(plan, which, seen, [centre(plan, one, which, start) for one in known])
-    return ratio
+    local, rows = scene.algorithm.local(scene.setting, 0), rows_of(world)
+    sent = [{**local.draw(1, rows, noise), **local.draw(2, rows, noise)} for _ in range(trials)]
+    parts = []
+    for which, name in enumerate("mvg"):
+        seen = np.array([message[name] for message in sent])
+        parts.append(ratio_of(plan, which, seen, [centre(plan, one, which, start) for one in known]))
+    return np.stack([sum(parts), *parts], axis=1)
 
 
 def _claim(algorithm: PrivateAdmm, scene: Scene) -> tuple[float, float, FinerClaim | None]:
@@ -194,9 +202,10 @@ def _claim(algorithm: PrivateAdmm, scene: Scene) -> tuple[float, float, FinerCla
 
 @register("audit-pair", "algorithm:private-admm")
 def private_admm_pair(algorithm: PrivateAdmm) -> AuditPair:
-    """Curvature and one gradient."""
-    scene = Scene.of(replace(algorithm, rounds=1), 1)
-    return AuditPair(partial(run_one_round, scene), WORLDS, STATISTIC, *_claim(algorithm, scene))
+    """Curvature and one gradient, whose slope would be five times as steep as allowed if nobody clipped it."""
+    # Gaussian sums have no use for the bound on a row's l1 norm: a wide one leaves all clipping to the l2 norm.
+    scene = Scene.of(replace(algorithm, rounds=1, slope=0.1), 1, 16 if algorithm.definition == "gaussian" else 1)
+    return AuditPair(partial(run_one_round, scene), WORLDS, STATISTIC, *_claim(algorithm, scene), trials=SIDE_BY_SIDE)
 
 
 @register("audit-pair", "algorithm:private-admm/ten")
@@ -206,22 +215,45 @@ def private_admm_ten(algorithm: PrivateAdmm) -> AuditPair:
     return _pair(scene, *_claim(algorithm, scene))
 
 
-def _printed(algorithm: PrivateFamily, iterations: int) -> AuditPair:
+def _completed(algorithm: PrivateFamily, iterations: int) -> tuple[Scene, float, float]:
     """With a small weight of the loss: two rows would otherwise cost too much through the Jacobian alone."""
     scene = Scene.of(replace(algorithm, C=0.1) if algorithm.C is None else algorithm, iterations)
     promise = scene.algorithm.guarantee(scene.setting)
     assert promise is not None
-    return _pair(scene, float(promise.epsilon or 0.0), float(promise.delta or 0.0), None)
+    return scene, float(promise.epsilon or 0.0), float(promise.delta or 0.0)
+
+
+def turned_rows(world: int) -> Rows:
+    """Node 0, when its neighbour pulls far along the first axis: the row in question is wrong there, up or down."""
+    side = 1.0 if world == 0 else -1.0
+    return Rows.dense([[0.0, 1.0], [-LONG * math.sin(TILT), side * LONG * math.cos(TILT)]], [1.0, 1.0])
+
+
+def run_one_step(scene: Scene, world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+    """First messages of node 0, whose neighbour has sent weights of its own: whatever others send is no secret."""
+    known = turned_rows(0), turned_rows(1)
+    local = scene.algorithm.local(scene.setting, 0)
+    assert isinstance(local, AdmmLocal)
+    local.hear(1, {1: {"f": np.array([FAR, 0.0])}}, frozenset())
+    seen = np.empty((trials, 2))
+    for trial in range(trials):
+        payload = local.draw(1, known[world], noise)
+        seen[trial] = _of_solution(local, 1, payload, known), np.asarray(payload["f"])[1]
+    return seen
 
 
 def one_step(algorithm: PrivateFamily) -> AuditPair:
-    """One iteration."""
-    return _printed(algorithm, 1)
+    """One iteration, in which one row pulls with nearly its full weight in either world."""
+    scene, epsilon, delta = _completed(algorithm, 1)
+    worlds = "one row of node 0 points up or down, and disagrees with what its neighbour sent"
+    statistic = "log-likelihood ratio and second weight of the first message"
+    return AuditPair(partial(run_one_step, scene), worlds, statistic, epsilon, delta, trials=MANY)
 
 
 def ten_steps(algorithm: PrivateFamily) -> AuditPair:
     """Ten iterations."""
-    return _printed(algorithm, TEN)
+    scene, epsilon, delta = _completed(algorithm, TEN)
+    return _pair(scene, epsilon, delta, None)
 
 
 PAIRS: dict[str, Callable[[Any], AuditPair]] = {"": one_step, "/ten": ten_steps}

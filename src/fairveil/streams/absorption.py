@@ -72,7 +72,8 @@ class Publishing(StreamKeys):
     def _units(self) -> float:
         return float(units_above(self.step_sensitivity, self.bits))
 
-    def _scale(self, epsilon: float) -> float:
+    def scale_of(self, epsilon: float) -> float:
+        """Scale of Laplace noise, in grid units, for one value at this budget."""
         return self._units / epsilon * ROUND_UP
 
     @property
@@ -102,7 +103,7 @@ class Publishing(StreamKeys):
             value = min(max(value, self.range[0]), self.range[1])
         z = int(to_units(value, self.bits))
         numbers, budget = state["numbers"], self.offered(state)
-        error = self._scale(budget) if budget > 0 else math.inf
+        error = self.scale_of(budget) if budget > 0 else math.inf
         apart = math.inf  # the first step always publishes
         if state["counts"][SEEN] > 0:
             apart = self.moved(abs(z - int(numbers[VALUE])), noise)
@@ -112,7 +113,7 @@ class Publishing(StreamKeys):
 
     def moved(self, distance: int, noise: Noise) -> int:
         """How far the data are from the last publication, with noise: of sensitivity D, at epsilon/(2 w)."""
-        return distance + int(noise.laplace(self._scale(self._half / self.width), 1)[0])
+        return distance + int(noise.laplace(self.scale_of(self._half / self.width), 1)[0])
 
     def replay(self, state: State, units: Ints, status: Ints) -> Track:
         return join_tracks([self._show(state, int(u), int(s)) for u, s in zip(units, status, strict=True)])
@@ -127,7 +128,7 @@ class Publishing(StreamKeys):
             budget = self.offered(state) if published or status == LOST else 0.0
             self.note(state, budget)
             if published:
-                numbers[VALUE], numbers[ERROR] = units, self._scale(budget)
+                numbers[VALUE], numbers[ERROR] = units, self.scale_of(budget)
                 counts[SEEN] += 1
             counts[USED] += 1
         known = counts[SEEN] > 0
@@ -159,7 +160,7 @@ class Publishing(StreamKeys):
 
     def quote(self) -> Quote:
         """Of the first publication; later ones depend on how often the data move."""
-        std = math.sqrt(2.0) * math.ldexp(self._scale(self.offered(self.start())), -self.bits)
+        std = math.sqrt(2.0) * math.ldexp(self.scale_of(self.offered(self.start())), -self.bits)
         width = math.sqrt(2.0) * std * math.log(1 / (1 - self.interval))
         return Quote(std, std, std, self.interval, width, (), self.guarantee().to_dict())
 

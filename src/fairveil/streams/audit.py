@@ -8,6 +8,8 @@ releases and what is shown after them.
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +20,7 @@ from fairveil.privacy.audit.pair import claim_of, finer_claim
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 from fairveil.registry import register
+from fairveil.streams.absorption import Publishing
 from fairveil.streams.dft import Dft
 from fairveil.streams.keys import StreamKeys
 from fairveil.streams.plain import PlainReleaser
@@ -105,9 +108,58 @@ def low_frequencies(releaser: Dft) -> AuditPair:
     return AuditPair(run, words, "shown values", float(releaser.epsilon or 0.0), trials=500)
 
 
+def one_frequency(releaser: Dft) -> AuditPair:
+    """The mean alone, with the noise that it has when no other frequency is released: the bound is tight there."""
+    mean = replace(releaser, frequencies=1, delay=None)
+    length = int(mean.horizon or STEPS)
+    run = partial(run_stream, mean, (np.zeros(length), np.full(length, mean.step_sensitivity)))
+    words, epsilon = "one person is there all the time, or not at all", float(mean.epsilon or 0.0)
+    return AuditPair(run, words, "shown values", epsilon, trials=6_000)
+
+
+def two_steps(releaser: Publishing) -> AuditPair:
+    """Two steps that one person changes in opposite directions; everything shown, as its log-likelihood ratio.
+
+    The first step is published. Whoever moved up there is then further away when they move down, so that the second
+    publication, its value and the first one all point to the same world.
+    """
+    short = replace(releaser, unit="sequence", window=None, horizon=2)
+    worlds = np.array([[0.0, 1.0], [1.0, 0.0]]) * short.step_sensitivity
+
+    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+        found = np.empty((trials, 3))
+        for trial in range(trials):
+            state = short.start()
+            first = short.advance(state, worlds[world, :1], noise).plain[0]
+            error = math.ldexp(short.scale_of(budget), -short.bits) if (budget := short.offered(state)) else math.inf
+            second = short.advance(state, worlds[world, 1:], noise).plain[0]
+            found[trial] = _evidence(first, second, error), first, np.nan_to_num(second, nan=-1e3)
+        return found
+
+    opening = math.ldexp(short.scale_of(short.offered(short.start())), -short.bits)
+    probe = math.ldexp(short.scale_of(float(short.epsilon or 0.0) / 2 / short.width), -short.bits)
+
+    def _evidence(first: float, second: float, error: float) -> float:
+        logs = []
+        for one, two in worlds:
+            log, apart = -abs(first - one) / opening, error - abs(two - first)
+            published = math.exp(-apart / probe) / 2 if apart > 0 else 1 - math.exp(apart / probe) / 2
+            if math.isnan(second):
+                log += math.log(max(1 - published, 1e-300))
+            else:
+                log += math.log(max(published, 1e-300)) - abs(second - two) / error
+            logs.append(log)
+        return logs[0] - logs[1]
+
+    words = "one person moves up and then down, or down and then up"
+    return AuditPair(run, words, "log-likelihood ratio and publications", float(short.epsilon or 0.0), trials=60_000)
+
+
 for _name in ("baseline-gaussian", "baseline-laplace", "predictive", "fast", "private-kalman"):
     register("audit-pair", f"releaser:{_name}")(plain_pair)
     register("audit-pair", f"releaser:{_name}/shown")(shown_pair)
 for _name in ("ba", "bd"):
     register("audit-pair", f"releaser:{_name}")(shown_pair)
+register("audit-pair", "releaser:ba/two")(two_steps)
 register("audit-pair", "releaser:dft")(low_frequencies)
+register("audit-pair", "releaser:dft/mean")(one_frequency)

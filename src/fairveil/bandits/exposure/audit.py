@@ -26,6 +26,7 @@ from fairveil.configuration import describe
 from fairveil.errors import ContractError, SpecError
 from fairveil.privacy.audit import AuditPair
 from fairveil.privacy.audit.pair import finer_claim
+from fairveil.privacy.guarantee import Neighbours
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 from fairveil.registry import register
@@ -151,6 +152,7 @@ def reaction_pair(policy: PrivatePolicy) -> AuditPair:
         policy.delta,
         finer_claim(policy.event()),
         FEW_REACTIONS,
+        covers=policy.neighbours is not Neighbours.REPLACE_INTERACTION_ROWS_FIXED,
     )
 
 

@@ -20,6 +20,7 @@ from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness
 from fairveil.bandits.meritocratic.batched import BatchedPrivateFairGreedy
 from fairveil.bandits.meritocratic.halved_history import UNIFORM_ROUNDS
 from fairveil.bandits.meritocratic.noisy_history import NoisyHistory
+from fairveil.bandits.meritocratic.rank_tables import DOUBT
 from fairveil.bandits.meritocratic.scaling import Scaling
 from fairveil.bandits.meritocratic.schema import Floats
 from fairveil.bandits.protocol import Candidate, Feedback, Policy, Round
@@ -37,7 +38,7 @@ from fairveil.state import State
 FEATURES, GROUPS = 2, 2
 BATCH = 24
 """Rounds of the first batch of an audited batched policy."""
-RANKED = 512
+RANKED = 2048
 """Rounds of that batch where its histograms are audited: many people, so that the projection to a cdf loses little."""
 MANY, FEW = 9_000, 60
 """Trials of a pair that reads one release (half of its noise shows at epsilon 1), and of one that plays whole runs."""
@@ -102,7 +103,7 @@ def _decisions(
     policy: Policy, world: Recorded, noise: Noise, rng: Generator, lateness: Lateness = AT_ONCE
 ) -> tuple[list[int], State]:
     """The arms of one run and the state at its end."""
-    streams = Streams(rng, rng, rng, noise)
+    streams = Streams(rng, rng, noise, lambda: rng)
     steps = list(walk(policy, world, len(world.rewards), streams, lateness))
     return [step.decision.arm for step in steps], steps[-1].state
 
@@ -133,15 +134,16 @@ def batched_ranks(policy: BatchedPrivateFairGreedy) -> AuditPair:
         recorded = Recorded.of(RANKED, 0)
         recorded.features[0, 0] = end
         states.append(made.learn_all(made.start(), recorded.feedback(1)))
-    others = recorded.features[1:, 0]
+    people = np.concatenate([ends, recorded.features[1:, 0]])
 
     def ratio(after: State) -> float:
         """Coded counts beside the coded difference: the observer knows the direction, the others, and two places."""
-        places = made.histogram.bin_of(ndtr((ends @ after["direction"] - after["middle"]) / after["deviation"]))
-        moved = np.bincount(places[:1], minlength=made.bins) - np.bincount(places[1:], minlength=made.bins)
-        scores = (others @ after["direction"] - after["middle"]) / after["deviation"]
-        known = np.bincount(made.histogram.bin_of(ndtr(scores)), minlength=made.bins)
-        return float(_code(moved) @ _code(np.diff(after["tables"][0]) * RANKED - known))
+        places = made.histogram.bin_of(ndtr((people @ after["direction"] - after["middle"]) / after["deviation"]))
+        known = np.bincount(places[2:], minlength=made.bins)
+        low, high = (_code(np.bincount(place, minlength=made.bins)) for place in (places[:1], places[1:2]))
+        trust = 1 - after["rank_std"][0] ** 2 / DOUBT**2  # the rest of a table is the public belief
+        counts = (np.diff(after["tables"][0]) - (1 - trust) / made.bins) / trust * RANKED
+        return float((low - high) @ (_code(counts - known) - (low + high) / 2))
 
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
         return np.array([ratio(made.release(states[world], noise)) for _ in range(trials)])
@@ -149,7 +151,7 @@ def batched_ranks(policy: BatchedPrivateFairGreedy) -> AuditPair:
     promise = made.guarantee()
     claim = None if promise.mu is None else FinerClaim("mu", promise.mu * math.sqrt(made.rank_share), FINE)
     statistic = "likelihood ratio of the rank table"
-    return AuditPair(run, RANK_WORLDS, statistic, policy.epsilon, policy.delta, claim, MANY // 3)
+    return AuditPair(run, RANK_WORLDS, statistic, policy.epsilon, policy.delta, claim, MANY)
 
 
 def _code(counts: Any) -> Floats:
@@ -191,7 +193,7 @@ def batched_late(policy: BatchedPrivateFairGreedy) -> AuditPair:
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
         out = np.empty((trials, 2))
         for trial in range(trials):
-            streams = Streams(np.random.default_rng(1), rng, rng, noise)  # coins are no secret: the same in both
+            streams = Streams(np.random.default_rng(1), rng, noise, lambda: rng)  # the same coins
             steps = list(walk(made, recorded, BATCH + 6, streams, laws[world]))
             released = next(i for i, step in enumerate(steps) if step.state["batch"] == 1)
             out[trial] = steps[-1].state["sum/last"] @ aim, released

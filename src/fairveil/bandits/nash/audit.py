@@ -15,11 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil import registry
 from fairveil.bandits.environments.laws import UNIT
 from fairveil.bandits.feedback import Lateness, Outstanding, Treat, hand_over
 from fairveil.bandits.nash.adap_ucb import AdapUcb
-from fairveil.bandits.nash.anytime import Anytime
 from fairveil.bandits.nash.episodes import EpisodePolicy
 from fairveil.bandits.nash.ldp_ncb import LdpNcb
 from fairveil.bandits.nash.ldp_ucb import LdpUcb
@@ -48,27 +46,30 @@ def episodes_pair(policy: EpisodePolicy) -> AuditPair:
         coins = generator(0, "coins")
         side_by_side = copy.copy(policy)
         side_by_side.__dict__["sum"] = policy.sum.many(trials)
-        state, columns, evidence = side_by_side.start(), [], np.zeros(trials)
+        state, columns, likelihood = side_by_side.start(), [], np.zeros(trials)
         changed = (None if hidden else 0.0) if world else FAR
         for _ in range(BLOCKS):
-            state = _play_block(side_by_side, state, changed, coins)
+            state = play_block(side_by_side, state, changed, coins)
             block, value = side_by_side.block(state), side_by_side.draw(state, noise)
             total, count = value["total"] / UNIT, np.broadcast_to(value["count"], trials)
-            evidence += _evidence(total, scale)
+            likelihood += evidence(total, scale)
             if hidden:
-                evidence += _evidence(count - (block.stop - block.first - 1 if block else 0), scale)
+                likelihood += evidence(count - (block.stop - block.first - 1 if block else 0), scale)
             columns += [total, count]
-            # one path of published values leads to the next block
-            one = {name: array if name == HEADER else array[:1] for name, array in value.items()}
-            state = side_by_side.adopt(state, block.name if block else "", one)
-        return np.stack([*columns, evidence], axis=1)
+            state = side_by_side.adopt(state, block.name if block else "", one_path(value))
+        return np.stack([*columns, likelihood], axis=1)
 
     scale = policy.sum.sigma / UNIT
     worlds = f"user 0's reward is {FAR:g} (clipped to 1) or {'missing' if hidden else '0'}"
     return AuditPair(run, worlds, "published sums, counts and log-likelihood ratio", policy.epsilon)
 
 
-def _play_block(policy: EpisodePolicy, state: State, first_reward: float | None, coins: Generator) -> State:
+def one_path(value: State) -> State:
+    """One of the values drawn side by side: it leads to the next block."""
+    return {name: array if name == HEADER else array[:1] for name, array in value.items()}
+
+
+def play_block(policy: EpisodePolicy, state: State, first_reward: float | None, coins: Generator) -> State:
     """Open the next block and hand over its rounds: rewards of 0, but for round 0, which differs."""
     index = int(state["ahead"][0])
     state = policy.open(state, index, coins)
@@ -79,7 +80,7 @@ def _play_block(policy: EpisodePolicy, state: State, first_reward: float | None,
     return policy.learn_all(state, [Feedback(index + i, arms[i], rewards[i]) for i in range(stop - index)])
 
 
-def _evidence(value: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+def evidence(value: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
     """Log-likelihood ratio of Laplace releases whose exact value is 1 or 0."""
     return (np.abs(value) - np.abs(value - 1.0)) / scale
 
@@ -210,7 +211,7 @@ def _two_blocks(policy: TwoPhasePolicy, state: State, reward: float, noise: Nois
         state, rewards = policy.release(policy.learn_all(state, feedbacks), noise), []
         seen.append(float(state["sums"][arm] - before) / UNIT)
     scale = policy.scale / UNIT
-    return seen[0], seen[1], float(_evidence(np.array(seen), scale).sum())
+    return seen[0], seen[1], float(evidence(np.array(seen), scale).sum())
 
 
 def report_pair(policy: Any) -> AuditPair:
@@ -270,10 +271,3 @@ def ldp_ucb_pair(policy: LdpUcb) -> AuditPair:
 def local_nash_pair(policy: LocalNash) -> AuditPair:
     """What one user sends for a reward of 0 or 1."""
     return report_pair(policy)
-
-
-@register("audit-pair", "policy:anytime")
-def anytime_pair(policy: Anytime) -> AuditPair:
-    """The inner policy in one window: a user is in exactly one."""
-    pair: AuditPair = registry.get("audit-pair", f"policy:{policy.inner['name']}")(policy.window(1024))
-    return pair

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairveil.errors import InputError, SpecError
-from fairveil.privacy.audit.bounds import FinerClaim, epsilon_lower
+from fairveil.privacy.audit.bounds import CurveClaim, FinerClaim, epsilon_lower
 from fairveil.privacy.audit.scores import Floats, Score, scores
 
 CELLS = 512
@@ -111,7 +111,7 @@ def attack(
     confidence: float = 0.95,
     worlds: str = "",
     statistic: str = "output",
-    finer: FinerClaim | None = None,
+    finer: FinerClaim | CurveClaim | None = None,
 ) -> Finding:
     """Lower-bound epsilon from the outputs of world 0 and world 1, one row a trial.
 

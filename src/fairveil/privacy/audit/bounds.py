@@ -5,7 +5,9 @@ Each bound holds for an event that was fixed before its hits were counted.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -86,6 +88,32 @@ class FinerClaim:
         if self.name == "rho":
             return rho_lower(hits, other_hits, trials, other_trials, confidence)
         return mu_lower(hits, other_hits, trials, other_trials, self.distance, confidence)
+
+
+@dataclass(frozen=True)
+class CurveClaim:
+    """A claim by a whole curve: an event of chance q has at most e^epsilon q + delta(value, epsilon) next door.
+
+    ``delta(value, epsilon)`` grows with ``value``; the bound is the largest value that the hits contradict, at any
+    epsilon. Few epsilons and few values are tried, which can only make it smaller.
+    """
+
+    name: str
+    value: float
+    delta: Callable[[float, float], float]
+
+    @cached_property
+    def _curves(self) -> tuple[Any, Any, Any]:
+        """Values beside the claimed one, epsilons, and their deltas."""
+        values, epsilons = self.value * np.geomspace(0.25, 4.0, 26), np.geomspace(0.02, 12.0, 48)
+        return values, epsilons, np.array([[self.delta(value, one) for one in epsilons] for value in values])
+
+    def lower(self, hits: Any, other_hits: Any, trials: int, other_trials: int, confidence: float) -> Any:
+        low, high = _limits(hits, other_hits, trials, other_trials, confidence)
+        values, epsilons, deltas = self._curves
+        p, q = np.asarray(low)[..., None], np.asarray(high)[..., None, None]
+        allowed = (np.exp(epsilons) * q + deltas).min(axis=-1)
+        return np.where(p > allowed, values, 0.0).max(axis=-1)
 
 
 def _limits(hits: ArrayLike, other_hits: ArrayLike, trials: int, other_trials: int, confidence: float) -> Any:

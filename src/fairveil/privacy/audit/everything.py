@@ -8,6 +8,7 @@ and pairs that see nothing, are listed as such.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -67,8 +68,23 @@ class Thing:
 
 
 @dataclass
+class Attempt:
+    """What one pair of worlds showed. ``power`` is None where less noise would not have been seen."""
+
+    pair: str
+    trials: int
+    epsilon: float
+    delta: float
+    lower: float
+    finer: str
+    violated: bool
+    power: float | None
+    seconds: float
+
+
+@dataclass
 class Verdict:
-    """What was found out about one thing."""
+    """What was found out about one thing; ``left_out`` says which of its pairs were not tried, and why."""
 
     title: str
     epsilon: float = 0.0
@@ -80,6 +96,14 @@ class Verdict:
     caught: dict[str, str] = field(default_factory=dict)
     event: str = ""
     problem: str = ""
+    seconds: float = 0.0
+    attempts: list[Attempt] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def powerless(self) -> list[Attempt]:
+        """Pairs that would not have seen any of the weaker noises that were tried."""
+        return [attempt for attempt in self.attempts if attempt.power is None]
 
     @property
     def escaped(self) -> list[str]:
@@ -139,33 +163,38 @@ def examine(thing: Thing, effort: Effort = QUICK, noise: str = "seeded", seed: i
             "no example of it can be built" if not thing.target else "no pair of worlds"
         )
         return verdict
+    started = time.process_time()
     made = {name: _pair(thing, name) for name in thing.pairs}
-    for _, pair in made.values():
+    for name, (_, pair) in made.items():
+        if not pair.covers:
+            verdict.left_out[name] = "its promise is for nearer neighbours"
+            continue
         if not fresh(pair, noise, seed):
             verdict.problem = "every trial gave the same output: its noise is not drawn afresh"
-        _note(verdict, _attempt(pair, effort, noise, seed))
-        caught = [factor for factor in effort.factors if _weakened(pair, factor, effort, noise, seed).violated]
-        if caught:
-            verdict.power = max(caught[0], verdict.power or 0.0)
+        _note(verdict, name, pair, effort, noise, seed)
     if effort.mutants:
         built = next(iter(made.values()))[0]
         for mutant in mutants_of(thing.kind, built):
             verdict.caught[mutant.name] = caught_by(thing, built, mutant, effort, noise, seed)
+        if not verdict.caught:
+            verdict.problem = verdict.problem or "nobody has planted a mutant in it"
+    verdict.seconds = time.process_time() - started
     return verdict
 
 
 def caught_by(thing: Thing, built: Any, mutant: Mutant, effort: Effort, noise: str, seed: int) -> str:
     """What catches a mutant: an audit, a law, an error of the code itself; empty when it escapes."""
     with mutant.plant(built):
-        for name in thing.pairs:
-            try:
-                pair = _pair(thing, name)[1]
-                if not fresh(pair, noise, seed):
-                    return "law fresh noise"
+        try:
+            pairs = {name: _pair(thing, name)[1] for name in thing.pairs}
+            pairs = {name: pair for name, pair in pairs.items() if pair.covers}
+            if not all(fresh(pair, noise, seed) for pair in pairs.values()):
+                return "law fresh noise"
+            for name, pair in sorted(pairs.items(), key=lambda item: item[1].trials, reverse=True):
                 if _attempt(pair, effort, noise, seed).violated:
                     return f"audit {name}"
-            except FairveilError as problem:
-                return f"refused: {problem.code}"
+        except FairveilError as problem:
+            return f"refused: {problem.code}"
         if any(entry.name == thing.kind for entry in registry.entries(LAWS)):
             try:
                 registry.get(LAWS, thing.kind)(built)
@@ -186,8 +215,11 @@ def _pair(thing: Thing, name: str) -> tuple[Any, AuditPair]:
 
 
 def _attempt(pair: AuditPair, effort: Effort, noise: str, seed: int) -> Finding:
-    trials = max(40, round(pair.trials * effort.share))
-    return audit(pair, trials=trials, confidence=SURE, noise=noise, seed=seed)
+    return audit(pair, trials=_trials(pair, effort), confidence=SURE, noise=noise, seed=seed)
+
+
+def _trials(pair: AuditPair, effort: Effort) -> int:
+    return max(40, round(pair.trials * effort.share))
 
 
 def _weakened(pair: AuditPair, factor: float, effort: Effort, noise: str, seed: int) -> Finding:
@@ -198,16 +230,34 @@ def _weakened(pair: AuditPair, factor: float, effort: Effort, noise: str, seed: 
     return _attempt(weak, effort, noise, seed + 1)
 
 
-def _note(verdict: Verdict, finding: Finding) -> None:
-    """Keep the strongest finding."""
-    verdict.violated |= finding.violated
+def _note(verdict: Verdict, name: str, pair: AuditPair, effort: Effort, noise: str, seed: int) -> None:
+    """Try one pair and its weaker noises; the verdict keeps the strongest finding."""
+    started = time.process_time()
+    finding = _attempt(pair, effort, noise, seed)
+    power = next((f for f in effort.factors if _weakened(pair, f, effort, noise, seed).violated), None)
     finer = finding.finer
+    words = "" if finer is None else f"{finer.name} {finer.claimed:.3g} >= {finer.lower:.3g}"
+    verdict.attempts.append(
+        Attempt(
+            name,
+            _trials(pair, effort),
+            finding.epsilon,
+            finding.delta,
+            finding.epsilon_lower,
+            words,
+            finding.violated,
+            power,
+            time.process_time() - started,
+        )
+    )
+    verdict.violated |= finding.violated
+    verdict.finer = words or verdict.finer
+    if power is not None:
+        verdict.power = max(power, verdict.power or 0.0)
     share = finding.epsilon_lower / finding.epsilon if finding.epsilon else 0.0
     if not verdict.epsilon or share > verdict.lower / verdict.epsilon:
         verdict.epsilon, verdict.delta, verdict.lower = finding.epsilon, finding.delta, finding.epsilon_lower
         verdict.event = finding.event
-    if finer is not None:
-        verdict.finer = f"{finer.name} {finer.claimed:.3g} >= {finer.lower:.3g}"
 
 
 def planted(effort: Effort, noise: str, seed: int, epsilon: float = 1.0) -> Iterator[tuple[str, bool]]:

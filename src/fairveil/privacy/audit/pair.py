@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from fairveil import registry
 from fairveil.configuration import describe
 from fairveil.errors import SpecError
-from fairveil.privacy.audit.bounds import FinerClaim
+from fairveil.privacy.audit.bounds import CurveClaim, FinerClaim
 from fairveil.privacy.conversions import gdp_epsilon, zcdp_epsilon
 from fairveil.privacy.events import (
     ApproximateEvent,
@@ -36,8 +36,10 @@ KIND = "audit-pair"
 class AuditPair:
     """What is run, how the worlds differ (in words), what an output is, and what the thing claims.
 
-    ``finer``: a claim in mu or rho beside it, which shows far more of Gaussian noise than one point (epsilon, delta).
-    ``trials``: runs per world that show half of the noise missing, in a second or two.
+    ``finer``: a claim in mu or rho (or by a whole curve) beside it, which shows far more of Gaussian noise than one
+    point (epsilon, delta).
+    ``trials``: runs per world that show half of the noise missing, in a few seconds. ``covers``: whether the thing's
+    own promise is for these neighbours; where it is not, the pair shows what a printed claim leaves out.
     """
 
     run: Run
@@ -45,8 +47,9 @@ class AuditPair:
     statistic: str
     epsilon: float
     delta: float = 0.0
-    finer: FinerClaim | None = None
+    finer: FinerClaim | CurveClaim | None = None
     trials: int = 20_000
+    covers: bool = True
 
 
 def claim_of(event: Event, delta: float = 1e-5) -> tuple[float, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -40,14 +40,15 @@ def rule(made: Rule) -> Rule:
     return made
 
 
-def mutants_of(kind: str, thing: Any) -> list[Mutant]:
+def mutants_of(kind: str, thing: Any, registered: Iterable[registry.Entry] | None = None) -> list[Mutant]:
     """All mutants of a thing: what the rules make of its served methods, and what its own package registers.
 
-    Own mutants are registered as ``<kind>:<name>/<mutant>``; a mutant of the same name replaces that of a rule.
+    ``registered``: where to look for own mutants; everywhere when left out, which loads all modules of audits. Own
+    mutants are registered as ``<kind>:<name>/<mutant>``; a mutant of the same name replaces that of a rule.
     """
     found = {mutant.name: mutant for made in _RULES for mutant in made(kind, thing)}
     prefix = f"{kind}:{thing.name}/"
-    for entry in registry.entries(KIND):
+    for entry in registry.entries(KIND) if registered is None else registered:
         if entry.name.startswith(prefix):
             made = entry.target(thing)
             if made is None:
