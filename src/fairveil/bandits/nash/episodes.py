@@ -50,6 +50,7 @@ from fairveil.bandits.protocol import (
     check_header,
     raw_feedback,
 )
+from fairveil.bandits.quotes import Noisy, laplace_noise
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.errors import InputError, PrivacyError
 from fairveil.privacy.events import Event, ParallelEvent, PureEvent
@@ -133,6 +134,9 @@ class EpisodePolicy(NashPolicy):
                 state["released"] += 1
         return state
 
+    def noises(self) -> tuple[Noisy, ...]:
+        return (laplace_noise("the sum of a block of one arm", self.release_epsilon, max(self._shape.draws, 1)),)
+
     def rounds_by_arm(self, state: State) -> NDArray[np.int64]:
         rounds: NDArray[np.int64] = state["played"].copy()
         np.subtract.at(rounds, state["open"][:, ARM], state["open"][:, STOP] - state["open"][:, FIRST])
@@ -179,6 +183,18 @@ class EpisodePolicy(NashPolicy):
         open_block(known_of(after), row[ARM], row[STOP] - row[FIRST])
         after["open"] = np.concatenate([after["open"], np.array([row], np.int64)])
         after["ahead"][0] = row[STOP]
+        return after
+
+    def open_for(self, state: State, arm: int, rounds: int) -> State:
+        """A block of rounds that somebody else has decided for one arm: history, which is public but for its rewards.
+
+        It follows all blocks that are open, and its rewards enter one release as those of any block.
+        """
+        after, first = copy_state(state), int(state["ahead"][0])
+        open_block(known_of(after), arm, rounds)
+        row = np.array([[arm, first, first + rounds, 1, 0]], np.int64)
+        after["open"] = np.concatenate([after["open"], row])
+        after["ahead"][0] = first + rounds
         return after
 
     def _pending(self, state: State) -> Pending:

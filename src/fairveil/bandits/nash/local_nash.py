@@ -9,11 +9,12 @@ from fairveil.bandits.nash.base import REPORTS_ARE_PUBLIC, local_guarantee, worl
 from fairveil.bandits.nash.blocks import Place, Shape, place_of
 from fairveil.bandits.nash.episodes import EpisodePolicy
 from fairveil.bandits.nash.index import index_of
-from fairveil.bandits.nash.intake import one_bit_report, reported
+from fairveil.bandits.nash.intake import bit_noise, one_bit_report, reported
 from fairveil.bandits.nash.intervals import Evidence, report_looks
 from fairveil.bandits.nash.optimism import optimistic_mean
 from fairveil.bandits.nash.rounds import RISING
 from fairveil.bandits.protocol import HEADER, Feedback, Report
+from fairveil.bandits.quotes import Noisy
 from fairveil.bandits.simulate import Case
 from fairveil.configuration import configuration
 from fairveil.fields import Count, Epsilon, Positive, described
@@ -88,6 +89,9 @@ class LocalNash(EpisodePolicy):
             growth=self.growth,
             pace=RISING,
         )
+
+    def noises(self) -> tuple[Noisy, ...]:
+        return (bit_noise(self.mechanism),)
 
     def event(self) -> Event:
         return NothingEvent()
