@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 
@@ -10,6 +11,7 @@ import pytest
 
 from fairveil.errors import LedgerError
 from fairveil.loop import Reward, Store
+from fairveil.loop.problems import StorageFailed
 from fairveil.loop.upkeep import backup, check, restore
 from fairveil.privacy.ledger import faults
 
@@ -362,3 +364,44 @@ def test_a_backup_is_refused_when_it_was_changed_and_put_back_whole(place, clock
     changed.write_bytes(changed.read_bytes() + b"x")
     with pytest.raises(Exception, match="changed"):
         restore(folder / "copy", folder / "third" / "store.db")
+
+
+@pytest.mark.postgres
+def test_a_server_that_cuts_every_connection_is_asked_again(database, clock):
+    """Refused at most once, nothing is lost or doubled, and releases go on."""
+    import psycopg
+
+    url = f"{database}&application_name=cut-{os.getpid()}"
+
+    def cut() -> None:
+        with psycopg.connect(database, autocommit=True) as other:
+            other.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s",
+                (f"cut-{os.getpid()}",),
+            )
+
+    def until_answered(work):
+        for _ in range(4):
+            try:
+                return work()
+            except (StorageFailed, LedgerError) as problem:
+                refused.append(problem)
+        raise AssertionError(refused)
+
+    refused: list[Exception] = []
+    with Store.open(url, clock=clock, key=KEY) as store:
+        loop = store.create("trial", policy=POLICY, reward=Reward(0, 1, wait="60s"))
+        for number in range(6):
+            until_answered(lambda number=number: loop.decide(f"e-{number}"))
+            with store.reading(), store.reading():
+                pass  # idle connections, all of which are cut off
+            cut()
+            until_answered(lambda number=number: loop.reward(f"e-{number}", 1.0))
+        assert 1 <= len(refused) <= 7
+        clock.advance(61)
+        cut()
+        until_answered(store.tick)
+        until_answered(store.tick)
+        assert (loop.status().version, loop.status().round, loop.status().stopped) == (1, 6, None)
+        assert [until_answered(lambda n=n: loop.decide(f"e-{n}")).round for n in range(6)] == list(range(6))
+        check(store)
