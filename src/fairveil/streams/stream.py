@@ -95,6 +95,8 @@ class Stream:
 
     def _release(self, values: Sequence[float | None]) -> list[Released]:
         given = as_values(values)
+        if len(given) == 0:
+            return []
         if self._journal is not None:
             track = self._journal.release(given[:, None])[0]
         else:
@@ -136,7 +138,7 @@ def _quick_step(releaser: PlainReleaser, state: State, noise: Noise) -> Callable
 
     def step(z: float) -> Released | None:
         if not isinstance(z, float):
-            if not isinstance(z, int) or abs(z) > EXACT:
+            if type(z) is not int or abs(z) > EXACT:
                 return None
             z = float(z)
         made = run(*given, z)
