@@ -28,6 +28,7 @@ width = 0.0                     # no optimism: the run is short
 name = "items"
 file = "articles.csv"
 outcome = "clicked"
+order = "file"                  # every row once
 actions = 5
 agents = 2
 merit = ["exp", 4.0]
@@ -48,7 +49,7 @@ def raw(file: Path) -> None:
     """Articles as a CSV: what is known before they are shown, and whether a reader clicked."""
     random.seed(5)
     rows = []
-    for article in range(3000):
+    for article in range(5000):
         length, topic = random.randint(100, 5000), random.choice(["news", "sport", "culture"])
         picture = random.choice(["no", "yes"])
         chance = 0.1 + 0.3 * (picture == "yes") + 0.2 * (topic == "sport") + 0.2 * (length < 1500)

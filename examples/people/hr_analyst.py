@@ -17,7 +17,7 @@ def raw(file: Path) -> None:
     """Applicants as a CSV: what was known when they applied, and the rating after a year."""
     random.seed(2)
     rows = []
-    for applicant in range(4000):
+    for applicant in range(12000):
         gender, site = random.choices("fm", [0.4, 0.6])[0], random.choice(["north", "south"])
         years, degree = random.uniform(0, 25), random.choice(["none", "bachelor", "master"])
         rating = 2 + years / 6 + 2 * (degree == "master") + 0.8 * (gender == "m") + random.gauss(0, 0.6)
@@ -33,7 +33,18 @@ def work(folder: Path) -> Path:
     spec.unlink(missing_ok=True)
     fairveil("schema", table, "--group", "gender", "--group", "site", "--outcome", "rating", "--out", spec)
     # Known without the table: the scale of the rating. Experience is asked for in whole decades up to fifty years.
-    edit(spec, {"low": "low = 0", "high": "high = 10", "declared": 'declared = "public"', "noise": 'noise = "secure"'})
+    # Eight apply for each vacancy, and everybody is shown once: the promise is then one to the person.
+    edit(
+        spec,
+        {
+            "low": "low = 0",
+            "high": "high = 10",
+            "order": 'order = "file"\nper_round = 8',
+            "rounds": "rounds = 1500",
+            "declared": 'declared = "public"',
+            "noise": 'noise = "secure"',
+        },
+    )
     text = spec.read_text()
     start = text.index("[environment.columns.experience]")
     spec.write_text(text[:start] + "[environment.columns.experience]\nlow = 0\nhigh = 50\n" + _after(text[start:]))

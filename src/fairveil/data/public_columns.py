@@ -20,6 +20,10 @@ from fairveil.errors import SpecError, at
 from fairveil.fields import Positive, Vector, described
 
 DRAFTED = "ranges and names of the columns were read off the table, so they are not covered by the promise"
+OFTEN = (
+    "rows are drawn with replacement: the promise is for one appearance in one round, and a person of the table may "
+    "appear in many rounds"
+)
 RARE = 0.3
 """Least spread of an indicator: a rare one must not outweigh everything else for the few who have it."""
 

@@ -17,6 +17,7 @@ from fairveil.configuration import configuration
 from fairveil.data.frames import Frame
 from fairveil.data.public_columns import (
     DRAFTED,
+    OFTEN,
     PublicColumns,
     check_outcome_range,
     encode_rows,
@@ -123,7 +124,8 @@ class Items(ExposureEnvironment):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        return (DRAFTED,) if self.drafted else ()
+        often = (OFTEN,) if self.order == "drawn" else ()
+        return (*((DRAFTED,) if self.drafted else ()), *often)
 
     def facts(self, rounds: int) -> dict[str, Fact]:
         """Rewards in [0, 1] have at most this standard deviation, and weights on scaled columns about this length."""

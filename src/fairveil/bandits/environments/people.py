@@ -20,6 +20,7 @@ from fairveil.configuration import configuration
 from fairveil.data.frames import Frame, as_text
 from fairveil.data.public_columns import (
     DRAFTED,
+    OFTEN,
     PublicColumns,
     check_outcome_range,
     encode_rows,
@@ -215,7 +216,8 @@ class People(PoolEnvironment):
     def caveats(self) -> tuple[str, ...]:
         declared = math.prod(len(self.columns[name].values or ()) for name in self.groups_by)
         read = (GROUPS_READ,) if len(self.group_names) < declared else ()
-        return (*((DRAFTED,) if self.drafted else ()), *read)
+        often = (OFTEN,) if self.order == "drawn" else ()
+        return (*((DRAFTED,) if self.drafted else ()), *read, *often)
 
     @property
     def schema(self) -> Schema:

@@ -185,6 +185,18 @@ class EpisodePolicy(NashPolicy):
         after["ahead"][0] = row[STOP]
         return after
 
+    def open_for(self, state: State, arm: int, rounds: int) -> State:
+        """A block of rounds that somebody else has decided for one arm: history, which is public but for its rewards.
+
+        It follows all blocks that are open, and its rewards enter one release as those of any block.
+        """
+        after, first = copy_state(state), int(state["ahead"][0])
+        open_block(known_of(after), arm, rounds)
+        row = np.array([[arm, first, first + rounds, 1, 0]], np.int64)
+        after["open"] = np.concatenate([after["open"], row])
+        after["ahead"][0] = first + rounds
+        return after
+
     def _pending(self, state: State) -> Pending:
         rows: NDArray[np.int64] = state["open"]
         rounds = np.zeros(self.arms, np.int64)
