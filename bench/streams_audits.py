@@ -67,10 +67,12 @@ def check(words: str, value: float, limit: float) -> None:
 
 
 def fits(keys: dict[str, Any], name: str, unit: str) -> bool:
-    """Whether this releaser knows this unit; few coins at one step are not near any Gaussian law."""
+    """Whether this releaser knows this unit; coins have no mu, and few of them are not near any Gaussian law."""
     if "memory" in keys:
         return name == "private-kalman"
-    return unit not in {"predictive": ("offset",), "baseline-gaussian, coins": ("offset", "event")}.get(name, ())
+    if name.endswith("coins"):
+        return unit in ("sequence", "participation")
+    return (name, unit) != ("predictive", "offset")
 
 
 def claimed_mu(releaser: PlainReleaser) -> float:

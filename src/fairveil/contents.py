@@ -153,6 +153,7 @@ HOMES: dict[str, dict[str, str]] = {
         "gdp-ncb/figure": "bandits.nash.gdp_ncb_figure",
         "gdp-ncb/printed": "bandits.nash.gdp_ncb_printed",
         "greedy": "bandits.meritocratic.oful",
+        "kl-ucb": "bandits.nash.kl_ucb",
         "ldp-ncb": "bandits.nash.ldp_ncb",
         "ldp-ncb/figure": "bandits.nash.ldp_ncb_figure",
         "ldp-ncb/printed": "bandits.nash.ldp_ncb_printed",
@@ -168,6 +169,7 @@ HOMES: dict[str, dict[str, str]] = {
         "private-fair-greedy/printed": "bandits.meritocratic.private_fair_greedy_printed",
         "private-nash": "bandits.nash.private_nash",
         "random": "bandits.random",
+        "thompson": "bandits.nash.thompson",
         "ucb": "bandits.nash.ucb",
     },
     "releaser": {

@@ -248,4 +248,11 @@ _KINDS = {
     "model_type": "a table",
     "model_attributes_type": "a table",
 }
-_WORDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below", "min_length": "length at least"}
+_WORDS = {
+    "ge": "at least",
+    "gt": "above",
+    "le": "at most",
+    "lt": "below",
+    "min_length": "length at least",
+    "max_length": "length at most",
+}

@@ -223,7 +223,11 @@ def test_a_draft_is_not_public():
     with pytest.raises(SpecError) as caught:
         fairveil.run({**spec, "noise": "secure"})
     assert caught.value.path == "environment.declared"
-    assert fairveil.run({**spec, "noise": "secure", "environment": people()})["meta"]["simulated"] is False
+    served = fairveil.run({**spec, "noise": "secure", "environment": people()})
+    assert served["meta"]["simulated"] is False
+    assert any("with replacement" in note for note in served["guarantee"]["notes"])
+    once = fairveil.run({**spec, "environment": people(order="file", per_round=4)})
+    assert not any("with replacement" in note for note in once["guarantee"]["notes"])
 
 
 @pytest.mark.parametrize(

@@ -125,3 +125,44 @@ def test_many_figures_stand_two_by_two_and_narrow_maps_drop_their_numbers(browse
         assert ("0.12" in tab.locator("#figure-0-0 .live svg.marks").text_content()) == numbers
         assert tab.locator(".paper").inner_text() == "A paper"
         context.close()
+
+
+@pytest.fixture(scope="module")
+def handed_over(tmp_path_factory):
+    """A report with everything that can be drawn."""
+    from fairveil.lab.handover.document import Bars, Curves, Document, Grid, Section
+
+    bars = Bars("means", (("a treatment with a very long name indeed", 0.4, 0.1, 0.7), ("b", 0.6, 0.5, 0.7)))
+    scores = tuple(0.1 * i for i in range(-20, 21))
+    ranks = tuple(i / 40 for i in range(41))
+    curves = Curves("ranks", tuple((f"group {g}", scores, ranks, 0.02) for g in range(6)))
+    grid = Grid(tuple(f"column {i}" for i in range(9)), (("some words",) * 9,))
+    sections = [
+        Section("Known", ["A sentence."], [grid], [bars, curves], ["A point."], ["Counts."], ["fairveil run x"])
+    ]
+    document = Document("A report", "About a study.", "Simulated.", [("epsilon", "1")], sections, "made")
+    from fairveil.lab.handover.write import write_document
+
+    return write_document(document, tmp_path_factory.mktemp("handover") / "report.html")
+
+
+@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
+def test_a_report_to_hand_over_fits_screens_and_paper_without_network_or_script(handed_over, browser, width, theme):
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=theme, java_script_enabled=True
+    )
+    tab = context.new_page()
+    requests = []
+    tab.on("request", lambda request: requests.append(request.url))
+    tab.goto(handed_over.as_uri())
+    assert requests == [handed_over.as_uri()]
+    assert tab.locator("script").count() == 0
+    wide = tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert wide <= 0, "nothing is wider than the screen"
+    assert tab.locator("svg").count() == 2
+    background = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (background == "rgb(255, 255, 255)") == (theme == "light")
+    tab.emulate_media(media="print")
+    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert tab.locator(".banner").is_visible()
+    context.close()

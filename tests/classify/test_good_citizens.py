@@ -17,7 +17,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer, OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fairveil import data
+from fairveil import data, registry
 from fairveil.classify import (
     ExponentialFairClassifier,
     FairNRClassifier,
@@ -30,7 +30,7 @@ from fairveil.classify import (
     check_pipeline,
 )
 from fairveil.data import Column
-from fairveil.errors import BudgetError, InputError, PrivacyError
+from fairveil.errors import BudgetError, InputError, PrivacyError, SpecError
 from fairveil.privacy.charges import UNITS, Currency
 from fairveil.privacy.ledger import Ledger
 from fairveil.privacy.limits import Limit
@@ -233,3 +233,51 @@ def test_no_message_quotes_a_cell(kind) -> None:
         with pytest.raises(InputError) as caught:
             kind().fit(table, y, **_given(kind, group))
         assert not any(hidden in str(caught.value) for hidden in ("secretcell", "0.123", "array="))
+
+
+def _arrays(thing, seen):
+    """Every array that can be reached from an object."""
+    if id(thing) in seen:
+        return
+    seen.add(id(thing))
+    if isinstance(thing, np.ndarray):
+        yield thing
+    elif isinstance(thing, dict):
+        for value in thing.values():
+            yield from _arrays(value, seen)
+    elif isinstance(thing, list | tuple):
+        for value in thing:
+            yield from _arrays(value, seen)
+    elif hasattr(thing, "__dict__") and not callable(thing):
+        yield from _arrays(vars(thing), seen)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("oracle", ["least-squares", "exact", "logistic"])
+def test_no_fitted_model_keeps_a_row(oracle) -> None:
+    rng = np.random.default_rng(3)
+    rows = 397
+    x, group, y = rng.normal(size=(rows, 3)) / 3, rng.choice(["a", "b"], rows), rng.integers(0, 2, rows)
+    fast = {"rounds": 3, "plays": 1, "oracle": oracle}
+    models = [FairNRClassifier(**fast, random_state=0), PrivateFairNRClassifier(**fast, random_state=0)]
+    if oracle == "least-squares":
+        models += [PrivateFairClassifier(random_state=0), ExponentialFairClassifier(random_state=0)]
+        models += [PrivateGameClassifier(rounds=3, random_state=0)]
+    for model in models:
+        model.fit(x, y, sensitive_features=group)
+        assert all(rows not in array.shape for array in _arrays(vars(model), set()))
+        assert {"guarantee_", "simulated_", "report_", "error_", "discrimination_"} <= set(vars(model))
+
+
+def test_labels_that_are_no_classes_are_refused_without_them() -> None:
+    x = np.zeros((20, 2))
+    with pytest.raises(InputError, match="Unknown label type") as problem:
+        PrivateLogisticRegression(random_state=0).fit(x, np.linspace(4242.25, 4243.5, 20))
+    assert problem.value.path == "y"
+    assert "4242" not in str(problem.value)
+
+
+def test_a_name_that_is_nearly_right_is_suggested() -> None:
+    with pytest.raises(SpecError, match="did you mean equal-opportunity") as problem:
+        registry.build("learner", {"name": "private-fair", "epsilon": 1.0, "fairness": "equal-oportunity"}, "learner")
+    assert problem.value.path == "learner.fairness"

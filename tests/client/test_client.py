@@ -106,7 +106,7 @@ def test_a_fallback_is_marked_and_its_reward_is_not_sent():
         loop.decide()
 
 
-def test_a_local_loop_sees_one_bit_per_event(url):
+def test_a_local_loop_sees_one_bit_per_event(url, tmp_path):
     with Client(url) as client:
         client.create(
             "local",
@@ -119,6 +119,19 @@ def test_a_local_loop_sees_one_bit_per_event(url):
             first = local.reward(f"e-{index}", 7.0)
             assert local.reward(f"e-{index}", 7.0) == first  # the bit is drawn once
         assert set(local._bits.values()) <= {0.0, 1.0}
+        memory = tmp_path / "bits"
+        for index in range(4):  # a program that dies after every attempt
+            client.loop("local").decide(f"m-{index}")
+            bits = set()
+            for _ in range(3):
+                again = LocalClient(client.loop("local"), memory)
+                again.reward(f"m-{index}", 5.0)  # another bit would be refused: reward-differs
+                bits.add(again._bits[f"m-{index}"])
+            assert len(bits) == 1
+            with open(memory, "a") as file:
+                file.write('["torn", 1')
+        assert memory.stat().st_mode & 0o777 == 0o600
+        assert len(LocalClient(client.loop("local"), memory)._bits) == 4
         client.loop("local").decide("raw")
         with pytest.raises(Problem) as caught:
             client.loop("local").reward("raw", 0.7)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import fairveil
-from fairveil.consensus import Rows, Setting, make_graph
-from fairveil.errors import FairveilError, InputError, SpecError
+from fairveil.consensus import Node, PrivateAdmm, Rows, Setting, make_graph
+from fairveil.errors import FairveilError, InputError, PrivacyError, SpecError
+from fairveil.privacy.noise import SeededNoise
 
 SMALL = {"name": "logistic", "rows": 200, "features": 3, "test": 20}
 
@@ -111,3 +112,18 @@ def test_one_class_everywhere_is_an_error_and_at_one_node_is_fine():
 def test_a_setting_needs_rows_and_as_many_nodes_as_the_graph():
     with pytest.raises(SpecError, match="different numbers"):
         Setting(make_graph("ring", 3), (1, 2), 1, 1, 1)
+
+
+@pytest.mark.parametrize("columns", [[[0, 0]], [[1, 0]], [[0, 2]], [[-1, 0]], [[0.0, 1.0]], [[0]]])
+def test_entries_that_would_add_up_or_lie_outside_are_refused(columns):
+    with pytest.raises(InputError, match="do not rise"):
+        Rows.entries([[0.7, 0.7]], columns, [1], 2)
+
+
+@pytest.mark.parametrize("stranger", [99, -1, True, None, "0"])
+def test_introductions_of_strangers_are_refused(stranger):
+    setting = Setting(make_graph("ring", 2), (2, 1), 1, 1, 1)
+    algorithm = PrivateAdmm(epsilon=1.0, rounds=1).complete(setting)
+    node = Node(algorithm, setting, 0, Rows.dense([[1.0], [0.5]], [1, -1]), noise_of=lambda t: SeededNoise(1, t))
+    with pytest.raises(PrivacyError):
+        node.meet([node.introduction(), {"node": stranger, "plan": node.fingerprint, "rows": 1}])

@@ -59,3 +59,5 @@ def test_nodes_may_be_named_when_the_model_is_made_and_long_rows_refused():
     assert (clone(named).fit(X, Y).coef_ == named.coef_).all()
     with pytest.raises(InputError, match="longer than 1"):
         ConsensusClassifier(strict=True, random_state=0).fit(9 * X, Y)
+    with pytest.raises(InputError, match="changes the sensitivity"):
+        ConsensusClassifier(random_state=0).fit(X, Y, sample_weight=np.ones(1500))

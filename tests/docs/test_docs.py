@@ -77,6 +77,14 @@ def test_every_option_is_in_the_reference():
             assert f"`{option}`" in row, f"{command} {option} is not in the reference"
 
 
+def test_every_object_of_the_api_reference_exists():
+    from importlib import import_module
+
+    for target in re.findall(r"^::: (\S+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE):
+        module, _, name = target.rpartition(".")
+        assert hasattr(import_module(module), name) or import_module(target), target
+
+
 def test_every_page_is_in_the_navigation():
     text = (ROOT / "mkdocs.yml").read_text()
     for page in (ROOT / "docs").rglob("*.md"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 
@@ -9,7 +10,8 @@ import numpy as np
 import pytest
 
 from fairveil.errors import LedgerError
-from fairveil.loop import Reward, Store
+from fairveil.loop import Reward, Store, settle
+from fairveil.loop.problems import StorageFailed
 from fairveil.loop.upkeep import backup, check, restore
 from fairveil.privacy.ledger import faults
 
@@ -159,25 +161,34 @@ def put_back(folder):
     restore(folder / "copy", folder / "data" / "store.db")
 
 
-def test_a_copy_in_which_all_that_was_released_since_is_complete_needs_no_epoch(place, clock):
+@pytest.mark.parametrize("settled", [True, False])
+def test_a_copy_with_open_blocks_behind_what_was_released_since(place, clock, settled):
+    """Settled in the copy: adopted as after a crash. Else a new epoch, and what is open behind it is abandoned."""
     url, folder = place
     with Store.open(url, clock=clock, key=KEY) as store:
         loop = store.loop("trial")
-        play(loop, clock, 15, 2)
-        backup(store, folder / "copy")
+        play(loop, clock, 15, 1)
         clock.advance(30)
-        play(loop, clock, 17, 1)
+        play(loop, clock, 16, 1)
         clock.advance(35)
+        if settled:
+            loop.writer.act(settle.settle)
+        backup(store, folder / "copy")
         assert store.tick() == 1  # rounds 10 to 14; those from 15 on are still open
-        value = loop.ledger.value("trial/0/block-2")
     put_back(folder)
     with Store.open(url, clock=clock, key=KEY) as store:
         loop = store.loop("trial")
         clock.advance(61)
         store.tick()
-        assert (loop.status().epoch, loop.status().version, loop.status().round) == (0, 3, 17)
-        assert loop.ledger.value("trial/0/block-2")["sum"] == value["sum"]
+        status = loop.status()
+        with store.reading() as tx:
+            found = tx.execute("SELECT name, status FROM blocks ORDER BY first")
+            left = tx.execute("SELECT count(*) FROM events WHERE reward IS NOT NULL")[0][0]
+        assert found[2:] == [("block-2", "released"), *([] if settled else [("block-3", "abandoned")])]
+        assert (status.epoch, status.version, status.round) == ((0, 3, 17) if settled else (1, 3, 20))
+        assert left == (2 if settled else 0)
         assert loop.reward("e-14", 0.0)[2:] == ("never", "released")
+        assert loop.ledger.status("trial/0/block-3") == "unknown"
         check(store)
 
 
@@ -362,3 +373,44 @@ def test_a_backup_is_refused_when_it_was_changed_and_put_back_whole(place, clock
     changed.write_bytes(changed.read_bytes() + b"x")
     with pytest.raises(Exception, match="changed"):
         restore(folder / "copy", folder / "third" / "store.db")
+
+
+@pytest.mark.postgres
+def test_a_server_that_cuts_every_connection_is_asked_again(database, clock):
+    """Refused at most once, nothing is lost or doubled, and releases go on."""
+    import psycopg
+
+    url = f"{database}&application_name=cut-{os.getpid()}"
+
+    def cut() -> None:
+        with psycopg.connect(database, autocommit=True) as other:
+            other.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s",
+                (f"cut-{os.getpid()}",),
+            )
+
+    def until_answered(work):
+        for _ in range(4):
+            try:
+                return work()
+            except (StorageFailed, LedgerError) as problem:
+                refused.append(problem)
+        raise AssertionError(refused)
+
+    refused: list[Exception] = []
+    with Store.open(url, clock=clock, key=KEY) as store:
+        loop = store.create("trial", policy=POLICY, reward=Reward(0, 1, wait="60s"))
+        for number in range(6):
+            until_answered(lambda number=number: loop.decide(f"e-{number}"))
+            with store.reading(), store.reading():
+                pass  # idle connections, all of which are cut off
+            cut()
+            until_answered(lambda number=number: loop.reward(f"e-{number}", 1.0))
+        assert 1 <= len(refused) <= 7
+        clock.advance(61)
+        cut()
+        until_answered(store.tick)
+        until_answered(store.tick)
+        assert (loop.status().version, loop.status().round, loop.status().stopped) == (1, 6, None)
+        assert [until_answered(lambda n=n: loop.decide(f"e-{n}")).round for n in range(6)] == list(range(6))
+        check(store)

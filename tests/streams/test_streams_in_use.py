@@ -2,6 +2,9 @@
 
 import math
 import os
+import subprocess
+import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -166,3 +169,69 @@ def test_seasons_lag_and_memory_pay():
     event = {"name": "private-kalman", "mu": 1.0, "unit": "event"}
     ratio = run({**event, "memory": 0.7}, slower)["metrics"]["rmse"] / run(event, slower)["metrics"]["rmse"]
     assert ratio < 0.87
+
+
+def test_threads_share_a_stream_and_no_draw():
+    stream = Stream(BaselineGaussian(epsilon=1.0, delta=1e-6, horizon=20_000))
+    shown = [[] for _ in range(4)]
+
+    def work(own):
+        own.extend(stream.release(0.0) for _ in range(4_000))
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=(own,)) for own in shown]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    rows = [row for own in shown for row in own]
+    assert sorted(row.step for row in rows) == list(range(16_000))
+    assert len({row.plain for row in rows}) > 15_990  # equal draws by chance: less than one expected
+
+
+@pytest.mark.parametrize("law", ["gaussian", "laplace", "discrete-gaussian", "binomial"])
+def test_single_steps_a_stream_and_a_batch_meet_the_same_seeded_noise(law):
+    budget = {"epsilon": 1.0} if law == "laplace" else {"epsilon": 1.0, "delta": 1e-6}
+    releaser = PrivateKalman(**budget, law=law, horizon=30)
+    values = [100.0 + t % 7 for t in range(30)]
+    state = releaser.start()
+    batch = releaser.advance(state, np.array(values), SeededNoise(3)).value.tolist()
+    state, noise, single = releaser.start(), SeededNoise(3), []
+    for z in values:
+        state, shown = releaser.release(state, z, noise)
+        single.append(shown.value)
+    stream = Stream(releaser, noise=SeededNoise(3))
+    assert single == batch
+    assert [stream.release(z).value for z in values] == batch
+
+
+def test_code_that_was_just_compiled_and_code_from_the_cache_agree_to_the_last_bit(tmp_path):
+    script = """
+import numpy as np
+from fairveil.privacy.noise import SeededNoise
+from fairveil.streams import PrivateKalman
+releaser = PrivateKalman(epsilon=1.0, delta=1e-7, horizon=40)
+values = np.where(np.arange(40) == 7, np.nan, 100.0 + np.arange(40) % 7)
+for seed in range(40):
+    print(releaser.advance(releaser.start(), values, SeededNoise(seed)).value.tobytes().hex())
+"""
+    place = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    made = [
+        subprocess.run([sys.executable, "-c", script], env=place, capture_output=True, check=True) for _ in range(2)
+    ]
+    assert made[0].stdout == made[1].stdout
+    assert len(made[0].stdout) > 1000
+
+
+@pytest.mark.parametrize("bad", ["4242", b"4242", True, 10**400, [4242.0], 4242j, {"z": 4242}])
+def test_what_is_no_number_is_refused_and_not_repeated(bad):
+    stream = Stream(BaselineGaussian(epsilon=1.0, delta=1e-6, horizon=5), noise=SeededNoise(1))
+    with pytest.raises(InputError) as caught:
+        stream.release(bad)
+    assert "4242" not in str(caught.value)
+    assert stream.step == 0
+    assert stream.release_many([]) == []

@@ -108,7 +108,7 @@ def _play(
     rounds: int = ROUNDS,
     arrivals: int = 5,
 ) -> list[Step]:
-    streams = replace(Streams.of(5, 0, noise), arrivals=generator(arrivals, "arrivals"))
+    streams = replace(Streams.of(5, 0, noise), coming=lambda: generator(arrivals, "arrivals"))
     return list(walk(policy, world, rounds, streams, lateness))
 
 

@@ -229,6 +229,10 @@ class Outstanding:
         known = self._open.get(index)
         return None if known is None else known[0]
 
+    def waiting(self) -> Iterator[tuple[int, int]]:
+        """Rounds without an answer and their arms, the oldest first."""
+        return ((index, known[0]) for index, known in self._open.items() if index not in self._here)
+
     def arrive(self, feedback: Feedback | Report) -> bool:
         """Take a delivery; False where it changes nothing: the round has its answer already, or its window is over."""
         if not 0 <= feedback.index < self.now:

@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.bandits.estimates import CONFIDENCE, Estimates, check_confidence
+from fairveil.bandits.quotes import Noisy, Quote, smallest_limit, warnings_of
 from fairveil.errors import InputError, PrivacyError
 from fairveil.privacy.events import Event, NothingEvent
 from fairveil.privacy.guarantee import Guarantee
@@ -221,6 +222,23 @@ class Policy(ABC):
     def lost(self, state: State, block: str) -> State:
         """The release was charged but its value is gone: drop the raw block and go on without it."""
         raise PrivacyError("this policy releases nothing", given=self.name)
+
+    def noises(self) -> tuple[Noisy, ...]:
+        """The noise of each kind of release, from public numbers alone."""
+        return ()
+
+    def quote(self, rounds: int | None = None, people: int | None = None) -> Quote:
+        """What this policy costs and how noisy it is, before any data; `fairveil quote` adds a quick simulation.
+
+        ``rounds``: how long it will run; ``people``: how many take part, if not one a round.
+        """
+        promise, noise = self.guarantee(), self.noises()
+        found = warnings_of(promise, noise, rounds, people)
+        planned = getattr(self, "horizon", None)
+        if not self.horizon_free and rounds is not None and planned is not None and rounds > planned:
+            found.append(f"it is built for {planned:,} rounds and refuses to decide after them")
+        table = None if promise is None else promise.to_dict()
+        return Quote(self.name, table, smallest_limit(self), noise, tuple(found))
 
     def restored(self, releases: Iterable[tuple[str, State | None]]) -> State:
         """The state that a ledger's releases lead to (None: charged and lost), enough for `estimates`."""

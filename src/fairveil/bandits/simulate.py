@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,12 +27,15 @@ BAND = 1.96
 
 @dataclass(frozen=True)
 class Streams:
-    """The independent sources of one run: the policy's coins, the world, arrivals of rewards, the privacy noise."""
+    """The independent sources of one run: the policy's coins, the world, the privacy noise, arrivals of rewards.
+
+    Arrivals come from ``coming()``, which is called when a reward can first be late.
+    """
 
     explore: Generator
     world: Generator
-    arrivals: Generator
     noise: Noise
+    coming: Callable[[], Generator]
 
     @classmethod
     def of(cls, seed: int, run: int, noise: str | Noise = "seeded") -> Streams:
@@ -40,8 +45,13 @@ class Streams:
         np.True_
         """
         source = make_noise(noise, seed, "run", run) if isinstance(noise, str) else noise
-        explore, world, arrivals = (generator(seed, "run", run, name) for name in ("explore", "world", "arrivals"))
-        return cls(explore, world, arrivals, source)
+        explore, world = (generator(seed, "run", run, name) for name in ("explore", "world"))
+        return cls(explore, world, source, lambda: generator(seed, "run", run, "arrivals"))
+
+    @cached_property
+    def arrivals(self) -> Generator:
+        """The stream of waits and missing rewards; a run without them does not pay for it."""
+        return self.coming()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Input of classifiers: labels and groups, refused in the project's shape and never with a private value."""
+"""Groups of a classifier's rows, refused in the project's shape and never with a private value."""
 
 from __future__ import annotations
 
@@ -15,35 +15,6 @@ from fairveil.fairness.groups import Groups, as_columns
 Ints = NDArray[np.int64]
 MAX_ATTRIBUTES = 4
 MAX_GROUPS = 1000
-
-
-def classes_of(labels: NDArray[Any], classes: Sequence[Any] | None, name: str) -> NDArray[Any]:
-    """The two public classes; without a public pair they are read from the labels."""
-    from sklearn.utils.multiclass import check_classification_targets, type_of_target
-
-    check_classification_targets(labels)
-    found = np.unique(labels)
-    if classes is not None:
-        public = np.asarray(classes)
-        if public.shape != (2,) or public[0] == public[1]:
-            raise InputProblem("classes must be two different labels", path="classes", given=tuple(classes))
-        if not np.isin(found, public).all():
-            raise InputProblem(
-                "y has labels that are not among the two public classes", path="y", allowed=f"{public[0]}, {public[1]}"
-            )
-        return public
-    kind = type_of_target(labels, input_name="y", raise_unknown=True)
-    if kind != "binary":
-        raise InputProblem(
-            f"Only binary classification is supported. The type of the target is {kind}.", path="y",
-            allowed="two different labels",
-        )  # fmt: skip
-    if len(found) != 2:
-        raise InputProblem(
-            f"{name} needs two classes; y has {len(found)} class.", path="y", allowed="two different labels",
-            fix="state the two public classes: classes=(0, 1)",
-        )  # fmt: skip
-    return found
 
 
 def groups_of(sensitive: Any, names: Sequence[str] | None, rows: int, *, deciding: bool = False) -> Groups:
@@ -81,15 +52,3 @@ def _missing(values: NDArray[Any]) -> bool:
     if values.dtype.kind == "f":
         return bool(np.isnan(values).any())
     return values.dtype.kind == "O" and any(v is None or v != v for v in values.tolist())
-
-
-def refuse_weights(extra: dict[str, Any]) -> None:
-    """`fit(..., sample_weight=)` is refused: a weight changes the sensitivity."""
-    for name, value in extra.items():
-        if name != "sample_weight":
-            raise TypeError(f"fit() got an unexpected keyword argument {name!r}")
-        if value is not None:
-            raise InputProblem(
-                "weights of rows are not supported: a weight changes the sensitivity", path="sample_weight",
-                fix="leave it out",
-            )  # fmt: skip

@@ -12,10 +12,9 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fairveil.classify.checks import classes_of, refuse_weights
 from fairveil.classify.learners import PrivateLogistic
 from fairveil.classify.spending import Spending
-from fairveil.data.inputs import features_of
+from fairveil.data.inputs import classes_of, features_of, refuse_weights
 from fairveil.privacy.events import Event
 from fairveil.privacy.grid import clip_norm
 from fairveil.privacy.guarantee import Guarantee

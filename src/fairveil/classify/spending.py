@@ -106,11 +106,12 @@ class Spending:
         if self.ledger is None or getattr(self, "_account", None) is not None:
             return
         with _opened(self.ledger) as ledger:
-            quote = ledger.quote(event)
+            quote, currency = ledger.quote(event), ledger.limit.currency
         if not quote.admitted:
+            other = "" if currency == "epsilon" else "; (epsilon, delta) of fits add up best in currency='epsilon'"
             raise BudgetError(
                 f"the ledger does not allow this fit; {quote.words}", path="ledger",
-                fix="nothing was charged and no row was read; ask for less",
+                fix=f"nothing was charged and no row was read; ask for less{other}",
             )  # fmt: skip
 
     def _spend(self, key: Any, promise: Guarantee, event: Event, planned: int, noise: Noise, draw: Draw) -> Any:

@@ -1,5 +1,5 @@
-"""The command line: `fairveil run | schema | list | explain | reproduce | compare | release | report | results | data |
-audit | ledger | serve | token | store | loop`."""
+"""The command line: `fairveil run | schema | list | explain | reproduce | compare | release | report | quote |
+results | data | audit | ledger | serve | token | store | loop`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from fairveil.cli import (
     explain,
     ledger,
     loop,
+    quote,
     release,
     report,
     reproduce,
@@ -75,6 +76,7 @@ app.command("reproduce")(reproduce.command)
 app.command("compare")(compare.command)
 app.command("release")(release.command)
 app.command("report")(report.command)
+app.command("quote")(quote.command)
 app.add_typer(results.app, name="results")
 app.add_typer(data.app, name="data")
 app.add_typer(ledger.app, name="ledger")

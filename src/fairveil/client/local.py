@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import threading
+from pathlib import Path
 from typing import Any
 
 from fairveil.client.problems import Unreachable
@@ -13,10 +17,12 @@ class LocalClient:
     """A person's side of a local loop. The service never sees a reward.
 
     Guarantee: that of the loop's policy, for one reward, against the service itself. A retry sends the same bit again:
-    the reward of an event is randomised once, because two draws would tell more. Needs fairveil's own dependencies.
+    the reward of an event is randomised once, because two draws would tell more. ``memory``: a file that remembers the
+    bits also when this program dies between two attempts; a bit is on disk before it is sent. Needs fairveil's own
+    dependencies.
     """
 
-    def __init__(self, loop: RemoteLoop) -> None:
+    def __init__(self, loop: RemoteLoop, memory: str | os.PathLike[str] | None = None) -> None:
         from fairveil import registry
         from fairveil.privacy.noise import SecureNoise
 
@@ -27,7 +33,8 @@ class LocalClient:
             raise Unreachable("this loop takes rewards, not reports", given=facts["policy"]["name"], fix="use Client")
         self._low, self._high = float(facts["reward"]["low"]), float(facts["reward"]["high"])
         self._noise = SecureNoise()
-        self._bits: dict[str, float] = {}
+        self._memory = None if memory is None else Path(memory)
+        self._bits: dict[str, float] = {} if self._memory is None else _remembered(self._memory)
         self._arms: dict[str, int] = {}
         self._guard = threading.Lock()
 
@@ -44,5 +51,25 @@ class LocalClient:
             if event not in self._bits:
                 unit = (min(max(float(value), self._low), self._high) - self._low) / (self._high - self._low)
                 report = self.policy.report(Feedback(0, self._arms.get(event, 0), unit), self._noise)
-                self._bits[event] = float(report.value)
+                self._remember(event, float(report.value))
         return self.loop.reward(event, self._bits[event])
+
+    def _remember(self, event: str, bit: float) -> None:
+        if self._memory is not None:
+            descriptor = os.open(self._memory, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            with open(descriptor, "ab") as file:
+                file.write(b"\n" + json.dumps([event, bit]).encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+        self._bits[event] = bit
+
+
+def _remembered(memory: Path) -> dict[str, float]:
+    """The bits of a file; a line that is not whole was never sent."""
+    bits: dict[str, float] = {}
+    if memory.exists():
+        for line in memory.read_bytes().splitlines():
+            with contextlib.suppress(ValueError):
+                event, bit = json.loads(line)
+                bits.setdefault(event, bit)
+    return bits

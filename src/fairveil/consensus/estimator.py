@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from fairveil import registry
@@ -19,8 +18,7 @@ from fairveil.consensus.graphs import make_graph
 from fairveil.consensus.rows import Rows
 from fairveil.consensus.schedule import Setting
 from fairveil.consensus.transport import NodePlan, make_transport
-from fairveil.data.inputs import features_of
-from fairveil.errors import InputError, SpecError
+from fairveil.data.inputs import InputProblem, classes_of, features_of, refuse_weights
 from fairveil.privacy.grid import clip_norm
 
 
@@ -77,12 +75,12 @@ class ConsensusClassifier(ClassifierMixin, BaseEstimator):
         made: Algorithm = registry.build("algorithm", table, "algorithm")
         return made
 
-    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> ConsensusClassifier:
+    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None, **extra: Any) -> ConsensusClassifier:
         """Let the nodes agree. Every call is a whole run and costs what ``guarantee_`` says to each row again."""
+        refuse_weights(extra)
         algorithm = self._algorithm()
         features, labels = features_of(self, X, y, reset=True)
-        check_classification_targets(labels)
-        self.classes_ = self._classes(labels)
+        self.classes_ = classes_of(labels, self.classes, type(self).__name__)
         signs = np.where(labels == self.classes_[1], 1.0, -1.0)
         parts = self._parts(len(features), self.node_of_row if groups is None else groups)
         scaled = features / float(self.norm_bound)
@@ -114,7 +112,7 @@ class ConsensusClassifier(ClassifierMixin, BaseEstimator):
             return [part for part in np.array_split(np.arange(count), min(int(self.nodes), count)) if len(part)]
         owner = np.asarray(groups)
         if owner.shape != (count,):
-            raise InputError("groups name a node for every row", path="groups", given=f"shape {owner.shape}")
+            raise InputProblem("groups name a node for every row", path="groups", given=f"shape {owner.shape}")
         names = np.unique(owner)
         self.node_names_ = names
         return [np.flatnonzero(owner == name) for name in names]
@@ -135,22 +133,6 @@ class ConsensusClassifier(ClassifierMixin, BaseEstimator):
         """The likelier class."""
         check_is_fitted(self)
         found: NDArray[Any] = self.classes_[(self.decision_function(X) > 0).astype(int)]
-        return found
-
-    def _classes(self, labels: NDArray[Any]) -> NDArray[Any]:
-        found = np.unique(labels)
-        if self.classes is not None:
-            public = np.asarray(self.classes)
-            if public.shape != (2,) or public[0] == public[1]:
-                raise SpecError("classes are two different labels", path="classes", allowed="two labels")
-            if not np.isin(found, public).all():
-                raise InputError("y has labels that are not among the two public classes", path="y")
-            return public
-        kind = type_of_target(labels, input_name="y", raise_unknown=True)
-        if kind != "binary":
-            raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
-        if len(found) != 2:
-            raise ValueError(f"ConsensusClassifier needs two classes; y has {len(found)} class.")
         return found
 
     def __sklearn_tags__(self) -> Any:

@@ -123,7 +123,8 @@ class Node(Party):
                     "a node runs another plan", path="plan", given=f"node {node}",
                     allowed="one run id, algorithm, graph and list of row counts for all", fix="compare the specs",
                 )  # fmt: skip
-            if not isinstance(node, int) or other.get("rows") != self.setting.sizes[node]:
+            sizes = dict(enumerate(self.setting.sizes)) if isinstance(node, int) and not isinstance(node, bool) else {}
+            if node not in sizes or other.get("rows") != sizes[node]:
                 raise PrivacyError(
                     "a node has another number of rows than announced", path="rows", given=f"node {node}"
                 )

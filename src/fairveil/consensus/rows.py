@@ -44,8 +44,19 @@ class Rows:
     def entries(
         cls, values: ArrayLike, columns: ArrayLike, labels: ArrayLike, width: int, *, strict: bool = False
     ) -> Rows:
-        """Rows given by their entries: ``values[r, k]`` stands in column ``columns[r, k]``."""
+        """Rows given by their entries: ``values[r, k]`` stands in column ``columns[r, k]``; columns rise along a row.
+
+        A column that came twice in a row would add up its entries and make the row longer than its norm says.
+        """
         found = np.asarray(values, np.float64)
+        places = np.asarray(columns)
+        whole = places.dtype.kind in "iu" and places.shape == found.shape and found.ndim == 2
+        if not whole or (places < 0).any() or (places >= width).any() or (np.diff(places, axis=1) <= 0).any():
+            raise InputError(
+                "the columns of a row do not rise",
+                path="columns",
+                allowed=f"whole numbers from 0 to {width - 1}, each once",
+            )
         signs = np.asarray(labels, np.float64)
         if not np.isfinite(found).all():
             raise InputError("a row is not finite", path="X", allowed="finite numbers")
@@ -55,7 +66,7 @@ class Rows:
             raise InputError(
                 "a row is longer than 1", path="X", allowed="rows of norm at most 1", fix="rescale, or strict=False"
             )
-        return cls(clip_norm(found, 1.0), np.ascontiguousarray(columns, np.int32), signs, width)
+        return cls(clip_norm(found, 1.0), np.ascontiguousarray(places, np.int32), signs, width)
 
     def __len__(self) -> int:
         return len(self.signs)

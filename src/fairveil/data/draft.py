@@ -122,7 +122,7 @@ def _people(frame: Frame, file: str, outcome: str, groups: tuple[str, ...]) -> I
     yield _line("high", high, "read off the data: the largest outcome there can be")
     yield _line("better", "high", '"low" where a small outcome is good')
     yield _line("groups_by", list(groups), "several columns: groups are the combinations of their values")
-    yield _line("order", "drawn", 'or "file" with per_round: people as they stand in the table')
+    yield _line("order", "drawn", '"file" with per_round: everybody once, for a promise to people')
     for name in frame.names:
         if name != outcome:
             yield from _column(frame, name, name in groups)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fairveil.configuration import configuration
 from fairveil.data.frames import Frame
+from fairveil.data.public_columns import check_outcome_range
 from fairveil.data.source import load
 from fairveil.data.tables import TableField, read_frame
 from fairveil.errors import InputError, SpecError, at
@@ -78,14 +79,7 @@ class LogTable:
                 allowed="exactly one of file and dataset",
                 fix='file = "log.csv"',
             )
-        if not self.low < self.high:
-            raise SpecError(
-                "the range of outcomes is not a range",
-                path="low",
-                given=self.low,
-                allowed=f"below high = {self.high:g}",
-                fix="declare the smallest and the largest outcome there can be",
-            )
+        check_outcome_range(self.low, self.high)
 
     def read(self, columns: tuple[str, ...] = ()) -> Log:
         """The log, checked; ``columns`` are further columns of numbers (probabilities of a rule, say)."""

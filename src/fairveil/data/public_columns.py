@@ -19,6 +19,11 @@ from fairveil.data.frames import Frame, as_text
 from fairveil.errors import SpecError, at
 from fairveil.fields import Positive, Vector, described
 
+DRAFTED = "ranges and names of the columns were read off the table, so they are not covered by the promise"
+OFTEN = (
+    "rows are drawn with replacement: the promise is for one appearance in one round, and a person of the table may "
+    "appear in many rounds"
+)
 RARE = 0.3
 """Least spread of an indicator: a rare one must not outweigh everything else for the few who have it."""
 
@@ -147,6 +152,18 @@ def facts_of(columns: Mapping[str, PublicColumn]) -> Facts:
         math.sqrt(len(columns) + 1),
         np.array([*redundant, True]),
     )
+
+
+def check_outcome_range(low: float, high: float) -> None:
+    """Refuse a declared range of outcomes that is none."""
+    if not low < high:
+        raise SpecError(
+            "the range of outcomes is not a range",
+            path="low",
+            given=low,
+            allowed=f"below high = {high:g}",
+            fix="declare the smallest and the largest outcome there can be",
+        )
 
 
 def encode_rows(columns: Mapping[str, PublicColumn], frame: Frame) -> NDArray[np.float64]:

@@ -49,6 +49,8 @@ CHAPTERS = (
         "nash_regret",
         {
             "not private: ncb": {**NASH, "policy": {"name": "ncb", "horizon": 100_000}},
+            "not private: kl-ucb": {**NASH, "policy": {"name": "kl-ucb"}},
+            "not private: thompson": {**NASH, "policy": {"name": "thompson"}},
             "as published: gdp-ncb": {
                 **NASH,
                 "policy": {"name": "gdp-ncb", "horizon": 100_000, "epsilon": 0.2, "variant": "figure"},

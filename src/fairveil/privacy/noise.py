@@ -47,6 +47,10 @@ class Noise(ABC):
         """``size`` draws of the discrete Laplace law, P(z) proportional to exp(-|z|/scale)."""
         raise NotImplementedError
 
+    def laplace_in_turn(self, scale: float, size: int = 1) -> Ints:
+        """The same law, as single draws would come: a batch and single steps meet the same seeded numbers."""
+        return self.laplace(scale, size)
+
     @abstractmethod
     def gaussian(self, sigma: float, size: int = 1) -> Ints:
         """``size`` draws of the discrete Gaussian law, P(z) proportional to exp(-z^2/(2 sigma^2))."""
@@ -220,6 +224,10 @@ class SeededNoise(Noise):
         success = laplace_parameter(scale)
         up, down = self.stream.geometric(success, size), self.stream.geometric(success, size)
         return up - down
+
+    def laplace_in_turn(self, scale: float, size: int = 1) -> Ints:
+        pairs = self.stream.geometric(laplace_parameter(scale), (size, 2))
+        return pairs[:, 0] - pairs[:, 1]
 
     def gaussian(self, sigma: float, size: int = 1) -> Ints:
         if _scale("sigma", sigma) >= _TABLE_SIGMA:

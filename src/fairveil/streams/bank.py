@@ -42,9 +42,14 @@ LEVEL = 1e4
 VISIT = 0.01
 """What a visit adds to the variance of a table's entry, as a share of the first variance."""
 _FAST = {"reassoc", "contract", "nsz"}
+inlined = njit(inline="always", nogil=True, error_model="numpy", fastmath=_FAST)
+"""For parts of a kernel: joined into one function before it is compiled. Sums may be put in another order, and two
+compilations of one part may choose two orders: a kernel that was just compiled would differ from its copy in the cache,
+in the last digits, and a stream that is resumed by another process would not show what it has shown.
+"""
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@inlined
 def logarithms(values, bits, out):
     """out = log(values); the values are lost, ``bits`` is their memory read as integers."""
     for i in range(len(values)):
@@ -61,7 +66,7 @@ def logarithms(values, bits, out):
         out[i] = 2.0 * f * (1.0 + g * (1 / 3 + g * (1 / 5 + g * tail))) + power * 0.6931471805599453
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@inlined
 def exponentials(logs, highest, out, work, bits):
     """out = exp(logs - highest), next to nothing below -80; ``bits`` is the memory of ``work`` read as integers."""
     for i in range(len(logs)):
@@ -77,7 +82,7 @@ def exponentials(logs, highest, out, work, bits):
         out[i] *= work[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@inlined
 def _see_plain(rows, own, n, y, r, seen, tell):
     """One step of the experts without tables; tells mean and variance of the signal, S, e^2/S, h, hA + B, hB + C, e."""
     for i in range(n):
@@ -107,7 +112,7 @@ def _see_plain(rows, own, n, y, r, seen, tell):
         tell[4, i], tell[5, i], tell[6, i], tell[7, i] = h, ha, hc, e
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@inlined
 def _see_season(rows, own, first, n, tables, y, r, seen, tell):
     """One step of the experts of one candidate; ``tables``: entries and variances of the two phases of now."""
     entry1, variance1, entry2, variance2, two = tables
@@ -143,7 +148,7 @@ def _see_season(rows, own, first, n, tables, y, r, seen, tell):
         tell[4, i], tell[5, i], tell[6, i], tell[7, i] = h, ha, hc, e
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@inlined
 def _look_back(rows, ring, place, tell, r, seen):
     """Fixed-lag smoothing: every past signal in the ring learns from what was just seen; then now takes its place.
 
@@ -171,7 +176,7 @@ def _look_back(rows, ring, place, tell, r, seen):
         fresh[1, i], fresh[2, i] = tell[5, i] * left, tell[6, i] * left
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@inlined
 def mixture(means, variances, weights):
     """Mean and variance of a mixture."""
     total, first, second = 0.0, 0.0, 0.0
@@ -185,7 +190,7 @@ def mixture(means, variances, weights):
     return centre, second / total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@inlined
 def _begin(rows, own, y):
     """The first value: every level is there, with a wide variance; deviations are in their stationary law."""
     for i in range(own.shape[1]):
@@ -193,7 +198,7 @@ def _begin(rows, own, y):
         own[A, i], own[B, i], own[C, i] = rows[FIRST, i], 0.0, LEVEL
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def sizes(shape):
     """Experts, and where tables and ring begin in the numbers of a state."""
     experts = shape[PLAIN] + shape[GROUP] * shape[CANDIDATES]

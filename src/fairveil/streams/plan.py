@@ -146,7 +146,7 @@ class Plan:
     def _draw(self, parameter: float, count: int, source: Noise) -> Ints:
         if self.law == "binomial":
             return source.binomial(self.coins, count) - self.coins // 2
-        return (source.laplace if self.law == "laplace" else source.gaussian)(parameter, count)
+        return (source.laplace_in_turn if self.law == "laplace" else source.gaussian)(parameter, count)
 
 
 def gaussian_numbers(budget: Budget, draws: int) -> tuple[float | None, float | None, int]:

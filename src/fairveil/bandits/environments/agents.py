@@ -30,6 +30,11 @@ class ExposureEnvironment(Environment):
     theta: Any
     agent_rounds: Any = None
 
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """What the numbers of a context are called where they have names."""
+        return ()
+
     @abstractmethod
     def longest_context(self) -> float:
         """The largest l2 norm that a context can have, up to rounding."""

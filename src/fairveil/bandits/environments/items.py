@@ -15,7 +15,15 @@ from fairveil.bandits.facts import Assumed, Fact
 from fairveil.bandits.protocol import Candidate, Round
 from fairveil.configuration import configuration
 from fairveil.data.frames import Frame
-from fairveil.data.public_columns import PublicColumns, encode_rows, facts_of, fitted_weights
+from fairveil.data.public_columns import (
+    DRAFTED,
+    OFTEN,
+    PublicColumns,
+    check_outcome_range,
+    encode_rows,
+    facts_of,
+    fitted_weights,
+)
 from fairveil.data.tables import TableField, read_frame
 from fairveil.errors import HorizonError, SpecError
 from fairveil.fields import Count, described
@@ -23,7 +31,6 @@ from fairveil.randomness import Generator, generator
 from fairveil.registry import register
 
 EXAMPLE = {"price": [1, 2, 3, 4, 5, 6, 7, 8] * 4, "kind": ["a", "b"] * 16, "sold": [0, 1, 0, 0, 1, 1, 0, 1] * 4}
-DRAFTED = "ranges and names of the columns were read off the table, so they are not covered by the promise"
 
 
 @register("environment", "items")
@@ -64,14 +71,7 @@ class Items(ExposureEnvironment):
 
     def __post_init__(self) -> None:
         self.settle_merit()
-        if not self.low < self.high:
-            raise SpecError(
-                "the range of outcomes is not a range",
-                path="low",
-                given=self.low,
-                allowed=f"below high = {self.high:g}",
-                fix="declare the smallest and the largest outcome there can be",
-            )
+        check_outcome_range(self.low, self.high)
         if not self.columns or self.outcome in self.columns:
             raise SpecError(
                 "items are told apart by columns that are known before the decision",
@@ -115,12 +115,17 @@ class Items(ExposureEnvironment):
         return len(facts_of(self.columns).names)
 
     @property
+    def feature_names(self) -> tuple[str, ...]:
+        return facts_of(self.columns).names
+
+    @property
     def drafted(self) -> bool:
         return self.declared == "drafted"
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        return (DRAFTED,) if self.drafted else ()
+        often = (OFTEN,) if self.order == "drawn" else ()
+        return (*((DRAFTED,) if self.drafted else ()), *often)
 
     def facts(self, rounds: int) -> dict[str, Fact]:
         """Rewards in [0, 1] have at most this standard deviation, and weights on scaled columns about this length."""

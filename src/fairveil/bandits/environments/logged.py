@@ -21,6 +21,7 @@ from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness
 from fairveil.bandits.protocol import Round
 from fairveil.configuration import configuration
 from fairveil.data.logs import Log, LogTable, read_log
+from fairveil.data.public_columns import OFTEN
 from fairveil.errors import HorizonError, SpecError, at
 from fairveil.fields import Count, Natural, OpenUnit, described
 from fairveil.randomness import Generator
@@ -145,7 +146,8 @@ class LoggedArms(ArmEnvironment):
     @property
     def caveats(self) -> tuple[str, ...]:
         read = ("the names of the arms were read off the log",) if self.log.arms is None else ()
-        return (PUBLIC_ARMS, *((DRAFTED,) if self.drafted else read))
+        often = (OFTEN,) if self.order == "resampled" else ()
+        return (PUBLIC_ARMS, *((DRAFTED,) if self.drafted else read), *often)
 
     @property
     def drafted(self) -> bool:

@@ -18,7 +18,15 @@ from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints, Pool, PoolE
 from fairveil.bandits.protocol import Round
 from fairveil.configuration import configuration
 from fairveil.data.frames import Frame, as_text
-from fairveil.data.public_columns import PublicColumns, encode_rows, facts_of, fitted_weights
+from fairveil.data.public_columns import (
+    DRAFTED,
+    OFTEN,
+    PublicColumns,
+    check_outcome_range,
+    encode_rows,
+    facts_of,
+    fitted_weights,
+)
 from fairveil.data.tables import TableField, read_frame
 from fairveil.errors import HorizonError, SpecError
 from fairveil.fields import Count, Natural, NonNegative, described
@@ -27,7 +35,6 @@ from fairveil.registry import register
 
 Share = Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
 EXAMPLE = {"skill": [1, 2, 3, 4, 5, 6, 7, 8] * 4, "site": ["n", "s"] * 16, "rating": [2, 1, 4, 3, 6, 5, 8, 7] * 4}
-DRAFTED = "ranges and names of the columns were read off the table, so they are not covered by the promise"
 GROUPS_READ = "which of the declared groups have people was read off the table"
 
 
@@ -86,14 +93,7 @@ class People(PoolEnvironment):
     noise: NonNegative = described("standard deviation of noise added to recorded outcomes", default=0.0)
 
     def __post_init__(self) -> None:
-        if not self.low < self.high:
-            raise SpecError(
-                "the range of outcomes is not a range",
-                path="low",
-                given=self.low,
-                allowed=f"below high = {self.high:g}",
-                fix="declare the smallest and the largest outcome there can be",
-            )
+        check_outcome_range(self.low, self.high)
         self._check_columns()
         if (self.order == "file") != (self.per_round is not None):
             raise SpecError(
@@ -216,7 +216,8 @@ class People(PoolEnvironment):
     def caveats(self) -> tuple[str, ...]:
         declared = math.prod(len(self.columns[name].values or ()) for name in self.groups_by)
         read = (GROUPS_READ,) if len(self.group_names) < declared else ()
-        return (*((DRAFTED,) if self.drafted else ()), *read)
+        often = (OFTEN,) if self.order == "drawn" else ()
+        return (*((DRAFTED,) if self.drafted else ()), *read, *often)
 
     @property
     def schema(self) -> Schema:

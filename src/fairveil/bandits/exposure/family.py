@@ -128,7 +128,10 @@ class ExposureFamily(Family):
         }
         metrics["releases"] = metrics["synchronisations"] if isinstance(policy, PrivatePolicy) else 0.0
         metrics["spent"] = _spent(policy, agents, any(part["syncs"] for part in parts))
-        return {**metrics, **first_estimates([part["estimates"] for part in parts])}, series
+        environment = case.environment
+        names = environment.feature_names if isinstance(environment, ExposureEnvironment) else ()
+        called = {f"parameter {place}": name for place, name in enumerate(names)}
+        return {**metrics, **first_estimates([part["estimates"] for part in parts], called)}, series
 
 
 def message_bytes(policy: Policy, dimension: int) -> int:

@@ -18,6 +18,7 @@ from fairveil.bandits.exposure.estimated import released_estimates
 from fairveil.bandits.exposure.kernel import Releases, Rows
 from fairveil.bandits.exposure.setting import RADIUS_NAMES
 from fairveil.bandits.protocol import Feedback, Round
+from fairveil.bandits.quotes import Noisy, gaussian_noise
 from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError
 from fairveil.federated.schedules import Determinant
@@ -257,6 +258,11 @@ class PrivatePolicy(ExposurePolicy):
 
     def planned(self, rounds: int, noise: Noise) -> Releases | None:
         return None  # releases are made by the policy itself
+
+    def noises(self) -> tuple[Noisy, ...]:
+        std = math.sqrt(self.noise_variance(1))
+        sampling = self.reward_std * math.sqrt(1 / (12 * self.dimension)) / math.sqrt(self.noise_gain())
+        return (gaussian_noise("a message of one agent", std, "products of scaled columns", sampling),)
 
     # Estimates ----------------------------------------------------------------------------------------------------
 

@@ -103,7 +103,7 @@ def _decisions(
     policy: Policy, world: Recorded, noise: Noise, rng: Generator, lateness: Lateness = AT_ONCE
 ) -> tuple[list[int], State]:
     """The arms of one run and the state at its end."""
-    streams = Streams(rng, rng, rng, noise)
+    streams = Streams(rng, rng, noise, lambda: rng)
     steps = list(walk(policy, world, len(world.rewards), streams, lateness))
     return [step.decision.arm for step in steps], steps[-1].state
 
@@ -193,7 +193,7 @@ def batched_late(policy: BatchedPrivateFairGreedy) -> AuditPair:
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
         out = np.empty((trials, 2))
         for trial in range(trials):
-            streams = Streams(np.random.default_rng(1), rng, rng, noise)  # coins are no secret: the same in both
+            streams = Streams(np.random.default_rng(1), rng, noise, lambda: rng)  # the same coins
             steps = list(walk(made, recorded, BATCH + 6, streams, laws[world]))
             released = next(i for i, step in enumerate(steps) if step.state["batch"] == 1)
             out[trial] = steps[-1].state["sum/last"] @ aim, released

@@ -25,10 +25,11 @@ from fairveil.bandits.meritocratic.estimate import (
     score_direction,
 )
 from fairveil.bandits.meritocratic.frozen import Rule, best_by_table
-from fairveil.bandits.meritocratic.rank_tables import DOUBT, rank_tables
+from fairveil.bandits.meritocratic.rank_tables import DOUBT, WIDEST, rank_tables
 from fairveil.bandits.meritocratic.scaling import Ready, Scaling, ScalingTable
 from fairveil.bandits.meritocratic.schema import Floats, Ints
 from fairveil.bandits.protocol import HEADER, Block, Clock, Decision, Feedback, Report, Round, check_header
+from fairveil.bandits.quotes import Noisy, gaussian_noise
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError
@@ -288,6 +289,13 @@ class BatchedPrivateFairGreedy(RulePolicy):
         rows[:, -1] = self.reward_weight * self.ready.clip_reward(reward)
         length = np.sqrt((scaled**2).sum(axis=1))
         return rows * np.minimum(1.0, self.ready.norm / np.maximum(length, 1e-300))[:, None]
+
+    def noises(self) -> tuple[Noisy, ...]:
+        bins = self.histogram.expected_std(self.bins // 2)
+        return (
+            gaussian_noise("the regression sum of a batch", self.sums.expected_std(1), "products of scaled columns"),
+            gaussian_noise("the rank counts of a group in a batch", bins, "people", math.sqrt(WIDEST)),
+        )
 
     # Estimates -------------------------------------------------------------------------------------------------------
 

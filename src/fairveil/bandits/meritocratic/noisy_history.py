@@ -21,6 +21,7 @@ from fairveil.bandits.meritocratic.halved_history import UNIFORM_ROUNDS, HalvedH
 from fairveil.bandits.meritocratic.regression import weights_of
 from fairveil.bandits.meritocratic.schema import Floats, Ints
 from fairveil.bandits.protocol import Decision, Round
+from fairveil.bandits.quotes import REWARD_STD, Noisy, gaussian_noise
 from fairveil.configuration import configuration
 from fairveil.errors import HorizonError, InputError, PrivacyError, SpecError
 from fairveil.fields import Count, Delta, Epsilon, OpenUnit, Positive, described
@@ -110,6 +111,13 @@ class NoisyHistory(HalvedHistory):
         plain = super().rows_of(features, reward)
         units = self.sums.grid.rows(plain.reshape(-1, plain.shape[-1]))
         return np.ldexp(units.astype(np.float64), -self.sums.grid.bits).reshape(plain.shape)
+
+    def noises(self) -> tuple[Noisy, ...]:
+        last = self.last_round - 1
+        return (
+            gaussian_noise("the running regression sum", self.sums.expected_std(self.leaves), "products of columns"),
+            gaussian_noise("a rank count in the last round", self.count_std(last), "people", REWARD_STD),
+        )
 
     # Step interface ---------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.nash.base import NashPolicy, world_of
 from fairveil.bandits.nash.runs import ArmSimulator, Stretch, Summary
 from fairveil.bandits.protocol import Decision, Feedback, Report, Round
+from fairveil.bandits.quotes import Noisy
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.configuration import configuration, describe
 from fairveil.errors import SpecError
@@ -133,6 +134,9 @@ class Anytime(NashPolicy):
             return self._with(inner, state["window"].copy(), state["released"] + 1)
         window = np.array([2 * size, start + size, 0, number + 1], np.int64)
         return self._with(self.window(2 * size).start(), window, state["released"].copy())
+
+    def noises(self) -> tuple[Noisy, ...]:
+        return self.window(2).noises()
 
     def arm_intervals(self, state: State, confidence: float = CONFIDENCE, anytime: bool = False) -> NDArray[np.float64]:
         """Of the window that runs: earlier ones are forgotten."""

@@ -8,15 +8,16 @@ of rewards. Choices read published numbers, public coins and the open blocks, ne
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.bandits.environments.laws import RECORDED, UNIT, Laws, draw_sum
+from fairveil.bandits.environments.laws import BERNOULLI, RECORDED, UNIT, Laws, draw_sum
 from fairveil.bandits.nash.index import index
 from fairveil.bandits.nash.late import Late, answered, fill, settled_at
 from fairveil.bandits.nash.rounds import ANY
+from fairveil.bandits.simulate import Streams
 from fairveil.compiling import Kernel, njit
 from fairveil.privacy.noise import compiled_laplace
 from fairveil.randomness import Generator
@@ -92,13 +93,30 @@ class Sources(NamedTuple):
     noise: Generator
 
 
+def sources_of(streams: Streams, regular: bool) -> Sources:
+    """The streams of a run; ``regular``: no wait is drawn, so another stream stands where arrivals would."""
+    noise: Any = streams.noise.stream
+    return Sources(streams.explore, streams.world, streams.world if regular else streams.arrivals, noise)
+
+
 class Place(NamedTuple):
-    """The arms of a world; ``slope`` above 0: users report one bit, which is 1 with chance low + slope reward."""
+    """The arms of a world; ``slope`` above 0: users report one bit, which is 1 with chance low + slope reward.
+
+    ``ones``: the chance that a reward (or report) is 1 where it is 0 otherwise, so that a sum is one binomial draw; -1
+    for other arms.
+    """
 
     laws: Laws
-    means: NDArray[np.float64]
+    ones: NDArray[np.float64]
     low: float
     slope: float
+
+
+def place_of(laws: Laws, means: NDArray[np.float64], low: float = 0.0, slope: float = 0.0) -> Place:
+    """Arms with these laws and means, seen as they are or through one-bit reports."""
+    if slope > 0.0:
+        return Place(laws, np.where(laws.kind == RECORDED, -1.0, low + slope * means), low, slope)
+    return Place(laws, np.where(laws.kind == BERNOULLI, laws.chance, -1.0), low, slope)
 
 
 def empty_known(arms: int) -> Known:
@@ -162,7 +180,7 @@ def _candidates(numbers, pace, known: Known, pending: Pending, scratch: Scratch,
     bounds, until, marked = scratch.bounds, scratch.until, scratch.marked
     sums, counts, rounds, draws, more = known.sums, known.counts, pending.rounds, known.draws, pending.draws
     arms, first, found, log_now = marked.size, -1, 0, math.log(now + 1.0)
-    silent = False
+    silent, highest = False, -np.inf
     for i in range(arms):
         marked[i] = False
         if counts[i] <= 0:
@@ -172,8 +190,8 @@ def _candidates(numbers, pace, known: Known, pending: Pending, scratch: Scratch,
             until[i] = now if pace == ANY else int(now * SLACK)
             later = math.log(until[i] + 1.0)
             bounds[i] = credited(numbers, sums[i], counts[i], rounds[i], later, draws[i] + more[i])
-        if first < 0 or bounds[i] > bounds[first]:
-            first = i
+        if first < 0 or bounds[i] > highest:
+            first, highest = i, bounds[i]
     if silent:
         found = _without_count(known, pending, marked, now)
         if found > 0:
@@ -212,100 +230,102 @@ def nth(marked, pick):
 
 
 @njit(cache=True, nogil=True)
-def block_length(first, growth, known: Known, arm):
-    """Rounds of the next block of an arm; a function of public numbers."""
+def block_length(first, growth, played, last):
+    """Rounds of the next block of an arm, from the rounds it has had and those of its last block."""
     if growth > 0:
-        return max(first, math.ceil(growth * known.played[arm]))
-    return max(first, 2 * known.lengths[arm])
+        return max(first, math.ceil(growth * played))
+    return max(first, 2 * last)
 
 
 @njit(cache=True, nogil=True)
-def open_block(known: Known, arm, length):
+def joined(keep, before, base, new):
+    """A published number once a block adds ``new``: blocks add up, or replace each other on top of a base."""
+    return before + new if keep else base + new
+
+
+def open_block(known: Known, arm: int, length: int) -> None:
     """Count a block as played, from the moment it is opened."""
     known.lengths[arm] = length
     known.played[arm] += length
 
 
-@njit(cache=True, nogil=True)
-def publish(keep, known: Known, arm, total, count, draws):
+def publish(keep: bool, known: Known, arm: int, total: int, count: float, draws: int) -> None:
     """Take in a block's noisy sum and number of rewards."""
-    if keep:
-        known.sums[arm] += total
-        known.counts[arm] += count
-        known.draws[arm] += draws
-    else:
-        known.sums[arm] = known.base_sums[arm] + total
-        known.counts[arm] = known.base_counts[arm] + count
-        known.draws[arm] = draws
+    known.sums[arm] = joined(keep, known.sums[arm], known.base_sums[arm], total)
+    known.counts[arm] = joined(keep, known.counts[arm], known.base_counts[arm], count)
+    known.draws[arm] = joined(keep, known.draws[arm], 0, draws)
     known.closed[arm] += 1
 
 
 @njit(cache=True, nogil=True)
 def _reward_sum(place: Place, arm, now, count, world):
-    """The sum of ``count`` rewards in grid units, or of their one-bit reports."""
+    """The sum of ``count`` rewards in grid units, or of their one-bit reports, where it is not a binomial number."""
     if place.slope == 0.0:
         return draw_sum(place.laws, arm, now, count, world)
-    if place.laws.kind[arm] == RECORDED:
-        ones = np.int64(0)
-        for step in range(count):
-            ones += world.random() < place.low + place.slope * place.laws.rows[now + step, arm]
-        return ones * UNIT
-    return world.binomial(count, place.low + place.slope * place.means[arm]) * UNIT
-
-
-@njit(cache=True, nogil=True)
-def _release(shape: Shape, known: Known, arm, total, count, noise):
-    """Noise on the sum (and the count) of a block that is due, as the step API draws it, and its publication."""
-    draws = 0
-    if shape.success > 0.0 and not (shape.raw_first and known.closed[arm] == 0):
-        total += compiled_laplace(noise, shape.success)
-    if shape.success > 0.0:
-        draws = 1
-    if shape.private_counts:
-        count += compiled_laplace(noise, shape.success) / UNIT
-        draws = 2
-    publish(shape.keep, known, arm, total, count, draws)
+    ones = np.int64(0)
+    for step in range(count):
+        ones += world.random() < place.low + place.slope * place.laws.rows[now + step, arm]
+    return ones * UNIT
 
 
 @Kernel
 def simulate(numbers, shape: Shape, known: Known, place: Place, late: Late, sources: Sources, now, rounds):
-    """Rounds now .. rounds - 1 as blocks: their ends, arms (or the number of arms), pulls and number of releases."""
-    arms = known.counts.size
+    """Rounds now .. rounds - 1 as blocks: their ends, arms (or the number of arms), pulls and number of releases.
+
+    Arrays are taken out of their tuples once, and functions in the loop take numbers where they can: handing a tuple of
+    arrays to a function costs two atomic operations an array, which would be half of the time.
+    """
+    sums, counts, draws, lengths, played, closed, base_sums, base_counts = known
+    explore, world, arrivals, noise = sources
+    arms, ones = counts.size, place.ones
     pulls, per_release = np.zeros(arms, np.int64), 0 if shape.success == 0.0 else 2 if shape.private_counts else 1
     size, used, oldest = 256, 0, 0
     ends, codes, who = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int64)
     due, came = np.empty(size, np.int64), np.empty(size, np.int64)
-    pending = Pending(np.zeros(arms, np.int64), np.zeros(arms, np.int64))
-    scratch = Scratch(np.empty(arms), np.full(arms, -1, np.int64), np.zeros(arms, np.bool_))
+    under_way, to_draw = np.zeros(arms, np.int64), np.zeros(arms, np.int64)
+    until, marked = np.full(arms, -1, np.int64), np.zeros(arms, np.bool_)
+    pending, scratch = Pending(under_way, to_draw), Scratch(np.empty(arms), until, marked)
     begin, stop, settled = now, now, now
     while True:
         while oldest < used and due[oldest] <= now:
-            arm, first = who[oldest], begin if oldest == 0 else ends[oldest - 1]
+            arm, first, n = who[oldest], begin if oldest == 0 else ends[oldest - 1], came[oldest]
             length = ends[oldest] - first
-            total = _reward_sum(place, arm, first, came[oldest], sources.world) + fill(late, length - came[oldest])
-            count = float(length if late.filled else came[oldest])
-            _release(shape, known, arm, total, count, sources.noise)
-            pending.rounds[arm] -= length
-            pending.draws[arm] -= per_release
-            scratch.until[arm] = -1
+            total = fill(late, length - n)
+            if ones[arm] >= 0.0:
+                total += world.binomial(n, ones[arm]) * UNIT
+            else:
+                total += _reward_sum(place, arm, first, n, world)
+            count = float(length if late.filled else n)
+            if per_release > 0 and not (shape.raw_first and closed[arm] == 0):
+                total += compiled_laplace(noise, shape.success)
+            if shape.private_counts:
+                count += compiled_laplace(noise, shape.success) / UNIT
+            sums[arm] = joined(shape.keep, sums[arm], base_sums[arm], total)
+            counts[arm] = joined(shape.keep, counts[arm], base_counts[arm], count)
+            draws[arm] = joined(shape.keep, draws[arm], 0, per_release)
+            closed[arm] += 1
+            under_way[arm] -= length
+            to_draw[arm] -= per_release
+            until[arm] = -1
             oldest += 1
         if now >= rounds:
             break
         found = _candidates(numbers, shape.pace, known, pending, scratch, now)
-        arm = nth(scratch.marked, sources.explore.integers(0, found) if shape.shuffle and found > 1 else 0)
-        symmetric = shape.shuffle and (known.played[arm] == 0 or oldest == 0)
-        length = block_length(shape.first, shape.growth, known, arm)
-        open_block(known, arm, length)
-        pending.rounds[arm] += length
-        pending.draws[arm] += per_release
-        scratch.until[arm] = -1
+        arm = nth(marked, explore.integers(0, found) if shape.shuffle and found > 1 else 0)
+        symmetric = shape.shuffle and (played[arm] == 0 or oldest == 0)
+        length = block_length(shape.first, shape.growth, played[arm], lengths[arm])
+        lengths[arm] = length
+        played[arm] += length
+        under_way[arm] += length
+        to_draw[arm] += per_release
+        until[arm] = -1
         if used == size:
             ends, codes, who = np.append(ends, ends), np.append(codes, codes), np.append(who, who)
             due, came = np.append(due, due), np.append(came, came)
             size *= 2
         stop = now + length
-        settled, drawn, sure = settled_at(late, now, stop, settled, sources.arrivals)
-        due[used], came[used] = settled, answered(late, length, drawn, sure, sources.arrivals)
+        settled, drawn, sure = settled_at(late, now, stop, settled, arrivals)
+        due[used], came[used] = settled, answered(late, length, drawn, sure, arrivals)
         ends[used], codes[used], who[used] = stop, arms if symmetric else arm, arm
         used += 1
         pulls[arm] += min(stop, rounds) - now

@@ -17,25 +17,27 @@ from numpy.typing import NDArray
 
 from fairveil.bandits.environments.laws import RECORDED, UNIT
 from fairveil.bandits.feedback import ARRIVALS_IN_WORDS as ARRIVALS_IN_WORDS
+from fairveil.bandits.feedback import Lateness
 from fairveil.bandits.nash.base import NashPolicy, check_arm, world_of
 from fairveil.bandits.nash.blocks import (
     Known,
     Pending,
     Place,
     Shape,
-    Sources,
     block_length,
     candidates,
     empty_known,
     new_scratch,
     nth,
     open_block,
+    place_of,
     publish,
     simulate,
+    sources_of,
 )
 from fairveil.bandits.nash.intake import unit_reward
 from fairveil.bandits.nash.intervals import Evidence, block_looks
-from fairveil.bandits.nash.late import Late, compiled_lateness, regular
+from fairveil.bandits.nash.late import compiled_lateness, regular
 from fairveil.bandits.nash.runs import ArmSimulator, Stretch, Summary
 from fairveil.bandits.protocol import (
     HEADER,
@@ -48,6 +50,7 @@ from fairveil.bandits.protocol import (
     check_header,
     raw_feedback,
 )
+from fairveil.bandits.quotes import Noisy, laplace_noise
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.errors import InputError, PrivacyError
 from fairveil.privacy.events import Event, ParallelEvent, PureEvent
@@ -131,6 +134,9 @@ class EpisodePolicy(NashPolicy):
                 state["released"] += 1
         return state
 
+    def noises(self) -> tuple[Noisy, ...]:
+        return (laplace_noise("the sum of a block of one arm", self.release_epsilon, max(self._shape.draws, 1)),)
+
     def rounds_by_arm(self, state: State) -> NDArray[np.int64]:
         rounds: NDArray[np.int64] = state["played"].copy()
         np.subtract.at(rounds, state["open"][:, ARM], state["open"][:, STOP] - state["open"][:, FIRST])
@@ -166,7 +172,7 @@ class EpisodePolicy(NashPolicy):
         coin = shape.shuffle and found > 1
         arm = int(nth(scratch.marked, int(rng.integers(0, found)) if coin else 0))
         symmetric = shape.shuffle and bool(known.played[arm] == 0 or state["released"][0] == 0)
-        stop = now + int(block_length(shape.first, shape.growth, known, arm))
+        stop = now + int(block_length(shape.first, shape.growth, known.played[arm], known.lengths[arm]))
         return self._with_block(state, [arm, now, stop, found if coin else 1, symmetric])
 
     def reopen(self, state: State, block: Block) -> State:
@@ -177,6 +183,18 @@ class EpisodePolicy(NashPolicy):
         open_block(known_of(after), row[ARM], row[STOP] - row[FIRST])
         after["open"] = np.concatenate([after["open"], np.array([row], np.int64)])
         after["ahead"][0] = row[STOP]
+        return after
+
+    def open_for(self, state: State, arm: int, rounds: int) -> State:
+        """A block of rounds that somebody else has decided for one arm: history, which is public but for its rewards.
+
+        It follows all blocks that are open, and its rewards enter one release as those of any block.
+        """
+        after, first = copy_state(state), int(state["ahead"][0])
+        open_block(known_of(after), arm, rounds)
+        row = np.array([[arm, first, first + rounds, 1, 0]], np.int64)
+        after["open"] = np.concatenate([after["open"], row])
+        after["ahead"][0] = first + rounds
         return after
 
     def _pending(self, state: State) -> Pending:
@@ -290,12 +308,12 @@ class EpisodePolicy(NashPolicy):
         recorded = bool((world.laws.kind == RECORDED).any())
         if streams.noise.stream is None or (recorded and not regular(case.lateness)):
             return None
-        return BlockSimulator(self, self.place(case), compiled_lateness(case.lateness), streams)
+        return BlockSimulator(self, self.place(case), case.lateness, streams)
 
     def place(self, case: Case) -> Place:
         """The arms as this policy sees them."""
         world = world_of(case)
-        return Place(world.laws, world.true_means, 0.0, 0.0)
+        return place_of(world.laws, world.true_means)
 
     def spent(self, releases: int) -> float:
         """Epsilon that one person has paid after so many releases."""
@@ -307,10 +325,9 @@ class BlockSimulator(ArmSimulator):
 
     coarse = True
 
-    def __init__(self, policy: EpisodePolicy, place: Place, late: Late, streams: Streams) -> None:
-        self.policy, self.place, self.late = policy, place, late
-        noise: Any = streams.noise.stream
-        self.sources = Sources(streams.explore, streams.world, streams.arrivals, noise)
+    def __init__(self, policy: EpisodePolicy, place: Place, lateness: Lateness, streams: Streams) -> None:
+        self.policy, self.place, self.late = policy, place, compiled_lateness(lateness)
+        self.sources = sources_of(streams, regular(lateness))
         self.pulls, self.known = np.zeros(policy.arms, np.int64), empty_known(policy.arms)
 
     def advance(self, stop: int) -> Stretch:

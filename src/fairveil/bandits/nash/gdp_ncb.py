@@ -15,6 +15,7 @@ from fairveil.bandits.nash.intake import laplace_scale
 from fairveil.bandits.nash.intervals import Evidence, block_looks
 from fairveil.bandits.nash.phase_one import ABOVE, TIMED, Exploration, Finish
 from fairveil.bandits.nash.two_phases import TwoPhasePolicy
+from fairveil.bandits.quotes import Noisy, laplace_noise
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Count, Epsilon, NonNegative, Positive, described
@@ -127,6 +128,13 @@ class GdpNcb(TwoPhasePolicy):
 
     def finish(self) -> Finish:
         return Finish(laplace_parameter(laplace_scale(1, self.sum_epsilon)), self.hides_arrivals, False)
+
+    def noises(self) -> tuple[Noisy, ...]:
+        draws = 2 if self.hides_arrivals else 1
+        return (
+            laplace_noise("the sum of an arm in the uniform phase", self.sum_epsilon, draws),
+            laplace_noise("the sum of a block of one arm", self.release_epsilon, draws),
+        )
 
     def evidence(self, state: State) -> Evidence:
         """The noise of the uniform phase is in every sum too; where a threshold ended that phase, its length is one

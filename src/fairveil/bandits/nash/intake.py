@@ -9,6 +9,7 @@ import numpy as np
 
 from fairveil.bandits.environments.laws import UNIT
 from fairveil.bandits.protocol import Feedback, Report
+from fairveil.bandits.quotes import Noisy
 from fairveil.errors import InputError
 from fairveil.privacy.grid import clip_unit
 from fairveil.privacy.mechanisms.exact import float_above
@@ -52,3 +53,9 @@ def reported(feedback: Feedback | Report, *, one_bit: bool) -> float | None:
     if value is not None and (not math.isfinite(value) or (one_bit and value not in (0.0, 1.0))):
         raise InputError("this is not a report", path="feedback.value", allowed="what report returns")
     return value
+
+
+def bit_noise(mechanism: OneBit) -> Noisy:
+    """What randomisation adds to one decoded report of a reward, at its largest (a mean of one half)."""
+    std = math.sqrt(0.25 / mechanism.slope**2 - 0.25)
+    return Noisy("one report", "one random bit", std, "rewards", None)

@@ -6,14 +6,15 @@ import math
 from typing import Literal, NamedTuple
 
 from fairveil.bandits.nash.base import REPORTS_ARE_PUBLIC, local_guarantee, world_of
-from fairveil.bandits.nash.blocks import Place, Shape
+from fairveil.bandits.nash.blocks import Place, Shape, place_of
 from fairveil.bandits.nash.episodes import EpisodePolicy
 from fairveil.bandits.nash.index import index_of
-from fairveil.bandits.nash.intake import one_bit_report, reported
+from fairveil.bandits.nash.intake import bit_noise, one_bit_report, reported
 from fairveil.bandits.nash.intervals import Evidence, report_looks
 from fairveil.bandits.nash.optimism import optimistic_mean
 from fairveil.bandits.nash.rounds import RISING
 from fairveil.bandits.protocol import HEADER, Feedback, Report
+from fairveil.bandits.quotes import Noisy
 from fairveil.bandits.simulate import Case
 from fairveil.configuration import configuration
 from fairveil.fields import Count, Epsilon, Positive, described
@@ -89,6 +90,9 @@ class LocalNash(EpisodePolicy):
             pace=RISING,
         )
 
+    def noises(self) -> tuple[Noisy, ...]:
+        return (bit_noise(self.mechanism),)
+
     def event(self) -> Event:
         return NothingEvent()
 
@@ -112,4 +116,4 @@ class LocalNash(EpisodePolicy):
 
     def place(self, case: Case) -> Place:
         world = world_of(case)
-        return Place(world.laws, world.true_means, self.mechanism.low, self.mechanism.slope)
+        return place_of(world.laws, world.true_means, self.mechanism.low, self.mechanism.slope)

@@ -50,26 +50,28 @@ def explore_uniformly(rule, finish, known, raw, laws, sources, rounds):
     """Play the phase for at most ``rounds`` rounds; returns rounds, tests made, and whether the phase is over."""
     explore, world, noise = sources.explore, sources.world, sources.noise
     kind, chance, low, high, rows, _ = laws
-    arms = known.counts.size
+    sums, counts, shown_sums, shown_counts = raw.sums, raw.counts, known.sums, known.counts  # once: rounds read them
+    arms = counts.size
     threshold, drawn, tests = 0, False, 0
     now, over = 0, False
-    while now < min(rounds, rule.limit) and not over:
+    limit = min(rounds, rule.limit)
+    while now < limit and not over:
         arm = explore.integers(0, arms)
         if kind[arm] == BERNOULLI:
-            raw.sums[arm] += UNIT if world.random() < chance[arm] else 0
+            sums[arm] += UNIT if world.random() < chance[arm] else 0
         else:
-            raw.sums[arm] += np.int64(draw(kind, chance, low, high, rows, arm, now, world) * UNIT)
-        raw.counts[arm] += 1
+            sums[arm] += np.int64(draw(kind, chance, low, high, rows, arm, now, world) * UNIT)
+        counts[arm] += 1
         now += 1
         if rule.kind == TIMED:
             continue
         if rule.kind == ABOVE and not drawn:
             threshold = compiled_laplace(noise, rule.success)
             drawn = True
-        query = raw.sums[arm] + compiled_laplace(noise, rule.success)
+        query = sums[arm] + compiled_laplace(noise, rule.success)
         tests += 1
         if finish.publish_tests:
-            known.sums[arm], known.counts[arm] = query, raw.counts[arm]
+            shown_sums[arm], shown_counts[arm] = query, counts[arm]
             over = query > rule.tau
         else:
             over = query >= rule.tau + threshold
@@ -78,13 +80,13 @@ def explore_uniformly(rule, finish, known, raw, laws, sources, rounds):
         return now, tests, False
     for arm in range(arms):
         if finish.success > 0:
-            known.sums[arm] = raw.sums[arm] + compiled_laplace(noise, finish.success)
-            known.counts[arm] = raw.counts[arm]
+            shown_sums[arm] = sums[arm] + compiled_laplace(noise, finish.success)
+            shown_counts[arm] = counts[arm]
             if finish.noisy_counts:
-                known.counts[arm] += compiled_laplace(noise, finish.success) / UNIT
-            known.base_sums[arm], known.base_counts[arm] = known.sums[arm], known.counts[arm]
+                shown_counts[arm] += compiled_laplace(noise, finish.success) / UNIT
+            known.base_sums[arm], known.base_counts[arm] = shown_sums[arm], shown_counts[arm]
         else:
-            known.counts[arm] = raw.counts[arm]
-            known.base_sums[arm], known.base_counts[arm] = raw.sums[arm], raw.counts[arm]
-        known.played[arm] = known.counts[arm] > 0
+            shown_counts[arm] = counts[arm]
+            known.base_sums[arm], known.base_counts[arm] = sums[arm], counts[arm]
+        known.played[arm] = shown_counts[arm] > 0
     return now, tests, True

@@ -11,11 +11,12 @@ import numpy as np
 from fairveil.bandits.environments.laws import UNIT
 from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.nash.base import NashPolicy, check_arm, check_horizon, world_of
-from fairveil.bandits.nash.intake import laplace_scale, one_bit_report, reported, unit_reward
+from fairveil.bandits.nash.intake import bit_noise, laplace_scale, one_bit_report, reported, unit_reward
 from fairveil.bandits.nash.intervals import Evidence, report_looks
 from fairveil.bandits.nash.rounds import NO_LIMIT, ONE_BIT, RAW, Habits, RoundSimulator, best_arm, take_in
 from fairveil.bandits.nash.runs import ArmSimulator
 from fairveil.bandits.protocol import Decision, Feedback, Report, Round, raw_feedback
+from fairveil.bandits.quotes import Noisy
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.privacy.grid import to_units
 from fairveil.privacy.mechanisms.one_bit import OneBit
@@ -71,6 +72,9 @@ class SequentialPolicy(NashPolicy):
             return Decision(int(rng.integers(0, self.arms)), 1.0 / self.arms, law, symmetric=True)
         log_now = math.log(round.index + 1.0)
         return Decision(int(best_arm(self._numbers, state["sums"], state["counts"], log_now)))
+
+    def noises(self) -> tuple[Noisy, ...]:
+        return (bit_noise(OneBit(epsilon=self.epsilon)),) if self._habits.report == ONE_BIT else ()  # type: ignore[attr-defined]
 
     def evidence(self, state: State) -> Evidence:
         counts, habits = state["counts"].astype(np.float64), self._habits

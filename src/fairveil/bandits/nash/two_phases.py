@@ -17,9 +17,7 @@ from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.nash.base import NashPolicy, check_arm, check_horizon, world_of
 from fairveil.bandits.nash.blocks import (
     Known,
-    Place,
     Shape,
-    Sources,
     block_length,
     candidates,
     empty_known,
@@ -27,8 +25,10 @@ from fairveil.bandits.nash.blocks import (
     nothing_pending,
     nth,
     open_block,
+    place_of,
     publish,
     simulate,
+    sources_of,
 )
 from fairveil.bandits.nash.intake import laplace_scale
 from fairveil.bandits.nash.late import compiled_lateness
@@ -219,7 +219,7 @@ class TwoPhasePolicy(NashPolicy):
             known.played[:] = known.counts > 0  # an arm that the uniform phase has missed comes first
         candidates(self._numbers, STILL, known, nothing_pending(self.arms), scratch, now)
         arm = int(nth(scratch.marked, 0))
-        stop = now + int(block_length(1, 0.0, known, arm))
+        stop = now + int(block_length(1, 0.0, known.played[arm], known.lengths[arm]))
         open_block(known, arm, stop - now)
         after["open"][:] = (arm, now, stop)
         after["exploring"][0] = False
@@ -258,8 +258,8 @@ class TwoPhaseSimulator(ArmSimulator):
     coarse = True
 
     def __init__(self, policy: TwoPhasePolicy, case: Case, streams: Streams) -> None:
-        self.policy, self.world, noise = policy, world_of(case), streams.noise.stream
-        self.sources = Sources(streams.explore, streams.world, streams.arrivals, noise)  # type: ignore[arg-type]
+        self.policy, self.world = policy, world_of(case)
+        self.sources = sources_of(streams, True)
         self.done = Summary(np.zeros(policy.arms, np.int64))
         self.known: Known = policy._blank()
 
@@ -271,7 +271,7 @@ class TwoPhaseSimulator(ArmSimulator):
         pulls, self.releases = raw.counts.copy(), tests
         ends, codes = np.array([now]), np.array([uniform])
         if over:
-            place, late = Place(laws, self.world.true_means, 0.0, 0.0), compiled_lateness(AT_ONCE)
+            place, late = place_of(laws, self.world.true_means), compiled_lateness(AT_ONCE)
             more = simulate(policy._numbers, policy.shape(), known, place, late, self.sources, now, stop)
             ends, codes = np.append(now, more[0]), np.append(uniform, more[1])
             pulls, self.releases = pulls + more[2], tests + more[3] + (policy.finish().success > 0)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fairveil.classify.checks import classes_of, groups_of, refuse_weights
+from fairveil.classify.checks import groups_of
 from fairveil.classify.estimator import plain_number
 from fairveil.classify.fair.auditor import Steps, play
 from fairveil.classify.fair.blocks import Blocks, choose_blocks, least_people
@@ -22,7 +22,7 @@ from fairveil.classify.fair.score import eta, extended, fit_blocks, fit_score, m
 from fairveil.classify.fair.zones import Zones, release_zones
 from fairveil.classify.randomised import Randomised
 from fairveil.classify.spending import Spending
-from fairveil.data.inputs import features_of
+from fairveil.data.inputs import classes_of, features_of, refuse_weights
 from fairveil.fairness.counting import Counter
 from fairveil.fairness.groups import Groups
 from fairveil.privacy.events import Event

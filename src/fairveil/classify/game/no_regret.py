@@ -51,6 +51,7 @@ class _NoRegret(Randomised, ClassifierMixin, BaseEstimator):
         found, violation = run_game(
             self._oracle, people.rows, people.members.index, people.counter, people.labels, members, game, perturb
         )
+        self._oracle.forget()
         self.plays_, self.weights_ = found, np.full(len(found), 1 / len(found))
         return violation
 
@@ -62,7 +63,8 @@ class _NoRegret(Randomised, ClassifierMixin, BaseEstimator):
 
 
 class FairNRClassifier(_NoRegret):
-    """FairNR (learner ``fair-nr``): no privacy; ``violation_`` is that of the mixture on the training people.
+    """FairNR (learner ``fair-nr``): no privacy (``guarantee_`` is None); ``violation_`` is that of the mixture on the
+    training people.
 
     ``oracle`` is ``least-squares``, ``exact``, ``logistic``, a finite class of hypotheses, or any scikit-learn
     classifier that takes sample weights.
@@ -107,6 +109,7 @@ class FairNRClassifier(_NoRegret):
             "subgroup_violation": self.violation_,
         }
         self.error_, self.discrimination_ = self.report_["error"], self.report_["discrimination"]
+        self.guarantee_, self.simulated_ = None, False
         return self
 
 
@@ -188,5 +191,5 @@ class PrivateFairNRClassifier(Spending, _NoRegret):
             return {}
 
         self._spend(learner, learner.guarantee(), learner.event(), 1, noise, draw)
-        self.report_ = None
+        self.report_ = self.error_ = self.discrimination_ = None
         return self

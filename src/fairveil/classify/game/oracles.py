@@ -29,6 +29,10 @@ class LeastSquares:
         """One play for each column of ``costs``."""
         return list(cho_solve(self.factor, self.rows.T @ costs).T)
 
+    def forget(self) -> None:
+        """Keep nothing of the people the game was played on."""
+        del self.rows, self.factor
+
     @staticmethod
     def accepts(plays: list[Any], rows: Floats) -> Bools:
         """Decisions of shape (rows, plays)."""
@@ -45,6 +49,9 @@ class ExactList:
 
     def best(self, costs: Floats) -> list[Any]:
         return (self.decided @ costs.astype(np.float32)).argmin(axis=0).tolist()
+
+    def forget(self) -> None:
+        del self.decided
 
     def accepts(self, plays: list[Any], rows: Floats) -> Bools:
         nobody = np.zeros(len(rows), np.int64)
@@ -75,6 +82,9 @@ class Weighted:
                 continue
             found.append(clone(self.estimator).fit(self.rows, wanted, sample_weight=np.abs(cost) / np.abs(cost).mean()))
         return found
+
+    def forget(self) -> None:
+        del self.rows
 
     @staticmethod
     def accepts(plays: list[Any], rows: Floats) -> Bools:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairveil.classify.checks import classes_of, groups_of, refuse_weights
+from fairveil.classify.checks import groups_of
 from fairveil.classify.estimator import plain_number
 from fairveil.classify.fair.score import extended
-from fairveil.data.inputs import features_of
+from fairveil.data.inputs import classes_of, features_of, refuse_weights
 from fairveil.fairness.counting import Counter
 from fairveil.fairness.groups import Groups, as_columns
 from fairveil.fairness.subgroups import Subgroups

@@ -9,7 +9,7 @@ from typing import Any
 from fairveil import registry
 from fairveil.bandits.task import EVALUATION
 from fairveil.errors import SpecError
-from fairveil.lab.handover.document import Document, Grid, Section, estimates_section, number
+from fairveil.lab.handover.document import Bars, Document, Grid, Section, estimates_section, number
 from fairveil.lab.handover.ledgers import fairness_section, how_often
 from fairveil.lab.handover.words import promise_section, public_section, unprotected_section
 from fairveil.privacy.guarantee import Guarantee
@@ -42,6 +42,8 @@ def report_on_result(result: dict[str, Any]) -> Document:
     document.figures += _figures(spec, metrics, promise)
     if spec["task"] == "bandit":
         document.sections += _bandit(spec, metrics)
+    elif spec["task"] == "evaluate" and promise is not None:
+        document.sections.append(_valued(spec, metrics["estimates"]))
     elif not meta.get("evaluation") and (promise is not None or real):
         document.sections.append(_numbers("What was found", metrics))
     if not real:
@@ -49,8 +51,8 @@ def report_on_result(result: dict[str, Any]) -> Document:
     document.sections += [
         _budget(metrics, promise),
         promise_section(promise),
-        public_section(promise),
-        unprotected_section(promise),
+        public_section(promise, decides=spec["task"] == "bandit"),
+        unprotected_section(promise, decides=spec["task"] == "bandit"),
         _verifying(spec),
     ]
     return document
@@ -126,6 +128,30 @@ def _bandit(spec: dict[str, Any], metrics: dict[str, Any]) -> list[Section]:
     return [decided, *known, fairness_section(family)]
 
 
+def _valued(spec: dict[str, Any], estimates: dict[str, Any]) -> Section:
+    """The private value of a rule: what the noisy sums say."""
+    target = ", ".join(str(value) for value in spec["target"].values() if value is not None)
+    outcome, low, high = (spec["log"][key] for key in ("outcome", "low", "high"))
+    rows = [
+        (name, number(found["value"]), f"{number(found['low'])} to {number(found['high'])}")
+        for name, found in estimates.items()
+    ]
+    return Section(
+        "What the rule would have earned",
+        text=[
+            f"Mean outcome ({outcome}, from {low:g} to {high:g}) of the rule: {target}. Computed from two noisy sums "
+            "and nothing else."
+        ],
+        grids=[Grid(("estimator", "value", f"{spec['level']:.0%} interval, with the noise"), tuple(rows))],
+        drawings=[
+            Bars(
+                f"mean {outcome}",
+                tuple((name, found["value"], found["low"], found["high"]) for name, found in estimates.items()),
+            )
+        ],
+    )
+
+
 def _lab(metrics: dict[str, Any]) -> Section:
     section = _numbers("Known because everything was simulated", metrics)
     section.marked = (
@@ -181,6 +207,9 @@ def _verifying(spec: dict[str, Any]) -> Section:
     section = Section("How to check this report")
     section.text.append("The result names its complete specification; the same software runs it again and attacks it:")
     name = _subject(spec)
-    section.code += ["fairveil run spec.toml", f"fairveil explain {name}", f"fairveil audit {name}"]
+    section.code += ["fairveil run spec.toml", f"fairveil explain {name}"]
+    if name == spec["task"]:
+        return section
+    section.code.append(f"fairveil audit {name}")
     section.points.append("An audit attacks the noise of the served code and fails if it is smaller than promised.")
     return section

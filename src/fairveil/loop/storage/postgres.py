@@ -170,14 +170,12 @@ class PostgresDriver:
             connection = connect(self.url, _WAIT)
         try:
             yield connection
-        except BaseException:
-            idle = not connection.closed and connection.info.transaction_status == driver().pq.TransactionStatus.IDLE
-            if idle:
+        finally:
+            if not connection.closed and connection.info.transaction_status == driver().pq.TransactionStatus.IDLE:
                 self._idle.append(connection)
             else:  # broken, or a transaction that could not be taken back: it must not be part of the next commit
                 connection.close()
-            raise
-        self._idle.append(connection)
+                self.close()  # where one was cut off the idle ones were too
 
     def _after_fork(self) -> None:
         if self._owner != os.getpid():

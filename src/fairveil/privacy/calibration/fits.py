@@ -36,7 +36,7 @@ def ideal_delta(epsilon: float, delta: float, fits: int) -> float:
     if left < delta / 2:
         raise SpecError(
             "epsilon is too large for Gaussian noise on a grid", path="epsilon", given=epsilon,
-            allowed="at most about 20", fix="definition='pure' has no such limit",
+            allowed="at most about 20", fix="ask for a smaller epsilon, or for a pure guarantee where there is one",
         )  # fmt: skip
     return left
 

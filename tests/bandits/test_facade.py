@@ -1,0 +1,96 @@
+"""MABWiser's four verbs on top of the step API, with the policy's guarantee."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fairveil import Ledger
+from fairveil.bandits.facade import Bandit
+from fairveil.errors import InputError, SpecError
+from fairveil.privacy.limits import Limit
+
+HISTORY = (["a", "b", "a", "c", "b", "c"], [1, 0, 1, 0, 1, 0])
+
+
+def played(bandit, chances, rounds=600, seed=3):
+    rng = np.random.default_rng(seed)
+    for _ in range(rounds):
+        arm = bandit.predict()
+        bandit.partial_fit([arm], [float(rng.random() < chances[arm])])
+    return bandit
+
+
+@pytest.mark.parametrize("name", ["ucb", "thompson", "kl-ucb"])
+def test_without_privacy_expectations_are_the_means_of_history(name):
+    """What MABWiser 2.7's EpsilonGreedy gives for the same history: {'a': 1.0, 'b': 0.5, 'c': 0.0}."""
+    bandit = Bandit(["a", "b", "c"], name, seed=1).fit(*HISTORY)
+    assert bandit.predict_expectations() == {"a": 1.0, "b": 0.5, "c": 0.0}
+    assert bandit.guarantee() is None
+    bandit.partial_fit(["c", "c"], [1, 1])
+    assert bandit.predict_expectations()["c"] == 0.5
+    assert bandit.fit(["c"], [1]).predict_expectations()["c"] == 1.0
+
+
+def test_ucb_predicts_what_mabwiser_s_ucb1_predicts():
+    """mean + sqrt(2 ln N / n), recomputed by hand, on histories without ties."""
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        arms = np.concatenate([np.arange(3), rng.integers(0, 3, 40)])
+        rewards = rng.random(43).round(3)
+        index = [rewards[arms == a].mean() + math.sqrt(2 * math.log(44) / (arms == a).sum()) for a in range(3)]
+        assert Bandit([0, 1, 2], "ucb", seed=0).fit(arms.tolist(), rewards).predict() == int(np.argmax(index))
+
+
+@pytest.mark.parametrize("name", ["private-nash", "adap-ucb", "local-nash", "ldp-ucb"])
+def test_private_policies_learn_their_own_predictions(name):
+    chances = {"x": 0.1, "y": 0.9}
+    bandit = played(Bandit(["x", "y"], {"name": name, "epsilon": 2.0}, seed=1), chances)
+    assert bandit.guarantee().established
+    found = bandit.predict_expectations()
+    assert found["y"] > found["x"]
+    assert np.mean([bandit.predict() == "y" for _ in range(30)]) > 0.5
+
+
+@pytest.mark.parametrize("name", ["private-nash", "adap-ucb", "local-nash"])
+def test_history_is_released_once_an_arm_and_play_goes_on(name):
+    bandit = Bandit(["x", "y"], {"name": name, "epsilon": 2.0}, seed=1)
+    history = ["x"] * 200 + ["y"] * 200, [0.0] * 200 + [1.0] * 200
+    bandit.fit(*history)
+    assert bandit.state["released"][0] == 2
+    assert bandit.predict_expectations()["y"] > 0.6
+    for _ in range(3):
+        bandit.partial_fit([bandit.predict()], [1.0])
+    bandit.partial_fit(*history)  # while a block is open: its other rounds are skipped
+    assert bandit.state["released"][0] >= 5
+    assert bandit.state["counts"].sum() >= (400 if name == "adap-ucb" else 800)  # adap-ucb keeps the last block only
+    played(bandit, {"x": 0.1, "y": 0.9}, 50)
+
+
+def test_results_may_come_later_and_in_another_order():
+    bandit = Bandit(["x", "y"], {"name": "private-nash", "epsilon": 2.0}, seed=1)
+    asked = [bandit.predict() for _ in range(40)]
+    bandit.partial_fit(asked[::-1], [1.0] * 40)
+    assert bandit.state["counts"].sum() > 20
+
+
+def test_a_ledger_is_charged_once(tmp_path):
+    table = {"name": "private-nash", "epsilon": 1.0}
+    with Ledger.create(tmp_path / "b.db", limit=Limit.pure(1.0)) as ledger:
+        bandit = played(Bandit(["x", "y"], table, ledger=ledger), {"x": 0.1, "y": 0.9}, 40)
+        assert ledger.spent.units == 1_000_000
+        assert bandit.state["released"][0] >= 2
+
+
+def test_what_is_refused():
+    with pytest.raises(SpecError):
+        Bandit(["a", "a"], "ucb")
+    with pytest.raises(SpecError):
+        Bandit(["a"], {"name": "fair-greedy"})
+    bandit = Bandit(["a", "b"], "ucb", seed=1)
+    for decisions, rewards in ((["a"], [2.0]), (["a"], [0.1, 0.2]), (["z"], [0.1])):
+        with pytest.raises(InputError):
+            bandit.fit(decisions, rewards)
+    own = Bandit(["a", "b"], {"name": "gdp-ncb", "epsilon": 1.0, "horizon": 100}, seed=1)
+    with pytest.raises(InputError, match="own decisions only"):
+        own.fit(["a"], [1.0])
