@@ -10,6 +10,10 @@ The observer projects every message on the difference, which is the likelihood r
 plays as its policy tells it until the first synchronisation. The observer projects the messages on
 e1 e1^T - e2 e2^T. A policy that reads its own raw rows plays e1 in one world and e2 in the other, so one interaction
 moves as many rows as the interval has; a frozen policy moves one.
+
+*late*: the driver of late rewards. Agent 0's first interaction is one or the other as above, its reward the largest or
+the smallest; where arrivals are hidden it comes at once or never. The observer also sees when messages were published
+and how many rows they hold.
 """
 
 from __future__ import annotations
@@ -20,7 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairveil.bandits.exposure.batched_priv_fairx import BatchedPrivFairx
 from fairveil.bandits.exposure.private import PrivatePolicy
+from fairveil.bandits.feedback import Lateness, Outstanding, Treat, hand_over
 from fairveil.bandits.protocol import Candidate, Feedback, Round
 from fairveil.configuration import describe
 from fairveil.errors import ContractError, SpecError
@@ -41,6 +47,10 @@ FEW_REACTIONS = 400
 """Trials of the reaction, which plays round by round: raw rows shift the message by many standard deviations."""
 EXCESS = 16.0
 """Contexts come this much longer than their bound, and rewards by its square."""
+CROWD, LATE_MESSAGES, LATE_ROUNDS = 40, 3, 2
+"""Trials that share one federation of the late pair, messages looked at, and rounds a reward may be late."""
+LATE_TRIALS = 9_000
+"""Trials of the late pair, which is driven decision by decision: they show half of the noise missing."""
 GROWTH = 1.0 + 1e-9
 """Growth of a schedule that synchronises after every round from its first on."""
 
@@ -55,6 +65,13 @@ def worst_interactions(policy: PrivatePolicy) -> tuple[Floats, Floats]:
         second[1] = np.sqrt(1.0 - weight**4)
     first[-1] = second[-1] = weight
     return first, second
+
+
+def worst_direction(policy: PrivatePolicy) -> Floats:
+    """The exchange of these rows, as a direction of length one in which messages are read."""
+    first, second = worst_interactions(policy)
+    difference = np.outer(first, first) - np.outer(second, second)
+    return np.asarray(difference / np.linalg.norm(difference))
 
 
 def side_by_side(policy: PrivatePolicy, copies: int, first: int = 1) -> PrivatePolicy:
@@ -90,9 +107,7 @@ def watched(policy: PrivatePolicy) -> int:
 
 def run_messages(policy: PrivatePolicy, world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
     """First messages along the difference of the worlds; the agents of one policy are the trials."""
-    rows = worst_interactions(policy)
-    difference = np.outer(rows[0], rows[0]) - np.outer(rows[1], rows[1])
-    projection = difference / np.linalg.norm(difference)
+    rows, projection = worst_interactions(policy), worst_direction(policy)
     # Longer than allowed, unless that is refused or a full reward is not the worst: clipping makes the worst rows.
     excess = 1.0 if policy.strict or policy.reward_weight > 1 else EXCESS
     context = rows[world][None, :-1] * policy.context_bound * excess
@@ -128,6 +143,55 @@ def run_reaction(policy: PrivatePolicy, world: int, trials: int, noise: Noise, r
     return messages(twin, state, watched(policy), noise, projection)
 
 
+def late_feedback(policy: PrivatePolicy, hidden: bool) -> Lateness:
+    """Rewards two rounds late; where arrivals are hidden, a missing one counts as the smallest reward."""
+    window, smallest = LATE_ROUNDS * CROWD, -_largest(policy)
+    treat: Treat = "default" if hidden else "public"
+    return Lateness(numbers=(float(window),), window=window, treat=treat, default=smallest if hidden else 0.0)
+
+
+def _largest(policy: PrivatePolicy) -> float:
+    """The reward of the worst interactions."""
+    return float(worst_interactions(policy)[0][-1] / policy.reward_weight * policy.reward_bound)
+
+
+def run_late(
+    policy: BatchedPrivFairx,
+    lateness: Lateness,
+    made: type[Outstanding],
+    world: int,
+    trials: int,
+    noise: Noise,
+    rng: Generator,
+) -> Floats:
+    """Of the first messages: when they were published, how many rows count, what they say along the difference."""
+    twin, projection, sign = side_by_side(policy, CROWD), worst_direction(policy), -1.0 if world else 1.0
+    context = sign * worst_interactions(policy)[world][:-1] * policy.context_bound  # a row and its negative are one
+    contexts = (Candidate(0, context), Candidate(0, np.zeros(policy.dimension)))
+    reward, silent = sign * _largest(policy), bool(world) and lateness.hidden
+
+    def shown(index: int) -> Round:
+        return Round(index, (contexts[index >= CROWD],), index % CROWD)
+
+    def federation() -> Floats:
+        state, outstanding, seen = twin.start(), made(twin, lateness), list[Floats]()
+        while len(seen) < min(LATE_MESSAGES, twin.syncs):
+            now = outstanding.now
+            outstanding.decided(twin.decide(state, shown(now), rng).arm, shown(now))
+            late = now if lateness.hidden else now - lateness.window
+            if late >= (CROWD if silent else 0):
+                outstanding.arrive(Feedback(late, 0, reward if late < CROWD else 0.0, shown(late)))
+            before = int(state["syncs"])
+            state = hand_over(twin, state, outstanding, noise)
+            if state["syncs"] > before:
+                along = (twin.sent(state, range(CROWD)) * projection).sum(axis=(1, 2))
+                public = np.tile([now, float(state["counted"][0])], (CROWD, 1))
+                seen.append(np.column_stack([public, along]))
+        return np.concatenate(seen, axis=1)
+
+    return np.concatenate([federation() for _ in range(-(-trials // CROWD))])[:trials]
+
+
 def messages_pair(policy: PrivatePolicy) -> AuditPair:
     """All messages of one agent when its first interaction is replaced."""
     return AuditPair(
@@ -156,6 +220,24 @@ def reaction_pair(policy: PrivatePolicy) -> AuditPair:
     )
 
 
+def late_pair(
+    policy: BatchedPrivFairx, lateness: Lateness | None = None, made: type[Outstanding] = Outstanding
+) -> AuditPair:
+    """The driver of late rewards, with arrivals hidden unless told otherwise; ``made``: what holds rounds under way."""
+    late = late_feedback(policy, True) if lateness is None else lateness
+    comes = "the largest and comes at once, or never comes" if late.hidden else "the largest or the smallest, and late"
+    return AuditPair(
+        partial(run_late, policy, late, made),
+        f"the first interaction of agent 0 is exchanged; its reward is {comes}",
+        "time of messages, rows that count, and messages along the difference",
+        policy.epsilon,
+        policy.delta,
+        finer_claim(policy.event()),
+        LATE_TRIALS,
+    )
+
+
+register("audit-pair", "policy:batched-priv-fairx/late")(late_pair)
 for _name in ("priv-fairx", "batched-priv-fairx"):
     register("audit-pair", f"policy:{_name}")(messages_pair)
     register("audit-pair", f"policy:{_name}/reaction")(reaction_pair)
