@@ -235,3 +235,12 @@ def test_what_is_no_number_is_refused_and_not_repeated(bad):
     assert "4242" not in str(caught.value)
     assert stream.step == 0
     assert stream.release_many([]) == []
+
+
+def test_a_simulated_stream_says_so():
+    releaser = BaselineGaussian(epsilon=1.0, delta=1e-6, horizon=5)
+    seeded, secure = Stream(releaser, noise=SeededNoise(1)), Stream(releaser)
+    assert seeded.simulated
+    assert "protects nobody" in seeded.guarantee.notes[0]
+    assert not secure.simulated
+    assert secure.guarantee == releaser.guarantee()

@@ -7,6 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from fairveil.privacy.ledger import Ledger
     from fairveil.streams.journal import Journal
 
+SIMULATED = "simulated: the noise is seeded or left out and protects nobody"
 EXACT = 2**53
 """Whole numbers up to here are floats."""
 
@@ -74,7 +76,14 @@ class Stream:
 
     @property
     def guarantee(self) -> Guarantee:
-        return self.releaser.guarantee()
+        """The promise for the whole stream; seeded noise is named in its notes."""
+        promise = self.releaser.guarantee()
+        return replace(promise, notes=(SIMULATED, *promise.notes)) if self.simulated else promise
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the noise is a simulation, which protects nobody."""
+        return self.noise.simulated
 
     @property
     def step(self) -> int:
