@@ -198,6 +198,8 @@ COMMANDS = [
     ("a name that does not exist", ["explain", "privat-nash"], 2, "private-nash"),
     ("a grid without values", ["compare", "spec.json", "--vary", "policy.epsilon"], 2, "path=value"),
     ("a ledger that is not there", ["ledger", "show", "ledger.db"], 5, "ledger"),
+    ("a report on nothing", ["report", "nowhere.json"], 5, "check the path"),
+    ("a report on a spec", ["report", "spec.json"], 2, "fairveil run --json"),
     ("a draft of a table that is not there", ["schema", "nowhere.csv"], 3, "no such file"),
     ("a draft without an outcome", ["schema", "staff.csv", "--outcome", "grade"], 2, "rating"),
 ]

@@ -120,7 +120,7 @@ def test_a_local_loop_sees_one_bit_per_event(url, tmp_path):
             assert local.reward(f"e-{index}", 7.0) == first  # the bit is drawn once
         assert set(local._bits.values()) <= {0.0, 1.0}
         memory = tmp_path / "bits"
-        for index in range(12):  # a program that dies after every attempt
+        for index in range(4):  # a program that dies after every attempt
             client.loop("local").decide(f"m-{index}")
             bits = set()
             for _ in range(3):
@@ -131,7 +131,7 @@ def test_a_local_loop_sees_one_bit_per_event(url, tmp_path):
             with open(memory, "a") as file:
                 file.write('["torn", 1')
         assert memory.stat().st_mode & 0o777 == 0o600
-        assert len(LocalClient(client.loop("local"), memory)._bits) == 12
+        assert len(LocalClient(client.loop("local"), memory)._bits) == 4
         client.loop("local").decide("raw")
         with pytest.raises(Problem) as caught:
             client.loop("local").reward("raw", 0.7)

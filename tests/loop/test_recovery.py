@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fairveil.errors import LedgerError
-from fairveil.loop import Reward, Store
+from fairveil.loop import Reward, Store, settle
 from fairveil.loop.problems import StorageFailed
 from fairveil.loop.upkeep import backup, check, restore
 from fairveil.privacy.ledger import faults
@@ -161,25 +161,34 @@ def put_back(folder):
     restore(folder / "copy", folder / "data" / "store.db")
 
 
-def test_a_copy_in_which_all_that_was_released_since_is_complete_needs_no_epoch(place, clock):
+@pytest.mark.parametrize("settled", [True, False])
+def test_a_copy_with_open_blocks_behind_what_was_released_since(place, clock, settled):
+    """Settled in the copy: adopted as after a crash. Else a new epoch, and what is open behind it is abandoned."""
     url, folder = place
     with Store.open(url, clock=clock, key=KEY) as store:
         loop = store.loop("trial")
-        play(loop, clock, 15, 2)
-        backup(store, folder / "copy")
+        play(loop, clock, 15, 1)
         clock.advance(30)
-        play(loop, clock, 17, 1)
+        play(loop, clock, 16, 1)
         clock.advance(35)
+        if settled:
+            loop.writer.act(settle.settle)
+        backup(store, folder / "copy")
         assert store.tick() == 1  # rounds 10 to 14; those from 15 on are still open
-        value = loop.ledger.value("trial/0/block-2")
     put_back(folder)
     with Store.open(url, clock=clock, key=KEY) as store:
         loop = store.loop("trial")
         clock.advance(61)
         store.tick()
-        assert (loop.status().epoch, loop.status().version, loop.status().round) == (0, 3, 17)
-        assert loop.ledger.value("trial/0/block-2")["sum"] == value["sum"]
+        status = loop.status()
+        with store.reading() as tx:
+            found = tx.execute("SELECT name, status FROM blocks ORDER BY first")
+            left = tx.execute("SELECT count(*) FROM events WHERE reward IS NOT NULL")[0][0]
+        assert found[2:] == [("block-2", "released"), *([] if settled else [("block-3", "abandoned")])]
+        assert (status.epoch, status.version, status.round) == ((0, 3, 17) if settled else (1, 3, 20))
+        assert left == (2 if settled else 0)
         assert loop.reward("e-14", 0.0)[2:] == ("never", "released")
+        assert loop.ledger.status("trial/0/block-3") == "unknown"
         check(store)
 
 

@@ -225,3 +225,22 @@ for seed in range(40):
     ]
     assert made[0].stdout == made[1].stdout
     assert len(made[0].stdout) > 1000
+
+
+@pytest.mark.parametrize("bad", ["4242", b"4242", True, 10**400, [4242.0], 4242j, {"z": 4242}])
+def test_what_is_no_number_is_refused_and_not_repeated(bad):
+    stream = Stream(BaselineGaussian(epsilon=1.0, delta=1e-6, horizon=5), noise=SeededNoise(1))
+    with pytest.raises(InputError) as caught:
+        stream.release(bad)
+    assert "4242" not in str(caught.value)
+    assert stream.step == 0
+    assert stream.release_many([]) == []
+
+
+def test_a_simulated_stream_says_so():
+    releaser = BaselineGaussian(epsilon=1.0, delta=1e-6, horizon=5)
+    seeded, secure = Stream(releaser, noise=SeededNoise(1)), Stream(releaser)
+    assert seeded.simulated
+    assert "protects nobody" in seeded.guarantee.notes[0]
+    assert not secure.simulated
+    assert secure.guarantee == releaser.guarantee()

@@ -38,6 +38,7 @@ from fairveil.bandits.laws.releases import (
     content_is_invisible,
     estimates_read_releases_only,
     lost_releases,
+    nothing_exact_is_published,
     reports,
     under_a_ledger,
 )
@@ -113,6 +114,7 @@ LAWS: dict[str, Law] = {
         any_noise,
         content_is_invisible,
         blocks_are_forgotten,
+        nothing_exact_is_published,
         lost_releases,
         under_a_ledger,
         estimates_read_releases_only,

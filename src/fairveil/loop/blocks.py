@@ -101,17 +101,19 @@ def adopt(batch: Batch, blocks: Sequence[Block], epoch: int, values: Sequence[An
 
 
 def _adopt(batch: Batch, block: Block, value: Any, sequence: int) -> None:
-    before, facts = batch.before, batch.facts
+    note(batch, block, "lost" if value is None else "released")
+    point("block-adopted")
+    batch.state = _after(batch.facts.policy, batch.state, block, value)
+    version = batch.before.version + (value is not None)
+    batch.change(version=version, ledger_sequence=sequence, stopped=None)
+
+
+def note(batch: Batch, block: Block, status: str) -> None:
+    """What became of a block, which alone forbids reading its rows again."""
     batch.tx.execute(
         "INSERT INTO blocks (loop, epoch, name, first, stop, status, released_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (
-            *(facts.id, before.epoch, block.name, block.first, block.stop),
-            *("lost" if value is None else "released", batch.now),
-        ),
+        (batch.facts.id, batch.before.epoch, block.name, block.first, block.stop, status, batch.now),
     )
-    point("block-adopted")
-    batch.state = _after(facts.policy, batch.state, block, value)
-    batch.change(version=before.version + (value is not None), ledger_sequence=sequence, stopped=None)
 
 
 def header_fits(block: Block, value: Any) -> bool:

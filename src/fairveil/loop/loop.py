@@ -200,8 +200,9 @@ class Loop:
             status = self.status()
             if status.closed is not None and status.settled >= status.round:
                 return 0
+            fits = self._fits()
             self.writer.act(settle.settle)
-            made = self._release_due()
+            made = self._release_due() if fits else 0
             self._erase()
             now = self.store.clock.now()
             if now - self._forgot >= FORGET_EVERY:
@@ -210,12 +211,30 @@ class Loop:
                     pass
             return made
 
+    def verify(self) -> bool:
+        """Whether the ledger continues what is stored, looked at once after a start; where not, nothing is learned."""
+        with self._ticking:
+            return self._fits()
+
+    def _fits(self) -> bool:
+        if not self._checked:
+            try:
+                check_ledger(self)
+            except (LedgerError, PrivacyError) as problem:
+                self._refuse(problem)
+                return False
+            self._checked = True
+        return True
+
+    def _refuse(self, problem: Exception) -> None:
+        """The ledger stays open: what it has drawn and could not store is not drawn again."""
+        self.store.report(problem)
+        self._checked = False
+        self._stop("ledger")
+
     def _release_due(self) -> int:
         made = 0
         try:
-            if not self._checked:
-                check_ledger(self)
-                self._checked = True
             while True:
                 status = self.status()
                 blocks = due_blocks(self.facts.policy, status)
@@ -229,11 +248,7 @@ class Loop:
                 made += int(self.writer.act(work))
             self._stop(None)
         except (LedgerError, PrivacyError) as problem:
-            self.store.report(
-                problem
-            )  # the ledger stays open: what it has drawn and could not store is not drawn again
-            self._checked = False
-            self._stop("ledger")
+            self._refuse(problem)
         return made
 
     def _stop(self, reason: str | None) -> None:

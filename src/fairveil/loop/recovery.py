@@ -11,12 +11,13 @@ that the ledger names.
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fairveil.errors import LedgerTampered
 from fairveil.loop import trail
 from fairveil.loop.batch import Batch, Status
-from fairveil.loop.blocks import abandon, block_name, due_blocks, header_fits, header_of
+from fairveil.loop.blocks import abandon, block_name, due_blocks, header_fits, header_of, note
 
 if TYPE_CHECKING:
     from fairveil.loop.loop import Loop
@@ -90,10 +91,7 @@ def _new_epoch(loop: Loop, values: dict[str, Any], sequence: int) -> None:
         at = max([batch.round, *reached])
         state, passed, start = abandon(batch.facts, batch.state, at, batch.rng, stored)
         for block, status in passed:
-            batch.tx.execute(
-                "INSERT INTO blocks (loop, epoch, name, first, stop, status, released_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (batch.facts.id, before.epoch, block.name, block.first, min(block.stop, start), status, batch.now),
-            )
+            note(batch, replace(block, stop=min(block.stop, start)), status)
         adopted = sum(status == "released" for _, status in passed)
         batch.state, batch.round = state, start
         batch.change(epoch=epoch, settled=start, version=before.version + adopted, ledger_sequence=sequence)

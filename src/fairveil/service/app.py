@@ -43,7 +43,7 @@ class Service:
         self._stop = threading.Event()
         self._ticker: threading.Thread | None = None
         self._tick_problem: str | None = None
-        self._ticked, self._began = False, time.monotonic()
+        self._verified, self._began = False, time.monotonic()
         self._ready: tuple[float, dict[str, Any]] = (0.0, {})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -133,8 +133,8 @@ class Service:
             return {"ready": False, **table, "store": problem.code, "ticks": self._tick_problem or "well"}
         elapsed = now - self.store.started - round((time.monotonic() - self._began) * SECOND)
         table["clock"] = clock_state(now, latest, elapsed if isinstance(self.store.clock, SystemClock) else 0)
-        table["ledgers"] = "verified" if self._ticked else "not yet"
-        ready = table["clock"] in ("sane", "ahead") and (self._ticked or self._ticker is None)
+        table["ledgers"] = "verified" if self._verified else "not yet"
+        ready = table["clock"] in ("sane", "ahead") and (self._verified or self._ticker is None)
         return {"ready": ready, **table, "ticks": self._tick_problem or "well", "learning_stopped": stopped}
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
@@ -166,6 +166,10 @@ class Service:
     def _tick_on(self) -> None:
         while not self._stop.is_set():
             try:
+                if not self._verified:
+                    for loop in self.store.loops():
+                        loop.verify()
+                    self._verified = True
                 made = self.store.tick()
                 self.metrics.releases.inc(made)
                 self._tick_problem = None
@@ -175,7 +179,6 @@ class Service:
                 self._tick_problem = getattr(problem, "code", type(problem).__name__)
                 log.error("tick: %s", self._tick_problem)
                 pause = TICK
-            self._ticked = True
             self._stop.wait(pause)
 
     def _pause(self) -> float:

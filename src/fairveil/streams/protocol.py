@@ -207,9 +207,12 @@ def join_tracks(tracks: list[Track]) -> Track:
 
 def as_values(values: Iterable[float | None]) -> Floats:
     """A vector of numbers with NaN for missing ones; infinities and other things are refused without showing them."""
+    given = values if isinstance(values, np.ndarray) and values.dtype.kind in "fiu" else list(values)
     try:
-        made = np.array([np.nan if value is None else value for value in values], np.float64)
-    except (TypeError, ValueError):
+        if isinstance(given, list) and any(isinstance(value, str | bytes | bool) for value in given):
+            raise TypeError("text and truth values are no measurements")
+        made = np.array([np.nan if value is None else value for value in given], np.float64)
+    except (TypeError, ValueError, OverflowError):
         raise InputError("a value is not a number", path="value", allowed="finite numbers, None if missing") from None
     if made.ndim != 1 or np.isinf(made).any():
         raise InputError("a value is not finite", path="value", allowed="finite numbers, None if missing")

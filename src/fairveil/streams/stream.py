@@ -7,6 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from fairveil.privacy.ledger import Ledger
     from fairveil.streams.journal import Journal
 
+SIMULATED = "simulated: the noise is seeded or left out and protects nobody"
 EXACT = 2**53
 """Whole numbers up to here are floats."""
 
@@ -74,7 +76,14 @@ class Stream:
 
     @property
     def guarantee(self) -> Guarantee:
-        return self.releaser.guarantee()
+        """The promise for the whole stream; seeded noise is named in its notes."""
+        promise = self.releaser.guarantee()
+        return replace(promise, notes=(SIMULATED, *promise.notes)) if self.simulated else promise
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the noise is a simulation, which protects nobody."""
+        return self.noise.simulated
 
     @property
     def step(self) -> int:
@@ -95,6 +104,8 @@ class Stream:
 
     def _release(self, values: Sequence[float | None]) -> list[Released]:
         given = as_values(values)
+        if len(given) == 0:
+            return []
         if self._journal is not None:
             track = self._journal.release(given[:, None])[0]
         else:
@@ -136,7 +147,7 @@ def _quick_step(releaser: PlainReleaser, state: State, noise: Noise) -> Callable
 
     def step(z: float) -> Released | None:
         if not isinstance(z, float):
-            if not isinstance(z, int) or abs(z) > EXACT:
+            if type(z) is not int or abs(z) > EXACT:
                 return None
             z = float(z)
         made = run(*given, z)

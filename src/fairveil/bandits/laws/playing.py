@@ -15,7 +15,8 @@ from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator, generator
 from fairveil.state import State
 
-ROUNDS = 120
+ROUNDS, LONG, FEW_BLOCKS = 120, 400, 3
+"""Rounds of a law's run, of one that waits for released blocks, and how many blocks it looks at."""
 
 
 def must(holds: object, problem: str, fix: str = "") -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import tempfile
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from fairveil.bandits.environments.base import Environment
-from fairveil.bandits.laws.playing import must, play, turns
+from fairveil.bandits.laws.playing import FEW_BLOCKS, LONG, must, play, turns
 from fairveil.bandits.ledgered import drive
 from fairveil.bandits.protocol import HEADER, Feedback, Policy, Report, settle
 from fairveil.errors import ContractError, InputError, PrivacyError
@@ -115,17 +115,49 @@ def blocks_are_forgotten(policy: Policy, world: Environment) -> None:
     """Settled clock: when a block is released, adopted or lost, nothing in the state remembers one of its rewards."""
     if policy.clock == "decided" or policy.local or not policy.released:
         return
-    noise = SeededNoise(3)
-    for turn in turns(policy, world, 60, noise):
+    noise, checked = SeededNoise(3), 0
+    for turn in turns(policy, world, LONG, noise):
         low, high = (policy.learn(turn.state, replace(cast(Feedback, turn.answer), reward=reward)) for reward in (0, 1))
         block = policy.due(high, turn.index + 1)
         if block is not None and policy.due(low, turn.index + 1) == block:
+            checked += 1
             value = policy.draw(high, SeededNoise(turn.index))
             lost = (policy.lost(one, block) for one in (low, high))
             must(same_state(*lost), "a lost block leaves a reward behind", "empty the block in lost")
             adopted = (policy.adopt(one, block, value) for one in (low, high))
             must(same_state(*adopted), "a released block leaves a reward behind", "empty the block in adopt")
+            if checked == FEW_BLOCKS:
+                return
         turn.state = settle(policy, high, turn.index + 1, noise)
+
+
+def nothing_exact_is_published(policy: Policy, world: Environment) -> None:
+    """A published number that depends on a reward also depends on the noise: no exact sum, count or bound goes out."""
+    promise = policy.guarantee()
+    if promise is None or not promise.established or policy.local or policy.keeps_history or not policy.released:
+        return
+    checked = 0
+    for turn in turns(policy, world, LONG, SeededNoise(3)):
+        answer, rewards = cast(Feedback, turn.answer), (0.0, 1.0, None) if policy.hides_arrivals else (0.0, 1.0)
+        given = [policy.learn(turn.state, replace(answer, reward=reward)) for reward in rewards]
+        if policy.due(given[0], turn.index + 1) is not None:
+            checked += 1
+            drawn = [[policy.release(state, SeededNoise(seed)) for seed in range(8)] for state in given]
+            for name in policy.released:
+                of_data = [row[0][name] for row in drawn]
+                of_noise = [after[name] for after in drawn[0]]
+                told = np.any([_unlike(of_data[0], other) for other in of_data[1:]], axis=0)
+                hidden = np.any([_unlike(of_noise[0], other) for other in of_noise[1:]], axis=0)
+                must(not np.any(told & ~hidden), f"{name} shows a reward without noise", "draw noise for it")
+            if checked == FEW_BLOCKS:
+                return
+        turn.state = settle(policy, given[1], turn.index + 1, SeededNoise(3, turn.index))
+
+
+def _unlike(first: Any, second: Any) -> Any:
+    """Where two arrays differ; everywhere, if even their shapes do."""
+    same = np.shape(first) == np.shape(second)
+    return ~np.isclose(first, second, rtol=0.0, atol=0.0, equal_nan=True) if same else np.ones(np.shape(first), bool)
 
 
 def audited(policy: Policy, world: Environment) -> None:

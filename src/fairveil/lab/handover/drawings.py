@@ -10,6 +10,8 @@ from fairveil.lab.handover.document import Bars, Curves, number
 WIDTH, LABEL, RIGHT, ROW, TOP = 720, 170, 24, 26, 8
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#5F5F5F", "#8C510A")
 LONGEST = 24
+MIDDLING = 18
+"""Names up to this length stand four to a row in a legend."""
 MOST_ROWS = 60
 
 
@@ -46,7 +48,8 @@ def draw_curves(curves: Curves) -> str:
     scores = [score for _, line, _, _ in curves.entries for score in line]
     low, high = min(scores), max(scores)
     left, plot, bottom = 54, 250, TOP + 250
-    rows = math.ceil(len(curves.entries) / 4)
+    beside = 4 if max(len(short(name)) for name, *_ in curves.entries) <= MIDDLING else 2
+    rows = math.ceil(len(curves.entries) / beside)
     height = bottom + 50 + 20 * rows
 
     def across(score: float) -> float:
@@ -71,7 +74,7 @@ def draw_curves(curves: Curves) -> str:
         above = [f"{across(s):.1f},{up(r + 2 * std):.1f}" for s, r in zip(line, ranks)]
         below = [f"{across(s):.1f},{up(r - 2 * std):.1f}" for s, r in zip(line, ranks)]
         middle = " ".join(f"{across(s):.1f},{up(r):.1f}" for s, r in zip(line, ranks))
-        x, y = left + 165 * (place % 4), bottom + 56 + 20 * (place // 4)
+        x, y = left + 660 / beside * (place % beside), bottom + 56 + 20 * (place // beside)
         parts.append(
             f'<polygon points="{" ".join([*above, *reversed(below)])}" fill="{colour}" opacity="0.15"/>'
             f'<polyline points="{middle}" fill="none" stroke="{colour}" stroke-width="2"/>'

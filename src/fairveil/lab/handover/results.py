@@ -51,8 +51,8 @@ def report_on_result(result: dict[str, Any]) -> Document:
     document.sections += [
         _budget(metrics, promise),
         promise_section(promise),
-        public_section(promise),
-        unprotected_section(promise),
+        public_section(promise, decides=spec["task"] == "bandit"),
+        unprotected_section(promise, decides=spec["task"] == "bandit"),
         _verifying(spec),
     ]
     return document

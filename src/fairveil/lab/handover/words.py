@@ -100,17 +100,19 @@ def _several(promise: Guarantee) -> Grid:
     return Grid(("contributions of one person", "budget", "how sure an undecided reader can become"), tuple(rows))
 
 
-def public_section(promise: Guarantee | None) -> Section:
-    """What is taken to be public, as the guarantee notes it."""
+def public_section(promise: Guarantee | None, *, decides: bool = True) -> Section:
+    """What is taken to be public, as the guarantee notes it; ``decides``: people were decided about."""
     section = Section("What is public")
     section.text.append(
         "The configuration of the software, the number of rounds and when decisions were made are taken to be public."
+        if decides
+        else "The configuration of the software is taken to be public."
     )
     section.points += [] if promise is None else [sentence(note) for note in promise.notes]
     return section
 
 
-def unprotected_section(promise: Guarantee | None) -> Section:
-    """What no budget covers."""
+def unprotected_section(promise: Guarantee | None, *, decides: bool = True) -> Section:
+    """What no budget covers; where nobody was decided about, only who holds the data and what always holds."""
     own = () if promise is None else NOT_PROTECTED.get(promise.model.value, ())
-    return Section("What is not protected", points=[*own, *ALWAYS])
+    return Section("What is not protected", points=[*(own if decides else own[:1]), *ALWAYS])
