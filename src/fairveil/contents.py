@@ -44,11 +44,13 @@ HOMES: dict[str, dict[str, str]] = {
     },
     "attack": {
         "deletion": "attacks.deletion",
+        "duplicates": "attacks.duplicates",
         "low-bits": "attacks.low_bits",
         "membership": "attacks.membership",
         "reconstruction": "attacks.reconstruction",
         "retries": "attacks.retries",
         "rollback": "attacks.rollback",
+        "timing": "attacks.timing",
     },
     "dataset": {
         "acs": "data.acs",

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fairveil import registry
+from fairveil.bandits.protocol import Feedback
 from fairveil.privacy import grid
 from fairveil.privacy.audit.everything import Effort, examine, things
 from fairveil.privacy.audit.mutants import Mutant, Reused, Weakened, method, mutants_of, no_clip
@@ -85,3 +86,38 @@ def test_every_mutant_of_a_mechanism_is_caught(thing):
     verdict = examine(thing, Effort("half", 0.5 if thing.name != "binomial" else 1.0, (), mutants=True))
     assert verdict.fine, verdict
     assert len(verdict.caught) >= 3
+
+
+def test_an_estimator_without_a_seed_draws_from_the_operating_system():
+    """Seeded instead of secure noise would give the same weights twice."""
+    pytest.importorskip("sklearn")
+    from fairveil.classify.estimator import PrivateLogisticRegression
+
+    rows, labels = np.tile(np.eye(2), (20, 1)), np.arange(40) % 2
+    fits = [PrivateLogisticRegression(classes=(0, 1)).fit(rows, labels) for _ in range(2)]
+    assert not np.array_equal(fits[0].coef_, fits[1].coef_)
+    assert not any(model.simulated_ for model in fits)
+
+
+def test_a_noisy_threshold_is_drawn_with_its_scale_and_queries_afresh():
+    """GDP-NCB with a threshold: both draws have the scale that the proof needs, and the threshold is drawn once."""
+    policy = registry.build(
+        "policy", {"name": "gdp-ncb", "arms": 1, "horizon": 50, "epsilon": 1.0, "phase1": "threshold", "tau": 8.0}, "p"
+    )
+    drawn, scales = [], []
+
+    class Watching(SeededNoise):
+        def laplace(self, scale, size=1):
+            scales.append(scale)
+            return super().laplace(scale, size)
+
+    for seed in range(300):
+        state = policy.learn(policy.start(), Feedback(0, 0, 0.0))
+        after = policy.release(state, Watching(seed))
+        drawn.append(int(after["threshold"][0]) if after["exploring"][0] else 0)
+        if after["exploring"][0]:
+            again = policy.release(policy.learn(after, Feedback(1, 0, 0.0)), Watching(seed, "again"))
+            assert not again["exploring"][0] or again["threshold"][0] == after["threshold"][0]
+    assert len(set(drawn)) > 200
+    assert min(scales) == pytest.approx(2.0**20 * 2, rel=1e-3)  # the sums at the end of the phase: epsilon/2
+    assert sorted(set(np.round(np.array(scales) / 2**20)))[-1] == 4

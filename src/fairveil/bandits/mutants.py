@@ -5,6 +5,7 @@ What is kept of a state is what the policy does not name in ``released``: raw ro
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -59,14 +60,15 @@ def raw_report(policy: Policy) -> AbstractContextManager[None]:
 
 
 def closed_by_content(policy: Policy) -> AbstractContextManager[None]:
-    """A block is due as soon as its raw content is large."""
+    """When a block is due depends on its raw content: on one bit of a checksum of it."""
 
     def change(original: Method) -> Method:
         def broken(self: Policy, state: State, settled: int) -> str | None:
             block = self.block(state)
             raw = [name for name in state if name not in self.released and name not in ("handed", "answered")]
-            large = sum(float(abs(state[name]).sum()) for name in raw if state[name].dtype.kind in "if") > 0
-            return block.name if block is not None and large else original(self, state, settled)
+            content = sum(float(abs(state[name]).sum()) for name in raw if state[name].dtype.kind in "if")
+            told = zlib.crc32(repr(content).encode()) & 1
+            return block.name if block is not None and told else original(self, state, settled)
 
         return broken
 

@@ -23,6 +23,8 @@ CROWD = {"output": 4000, "objective": 60}
 Output perturbation solves once for all trials, objective perturbation once a trial.
 """
 TILT = 0.25
+EXCESS = 1e4
+"""How much too long a row comes where clipping is part of what is audited."""
 GROUP = 16
 """Equal rows that are taken out together where one row hides behind the slack of a curve."""
 MANY = 60_000
@@ -69,6 +71,25 @@ def private_logistic_pair(learner: PrivateLogistic) -> AuditPair:
         claim = FinerClaim("mu", fit_mu(learner.epsilon, learner.delta, learner.fits), grid)
     worlds_in_words = f"one of {crowd + 1} rows is there or {how}"
     return AuditPair(run, worlds_in_words, "the second weight", learner.spent(1), delta, claim)
+
+
+@register("audit-pair", "learner:private-logistic/fit")
+def fit_pair(learner: PrivateLogistic) -> AuditPair:
+    """Whole fits of the estimator that people use; the row in question comes far longer than its bound."""
+    crowd = CROWD["objective"]
+
+    def run(world: int, trials: int, noise: Noise, rng: Generator) -> NDArray[np.float64]:
+        rows, signs = worlds(learner, world, crowd)
+        rows[crowd] *= EXCESS
+        found = []
+        for _ in range(trials):
+            model = learner.estimator(noise, rng).fit(rows[:, :2], (signs > 0).astype(int))
+            found.append([*model.coef_[0], *model.intercept_])
+        return np.array(found)
+
+    delta = 0.0 if learner.definition == "pure" else learner.delta
+    words = f"one of {crowd + 1} rows, {EXCESS:g} times too long, points one way or the other (or is zero)"
+    return AuditPair(run, words, "weights", learner.spent(1), delta, trials=120)
 
 
 @register("audit-pair", "learner:private-logistic/group")

@@ -120,8 +120,10 @@ def write_pages(folder: Path, verdicts: list[Verdict], effort: str, noise: str) 
         for place, part in enumerate(parts[1:], 1):
             names, _, rest = part.partition("-->\n")
             after = rest.partition(END)[2]
-            chosen = [known[name] for name in names.split() if name in known]
-            parts[place] = f"{names}-->\n{results(chosen, effort, noise)}{END}{after}"
+            if all(name in known for name in names.split()):
+                chosen = [known[name] for name in names.split()]
+                rest = f"{results(chosen, effort, noise)}{END}{after}"
+            parts[place] = f"{names}-->\n{rest}"
         page.write_text(BEGIN.join(parts))
         written.append(page)
     return written

@@ -31,9 +31,14 @@ AROUND = 2
 """Steps watched before and after a window or an event."""
 
 
+def declared_step(releaser: StreamKeys) -> float:
+    """How far one person moves one value, read off the declaration and not off what the releaser makes of it."""
+    return releaser.sensitivity if releaser.range is None else releaser.range[1] - releaser.range[0]
+
+
 def worlds_of(releaser: StreamKeys) -> tuple[Floats, Floats]:
     """The two streams that are told apart."""
-    step = releaser.step_sensitivity
+    step = declared_step(releaser)
     base = 0.0 if releaser.range is None else releaser.range[0]
     if releaser.unit in ("window", "event"):
         width = 1 if releaser.unit == "event" else int(releaser.window or 1)
@@ -102,7 +107,7 @@ def plain_pair(releaser: PlainReleaser) -> AuditPair:
 def low_frequencies(releaser: Dft) -> AuditPair:
     """As `stream_pair`, with the person there while the lowest frequencies add up."""
     length = int(releaser.horizon or STEPS)
-    one = np.where(np.cos(2 * np.pi * np.arange(length) / length) > -0.3, releaser.step_sensitivity, 0.0)
+    one = np.where(np.cos(2 * np.pi * np.arange(length) / length) > -0.3, declared_step(releaser), 0.0)
     run = partial(run_stream, releaser, (np.zeros(length), one))
     words = "one person is there in the first and the last third of the steps, or not at all"
     return AuditPair(run, words, "shown values", float(releaser.epsilon or 0.0), trials=500)
@@ -112,7 +117,7 @@ def one_frequency(releaser: Dft) -> AuditPair:
     """The mean alone, with the noise that it has when no other frequency is released: the bound is tight there."""
     mean = replace(releaser, frequencies=1, delay=None)
     length = int(mean.horizon or STEPS)
-    run = partial(run_stream, mean, (np.zeros(length), np.full(length, mean.step_sensitivity)))
+    run = partial(run_stream, mean, (np.zeros(length), np.full(length, declared_step(mean))))
     words, epsilon = "one person is there all the time, or not at all", float(mean.epsilon or 0.0)
     return AuditPair(run, words, "shown values", epsilon, trials=6_000)
 
@@ -124,7 +129,7 @@ def two_steps(releaser: Publishing) -> AuditPair:
     publication, its value and the first one all point to the same world.
     """
     short = replace(releaser, unit="sequence", window=None, horizon=2)
-    worlds = np.array([[0.0, 1.0], [1.0, 0.0]]) * short.step_sensitivity
+    worlds = np.array([[0.0, 1.0], [1.0, 0.0]]) * declared_step(short)
 
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
         found = np.empty((trials, 3))

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.bandits.environments.laws import UNIT
-from fairveil.bandits.nash.anytime import INNER, SIZE, START, UNIFORM, Anytime
-from fairveil.bandits.nash.audit import BLOCKS, FAR, evidence, one_path, play_block, uniform_pair
+from fairveil.bandits.nash.anytime import INNER, NUMBER, SIZE, START, UNIFORM, Anytime
+from fairveil.bandits.nash.audit import BLOCKS, FAR, block_pair, evidence, one_path, play_block, uniform_pair
 from fairveil.bandits.nash.episodes import EpisodePolicy
 from fairveil.bandits.protocol import Feedback
 from fairveil.privacy.audit import AuditPair
@@ -25,8 +25,8 @@ from fairveil.randomness import Generator, generator
 from fairveil.registry import register
 from fairveil.state import State, load_state, nested, save_state
 
-WINDOW = 1024
-"""The window of `anytime` that is looked at; all smaller ones have been passed."""
+SMALL_WINDOW, WINDOW = 16, 1024
+"""Windows of `anytime` that are looked at; all smaller ones have been passed."""
 
 
 def recovered_pair(policy: EpisodePolicy, fate: str) -> AuditPair:
@@ -90,6 +90,17 @@ class InWindow:
             state = self.outer.release(state, coins)
         return self._shown(state)
 
+    def two_windows(self, state: Any, noise: Noise) -> tuple[float, float, float]:
+        """What the uniform phase of this window and of the next release about arm 0, and their likelihood ratio."""
+        seen: list[float] = []
+        while len(seen) < 2:
+            exploring = bool(nested(state, INNER)["exploring"][0])
+            after = self.outer.release(state, noise)
+            if after["window"][NUMBER] == state["window"][NUMBER] and exploring:
+                seen.append(float(nested(after, INNER)["sums"][0]) / UNIT)
+            state = after
+        return seen[0], seen[1], float(evidence(np.array(seen), self.inner.scale / UNIT).sum())
+
     def learn_all(self, state: State, feedbacks: Iterable[Feedback]) -> State:
         outer: Any = state["outer"]
         first = int(outer["window"][START])
@@ -104,4 +115,25 @@ class InWindow:
 def anytime_pair(policy: Anytime) -> AuditPair:
     """A reward of the uniform phase of one window, after all the windows before it, through `anytime` itself."""
     pair = uniform_pair(InWindow(policy, WINDOW))  # type: ignore[arg-type]
+    return replace(pair, worlds=f"in the window of {WINDOW} rounds {pair.worlds}")
+
+
+@register("audit-pair", "policy:anytime/windows")
+def next_window(policy: Anytime) -> AuditPair:
+    """A reward of one window, as the end of its uniform phase and that of the next window show it."""
+    inside = InWindow(policy, SMALL_WINDOW)
+
+    def run(world: int, trials: int, noise: Noise, rng: Generator) -> NDArray[np.float64]:
+        state = inside.learn_all(inside.start(), [Feedback(0, 0, 0.0 if world else FAR)])
+        return np.array([inside.two_windows(state["outer"], noise) for _ in range(trials)])
+
+    words = f"in a window of {SMALL_WINDOW} rounds a reward is {FAR:g} (clipped to 1) or 0; nobody else answers"
+    statistic = "the released sum of arm 0 in this window and in the next, and their log-likelihood ratio"
+    return AuditPair(run, words, statistic, policy.window(2).epsilon, trials=4_000)  # type: ignore[attr-defined]
+
+
+@register("audit-pair", "policy:anytime/block")
+def block_in_window(policy: Anytime) -> AuditPair:
+    """A reward of the first block after the uniform phase of one window, through `anytime` itself."""
+    pair = block_pair(InWindow(policy, WINDOW))  # type: ignore[arg-type]
     return replace(pair, worlds=f"in the window of {WINDOW} rounds {pair.worlds}")

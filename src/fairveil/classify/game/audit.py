@@ -43,6 +43,24 @@ def exponential_pair(learner: ExponentialFair) -> AuditPair:
     return AuditPair(run, f"one of {rows} people is {how}", "pick and noisy sizes", learner.pick_epsilon, trials=1_500)
 
 
+@register("audit-pair", "learner:exponential-fair/fit")
+def exponential_fit_pair(learner: ExponentialFair) -> AuditPair:
+    """The rule that a whole fit picks, on few people: one of them is there or is somebody else."""
+    stumps = replace(learner, hypotheses="stumps", attributes=None)
+
+    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+        features, labels = np.zeros((12, 1)), np.arange(12) % 2
+        features[:6] = 1.0
+        features[0], labels[0] = float(world), world
+        groups = np.array(["a", "b"] * 6)
+        fits = (stumps.estimator(noise, rng).fit(features, labels, sensitive_features=groups) for _ in range(trials))
+        return np.array([model.plays_[0] for model in fits], np.float64)
+
+    # One person replaced is one taken out and one put in.
+    epsilon = stumps.pick_epsilon * (1 if learner.neighbours == "replace-row" else 2)
+    return AuditPair(run, "one of 12 people is another", "the pick", epsilon, trials=120)
+
+
 @register("audit-pair", "learner:exponential-fair/sizes")
 def sizes_pair(learner: ExponentialFair) -> AuditPair:
     """The noisy sizes alone against their part of the budget; many groups side by side are many trials."""
@@ -106,7 +124,7 @@ def game_pair(learner: PrivateGame) -> AuditPair:
 
     epsilon = game.learner(1).epsilon
     claim = FinerClaim("rho", epsilon**2 / 8)
-    return AuditPair(run, "one of 2 people is another", "the second play", epsilon, finer=claim, trials=40_000)
+    return AuditPair(run, "one of 2 people is another", "the second play", epsilon, finer=claim, trials=24_000)
 
 
 @register("audit-pair", "learner:private-game/fit")

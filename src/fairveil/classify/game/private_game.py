@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,12 @@ from fairveil.privacy.noise import Noise
 
 Floats = NDArray[np.float64]
 _UP = 1 + 1e-9
+
+
+@lru_cache(maxsize=1024)
+def _pick(sensitivity: float, epsilon: float) -> Exponential:
+    """One mechanism a round: its grid is worked out once."""
+    return Exponential(sensitivity=sensitivity, epsilon=epsilon)
 
 
 @dataclass(frozen=True)
@@ -47,12 +54,12 @@ class Game:
         return sum(step**2 for step in steps) / 8 + self.rounds * self.auditor_epsilon**2 / 8
 
     def auditor(self) -> Exponential:
-        return Exponential(sensitivity=self.bound / self.rows * _UP, epsilon=self.auditor_epsilon)
+        return _pick(self.bound / self.rows * _UP, self.auditor_epsilon)
 
     def learner(self, played: int) -> Exponential:
         """After ``played`` rounds the sum of payoffs changes by at most played (1 + C)/n."""
         spread = played * (1 + self.bound) / self.rows
-        return Exponential(sensitivity=spread * _UP, epsilon=2 * self.rate * spread)
+        return _pick(spread * _UP, 2 * self.rate * spread)
 
     def play(self, table: Floats, people: Floats, members: NDArray[np.bool_], noise: Noise) -> NDArray[np.int64]:
         """The hypotheses of all rounds; the rule is their uniform mixture. O(rounds x hypotheses x subgroups)."""

@@ -48,7 +48,7 @@ class Effort:
 
 
 QUICK = Effort("quick", 1.0, (0.8, 0.5), mutants=False)
-USUAL = Effort("usual", 1.0, FACTORS, mutants=True)
+USUAL = Effort("usual", 1.0, (0.8, 0.5), mutants=True)
 DEEP = Effort("deep", 10.0, FACTORS, mutants=True)
 EFFORTS = {effort.name: effort for effort in (QUICK, USUAL, DEEP)}
 
@@ -184,10 +184,10 @@ def examine(thing: Thing, effort: Effort = QUICK, noise: str = "seeded", seed: i
 
 def caught_by(thing: Thing, built: Any, mutant: Mutant, effort: Effort, noise: str, seed: int) -> str:
     """What catches a mutant: an audit, a law, an error of the code itself; empty when it escapes."""
+    covered = [name for name in thing.pairs if _pair(thing, name)[1].covers]  # asked of the sound thing
     with mutant.plant(built):
         try:
-            pairs = {name: _pair(thing, name)[1] for name in thing.pairs}
-            pairs = {name: pair for name, pair in pairs.items() if pair.covers}
+            pairs = {name: _pair(thing, name)[1] for name in covered}
             if not all(fresh(pair, noise, seed) for pair in pairs.values()):
                 return "law fresh noise"
             for name, pair in sorted(pairs.items(), key=lambda item: item[1].trials, reverse=True):

@@ -68,3 +68,27 @@ def no_clip(thing: Any) -> AbstractContextManager[None]:
         planting.function(grid.row_units, _unclipped_rows),
         planting.function(grid.clip_norm, _unclipped_norm),
     )
+
+
+def row_kept(sums: Any) -> AbstractContextManager[None]:
+    """A row that was released stays in the open leaf and enters the next release too."""
+
+    def change(original: Any) -> Any:
+        def broken(self: Any, state: Any, *more: Any, **named: Any) -> Any:
+            after, estimate = original(self, state, *more, **named)
+            return {**after, "open": state["open"].copy()}, estimate
+
+        return broken
+
+    return planting.method(type(sums), "release", change)
+
+
+@rule
+def broken_sums(kind: str, thing: Any) -> list[Mutant]:
+    """Mistakes of running sums: rows that are not clipped, rows that are summed twice."""
+    if kind != "sum" or not hasattr(thing, "bound"):
+        return []  # a histogram has bins instead of a bound, and is read once
+    found = [Mutant("no-clip", "rows and values enter as they come", no_clip)]
+    if "open" in thing.start():
+        found.append(Mutant("row-kept", "a row that stays after its release", row_kept))
+    return found

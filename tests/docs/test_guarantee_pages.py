@@ -1,0 +1,52 @@
+"""Every private policy, learner, releaser and algorithm has a proof page, and its results are those of real audits."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fairveil import registry
+from fairveil.cli.audit_all import BEGIN, END
+from fairveil.privacy.audit.everything import things
+
+FOLDER = Path(__file__).parents[2] / "docs" / "guarantees"
+PAGES = [page for page in sorted(FOLDER.glob("*.md")) if BEGIN in page.read_text()]
+PLACE = re.compile(re.escape(BEGIN) + r"([^\n]*?)-->\n(.*?)" + re.escape(END), re.DOTALL)
+PROOF = ("private-nash", "adap-ucb", "local-nash", "gdp-ncb")
+
+
+def places(page):
+    return [(names.split(), text) for names, text in PLACE.findall(page.read_text())]
+
+
+def test_everything_that_promises_privacy_is_on_one_page():
+    named = [name for page in PAGES for names, _ in places(page) for name in names]
+    assert len(named) == len(set(named))
+    assert set(named) == {thing.title for thing in things()}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_results_are_dated_tables_of_existing_audits(page):
+    pairs = set(registry.names("audit-pair"))
+    for names, text in places(page):
+        if not text:
+            continue  # no run has been written into this page yet
+        assert re.match(r"Run of \d{4}-\d\d-\d\d, fairveil \S+", text), "fairveil audit all --pages docs/guarantees"
+        audits = re.findall(
+            r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \| (\d+) \|$", text, re.MULTILINE
+        )
+        assert audits
+        assert {audit[0] for audit in audits} <= pairs
+        assert {audit[0].partition("/")[0] for audit in audits} == {name.partition("/")[0] for name in names}
+        caught = re.findall(r"^\| `([^`]+)` (\S+) \| (.+) \|$", text, re.MULTILINE)
+        assert {title for title, _, _ in caught} == set(names)
+        assert "**nothing**" not in text
+
+
+@pytest.mark.parametrize("name", PROOF)
+def test_a_proof_says_what_it_needs(name):
+    text = (FOLDER / f"{name}.md").read_text()
+    for word in ("Statement", "Unit and neighbours", "Sensitivity", "Composition", "Not covered"):
+        assert word.lower() in text.lower() or (name == "local-nash" and word == "Sensitivity"), word
