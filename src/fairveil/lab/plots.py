@@ -16,6 +16,8 @@ READABLE_CELLS = 120
 """Heat maps up to this size show the number in every cell."""
 DOTTED_POINTS = 30
 """Curves of more points than this are drawn without a dot on each; so are dashed ones, whose dashes dots would hide."""
+MOST_ESTIMATES = 25
+"""More estimates than this are not drawn side by side."""
 ROW_HEIGHT = 34
 """Heat maps of few rows are no higher than their numbers need."""
 FONTS = {"labelFontSize": 12, "titleFontSize": 12}
@@ -211,6 +213,21 @@ def result_charts(result: dict[str, Any]) -> list[Chart]:
         )
         words = name.replace("_", " ")
         charts.append(Chart(words, axis, words, (one,), log_x=wide))
+    return charts[:1] + estimate_charts(result) + charts[1:]
+
+
+def estimate_charts(result: dict[str, Any]) -> list[Chart]:
+    """What the first run has published, with its intervals: one chart a kind of number."""
+    found = result["metrics"].get("estimates")
+    kinds = dict.fromkeys(item["what"] for item in found["items"]) if found else {}
+    charts = []
+    for kind in kinds:
+        items = [item for item in found["items"] if item["what"] == kind and item["value"] is not None]
+        if not items or items[0]["low"] is None or len(items) > MOST_ESTIMATES:
+            continue
+        names, value, low, high = ([item[key] for item in items] for key in ("name", "value", "low", "high"))
+        one = Line(f"{found['confidence']:.0%} interval", tuple(names), tuple(value), tuple(low), tuple(high))
+        charts.append(Chart(f"published estimates: {kind}", "", kind, (one,), kind="points"))
     return charts
 
 
