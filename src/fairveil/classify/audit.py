@@ -25,9 +25,9 @@ Output perturbation solves once for all trials, objective perturbation once a tr
 TILT = 0.25
 EXCESS = 1e4
 """How much too long a row comes where clipping is part of what is audited."""
-GROUP = 16
+GROUP = 10
 """Equal rows that are taken out together where one row hides behind the slack of a curve."""
-MANY = 60_000
+MANY = 100_000
 """Trials of the group, all solved at once."""
 
 

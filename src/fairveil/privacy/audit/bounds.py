@@ -105,7 +105,7 @@ class CurveClaim:
     @cached_property
     def _curves(self) -> tuple[Any, Any, Any]:
         """Values beside the claimed one, epsilons, and their deltas."""
-        values, epsilons = self.value * np.geomspace(0.25, 4.0, 26), np.geomspace(0.02, 12.0, 48)
+        values, epsilons = self.value * np.geomspace(0.4, 2.5, 40), np.geomspace(0.05, 20.0, 48)
         return values, epsilons, np.array([[self.delta(value, one) for one in epsilons] for value in values])
 
     def lower(self, hits: Any, other_hits: Any, trials: int, other_trials: int, confidence: float) -> Any:
