@@ -63,7 +63,17 @@ def test_words_that_many_rooms_could_use_name_one_class():
     assert all(len(homes) <= 1 for homes in found.values()), found
 
 
-COMPILED = {"njit", "jit", "vectorize", "guvectorize", "overload", "intrinsic", "cfunc", "register_jitable", "Kernel"}
+COMPILED = {
+    "njit",
+    "jit",
+    "vectorize",
+    "guvectorize",
+    "overload",
+    "intrinsic",
+    "cfunc",
+    "register_jitable",
+    "Kernel",
+} | {"inlined"}
 FORMULA = "_of"
 """Decorators of compiled formulas (`index_of`, ...) end like this and take the numbers that the formula reads."""
 

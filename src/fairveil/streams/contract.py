@@ -181,9 +181,10 @@ def constant_stream(releaser: Releaser) -> None:
 def scaled(releaser: Releaser, factor: float) -> Releaser:
     """The same releaser for data in other units."""
     table = describe(releaser)
-    table["sensitivity"] *= factor
-    for key in ("range",):
-        table[key] = None if table[key] is None else [number * factor for number in table[key]]
+    if table["range"] is None:
+        table["sensitivity"] *= factor
+    else:
+        table["range"] = [number * factor for number in table["range"]]
     if isinstance(table.get("process_variance"), float):
         table["process_variance"] *= factor**2
     if table.get("known"):

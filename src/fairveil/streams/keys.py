@@ -59,7 +59,7 @@ class StreamKeys(Releaser):
     def __post_init__(self) -> None:
         if self.range is not None and not self.range[0] < self.range[1]:
             raise SpecError("the range is not a range", path="range", given=self.range, allowed="low < high")
-        if self.range is not None and self.sensitivity != 1.0:
+        if self.range is not None and self.sensitivity not in (1.0, self.range[1] - self.range[0]):
             raise SpecError(
                 "the sensitivity is stated twice", path="sensitivity", given=self.sensitivity,
                 allowed="sensitivity or range", fix="leave one out",

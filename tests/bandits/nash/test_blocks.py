@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from fairveil import SeededNoise, ZeroNoise
-from fairveil.bandits.contract import Silent
 from fairveil.bandits.environments.bernoulli import Bernoulli
 from fairveil.bandits.environments.laws import UNIT
 from fairveil.bandits.feedback import Lateness
+from fairveil.bandits.laws.playing import Silent
 from fairveil.bandits.nash.adap_ucb import AdapUcb
 from fairveil.bandits.nash.local_nash import LocalNash
 from fairveil.bandits.nash.private_nash import PrivateNash

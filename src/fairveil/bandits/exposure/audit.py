@@ -49,7 +49,7 @@ EXCESS = 16.0
 """Contexts come this much longer than their bound, and rewards by its square."""
 CROWD, LATE_MESSAGES, LATE_ROUNDS = 40, 3, 2
 """Trials that share one federation of the late pair, messages looked at, and rounds a reward may be late."""
-LATE_TRIALS = 9_000
+LATE_TRIALS = 4_000
 """Trials of the late pair, which is driven decision by decision: they show half of the noise missing."""
 GROWTH = 1.0 + 1e-9
 """Growth of a schedule that synchronises after every round from its first on."""

@@ -1,0 +1,1 @@
+"""The laws that `fairveil.bandits.contract` runs every policy through."""

@@ -1,0 +1,218 @@
+"""Laws of policies that release: what is drawn, adopted, lost, forgotten, estimated, and what a ledger holds."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from fairveil.bandits.environments.base import Environment
+from fairveil.bandits.laws.playing import FEW_BLOCKS, LONG, must, play, turns
+from fairveil.bandits.ledgered import drive
+from fairveil.bandits.protocol import HEADER, Feedback, Policy, Report, settle
+from fairveil.errors import ContractError, InputError, PrivacyError
+from fairveil.privacy.audit.laws import check_audited
+from fairveil.privacy.events import NothingEvent
+from fairveil.privacy.guarantee import Neighbours
+from fairveil.privacy.ledger import Ledger
+from fairveil.privacy.limits import Limit
+from fairveil.privacy.noise import SecureNoise, SeededNoise, ZeroNoise
+from fairveil.randomness import Generator, generator
+from fairveil.state import State, copy_state, same_state
+
+
+def adopting_is_releasing(policy: Policy, world: Environment) -> None:
+    """Settled clock: stored numbers are put in as if just released; what was opened since stays as it is."""
+    if policy.clock == "decided":
+        return  # it may keep raw rows for later releases; adopting is for recovery, where they are gone
+    noise, rng = SeededNoise(3), generator(9, "open")
+    for turn in turns(policy, world, 60, noise):
+        state = policy.learn(turn.state, turn.answer)
+        while (block := policy.due(state, turn.index + 1)) is not None:
+            after, value = policy.release(state, SeededNoise(turn.index)), policy.draw(state, SeededNoise(turn.index))
+            must(same_state(policy.adopt(state, block, value), after), "adopting differs from releasing", "see adopt")
+            _adopted_later(policy, state, block, value, turn.index + 1, rng)
+            state = after
+        turn.state = state
+
+
+def _adopted_later(policy: Policy, state: State, block: str, value: State, now: int, rng: Generator) -> None:
+    later = state
+    for index in range(now, now + 12):
+        later = policy.open(later, index, rng)
+    kept = copy_state(later)
+    after = policy.adopt(later, block, value)
+    must(same_state(later, kept), "adopt changed the given state", "copy_state first")
+    oldest = policy.block(later)
+    following = policy.block(after)
+    must(oldest is not None and oldest.name == block, "due is not the oldest open block")
+    if following is not None and oldest is not None:
+        must(following.first == oldest.stop, "adopting a block moved one that was opened since")
+    opened = policy.open_blocks(later)
+    must(opened[:1] == [oldest], "open_blocks does not begin with the oldest one")
+    for rest in (policy.open_blocks(after), policy.open_blocks(policy.lost(later, block))):
+        must(opened[1:] == rest[: len(opened) - 1], "a release changed blocks that were open", "name those that stay")
+    if HEADER in value:
+        try:
+            policy.adopt(later, block, {**value, HEADER: value[HEADER] + 1})
+        except PrivacyError:
+            return
+        raise ContractError("a release of other rounds was adopted", fix="check_header")
+
+
+def reports(policy: Policy, world: Environment) -> None:
+    """A local policy learns what `report` made and refuses a raw reward; the others hand feedback on as it is."""
+    for turn in turns(policy, world, 3, SeededNoise(3)):
+        if not policy.local:
+            must(isinstance(turn.answer, Feedback), "report changed the kind of feedback")
+        else:
+            must(isinstance(turn.answer, Report), "report does not return a Report")
+            raw = Feedback(turn.index, turn.decision.arm, 1.0, turn.answer.round)
+            try:
+                policy.learn(turn.state, raw)
+            except InputError:
+                pass
+            else:
+                raise ContractError("learn took a raw reward", fix="take a Report only")
+        turn.state = settle(policy, policy.learn(turn.state, turn.answer), turn.index + 1, SeededNoise(4))
+
+
+def any_noise(policy: Policy, world: Environment) -> None:
+    """Zero and secure noise run through the same code."""
+    for noise in (ZeroNoise(), SecureNoise()):
+        must(len(play(policy, world, noise, rounds=40)) == 40, f"{type(noise).__name__} stops it")
+
+
+def content_is_invisible(policy: Policy, world: Environment) -> None:
+    """A reward inside an open block changes nothing public before its release: no array, no due block, no decision."""
+    promise = policy.guarantee()
+    if promise is None or not promise.established or policy.local or policy.keeps_history:
+        return
+    noise = SeededNoise(3)
+    for turn in turns(policy, world, 60, noise):
+        index, shown, answer = turn.index, turn.answer.round, cast(Feedback, turn.answer)
+        low, high = (policy.learn(turn.state, replace(answer, reward=reward)) for reward in (0.0, 1.0))
+        for name in policy.released:
+            must(np.array_equal(low[name], high[name]), "an unreleased reward changes a public array")
+        for settled in (index, index + 1, index + 2):
+            must(policy.due(low, settled) == policy.due(high, settled), "an unreleased reward changes what is due")
+        # With other rows fixed an agent's own decisions are not covered.
+        frozen = promise.neighbours is not Neighbours.REPLACE_INTERACTION_ROWS_FIXED
+        if frozen and policy.due(low, index + 1) is None and shown is not None:
+            asked = replace(shown, index=index + 1)
+            arms = [
+                policy.decide(policy.open(one, index + 1, generator(5, "open")), asked, generator(5, "decide")).arm
+                for one in (low, high)
+            ]
+            must(arms[0] == arms[1], "an unreleased reward changes a decision")
+        turn.state = settle(policy, high, index + 1, noise)
+
+
+def blocks_are_forgotten(policy: Policy, world: Environment) -> None:
+    """Settled clock: when a block is released, adopted or lost, nothing in the state remembers one of its rewards."""
+    if policy.clock == "decided" or policy.local or not policy.released:
+        return
+    noise, checked = SeededNoise(3), 0
+    for turn in turns(policy, world, LONG, noise):
+        low, high = (policy.learn(turn.state, replace(cast(Feedback, turn.answer), reward=reward)) for reward in (0, 1))
+        block = policy.due(high, turn.index + 1)
+        if block is not None and policy.due(low, turn.index + 1) == block:
+            checked += 1
+            value = policy.draw(high, SeededNoise(turn.index))
+            lost = (policy.lost(one, block) for one in (low, high))
+            must(same_state(*lost), "a lost block leaves a reward behind", "empty the block in lost")
+            adopted = (policy.adopt(one, block, value) for one in (low, high))
+            must(same_state(*adopted), "a released block leaves a reward behind", "empty the block in adopt")
+            if checked == FEW_BLOCKS:
+                return
+        turn.state = settle(policy, high, turn.index + 1, noise)
+
+
+def nothing_exact_is_published(policy: Policy, world: Environment) -> None:
+    """A published number that depends on a reward also depends on the noise: no exact sum, count or bound goes out."""
+    promise = policy.guarantee()
+    if promise is None or not promise.established or policy.local or policy.keeps_history or not policy.released:
+        return
+    checked = 0
+    for turn in turns(policy, world, LONG, SeededNoise(3)):
+        answer, rewards = cast(Feedback, turn.answer), (0.0, 1.0, None) if policy.hides_arrivals else (0.0, 1.0)
+        given = [policy.learn(turn.state, replace(answer, reward=reward)) for reward in rewards]
+        if policy.due(given[0], turn.index + 1) is not None:
+            checked += 1
+            drawn = [[policy.release(state, SeededNoise(seed)) for seed in range(8)] for state in given]
+            for name in policy.released:
+                of_data = [row[0][name] for row in drawn]
+                of_noise = [after[name] for after in drawn[0]]
+                told = np.any([_unlike(of_data[0], other) for other in of_data[1:]], axis=0)
+                hidden = np.any([_unlike(of_noise[0], other) for other in of_noise[1:]], axis=0)
+                must(not np.any(told & ~hidden), f"{name} shows a reward without noise", "draw noise for it")
+            if checked == FEW_BLOCKS:
+                return
+        turn.state = settle(policy, given[1], turn.index + 1, SeededNoise(3, turn.index))
+
+
+def _unlike(first: Any, second: Any) -> Any:
+    """Where two arrays differ; everywhere, if even their shapes do."""
+    same = np.shape(first) == np.shape(second)
+    return ~np.isclose(first, second, rtol=0.0, atol=0.0, equal_nan=True) if same else np.ones(np.shape(first), bool)
+
+
+def audited(policy: Policy, world: Environment) -> None:
+    """What promises privacy has pairs of worlds that call its served methods, and mutants that they notice."""
+    promise = policy.guarantee()
+    if promise is not None and promise.established:
+        check_audited("policy", policy)
+
+
+def lost_releases(policy: Policy, world: Environment) -> None:
+    """A release that was charged and lost is survived; block ids never repeat."""
+    noise, blocks = SeededNoise(3), list[str]()
+    for turn in turns(policy, world, 80, noise):
+        turn.state = policy.learn(turn.state, turn.answer)
+        while (block := policy.due(turn.state, turn.index + 1)) is not None:
+            blocks.append(block)
+            turn.state = policy.lost(turn.state, block) if len(blocks) % 2 else policy.release(turn.state, noise)
+    must(len(blocks) == len(set(blocks)), "a block id came twice")
+
+
+def under_a_ledger(policy: Policy, world: Environment) -> None:
+    """A curator's private policy runs under a ledger: charged once, and after a crash the stored value comes back."""
+    promise = policy.guarantee()
+    if promise is None or not promise.established or isinstance(policy.event(), NothingEvent):
+        return
+    if policy.keeps_history:
+        return  # decisions read the raw history: no part of such a state may be stored, and `drive` refuses it
+    must(policy.released, "it does not say which state arrays hold released values only", "released = (...)")
+    noise = SeededNoise(3)
+    named = promise.neighbours
+    with tempfile.TemporaryDirectory() as folder:
+        limit = Limit.covering(policy.event())
+        with Ledger.create(f"{folder}/ledger.db", limit=limit, simulated=True) as ledger:
+            for turn in turns(policy, world, 40, noise):
+                state = policy.learn(turn.state, turn.answer)
+                after = drive(policy, state, turn.index + 1, ledger, noise=noise, neighbours=named)
+                # as after a crash before the state was saved
+                again = drive(policy, state, turn.index + 1, ledger, noise=noise, resume=True, neighbours=named)
+                for name in policy.released:
+                    must(np.array_equal(after[name], again[name]), "a crash gave another value", "see released")
+                turn.state = after
+
+
+def estimates_read_releases_only(policy: Policy, world: Environment) -> None:
+    """A private policy gives estimates from the first moment on, and from arrays it names in `released` alone."""
+    promise = policy.guarantee()
+    if promise is None or not promise.established or policy.keeps_history:
+        return
+    rng = np.random.default_rng(7)
+    for state in (policy.start(), play(policy, world, SeededNoise(3), rounds=300)[-1].state):
+        before, found = copy_state(state), json.dumps(policy.estimates(state).to_dict(), allow_nan=False)
+        must(same_state(state, before), "estimates changed the state")
+        for name in set(state) - set(policy.released):
+            state[name] = (
+                rng.permutation(3 * state[name].ravel() + 7).reshape(state[name].shape).astype(state[name].dtype)
+            )
+        again = json.dumps(policy.estimates(state).to_dict())
+        must(found == again, "estimates read what is not released", "read arrays named in released only")
