@@ -152,6 +152,6 @@ def test_a_private_policy_without_worlds_or_with_worlds_of_its_own_making_fails(
 
 
 def test_a_private_policy_without_mutants_fails(monkeypatch):
-    monkeypatch.setattr("fairveil.privacy.audit.laws.mutants_of", lambda kind, thing: [])
+    monkeypatch.setattr("fairveil.privacy.audit.laws.mutants_of", lambda kind, thing, entries: [])
     with pytest.raises(ContractError, match="planted a mutant"):
         LAWS["audited"](*fitting("adap-ucb"))

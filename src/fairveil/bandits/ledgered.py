@@ -49,6 +49,7 @@ def drive(
     without it such a state is refused, because it would be served what another run has released.
     ``neighbours``: a policy that uses raw rows between releases protects less than an interaction with all that follows
     from it; it is refused unless the caller names its weaker neighbours.
+    Nine arguments, since five are choices of a deployment that have a safe default each.
     """
     while (block := policy.due(state, settled)) is not None:
         check_promise(policy, neighbours)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairveil.bandits.environments.laws import UNIT
-from fairveil.bandits.nash.optimism import optimistic_mean
+from fairveil.bandits.nash.base import NashPolicy, unknown_arms
 from fairveil.configuration import describe
 from fairveil.errors import FairveilError
 from fairveil.loop.batch import Status
@@ -30,9 +29,6 @@ from fairveil.state import State
 if TYPE_CHECKING:
     from fairveil.loop.loop import Loop
     from fairveil.loop.store import Store
-
-LEVEL = 3.7
-"""Natural logarithm of 2/0.05: bounds on arm means that hold together with probability 95 % each."""
 
 
 @dataclass(frozen=True)
@@ -121,22 +117,16 @@ def published(facts: Facts, state: State) -> dict[str, Any]:
 
 
 def _arms(facts: Facts, state: State) -> list[dict[str, Any]]:
+    """Estimates of the policy itself (`fairveil.bandits.nash.intervals`), in the units of the loop's reward."""
     low, high = facts.spec.reward.low, facts.spec.reward.high
-    epsilon = float(getattr(facts.policy, "release_epsilon", getattr(facts.policy, "epsilon", 1.0)))
     names, played = facts.spec.actions, state.get("played", state["counts"])
+    policy, nothing = facts.policy, unknown_arms(len(state["counts"]))
+    found = policy.arm_intervals(state) if isinstance(policy, NashPolicy) else nothing
     rows = []
-    for arm, (total, count) in enumerate(zip(state["sums"] / UNIT, state["counts"], strict=True)):
+    for arm, numbers in enumerate(found):
+        scaled = [None] * 3 if np.isnan(numbers[0]) else [float(low + (high - low) * value) for value in numbers]
         row: dict[str, Any] = {"action": arm, "action_id": None if names is None else names[arm]}
-        draws = int(state["draws"][arm]) if "draws" in state else 1
-        if count > 0 and not facts.policy.local:
-            top = float(optimistic_mean(float(total), float(count), draws, epsilon, LEVEL))
-            bottom = 1.0 - float(optimistic_mean(float(count - total), float(count), draws, epsilon, LEVEL))
-            mean = min(max(float(total / count), 0.0), 1.0)
-            numbers = [low + (high - low) * value for value in (mean, min(bottom, mean), max(top, mean))]
-            row |= dict(zip(("mean", "low", "high"), numbers, strict=True))
-        else:
-            row |= {"mean": None, "low": None, "high": None}
-        rows.append({**row, "rounds": int(played[arm])})
+        rows.append({**row, **dict(zip(("mean", "low", "high"), scaled)), "rounds": int(played[arm])})
     return rows
 
 

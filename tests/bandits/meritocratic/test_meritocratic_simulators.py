@@ -82,7 +82,9 @@ def test_hidden_arrivals_in_any_order_inside_the_window_give_the_same_run(treat)
     for order in range(3):
         lateness = Lateness("uniform", (0.0, 30.0), 30, 0.0, treat)
         case = Case.of(made, world, 600, lateness=lateness)
-        streams = replace(Streams.of(9, 0, SeededNoise(4)), arrivals=generator(order, "another order"))
+        streams = replace(
+            Streams.of(9, 0, SeededNoise(4)), coming=lambda order=order: generator(order, "another order")
+        )
         runner = make_runner(case, streams)
         slots = np.concatenate([runner.advance(stop).slots for stop in (200, 400, 600)])
         runs.append((slots, runner.state))
