@@ -9,6 +9,7 @@ import pytest
 
 from fairveil import registry
 from fairveil.cli.audit_all import BEGIN, END
+from fairveil.contents import HOMES
 from fairveil.privacy.audit.everything import things
 
 FOLDER = Path(__file__).parents[2] / "docs" / "guarantees"
@@ -24,7 +25,8 @@ def places(page):
 def test_everything_that_promises_privacy_is_on_one_page():
     named = [name for page in PAGES for names, _ in places(page) for name in names]
     assert len(named) == len(set(named))
-    assert set(named) == {thing.title for thing in things()}
+    built_in = {thing.title for thing in things() if thing.name.partition("/")[0] in HOMES[thing.kind]}
+    assert set(named) == built_in  # other tests of the same process may have registered names of their own
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
