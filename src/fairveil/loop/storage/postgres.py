@@ -34,11 +34,17 @@ _KINDS = [
     "bytea",
 ]
 _INSERT = f"INSERT INTO events ({EVENT}) SELECT * FROM unnest({', '.join(f'%s::{kind}[]' for kind in _KINDS)})"
-_FIND = f"SELECT {EVENT} FROM events WHERE loop = %s AND key = ANY(%s)"
+# Each key by itself through the unique index: a server that has not looked at the table yet believes that few events
+# have this loop, and would read all of them.
+_FIND = (
+    f"SELECT {', '.join('e.' + column for column in EVENT.split(', '))} FROM unnest(%s::bytea[]) AS k(key) "
+    "CROSS JOIN LATERAL (SELECT * FROM events WHERE loop = %s AND key = k.key LIMIT 1) AS e"
+)
 _REWARD = (
     "UPDATE events e SET reward = v.reward, rewarded = v.rewarded "
-    "FROM unnest(%s::bytea[], %s::float8[], %s::bigint[]) AS v(key, reward, rewarded) "
-    "WHERE e.loop = %s AND e.key = v.key"
+    "FROM (SELECT reward, rewarded, (SELECT seq FROM events WHERE loop = %s AND key = k.key LIMIT 1) AS seq "
+    "FROM unnest(%s::bytea[], %s::float8[], %s::bigint[]) AS k(key, reward, rewarded) OFFSET 0) AS v "
+    "WHERE e.seq = v.seq"
 )
 _LOCK = f"SELECT {STATUS} FROM loops WHERE id = %s FOR UPDATE"
 _WAIT = 30.0
@@ -71,7 +77,7 @@ class PostgresTransaction:
     def events(self, loop: int, keys: Sequence[bytes]) -> dict[bytes, Row]:
         if not keys:
             return {}
-        rows = self._connection.execute(_FIND, (loop, list(keys)), binary=True).fetchall()
+        rows = self._connection.execute(_FIND, (list(keys), loop), binary=True).fetchall()
         return {row[_KEY]: row for row in rows}
 
     def insert_events(self, rows: Sequence[Row]) -> None:
@@ -81,7 +87,7 @@ class PostgresTransaction:
     def set_rewards(self, loop: int, rewards: Sequence[tuple[bytes, float | None, int]]) -> None:
         if rewards:
             keys, values, times = (list(column) for column in zip(*rewards, strict=True))
-            self._connection.execute(_REWARD, (keys, values, times, loop))
+            self._connection.execute(_REWARD, (loop, keys, values, times))
 
     def lock_loop(self, loop: int) -> Row | None:
         row: Row | None = self._connection.execute(_LOCK, (loop,)).fetchone()
