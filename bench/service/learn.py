@@ -76,8 +76,7 @@ def census(url: str, rounds: int, size: int) -> bool:
             slots = np.array([reply["action"] for reply in replies])
             regret += float(fair_regret(chunk.rank, slots).sum())
             rewards = [
-                {"event_id": str(first + row), "value": float(chunk.score[row, slots[row]] + chunk.reward_noise[row])}
-                for row in range(size)
+                {"event_id": str(first + row), "value": float(chunk.reward[row, slots[row]])} for row in range(size)
             ]
             client.post("/v1/loops/census/rewards/batch", json={"rewards": rewards}).raise_for_status()
             found = replies[-1]["policy_version"]
