@@ -79,11 +79,11 @@ def census(url: str, rounds: int, size: int) -> bool:
                 {"event_id": str(first + row), "value": float(chunk.reward[row, slots[row]])} for row in range(size)
             ]
             client.post("/v1/loops/census/rewards/batch", json={"rewards": rewards}).raise_for_status()
-            found = replies[-1]["policy_version"]
-            if found > version:
-                stops = _stops(full["policy"], found)
-                delays += [first + size - stop for stop in stops[version:found]]
-                version = found
+            for reply in replies:
+                found = reply["policy_version"]
+                if found > version:
+                    delays += [reply["round"] - stop for stop in _stops(full["policy"], found)[version:]]
+                    version = found
     taken = time.monotonic() - began
     delay = round(float(np.mean(delays))) if delays else 0
     runs = [

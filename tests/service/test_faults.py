@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from running_service import Direct
+from running_service import LOOP, Direct
 
 from fairveil.loop import facts
 from fairveil.loop import store as stores
@@ -150,3 +150,25 @@ def test_clocks():
     assert clock_state(now, now + 59 * SECOND, 0) == "sane"
     assert clock_state(now, None, 61 * SECOND) == "ahead"
     assert clock_state(5 * SECOND, None, 0) == "unset"
+
+
+def test_a_block_is_released_when_its_last_reward_comes(http, service, monkeypatch):
+    monkeypatch.setattr(app, "TICK", 3600.0)
+    asked = {**LOOP, "reward": {"wait": "10h", "missing": "public"}}
+    assert http.post("/v1/loops", json=asked).status_code == 201
+    loop = service.store.loop("trial")
+    service.start()
+    try:
+        for number in range(5):
+            http.post(DECISIONS, json={"event_id": str(number)})
+        for number in range(5):
+            assert loop.status().version == 0
+            answer = http.post(f"{DECISIONS}/{number}/reward", json={"value": 1.0})
+            assert answer.status_code == 200
+        deadline = time.monotonic() + 30
+        while loop.status().version < 1 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert loop.status().version == 1
+    finally:
+        service.stop()
+    check(service.store)

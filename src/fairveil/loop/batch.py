@@ -307,6 +307,16 @@ class Batch:
             self.facts.save(tx, self.first, self.before)
         return self.before
 
+    def may_be_due(self, after: Status) -> bool:
+        """Whether what is written now may complete a block: its rounds are decided, and arrivals, which are public, came.
+
+        Where arrivals are hidden only time completes a block, and a tick looks for that.
+        """
+        if self.facts.missing != "public" or not (self.rewards or self.activations):
+            return False
+        block = self.facts.policy.block(after.state)
+        return block is not None and block.stop <= after.round
+
     def change(self, **fields: Any) -> None:
         """Change the row of the loop; it is written with the rest of the batch."""
         self.before = replace(self.before, **fields)

@@ -42,7 +42,7 @@ class Loop:
     def __init__(self, store: Store, facts: Facts) -> None:
         self.store, self.facts = store, facts
         self.writer = Writer(
-            facts, store.driver, store.clock, store.started, store.rng if facts.spec.simulated else None
+            facts, store.driver, store.clock, store.started, store.due, store.rng if facts.spec.simulated else None
         )
         self.prepare = Preparer(facts.spec, getattr(facts.policy, "arms", None), store.keys)
         self._ticking = threading.Lock()

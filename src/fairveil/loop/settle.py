@@ -37,16 +37,13 @@ def _closed(tx: Transaction, loop: int, low: int, high: int, now: int) -> int:
 
 
 def _answered(tx: Transaction, loop: int, low: int, high: int) -> int:
-    query = "SELECT rewarded, learn, activated FROM events WHERE loop = ? AND round >= ? ORDER BY round LIMIT ?"
-    while low < high:
-        page = tx.execute(query, (loop, low, min(PAGE, high - low)))
-        for rewarded, learn, activated in page:
-            if learn == PENDING and (rewarded is None or activated == 0):
-                return low
-            low += 1
-        if len(page) < PAGE:
-            break
-    return low
+    """The first round that still waits, for its reward or to be shown."""
+    query = (
+        "SELECT round FROM events WHERE loop = ? AND round >= ? AND learn = ? "
+        "AND (rewarded IS NULL OR activated = 0) ORDER BY round LIMIT 1"
+    )
+    found = tx.execute(query, (loop, low, PENDING))
+    return found[0][0] if found else high
 
 
 def erase(batch: Batch, stop: int) -> bool:

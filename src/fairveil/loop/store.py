@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from fairveil.loop.batch import Status
 from fairveil.loop.blocks import abandon
 from fairveil.loop.clock import SECOND, Clock, SystemClock
 from fairveil.loop.config import LoopSpec, read_spec
+from fairveil.loop.due import Due
 from fairveil.loop.facts import Facts
 from fairveil.loop.keys import Keys, secret_beside, secret_from_environment
 from fairveil.loop.loop import Loop
@@ -56,6 +57,7 @@ class Store:
     def __init__(self, driver: Driver, keys: Keys, clock: Clock, anchors: Path | None) -> None:
         self.driver, self.keys, self.clock, self.anchors = driver, keys, clock, anchors
         self.started = clock.now()
+        self.due = Due()
         self.noise: Noise | None = None
         self.rng: Generator | None = None
         self.erased = True
@@ -169,13 +171,13 @@ class Store:
 
     # Time ------------------------------------------------------------------------------------------------------------
 
-    def tick(self) -> int:
-        """Settle, release, erase and forget, for every loop. Gives the number of releases.
+    def tick(self, only: Collection[str] | None = None) -> int:
+        """Settle, release, erase and forget, for every loop or for some. Gives the number of releases.
 
         A loop whose tick fails does not keep the others from theirs; the first error is raised at the end.
         """
         made, failed = 0, list[Exception]()
-        for loop in self.loops():
+        for loop in self.loops() if only is None else map(self.loop, only):
             try:
                 made += loop.tick()
             except Exception as problem:  # whatever it is, the other loops need their tick

@@ -19,6 +19,7 @@ from fairveil.errors import FairveilError
 from fairveil.loop.ask import Ask
 from fairveil.loop.batch import Batch, Status
 from fairveil.loop.clock import Clock
+from fairveil.loop.due import Due
 from fairveil.loop.facts import Facts
 from fairveil.loop.problems import Overloaded, UnknownLoop
 from fairveil.loop.storage import Driver, Transaction
@@ -55,8 +56,10 @@ def decision(ask: Ask, looks_at_persons: bool) -> Item:
 class Writer:
     """The queue of one loop in this process."""
 
-    def __init__(self, facts: Facts, driver: Driver, clock: Clock, started: int, rng: Generator | None = None) -> None:
-        self.facts, self.driver, self.clock = facts, driver, clock
+    def __init__(
+        self, facts: Facts, driver: Driver, clock: Clock, started: int, due: Due, rng: Generator | None = None
+    ) -> None:
+        self.facts, self.driver, self.clock, self.due = facts, driver, clock, due
         self.started = started
         self.status: Status | None = None
         self.waiting: deque[Item] = deque()
@@ -146,6 +149,8 @@ class Writer:
         else:
             for item in items:
                 item.done = True
+            if batch.may_be_due(after):
+                self.due.add(self.facts.spec.name)
 
     def _fail(self, items: list[Item], problem: Exception) -> None:
         self.status = None  # what is stored now is read again by the next batch

@@ -159,30 +159,37 @@ class Service:
     def stop(self) -> None:
         """Finish what waits and stop; at most ten seconds."""
         self._stop.set()
+        self.store.due.add()
         if self._ticker is not None:
             self._ticker.join(10)
         self.pumps.stop()
 
     def _tick_on(self) -> None:
+        """Every loop once in a while; one whose block may be due at once, and again after a moment if it was not."""
+        everything = time.monotonic()
         while not self._stop.is_set():
+            woken = self.store.due.wait(max(everything - time.monotonic(), 0.0))
+            whole, made = time.monotonic() >= everything, 0
             try:
                 if not self._verified:
                     for loop in self.store.loops():
                         loop.verify()
                     self._verified = True
-                made = self.store.tick()
+                made = self.store.tick(None if whole else woken)
                 self.metrics.releases.inc(made)
                 self._tick_problem = None
-                pause = self._pause()
+                if whole:
+                    everything = time.monotonic() + self._pause()
             except Exception as problem:  # of whatever kind: it is tried again, and decisions go on
                 self.metrics.failures.inc()
                 self._tick_problem = getattr(problem, "code", type(problem).__name__)
                 log.error("tick: %s", self._tick_problem)
-                pause = TICK
-            self._stop.wait(pause)
+                everything = time.monotonic() + TICK
+            if not made:
+                self._stop.wait(SHORTEST)
 
     def _pause(self) -> float:
-        """A second, or a tenth of the shortest window."""
+        """Seconds from one tick of all loops to the next: one, or a tenth of the shortest window."""
         windows = [loop.facts.wait / SECOND for loop in self.store.loops()]
         return max(SHORTEST, min([TICK, *(window / 10 for window in windows)]))
 
