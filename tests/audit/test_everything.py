@@ -89,7 +89,7 @@ def test_the_command_shows_one_table_and_fails_where_something_fails(monkeypatch
 
 
 #: Things, and pairs of worlds, that an installation without plug-ins audits. A smaller number means that one got lost.
-THINGS, PAIRS = 45, 84
+THINGS, PAIRS = 45, 85
 
 
 def test_the_number_of_audits():
@@ -102,6 +102,7 @@ def test_every_run_of_several_has_a_seed_of_its_own_and_pages_are_filled(monkeyp
 
     def quick(thing, effort, noise, seed):
         seeds.append(seed)
+        assert bool(effort.factors) == (seed == 7)  # power is looked for once
         return examine(thing, Effort("small", 0.05, (0.2,), mutants=False), noise, seed)
 
     page = tmp_path / "page.md"
@@ -113,6 +114,7 @@ def test_every_run_of_several_has_a_seed_of_its_own_and_pages_are_filled(monkeyp
     shown = CliRunner().invoke(app, words, catch_exceptions=False)
     assert shown.exit_code == 0
     assert seeds == [7, 8]
+    assert "seed 8: 1 audits, all stand" in shown.output
     text = page.read_text()
     assert text.startswith("Before.")
     assert text.endswith("After.\n")

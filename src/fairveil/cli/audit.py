@@ -33,7 +33,9 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="With all: bounds and power, no mutants.")] = False,
     deep: Annotated[bool, typer.Option("--deep", help="With all: ten times the trials, OS entropy.")] = False,
-    repeat: Annotated[int, typer.Option(min=1, help="With all: so many runs, each with the next seed.")] = 1,
+    repeat: Annotated[
+        int, typer.Option(min=1, help="With all: every audit so often, each time with the next seed.")
+    ] = 1,
     pages: Annotated[Path | None, typer.Option(help="With all: write results into the pages of this folder.")] = None,
     plugin: Annotated[list[Path] | None, typer.Option(help="A Python file that registers names of its own.")] = None,
 ) -> None:

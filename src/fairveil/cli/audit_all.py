@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
 from multiprocessing import get_context
@@ -26,31 +26,35 @@ def audit_all(
 ) -> None:
     """Examine every thing, print one row each, and fail when a claim is broken, a mutant escapes or one is left out.
 
-    With ``repeat`` the whole is done again with the next seeds; every run must stand. ``pages`` is a folder of pages
-    with marked places for results, which are filled in.
+    With ``repeat`` every audit is done again with the next seeds and must stand each time; power, mutants and twins are
+    looked at in the first run. ``pages`` is a folder of pages with marked places for results, which are filled in.
     """
     from fairveil.running.progress import Bar
 
     listed, wrong = list(things()), list[str]()
     for turn in range(repeat):
+        again = turn > 0
+        tried = replace(effort, factors=(), mutants=False) if again else effort
         verdicts: list[Verdict] = []
         with Bar("audit all") as bar, _mapper(workers) as spread:
             bar.start(len(listed), 0)
-            for verdict in spread(partial(examine, effort=effort, noise=noise, seed=seed + turn), listed):
+            for verdict in spread(partial(examine, effort=tried, noise=noise, seed=seed + turn), listed):
                 verdicts.append(verdict)
                 bar.advance()
             bar.finish()
-            twins = dict(planted(effort, noise, seed + turn))
+            twins = {} if again else dict(planted(effort, noise, seed))
         check_number(listed, verdicts)
         if as_json:
             table = {"seed": seed + turn, "things": [asdict(v) for v in verdicts], "twins": twins}
             typer.echo(json.dumps(table, allow_nan=False))
+        elif again:
+            show_again(verdicts, Console(), seed + turn)
         else:
-            show(verdicts, twins, Console(), seed + turn)
+            show(verdicts, twins, Console(), seed)
+        if pages is not None and not again:
+            write_pages(pages, verdicts, effort.name, noise)
         wrong += [verdict.title for verdict in verdicts if not verdict.fine]
         wrong += [name for name, ok in twins.items() if not ok]
-    if pages is not None:
-        write_pages(pages, verdicts, effort.name, noise)
     if wrong:
         raise AuditViolation(
             "some promises do not stand", given=", ".join(wrong), fix="see the table above; release nothing with them"
@@ -90,6 +94,13 @@ def show(verdicts: list[Verdict], twins: dict[str, bool], console: Console, seed
         console.print("Without power (weaker noise would not have been seen with so many trials):", highlight=False)
         words = ", ".join(f"{attempt.pair} ({attempt.trials})" for attempt in weak)
         console.print(words, highlight=False)
+
+
+def show_again(verdicts: list[Verdict], console: Console, seed: int) -> None:
+    """A line for a repeated run."""
+    audits, broken = sum(len(v.attempts) for v in verdicts), [v.title for v in verdicts if not v.fine]
+    said = f"[bold red]FAILS: {', '.join(broken)}[/]" if broken else "[green]all stand[/]"
+    console.print(f"seed {seed}: {audits} audits, {said}", highlight=False)
 
 
 def row(verdict: Verdict) -> tuple[str, str, str, str, str]:

@@ -308,9 +308,9 @@ class Batch:
         return self.before
 
     def may_be_due(self, after: Status) -> bool:
-        """Whether what is written now may complete a block: its rounds are decided, and arrivals, which are public, came.
+        """Whether what is written now may complete a block: all its rounds are decided, and something came for one.
 
-        Where arrivals are hidden only time completes a block, and a tick looks for that.
+        Only where arrivals are public; where they are hidden time alone completes a block, and a tick looks for that.
         """
         if self.facts.missing != "public" or not (self.rewards or self.activations):
             return False

@@ -18,6 +18,7 @@ from scipy.special import ndtr
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness
 from fairveil.bandits.meritocratic.batched import BatchedPrivateFairGreedy
+from fairveil.bandits.meritocratic.estimate import GROUP_WEIGHT
 from fairveil.bandits.meritocratic.halved_history import UNIFORM_ROUNDS
 from fairveil.bandits.meritocratic.noisy_history import NoisyHistory
 from fairveil.bandits.meritocratic.rank_tables import DOUBT
@@ -38,6 +39,8 @@ from fairveil.state import State
 FEATURES, GROUPS = 2, 2
 BATCH = 24
 """Rounds of the first batch of an audited batched policy."""
+SHIFTED, OFFSET = 8192, 2.0
+"""Rounds of that batch where it must show that every column lies so far from its declared middle."""
 RANKED = 2048
 """Rounds of that batch where its histograms are audited: many people, so that the projection to a cdf loses little."""
 MANY, FEW = 9_000, 60
@@ -56,9 +59,11 @@ def small(policy: Any, **changes: Any) -> Any:
     return replace(policy, groups=GROUPS, features=FEATURES, totals="public", **changes)
 
 
-def small_batched(policy: BatchedPrivateFairGreedy, first_batch: int = BATCH) -> BatchedPrivateFairGreedy:
+def small_batched(
+    policy: BatchedPrivateFairGreedy, first_batch: int = BATCH, norm: float = 1.0
+) -> BatchedPrivateFairGreedy:
     scaling = Scaling(
-        columns=(0, 1), centre=(0.0, 0.0), spread=(1.0, 1.0), norm=1.0, reward_centre=0.0, reward_bound=1.0
+        columns=(0, 1), centre=(0.0, 0.0), spread=(1.0, 1.0), norm=norm, reward_centre=0.0, reward_bound=1.0
     )
     made: BatchedPrivateFairGreedy = small(policy, scaling=scaling, first_batch=first_batch)
     return made
@@ -89,9 +94,12 @@ class Recorded(Environment):
     def reward(self, round: Round, arm: int, rng: Generator | None = None) -> float:
         return float(self.rewards[round.index, arm])
 
-    def feedback(self, arm: int) -> list[Feedback]:
-        """Every round with its reward, had this candidate always been chosen."""
-        return [Feedback(i, arm, self.reward(self.show(i), arm), self.show(i)) for i in range(len(self.rewards))]
+    def feedback(self, arm: int, first: int = 0) -> list[Feedback]:
+        """Every round with its reward, had this candidate always been chosen, numbered from ``first``."""
+        return [
+            Feedback(first + i, arm, self.reward(self.show(i), arm), replace(self.show(i), index=first + i))
+            for i in range(len(self.rewards))
+        ]
 
     def chosen(self, slots: list[int], first: int) -> Floats:
         """Sum of the chosen features from round ``first`` on: who is preferred shows the direction that was learned."""
@@ -113,6 +121,28 @@ def batched_pair(policy: BatchedPrivateFairGreedy) -> AuditPair:
     """The noisy moments of one batch, projected on the difference of the two worlds."""
     made = small_batched(policy)
     states = [made.learn_all(made.start(), Recorded.of(BATCH, world).feedback(0)) for world in (0, 1)]
+    return _moments_pair(made, states)
+
+
+@register("audit-pair", "policy:batched-private-fair-greedy/rescaled")
+def batched_rescaled(policy: BatchedPrivateFairGreedy) -> AuditPair:
+    """The same of the second batch, whose rows are taken on the scale that the first one showed."""
+    made = small_batched(policy, SHIFTED, OFFSET * EDGE)
+    early = Recorded.of(SHIFTED, 0)
+    early.features[:] += OFFSET
+    begun = made.release(made.learn_all(made.start(), early.feedback(0)), ZeroNoise())
+    # Rows as long as they may be on the new scale, with opposite rewards and at right angles: none are further apart.
+    near = (made.reward_weight**2 - GROUP_WEIGHT**2) / made.ready.norm**2
+    ends, states = np.array([[1.0, 0.0], [near, math.sqrt(1.0 - near**2)]]), []
+    for world in (0, 1):
+        late = Recorded.of(BATCH, world)
+        late.features[0, 0] = made.ready.norm * ends[world]
+        late.features[:] = begun["shift"] + begun["stretch"] * late.features
+        states.append(made.learn_all(begun, late.feedback(0, SHIFTED)))
+    return _moments_pair(made, states)
+
+
+def _moments_pair(made: BatchedPrivateFairGreedy, states: list[State]) -> AuditPair:
     exact = [made.release(state, ZeroNoise())["sum/last"] for state in states]
     level = made.sums.sigma * made.sums.grid.spread
     aim = (exact[0] - exact[1]) / level**2
@@ -121,7 +151,7 @@ def batched_pair(policy: BatchedPrivateFairGreedy) -> AuditPair:
         return np.array([made.release(states[world], noise)["sum/last"] @ aim for _ in range(trials)])
 
     statistic = "likelihood ratio of the moments"
-    return AuditPair(run, WORLDS, statistic, policy.epsilon, policy.delta, _finer(made), MANY)
+    return AuditPair(run, WORLDS, statistic, made.epsilon, made.delta, _finer(made), MANY)
 
 
 @register("audit-pair", "policy:batched-private-fair-greedy/ranks")
