@@ -18,7 +18,8 @@ from fairveil.classify import (
     required_samples,
     theory_rounds,
 )
-from fairveil.classify.game.exponential import Printed, Sound
+from fairveil.classify.game.exponential import Sound
+from fairveil.classify.game.exponential_printed import Printed
 from fairveil.classify.game.hypotheses import Linear, Stumps, ThresholdPairs, errors, violations
 from fairveil.classify.game.private_game import Game
 from fairveil.errors import InputError, PrivacyError, SpecError
@@ -191,7 +192,7 @@ def test_the_sound_leader_notes_each_loss_once_and_the_printed_one_says_what_it_
     sound = FollowPerturbedLeader(hypotheses, 1.0, 1e-5, rounds=4, sensitivity=0.1)
     assert sound.guarantee().established
     assert sound.guarantee().epsilon == pytest.approx(1.0, rel=1e-6)
-    assert sound.event().rho == pytest.approx(sound.rho)
+    assert sound.event().rho == pytest.approx(sound.form.rho)
     state, noise = sound.start(), SeededNoise(1)
     for _ in range(4):
         state = sound.observe(state, [0.0, 0.0, 0.1], noise)
@@ -200,10 +201,10 @@ def test_the_sound_leader_notes_each_loss_once_and_the_printed_one_says_what_it_
         sound.observe(state, [0.0, 0.0, 0.1], noise)
     wide = FollowPerturbedLeader(np.ones((1, 4000)), 1.0, 1e-5, rounds=4, sensitivity=0.1)
     total = wide.observe(wide.start(), np.zeros(4000), SeededNoise(2)).total
-    assert total.std() == pytest.approx(0.1 * math.sqrt(4 / (2 * sound.rho)), rel=0.03)
+    assert total.std() == pytest.approx(0.1 * math.sqrt(4 / (2 * sound.form.rho)), rel=0.03)
     printed = FollowPerturbedLeader(hypotheses, 1.0, 1e-5, rounds=4, sensitivity=0.1, variant="printed")
     assert not printed.guarantee().established
-    assert printed.laplace_scale == pytest.approx(0.1 * math.sqrt(4 * math.log(1e5)))
+    assert printed.form.laplace_scale == pytest.approx(0.1 * math.sqrt(4 * math.log(1e5)))
     with pytest.raises(SpecError, match="zeros and ones"):
         FollowPerturbedLeader([[0.5]], 1.0, 1e-5, 1, 1.0)
 

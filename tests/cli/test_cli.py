@@ -70,6 +70,18 @@ def test_run_prints_guarantee_and_metrics(run, spec, tmp_path):
     assert (tmp_path / "plot.svg").exists()
 
 
+def test_a_run_warns_of_groups_whose_ranks_are_still_unsure(run, tmp_path):
+    file = tmp_path / "people.toml"
+    budget = 'name = "batched-private-fair-greedy"\nepsilon = 1.0\ndelta = 1e-5\n'
+    world = '[environment]\nname = "synthetic-census"\n'
+    file.write_text(f'task = "bandit"\nrounds = 300\n[policy]\n{budget}{world}')
+    result = json.loads(run("run", file, "--json").stdout)
+    unsure = result["metrics"]["unsure_groups"]
+    assert unsure
+    shown = " ".join(run("run", file).stdout.split())
+    assert f"warning: ranks of {', '.join(unsure)} are still unsure (rank_uncertainty above 0.05)" in shown
+
+
 def test_run_json_is_the_result_and_engines_agree(run, spec):
     serial = json.loads(run("run", spec, "--json").stdout)
     processes = json.loads(run("run", spec, "--json", "--engine", "processes", "--workers", 2).stdout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fairveil.bandits.nash.private_nash import PrivateNash
 from fairveil.errors import BudgetError, SpecError
 from fairveil.loop import Budget, Person, Retention, Reward, Store
 from fairveil.loop.problems import (
@@ -342,6 +343,15 @@ def test_the_public_view_and_a_quote(store, loop, clock):
     assert loop.release("summary")["id"] == "summary-0-1"
     assert loop.release("summary") == loop.release("summary")
     assert quote({"name": "q", "policy": POLICY})["cost"] == "epsilon 1"
+
+
+def test_a_quote_has_the_noise_that_the_policy_states():
+    policy = PrivateNash(arms=3, epsilon=1.0)
+    quoted = quote({"name": "q", "policy": {"name": "private-nash", "arms": 3, "epsilon": 1.0}})
+    noise = policy.noises()[0]
+    assert quoted["noise"] == {"on": noise.on, "law": noise.law, "deviation": noise.std}
+    assert quoted["rounds_to_useful"] == 3 * 8  # each arm: noise of variance 2 below that of 8 rewards
+    assert quote({"name": "q", "policy": POLICY})["noise"] == {}  # a plug-in that states none
 
 
 def test_another_key_is_refused_unless_said_aloud(store_url, clock):

@@ -4,7 +4,7 @@ import pytest
 
 from fairveil.lab.artefact import SCALES
 from fairveil.lab.papers import fair_private_classification as paper
-from fairveil.lab.papers.fair_private_classification import local_sensitivities
+from fairveil.lab.papers.fair_private_classification_theorems import local_sensitivities
 from fairveil.lab.reproduce import artefacts, reproduce
 from fairveil.running.runner import complete
 

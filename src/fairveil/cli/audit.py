@@ -56,9 +56,8 @@ def command(
         from fairveil.privacy.audit.everything import DEEP, QUICK, USUAL
 
         effort = QUICK if quick else DEEP if deep else USUAL
-        cores = os.cpu_count() or 1
         source = "secure" if secure or deep else "seeded"
-        audit_all(effort, source, seed or 0, workers or cores, as_json, repeat, pages)
+        audit_all(effort, source, seed or 0, workers or os.cpu_count() or 1, as_json, repeat, pages)
         return
     spec = _spec(target, epsilon)
     changes = {"trials": trials, "confidence": confidence, "seed": seed, "noise": "secure" if secure else None}
@@ -73,21 +72,22 @@ def command(
         typer.echo(json.dumps(result, allow_nan=False))
     else:
         show(result, Console())
-    metrics = result["metrics"]
-    if metrics["verdict"] == "violated":
-        claim, finer = metrics["claimed"], metrics["finer"]
-        given, allowed = (
-            f"at least {metrics['epsilon_lower']:.4g}",
-            f"{claim['epsilon']:.4g} (delta {claim['delta']:.3g})",
-        )
-        if finer is not None and finer["lower"] > finer["claimed"]:
-            given, allowed = f"{finer['name']} at least {finer['lower']:.4g}", f"{finer['claimed']:.4g}"
-        raise AuditViolation(
-            "the measured privacy loss exceeds the claim",
-            given=given,
-            allowed=f"at most {allowed}",
-            fix="do not release with it; the statistic above shows how the worlds differ",
-        )
+    if result["metrics"]["verdict"] == "violated":
+        raise _violation(result["metrics"])
+
+
+def _violation(metrics: dict[str, Any]) -> AuditViolation:
+    """What was measured beside what is claimed, in the currency that shows it best."""
+    claim, finer = metrics["claimed"], metrics["finer"]
+    given, allowed = f"at least {metrics['epsilon_lower']:.4g}", f"{claim['epsilon']:.4g} (delta {claim['delta']:.3g})"
+    if finer is not None and finer["lower"] > finer["claimed"]:
+        given, allowed = f"{finer['name']} at least {finer['lower']:.4g}", f"{finer['claimed']:.4g}"
+    return AuditViolation(
+        "the measured privacy loss exceeds the claim",
+        given=given,
+        allowed=f"at most {allowed}",
+        fix="do not release with it; the statistic above shows how the worlds differ",
+    )
 
 
 def _spec(target: str, epsilon: float | None) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
@@ -15,6 +15,9 @@ from rich.table import Column, Table
 from fairveil import plugins
 from fairveil.cli.specs import read_spec
 from fairveil.errors import SpecError
+
+if TYPE_CHECKING:
+    from fairveil.lab.artefact import Table as Differences
 
 
 def command(
@@ -42,57 +45,19 @@ def command(
     from fairveil.lab import compare
     from fairveil.lab import export as exports
     from fairveil.lab.report.page import Section, write_report
-    from fairveil.running.engines import make_engine
-    from fairveil.running.progress import Bar
-    from fairveil.running.runner import run_many
-    from fairveil.running.store import ResultStore
 
     for file in plugin or []:
         plugins.load_file(file)
     for file in export or []:
         exports.check_export(file)
-    tables: dict[str, dict[str, Any]] = {file.stem: read_spec(file) for file in specs}
-    if len(tables) < len(specs):
-        raise SpecError(
-            "two spec files have the same name",
-            path="specs",
-            given=[file.name for file in specs],
-            fix="rename one: the name is its label in the table",
-        )
-    if vary:
-        parameters = dict(_axis(text) for text in vary)
-        tables = {
-            (label if len(tables) == 1 else f"{name}, {label}"): made
-            for name, table in tables.items()
-            for label, made in compare.grid(table, parameters).items()
-        }
-    workforce = make_engine(engine, workers)
-    try:
-        with Bar("compare") as bar:
-            results = run_many(tables, engine=workforce, store=ResultStore(out / "results"), progress=bar)
-    finally:
-        workforce.close()
+    results = _results(_tables(specs, vary or []), out, engine, workers)
     chosen = metric or compare.default_metric(results)
-    table = compare.difference_table(results, chosen)
-    name, *numbers = table.columns
-    shown = Table(Column(name, overflow="fold"), *numbers, title=table.title, box=box.SIMPLE_HEAD, pad_edge=False)
-    for row in table.rows:
-        shown.add_row(
-            *[f"{cell:.4g}" if isinstance(cell, float) else escape(str("" if cell is None else cell)) for cell in row]
-        )
+    table, charts = compare.difference_table(results, chosen), compare.charts(results, chosen)
     console = Console()
-    console.print(shown)
-    if len(table.rows) > 1 and all(row[-1] is None for row in table.rows):
-        chance = any(result["meta"]["simulated"] for result in results.values())
-        console.print(
-            "no test: it takes at least two runs (spec key runs) and a metric with a spread over runs"
-            if chance
-            else "nothing here is random: the differences are exact"
-        )
+    _show(table, results, console)
     front = compare.pareto_front(results, chosen)
     if front:
         console.print(f"on the Pareto front ({chosen} against epsilon): {'; '.join(front)}", markup=False)
-    charts = compare.charts(results, chosen)
     for file in export or []:
         exports.export(file, table, charts, results)
         console.print(f"written: {file}", markup=False, highlight=False)
@@ -104,6 +69,61 @@ def command(
         guarantees=promises,
     )
     console.print(f"report: {write_report([section], out / 'index.html', title='fairveil: comparison')}")
+
+
+def _tables(specs: list[Path], vary: list[str]) -> dict[str, dict[str, Any]]:
+    """Specs by label: one a file, or one a point of the grid over each file."""
+    from fairveil.lab import compare
+
+    tables: dict[str, dict[str, Any]] = {file.stem: read_spec(file) for file in specs}
+    if len(tables) < len(specs):
+        raise SpecError(
+            "two spec files have the same name",
+            path="specs",
+            given=[file.name for file in specs],
+            fix="rename one: the name is its label in the table",
+        )
+    if not vary:
+        return tables
+    parameters = dict(_axis(text) for text in vary)
+    return {
+        (label if len(tables) == 1 else f"{name}, {label}"): made
+        for name, table in tables.items()
+        for label, made in compare.grid(table, parameters).items()
+    }
+
+
+def _results(tables: dict[str, dict[str, Any]], out: Path, engine: str, workers: int | None) -> dict[str, Any]:
+    """Run them all; what is in the folder already is not run again."""
+    from fairveil.running.engines import make_engine
+    from fairveil.running.progress import Bar
+    from fairveil.running.runner import run_many
+    from fairveil.running.store import ResultStore
+
+    workforce = make_engine(engine, workers)
+    try:
+        with Bar("compare") as bar:
+            return dict(run_many(tables, engine=workforce, store=ResultStore(out / "results"), progress=bar))
+    finally:
+        workforce.close()
+
+
+def _show(table: Differences, results: dict[str, Any], console: Console) -> None:
+    """The table of differences, and why it has no test where it has none."""
+    name, *numbers = table.columns
+    shown = Table(Column(name, overflow="fold"), *numbers, title=table.title, box=box.SIMPLE_HEAD, pad_edge=False)
+    for row in table.rows:
+        shown.add_row(
+            *[f"{cell:.4g}" if isinstance(cell, float) else escape(str("" if cell is None else cell)) for cell in row]
+        )
+    console.print(shown)
+    if len(table.rows) > 1 and all(row[-1] is None for row in table.rows):
+        chance = any(result["meta"]["simulated"] for result in results.values())
+        console.print(
+            "no test: it takes at least two runs (spec key runs) and a metric with a spread over runs"
+            if chance
+            else "nothing here is random: the differences are exact"
+        )
 
 
 def _axis(text: str) -> tuple[str, list[Any]]:

@@ -13,7 +13,14 @@ from rich.console import Console
 
 from fairveil.errors import InputError, SpecError
 
+RELEASER_OPTIONS = (
+    "name", "epsilon", "delta", "horizon", "seasons", "nonnegative", "round", "interval", "lag", "unit", "window",
+    "participation", "neighbours", "starts", "sensitivity", "range", "law", "memory", "schedule",
+)  # fmt: skip
+"""Keys of a releaser that options give, in the order in which one that does not fit is named."""
 
+
+# The command line reads options off this signature: one argument each. They travel on together, by name.
 def command(
     source: Annotated[str, typer.Option("--in", help="A CSV with a header, or - for standard input.")] = "-",
     column: Annotated[list[str] | None, typer.Option(help="A column to release; several share one budget.")] = None,
@@ -57,27 +64,9 @@ def command(
 
     Example: fairveil release --in c.csv --column n --epsilon 1 --delta 1e-7 --horizon 99 --ledger n.db --out n.csv
     """
-    from fairveil.streams.columns import Columns
-
+    options = dict(locals())
     people = _people(person, per_step, participation, time, start)
-    table = _table(
-        {
-            "name": releaser, "epsilon": epsilon, "delta": delta, "horizon": None if endless else horizon,
-            "seasons": _seasons(seasons), "nonnegative": nonnegative or None, "round": whole or None,
-            "interval": interval, "lag": lag or None, "unit": unit, "window": window, "participation": participation,
-            "neighbours": neighbours, "starts": starts, "sensitivity": sensitivity, "range": _range(bounds),
-            "law": law, "memory": memory, "schedule": None if schedule in (None, "even") else {"kind": schedule},
-        }
-        | ({} if people is None else people.keys())
-    )  # fmt: skip
-    if step is not None and time is None:
-        raise SpecError("a step has a length on the clock of a time column", path="step", given=step, fix="give --time")
-    names = column or (["count"] if person is not None else [])
-    if not names:
-        raise SpecError("no column is named", path="column", fix="give --column NAME")
-    if people is not None and len(names) > 1:
-        raise SpecError("people's rows give one count", path="column", given=names, allowed="one name")
-    columns = Columns.build(table, names, columns_per_person=columns_per_person)
+    columns = _columns(options, people)
     if quote:
         _quote(columns, as_json)
         return
@@ -85,10 +74,36 @@ def command(
         raise SpecError("a picture is drawn from the output file", path="plot", given=str(plot), fix="give --out FILE")
     if seed is not None and not simulate:
         raise SpecError("a seed protects nobody", path="seed", given=seed, allowed="with --simulate only")
-    _serve(columns, people, locals())
+    _serve(columns, people, options)
+
+
+def _columns(options: dict[str, Any], people: Any) -> Any:
+    """What is released: the releaser that the options describe, once a column."""
+    from fairveil.streams.columns import Columns
+
+    schedule, step, person = options["schedule"], options["step"], options["person"]
+    changed = {
+        "name": options["releaser"], "horizon": None if options["endless"] else options["horizon"],
+        "seasons": _seasons(options["seasons"]), "nonnegative": options["nonnegative"] or None,
+        "round": options["whole"] or None, "lag": options["lag"] or None, "range": _range(options["bounds"]),
+        "schedule": None if schedule in (None, "even") else {"kind": schedule},
+    }  # fmt: skip
+    table = _table(
+        {key: changed[key] if key in changed else options[key] for key in RELEASER_OPTIONS}
+        | ({} if people is None else people.keys())
+    )
+    if step is not None and options["time"] is None:
+        raise SpecError("a step has a length on the clock of a time column", path="step", given=step, fix="give --time")
+    names = options["column"] or (["count"] if person is not None else [])
+    if not names:
+        raise SpecError("no column is named", path="column", fix="give --column NAME")
+    if people is not None and len(names) > 1:
+        raise SpecError("people's rows give one count", path="column", given=names, allowed="one name")
+    return Columns.build(table, names, columns_per_person=options["columns_per_person"])
 
 
 def _serve(columns: Any, people: Any, options: dict[str, Any]) -> None:
+    """Release line by line until the input ends."""
     from fairveil.streams.feed import Feed, Lines, Reading
     from fairveil.streams.publish import Layout
     from fairveil.streams.serve import Service

@@ -73,6 +73,11 @@ class Algorithm(ABC):
     gapless: ClassVar[bool] = False
     """Whether it solves another problem than the regularised one of the thesis: no gap is measured."""
 
+    @property
+    def protects(self) -> bool:
+        """Whether its draws may serve people; textbook draws are simulation whatever their source."""
+        return True
+
     @abstractmethod
     def complete(self, setting: Setting) -> Algorithm:
         """The same algorithm with every number that depends on public facts filled in; refuses what cannot be run."""

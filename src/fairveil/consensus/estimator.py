@@ -104,7 +104,7 @@ class ConsensusClassifier(ClassifierMixin, BaseEstimator):
         self.intercept_ = np.zeros(1)
         self.n_iter_ = len(self.history_)
         self.guarantee_ = algorithm.guarantee(setting)
-        self.simulated_ = noise != "secure" or getattr(algorithm, "variant", "sound") == "printed"
+        self.simulated_ = noise != "secure" or not algorithm.protects
         return self
 
     def _parts(self, count: int, groups: ArrayLike | None) -> list[NDArray[np.int64]]:

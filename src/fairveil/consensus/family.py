@@ -6,7 +6,7 @@
 
 with M_i = V_i f_i + sum_j f_j before the step. G_i is never computed from data: the optimality condition of the odd
 step gives G_i = -2 lam_i - eta (2 V_i f_i - M_i) from what that step used and released. The dual step is common to all
-nodes in the sound variant: with node-dependent steps (as printed for MR-ADMM) sum_i lam_i is not 0 and the limit
+nodes (`sound.py`): with node-dependent steps (`printed.py`, as printed for MR-ADMM) sum_i lam_i is not 0 and the limit
 solves sum_i grad O_i/eta_i = 0 instead of sum_i grad O_i = 0.
 """
 
@@ -23,9 +23,11 @@ from fairveil.configuration import configuration
 from fairveil.consensus.algorithm import Algorithm, Floats, Local, Payload
 from fairveil.consensus.losses import Loss, loss_table, make_loss
 from fairveil.consensus.perturbation import Perturbation
+from fairveil.consensus.printed import Printed
 from fairveil.consensus.rows import Rows
-from fairveil.consensus.schedule import Schedule, Setting, dual_steps, penalties, per_node
+from fairveil.consensus.schedule import Schedule, Setting, penalties, per_node
 from fairveil.consensus.solver import LocalSolver, least_tolerance
+from fairveil.consensus.sound import Sound
 from fairveil.consensus.theory import Finding, check_theorem_1
 from fairveil.errors import SpecError
 from fairveil.fields import Positive, described
@@ -36,12 +38,10 @@ PerNode = Any
 DualStep = Any
 """The same, or "smallest", or None."""
 Variant = Literal["sound", "printed"]
+FORMS: dict[Variant, Sound] = {"sound": Sound(), "printed": Printed()}
 LARGEST_C = 1750.0
 TOLERANCE = 1e-9
 """Default gradient tolerance, in units of C."""
-OWN_DUAL = (
-    "printed: the dual step of a node is its own penalty, and where penalties differ the limit is not the optimum"
-)
 
 
 @configuration
@@ -75,6 +75,15 @@ class AdmmFamily(Algorithm):
             elif not _positive(value):
                 allowed = "a finite number above 0, or one a node"
                 raise SpecError("this is not a positive number", path=name, given=value, allowed=allowed)
+
+    @property
+    def form(self) -> Sound:
+        """What the variant changes: dual steps, noise in the objective, what is established."""
+        return FORMS[self.variant]
+
+    @property
+    def protects(self) -> bool:
+        return self.form.established
 
     @property
     def loss_function(self) -> Loss:
@@ -131,8 +140,8 @@ class AdmmFamily(Algorithm):
         found = self.theorem_1(setting, schedule)
         where = f"node {found.node}, iteration {found.iteration}"
         broken = () if found.holds else (f"unchecked: {found.fails} (Theorem 1) fails at {where}",)
-        own = self.variant == "printed" and self.own_dual and getattr(self, "dual_step", None) is None
-        return (*((OWN_DUAL,) if own else ()), *found.notes, *broken)
+        dual = self.form.dual_notes(getattr(self, "dual_step", None), own=self.own_dual)
+        return (*dual, *found.notes, *broken)
 
     def schedule(self, setting: Setting) -> Schedule:
         """Penalties and dual steps of the whole run."""
@@ -140,10 +149,8 @@ class AdmmFamily(Algorithm):
         growth = per_node("growth", getattr(self, "growth", 1.0), setting.nodes)
         until = getattr(self, "growth_until", None)
         penalty = penalties(start, growth, setting.iterations, until=until, recycles=self.recycles)
-        dual = dual_steps(
-            penalty, getattr(self, "dual_step", None), printed=self.variant == "printed", own=self.own_dual,
-            start=self.fixed_dual,
-        )  # fmt: skip
+        chosen = getattr(self, "dual_step", None)
+        dual = self.form.dual_steps(penalty, chosen, own=self.own_dual, start=self.fixed_dual)
         return Schedule(penalty, dual, self.recycles)
 
     def perturbation(self, setting: Setting, node: int) -> Perturbation | None:

@@ -54,10 +54,3 @@ def exact_noise(alpha: float, width: int, shift: float, noise: Noise) -> tuple[F
         unit = max(unit, math.ldexp(1.0, -mechanism.bits))
     parts = [drawn[size].pop() for size in sizes]
     return np.concatenate(parts), math.sqrt(width) * unit
-
-
-def float_noise(alpha: float, width: int, noise: Noise) -> Floats:
-    """The textbook draw in floating point: norm Gamma(d, 1/alpha), uniform direction. For printed variants only."""
-    rng = np.random.default_rng(noise.uniform_integers(2**32, 4))
-    direction = rng.normal(size=width)
-    return direction / np.linalg.norm(direction) * rng.gamma(width, 1 / alpha)

@@ -8,7 +8,7 @@ noise of l1 sensitivity 2 sqrt(d) r hides that for one per cent of the budget. W
 function of raw data and nothing is promised.
 *Gaussian primal, sound.* Replacing a row moves the found solution by at most (2 s q + 2 tolerance)/kappa: Gaussian
 noise on it is mu-GDP, without a Jacobian, a side condition or a second derivative.
-*Printed.* The textbook draws in floating point, nothing for tolerance and grid.
+*Printed.* `fairveil.consensus.printed`: textbook draws in floating point, nothing for tolerance and grid.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.consensus.noises import exact_noise, float_noise
+from fairveil.consensus.noises import exact_noise
 from fairveil.consensus.solver import LocalSolver
 from fairveil.privacy.mechanisms import Gaussian, Laplace
 from fairveil.privacy.noise import Noise
@@ -59,27 +59,6 @@ class Objective(Perturbation):
         """The last noise."""
         far = 2 * (self.tolerance + reach) / kappa
         return Laplace(sensitivity=math.sqrt(width) * far / _DOWN, epsilon=self.tail, dimension=width)
-
-
-@dataclass(frozen=True)
-class PrintedObjective(Perturbation):
-    """Noise of density exp(-rate |e|) in the gradient, as printed."""
-
-    rates: tuple[float, ...]
-
-    def release(self, solver: LocalSolver, iteration: int, kappa: float, linear: Floats, noise: Noise) -> Floats:
-        drawn = float_noise(self.rates[iteration - 1], len(linear), noise)
-        return solver.solve(kappa, linear + drawn, self.tolerance)
-
-
-@dataclass(frozen=True)
-class PrintedPrimal(Perturbation):
-    """Noise of density exp(-alpha |e|) on the solution, as printed."""
-
-    alpha: float
-
-    def release(self, solver: LocalSolver, iteration: int, kappa: float, linear: Floats, noise: Noise) -> Floats:
-        return solver.solve(kappa, linear, self.tolerance) + float_noise(self.alpha, len(linear), noise)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The printed private algorithms: noise in the objective, two accountings side by side, sound by default."""
+"""The private algorithms of the thesis: noise in the objective, two accountings side by side."""
 
 from __future__ import annotations
 
@@ -13,13 +13,7 @@ from fairveil.consensus.algorithm import MEASURED, PUBLIC, UNIT, Algorithm, Floa
 from fairveil.consensus.budget import gaussian_mu
 from fairveil.consensus.family import AdmmFamily
 from fairveil.consensus.noises import block_sizes
-from fairveil.consensus.perturbation import (
-    GaussianPrimal,
-    Objective,
-    Perturbation,
-    PrintedObjective,
-    PrintedPrimal,
-)
+from fairveil.consensus.perturbation import GaussianPrimal, Perturbation
 from fairveil.consensus.schedule import Setting
 from fairveil.errors import SpecError
 from fairveil.fields import Delta, Epsilon, Positive, described
@@ -28,17 +22,13 @@ from fairveil.privacy.events import Event, GaussianEvent, PureEvent, RepeatedEve
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.limits import ADDED_SHARE
 
-NOT_ESTABLISHED = (
-    "printed: the proof assumes exact minimisers and noise of a continuous law; the solver stops at a tolerance and "
-    "floats lie on a grid, and neither is paid for"
-)
 PRIMAL_DRAWS_SIGMA = 2.0**26
 """`Gaussian` draws on a grid of at least so many units a standard deviation."""
 
 
 @configuration
 class PrivateFamily(AdmmFamily):
-    """Base of the printed private algorithms.
+    """Base of the private algorithms of the thesis, in their sound form (`sound.py`) and as printed (`printed.py`).
 
     Give ``alpha`` (the noise, as in the thesis) or ``epsilon`` (the total; alpha is constant over the iterations and
     solved from the bound that ``calibrate`` names: ``tight`` node by node, ``printed`` one for all by the worst node).
@@ -68,7 +58,7 @@ class PrivateFamily(AdmmFamily):
                 "delta belongs to gaussian-primal", path="delta", given=self.delta,
                 allowed="a small probability with perturb = gaussian-primal, nothing otherwise",
             )  # fmt: skip
-        if gaussian and (self.epsilon is None or self.variant == "printed"):
+        if gaussian and (self.epsilon is None or not self.form.established):
             raise SpecError(
                 "gaussian-primal is sound and takes a total epsilon", path="perturb", given=self.perturb,
                 allowed="epsilon and delta, variant = sound",
@@ -76,7 +66,7 @@ class PrivateFamily(AdmmFamily):
 
     @classmethod
     def example(cls) -> Any:
-        return cls(epsilon=1.0, variant="printed" if cls.printed_only else "sound")
+        return cls(epsilon=1.0)
 
     def complete(self, setting: Setting) -> Algorithm:
         if setting.nodes == 1 and self.costs_family == "m":
@@ -95,7 +85,7 @@ class PrivateFamily(AdmmFamily):
     @property
     def pays_tail(self) -> bool:
         """Whether one per cent goes to the last noise."""
-        return self.variant == "sound" and self.perturb == "objective"
+        return self.form.tail > 0 and self.perturb == "objective"
 
     def alphas(self, setting: Setting) -> Floats:
         """alpha of every node."""
@@ -127,14 +117,10 @@ class PrivateFamily(AdmmFamily):
         if self.perturb == "gaussian-primal":
             return GaussianPrimal(shift, tolerance, self.mu(setting))
         alpha = float(self.alphas(setting)[node])
-        if self.costs_family == "primal":
-            return PrintedPrimal(shift, tolerance, alpha)
         spread = 2 * costs.step[:, node] if self.costs_family == "m" else np.ones(len(costs.step))
         rates = tuple((alpha / spread).tolist())
-        if self.variant == "printed":
-            return PrintedObjective(shift, tolerance, rates)
-        releases = int(costs.reads.sum())
-        return Objective(shift, tolerance, rates, TAIL * float(self.totals(setting)[-1, node]) / releases)
+        tail = self.form.tail * float(self.totals(setting)[-1, node]) / int(costs.reads.sum())
+        return self.form.objective(shift, tolerance, rates, tail)
 
     def event(self, setting: Setting | None = None, node: int = 0) -> Event:
         if setting is None:
@@ -153,7 +139,7 @@ class PrivateFamily(AdmmFamily):
             "model": "federated",
             "unit": UNIT,
             "neighbours": "replace-row",
-            "established": self.variant == "sound",
+            "established": self.form.established,
             "notes": self.promise_notes(setting),
         }
         if self.perturb == "gaussian-primal":
@@ -165,9 +151,8 @@ class PrivateFamily(AdmmFamily):
         return Guarantee.pure(epsilon, **facts)
 
     def promise_notes(self, setting: Setting | None) -> tuple[str, ...]:
-        notes = [MEASURED, PUBLIC, "all messages of all nodes in all iterations are covered; each node spends its own"]
-        if self.variant == "printed":
-            notes.insert(0, NOT_ESTABLISHED)
+        covered = "all messages of all nodes in all iterations are covered; each node spends its own"
+        notes = [*self.form.notes, MEASURED, PUBLIC, covered]
         if setting is None:
             return tuple(notes)
         for node, (left, right) in self.costs(setting).side_condition().items():

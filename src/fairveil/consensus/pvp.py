@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from fairveil.configuration import configuration
 from fairveil.consensus.family import Variant
+from fairveil.consensus.perturbation import Perturbation
+from fairveil.consensus.printed import PrintedPrimal
 from fairveil.consensus.private import PrivateFamily
+from fairveil.consensus.schedule import Setting
 from fairveil.fields import described
 from fairveil.registry import register
 
@@ -27,3 +30,8 @@ class Pvp(PrivateFamily):
     printed_only = True
 
     variant: Variant = described("printed, the only one", default="printed")
+
+    def perturbation(self, setting: Setting, node: int) -> Perturbation | None:
+        costs = self.costs(setting)
+        shift = 2 * costs.s * float(costs.q[node])
+        return PrintedPrimal(shift, float(self.tolerance or 0.0), float(self.alphas(setting)[node]))

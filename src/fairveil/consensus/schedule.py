@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,6 @@ from fairveil.consensus.graphs import Graph
 from fairveil.errors import SpecError
 
 Floats = NDArray[np.float64]
-SMALLEST: Literal["smallest"] = "smallest"
 
 
 @dataclass(frozen=True)
@@ -103,26 +102,3 @@ def penalties(
     counted = t if until is None else np.minimum(t, until)
     power = (counted + 1) // 2 if recycles else counted - 1
     return penalty[None, :] * growth[None, :] ** power[:, None]
-
-
-def dual_steps(penalty: Floats, chosen: Any, *, printed: bool, own: bool, start: bool) -> Floats:
-    """theta of every node and iteration.
-
-    ``chosen``: a number, one a node (printed variants only: its limit is wrong), ``"smallest"`` (over the nodes, at
-    every iteration) or None for the default. ``own``: the printed form steps by each node's own penalty. ``start``: the
-    default is fixed by the first iteration.
-    """
-    if isinstance(chosen, tuple | list):
-        if not printed:
-            raise SpecError(
-                "the dual step must be the same at all nodes", path="dual_step", given=list(chosen),
-                allowed="one number", fix="node-dependent steps lead to a wrong limit: variant='printed' runs them",
-            )  # fmt: skip
-        return np.broadcast_to(per_node("dual_step", tuple(chosen), penalty.shape[1]), penalty.shape).copy()
-    if chosen == SMALLEST or (chosen is None and not (printed and own)):
-        least = penalty.min(axis=1, keepdims=True)
-        fixed = start and chosen is None
-        return np.broadcast_to(least[:1] if fixed else least, penalty.shape).copy()
-    if chosen is None:
-        return penalty.copy()
-    return np.full(penalty.shape, float(chosen))

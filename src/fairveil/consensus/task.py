@@ -106,8 +106,7 @@ class ConsensusTask(Task):
         metrics["rounds"] = getattr(algorithm, "rounds", None) or algorithm.iterations(setting)
         metrics["lost"] = [list(part["lost"]) for part in parts]
         metrics["absent"] = [list(part["absent"]) for part in parts]
-        printed = getattr(algorithm, "variant", "sound") == "printed"
-        simulated = spec["noise"] != "secure" or printed
+        simulated = spec["noise"] != "secure" or not algorithm.protects
         return Outcome(metrics, series, algorithm.guarantee(setting), simulated, notes=algorithm.notes(setting))
 
 

@@ -206,6 +206,7 @@ def samples_theorem_7(
     """Theorem 7: rows a node needs with noise of density exp(-alpha |e|); none suffices if the denominator is not > 0.
 
     ``least_alpha`` is where it becomes positive. Its limit for large alpha is twice Theorem 6's number, not the same.
+    Nine arguments, since the theorem has as many numbers.
 
     >>> found = samples_theorem_7(10.0, 0.1, 0.05, dimension=105, C=1750.0, alpha=2.0)
     >>> found.holds, round(found.numbers["least_alpha"], 1)

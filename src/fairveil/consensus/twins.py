@@ -15,8 +15,7 @@ from fairveil.consensus.audit import STATISTIC, WORLDS, Scene, centre, ratio_of,
 from fairveil.consensus.clipped_sums import UnitRows
 from fairveil.consensus.losses import Logistic
 from fairveil.consensus.measure import train_loss
-from fairveil.consensus.noises import float_noise
-from fairveil.consensus.perturbation import PrintedObjective
+from fairveil.consensus.printed import PrintedObjective, float_noise
 from fairveil.consensus.private_admm import PrivateAdmm
 from fairveil.consensus.release_plan import ReleasePlan
 from fairveil.consensus.rows import Rows

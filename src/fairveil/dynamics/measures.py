@@ -50,6 +50,7 @@ def _measure(
     theta: np.ndarray,
     out: np.ndarray,
 ) -> None:
+    """Nine arguments, one by one: taking a tuple of arrays apart would cost a third of a call with one instance."""
     for k in range(theta.shape[0]):
         for s in range(theta.shape[1]):
             i, j, c = which[k, s, 0], which[k, s, 1], cost[k, s]

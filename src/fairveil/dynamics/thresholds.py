@@ -119,27 +119,8 @@ def fair(problem: Problem, out: np.ndarray) -> None:
     if problem.kind == SIMPLE:
         _same_threshold(problem, out)
         return
-    # The outermost unconstrained levels bracket the fair one.
-    first, last = 0, 0
-    for s in range(1, groups):
-        if below(problem, s, out[s], first, out[first]):
-            first = s
-        if below(problem, last, out[last], s, out[s]):
-            last = s
     low, high, start, stop = np.empty(groups), np.empty(groups), out.copy(), out.copy()
-    for s in range(groups):
-        pair = features(problem, s)
-        w = weight(problem.kind, problem.alpha[s])
-        lo0, lo1, hi0, hi1 = (
-            lower(pair.c0, pair.p0),
-            lower(pair.c1, pair.p1),
-            upper(pair.c0, pair.p0),
-            upper(pair.c1, pair.p1),
-        )
-        low[s] = lo1 if w == 1.0 else (lo0 if w == 0.0 else min(lo0, lo1))
-        high[s] = hi1 if w == 1.0 else (hi0 if w == 0.0 else max(hi0, hi1))
-    spread(problem, first, out[first], low, high, start)
-    spread(problem, last, out[last], low, high, stop)
+    _bracket(problem, out, low, high, start, stop)
     r = 0
     for s in range(1, groups):
         # The group whose level hardly moves with its threshold carries the search: its threshold is then exact too.
@@ -168,6 +149,34 @@ def fair(problem: Problem, out: np.ndarray) -> None:
         a, fa, b, fb, portion, done = advance(a, fa, b, fb, x, f)
         if done or abs(a + portion * (b - a) - before) <= 1e-15 * abs(before):
             break
+
+
+@njit(cache=True, nogil=True)
+def _bracket(
+    problem: Problem, out: np.ndarray, low: np.ndarray, high: np.ndarray, start: np.ndarray, stop: np.ndarray
+) -> None:
+    """The outermost of the unconstrained levels in ``out`` bracket the fair one: thresholds of all groups at both, in
+    ``start`` and ``stop``; the ends of each group's support in ``low`` and ``high``.
+    """
+    groups, first, last = problem.share.size, 0, 0
+    for s in range(1, groups):
+        if below(problem, s, out[s], first, out[first]):
+            first = s
+        if below(problem, last, out[last], s, out[s]):
+            last = s
+    for s in range(groups):
+        pair = features(problem, s)
+        w = weight(problem.kind, problem.alpha[s])
+        lo0, lo1, hi0, hi1 = (
+            lower(pair.c0, pair.p0),
+            lower(pair.c1, pair.p1),
+            upper(pair.c0, pair.p0),
+            upper(pair.c1, pair.p1),
+        )
+        low[s] = lo1 if w == 1.0 else (lo0 if w == 0.0 else min(lo0, lo1))
+        high[s] = hi1 if w == 1.0 else (hi0 if w == 0.0 else max(hi0, hi1))
+    spread(problem, first, out[first], low, high, start)
+    spread(problem, last, out[last], low, high, stop)
 
 
 @njit(cache=True, nogil=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
+from fairveil.bandits.protocol import Policy
 from fairveil.loop.accept import missing_of, policy_of
 from fairveil.loop.clock import seconds_of
 from fairveil.loop.config import LoopSpec, read_spec
@@ -36,23 +36,14 @@ def quote(table: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _noise(policy: Any) -> tuple[dict[str, Any], int | None]:
-    """The noise of one release, and the rounds until it is below the sampling error."""
-    epsilon = getattr(policy, "release_epsilon", None) or getattr(policy, "epsilon", None)
-    if policy.family in ("", "nash") and epsilon is not None and not policy.local:
-        deviation = math.sqrt(2.0) / epsilon
-        per_arm = math.ceil(deviation**2 / 0.25)
-        arms = int(getattr(policy, "arms", 1))
-        return {
-            "on": "the sum of rewards of a block",
-            "law": "discrete Laplace",
-            "deviation": deviation,
-        }, per_arm * arms
-    sums = getattr(policy, "sums", None)
-    if sums is not None:
-        deviation = float(sums.expected_std(1))
-        return {"on": "a sum of products of scaled columns", "law": "discrete Gaussian", "deviation": deviation}, None
-    return {}, None
+def _noise(policy: Policy) -> tuple[dict[str, Any], int | None]:
+    """The noise of what is released first, and the rounds until it is below the sampling error, in every arm."""
+    found = policy.noises()
+    if not found:
+        return {}, None
+    one = found[0]
+    rounds = None if one.rounds is None else one.rounds * int(getattr(policy, "arms", 1))
+    return {"on": one.on, "law": one.law, "deviation": one.std}, rounds
 
 
 def _releases_at(policy: Any) -> list[int]:

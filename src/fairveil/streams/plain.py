@@ -7,6 +7,7 @@ has to protect y. A filter is one compiled kernel for a step, a stream and a bat
 
 v is y in units of the reference noise, r the variance of its noise in the same units, seen 1.0 where there is a value;
 it writes mean and variance of the signal into out and changes numbers and counts in place; work is memory to write on.
+Nine arguments, one by one: a tuple of arrays would have to be taken apart at every single step.
 """
 
 from __future__ import annotations

@@ -155,6 +155,7 @@ def optimistic(base, slopes, kind, numbers, table, means, law, work):
     """Fill ``means`` and ``law`` of the most rewarding parameter found and return its value.
 
     ``work`` is scratch of shape (6, actions + dimension). An ellipsoid without extent gives the law of its centre.
+    In one piece: the search for starts as a function of its own would cost a tenth of the time.
     """
     actions, dimension = slopes.shape
     slope, spare_means, spare_law = work[0, :actions], work[1, :actions], work[2, :actions]

@@ -273,7 +273,8 @@ def simulate(numbers, shape: Shape, known: Known, place: Place, late: Late, sour
     """Rounds now .. rounds - 1 as blocks: their ends, arms (or the number of arms), pulls and number of releases.
 
     Arrays are taken out of their tuples once, and functions in the loop take numbers where they can: handing a tuple of
-    arrays to a function costs two atomic operations an array, which would be half of the time.
+    arrays to a function costs two atomic operations an array, which would be half of the time. For the same reason the
+    intake of a block stands in the loop.
     """
     sums, counts, draws, lengths, played, closed, base_sums, base_counts = known
     explore, world, arrivals, noise = sources

@@ -9,8 +9,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.classify.game.exponential import SIZE_SHARE, Printed, Sound
+from fairveil.classify.game.exponential import SIZE_SHARE, Sound
+from fairveil.classify.game.exponential_printed import Printed
 from fairveil.classify.game.ftpl import FollowPerturbedLeader
+from fairveil.classify.game.ftpl_printed import NoisedEveryRound
 from fairveil.classify.game.learners import ExponentialFair, PrivateFairNR, PrivateGame
 from fairveil.classify.game.private_game import Game
 from fairveil.privacy.audit import AuditPair
@@ -27,9 +29,12 @@ TINY = 1e-6
 
 @register("audit-pair", "learner:exponential-fair")
 def exponential_pair(learner: ExponentialFair) -> AuditPair:
+    """The worlds of its variant."""
+    return {"sound": sound_pair, "printed": printed_pair}[learner.variant](learner)
+
+
+def sound_pair(learner: ExponentialFair) -> AuditPair:
     """Noisy sizes and the pick, on few people: one positive of a small group is there or not (or replaced)."""
-    if learner.variant == "printed":
-        return printed_pair(learner)
     replaced = learner.neighbours == "replace-row"
     sound = Sound(learner.pick_epsilon, learner.weight, replaced)
     rows = 12
@@ -225,7 +230,8 @@ def leader_delta(leader: FollowPerturbedLeader, epsilon: float, runs: int, rng: 
 
     Round t adds Laplace noise of scale s to a sum of +-t/2 and shows its sign: P(sign right) = 1 - exp(-t/(2 s))/2.
     """
-    scale = leader.laplace_scale / leader.sensitivity
+    assert isinstance(leader.form, NoisedEveryRound)
+    scale = leader.form.laplace_scale / leader.sensitivity
     right = 1 - np.exp(-np.arange(1, leader.rounds + 1) / (2 * scale)) / 2
     hit = rng.random((runs, leader.rounds)) < right
     loss = np.where(hit, np.log(right / (1 - right)), np.log((1 - right) / right)).sum(axis=1)

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from fairveil.classify.checks import groups_of
 from fairveil.classify.fair.score import eta, extended, fit_score
 from fairveil.classify.game import hypotheses as classes_of_rules
-from fairveil.classify.game.exponential import Printed, Sound
 from fairveil.classify.game.learners import ExponentialFair, PrivateGame
 from fairveil.classify.game.people import LedgerLike, People, configured
 from fairveil.classify.game.private_game import Game
@@ -147,12 +146,7 @@ class ExponentialFairClassifier(_FiniteClass):
 
     def _choose(self, people: People, table: Floats, noise: Noise) -> dict[str, Any]:
         learner, counts = self.learner(), people.counter.people.astype(np.float64)
-        if learner.variant == "printed":
-            chosen, _ = Printed(learner.pick_epsilon, learner.weight).pick(table, counts, len(people.rows), noise)
-            return {"plays": [chosen]}
-        sound = Sound(learner.pick_epsilon, learner.weight, learner.neighbours == "replace-row")
-        chosen, sizes = sound.pick(table, counts, len(people.rows), noise)
-        return {"plays": [chosen], "sizes": sizes}
+        return learner.pick().choose(table, counts, len(people.rows), noise)
 
 
 class PrivateGameClassifier(_FiniteClass):

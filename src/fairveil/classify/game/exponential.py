@@ -1,30 +1,29 @@
-"""Algorithm 1 of Cummings et al. (2019): pick a rule by fairness plus error with the exponential mechanism.
+"""Algorithm 1 of Cummings et al. (2019) made sound: pick a rule by fairness plus error with the exponential mechanism.
 
-Sound. Noisy sizes D_a = max(1, n_1a + discrete Laplace) stand in the denominators, so given D the utility
+Noisy sizes D_a = max(1, n_1a + discrete Laplace) stand in the denominators, so given D the utility
 
     u(h) = weight (largest minus smallest min(1, P_a(h)/D_a)) + errors(h)/n
 
 has a constant sensitivity for every data set: P_a(h) counts accepted positives of group a. A replaced row changes two
 P_a by at most one, so Delta = weight (sum of the two largest 1/D_a) + 1/n; a row taken out changes one, Delta = weight
-max 1/D_a + 1/n. e1 pays for D (l1 sensitivity 2, or 1), e2 for the pick: pure (e1 + e2)-DP.
-
-Printed. M = min_a n_1a + Laplace(1/eps) - sqrt(n)/eps stands for the smallest group and Delta = 2/(M - 1) + 1/n. Where
-the smallest group has fewer than about sqrt(n)/eps + 1 positives M - 1 is negative: the scale changes its sign, bad
-rules are preferred, and the claim of 2 eps does not hold.
+max 1/D_a + 1/n. e1 pays for D (l1 sensitivity 2, or 1), e2 for the pick: pure (e1 + e2)-DP. `exponential_printed.py`
+has the published form.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.classify.game.hypotheses import errors
+from fairveil.classify.game.hypotheses import PUBLIC, UNIT, errors
 from fairveil.errors import PrivacyError
+from fairveil.privacy.events import ApproximateEvent, Event, PureEvent
+from fairveil.privacy.guarantee import Guarantee, Neighbours
 from fairveil.privacy.mechanisms import DiscreteLaplace, Exponential
-from fairveil.privacy.noise import GRID_BITS, Noise
+from fairveil.privacy.noise import Noise
 
 Floats = NDArray[np.float64]
 SIZE_SHARE = 0.1
@@ -73,29 +72,17 @@ class Sound:
         loss = self.utility(table, people, sizes, rows)
         return int(self.mechanism(sizes, rows).release(-loss, noise)), sizes
 
+    def choose(self, table: Floats, people: Floats, rows: int, noise: Noise) -> dict[str, Any]:
+        """What a fit publishes."""
+        chosen, sizes = self.pick(table, people, rows, noise)
+        return {"plays": [chosen], "sizes": sizes}
 
-@dataclass(frozen=True)
-class Printed:
-    """Algorithm 1 as printed, with its epsilon so that the claimed total is ``epsilon`` = 2 eps. Not established."""
+    @staticmethod
+    def event(epsilon: float, delta: float, *, over_score: bool) -> Event:
+        """What a fit costs; a private score under the rules needs delta."""
+        return ApproximateEvent(epsilon, delta) if over_score else PureEvent(epsilon)
 
-    epsilon: float
-    weight: float = 1.0
-
-    def scale(self, positives: NDArray[np.int64], rows: int, noise: Noise) -> float:
-        """Delta of the printed algorithm, which may be negative."""
-        eps = self.epsilon / 2
-        laplace = float(noise.laplace(2.0**GRID_BITS / eps)[0]) / 2.0**GRID_BITS
-        margin = float(positives.min()) + laplace - math.sqrt(rows) / eps
-        return 2 / (margin - 1) + 1 / rows if margin != 1 else math.inf
-
-    def utility(self, table: Floats, people: Floats, rows: int) -> Floats:
-        rates = table[:, :, 1] / np.maximum(people[:, 1], 1.0)
-        return self.weight * (rates.max(axis=1) - rates.min(axis=1)) + errors(table, people) / rows
-
-    def pick(self, table: Floats, people: Floats, rows: int, noise: Noise) -> tuple[int, float]:
-        """The chosen hypothesis and the scale it was chosen with."""
-        spread = self.scale(people[:, 1].astype(np.int64), rows, noise)
-        loss = self.utility(table, people, rows) * math.copysign(1.0, spread)
-        gaps = np.rint((loss - loss.min()) * 2.0**30).astype(np.int64)
-        unit = min(max(1, round(2 * abs(spread) / (self.epsilon / 2) * 2.0**30)), 2**61)
-        return int(noise.select(gaps, unit)[0]), spread
+    @staticmethod
+    def guarantee(epsilon: float, delta: float, neighbours: Neighbours, *, over_score: bool) -> Guarantee:
+        facts: dict[str, Any] = {"model": "global", "unit": UNIT, "neighbours": neighbours, "notes": (PUBLIC,)}
+        return Guarantee.approximate(epsilon, delta, **facts) if over_score else Guarantee.pure(epsilon, **facts)

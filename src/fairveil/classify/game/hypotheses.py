@@ -19,6 +19,10 @@ from fairveil.randomness import generator
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+UNIT = "one person's row (features, group and label)"
+PUBLIC = (
+    "public: the list of hypotheses, bounds and bins of the features, the two labels, the groups, the number of rows"
+)
 HypothesesName = Literal["stumps", "linear", "threshold-pairs"]
 LEVELS = 33
 MOST_GROUPS = 4

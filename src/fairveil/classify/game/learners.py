@@ -11,13 +11,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Strict
 
 from fairveil.classify.fair.accounting import NeighboursName, Plan
-from fairveil.classify.game.hypotheses import HypothesesName
+from fairveil.classify.game.exponential import Sound
+from fairveil.classify.game.exponential_printed import Printed
+from fairveil.classify.game.hypotheses import PUBLIC, UNIT, HypothesesName
 from fairveil.classify.learner import Learner, Public, estimator_class
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Count, Delta, Epsilon, NonNegative, Positive, described
 from fairveil.privacy.conversions import zcdp_rho
-from fairveil.privacy.events import ApproximateEvent, Event, PureEvent, ZcdpEvent
+from fairveil.privacy.events import ApproximateEvent, Event, ZcdpEvent
 from fairveil.privacy.guarantee import Guarantee, Neighbours
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
@@ -27,11 +29,8 @@ Attributes = dict[str, Annotated[tuple[str, ...], Strict(False)]]
 Names = Annotated[tuple[str, ...], Strict(False)]
 SCORE_SHARE = 0.6
 """Part of epsilon that pays for the private score under threshold pairs."""
+PICKS: dict[str, type[Sound] | type[Printed]] = {"sound": Sound, "printed": Printed}
 _rho = lru_cache(maxsize=64)(zcdp_rho)
-UNIT = "one person's row (features, group and label)"
-PUBLIC = (
-    "public: the list of hypotheses, bounds and bins of the features, the two labels, the groups, the number of rows"
-)
 
 
 class GameLearner(Learner):
@@ -117,24 +116,15 @@ class ExponentialFair(FiniteLearner):
         made = estimator_class("fairveil.classify.game.estimators.ExponentialFairClassifier")
         return made(**self._parameters(), noise=noise)
 
+    def pick(self) -> Sound | Printed:
+        """How the rule is picked, in this variant."""
+        return PICKS[self.variant](self.pick_epsilon, self.weight, self.neighbours == "replace-row")
+
     def event(self) -> Event:
-        if self.over_score or self.variant == "printed":
-            return ApproximateEvent(self.epsilon, self.delta)
-        return PureEvent(self.epsilon)
+        return self.pick().event(self.epsilon, self.delta, over_score=self.over_score)
 
     def guarantee(self) -> Guarantee:
-        neighbours, facts = Neighbours(self.neighbours), {"model": "global", "unit": UNIT}
-        if self.variant == "printed":
-            why = (
-                "the printed scale 2/(M-1) is negative or far too small when a group has few positives; delta is tied "
-                "to the number of rows"
-            )
-            return Guarantee.approximate(
-                self.epsilon, self.delta, **facts, neighbours=Neighbours.REPLACE_ROW, established=False, notes=(why,)
-            )
-        if self.over_score:
-            return Guarantee.approximate(self.epsilon, self.delta, **facts, neighbours=neighbours, notes=(PUBLIC,))
-        return Guarantee.pure(self.epsilon, **facts, neighbours=neighbours, notes=(PUBLIC,))
+        return self.pick().guarantee(self.epsilon, self.delta, Neighbours(self.neighbours), over_score=self.over_score)
 
 
 @register("learner", "private-game")

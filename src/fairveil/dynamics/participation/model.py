@@ -107,6 +107,8 @@ def model(
 ) -> Participation:
     """Build a model from groups tables with ``arrivals``; retention is a name, a table or a function (see `retention`).
 
+    Ten arguments, as many as the task's tables have keys; all but the groups have a default.
+
     >>> table = {"qualified": 0.5, "arrivals": 10.0,
     ...          "features": {"0": ["truncnorm", 0, 1, -3, 3], "1": ["truncnorm", 1, 1, -2, 4]}}
     >>> simulate(model({"a": table, "b": table}), 3).share[-1].tolist()
