@@ -63,6 +63,16 @@ HOMES: dict[str, dict[str, str]] = {
         "open-bandit": "data.open_bandit",
         "traffic": "data.traffic",
     },
+    "driver": {
+        "agent": "bandits.exposure.drivers",
+        "drive": "bandits.drivers",
+        "estimator": "classify.drivers",
+        "journal": "streams.drivers",
+        "late": "bandits.drivers",
+        "ledger": "privacy.ledger.mutants",
+        "loop": "loop.drivers",
+        "node": "consensus.drivers",
+    },
     "environment": {
         "adult": "bandits.environments.adult",
         "bernoulli": "bandits.environments.bernoulli",

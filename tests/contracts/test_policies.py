@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from fairveil import ZeroNoise, registry
-from fairveil.bandits.contract import LAWS, check_policy, fitting, world_of
+from fairveil.bandits.contract import LAWS, check_policy, fitting
+from fairveil.bandits.laws.playing import world_of
 from fairveil.bandits.protocol import Decision, Policy, Round
 from fairveil.bandits.random import Random
 from fairveil.configuration import configuration

@@ -8,9 +8,6 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-
-import numpy as np
 
 from fairveil import registry
 from fairveil.bandits import mutants as mutants  # its rules apply to every policy
@@ -30,6 +27,7 @@ from fairveil.bandits.laws.lateness import (
     order_of_arrival,
     too_late_changes_nothing,
 )
+from fairveil.bandits.laws.playing import WORLDS, placed
 from fairveil.bandits.laws.releases import (
     adopting_is_releasing,
     any_noise,
@@ -49,37 +47,22 @@ from fairveil.errors import ContractError
 
 Law = Callable[[Policy, Environment], None]
 
-#: The world a family's policies are checked in.
-WORLDS: dict[str, dict[str, Any]] = {
-    "": {"name": "bernoulli"},
-    "nash": {"name": "bernoulli"},
-    "meritocratic": {"name": "gaussian", "weights": [1.0, 0.5], "means": [[0.0, 0.0], [1.0, 0.5], [0.5, 1.0]]},
-    "exposure": {"name": "exposure", "agents": 1, "actions": 4, "dimension": 3},
-}
 ARMS = {"name": "bernoulli", "means": [0.2, 0.5, 0.8]}
 
 
 @registry.register("laws", "policy")
 def check_policy(policy: Policy, environment: Environment | None = None) -> list[str]:
-    """Run every law; returns their names, raises ContractError at the first that is broken."""
-    world = environment if environment is not None else world_of(policy)
+    """Run every law; returns their names, raises ContractError at the first that is broken.
+
+    Without an environment a policy that lacks public facts (features, groups, a scale) is completed first.
+    """
+    policy, world = (policy, environment) if environment is not None else placed(policy)
     for name, law in LAWS.items():
         try:
             law(policy, world)
         except ContractError as problem:
             raise ContractError(f"{name}: {problem.problem}", path=policy.name, fix=problem.fix) from None
     return list(LAWS)
-
-
-def world_of(policy: Policy) -> Environment:
-    """An environment that fits a policy: as many arms, agents or features as it has, where it has a number of them."""
-    table, arms = WORLDS[policy.family], getattr(policy, "arms", None)
-    if table["name"] == "bernoulli":
-        table = {**table, "means": np.linspace(0.2, 0.8, 3 if arms is None else arms).tolist()}
-    if table["name"] == "exposure":
-        table = {**table, **{name: getattr(policy, name) for name in ("agents", "dimension") if hasattr(policy, name)}}
-    made: Environment = registry.build("environment", table, "environment")
-    return made
 
 
 def fitting(name: str) -> tuple[Policy, Environment]:

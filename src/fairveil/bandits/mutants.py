@@ -5,22 +5,120 @@ What is kept of a state is what the policy does not name in ``released``: raw ro
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import lru_cache, partial
 from typing import Any
 
+import numpy as np
+
+from fairveil import registry
+from fairveil.bandits.laws.playing import FEW_BLOCKS, LONG, placed, turns
 from fairveil.bandits.protocol import Feedback, Policy, Report
-from fairveil.privacy.audit.mutants import Mutant, method, no_clip, rule, together
-from fairveil.privacy.noise import Noise
+from fairveil.configuration import describe
+from fairveil.privacy.audit.mutants import Mutant, data_bound, method, no_clip, rule, together
+from fairveil.privacy.noise import Noise, SeededNoise, ZeroNoise
 from fairveil.state import State
 
 Method = Callable[..., Any]
+COUNTERS = ("handed", "answered", "next", "tested")
+"""Unreleased arrays that say how far a policy has come: nobody's rows."""
+
+TAKES_MANY = ("anytime", "gdp-ncb")
+"""Policies that clip many rewards at once; the others clip each by itself, or leave it to a sum, which is broken so."""
+
+
+def raw_names(policy: Policy) -> tuple[str, ...]:
+    """The arrays of a state that hold rows."""
+    state = placed(policy)[0].start()
+    return tuple(name for name in state if name not in policy.released and name not in COUNTERS)
+
+
+def noisy_names(policy: Policy) -> tuple[str, ...]:
+    """The published arrays, and those a ledger stores, that depend on noise: seen in a run of its own."""
+    if policy.local or policy.keeps_history or not policy.released:
+        return ()
+    return _noisy_names(json.dumps(describe(policy), sort_keys=True))
+
+
+@lru_cache(maxsize=64)
+def _noisy_names(table: str) -> tuple[str, ...]:
+    policy, world = placed(registry.build("policy", json.loads(table), "policy"))
+    found, checked, raw = dict[str, None](), 0, raw_names(policy)
+    for turn in turns(policy, world, LONG, SeededNoise(3)):
+        turn.state = policy.learn(turn.state, turn.answer)
+        while policy.due(turn.state, turn.index + 1) is not None:
+            noises = range(4)
+            after = [policy.release(turn.state, SeededNoise(seed)) for seed in noises]
+            stored = [policy.draw(turn.state, SeededNoise(seed)) for seed in noises]
+            for drawn in (after, stored):
+                for name in drawn[0]:
+                    if name not in raw and any(not np.array_equal(drawn[0][name], one[name]) for one in drawn[1:]):
+                        found[name] = None
+            turn.state, checked = after[0], checked + 1
+        if checked >= FEW_BLOCKS:
+            break
+    return tuple(found)
+
+
+def exact(name: str, policy: Policy) -> AbstractContextManager[None]:
+    """One published array is what it would be without noise."""
+
+    def change(original: Method) -> Method:
+        def broken(self: Policy, state: State, noise: Noise) -> State:
+            after: State = original(self, state, noise)
+            return after | {name: original(self, state, ZeroNoise())[name]} if name in after else after
+
+        return broken
+
+    return together(*(method(type(policy), served, change) for served in ("draw", "release")))
+
+
+def same_draw(policy: Policy) -> AbstractContextManager[None]:
+    """Releases draw from a seed that was drawn once: the noise of two blocks is one and the same."""
+    seeds = list[tuple[Noise, int]]()
+
+    def change(original: Method) -> Method:
+        def broken(self: Policy, state: State, noise: Noise) -> State:
+            if not any(source is noise for source, _ in seeds):
+                seeds.append((noise, int(noise.uniform_integers(2**30)[0])))
+            seed = next(seed for source, seed in seeds if source is noise)
+            found: State = original(self, state, SeededNoise(seed))
+            return found
+
+        return broken
+
+    return together(*(method(type(policy), served, change) for served in ("draw", "release")))
+
+
+def counted_twice(policy: Policy) -> AbstractContextManager[None]:
+    """What a row adds to the raw arrays is added twice."""
+    raw = raw_names(policy)
+
+    def change(original: Method) -> Method:
+        def broken(self: Policy, state: State, *more: Any) -> State:
+            after: State = original(self, state, *more)
+            twice = {
+                name: np.asarray(2 * after[name] - state[name])
+                for name in raw
+                if after[name].dtype.kind in "if" and after[name].shape == state[name].shape
+            }
+            return after | twice
+
+        return broken
+
+    return method(type(policy), "learn_all" if "learn_all" in _own(policy) else "learn", change)
+
+
+def _own(policy: Policy) -> set[str]:
+    return {name for kind in type(policy).__mro__ if kind is not Policy for name in vars(kind)}
 
 
 def row_kept(policy: Policy) -> AbstractContextManager[None]:
     """Raw rows stay in the state after their release and enter the next one too."""
-    raw = tuple(name for name in policy.start() if name not in policy.released and name not in ("handed", "answered"))
+    raw = raw_names(policy)
 
     def kept(original: Method) -> Method:
         def broken(self: Policy, state: State, *more: Any) -> State:
@@ -35,7 +133,7 @@ def row_kept(policy: Policy) -> AbstractContextManager[None]:
 
 def kept_after_loss(policy: Policy) -> AbstractContextManager[None]:
     """The rows of a lost block stay and enter the next one, although somebody may have seen the draw."""
-    raw = tuple(name for name in policy.start() if name not in policy.released and name not in ("handed", "answered"))
+    raw = raw_names(policy)
 
     def kept(original: Method) -> Method:
         def broken(self: Policy, state: State, block: str) -> State:
@@ -65,7 +163,7 @@ def closed_by_content(policy: Policy) -> AbstractContextManager[None]:
     def change(original: Method) -> Method:
         def broken(self: Policy, state: State, settled: int) -> str | None:
             block = self.block(state)
-            raw = [name for name in state if name not in self.released and name not in ("handed", "answered")]
+            raw = [name for name in state if name not in self.released and name not in COUNTERS]
             content = sum(float(abs(state[name]).sum()) for name in raw if state[name].dtype.kind in "if")
             told = zlib.crc32(repr(content).encode()) & 1
             return block.name if block is not None and told else original(self, state, settled)
@@ -83,8 +181,17 @@ def policy_mutants(kind: str, thing: Any) -> list[Mutant]:
     if thing.local:
         return [Mutant("raw-report", "a report without randomisation", raw_report)]
     found = [Mutant("no-clip", "rewards and rows enter as they come", no_clip)]
+    if thing.name in TAKES_MANY:
+        found.append(Mutant("data-bound", "a bound that is the largest value there is", data_bound))
     if thing.released and not thing.keeps_history:
         found.append(Mutant("row-kept", "a row that stays after its release", row_kept))
+        found.append(Mutant("counted-twice", "a row that counts twice in its release", counted_twice))
+        found.append(Mutant("same-draw", "two releases with one and the same noise", same_draw, by_law=True))
+        words = "{} as it is without noise"
+        found += [
+            Mutant(f"exact-{name}", words.format(name), partial(exact, name), by_law=True)
+            for name in noisy_names(thing)
+        ]
     if thing.clock == "settled":
         found.append(Mutant("closed-by-content", "a block that closes by its raw content", closed_by_content))
         found.append(Mutant("kept-after-loss", "rows of a lost block that enter the next", kept_after_loss))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,7 +124,20 @@ PEOPLE = {
     },
 }
 RULES = {"none": "no rule", "simple": "one threshold", "dp": "equal acceptance", "eqloss": "equal loss"}
-STEPS = 60
+LONGTERM = {
+    word: {"task": "participation", "groups": PEOPLE, "fairness": rule, "steps": 60} for rule, word in RULES.items()
+}
+YEARS = (
+    "Ten years later (a decision every two months): who is still there?",
+    "Two groups stay when they are judged well. Each rule changes who is left to be judged next.",
+)
+
+
+def _in_turn() -> dict[str, Any]:
+    """All specs, the families in turn: workers that start together compile different engines, not the same one."""
+    named = {chapter.name: chapter.specs for chapter in reversed(CHAPTERS)} | {"years": LONGTERM}
+    piles = [[(f"{name}: {label}", spec) for label, spec in specs.items()] for name, specs in named.items()]
+    return dict(one for turn in itertools.zip_longest(*piles) for one in turn if one is not None)
 
 
 def tour(folder: Path, engine: Engine, console: Console, progress: Progress) -> Path:
@@ -132,26 +146,18 @@ def tour(folder: Path, engine: Engine, console: Console, progress: Progress) -> 
     policy = Column("policy", overflow="fold")
     closing = RichTable("problem", policy, "metric", "value", "guarantee", title="fairveil: the tour in one table")
     sections = []
+    for title, text in [*((chapter.title, chapter.text) for chapter in CHAPTERS), YEARS]:
+        console.print(f"[bold]{title}[/]")
+        console.print(f"  {text}")
+    found = run_many(_in_turn(), engine=engine, store=store, progress=progress)
     for chapter in CHAPTERS:
-        console.print(f"[bold]{chapter.title}[/]")
-        console.print(f"  {chapter.text}")
-        results = run_many(chapter.specs, engine=engine, store=store, progress=progress)
+        results = {label: found[f"{chapter.name}: {label}"] for label in chapter.specs}
         for label, result in results.items():
             closing.add_row(
                 chapter.name, label, chapter.metric, f"{_last(result, chapter.metric):.4g}", promise(result)
             )
         sections.append(_section(chapter, results))
-    console.print("[bold]Ten years later (a decision every two months): who is still there?[/]")
-    console.print("  Two groups stay when they are judged well. Each rule changes who is left to be judged next.")
-    longterm = run_many(
-        {
-            word: {"task": "participation", "groups": PEOPLE, "fairness": rule, "steps": STEPS}
-            for rule, word in RULES.items()
-        },
-        engine=engine,
-        store=store,
-        progress=progress,
-    )
+    longterm = {word: found[f"years: {word}"] for word in LONGTERM}
     for label, result in longterm.items():
         closing.add_row("ten years", label, "share of group a", f"{_share(result)[-1]:.3f}", "")
     sections.append(_longterm_section(longterm))
@@ -216,9 +222,7 @@ def _longterm_section(results: Results) -> Section:
     lines = tuple(Line(label, tuple(range(1, len(_share(r)) + 1)), tuple(_share(r))) for label, r in results.items())
     text = "Both groups arrive in equal numbers. A person stays with the probability of having been judged correctly."
     chart = Chart("share of group a among those who are left", "step (two months)", "share of group a", lines)
-    return Section(
-        "ten-years", "Ten years later (a decision every two months): who is still there?", text=[text], pictures=[chart]
-    )
+    return Section("ten-years", YEARS[0], text=[text], pictures=[chart])
 
 
 def _ledger_section(folder: Path) -> Section:

@@ -1,22 +1,64 @@
-"""How the laws of policies play: a walk with late rewards, or turns that the law learns and releases itself."""
+"""How the laws of policies play: in which world, a walk with late rewards, or turns that a law learns itself."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
+
+from fairveil import registry
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round
 from fairveil.bandits.simulate import Streams
 from fairveil.bandits.steps import Step, walk
-from fairveil.errors import ContractError
+from fairveil.bandits.task import BanditTask
+from fairveil.configuration import describe
+from fairveil.errors import ContractError, SpecError
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator, generator
 from fairveil.state import State
 
 ROUNDS, LONG, FEW_BLOCKS = 120, 400, 3
 """Rounds of a law's run, of one that waits for released blocks, and how many blocks it looks at."""
+
+
+#: The world a family's policies are checked in.
+WORLDS: dict[str, dict[str, Any]] = {
+    "": {"name": "bernoulli"},
+    "nash": {"name": "bernoulli"},
+    "meritocratic": {"name": "gaussian", "weights": [1.0, 0.5], "means": [[0.0, 0.0], [1.0, 0.5], [0.5, 1.0]]},
+    "exposure": {"name": "exposure", "agents": 1, "actions": 4, "dimension": 3},
+}
+
+
+def world_of(policy: Policy) -> Environment:
+    """An environment that fits a policy: as many arms, agents or features as it has, where it has a number of them."""
+    table, arms = WORLDS[policy.family], getattr(policy, "arms", None)
+    if table["name"] == "bernoulli":
+        table = {**table, "means": np.linspace(0.2, 0.8, 3 if arms is None else arms).tolist()}
+    if table["name"] == "exposure":
+        table = {**table, **{name: getattr(policy, name) for name in ("agents", "dimension") if hasattr(policy, name)}}
+    made: Environment = registry.build("environment", table, "environment")
+    return made
+
+
+def placed(policy: Policy) -> tuple[Policy, Environment]:
+    """A policy that can start and a world that fits it; facts that it lacks are completed as a spec would do it."""
+    try:
+        policy.start()
+    except SpecError:
+        defaults = {field.name: field.default for field in dataclasses.fields(policy)}  # type: ignore[arg-type]
+        own = {key: getattr(policy, key) for key in describe(policy) if key in defaults}
+        own = {key: value for key, value in own.items() if value is not None and value != defaults[key]}
+        table = WORLDS[policy.family]
+        spec = {"task": "bandit", "rounds": 1000, "policy": {"name": policy.name, **own}, "environment": table}
+        full = BanditTask().complete(spec)
+        policy = registry.build("policy", full["policy"], "policy")
+    return policy, world_of(policy)
 
 
 def must(holds: object, problem: str, fix: str = "") -> None:

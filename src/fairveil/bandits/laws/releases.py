@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -15,6 +16,7 @@ from fairveil.bandits.ledgered import drive
 from fairveil.bandits.protocol import HEADER, Feedback, Policy, Report, settle
 from fairveil.errors import ContractError, InputError, PrivacyError
 from fairveil.privacy.audit.laws import check_audited
+from fairveil.privacy.audit.mutants import Weakened
 from fairveil.privacy.events import NothingEvent
 from fairveil.privacy.guarantee import Neighbours
 from fairveil.privacy.ledger import Ledger
@@ -22,6 +24,9 @@ from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import SecureNoise, SeededNoise, ZeroNoise
 from fairveil.randomness import Generator, generator
 from fairveil.state import State, copy_state, same_state
+
+WIDER = (1.0, 1.0, 4.0, 4.0, 16.0, 16.0, 16.0, 16.0, 16.0)
+"""How much wider noise is drawn where a law asks whether a number depends on it."""
 
 
 def adopting_is_releasing(policy: Policy, world: Environment) -> None:
@@ -86,72 +91,123 @@ def any_noise(policy: Policy, world: Environment) -> None:
         must(len(play(policy, world, noise, rounds=40)) == 40, f"{type(noise).__name__} stops it")
 
 
+def in_other_worlds(policy: Policy, answer: Feedback) -> list[Feedback]:
+    """The answer of one round in neighbouring worlds: other rewards, none where that is hidden, other candidates.
+
+    Candidates keep their group, which is public; their features turn round, or go far beyond any bound, the chosen
+    one's and those of one who was not chosen. The first two differ in the reward alone: 0 and 1.
+    """
+    found = [replace(answer, reward=0.0), replace(answer, reward=1.0)]
+    if policy.hides_arrivals:
+        found.append(replace(answer, reward=None))
+    shown = answer.round
+    if shown is None or not shown.candidates:
+        return found
+    for place in {answer.arm, (answer.arm + 1) % len(shown.candidates)}:
+        for change in (lambda features: -features, lambda features: 40.0 * features + 7.0):
+            people = list(shown.candidates)
+            people[place] = replace(people[place], features=change(people[place].features))
+            found.append(replace(answer, reward=1.0, round=replace(shown, candidates=tuple(people))))
+    return found
+
+
 def content_is_invisible(policy: Policy, world: Environment) -> None:
-    """A reward inside an open block changes nothing public before its release: no array, no due block, no decision."""
+    """A row inside an open block changes nothing public before its release: no array, no due block, no decision."""
     promise = policy.guarantee()
     if promise is None or not promise.established or policy.local or policy.keeps_history:
         return
     noise = SeededNoise(3)
     for turn in turns(policy, world, 60, noise):
         index, shown, answer = turn.index, turn.answer.round, cast(Feedback, turn.answer)
-        low, high = (policy.learn(turn.state, replace(answer, reward=reward)) for reward in (0.0, 1.0))
-        for name in policy.released:
-            must(np.array_equal(low[name], high[name]), "an unreleased reward changes a public array")
-        for settled in (index, index + 1, index + 2):
-            must(policy.due(low, settled) == policy.due(high, settled), "an unreleased reward changes what is due")
+        low, high, *others = (policy.learn(turn.state, other) for other in in_other_worlds(policy, answer))
+        for other in (high, *others):
+            for name in policy.released:
+                must(np.array_equal(low[name], other[name]), "an unreleased row changes a public array")
+            for settled in (index, index + 1, index + 2):
+                must(policy.due(low, settled) == policy.due(other, settled), "an unreleased row changes what is due")
         # With other rows fixed an agent's own decisions are not covered.
         frozen = promise.neighbours is not Neighbours.REPLACE_INTERACTION_ROWS_FIXED
         if frozen and policy.due(low, index + 1) is None and shown is not None:
             asked = replace(shown, index=index + 1)
-            arms = [
+            arms = {
                 policy.decide(policy.open(one, index + 1, generator(5, "open")), asked, generator(5, "decide")).arm
-                for one in (low, high)
-            ]
-            must(arms[0] == arms[1], "an unreleased reward changes a decision")
+                for one in (low, high, *others)
+            }
+            must(len(arms) == 1, "an unreleased row changes a decision")
         turn.state = settle(policy, high, index + 1, noise)
 
 
 def blocks_are_forgotten(policy: Policy, world: Environment) -> None:
-    """Settled clock: when a block is released, adopted or lost, nothing in the state remembers one of its rewards."""
+    """Settled clock: when a block is released, adopted or lost, nothing in the state remembers one of its rows."""
     if policy.clock == "decided" or policy.local or not policy.released:
         return
     noise, checked = SeededNoise(3), 0
     for turn in turns(policy, world, LONG, noise):
-        low, high = (policy.learn(turn.state, replace(cast(Feedback, turn.answer), reward=reward)) for reward in (0, 1))
+        answers = in_other_worlds(policy, cast(Feedback, turn.answer))
+        low, high, *others = (policy.learn(turn.state, answer) for answer in answers)
         block = policy.due(high, turn.index + 1)
         if block is not None and policy.due(low, turn.index + 1) == block:
             checked += 1
             value = policy.draw(high, SeededNoise(turn.index))
-            lost = (policy.lost(one, block) for one in (low, high))
-            must(same_state(*lost), "a lost block leaves a reward behind", "empty the block in lost")
-            adopted = (policy.adopt(one, block, value) for one in (low, high))
-            must(same_state(*adopted), "a released block leaves a reward behind", "empty the block in adopt")
+            lost, adopted = policy.lost(low, block), policy.adopt(low, block, value)
+            for other in (high, *others):
+                must(same_state(lost, policy.lost(other, block)), "a lost block leaves a row behind", "see lost")
+                after = policy.adopt(other, block, value)
+                must(same_state(adopted, after), "a released block leaves a row behind", "empty the block in adopt")
             if checked == FEW_BLOCKS:
                 return
         turn.state = settle(policy, high, turn.index + 1, noise)
 
 
 def nothing_exact_is_published(policy: Policy, world: Environment) -> None:
-    """A published number that depends on a reward also depends on the noise: no exact sum, count or bound goes out."""
+    """A published number that depends on a row, or on all rewards of a block, also depends on the noise of its release.
+
+    No exact sum, count or bound goes out, and nothing that was decided by one. Whether a number depends on the noise is
+    seen with far more of it, since what a choice between arms says may survive a little.
+    """
     promise = policy.guarantee()
     if promise is None or not promise.established or policy.local or policy.keeps_history or not policy.released:
         return
-    checked = 0
+    checked, held = 0, list[State]([{}, {}])
     for turn in turns(policy, world, LONG, SeededNoise(3)):
-        answer, rewards = cast(Feedback, turn.answer), (0.0, 1.0, None) if policy.hides_arrivals else (0.0, 1.0)
-        given = [policy.learn(turn.state, replace(answer, reward=reward)) for reward in rewards]
-        if policy.due(given[0], turn.index + 1) is not None:
+        answer = cast(Feedback, turn.answer)
+        given = [policy.learn(turn.state, other) for other in in_other_worlds(policy, answer)]
+        whole = [
+            policy.learn(turn.state | raw, replace(answer, reward=reward))
+            for raw, reward in zip(held, (0.0, 1.0), strict=True)
+        ]
+        due = policy.due(given[0], turn.index + 1)
+        if due is not None:
             checked += 1
-            drawn = [[policy.release(state, SeededNoise(seed)) for seed in range(8)] for state in given]
-            for name in policy.released:
-                of_data = [row[0][name] for row in drawn]
-                of_noise = [after[name] for after in drawn[0]]
-                told = np.any([_unlike(of_data[0], other) for other in of_data[1:]], axis=0)
-                hidden = np.any([_unlike(of_noise[0], other) for other in of_noise[1:]], axis=0)
-                must(not np.any(told & ~hidden), f"{name} shows a reward without noise", "draw noise for it")
+            _check_exact(policy, [*given, *whole])
             if checked == FEW_BLOCKS:
                 return
+        held = [{}, {}] if due is not None else [_raw(policy, state) for state in whole]
         turn.state = settle(policy, given[1], turn.index + 1, SeededNoise(3, turn.index))
+
+
+def _raw(policy: Policy, state: State) -> State:
+    return {name: array for name, array in state.items() if name not in policy.released}
+
+
+def _check_exact(policy: Policy, states: list[State]) -> None:
+    """What is published of states that differ in rows, with the same noise, against one of them with other noises."""
+    of_worlds = [policy.release(state, SeededNoise(0)) for state in states]
+    noises = [SeededNoise(0), *(Weakened(SeededNoise(seed), factor) for seed, factor in enumerate(WIDER, 1))]
+    of_noises, source = [policy.release(states[0], noise) for noise in noises], SeededNoise(11)
+    of_one = [policy.release(states[0], source) for _ in range(FEW_BLOCKS)]
+    varies = list[bool]()
+    for name in policy.released:
+        told, hidden = (_differs([after[name] for after in all]) for all in (of_worlds, of_noises))
+        must(not np.any(told & ~hidden), f"{name} shows a row without noise", "draw noise for it")
+        if all(_unlike(one[name], other[name]).any() for one, other in pairwise(of_noises[:FEW_BLOCKS])):
+            varies.append(all(_unlike(one[name], other[name]).any() for one, other in pairwise(of_one)))
+    must(not varies or any(varies), "two releases have the same noise", "draw noise for every release")
+
+
+def _differs(arrays: list[Any]) -> Any:
+    """Where some array differs from the first."""
+    return np.any([_unlike(arrays[0], other) for other in arrays[1:]], axis=0)
 
 
 def _unlike(first: Any, second: Any) -> Any:

@@ -50,6 +50,8 @@ FINE = 1e-9
 WORLDS = "one candidate of round 0 lies along one axis or along the other, with the opposite reward"
 RANK_WORLDS = "one candidate of round 0, who is not chosen, scores low or high"
 LATE_WORLDS = "the reward of the last round of a batch is the largest and comes at once, or never comes"
+EXCESS = 8.0
+"""How much longer than its bound a row comes that must be clipped."""
 EDGE = math.sqrt(2)
 """Features of norm one beside a reward of size one."""
 
@@ -242,7 +244,7 @@ def private_pair(policy: NoisyHistory) -> AuditPair:
     states = []
     for world in (0, 1):
         recorded = Recorded.of(rounds, world, bound)
-        recorded.features[entry, 0] *= math.sqrt(2)
+        recorded.features[entry, 0] *= math.sqrt(2) * EXCESS  # longer than allowed: served code clips it to the bound
         recorded.rewards[entry, 0] = 0.0
         states.append(made.learn_all(made.start(), recorded.feedback(0)))
     exact = [_prefixes(made, state, ZeroNoise())[0][0] for state in states]

@@ -376,7 +376,8 @@ class BatchedPrivateFairGreedy(RulePolicy):
         number = int(state["batch"]) + 1
         return {
             **state,
-            **nest("sum", sums),
+            # Room in the sum is counted in rounds from here on: how many rewards came is not remembered.
+            **nest("sum", sums | {"rows": state["end"].copy()}),
             "batch": np.asarray(number),
             "next": state["end"].copy(),
             "end": np.asarray(state["end"] + self.batch_length(number)),

@@ -3,7 +3,7 @@
 A thing is a registered mechanism, sum, policy, learner, releaser or algorithm whose own example makes an established
 promise. It is examined by every pair of worlds that is registered for it. *Power* is the largest share of its noise
 with which it would be caught: 0.8 means that noise a fifth too small does not pass. Things without a pair of worlds,
-and pairs that see nothing, are listed as such.
+and pairs that see nothing, are listed as such. Drivers (ledgers, agents, loops, ...) draw nothing: they have laws.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from fairveil import registry
 from fairveil.configuration import describe
 from fairveil.errors import FairveilError
 from fairveil.privacy.audit.attack import Finding
+from fairveil.privacy.audit.drivers import KIND as DRIVER
+from fairveil.privacy.audit.drivers import find_driver
 from fairveil.privacy.audit.mutants import Mutant, Weakened, mutants_of
 from fairveil.privacy.audit.pair import KIND, AuditPair, find_pair, sample_target
 from fairveil.privacy.audit.runs import audit, run_chunk
 from fairveil.privacy.audit.twins import TWINS
 
-KINDS = ("mechanism", "sum", "policy", "learner", "releaser", "algorithm")
+KINDS = ("mechanism", "sum", "policy", "learner", "releaser", "algorithm", DRIVER)
 SURE = 1 - 1e-6
 """Confidence of the bounds: a sound thing fails less than once in a million audits."""
 FACTORS = (0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.03)
@@ -119,6 +121,9 @@ def things(kinds: tuple[str, ...] = KINDS) -> Iterator[Thing]:
     """Everything registered of these kinds that makes an established promise, with its pairs (perhaps none)."""
     for kind in kinds:
         for entry in registry.entries(kind):
+            if kind == DRIVER:
+                yield Thing(kind, entry.name, (), ())
+                continue
             base, _, variant = entry.name.partition("/")
             pairs = tuple(
                 pair.name
@@ -158,6 +163,8 @@ def _costs(thing: Any) -> bool:
 def examine(thing: Thing, effort: Effort = QUICK, noise: str = "seeded", seed: int = 0) -> Verdict:
     """One thing: all its pairs, its power, and its mutants."""
     verdict = Verdict(thing.title)
+    if thing.kind == DRIVER:
+        return _examine_driver(thing, verdict, effort)
     if not thing.target or not thing.pairs:
         verdict.problem = "not audited: " + (
             "no example of it can be built" if not thing.target else "no pair of worlds"
@@ -174,6 +181,8 @@ def examine(thing: Thing, effort: Effort = QUICK, noise: str = "seeded", seed: i
         _note(verdict, name, pair, effort, noise, seed)
     if effort.mutants:
         built = next(iter(made.values()))[0]
+        if broken := _broken_law(thing, built):
+            verdict.problem = verdict.problem or f"breaks a {broken}, so no mutant can be said to break it"
         for mutant in mutants_of(thing.kind, built):
             verdict.caught[mutant.name] = caught_by(thing, built, mutant, effort, noise, seed)
         if not verdict.caught:
@@ -182,25 +191,50 @@ def examine(thing: Thing, effort: Effort = QUICK, noise: str = "seeded", seed: i
     return verdict
 
 
+def _examine_driver(thing: Thing, verdict: Verdict, effort: Effort) -> Verdict:
+    started, driver = time.process_time(), find_driver(thing.name)
+    try:
+        driver.check()
+    except FairveilError as problem:
+        verdict.problem = f"breaks a law: {problem}"
+    for mutant in driver.mutants if effort.mutants else ():
+        verdict.caught[mutant.name] = driver.caught_by(mutant)
+    verdict.seconds = time.process_time() - started
+    return verdict
+
+
 def caught_by(thing: Thing, built: Any, mutant: Mutant, effort: Effort, noise: str, seed: int) -> str:
     """What catches a mutant: an audit, a law, an error of the code itself; empty when it escapes."""
     covered = [name for name in thing.pairs if _pair(thing, name)[1].covers]  # asked of the sound thing
     with mutant.plant(built):
-        try:
-            pairs = {name: _pair(thing, name)[1] for name in covered}
-            if not all(fresh(pair, noise, seed) for pair in pairs.values()):
-                return "law fresh noise"
-            for name, pair in sorted(pairs.items(), key=lambda item: item[1].trials, reverse=True):
-                if _attempt(pair, effort, noise, seed).violated:
-                    return f"audit {name}"
-        except FairveilError as problem:
-            return f"refused: {problem.code}"
-        if any(entry.name == thing.kind for entry in registry.entries(LAWS)):
-            try:
-                registry.get(LAWS, thing.kind)(built)
-            except FairveilError as problem:
-                return f"law {str(problem).split(':')[1].strip() if ':' in str(problem) else problem.code}"
+        ways = [lambda: _seen_by_audits(thing, covered, effort, noise, seed), lambda: _broken_law(thing, built)]
+        for way in reversed(ways) if mutant.by_law else ways:
+            if found := way():
+                return found
     return f"harmless: {mutant.harmless}" if mutant.harmless else ""
+
+
+def _seen_by_audits(thing: Thing, covered: list[str], effort: Effort, noise: str, seed: int) -> str:
+    try:
+        pairs = {name: _pair(thing, name)[1] for name in covered}
+        if not all(fresh(pair, noise, seed) for pair in pairs.values()):
+            return "law fresh noise"
+        for name, pair in sorted(pairs.items(), key=lambda item: item[1].trials, reverse=True):
+            if _attempt(pair, effort, noise, seed).violated:
+                return f"audit {name}"
+    except FairveilError as problem:
+        return f"refused: {problem.code}"
+    return ""
+
+
+def _broken_law(thing: Thing, built: Any) -> str:
+    if not any(entry.name == thing.kind for entry in registry.entries(LAWS)):
+        return ""
+    try:
+        registry.get(LAWS, thing.kind)(built)
+    except FairveilError as problem:
+        return f"law {str(problem).split(':')[1].strip() if ':' in str(problem) else problem.code}"
+    return ""
 
 
 def fresh(pair: AuditPair, noise: str, seed: int) -> bool:

@@ -3,7 +3,8 @@
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     sorted(check_ledger(folder))
-['charged_first', 'drawn_once', 'lost_stays_lost', 'overdraft_refused', 'secure_source', 'stored_first']
+['charged_first', 'drawn_once', 'lost_stays_lost', 'one_holder', 'overdraft_refused', 'paid_for_so_many', \
+'secure_source', 'stored_first', 'synced']
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fairveil.errors import BudgetError, ContractError
+from fairveil.errors import BudgetError, ContractError, LedgerError, LedgerTampered
 from fairveil.privacy.events import PureEvent
 from fairveil.privacy.ledger.checks import ReleaseLost
 from fairveil.privacy.ledger.ledger import Ledger
+from fairveil.privacy.ledger.sqlite.store import SqliteStore
 from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import Noise
 
@@ -111,8 +113,51 @@ def overdraft_refused(file: Path, ledger: Ledger) -> None:
     raise ContractError("the limit can be overdrawn")
 
 
+def one_holder(file: Path, ledger: Ledger) -> None:
+    """An account belongs to who opened it: another holder, or another event, is refused."""
+    ledger.spend("run", COST, releases=None, holder="one")
+    for holder, event in (("two", COST), ("one", PureEvent(0.125))):
+        try:
+            ledger.spend("run", event, releases=None, holder=holder)
+        except LedgerError:
+            continue
+        raise ContractError("an account serves two")
+
+
+def paid_for_so_many(file: Path, ledger: Ledger) -> None:
+    """An account that was paid for two releases makes two."""
+    ledger.spend("two", COST, releases=2)
+    try:
+        for number in range(3):
+            ledger.release(f"two-{number}", lambda noise: 1, account="two")
+    except LedgerTampered:
+        raise  # refused by what reads the chain again, not by what should have refused it
+    except LedgerError:
+        return
+    raise ContractError("an account makes more releases than were paid for")
+
+
+def synced(file: Path, ledger: Ledger) -> None:
+    """A commit returns when it is on disk: every connection to the file asks for that."""
+    store = SqliteStore.open(file)
+    try:
+        _must(store.durable, "commits return before they are on disk")
+    finally:
+        store.close()
+
+
 Law = Callable[[Path, Ledger], None]
-LAWS: tuple[Law, ...] = (charged_first, stored_first, drawn_once, secure_source, lost_stays_lost, overdraft_refused)
+LAWS: tuple[Law, ...] = (
+    charged_first,
+    stored_first,
+    drawn_once,
+    secure_source,
+    lost_stays_lost,
+    overdraft_refused,
+    one_holder,
+    paid_for_so_many,
+    synced,
+)
 
 
 def check_ledger(folder: str | Path, make: Callable[..., Any] = Ledger.create) -> list[str]:

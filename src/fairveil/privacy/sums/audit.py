@@ -20,6 +20,8 @@ from fairveil.registry import register
 
 WATCHED = 8
 """Releases that an audit watches."""
+BESIDE = 9
+"""Other rows in the leaf of an outlier."""
 _NUMBERS = 2**20
 """Numbers that are simulated side by side."""
 
@@ -66,7 +68,7 @@ def run_prefixes(
     for start in range(0, trials, block):
         copies = min(block, trials - start)
         wide = sums.many(copies)
-        state = wide.add(wide.start(), rows[world] if sums.shape != "scalar" else rows[world][0])
+        state = wide.add(wide.start(), rows[world] if sums.shape != "scalar" else rows[world][..., 0])
         seen = np.empty((copies, watched(sums)))
         for release in range(seen.shape[1]):
             state, estimate = wide.release(state, noise)
@@ -87,10 +89,14 @@ def replaced_row(sums: RunningSum) -> AuditPair:
 
 
 def outlying_row(sums: RunningSum) -> AuditPair:
-    """The first row is zero or far outside the bound: a sum that does not clip gives itself away."""
-    far = np.zeros(sums.dimension)
-    far[0] = 10 * sums.bound
-    return _pair(sums, (np.zeros(sums.dimension), far), "the first row is zero or ten times the bound")
+    """The first row is zero or far outside the bound, beside others at the bound.
+
+    A sum that does not clip gives itself away, and so does one that takes its bound from the largest row: the others
+    shrink with it.
+    """
+    rows = np.zeros((2, 1 + BESIDE, sums.dimension))
+    rows[:, 1:, 0], rows[1, 0, 0] = sums.bound, 10 * sums.bound
+    return _pair(sums, (rows[0], rows[1]), "the first row is zero or ten times the bound, beside others at the bound")
 
 
 for _name in ("batch", "tree", "toeplitz", "hybrid"):

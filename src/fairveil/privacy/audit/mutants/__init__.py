@@ -12,7 +12,7 @@ from fairveil.privacy.audit.mutants import rules
 from fairveil.privacy.audit.mutants.mutant import KIND, Mutant, Plant, mutants_of, rule
 from fairveil.privacy.audit.mutants.noises import Reused, Weakened
 from fairveil.privacy.audit.mutants.planting import function, method, together, with_noise
-from fairveil.privacy.audit.mutants.rules import no_clip
+from fairveil.privacy.audit.mutants.rules import data_bound, no_clip
 
 __all__ = [
     "KIND",
@@ -20,6 +20,7 @@ __all__ = [
     "Plant",
     "Reused",
     "Weakened",
+    "data_bound",
     "function",
     "method",
     "mutants_of",

@@ -19,13 +19,15 @@ Plant = Callable[[Any], AbstractContextManager[None]]
 class Mutant:
     """One privacy mistake planted in served code.
 
-    ``harmless`` argues why it changes nothing where it cannot be caught; everything else must be caught.
+    ``harmless`` argues why it changes nothing where it cannot be caught; everything else must be caught. ``by_law``:
+    the laws of its kind are asked before the audits, which take longer.
     """
 
     name: str
     words: str
     plant: Plant
     harmless: str = ""
+    by_law: bool = False
 
 
 Rule = Callable[[str, Any], list[Mutant]]

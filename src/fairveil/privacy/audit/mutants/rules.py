@@ -70,6 +70,51 @@ def no_clip(thing: Any) -> AbstractContextManager[None]:
     )
 
 
+class _Largest:
+    """The largest value or row that was ever given stands for the bound, as if it were public."""
+
+    def __init__(self) -> None:
+        self.top = 0.0
+
+    def scaled(self, values: Any, sizes: Any, bound: float) -> Any:
+        self.top = max(self.top, float(np.max(sizes, initial=0.0)))
+        return values * (bound / self.top if self.top > 0 else 1.0)
+
+    def unit(self, values: Any, *, strict: bool = False) -> Any:
+        given = np.asarray(values, np.float64)
+        return self.scaled(given, np.abs(given), 1.0)
+
+    def norm(self, rows: Any, bound: float) -> Any:
+        given = np.asarray(rows, np.float64)
+        return self.scaled(given, np.linalg.norm(np.atleast_2d(given), axis=-1), bound)
+
+    def row_units(self, rows: Any, bound: float, bits: int = grid.ROW_BITS) -> Any:
+        return grid.to_units(self.norm(rows, bound), bits)
+
+    def scalar_units(self, values: Any, bound: float, bits: int = grid.GRID_BITS) -> Any:
+        return grid.to_units(self.unit(values) * bound, bits)
+
+
+def data_bound(thing: Any) -> AbstractContextManager[None]:
+    """Values are divided by the largest one there was so far."""
+    seen = _Largest()
+    return planting.together(
+        planting.function(grid.clip_unit, seen.unit),
+        planting.function(grid.scalar_units, seen.scalar_units),
+        planting.function(grid.row_units, seen.row_units),
+        planting.function(grid.clip_norm, seen.norm),
+    )
+
+
+def counted_twice(sums: Any) -> AbstractContextManager[None]:
+    """Every row is added twice."""
+
+    def change(original: Any) -> Any:
+        return lambda self, state, rows: original(self, original(self, state, rows), rows)
+
+    return planting.method(type(sums), "add", change)
+
+
 def row_kept(sums: Any) -> AbstractContextManager[None]:
     """A row that was released stays in the open leaf and enters the next release too."""
 
@@ -86,9 +131,13 @@ def row_kept(sums: Any) -> AbstractContextManager[None]:
 @rule
 def broken_sums(kind: str, thing: Any) -> list[Mutant]:
     """Mistakes of running sums: rows that are not clipped, rows that are summed twice."""
-    if kind != "sum" or not hasattr(thing, "bound"):
-        return []  # a histogram has bins instead of a bound, and is read once
-    found = [Mutant("no-clip", "rows and values enter as they come", no_clip)]
+    if kind != "sum":
+        return []
+    found = [Mutant("counted-twice", "a row that counts twice", counted_twice)]
+    if not hasattr(thing, "bound"):
+        return found  # a histogram has bins instead of a bound, and is read once
+    found.append(Mutant("no-clip", "rows and values enter as they come", no_clip))
+    found.append(Mutant("data-bound", "a bound that is the largest value there is", data_bound))
     if "open" in thing.start():
         found.append(Mutant("row-kept", "a row that stays after its release", row_kept))
     return found

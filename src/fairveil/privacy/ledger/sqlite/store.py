@@ -33,6 +33,8 @@ _SCHEMA = {
         "CREATE TRIGGER entries_stay BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END"
     ),
 }
+FULL = 2
+"""What SQLite calls synchronous = FULL."""
 _COLUMNS = "sequence, kind, name, account, facts, value, hash"
 
 
@@ -100,6 +102,11 @@ class SqliteStore:
             stack.enter_context(store.snapshot())
             store._check_schema()
             yield store
+
+    @property
+    def durable(self) -> bool:
+        """Whether a commit returns only when it is on disk."""
+        return int(self._connection.execute("PRAGMA synchronous").fetchone()[0]) >= FULL
 
     def current(self) -> bool:
         """Whether the path still names the file that is open."""
