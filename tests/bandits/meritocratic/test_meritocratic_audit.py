@@ -49,7 +49,7 @@ def test_prefix_sums_and_counts_have_the_mu_they_state(kind):
 
 
 def test_a_bound_that_follows_the_data_is_caught():
-    """As printed, L is the longest row there is: one longer record, of the last round, shows in the noise of the others.
+    """As printed, L is the longest row there is: one longer record, of the last round, shows in the noise of others.
 
     Published prefixes before that round are the same in both worlds but for their noise, whose variance is five-fold.
     """
