@@ -64,8 +64,21 @@ class _UserWide(_KeyedBySources, caching.UserWideCacheLocator):
     """In the user's cache folder, where the sources cannot be written beside."""
 
 
+class _Index(caching.IndexDataCacheFile):
+    """An index that names its sources in its header, beside numba's version.
+
+    What follows names kinds by their classes. One of other sources may name a kind that is gone, and must not be read.
+    """
+
+    def __init__(self, cache_path: str, filename_base: str, source_stamp: Any) -> None:
+        super().__init__(cache_path, filename_base, source_stamp)
+        if isinstance(source_stamp, str):  # of `_KeyedBySources`; numba's own stamps are pairs of numbers
+            self._version = f"{self._version} {source_stamp}"
+
+
 if _InTree not in caching.CacheImpl._locator_classes:
     caching.CacheImpl._locator_classes = [_Provided, _InTree, _UserWide, *caching.CacheImpl._locator_classes]
+    caching.IndexDataCacheFile = _Index  # type: ignore[misc]
 
 
 def _is_ours(file: Path) -> bool:

@@ -105,7 +105,8 @@ class ClassifyTask(Task):
         learner: Learner = build("learner", spec["learner"], "learner")
         learner = learner.with_public(Public(groups, float(joined["norm_bound"][0]), attributes))
         promise = _promise(learner)
-        return Outcome(metrics, {}, promise, simulated=spec["noise"] != "secure", evaluation=promise is not None)
+        noise = make_noise(spec["noise"], spec["seed"])
+        return Outcome(metrics, {}, promise, simulated=noise.simulated, evaluation=promise is not None)
 
 
 def one_run(spec: dict[str, Any], run: int) -> dict[str, NDArray[Any]]:

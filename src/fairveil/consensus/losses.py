@@ -1,6 +1,7 @@
 """Margin losses of linear classifiers: convex, with a public bound on slope and curvature.
 
-A loss is a function of the margin z = y f.x. The compiled kernels know it by a code and one number.
+A loss is a function of the margin z = y f.x. The compiled kernels know it by a code and one number: a NamedTuple whose
+type picks the formulas would cost 7 to 11 per cent of a solve on fifty rows.
 """
 
 from __future__ import annotations

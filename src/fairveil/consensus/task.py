@@ -22,6 +22,7 @@ from fairveil.consensus.tables import Share, data_table, deal, encoded
 from fairveil.consensus.transport import NodePlan, make_transport
 from fairveil.errors import SpecError, at
 from fairveil.fields import Count, Positive
+from fairveil.privacy.noise import make_noise
 from fairveil.randomness import generator
 from fairveil.registry import register
 from fairveil.task import Outcome, Part, Task, TaskSpec, run_blocks
@@ -106,7 +107,7 @@ class ConsensusTask(Task):
         metrics["rounds"] = getattr(algorithm, "rounds", None) or algorithm.iterations(setting)
         metrics["lost"] = [list(part["lost"]) for part in parts]
         metrics["absent"] = [list(part["absent"]) for part in parts]
-        simulated = spec["noise"] != "secure" or not algorithm.protects
+        simulated = make_noise(spec["noise"], spec["seed"]).simulated or not algorithm.protects
         return Outcome(metrics, series, algorithm.guarantee(setting), simulated, notes=algorithm.notes(setting))
 
 

@@ -94,7 +94,7 @@ class EvaluateTask(Task):
         if spec["epsilon"] is not None:
             metrics = {"estimates": estimates, "sums": part["sums"].tolist()}
             promise = _private_value(spec).guarantee()
-            return Outcome(metrics, guarantee=promise, simulated=spec["noise"] != "secure")
+            return Outcome(metrics, guarantee=promise, simulated=make_noise(spec["noise"], spec["seed"]).simulated)
         found = Support(*part["support"].tolist())
         logged = _estimate(part["logged"]).to_dict()
         return Outcome({"evaluation": True, "estimates": estimates, "support": found.to_dict(), "logged": logged})

@@ -108,6 +108,8 @@ class _Sweep:
         self.total = 0
         for spec in {spec_hash(spec): spec for spec in specs.values()}.values():
             self._add(spec_hash(spec), spec)
+        # First blocks compile: workers that start together should not compile the same code.
+        self.jobs.sort(key=lambda job: job.index > 0)
 
     def _add(self, key: str, spec: dict[str, Any]) -> None:
         if self.store is not None and (known := self.store.get(spec)) is not None:

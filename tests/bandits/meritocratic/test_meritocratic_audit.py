@@ -8,10 +8,20 @@ import pytest
 import fairveil
 from fairveil.bandits.feedback import Lateness, Outstanding
 from fairveil.bandits.meritocratic import BatchedPrivateFairGreedy, PrivateFairGreedy, PrivateFairGreedyPrinted
-from fairveil.bandits.meritocratic.audit import BATCH, batched_pair, batched_ranks, private_pair, small_batched
+from fairveil.bandits.meritocratic.audit import (
+    BATCH,
+    Recorded,
+    _prefixes,
+    batched_pair,
+    batched_ranks,
+    private_pair,
+    small,
+    small_batched,
+)
 from fairveil.bandits.meritocratic.scaling import Ready
 from fairveil.errors import InputError
-from fairveil.privacy.noise import SeededNoise
+from fairveil.privacy.audit import audit
+from fairveil.privacy.noise import SeededNoise, ZeroNoise
 from fairveil.privacy.sums import BatchSum
 from fairveil.privacy.sums.shapes import Grid
 
@@ -39,16 +49,27 @@ def test_prefix_sums_and_counts_have_the_mu_they_state(kind):
 
 
 def test_a_bound_that_follows_the_data_is_caught():
-    """A twin that clips at 1.5 times the bound it calibrates to, as an L computed from the records would."""
-    policy = PrivateFairGreedy(epsilon=3.0, delta=1e-5, bound=1.0, rounds=32, features=2)
-    honest = private_pair(policy)
-    wide = PrivateFairGreedy(epsilon=3.0, delta=1e-5, bound=1.5, rounds=32, features=2)
-    noise_ratio = wide.sums.expected_std(1) / policy.sums.expected_std(1)
-    assert noise_ratio == pytest.approx(2.25, rel=0.01)
-    world_of_l, world_of_more = (each.sums.noise_path(SeededNoise(1), 15).std() for each in (policy, wide))
-    # One outlying record changes every noise variance five-fold: a single released path tells the worlds apart.
-    assert (world_of_more / world_of_l) ** 2 > 3
-    assert honest.epsilon == 3.0
+    """As printed, L is the longest row there is: one longer record, of the last round, shows in the noise of others.
+
+    Published prefixes before that round are the same in both worlds but for their noise, whose variance is five-fold.
+    """
+
+    def worlds(follows):
+        def run(world, trials, noise, rng):
+            recorded = Recorded.of(8, 0, at=7)
+            recorded.features[7, 0] *= (1.0, 1.5)[world]
+            recorded.rewards[7, 0] *= (1.0, 1.5)[world]
+            longest = np.sqrt((recorded.features[:, 0] ** 2).sum(axis=1) + recorded.rewards[:, 0] ** 2).max()
+            bound = float(longest) if follows else 1.5
+            policy = small(PrivateFairGreedyPrinted(epsilon=2.0, delta=0.1, bound=bound), rounds=8, candidates=None)
+            state = policy.learn_all(policy.start(), recorded.feedback(0))
+            known = _prefixes(policy, state, ZeroNoise())[0][0]
+            return [np.log(np.square(_prefixes(policy, state, noise)[0][0] - known).sum()) for _ in range(trials)]
+
+        return run
+
+    assert audit(worlds(True), epsilon=2.0, delta=0.1, trials=400, seed=1).verdict == "violated"
+    assert audit(worlds(False), epsilon=2.0, delta=0.1, trials=400, seed=1).verdict == "consistent"
 
 
 @pytest.mark.parametrize(

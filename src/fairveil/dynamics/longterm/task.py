@@ -136,7 +136,8 @@ class LongtermTask(Task):
                 series[f"{name}_{group}"] = _line(times, mean[:, s], reach[:, s])
         learner: Learner = build("learner", spec["learner"], "learner")
         metrics["epsilon_spent"] = _spent(spec, learner)
-        return Outcome(metrics, series, _promise(spec, learner), simulated=spec["noise"] != "secure")
+        noise = make_noise(spec["noise"], spec["seed"])
+        return Outcome(metrics, series, _promise(spec, learner), simulated=noise.simulated)
 
 
 def _check_learner(learner: Learner, spec: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from fairveil.fields import Epsilon, OpenUnit
 from fairveil.privacy.audit.attack import Finding, attack
 from fairveil.privacy.audit.pair import find_pair
 from fairveil.privacy.audit.runs import chunks, run_chunk
+from fairveil.privacy.noise import make_noise
 from fairveil.registry import register
 from fairveil.task import Count, Outcome, Part, Task, TaskSpec
 
@@ -80,7 +81,7 @@ class Audit(Task):
             finer=pair.finer if claim == {"epsilon": pair.epsilon, "delta": pair.delta} else None,
         )
         promise = thing.guarantee() if hasattr(thing, "guarantee") else None
-        return Outcome(metrics(finding), guarantee=promise, simulated=spec["noise"] != "secure")
+        return Outcome(metrics(finding), guarantee=promise, simulated=make_noise(spec["noise"], spec["seed"]).simulated)
 
 
 def metrics(finding: Finding) -> dict[str, Any]:
