@@ -106,6 +106,7 @@ HOMES: dict[str, dict[str, str]] = {
         "algorithm": "consensus.laws",
         "policy": "bandits.contract",
         "releaser": "streams.contract",
+        "sum": "privacy.sums.laws",
     },
     "learner": {
         "exponential-fair": "classify.game.learners",

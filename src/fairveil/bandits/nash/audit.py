@@ -267,6 +267,12 @@ def private_nash_pair(policy: PrivateNash) -> AuditPair:
     return episodes_pair(policy)
 
 
+@register("audit-pair", "policy:private-nash/arrivals")
+def private_nash_arrivals(policy: PrivateNash) -> AuditPair:
+    """A reward of the first block is 1 or missing, and both its sum and its count are noised."""
+    return episodes_pair(replace(policy, arrivals="private"))
+
+
 @register("audit-pair", "policy:private-nash/late")
 def late_private_nash_pair(policy: PrivateNash) -> AuditPair:
     """Rewards come seven decisions late; arrivals are hidden where the policy hides them, and replaced otherwise."""
