@@ -243,6 +243,7 @@ AUDITS = (
     "bandits.exposure.audit",
     "bandits.exposure.mutants",
     "bandits.meritocratic.audit",
+    "bandits.meritocratic.mutants",
     "bandits.mutants",
     "bandits.nash.audit",
     "bandits.nash.recovery_audit",
@@ -254,7 +255,9 @@ AUDITS = (
     "consensus.mutants",
     "privacy.histograms.audit",
     "privacy.mechanisms.audit",
+    "privacy.mechanisms.mutants",
     "privacy.sums.audit",
     "streams.audit",
+    "streams.mutants",
 )
 """Modules that register pairs of worlds (``audit-pair``) and mutants (``mutant``), named after what they audit."""

@@ -83,7 +83,8 @@ def test_mutants_of_ones_own_are_registered_beside_the_rules():
 
 @pytest.mark.parametrize("thing", list(things(("mechanism",))), ids=lambda thing: thing.name)
 def test_every_mutant_of_a_mechanism_is_caught(thing):
-    verdict = examine(thing, Effort("half", 0.5 if thing.name != "binomial" else 1.0, (), mutants=True))
+    share = 1.0 if thing.name in ("binomial", "above-threshold") else 0.5
+    verdict = examine(thing, Effort("half", share, (), mutants=True))
     assert verdict.fine, verdict
     assert len(verdict.caught) >= 3
 
@@ -121,3 +122,21 @@ def test_a_noisy_threshold_is_drawn_with_its_scale_and_queries_afresh():
     assert len(set(drawn)) > 200
     assert min(scales) == pytest.approx(2.0**20 * 2, rel=1e-3)  # the sums at the end of the phase: epsilon/2
     assert sorted(set(np.round(np.array(scales) / 2**20)))[-1] == 4
+
+
+def test_a_law_that_cannot_be_run_catches_nothing(monkeypatch):
+    """A thing that breaks a law without any mutant is a problem of its own, not a catch."""
+    from fairveil.privacy.audit import everything
+
+    [thing] = [thing for thing in things(("mechanism",)) if thing.name == "laplace"]
+    monkeypatch.setattr(everything, "_broken_law", lambda thing, built: "law that cannot be run")
+    verdict = examine(thing, SMALL)
+    assert "no mutant can be said to break it" in verdict.problem
+    assert not verdict.fine
+
+
+def test_every_private_policy_is_shown_with_each_noisy_array_exact():
+    from fairveil.bandits.mutants import noisy_names
+    from fairveil.bandits.nash.private_nash import PrivateNash
+
+    assert set(noisy_names(PrivateNash(arms=2, epsilon=1.0))) >= {"sums", "total"}

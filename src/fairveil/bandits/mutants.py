@@ -173,6 +173,20 @@ def closed_by_content(policy: Policy) -> AbstractContextManager[None]:
     return method(type(policy), "due", change)
 
 
+@registry.register("mutant", "policy:gdp-ncb/bare-threshold")
+def bare_threshold(policy: Policy) -> Mutant:
+    """Running sums are compared with the threshold itself."""
+
+    def change(original: Method) -> Method:
+        def broken(self: Any, after: State, arm: int, noise: Noise) -> bool:
+            after["threshold"][:] = (0, 1)
+            return bool(original(self, after, arm, noise))
+
+        return broken
+
+    return Mutant("bare-threshold", "a threshold without noise", lambda thing: method(type(thing), "test", change))
+
+
 @rule
 def policy_mutants(kind: str, thing: Any) -> list[Mutant]:
     """What applies to any policy that makes a promise."""

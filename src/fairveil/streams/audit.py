@@ -20,7 +20,7 @@ from fairveil.privacy.audit.pair import claim_of, finer_claim
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 from fairveil.registry import register
-from fairveil.streams.absorption import Publishing
+from fairveil.streams.absorption import BudgetAbsorption, Publishing
 from fairveil.streams.dft import Dft
 from fairveil.streams.keys import StreamKeys
 from fairveil.streams.plain import PlainReleaser
@@ -123,41 +123,44 @@ def one_frequency(releaser: Dft) -> AuditPair:
 
 
 def two_steps(releaser: Publishing) -> AuditPair:
-    """Two steps that one person changes in opposite directions; everything shown, as its log-likelihood ratio.
+    """Two steps that one person raises both, the second at the distance that decides whether it is published.
 
-    The first step is published. Whoever moved up there is then further away when they move down, so that the second
-    publication, its value and the first one all point to the same world.
+    An observer sees the first publication, whether there is a second one, and its value; everything points to the same
+    world, and its log-likelihood ratio is looked at. What these three cost is stated here, beside the code: half of the
+    budget measures distances, evenly over the two steps (the first one is published unasked), and of the other half a
+    publication takes what `ba` gives to one step (epsilon/4 and epsilon/4), or half of what is left (`bd`: epsilon/4
+    and epsilon/8).
     """
     short = replace(releaser, unit="sequence", window=None, horizon=2)
-    worlds = np.array([[0.0, 1.0], [1.0, 0.0]]) * declared_step(short)
+    step, epsilon = declared_step(short), float(short.epsilon or 0.0)
+    first_share, second_share = (1 / 4, 1 / 4) if isinstance(short, BudgetAbsorption) else (1 / 4, 1 / 8)
+    opening, probe, error = (step / (share * epsilon) for share in (first_share, 1 / 4, second_share))
 
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
         found = np.empty((trials, 3))
         for trial in range(trials):
             state = short.start()
-            first = short.advance(state, worlds[world, :1], noise).plain[0]
-            error = math.ldexp(short.scale_of(budget), -short.bits) if (budget := short.offered(state)) else math.inf
-            second = short.advance(state, worlds[world, 1:], noise).plain[0]
-            found[trial] = _evidence(first, second, error), first, np.nan_to_num(second, nan=-1e3)
+            first = float(short.advance(state, np.array([world * step]), noise).plain[0])
+            middle = first + error
+            second = float(short.advance(state, np.array([middle + (world - 0.5) * step]), noise).plain[0])
+            found[trial] = _evidence(first, second, middle), first, np.nan_to_num(second - first, nan=-1e3)
         return found
 
-    opening = math.ldexp(short.scale_of(short.offered(short.start())), -short.bits)
-    probe = math.ldexp(short.scale_of(float(short.epsilon or 0.0) / 2 / short.width), -short.bits)
-
-    def _evidence(first: float, second: float, error: float) -> float:
+    def _evidence(first: float, second: float, middle: float) -> float:
         logs = []
-        for one, two in worlds:
-            log, apart = -abs(first - one) / opening, error - abs(two - first)
+        for world in (0, 1):
+            apart, log = (0.5 - world) * step, -abs(first - world * step) / opening
             published = math.exp(-apart / probe) / 2 if apart > 0 else 1 - math.exp(apart / probe) / 2
             if math.isnan(second):
-                log += math.log(max(1 - published, 1e-300))
+                log += math.log(1 - published)
             else:
-                log += math.log(max(published, 1e-300)) - abs(second - two) / error
+                log += math.log(published) - abs(second - middle + apart) / error
             logs.append(log)
-        return logs[0] - logs[1]
+        return logs[1] - logs[0]
 
-    words = "one person moves up and then down, or down and then up"
-    return AuditPair(run, words, "log-likelihood ratio and publications", float(short.epsilon or 0.0), trials=60_000)
+    words = "one person raises two steps, the second one across the distance that is published"
+    shares = first_share + 1 / 4 + second_share
+    return AuditPair(run, words, "log-likelihood ratio and publications", shares * epsilon, trials=16_000)
 
 
 for _name in ("baseline-gaussian", "baseline-laplace", "predictive", "fast", "private-kalman"):
@@ -165,6 +168,6 @@ for _name in ("baseline-gaussian", "baseline-laplace", "predictive", "fast", "pr
     register("audit-pair", f"releaser:{_name}/shown")(shown_pair)
 for _name in ("ba", "bd"):
     register("audit-pair", f"releaser:{_name}")(shown_pair)
-register("audit-pair", "releaser:ba/two")(two_steps)
+    register("audit-pair", f"releaser:{_name}/two")(two_steps)
 register("audit-pair", "releaser:dft")(low_frequencies)
 register("audit-pair", "releaser:dft/mean")(one_frequency)

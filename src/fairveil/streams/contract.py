@@ -20,6 +20,7 @@ from fairveil.errors import ContractError
 from fairveil.privacy.events import event_from_dict
 from fairveil.privacy.noise import Ints, Noise, SeededNoise, ZeroNoise
 from fairveil.state import copy_state, load_state, same_state, save_state
+from fairveil.streams.absorption import Publishing
 from fairveil.streams.plain import PlainReleaser
 from fairveil.streams.protocol import Floats, Releaser, State, Track
 
@@ -252,6 +253,33 @@ def replays(releaser: Releaser) -> None:
     _require(same_state(releaser.saved(state), releaser.saved(after)), "a replay ends in another state")
 
 
+def stays_in_range(releaser: Releaser) -> None:
+    """With a declared range, a value outside it counts as the nearest end."""
+    if not releaser.guarantee().established:
+        return
+    table: dict[str, Any] = {**describe(releaser), "range": [0.0, 4.0], "sensitivity": 1.0}
+    ranged: Releaser = registry.build("releaser", table, "releaser")
+    inside = np.tile([0.0, 4.0, 2.0], STEPS)[: len(sample_values(ranged))]
+    outside = np.where(inside == 2.0, 2.0, (inside - 2.0) * 50.0)
+    shown = [_run(ranged, values) for values in (inside, outside)]
+    ends = [ranged.finish(state) for state, _ in shown]
+    same = _same(shown[0][1], shown[1][1]) and repr(ends[0]) == repr(ends[1])
+    _require(same, "a value outside its range is not clipped", "clip to the range before noise")
+
+
+def budgets_fit_the_window(releaser: Releaser) -> None:
+    """Publications inside any window spend half of the budget at most, whatever the data do."""
+    if not isinstance(releaser, Publishing):
+        return
+    state, spent, noise = releaser.start(), list[float](), SeededNoise(5)
+    for step in range(releaser.width):
+        before = state["numbers"][0]
+        state = releaser.run(state, [1e6 * (step % 2)], noise)[0]
+        published = step == 0 or state["numbers"][0] != before
+        spent.append(releaser._units / state["numbers"][1] if published else 0.0)
+    _require(sum(spent) <= float(releaser.epsilon or 0.0) / 2 * (1 + 1e-6), "publications spend more than their half")
+
+
 LAWS: dict[str, Law] = {
     "pure step": pure_step,
     "same seed, same run": same_seed,
@@ -266,4 +294,6 @@ LAWS: dict[str, Law] = {
     "states its cost": states_its_cost,
     "noise as quoted": noise_as_quoted,
     "replays": replays,
+    "stays in range": stays_in_range,
+    "budgets fit the window": budgets_fit_the_window,
 }

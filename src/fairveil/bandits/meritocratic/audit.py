@@ -122,8 +122,30 @@ def _decisions(
 def batched_pair(policy: BatchedPrivateFairGreedy) -> AuditPair:
     """The noisy moments of one batch, projected on the difference of the two worlds."""
     made = small_batched(policy)
-    states = [made.learn_all(made.start(), Recorded.of(BATCH, world).feedback(0)) for world in (0, 1)]
+    states = []
+    for world in (0, 1):
+        recorded = Recorded.of(BATCH, world)
+        recorded.features[0, 0] *= EXCESS  # longer than allowed, and a reward to match: served code clips both
+        recorded.rewards[0, 0] *= EXCESS
+        states.append(made.learn_all(made.start(), recorded.feedback(0)))
     return _moments_pair(made, states)
+
+
+@register("audit-pair", "policy:batched-private-fair-greedy/scale")
+def batched_scale(policy: BatchedPrivateFairGreedy) -> AuditPair:
+    """The scale that the first batch shows for later ones, when a candidate of it changes."""
+    made, states = small_batched(policy, SHIFTED, OFFSET * EDGE), []
+    for world in (0, 1):
+        early = Recorded.of(SHIFTED, world)
+        early.features[:] += OFFSET
+        states.append(made.learn_all(made.start(), early.feedback(0)))
+
+    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+        drawn = (made.release(states[world], noise) for _ in range(trials))
+        return np.array([np.concatenate([after["shift"], after["stretch"]]) for after in drawn])
+
+    statistic = "middle and spread of the columns"
+    return AuditPair(run, WORLDS, statistic, made.epsilon, made.delta, None, FEW)
 
 
 @register("audit-pair", "policy:batched-private-fair-greedy/rescaled")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ from fairveil.state import State
 BLOCKS = 3
 """Blocks that are looked at: the one with user 0, and later ones, which must not know of them."""
 DECISIONS = 24
+TESTS = 5
+"""Tests of a threshold that are looked at."""
 FAR = 7.0
 """A reward outside its range: served code clips it to 1."""
 
@@ -214,6 +217,34 @@ def _two_blocks(policy: TwoPhasePolicy, state: State, reward: float, noise: Nois
     return seen[0], seen[1], float(evidence(np.array(seen), scale).sum())
 
 
+def threshold_pair(policy: TwoPhasePolicy) -> AuditPair:
+    """The end of a uniform phase that a noisy threshold ends: one reward raises every later test by one.
+
+    Half of the budget pays for the test. The first reward is 1 or 0 and all that follow are 0, on the threshold or one
+    below it: every test that is not passed points to the lower one, and only the noise of the threshold, drawn once for
+    all of them, keeps these hints from adding up.
+    """
+    whole: Any = policy
+    made = replace(whole, arms=1, horizon=TESTS + 1, epsilon=2.0, phase1="threshold", tau=1.0, phase_rounds=None)
+    states = [made.learn(made.start(), Feedback(0, 0, reward)) for reward in (0.0, 1.0)]
+
+    def run(world: int, trials: int, noise: Noise, rng: Generator) -> NDArray[np.float64]:
+        found = np.empty(trials)
+        for trial in range(trials):
+            state, passed = states[world], TESTS
+            for test in range(TESTS):
+                state = made.release(state, noise)
+                if not state["exploring"][0]:
+                    passed = test
+                    break
+                state = made.learn(state, Feedback(test + 1, 0, 0.0))
+            found[trial] = passed
+        return found
+
+    words = "the first reward is 0 or 1, and with it every test lies below the threshold or on it"
+    return AuditPair(run, words, "tests until the phase ends", made.epsilon / 2, trials=10_000)
+
+
 def report_pair(policy: Any) -> AuditPair:
     """What one user sends, for a reward of 0 or far above 1 (the device clips it)."""
 
@@ -253,6 +284,12 @@ def gdp_ncb_pair(policy: TwoPhasePolicy) -> AuditPair:
 def gdp_ncb_block(policy: TwoPhasePolicy) -> AuditPair:
     """A reward of the first block after the uniform phase is 1 or 0."""
     return block_pair(policy)
+
+
+@register("audit-pair", "policy:gdp-ncb/threshold")
+def gdp_ncb_threshold(policy: TwoPhasePolicy) -> AuditPair:
+    """When a noisy threshold ends the uniform phase."""
+    return threshold_pair(policy)
 
 
 @register("audit-pair", "policy:ldp-ncb")

@@ -32,7 +32,7 @@ from fairveil.registry import register
 CANDIDATES = 6
 TRIALS = 100_000
 """A release is one draw: many of them are made at once."""
-QUERIES = 6
+QUERIES, MANY_QUERIES = 6, 8
 
 
 def _pair(mechanism: Mechanism, inputs: tuple[Any, Any], worlds: str, statistic: str) -> AuditPair:
@@ -132,6 +132,16 @@ def above_threshold_pair(mechanism: AboveThreshold) -> AuditPair:
         low[-1], high[-1] = high[-1], low[-1]
         worlds = "all queries but the last rise by the sensitivity, the last one falls"
     return _pair(mechanism, (low, high), worlds, "stopping time")
+
+
+@register("audit-pair", "mechanism:above-threshold/below")
+def below_threshold_pair(mechanism: AboveThreshold) -> AuditPair:
+    """All queries on the threshold, or all below it: hints that add up unless the threshold has a noise of its own."""
+    top, inputs = mechanism.sensitivity, []
+    for below in (0.0, top):
+        inputs.append(np.full(MANY_QUERIES, mechanism.threshold - below))
+    pair = _pair(mechanism, (inputs[0], inputs[1]), "all queries fall by the sensitivity", "stopping time")
+    return replace(pair, trials=2 * TRIALS)
 
 
 @register("audit-pair", "mechanism:norm-gamma")
