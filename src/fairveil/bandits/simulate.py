@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -86,7 +87,7 @@ class Case:
         return Streams.of(self.spec["seed"], run, self.spec["noise"])
 
 
-class Simulator:
+class Simulator(ABC):
     """One run of one policy in one world of its family, played on a stretch of rounds at a time.
 
     A policy offers a compiled one (`Policy.simulator`); otherwise the family plays its steps. Both call the same
@@ -96,6 +97,7 @@ class Simulator:
     releases: int = 0
     """Releases made so far."""
 
+    @abstractmethod
     def advance(self, stop: int) -> Any:
         """Play on until ``stop`` rounds are decided and hand back what the family measures of them."""
         raise NotImplementedError

@@ -7,7 +7,7 @@ type picks the formulas would cost 7 to 11 per cent of a solve on fifty rows.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import Annotated, Any
 
 from pydantic import Field, Strict
@@ -20,7 +20,7 @@ from fairveil.registry import build, register
 LOGISTIC, HUBER_HINGE, CLIPPED_LOGISTIC = 0, 1, 2
 
 
-class Loss:
+class Loss(ABC):
     """Public configuration of a loss. ``slope`` bounds |L'|, ``curvature`` bounds L''."""
 
     name: str = ""

@@ -16,6 +16,7 @@ from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.mechanisms.exact import grid_bits, units_above
 from fairveil.privacy.noise import Noise
 from fairveil.registry import register
+from fairveil.streams.dft_printed import PrintedScale
 from fairveil.streams.keys import StreamKeys
 from fairveil.streams.protocol import (
     COUNTERS,
@@ -81,6 +82,22 @@ def _sizes(length: int, frequencies: int) -> Floats:
     return made
 
 
+class Scale:
+    """The scale of Laplace noise on the coefficients of a window: l1 sensitivity D sqrt(count n) over epsilon."""
+
+    established = True
+    note = "raw values are held until their window is full"
+
+    def of(self, step: float, epsilon: float, frequencies: int, count: int, length: int) -> tuple[int, float]:
+        """Grid bits, and the scale in grid units."""
+        sensitivity = step * math.sqrt(count * length) * (1 + 1e-9)
+        bits = grid_bits(sensitivity, sensitivity / epsilon)
+        return bits, (units_above(sensitivity, bits) + count) / epsilon * (1 + 1e-12)
+
+
+SCALES: dict[str, Scale | PrintedScale] = {"sound": Scale(), "printed": PrintedScale()}
+
+
 @register("releaser", "dft")
 @configuration
 class Dft(StreamKeys):
@@ -141,15 +158,8 @@ class Dft(StreamKeys):
     def _noise(self, length: int) -> tuple[int, float]:
         """Grid bits and Laplace scale (grid units) of the coefficients of a window."""
         epsilon = float(self.epsilon or 0.0) / self._windows
-        count, step = self.coefficients(length), self.step_sensitivity
-        if self.variant == "printed":  # of the unnormalised transform: sqrt(n) times the coefficients here
-            d = 1 if self.frequencies == "oracle" else int(self.frequencies)
-            scale = math.sqrt(d) * step / epsilon
-            bits = grid_bits(step, scale)
-            return bits, math.ldexp(scale, bits)
-        sensitivity = step * math.sqrt(count * length) * (1 + 1e-9)
-        bits = grid_bits(sensitivity, sensitivity / epsilon)
-        return bits, (units_above(sensitivity, bits) + count) / epsilon * (1 + 1e-12)
+        d = 1 if self.frequencies == "oracle" else int(self.frequencies)
+        return SCALES[self.variant].of(self.step_sensitivity, epsilon, d, self.coefficients(length), length)
 
     def start(self) -> State:
         return {
@@ -232,10 +242,8 @@ class Dft(StreamKeys):
         return PureEvent(float(self.epsilon or 0.0))
 
     def guarantee(self) -> Guarantee:
-        if self.variant == "printed":
-            why = "the printed scale is sqrt(n) too small for the unnormalised transform"
-            return self.pure_guarantee(why, established=False)
-        return self.pure_guarantee("raw values are held until their window is full")
+        scale = SCALES[self.variant]
+        return self.pure_guarantee(scale.note, established=scale.established)
 
     def quote(self) -> Quote:
         bits, scale = self._noise(self.length)
