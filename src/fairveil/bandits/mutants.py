@@ -29,6 +29,9 @@ COUNTERS = ("handed", "answered", "next", "tested")
 TAKES_MANY = ("anytime", "gdp-ncb")
 """Policies that clip many rewards at once; the others clip each by itself, or leave it to a sum, which is broken so."""
 
+COINS = {"window": "the coin of a window is thrown whatever the rows are, and is public"}
+"""Published arrays that depend on a source of noise and on no row."""
+
 
 def raw_names(policy: Policy) -> tuple[str, ...]:
     """The arrays of a state that hold rows."""
@@ -203,7 +206,7 @@ def policy_mutants(kind: str, thing: Any) -> list[Mutant]:
         found.append(Mutant("same-draw", "two releases with one and the same noise", same_draw, by_law=True))
         words = "{} as it is without noise"
         found += [
-            Mutant(f"exact-{name}", words.format(name), partial(exact, name), by_law=True)
+            Mutant(f"exact-{name}", words.format(name), partial(exact, name), COINS.get(name, ""), by_law=True)
             for name in noisy_names(thing)
         ]
     if thing.clock == "settled":
