@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -267,17 +268,33 @@ def stays_in_range(releaser: Releaser) -> None:
     _require(same, "a value outside its range is not clipped", "clip to the range before noise")
 
 
+class Asked(SeededNoise):
+    """Seeded noise that remembers the scales which it was asked for."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.scales: list[float] = []
+
+    def laplace(self, scale: float, size: int = 1) -> Ints:
+        self.scales += [scale] * size
+        return super().laplace(scale, size)
+
+
 def budgets_fit_the_window(releaser: Releaser) -> None:
-    """Publications inside any window spend half of the budget at most, whatever the data do."""
+    """All draws of a window, of dissimilarities and of publications, cost the budget at most, whatever the data do."""
     if not isinstance(releaser, Publishing):
         return
-    state, spent, noise = releaser.start(), list[float](), SeededNoise(5)
-    for step in range(releaser.width):
-        before = state["numbers"][0]
-        state = releaser.run(state, [1e6 * (step % 2)], noise)[0]
-        published = step == 0 or state["numbers"][0] != before
-        spent.append(releaser._units / state["numbers"][1] if published else 0.0)
-    _require(sum(spent) <= float(releaser.epsilon or 0.0) / 2 * (1 + 1e-6), "publications spend more than their half")
+    # A window that slides, and so little noise that what moves is published.
+    made = replace(releaser, unit="window", window=6, horizon=None, epsilon=1e4)
+    width, budget = made.width, float(made.epsilon or 0.0)
+    for still in (1, width // 2, width - 1):  # what is saved while nothing moves is spent when something does
+        state, spent, noise = made.start(), list[float](), Asked(5)
+        for step in range(3 * width):
+            noise.scales.clear()
+            state = made.run(state, [1e6 * (step % 2) if step > still else 0.0], noise)[0]
+            spent.append(sum(made._units / scale for scale in noise.scales))
+            within = sum(spent[-width:]) <= budget * (1 + 1e-6)
+            _require(within, "a window costs more than the budget", "count what the window has spent")
 
 
 LAWS: dict[str, Law] = {

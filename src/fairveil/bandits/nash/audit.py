@@ -37,6 +37,8 @@ BLOCKS = 3
 DECISIONS = 24
 TESTS = 5
 """Tests of a threshold that are looked at."""
+HIGH = 12
+"""Rewards of 1 that lie well above a threshold of 1."""
 FAR = 7.0
 """A reward outside its range: served code clips it to 1."""
 
@@ -245,6 +247,33 @@ def threshold_pair(policy: TwoPhasePolicy) -> AuditPair:
     return AuditPair(run, words, "tests until the phase ends", made.epsilon / 2, trials=10_000)
 
 
+def after_threshold_pair(policy: TwoPhasePolicy) -> AuditPair:
+    """The noisy sum that follows the threshold: it has the other half of the budget.
+
+    All rewards after the first ones are 0, so that the sum is the same whenever the test was passed.
+    """
+    whole: Any = policy
+    made = replace(whole, arms=1, horizon=TESTS + HIGH, epsilon=2.0, phase1="threshold", tau=1.0, phase_rounds=None)
+    states = []
+    for first in (0.0, 1.0):
+        rewards = [first, *[1.0] * (HIGH - 1)]
+        states.append(made.learn_all(made.start(), [Feedback(i, 0, reward) for i, reward in enumerate(rewards)]))
+
+    def run(world: int, trials: int, noise: Noise, rng: Generator) -> NDArray[np.float64]:
+        found = np.empty(trials)
+        for trial in range(trials):
+            state, following = states[world], HIGH
+            while state["exploring"][0]:
+                state = made.release(state, noise)
+                if state["exploring"][0] and following < made.horizon - 1:
+                    state, following = made.learn(state, Feedback(following, 0, 0.0)), following + 1
+            found[trial] = state["sums"][0]
+        return found
+
+    words = "the first reward of a uniform phase is 0 or 1"
+    return AuditPair(run, words, "the noisy sum after the threshold", made.epsilon / 2, trials=10_000)
+
+
 def report_pair(policy: Any) -> AuditPair:
     """What one user sends, for a reward of 0 or far above 1 (the device clips it)."""
 
@@ -296,6 +325,12 @@ def gdp_ncb_block(policy: TwoPhasePolicy) -> AuditPair:
 def gdp_ncb_threshold(policy: TwoPhasePolicy) -> AuditPair:
     """When a noisy threshold ends the uniform phase."""
     return threshold_pair(policy)
+
+
+@register("audit-pair", "policy:gdp-ncb/after-threshold")
+def gdp_ncb_after_threshold(policy: TwoPhasePolicy) -> AuditPair:
+    """What is published when a noisy threshold has ended the uniform phase."""
+    return after_threshold_pair(policy)
 
 
 @register("audit-pair", "policy:ldp-ncb")
