@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from fairveil import registry
 from fairveil.cli import app, audit_all
 from fairveil.errors import AuditViolation
+from fairveil.privacy.audit.bounds import FinerClaim
 from fairveil.privacy.audit.everything import KINDS, QUICK, Effort, Thing, Verdict, examine, things
 from fairveil.privacy.audit.pair import AuditPair
 from fairveil.privacy.mechanisms import Laplace
@@ -132,3 +133,19 @@ def test_a_pair_for_other_neighbours_is_left_out_and_said_so():
     assert verdict.left_out == {"policy:priv-fairx/reaction": "its promise is for nearer neighbours"}
     assert verdict.fine
     assert not verdict.attempts
+
+
+def test_a_finer_claim_that_does_not_give_the_promise_is_a_problem():
+    with registry.isolated():
+
+        @register("audit-pair", "mechanism:gaussian/loose")
+        def loose(mechanism):
+            def run(world, trials, noise, rng):
+                return mechanism.releases(0.0, noise, trials)  # sees nothing, so only the claim itself can be wrong
+
+            return AuditPair(run, "0 or 0", "value", 1.0, 1e-5, FinerClaim("mu", 0.3), 100)
+
+        found = examine(
+            Thing("mechanism", "gaussian", LISTED["mechanism:gaussian"].target, ("mechanism:gaussian/loose",))
+        )
+        assert "does not give its epsilon" in found.problem

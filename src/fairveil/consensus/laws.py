@@ -2,13 +2,14 @@
 
 >>> from fairveil.consensus.private_admm import PrivateAdmm
 >>> check_algorithm(PrivateAdmm(epsilon=1.0))
-['asked_again', 'recycled_steps_read_nothing', 'charged_and_stored', 'audited']
+['asked_again', 'recycled_steps_read_nothing', 'charged_and_stored', 'parts_fit_the_whole', 'audited']
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from fairveil.consensus.algorithm import Algorithm
 from fairveil.consensus.graphs import make_graph
 from fairveil.consensus.node import Node
+from fairveil.consensus.private_admm import PrivateAdmm
 from fairveil.consensus.rows import Rows
 from fairveil.consensus.schedule import Setting
 from fairveil.errors import ContractError
@@ -84,6 +86,16 @@ def charged_and_stored(algorithm: Algorithm) -> None:
             _must(_same(*sent), "a node that comes back draws again")
 
 
+def parts_fit_the_whole(algorithm: Algorithm) -> None:
+    """What all releases of a node cost together is the budget at most, with many rounds too."""
+    if not isinstance(algorithm, PrivateAdmm):
+        return
+    plan = replace(algorithm, rounds=9).complete(SETTING).plan(SETTING)
+    parts = np.array([plan.curvature_part] * 2 + [plan.gradient_part] * plan.rounds)
+    whole = parts.sum() if plan.definition == "pure" else np.linalg.norm(parts)
+    _must(whole <= plan.total * (1 + 1e-9), "the releases cost more than the budget", "share it among them")
+
+
 def audited(algorithm: Algorithm) -> None:
     """It has pairs of worlds that call its served methods, and mutants."""
     from fairveil.privacy.audit.laws import check_audited
@@ -94,7 +106,8 @@ def audited(algorithm: Algorithm) -> None:
 
 
 LAWS: dict[str, Law] = {
-    law.__name__: law for law in (asked_again, recycled_steps_read_nothing, charged_and_stored, audited)
+    law.__name__: law
+    for law in (asked_again, recycled_steps_read_nothing, charged_and_stored, parts_fit_the_whole, audited)
 }
 
 

@@ -14,6 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
+from fairveil.privacy.conversions import gdp_delta, zcdp_delta
+
+CONVERTED = 1 + 1e-6
+"""Rounding that a conversion between claims may show."""
 ORDERS = (1.0001, 1.1, 1.5, 2.0, 4.0, 8.0, 16.0, 64.0)
 """Renyi orders at which a zCDP claim is tested."""
 
@@ -88,6 +92,11 @@ class FinerClaim:
         if self.name == "rho":
             return rho_lower(hits, other_hits, trials, other_trials, confidence)
         return mu_lower(hits, other_hits, trials, other_trials, self.distance, confidence)
+
+    def gives(self, epsilon: float, delta: float) -> bool:
+        """Whether this claim implies (epsilon, delta), by formulas that calibrate nothing."""
+        implied = zcdp_delta(self.value, epsilon) if self.name == "rho" else gdp_delta(self.value, epsilon)
+        return implied <= delta * CONVERTED
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from fairveil import registry
 from fairveil.configuration import describe
 from fairveil.errors import FairveilError
 from fairveil.privacy.audit.attack import Finding
+from fairveil.privacy.audit.bounds import FinerClaim
 from fairveil.privacy.audit.drivers import KIND as DRIVER
 from fairveil.privacy.audit.drivers import find_driver
 from fairveil.privacy.audit.mutants import Mutant, Weakened, mutants_of
@@ -176,6 +177,8 @@ def examine(thing: Thing, effort: Effort = QUICK, noise: str = "seeded", seed: i
         if not pair.covers:
             verdict.left_out[name] = "its promise is for nearer neighbours"
             continue
+        if not _gives(pair):
+            verdict.problem = f"{name}: its finer claim does not give its epsilon and delta"
         if not fresh(pair, noise, seed):
             verdict.problem = "every trial gave the same output: its noise is not drawn afresh"
         _note(verdict, name, pair, effort, noise, seed)
@@ -219,6 +222,8 @@ def _seen_by_audits(thing: Thing, covered: list[str], effort: Effort, noise: str
         pairs = {name: _pair(thing, name)[1] for name in covered}
         if not all(fresh(pair, noise, seed) for pair in pairs.values()):
             return "law fresh noise"
+        if not all(_gives(pair) for pair in pairs.values()):
+            return "law finer claims give epsilon and delta"
         for name, pair in sorted(pairs.items(), key=lambda item: item[1].trials, reverse=True):
             if _attempt(pair, effort, noise, seed).violated:
                 return f"audit {name}"
@@ -235,6 +240,12 @@ def _broken_law(thing: Thing, built: Any) -> str:
     except FairveilError as problem:
         return f"law {str(problem).split(':')[1].strip() if ':' in str(problem) else problem.code}"
     return ""
+
+
+def _gives(pair: AuditPair) -> bool:
+    """Does mu (or rho) stand for the promised epsilon and delta? What calibrates noise to them cannot judge that."""
+    finer = pair.finer if pair.delta > 0 else None  # a pure claim follows from none of them
+    return not isinstance(finer, FinerClaim) or finer.gives(pair.epsilon, pair.delta)
 
 
 def fresh(pair: AuditPair, noise: str, seed: int) -> bool:
