@@ -1,8 +1,10 @@
 """Ray: a two-node loopback cluster gives the serial result, and loses nothing when a node is killed."""
 
+import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -32,6 +34,16 @@ def start(*options: str) -> subprocess.Popen:
     return subprocess.Popen(command, **quiet)
 
 
+def await_port(port: int) -> None:
+    """A node that is started before its head listens gives up at once."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            break
+        time.sleep(0.2)
+    time.sleep(3)
+
+
 def stop(process: subprocess.Popen) -> None:
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
@@ -50,7 +62,7 @@ def cluster():
         "--min-worker-port=20000",
         "--max-worker-port=20999",
     )
-    time.sleep(8)
+    await_port(port)
     node = start(f"--address=127.0.0.1:{port}", "--min-worker-port=21000", "--max-worker-port=21999")
     try:
         yield f"127.0.0.1:{port}", node

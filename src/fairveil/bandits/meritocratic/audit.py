@@ -43,8 +43,9 @@ SHIFTED, OFFSET = 8192, 2.0
 """Rounds of that batch where it must show that every column lies so far from its declared middle."""
 RANKED = 2048
 """Rounds of that batch where its histograms are audited: many people, so that the projection to a cdf loses little."""
-MANY, FEW = 9_000, 60
-"""Trials of a pair that reads one release (half of its noise shows at epsilon 1), and of one that plays whole runs."""
+MANY, SOME, FEW = 9_000, 900, 60
+"""Trials of a pair that reads one release (half of its noise shows at epsilon 1), of one that shows a clip left out,
+and of one that plays whole runs."""
 FINE = 1e-9
 """Total-variation distance of discrete noise to a Gaussian in these worlds is below this."""
 WORLDS = "one candidate of round 0 lies along one axis or along the other, with the opposite reward"
@@ -122,13 +123,20 @@ def _decisions(
 def batched_pair(policy: BatchedPrivateFairGreedy) -> AuditPair:
     """The noisy moments of one batch, projected on the difference of the two worlds."""
     made = small_batched(policy)
-    states = []
+    states = [made.learn_all(made.start(), Recorded.of(BATCH, world).feedback(0)) for world in (0, 1)]
+    return _moments_pair(made, states)
+
+
+@register("audit-pair", "policy:batched-private-fair-greedy/clipped")
+def batched_clipped(policy: BatchedPrivateFairGreedy) -> AuditPair:
+    """The same where the changed row and its reward are far longer than allowed; served code shrinks the whole row."""
+    made, states = small_batched(policy), []
     for world in (0, 1):
         recorded = Recorded.of(BATCH, world)
-        recorded.features[0, 0] *= EXCESS  # longer than allowed, and a reward to match: served code clips both
+        recorded.features[0, 0] *= EXCESS
         recorded.rewards[0, 0] *= EXCESS
         states.append(made.learn_all(made.start(), recorded.feedback(0)))
-    return _moments_pair(made, states)
+    return replace(_moments_pair(made, states), trials=SOME)
 
 
 @register("audit-pair", "policy:batched-private-fair-greedy/scale")
