@@ -33,15 +33,13 @@ def test_everything_that_promises_privacy_is_on_one_page():
 def test_results_are_dated_tables_of_existing_audits(page):
     pairs = set(registry.names("audit-pair"))
     for names, text in places(page):
-        if not text:
-            continue  # no run has been written into this page yet
         assert re.match(r"Run of \d{4}-\d\d-\d\d, fairveil \S+", text), "fairveil audit all --pages docs/guarantees"
         audits = re.findall(
             r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \| (\d+) \|$", text, re.MULTILINE
         )
-        assert audits
         assert {audit[0] for audit in audits} <= pairs
-        assert {audit[0].partition("/")[0] for audit in audits} == {name.partition("/")[0] for name in names}
+        drawing = {name.partition("/")[0] for name in names if not name.startswith("driver:")}
+        assert {audit[0].partition("/")[0] for audit in audits} == drawing
         caught = re.findall(r"^\| `([^`]+)` (\S+) \| (.+) \|$", text, re.MULTILINE)
         assert {title for title, _, _ in caught} == set(names)
         assert "**nothing**" not in text

@@ -26,7 +26,7 @@ Method = Callable[..., Any]
 COUNTERS = ("handed", "answered", "next", "tested")
 """Unreleased arrays that say how far a policy has come: nobody's rows."""
 
-TAKES_MANY = ("anytime", "gdp-ncb")
+TAKES_MANY = ("gdp-ncb",)
 """Policies that clip many rewards at once; the others clip each by itself, or leave it to a sum, which is broken so."""
 
 COINS = {"window": "the coin of a window is thrown whatever the rows are, and is public"}

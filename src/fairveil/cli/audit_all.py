@@ -148,9 +148,9 @@ def results(verdicts: list[Verdict], effort: str, noise: str) -> str:
     lines = [
         f"Run of {day}, fairveil {__version__}, `fairveil audit all` ({effort}, {noise} noise, confidence 1 - 1e-6).",
         "",
-        "| audit | claim | at least | finer | power | trials |",
-        "|---|---|---|---|---|---|",
     ]
+    if any(verdict.attempts for verdict in verdicts):
+        lines += ["| audit | claim | at least | finer | power | trials |", "|---|---|---|---|---|---|"]
     for verdict in verdicts:
         for attempt in verdict.attempts:
             claim = f"{attempt.epsilon:.3g}" + (f", {attempt.delta:.1e}" if attempt.delta else "")
@@ -158,7 +158,9 @@ def results(verdicts: list[Verdict], effort: str, noise: str) -> str:
             finer = attempt.finer.replace("|", "/") or "-"
             cells = (f"`{attempt.pair}`", claim, f"{attempt.lower:.3f}", finer, power, str(attempt.trials))
             lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", "| mutant | caught by |", "|---|---|"]
+    if lines[-1]:
+        lines.append("")
+    lines += ["| mutant | caught by |", "|---|---|"]
     for verdict in verdicts:
         for name, by in verdict.caught.items():
             lines.append(f"| `{verdict.title}` {name} | {by or '**nothing**'} |")

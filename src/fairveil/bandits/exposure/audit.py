@@ -43,7 +43,7 @@ WATCHED = 8
 """Messages that are looked at: a tree shows four nodes over the first leaf by then."""
 REACTION = 64
 """Rounds in which an agent may react before its first message."""
-FEW_REACTIONS = 400
+FEW_REACTIONS = 1_200
 """Trials of the reaction, which plays round by round: raw rows shift the message by many standard deviations."""
 EXCESS = 16.0
 """Contexts come this much longer than their bound, and rewards by its square."""

@@ -129,7 +129,7 @@ def game_pair(learner: PrivateGame) -> AuditPair:
 
     epsilon = game.learner(1).epsilon
     claim = FinerClaim("rho", epsilon**2 / 8)
-    return AuditPair(run, "one of 2 people is another", "the second play", epsilon, finer=claim, trials=24_000)
+    return AuditPair(run, "one of 2 people is another", "the second play", epsilon, finer=claim, trials=40_000)
 
 
 @register("audit-pair", "learner:private-game/fit")

@@ -71,13 +71,13 @@ def no_clip(thing: Any) -> AbstractContextManager[None]:
 
 
 class _Largest:
-    """The largest value or row that was ever given stands for the bound, as if it were public."""
+    """The largest value or row that was ever given (or is given now) stands for the bound, as if it were public."""
 
-    def __init__(self) -> None:
-        self.top = 0.0
+    def __init__(self, ever: bool) -> None:
+        self.ever, self.top = ever, 0.0
 
     def scaled(self, values: Any, sizes: Any, bound: float) -> Any:
-        self.top = max(self.top, float(np.max(sizes, initial=0.0)))
+        self.top = max(self.top if self.ever else 0.0, float(np.max(sizes, initial=0.0)))
         return values * (bound / self.top if self.top > 0 else 1.0)
 
     def unit(self, values: Any, *, strict: bool = False) -> Any:
@@ -96,8 +96,8 @@ class _Largest:
 
 
 def data_bound(thing: Any) -> AbstractContextManager[None]:
-    """Values are divided by the largest one there was so far."""
-    seen = _Largest()
+    """Values are divided by the largest one: of those there were so far in a sum, of those at once elsewhere."""
+    seen = _Largest(ever=hasattr(thing, "bound"))
     return planting.together(
         planting.function(grid.clip_unit, seen.unit),
         planting.function(grid.scalar_units, seen.scalar_units),
