@@ -36,6 +36,8 @@ from fairveil.state import State, same_state
 Method = Callable[..., Any]
 POLICY = PrivateNash(arms=2, epsilon=1.0)
 DECIDED = GdpNcb(arms=2, horizon=64, epsilon=1.0)
+DECIDED_RELEASES = DECIDED.released
+"""What it releases while nobody has broken it."""
 ROUNDS = 12
 
 
@@ -98,9 +100,6 @@ def only_releases_are_stored(folder: Path) -> None:
             [block] = [str(entry["name"]) for entry in ledger.entries() if entry["kind"] == RESERVE]
             stored = ledger.value(block)
         must(set(stored) <= known, "raw arrays are stored")
-
-
-DECIDED_RELEASES = DECIDED.released
 
 
 def lost_is_told(folder: Path) -> None:
@@ -304,6 +303,10 @@ def _no_window(original: Method) -> Method:
     return broken
 
 
+def _over_late(self: Outstanding, index: int) -> bool:
+    return self.now >= index + self.lateness.window + 4
+
+
 def _any_arm(original: Method) -> Method:
     def broken(self: Outstanding, feedback: Any) -> bool:
         arm = self.arm(feedback.index)
@@ -341,7 +344,3 @@ def late_driver() -> Driver:
                    lambda _: method(Outstanding, "_in_order", _left_out)),
         ),
     )  # fmt: skip
-
-
-def _over_late(self: Outstanding, index: int) -> bool:
-    return self.now >= index + self.lateness.window + 4
