@@ -124,6 +124,25 @@ def test_public_arrivals_settle_at_once_when_all_are_in(store):
     assert store.tick() == 1
 
 
+def test_public_arrivals_wait_for_a_deferred_decision_and_not_for_one_that_is_never_learned(store):
+    loop = store.create("m", policy=POLICY, reward=Reward(0, 1, wait="60s", missing="public"))
+    for index in range(5):
+        loop.decide(f"e-{index}", defer=index == 1)
+        loop.reward(f"e-{index}", 1.0)
+    assert store.tick() == 0
+    assert loop.status().settled == 1  # its reward is in, but it may still be shown
+    assert loop.activate("e-1")
+    assert store.tick() == 1
+    loop.set_mode("apprentice")
+    shown = [loop.decide(f"b-{index}", baseline=index % 3) for index in range(5)]
+    for reply in shown:
+        if reply.learning == "pending":
+            loop.reward(reply.event_id, 1.0)
+    assert {reply.learning for reply in shown} == {"pending", "never"}
+    assert store.tick() == 1
+    assert loop.status().settled == 10
+
+
 def test_private_arrivals_need_a_policy_that_noises_counts(store):
     with pytest.raises(SpecError, match="counts"):
         store.create("m", policy=POLICY, reward=Reward(0, 1, wait="60s", missing="private"))
