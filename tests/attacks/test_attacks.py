@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fairveil import registry
-from fairveil.attacks import Attack, Wins, guess_chance
+from fairveil.attacks import Attack, Result, Wins, guess_chance
 from fairveil.cli import app
 from fairveil.errors import AuditViolation, SpecError
 
@@ -30,6 +30,18 @@ def test_intervals_and_chance():
     assert Wins(0, 100).interval[0] == 0.0
     assert Wins(50, 100).interval == pytest.approx((0.4038, 0.5962), abs=1e-3)
     assert guess_chance(0.0) == 0.5
+
+
+def test_a_break_is_called_one_only_when_chance_cannot_explain_it():
+    """45 of 60 wins at chance .62 is luck that one run in 40 has; 59 of 60 is not, nor is a win where none may be."""
+
+    def held(wins, chance):
+        return Result("a", "g", Wins(60, 60), Wins(wins, 60), chance, "w").held
+
+    assert held(45, guess_chance(0.5))
+    assert not held(59, guess_chance(0.5))
+    assert held(0, 0.0)
+    assert not held(1, 0.0)
 
 
 def test_the_command_prints_a_table_writes_a_page_and_refuses_unknown_names(tmp_path):

@@ -12,10 +12,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from fairveil.privacy.audit.bounds import clopper_pearson
 from fairveil.randomness import Generator, generator
 
 #: Normal quantile of the intervals that are shown.
 SURE = 1.96
+#: How often an attack that wins exactly as often as chance allows may be called a break, as in the audits.
+FALSE_ALARM = 1e-6
 
 
 @dataclass(frozen=True)
@@ -55,8 +58,8 @@ class Result:
 
     @property
     def held(self) -> bool:
-        """Is what it wins against us explained by chance?"""
-        return self.ours.interval[0] <= self.chance
+        """Is what it wins against us explained by chance? A false alarm is as rare as one of an audit."""
+        return bool(clopper_pearson(self.ours.wins, self.ours.games, FALSE_ALARM)[0] <= self.chance)
 
     def to_dict(self) -> dict[str, Any]:
         low, high = self.ours.interval
