@@ -270,6 +270,16 @@ def test_uniform_integers_take_numpy_integers(kind, high):
     assert abs(drawn.mean() / (high - 1) - 0.5) < 0.05
 
 
+@pytest.mark.parametrize("sigma", [1024.0, 2.0**26, 2.0**45 / 3])
+def test_many_gaussian_draws_are_those_of_few(sigma):
+    """A compiled loop draws them from some size on: the same integers, from the same place of the stream."""
+    few, many, levels = SeededNoise(3), SeededNoise(3), SeededNoise(3)
+    expected = np.concatenate([few.gaussian(sigma, 5000) for _ in range(4)])
+    np.testing.assert_array_equal(many.gaussian(sigma, 20_000), expected)
+    np.testing.assert_array_equal(levels.gaussians(np.broadcast_to(sigma, (2, 100, 100))).ravel(), expected)
+    assert few.gaussian(sigma) == many.gaussian(sigma) == levels.gaussian(sigma)
+
+
 @pytest.mark.parametrize("scale", [0.7, 12.0, 2.0**20])
 def test_compiled_draws_have_the_law_of_the_served_draw(scale):
     """Against the discrete Laplace law itself, and bit for bit against seeded draws made one at a time."""

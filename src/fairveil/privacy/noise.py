@@ -231,7 +231,9 @@ class SeededNoise(Noise):
 
     def gaussian(self, sigma: float, size: int = 1) -> Ints:
         if _scale("sigma", sigma) >= _TABLE_SIGMA:
-            return np.rint(self.stream.normal(0.0, sigma, size)).astype(np.int64)
+            if size < _MANY:
+                return np.rint(self.stream.normal(0.0, sigma, size)).astype(np.int64)
+            return self._many_rounded_normals(np.broadcast_to(float(sigma), (1, size)))[0]
         table = _gaussian_table(float(sigma))
         return np.searchsorted(table, self.stream.random(size), side="right") - len(table) // 2
 
@@ -240,13 +242,22 @@ class SeededNoise(Noise):
         levels = np.asarray(sigmas, np.float64)
         if levels.size == 0:
             return np.zeros(levels.shape, np.int64)
-        if _scale("sigma", float(levels.min())) >= _TABLE_SIGMA:
-            _scale("sigma", float(levels.max()))
-            return np.rint(self.stream.standard_normal(levels.shape) * levels).astype(np.int64)
+        once = levels[tuple(slice(None) if step else slice(1) for step in levels.strides)]
+        if _scale("sigma", float(once.min())) >= _TABLE_SIGMA:
+            _scale("sigma", float(once.max()))
+            if levels.size < _MANY:
+                return np.rint(self.stream.standard_normal(levels.shape) * levels).astype(np.int64)
+            return self._many_rounded_normals(levels.reshape(-1, levels.shape[-1])).reshape(levels.shape)
         flat = levels.ravel()
         runs = pairwise([0, *(np.flatnonzero(np.diff(flat)) + 1).tolist(), len(flat)])
         drawn = [self.gaussian(float(flat[first]), last - first) for first, last in runs]
         return np.concatenate(drawn).reshape(levels.shape)
+
+    def _many_rounded_normals(self, sigmas: NDArray[np.float64]) -> Ints:
+        """Of these levels, row by row: a compiled loop draws the numbers that NumPy draws, in a third of the time."""
+        drawn = np.empty(sigmas.shape, np.int64)
+        _draw_rounded_normals(self.stream, sigmas, drawn)
+        return drawn
 
     def uniform_integers(self, high: int, size: int = 1) -> Ints:
         return self.stream.integers(0, _range(high), size, dtype=np.int64)
@@ -256,6 +267,15 @@ class SeededNoise(Noise):
 
 
 _TABLE_SIGMA = 1024.0
+_MANY = 10_000
+"""Draws that are worth a compiled loop."""
+
+
+@njit(cache=True, nogil=True)
+def _draw_rounded_normals(stream: Generator, sigmas: NDArray[np.float64], drawn: Ints) -> None:
+    for row in range(drawn.shape[0]):
+        for column in range(drawn.shape[1]):
+            drawn[row, column] = np.int64(np.rint(stream.standard_normal() * sigmas[row, column]))
 
 
 @lru_cache(maxsize=64)

@@ -173,16 +173,16 @@ def _points(name: str, points: Mapping[str, Any]) -> dict[str, list[float | None
 
 def plain(value: Any, path: str = "") -> Any:
     """Plain Python values only, so that a result is JSON and equal results compare equal. Not-a-number becomes None."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item, f"{path}.{key}") for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist(), path)
-    if isinstance(value, list | tuple):
-        return [plain(item, path) for item in value]
     if isinstance(value, np.generic):
         return plain(value.item(), path)
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if value is None or isinstance(value, bool | int | float | str):
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int | str):
         return value
+    if isinstance(value, list | tuple):
+        return [plain(item, path) for item in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist(), path)
+    if isinstance(value, Mapping):
+        return {str(key): plain(item, f"{path}.{key}") for key, item in value.items()}
     raise StoreError("a result holds something that is not plain data", path=path, given=type(value).__name__)

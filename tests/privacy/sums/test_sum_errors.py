@@ -16,6 +16,7 @@ from fairveil.privacy.sums import (
     TreeSum,
     doubling_ends,
     square_root_coefficients,
+    tree,
     tree_step,
 )
 
@@ -75,6 +76,16 @@ def test_noise_path_is_the_stream_itself(sums):
         state, estimate = sums.release(state, noise)
         np.testing.assert_allclose(sums.grid.unpack(path[release]), estimate, rtol=1e-9, atol=1e-9)
     assert not sums.noise_path(ZeroNoise(), 12).any()
+
+
+@pytest.mark.parametrize("refine", [False, True])
+@pytest.mark.parametrize("shape", [{}, {"shape": "symmetric", "dimension": 2}])
+def test_a_path_drawn_in_parts_is_the_path_drawn_in_one_go(monkeypatch, refine, shape):
+    sums = TreeSum(64, mu=1.0, refine=refine, **shape)
+    whole = sums.noise_path(SeededNoise(8), 61), sums.many(3).noise_path(SeededNoise(8), 61)
+    monkeypatch.setattr(tree, "PATH_BLOCK", 7)
+    np.testing.assert_array_equal(sums.noise_path(SeededNoise(8), 61), whole[0])
+    np.testing.assert_array_equal(sums.many(3).noise_path(SeededNoise(8), 61), whole[1])
 
 
 def test_off_diagonal_is_what_the_formula_states():

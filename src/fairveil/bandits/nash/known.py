@@ -61,13 +61,13 @@ def allocated(
     ends: list[NDArray[np.int64]], codes: list[NDArray[np.int32]], arms: int, checkpoints: list[int]
 ) -> Floats:
     """Rounds of every arm between checkpoints, over all runs; a draw among all arms counts for each of them."""
-    found = np.zeros((len(checkpoints), arms + 1))
+    stops, played = np.concatenate(ends), np.concatenate(codes)
+    starts = np.concatenate([part for run in ends for part in ([0], run[:-1])])
     edges = np.array([0, *checkpoints])
-    for stops, played in zip(ends, codes):
-        starts = np.concatenate([[0], stops[:-1]])
-        for place in range(len(checkpoints)):
-            overlap = np.minimum(stops, edges[place + 1]) - np.maximum(starts, edges[place])
-            found[place] += np.bincount(played, weights=np.maximum(overlap, 0), minlength=arms + 1)
+    found = np.zeros((len(checkpoints), arms + 1))
+    for place in range(len(checkpoints)):
+        overlap = np.minimum(stops, edges[place + 1]) - np.maximum(starts, edges[place])
+        found[place] = np.bincount(played, weights=np.maximum(overlap, 0), minlength=arms + 1)
     return spread_evenly(found)
 
 

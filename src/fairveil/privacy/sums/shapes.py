@@ -144,6 +144,11 @@ class Grid:
             flat = rows[0, first] * rows[0, second] if len(rows) == 1 else (rows.T @ rows)[first, second]
         return np.tile(flat, self.copies), len(rows)
 
+    @property
+    def draws_by_row(self) -> bool:
+        """Does one call for several noises draw what as many calls do? Not where streams draw one after the other."""
+        return self.shape != "symmetric" or self.copies == 1
+
     def draw(self, noise: Noise, sigma: float, count: int = 1) -> Ints:
         """``count`` flat integer noises of level ``sigma`` (units): N(0, sigma^2), off the diagonal N(0, sigma^2/2)."""
         if self.shape != "symmetric":

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 import numpy as np
 
 from fairveil.compiling import njit
@@ -12,6 +15,9 @@ from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import JOINT_BLOCK, BoundedSum, State
 from fairveil.privacy.sums.shapes import Floats, Ints
 from fairveil.registry import register
+
+PATH_BLOCK = 2048
+"""Leaves whose noise is drawn in one go in a path: bounds memory."""
 
 
 @njit(cache=True, nogil=True)
@@ -35,7 +41,9 @@ def tree_step(stack, leaf, fresh):
     if rest == 0:
         stack[level] = fresh
     else:
-        stack[level] = stack[lowest_bit(rest)] + fresh
+        before = stack[lowest_bit(rest)]
+        for column in range(len(before)):
+            stack[level, column] = before[column] + fresh[column]
     return level
 
 
@@ -48,38 +56,41 @@ def refine_step(nodes, variances, leaf, noisy):
     their variance. Unlike the plain tree this needs the noise of every block, two draws a leaf on average.
     """
     level = lowest_bit(leaf)
-    estimate = noisy[0].astype(np.float64)
+    estimate = nodes[level]
+    estimate[:] = noisy[0]
     variance = 1.0
     for j in range(level):
         halves = variances[j] + variance
-        estimate = (noisy[j + 1] * halves + nodes[j] + estimate) / (1.0 + halves)
+        for column in range(len(estimate)):
+            together = noisy[j + 1, column] * halves + nodes[j, column] + estimate[column]
+            estimate[column] = together / (1.0 + halves)
         variance = halves / (1.0 + halves)
-    nodes[level] = estimate
     variances[level] = variance
     return level
 
 
+class Closed(NamedTuple):
+    """What is kept of the leaves so far: prefixes by their lowest set bit, refined nodes and their variances."""
+
+    stack: Floats
+    nodes: Floats
+    variances: Floats
+
+
 @njit(cache=True, nogil=True)
-def tree_path(drawn, levels, refine, out):
-    """Noise of all prefixes 1..len(out) as one array, from the noises of the nodes in the order of their leaves."""
-    width = out.shape[1]
-    stack = np.zeros((levels, width))
-    nodes = np.zeros((levels, width))
-    variances = np.zeros(levels)
-    noisy = np.zeros((levels, width))
+def tree_path(drawn, leaf, closed, refine, unit, out):
+    """Noise of the ``len(out)`` prefixes after ``leaf``, from the noises of their nodes in the order of the leaves."""
     at = 0
-    for leaf in range(1, out.shape[0] + 1):
-        level = lowest_bit(leaf)
-        for j in range(level + 1 if refine else 1):
-            for k in range(width):
-                noisy[j, k] = drawn[at, k]
-            at += 1
+    for row in range(len(out)):
+        leaf += 1
         if refine:
-            refine_step(nodes, variances, leaf, noisy)
-            tree_step(stack, leaf, nodes[level])
+            level = refine_step(closed.nodes, closed.variances, leaf, drawn[at:])
+            tree_step(closed.stack, leaf, closed.nodes[level])
+            at += level + 1
         else:
-            tree_step(stack, leaf, noisy[0])
-        out[leaf - 1] = stack[level]
+            level = tree_step(closed.stack, leaf, drawn[row])
+        for column in range(out.shape[1]):
+            out[row, column] = unit * closed.stack[level, column]
 
 
 @register("sum", "tree")
@@ -178,12 +189,16 @@ class TreeSum(BoundedSum):
         return leaf, level, after
 
     def noise_path(self, noise: Noise, releases: int) -> Floats:
-        if not self.refine:
-            return super().noise_path(noise, releases)
         self._check_horizon(releases)
-        # Leaf t closes lowest_bit(t) + 1 blocks, and a refined tree draws for each of them.
-        blocks = sum(releases >> level for level in range(self.levels))
-        return self._path(self.grid.draw(noise, self.sigma, blocks), releases)
+        size = PATH_BLOCK if self.grid.draws_by_row else releases
+        # Leaf t closes lowest_bit(t) + 1 blocks; a refined tree draws for each of them, a plain one for the last.
+        levels = self.levels if self.refine else 1
+        parts = (
+            self.grid.draw(noise, self.sigma, sum((last >> level) - (first >> level) for level in range(levels)))
+            for first in range(0, releases, size)
+            for last in [min(first + size, releases)]
+        )
+        return self._path(parts, releases, size)
 
     def joint_noise_path(self, noise: Noise, releases: int, parties: int) -> Floats:
         if not self.refine:
@@ -201,14 +216,18 @@ class TreeSum(BoundedSum):
             at = parties * before[leaf] + (np.arange(total) - before[leaf])
             joint[done : done + total] = sum(drawn[at + party * some[leaf]] for party in range(parties))
             done += total
-        return self._path(joint, releases)
+        return self._path([joint], releases, releases)
 
     def noise_of(self, drawn: Ints) -> Floats:
         if self.refine:
             raise SpecError("a refined tree draws more than once a release", path="refine", fix="use noise_path")
-        return self._path(drawn, len(drawn))
+        return self._path([drawn], len(drawn), len(drawn))
 
-    def _path(self, drawn: Ints, releases: int) -> Floats:
-        out = np.empty((releases, self.grid.width))
-        tree_path(drawn, self.levels, self.refine, out)
-        return self._in_own_units(out)
+    def _path(self, parts: Iterable[Ints], releases: int, size: int) -> Floats:
+        """The noise of all prefixes, given what their leaves drew in parts of ``size`` leaves."""
+        out, shape = np.empty((releases, self.grid.width)), (self.levels, self.grid.width)
+        closed, unit = Closed(np.zeros(shape), np.zeros(shape), np.zeros(self.levels)), 2.0**-self.grid.sum_bits
+        for place, drawn in enumerate(parts):
+            first = place * size
+            tree_path(drawn, first, closed, self.refine, unit, out[first : first + size])
+        return out
