@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from fairveil import registry
+
 SOURCE = Path(__file__).resolve().parent.parent / "src"
 FILES = {
     ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path
@@ -76,6 +78,18 @@ COMPILED = {
 } | {"inlined"}
 FORMULA = "_of"
 """Decorators of compiled formulas (`index_of`, ...) end like this and take the numbers that the formula reads."""
+
+
+def test_every_policy_has_a_test_file_of_its_own():
+    """Named as the policy or as the module that holds it; variants share the file of the sound one."""
+    found = {path.stem for path in (SOURCE.parent / "tests" / "bandits").rglob("test_*.py")}
+    missing = []
+    for entry in registry.entries("policy"):
+        name, module = entry.name.partition("/")[0].replace("-", "_"), entry.target.__module__
+        home = re.sub(r"_(printed|figure)$", "", module.rpartition(".")[2])
+        if module.startswith("fairveil.") and not {f"test_{name}", f"test_{home}"} & found:
+            missing.append(entry.name)
+    assert not missing
 
 
 def test_whatever_is_not_compiled_is_annotated():

@@ -1,4 +1,4 @@
-"""What private policies promise and what an observer of their messages can measure."""
+"""What the private policies have in common: what they promise, and what an observer of their messages can measure."""
 
 import math
 from dataclasses import replace
@@ -6,18 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import fairveil
 from fairveil.bandits.exposure import BatchedPrivFairx, PrivFairx, PrivFairxPrinted
 from fairveil.bandits.exposure import audit as audits
 from fairveil.bandits.exposure.audit import messages_pair, reaction_pair, run_messages, worst_interactions
-from fairveil.bandits.exposure.kernel import make_row
 from fairveil.bandits.ledgered import drive
 from fairveil.bandits.protocol import Candidate, Feedback, Round
-from fairveil.errors import InputError, PrivacyError, SpecError
+from fairveil.errors import PrivacyError, SpecError
 from fairveil.privacy.audit import audit, find_pair
-from fairveil.privacy.conversions import gdp_delta, gdp_mu
+from fairveil.privacy.conversions import gdp_mu
 from fairveil.privacy.ledger import Ledger, Limit
-from fairveil.privacy.noise import SeededNoise, ZeroNoise
+from fairveil.privacy.noise import SeededNoise
 from fairveil.randomness import generator
 
 FULL = {"agents": 10, "dimension": 5, "horizon": 100_000, "epsilon": 2.0, "delta": 0.1}
@@ -56,16 +54,6 @@ def test_noise_of_released_statistics_is_what_the_formula_says(kind, release):
         assert off == pytest.approx(policy.sums.expected_std(release), rel=0.02)
 
 
-def test_published_numbers_of_the_printed_noise():
-    printed = PrivFairxPrinted(**FULL)
-    assert printed.sums.expected_std(1) == pytest.approx(47.9, abs=0.1)
-    assert printed.guarantee().mu == pytest.approx(0.162, abs=5e-4)
-    assert PrivFairx(**FULL).sums.sigma > 0
-    sound = PrivFairx(**FULL)
-    assert sound.sums.expected_std(1) == pytest.approx(5.67, abs=0.01)
-    assert printed.sums.expected_std(16383) / sound.sums.expected_std(16383) > 8
-
-
 def test_what_each_policy_promises():
     frozen = PrivFairx(**FULL).guarantee()
     assert frozen.neighbours == "replace-interaction"
@@ -83,21 +71,6 @@ def test_what_each_policy_promises():
     assert BatchedPrivFairx(**FULL).guarantee().neighbours == "replace-interaction"
     assert BatchedPrivFairx(**FULL).event().kind == "parallel"
     assert 20_002 / BatchedPrivFairx(**FULL).syncs > 100
-
-
-def test_rows_never_exceed_their_bound_whatever_comes_in():
-    policy = BatchedPrivFairx(**SMALL, context_bound=2.0, reward_bound=3.0)
-    rng, row = np.random.default_rng(1), np.empty(3)
-    for scale in (0.1, 1.0, 10.0, 1e6, 1e200):
-        for _ in range(200):
-            make_row(scale * rng.normal(size=2), scale * rng.normal(), policy.compiled.rows, row)
-            assert row @ row <= policy.row_bound**2
-            units = row * 2.0**policy.sums.grid.bits
-            assert np.array_equal(units, np.trunc(units))
-    make_row(np.array([1.0, 0.5]), 0.75, policy.compiled.rows, row)
-    np.testing.assert_allclose(row, [0.5, 0.25, 0.25 * policy.reward_weight], atol=2**-14)
-    make_row(np.array([4.0, 0.0]), 1.0, policy.compiled.rows, row)  # clipped together with its reward: same direction
-    np.testing.assert_allclose(row, [1.0, 0.0, 0.5 / 3.0 * policy.reward_weight], atol=2**-14)
 
 
 @pytest.mark.parametrize("weight", [0.3, math.sqrt(0.5), 1.0])
@@ -188,29 +161,6 @@ def test_pairs_are_found_by_spec():
         find_pair({"kind": "policy", "name": "priv-fairx", "pair": "reaction", **SMALL, "dimension": 1})
 
 
-def test_one_leaf_has_room_for_a_limited_number_of_rows():
-    policy = BatchedPrivFairx(**SMALL)
-    state = policy.start()
-    state["acted"][:] = 2**21
-    shown = Round(0, (Candidate(0, np.zeros(2)),))
-    with pytest.raises(InputError, match="too many rows"):
-        policy.learn(state, Feedback(0, 0, 0.5, shown))
-
-
-def test_budgets_that_make_no_sense_are_refused():
-    for change in ({"epsilon": 0.0}, {"epsilon": -1.0}, {"epsilon": math.nan}, {"delta": 0.0}, {"delta": 1.0}):
-        with pytest.raises(SpecError, match=next(iter(change))):
-            BatchedPrivFairx(**{**SMALL, **change})
-    with pytest.raises(SpecError, match="local_raw"):
-        BatchedPrivFairx(**SMALL, personal=True, local_raw=True)
-
-
-def test_printed_priv_fairx_states_the_epsilon_that_its_noise_gives():
-    promise = PrivFairxPrinted(agents=3, dimension=3, horizon=1000, epsilon=300.0, delta=0.1).guarantee()
-    assert gdp_delta(promise.mu, promise.epsilon) <= 0.1
-    assert gdp_delta(promise.mu, 300.0) > 0.1, "the asked epsilon would be a false promise"
-
-
 def interaction(policy, index, reward=0.5):
     shown = Round(index, tuple(Candidate(0, context) for context in np.eye(policy.dimension)), index % policy.agents)
     return Feedback(index, 0, reward, shown)
@@ -228,67 +178,3 @@ def test_ledgers_refuse_raw_rows_unless_their_weaker_neighbours_are_named(tmp_pa
             assert ledger.spent.units == 0
             named = "replace-interaction-rows-fixed"
             assert int(drive(policy, state, 32, ledger, noise=SeededNoise(1), neighbours=named)["syncs"]) > 0
-
-
-def test_a_reward_of_an_open_batch_reaches_nothing_before_its_release():
-    policy = BatchedPrivFairx(**SMALL)
-    states = [policy.start(), policy.start()]
-    for index in range(31):
-        for world, state in enumerate(states):
-            reward = (0.9 if world else -0.9) if index == 3 else 0.1
-            states[world] = policy.learn(state, interaction(policy, index, reward))
-        shown = interaction(policy, index + 1).round
-        laws = [policy.decide(state, shown, generator(1, index)).probabilities for state in states]
-        assert np.array_equal(*laws)
-        for name in policy.released:
-            assert np.array_equal(states[0][name], states[1][name]), name
-    after = [policy.release(state, SeededNoise(1)) for state in states]
-    assert not np.array_equal(after[0]["released"], after[1]["released"])
-
-
-def test_batches_are_weighed_by_the_rows_they_hold():
-    policy = BatchedPrivFairx(**{**SMALL, "agents": 1})
-    full, half = policy.start(), policy.start()
-    for index in range(16):
-        full = policy.learn(full, interaction(policy, index))
-        half = policy.learn(half, interaction(policy, index, 0.5 if index % 2 else None))
-    assert (full["rows"].tolist(), half["rows"].tolist()) == ([16], [8])
-    assert full["taken"] == half["taken"] == 16
-    full, half = (policy.release(state, ZeroNoise()) for state in (full, half))
-    heavy, light = policy.batch_weights(np.array([16, 8]))
-    assert full["released"][0, 0] == pytest.approx(16 * heavy)
-    assert half["released"][0, 0] == pytest.approx(8 * light)
-    silent = policy.start()
-    for index in range(16):
-        silent = policy.learn(silent, interaction(policy, index, None))
-    silent = policy.release(silent, SeededNoise(1))  # nobody answered: noise alone weighs nothing
-    assert not silent["released"].any()
-    assert np.array_equal(silent["prior"], policy.start()["prior"])
-
-
-def test_rounds_of_later_batches_and_wrong_feedback_are_refused():
-    policy = BatchedPrivFairx(**{**SMALL, "agents": 1})
-    state = policy.learn(policy.start(), interaction(policy, 5))
-    assert policy.learn(state, interaction(policy, 5)).keys() == state.keys()
-    assert policy.learn(state, interaction(policy, 2))["rows"] == 1
-    with pytest.raises(InputError, match="later batch"):
-        policy.learn(state, interaction(policy, 16))
-    for wrong in (replace(interaction(policy, 6), index=-1), replace(interaction(policy, 6), index="6")):
-        with pytest.raises(InputError, match="counted from 0"):
-            policy.learn(state, wrong)
-    for arm in (2, -1, "first", 0.5):
-        with pytest.raises(InputError, match="not shown"):
-            policy.learn(state, replace(interaction(policy, 6), arm=arm))
-    for reward in (math.nan, math.inf, "much", True):
-        with pytest.raises(InputError, match="not a number"):
-            policy.learn(state, interaction(policy, 6, reward))
-    with pytest.raises(SpecError, match="private"):
-        fairveil.run(
-            {
-                "task": "bandit",
-                "policy": {"name": "batched-priv-fairx", "epsilon": 1.0, "delta": 1e-5},
-                "environment": {"name": "exposure", "agents": 1},
-                "rounds": 20,
-                "feedback": {"delay": 3, "treat": "private"},
-            }
-        )
