@@ -104,6 +104,7 @@ HOMES: dict[str, dict[str, str]] = {
     },
     "laws": {
         "algorithm": "consensus.laws",
+        "learner": "classify.laws",
         "policy": "bandits.contract",
         "releaser": "streams.contract",
         "sum": "privacy.sums.laws",

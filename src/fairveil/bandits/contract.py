@@ -38,6 +38,7 @@ from fairveil.bandits.laws.releases import (
     lost_releases,
     nothing_exact_is_published,
     reports,
+    rows_enter_by_themselves,
     under_a_ledger,
 )
 from fairveil.bandits.protocol import Policy
@@ -96,6 +97,7 @@ LAWS: dict[str, Law] = {
         reports,
         any_noise,
         content_is_invisible,
+        rows_enter_by_themselves,
         blocks_are_forgotten,
         nothing_exact_is_published,
         lost_releases,

@@ -9,6 +9,7 @@ import json
 import zlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -16,18 +17,16 @@ import numpy as np
 
 from fairveil import registry
 from fairveil.bandits.laws.playing import FEW_BLOCKS, LONG, placed, turns
+from fairveil.bandits.laws.releases import SOURCES, differs, never_repeats
 from fairveil.bandits.protocol import Feedback, Policy, Report
 from fairveil.configuration import describe
-from fairveil.privacy.audit.mutants import Mutant, data_bound, method, no_clip, rule, together
+from fairveil.privacy.audit.mutants import Mutant, method, no_clip, rule, together
 from fairveil.privacy.noise import Noise, SeededNoise, ZeroNoise
 from fairveil.state import State
 
 Method = Callable[..., Any]
 COUNTERS = ("handed", "answered", "next", "tested")
 """Unreleased arrays that say how far a policy has come: nobody's rows."""
-
-TAKES_MANY = ("gdp-ncb",)
-"""Policies that clip many rewards at once; the others clip each by itself, or leave it to a sum, which is broken so."""
 
 COINS = {"window": "the coin of a window is thrown whatever the rows are, and is public"}
 """Published arrays that depend on a source of noise and on no row."""
@@ -39,31 +38,34 @@ def raw_names(policy: Policy) -> tuple[str, ...]:
     return tuple(name for name in state if name not in policy.released and name not in COUNTERS)
 
 
-def noisy_names(policy: Policy) -> tuple[str, ...]:
-    """The published arrays, and those a ledger stores, that depend on noise: seen in a run of its own."""
+def noisy_names(policy: Policy) -> dict[str, bool]:
+    """The published arrays, and those a ledger stores, that depend on noise: seen in a run of its own.
+
+    True for those with a number that no other source of noise gives; the others are choices between a few.
+    """
     if policy.local or policy.keeps_history or not policy.released:
-        return ()
+        return {}
     return _noisy_names(json.dumps(describe(policy), sort_keys=True))
 
 
 @lru_cache(maxsize=64)
-def _noisy_names(table: str) -> tuple[str, ...]:
+def _noisy_names(table: str) -> dict[str, bool]:
     policy, world = placed(registry.build("policy", json.loads(table), "policy"))
-    found, checked, raw = dict[str, None](), 0, raw_names(policy)
+    found, checked, raw = dict[str, bool](), 0, raw_names(policy)
     for turn in turns(policy, world, LONG, SeededNoise(3)):
         turn.state = policy.learn(turn.state, turn.answer)
         while policy.due(turn.state, turn.index + 1) is not None:
-            noises = range(4)
-            after = [policy.release(turn.state, SeededNoise(seed)) for seed in noises]
-            stored = [policy.draw(turn.state, SeededNoise(seed)) for seed in noises]
+            after = [policy.release(turn.state, SeededNoise(seed)) for seed in range(SOURCES)]
+            stored = [policy.draw(turn.state, SeededNoise(seed)) for seed in range(SOURCES)]
             for drawn in (after, stored):
                 for name in drawn[0]:
-                    if name not in raw and any(not np.array_equal(drawn[0][name], one[name]) for one in drawn[1:]):
-                        found[name] = None
+                    arrays = [one[name] for one in drawn]
+                    if name not in raw and np.any(differs(arrays)):
+                        found[name] = found.get(name, False) or bool(np.any(never_repeats(arrays)))
             turn.state, checked = after[0], checked + 1
         if checked >= FEW_BLOCKS:
             break
-    return tuple(found)
+    return found
 
 
 def exact(name: str, policy: Policy) -> AbstractContextManager[None]:
@@ -79,8 +81,8 @@ def exact(name: str, policy: Policy) -> AbstractContextManager[None]:
     return together(*(method(type(policy), served, change) for served in ("draw", "release")))
 
 
-def same_draw(policy: Policy) -> AbstractContextManager[None]:
-    """Releases draw from a seed that was drawn once: the noise of two blocks is one and the same."""
+def same_draw(name: str, policy: Policy) -> AbstractContextManager[None]:
+    """One published array draws from a seed that was drawn once: its noise in two blocks is one and the same."""
     seeds = list[tuple[Noise, int]]()
 
     def change(original: Method) -> Method:
@@ -88,8 +90,8 @@ def same_draw(policy: Policy) -> AbstractContextManager[None]:
             if not any(source is noise for source, _ in seeds):
                 seeds.append((noise, int(noise.uniform_integers(2**30)[0])))
             seed = next(seed for source, seed in seeds if source is noise)
-            found: State = original(self, state, SeededNoise(seed))
-            return found
+            after: State = original(self, state, noise)
+            return after | {name: original(self, state, SeededNoise(seed))[name]} if name in after else after
 
         return broken
 
@@ -109,6 +111,27 @@ def counted_twice(policy: Policy) -> AbstractContextManager[None]:
                 if after[name].dtype.kind in "if" and after[name].shape == state[name].shape
             }
             return after | twice
+
+        return broken
+
+    return method(type(policy), "learn_all" if "learn_all" in _own(policy) else "learn", change)
+
+
+def data_bound(policy: Policy) -> AbstractContextManager[None]:
+    """Rewards are divided by the largest there ever was, as if that were a public bound."""
+    largest = [1.0]
+
+    def scaled(feedback: Feedback) -> Feedback:
+        if feedback.reward is None:
+            return feedback
+        largest.append(max(largest[-1], abs(feedback.reward)))
+        return replace(feedback, reward=feedback.reward / largest[-1])
+
+    def change(original: Method) -> Method:
+        def broken(self: Policy, state: State, given: Any) -> State:
+            many = not isinstance(given, Feedback)
+            found: State = original(self, state, [scaled(one) for one in given] if many else scaled(given))
+            return found
 
         return broken
 
@@ -198,17 +221,16 @@ def policy_mutants(kind: str, thing: Any) -> list[Mutant]:
     if thing.local:
         return [Mutant("raw-report", "a report without randomisation", raw_report)]
     found = [Mutant("no-clip", "rewards and rows enter as they come", no_clip)]
-    if thing.name in TAKES_MANY:
-        found.append(Mutant("data-bound", "a bound that is the largest value there is", data_bound))
+    found.append(Mutant("data-bound", "a bound that is the largest reward there was", data_bound, by_law=True))
     if thing.released and not thing.keeps_history:
         found.append(Mutant("row-kept", "a row that stays after its release", row_kept))
         found.append(Mutant("counted-twice", "a row that counts twice in its release", counted_twice))
-        found.append(Mutant("same-draw", "two releases with one and the same noise", same_draw, by_law=True))
-        words = "{} as it is without noise"
-        found += [
-            Mutant(f"exact-{name}", words.format(name), partial(exact, name), COINS.get(name, ""), by_law=True)
-            for name in noisy_names(thing)
-        ]
+        for name, numbers in noisy_names(thing).items():
+            words = f"{name} as it is without noise"
+            found.append(Mutant(f"exact-{name}", words, partial(exact, name), COINS.get(name, ""), by_law=True))
+            if numbers:
+                words = f"{name} with the same noise in two releases"
+                found.append(Mutant(f"same-{name}", words, partial(same_draw, name), by_law=True))
     if thing.clock == "settled":
         found.append(Mutant("closed-by-content", "a block that closes by its raw content", closed_by_content))
         found.append(Mutant("kept-after-loss", "rows of a lost block that enter the next", kept_after_loss))

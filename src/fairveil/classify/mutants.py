@@ -6,14 +6,28 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
+import numpy as np
+
 from fairveil.classify.fair.auditor import release_audit
 from fairveil.classify.fair.report import release_report
 from fairveil.classify.fair.zones import release_zones
 from fairveil.classify.game.exponential import Sound
 from fairveil.classify.game.private_game import Game
 from fairveil.classify.perturbation import Perturbation
-from fairveil.privacy.audit.mutants import Mutant, Reused, function, method, noises, together, with_noise
-from fairveil.privacy.noise import Noise
+from fairveil.privacy.audit.mutants import (
+    Mutant,
+    Reused,
+    data_bound,
+    function,
+    method,
+    no_clip,
+    noises,
+    rule,
+    together,
+    with_noise,
+)
+from fairveil.privacy.noise import Noise, ZeroNoise
+from fairveil.randomness import generator
 from fairveil.registry import register
 
 SWAPS: dict[str, tuple[str, Callable[[Noise], Noise]]] = {
@@ -66,6 +80,32 @@ def _registered(learner: str, name: str) -> None:
 for _learner, (_, _names) in SERVED.items():
     for _name in _names:
         _registered(_learner, _name)
+
+
+def exact_count(learner: Any) -> AbstractContextManager[None]:
+    """A fitted model carries the number of positives."""
+
+    def change(original: Callable[..., Any]) -> Callable[..., Any]:
+        def broken(self: Any, X: Any, y: Any, *more: Any, **named: Any) -> Any:
+            model = original(self, X, y, *more, **named)
+            model.positives_ = int(np.sum(np.asarray(y) == model.classes_[1]))
+            return model
+
+        return broken
+
+    return method(type(learner.estimator(ZeroNoise(), generator(0))), "fit", change)
+
+
+@rule
+def learner_mutants(kind: str, thing: Any) -> list[Mutant]:
+    """What applies to any learner, and to those that clip rows to a public bound (games take categories only)."""
+    if kind != "learner" or not thing.guarantee().established:
+        return []
+    found = [Mutant("exact-count", "the exact number of positives beside the model", exact_count, by_law=True)]
+    if getattr(thing, "over_score", hasattr(thing, "bound_of_features")):
+        found.append(Mutant("no-clip", "rows enter as long as they come", no_clip, by_law=True))
+        found.append(Mutant("data-bound", "a bound that is the longest row there is", data_bound, by_law=True))
+    return found
 
 
 @register("mutant", "learner:private-fair/one-round")

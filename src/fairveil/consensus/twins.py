@@ -90,7 +90,7 @@ def fresh_noise_on_retry(epsilon: float) -> AuditPair:
         both = [ratio_of(plan, 2, _gradients(plan, known[world], noise, trials), centres) for _ in range(2)]
         return both[0] + both[1]
 
-    return _seen_gradient(epsilon, make, WORLDS, trials=400_000)
+    return _seen_gradient(epsilon, make, WORLDS, trials=1_200_000)
 
 
 @register("audit-twin", "consensus-gradient-read-again")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations
 from typing import Any, cast
 
 import numpy as np
@@ -27,6 +27,10 @@ from fairveil.state import State, copy_state, same_state
 
 WIDER = (1.0, 1.0, 4.0, 4.0, 16.0, 16.0, 16.0, 16.0, 16.0)
 """How much wider noise is drawn where a law asks whether a number depends on it."""
+FAR = 40.0
+"""A reward beyond every bound."""
+SOURCES = 12
+"""Sources of noise whose releases must all differ before a number that stays the same is called a reused draw."""
 
 
 def adopting_is_releasing(policy: Policy, world: Environment) -> None:
@@ -137,6 +141,53 @@ def content_is_invisible(policy: Policy, world: Environment) -> None:
         turn.state = settle(policy, high, index + 1, noise)
 
 
+def rows_enter_by_themselves(policy: Policy, world: Environment) -> None:
+    """What a row adds to a state is the same whatever the row before it was, far beyond every bound too.
+
+    A bound that follows the data breaks this, and shows all rows in the size of each. Ordinary rows are tried first, so
+    that a largest value that is remembered anywhere shows when it jumps.
+    """
+    promise = policy.guarantee()
+    if promise is None or not promise.established or policy.local:
+        return
+    noise, earlier = SeededNoise(3), None
+    for turn in turns(policy, world, LONG // 2, noise):
+        index, answer = turn.index, cast(Feedback, turn.answer)
+        if earlier is not None and _goes_on(policy, earlier[0], policy.learn(*earlier), index):
+            before, last = earlier
+            adds = list[State]()
+            for other in (*in_other_worlds(policy, last), replace(last, reward=FAR), replace(last, reward=-FAR)):
+                state = policy.learn(before, other)
+                adds.append(_added(policy, state, policy.learn(state, replace(answer, reward=1.0))))
+            alike = all(_close(adds[0], other) for other in adds)
+            must(alike, "what a row counts for depends on the row before it", "clip to a public bound")
+        earlier = (turn.state, answer)
+        turn.state = settle(policy, policy.learn(turn.state, answer), index + 1, noise)
+
+
+def _goes_on(policy: Policy, before: State, state: State, index: int) -> bool:
+    """Was the row before this round learned, and is this round in the block that is open?"""
+    opened = policy.open(state, index, generator(5, "open"))
+    return policy.due(state, index) is None and same_state(state, opened) and not same_state(before, state)
+
+
+def _added(policy: Policy, before: State, after: State) -> State:
+    """What changed in the raw arrays; of arrays that grow, what is new."""
+    found = {}
+    for name, array in _raw(policy, after).items():
+        if array.dtype.kind in "if":
+            same = array.shape == before[name].shape
+            found[name] = array - before[name] if same else array[len(before[name]) :]
+    return found
+
+
+def _close(first: State, second: State) -> bool:
+    return all(
+        np.shape(array) == np.shape(second[name]) and np.allclose(array, second[name], rtol=1e-9, atol=1e-9)
+        for name, array in first.items()
+    )
+
+
 def blocks_are_forgotten(policy: Policy, world: Environment) -> None:
     """Settled clock: when a block is released, adopted or lost, nothing in the state remembers one of its rows."""
     if policy.clock == "decided" or policy.local or not policy.released:
@@ -195,19 +246,26 @@ def _check_exact(policy: Policy, states: list[State]) -> None:
     of_worlds = [policy.release(state, SeededNoise(0)) for state in states]
     noises = [SeededNoise(0), *(Weakened(SeededNoise(seed), factor) for seed, factor in enumerate(WIDER, 1))]
     of_noises, source = [policy.release(states[0], noise) for noise in noises], SeededNoise(11)
+    of_sources = [policy.release(states[0], SeededNoise(seed)) for seed in range(SOURCES)]
     of_one = [policy.release(states[0], source) for _ in range(FEW_BLOCKS)]
-    varies = list[bool]()
     for name in policy.released:
-        told, hidden = (_differs([after[name] for after in all]) for all in (of_worlds, of_noises))
+        told, hidden = (differs([after[name] for after in all]) for all in (of_worlds, of_noises))
         must(not np.any(told & ~hidden), f"{name} shows a row without noise", "draw noise for it")
-        if all(_unlike(one[name], other[name]).any() for one, other in pairwise(of_noises[:FEW_BLOCKS])):
-            varies.append(all(_unlike(one[name], other[name]).any() for one, other in pairwise(of_one)))
-    must(not varies or any(varies), "two releases have the same noise", "draw noise for every release")
+        fresh, moves = (
+            never_repeats([after[name] for after in of_sources]),
+            differs([after[name] for after in of_one]),
+        )
+        must(not np.any(fresh & ~moves), f"{name} has the same noise in two releases", "draw noise for every release")
 
 
-def _differs(arrays: list[Any]) -> Any:
+def differs(arrays: list[Any]) -> Any:
     """Where some array differs from the first."""
     return np.any([_unlike(arrays[0], other) for other in arrays[1:]], axis=0)
+
+
+def never_repeats(arrays: list[Any]) -> Any:
+    """Where no two arrays agree."""
+    return np.all([_unlike(first, second) for first, second in combinations(arrays, 2)], axis=0)
 
 
 def _unlike(first: Any, second: Any) -> Any:
