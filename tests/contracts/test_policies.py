@@ -76,9 +76,19 @@ class NotArrays(Plain):
         return {"count": np.array([None])}
 
 
+class FollowsTheData(Unpaid):
+    def start(self):
+        return {"count": np.zeros(1), "largest": np.ones(1)}
+
+    def learn(self, state, feedback):
+        largest = np.maximum(state["largest"], abs(feedback.reward or 0.0))
+        return {"count": state["count"] + (feedback.reward or 0.0) / largest, "largest": largest}
+
+
 @pytest.mark.parametrize(
     ("kind", "law"),
     [
+        (FollowsTheData, "rows_enter_by_themselves"),
         (ChangesState, "state_is_a_value"),
         (DecideCounts, "pure_decide"),
         (Grows, "bounded_memory"),

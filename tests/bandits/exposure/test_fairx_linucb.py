@@ -5,7 +5,7 @@ import pytest
 
 from fairveil.bandits.exposure import FairxLinUcb
 from fairveil.bandits.protocol import Candidate, Feedback, Round
-from fairveil.errors import SpecError
+from fairveil.errors import InputError, SpecError
 from fairveil.fairness.exposure import fair_law
 from fairveil.randomness import generator
 
@@ -45,6 +45,19 @@ def test_without_a_confidence_set_exposure_is_in_proportion_to_merit():
     drawn = policy.decide(state, shown, generator(1))
     np.testing.assert_allclose(drawn.probabilities, expected, rtol=1e-9)
     assert drawn.propensity == drawn.probabilities[drawn.arm]
+
+
+@pytest.mark.parametrize("context, reward", [(1e9, 0.5), (0.5, 1e9), (-1e200, 0.0)])
+def test_a_row_that_would_drown_everything_is_refused_and_leaves_no_trace(context, reward):
+    policy = FairxLinUcb(**FACTS)
+    state, _, _ = learned(policy, 10)
+    before = {name: array.copy() for name, array in state.items()}
+    with pytest.raises(InputError, match="far longer"):
+        policy.learn(state, Feedback(10, 0, reward, Round(10, (Candidate(0, np.array([context, 0.1])),))))
+    assert all(np.array_equal(before[name], state[name]) for name in before)
+    assert np.isfinite(
+        policy.learn(state, Feedback(10, 0, 1e5, Round(10, (Candidate(0, np.ones(2)),))))["centre"]
+    ).all()
 
 
 def test_nothing_is_sent_and_nothing_promised():

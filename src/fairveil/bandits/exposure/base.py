@@ -38,6 +38,8 @@ from fairveil.randomness import Generator
 from fairveil.state import State, copy_state, nest
 
 Floats = NDArray[np.float64]
+RAW_LIMIT = 1e6
+"""Entries of a raw row, in units of its bound: beyond it the regression of one row drowns its ridge in rounding."""
 
 
 @configuration
@@ -112,6 +114,13 @@ class ExposurePolicy(Setting):
         add_row(row, state["leaf"][agent])
         if self.uses_local:
             raw_row(context, reward, self.compiled.rows, row)
+            if np.abs(row).max() > RAW_LIMIT:
+                raise InputError(
+                    "a context or reward is far longer than a row that is used raw may be",
+                    path="feedback",
+                    allowed=f"at most {RAW_LIMIT:g} times the bound",
+                    fix="scale features and rewards to about 1",
+                )
             add_row(row, state["local"][agent])
             work, now = np.empty((2, self.dimension, self.dimension)), float(state["acted"][agent])
             refresh(agent, self.beliefs(state), state["local"][agent], self.facts, now, work)

@@ -48,9 +48,10 @@ def mutants_of(kind: str, thing: Any, registered: Iterable[registry.Entry] | Non
     ``registered``: where to look for own mutants; everywhere when left out, which loads all modules of audits. Own
     mutants are registered as ``<kind>:<name>/<mutant>``; a mutant of the same name replaces that of a rule.
     """
+    own = list(registry.entries(KIND) if registered is None else registered)  # loads the modules that hold rules, too
     found = {mutant.name: mutant for made in _RULES for mutant in made(kind, thing)}
     prefix = f"{kind}:{thing.name}/"
-    for entry in registry.entries(KIND) if registered is None else registered:
+    for entry in own:
         if entry.name.startswith(prefix):
             made = entry.target(thing)
             if made is None:

@@ -1,0 +1,44 @@
+"""Every private learner keeps the laws of learners, and a learner that breaks one is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairveil import registry
+from fairveil.classify.laws import check_learner
+from fairveil.classify.learner import Learner
+from fairveil.classify.learners import PrivateLogistic
+from fairveil.errors import ContractError
+from fairveil.privacy.audit.mutants import mutants_of
+
+PRIVATE = [
+    entry.name
+    for entry in registry.entries("learner")
+    if (made := registry.example(entry.target)).guarantee() is not None and made.guarantee().established
+]
+BY_LAW = ("exact-count", "no-clip", "data-bound")
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_a_private_learner_keeps_its_laws(name) -> None:
+    assert check_learner(registry.example(registry.get("learner", name))) == [
+        "long_rows_are_clipped",
+        "nothing_exact_is_handed_out",
+    ]
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_planted_mistakes_break_a_law(name) -> None:
+    learner: Learner = registry.example(registry.get("learner", name))
+    planted = [mutant for mutant in mutants_of("learner", learner) if mutant.name in BY_LAW]
+    assert planted
+    for mutant in planted:
+        with mutant.plant(learner), pytest.raises(ContractError, match=r"without noise|too long"):
+            check_learner(learner)
+    check_learner(learner)
+
+
+@pytest.mark.parametrize("method", ["output", "objective"])
+@pytest.mark.parametrize("definition", ["pure", "gaussian"])
+def test_every_way_to_fit_keeps_them(method, definition) -> None:
+    check_learner(PrivateLogistic(epsilon=1.0, delta=1e-5, method=method, definition=definition))
