@@ -24,6 +24,7 @@ def test_a_private_learner_keeps_its_laws(name) -> None:
     assert check_learner(registry.example(registry.get("learner", name))) == [
         "long_rows_are_clipped",
         "nothing_exact_is_handed_out",
+        "draws_fit_the_budget",
     ]
 
 

@@ -1,22 +1,28 @@
-"""Laws of a private learner: what a fit does with a row that is too long, and what it hands out.
+"""Laws of a private learner: what a fit does with a row that is too long, what it hands out, and what it draws.
 
 >>> from fairveil.classify.learners import PrivateLogistic
 >>> check_learner(PrivateLogistic(epsilon=1.0))
-['long_rows_are_clipped', 'nothing_exact_is_handed_out']
+['long_rows_are_clipped', 'nothing_exact_is_handed_out', 'draws_fit_the_budget']
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_ndtr
 
+from fairveil.classify.fair.learner import PrivateFair
+from fairveil.classify.game.learners import ExponentialFair, PrivateGame
 from fairveil.classify.learner import Learner
 from fairveil.errors import ContractError
-from fairveil.privacy.audit.mutants import Weakened
+from fairveil.privacy.audit.mutants import Weakened, method, together
+from fairveil.privacy.conversions import zcdp_epsilon
+from fairveil.privacy.mechanisms import DiscreteLaplace, Exponential
 from fairveil.privacy.noise import Noise, SeededNoise
 from fairveil.randomness import generator
 from fairveil.registry import register
@@ -27,6 +33,8 @@ EXCESS = 1e4
 """How much too long a row comes."""
 WIDER = (1.0, 1.0, 4.0, 4.0, 16.0, 16.0, 64.0, 64.0)
 """How much wider noise is drawn where a law asks whether a number depends on it."""
+ROUNDED = 1 + 1e-4
+"""Slack for the grid of orders in a conversion."""
 CLOSE = 1e-6
 """Relative difference that rounding may make in weights."""
 FEW = {"rounds": 20, "groups": ("a", "b"), "rows": PEOPLE}
@@ -66,11 +74,15 @@ def _neighbours(table: Crowd) -> list[Crowd]:
     ]  # fmt: skip
 
 
+def _short(learner: Any) -> Any:
+    """The same learner with a short fit and everything public fixed."""
+    given = FEW if getattr(learner, "over_score", False) else FEW | STUMPS
+    return replace(learner, **{name: value for name, value in given.items() if name in learner.__dataclass_fields__})
+
+
 def _fitted(learner: Any, table: Crowd, noise: Noise) -> dict[str, float]:
     """All numbers that a fit hands out, by where they stand."""
-    given = FEW if getattr(learner, "over_score", False) else FEW | STUMPS
-    known = {name: value for name, value in given.items() if name in learner.__dataclass_fields__}
-    model = replace(learner, **known).estimator(noise, generator(1))
+    model = _short(learner).estimator(noise, generator(1))
     groups = {} if learner.name == "private-logistic" else {"sensitive_features": table.groups}
     model.fit(table.features, table.labels, **groups)
     shown = {name: value for name, value in vars(model).items() if name.endswith("_") and not name.startswith("_")}
@@ -113,7 +125,71 @@ def nothing_exact_is_handed_out(learner: Learner) -> None:
         _must(hidden or not told, f"{name.lstrip('.')} shows a person without noise", "draw noise for it")
 
 
-LAWS: dict[str, Law] = {law.__name__: law for law in (long_rows_are_clipped, nothing_exact_is_handed_out)}
+class Asked(SeededNoise):
+    """Seeded noise that remembers the Gaussian levels it was asked for, with how many draws of each."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.levels: list[tuple[float, int]] = []
+
+    def gaussian(self, sigma: float, size: int = 1) -> NDArray[np.int64]:
+        self.levels.append((float(sigma), size))
+        return super().gaussian(sigma, size)
+
+
+def draws_fit_the_budget(learner: Learner) -> None:
+    """What one fit draws costs the promise at most, added up by formulas that calibrate nothing.
+
+    A fit by perturbation alone is one release: its audits compare it with its promise.
+    """
+    if isinstance(learner, PrivateFair):
+        _counts_fit(_short(learner))
+    if isinstance(learner, ExponentialFair | PrivateGame):
+        _picks_fit(_short(learner))
+
+
+def _counts_fit(learner: PrivateFair) -> None:
+    """The score, and counts of zones (12 cells), audits and report (8 cells of two groups)."""
+    noise, plan = Asked(1), learner.plan(2)
+    _fitted(learner, _people(), noise)
+    zones, eights = ([level for level, size in noise.levels if size == cells] for cells in (12, 8))
+    _must(len(zones) == 1 and len(eights) == learner.rounds + 1, "a fit counts people more often than it says")
+    plays = learner.rounds - learner.rounds // 2
+    gaussian = sum(level**-2 for level in (*zones, *eights[:-1])) + (plays / eights[-1]) ** 2
+    determinant, root = math.log1p(plan.bound**2 / (4 * plan.strength)), plan.score_root
+    excess = np.geomspace(1e-2, 1e5, 20_000)
+    fold = (math.log(2) + log_ndtr(excess * root)) / excess
+    curve = determinant + fold + (excess + 1) * (gaussian + root**2) / 2
+    epsilon, delta = plan.inner
+    spent = curve + (math.log(1 / delta) - excess * np.log1p(1 / excess) - np.log1p(excess)) / excess
+    _must(spent.min() + plan.tail <= epsilon * ROUNDED, "counts and score cost more than was promised")
+
+
+def _picks_fit(learner: ExponentialFair | PrivateGame) -> None:
+    """Picks and noisy sizes by their own budgets; over a private score, beside that of the score."""
+    paid = list[float]()
+
+    def watched(original: Callable[..., Any]) -> Callable[..., Any]:
+        def release(self: Any, *given: Any, **named: Any) -> Any:
+            paid.append(self.epsilon)
+            return original(self, *given, **named)
+
+        return release
+
+    with together(method(Exponential, "release", watched), method(DiscreteLaplace, "release", watched)):
+        _fitted(learner, _people(), SeededNoise(1))
+    score = learner.score_plan().epsilon if learner.over_score else 0.0
+    if isinstance(learner, PrivateGame):
+        left = learner.delta / 2 if learner.over_score else learner.delta
+        spent = zcdp_epsilon(sum(epsilon**2 for epsilon in paid) / 8, left)
+    else:
+        spent = sum(paid)
+    _must(score + spent <= learner.epsilon * ROUNDED, "what is picked costs more than was promised")
+
+
+LAWS: dict[str, Law] = {
+    law.__name__: law for law in (long_rows_are_clipped, nothing_exact_is_handed_out, draws_fit_the_budget)
+}
 
 
 @register("laws", "learner")
