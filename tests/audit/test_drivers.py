@@ -6,7 +6,8 @@ import pytest
 
 from fairveil import registry
 from fairveil.errors import ContractError
-from fairveil.privacy.audit.drivers import Driver, find_driver, must
+from fairveil.laws import must
+from fairveil.privacy.audit.drivers import Driver, find_driver
 from fairveil.privacy.audit.everything import USUAL, Thing, examine, things
 from fairveil.privacy.audit.mutants import Mutant
 from fairveil.registry import register

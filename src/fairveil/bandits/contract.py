@@ -44,7 +44,7 @@ from fairveil.bandits.laws.releases import (
 from fairveil.bandits.protocol import Policy
 from fairveil.bandits.task import BanditTask
 from fairveil.configuration import required
-from fairveil.errors import ContractError
+from fairveil.laws import check_laws
 
 Law = Callable[[Policy, Environment], None]
 
@@ -58,12 +58,7 @@ def check_policy(policy: Policy, environment: Environment | None = None) -> list
     Without an environment a policy that lacks public facts (features, groups, a scale) is completed first.
     """
     policy, world = (policy, environment) if environment is not None else placed(policy)
-    for name, law in LAWS.items():
-        try:
-            law(policy, world)
-        except ContractError as problem:
-            raise ContractError(f"{name}: {problem.problem}", path=policy.name, fix=problem.fix) from None
-    return list(LAWS)
+    return check_laws(LAWS, policy, world)
 
 
 def fitting(name: str) -> tuple[Policy, Environment]:

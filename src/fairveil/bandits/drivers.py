@@ -22,7 +22,8 @@ from fairveil.bandits.nash.gdp_ncb import GdpNcb
 from fairveil.bandits.nash.private_nash import PrivateNash
 from fairveil.bandits.protocol import HEADER, Feedback, Policy, Round
 from fairveil.errors import InputError, LedgerError, PrivacyError
-from fairveil.privacy.audit.drivers import Driver, must
+from fairveil.laws import must
+from fairveil.privacy.audit.drivers import Driver
 from fairveil.privacy.audit.mutants import Mutant, function, method, together
 from fairveil.privacy.charges import Charge
 from fairveil.privacy.ledger import Ledger, ReleaseLost

@@ -12,7 +12,8 @@ import numpy as np
 
 from fairveil.classify.spending import Spending, Tally
 from fairveil.errors import BudgetError
-from fairveil.privacy.audit.drivers import Driver, must
+from fairveil.laws import must
+from fairveil.privacy.audit.drivers import Driver
 from fairveil.privacy.audit.mutants import Mutant, method
 from fairveil.privacy.ledger import Ledger
 from fairveil.privacy.limits import Limit

@@ -19,7 +19,7 @@ from scipy.special import log_ndtr
 from fairveil.classify.fair.learner import PrivateFair
 from fairveil.classify.game.learners import ExponentialFair, PrivateGame
 from fairveil.classify.learner import Learner
-from fairveil.errors import ContractError
+from fairveil.laws import check_laws, must
 from fairveil.privacy.audit.mutants import Weakened, method, together
 from fairveil.privacy.conversions import zcdp_epsilon
 from fairveil.privacy.mechanisms import DiscreteLaplace, Exponential
@@ -49,11 +49,6 @@ class Crowd(NamedTuple):
     features: NDArray[np.float64]
     labels: NDArray[np.int64]
     groups: NDArray[Any]
-
-
-def _must(holds: object, problem: str, fix: str = "") -> None:
-    if not holds:
-        raise ContractError(problem, fix=fix)
 
 
 def _people() -> Crowd:
@@ -112,7 +107,7 @@ def long_rows_are_clipped(learner: Learner) -> None:
     same = first.keys() == second.keys() and all(
         np.isclose(first[name], second[name], rtol=CLOSE, atol=CLOSE, equal_nan=True) for name in first
     )
-    _must(same, "a row that is too long counts for more than its bound", "clip rows to the public bound")
+    must(same, "a row that is too long counts for more than its bound", "clip rows to the public bound")
 
 
 def nothing_exact_is_handed_out(learner: Learner) -> None:
@@ -122,7 +117,7 @@ def nothing_exact_is_handed_out(learner: Learner) -> None:
     of_noises = [_fitted(learner, table, Weakened(SeededNoise(seed), factor)) for seed, factor in enumerate(WIDER)]
     for name in of_worlds[0]:
         told, hidden = (len({repr(found.get(name)) for found in all}) > 1 for all in (of_worlds, of_noises))
-        _must(hidden or not told, f"{name.lstrip('.')} shows a person without noise", "draw noise for it")
+        must(hidden or not told, f"{name.lstrip('.')} shows a person without noise", "draw noise for it")
 
 
 class Asked(SeededNoise):
@@ -153,7 +148,7 @@ def _counts_fit(learner: PrivateFair) -> None:
     noise, plan = Asked(1), learner.plan(2)
     _fitted(learner, _people(), noise)
     zones, eights = ([level for level, size in noise.levels if size == cells] for cells in (12, 8))
-    _must(len(zones) == 1 and len(eights) == learner.rounds + 1, "a fit counts people more often than it says")
+    must(len(zones) == 1 and len(eights) == learner.rounds + 1, "a fit counts people more often than it says")
     plays = learner.rounds - learner.rounds // 2
     gaussian = sum(level**-2 for level in (*zones, *eights[:-1])) + (plays / eights[-1]) ** 2
     determinant, root = math.log1p(plan.bound**2 / (4 * plan.strength)), plan.score_root
@@ -162,7 +157,7 @@ def _counts_fit(learner: PrivateFair) -> None:
     curve = determinant + fold + (excess + 1) * (gaussian + root**2) / 2
     epsilon, delta = plan.inner
     spent = curve + (math.log(1 / delta) - excess * np.log1p(1 / excess) - np.log1p(excess)) / excess
-    _must(spent.min() + plan.tail <= epsilon * ROUNDED, "counts and score cost more than was promised")
+    must(spent.min() + plan.tail <= epsilon * ROUNDED, "counts and score cost more than was promised")
 
 
 def _picks_fit(learner: ExponentialFair | PrivateGame) -> None:
@@ -184,7 +179,7 @@ def _picks_fit(learner: ExponentialFair | PrivateGame) -> None:
         spent = zcdp_epsilon(sum(epsilon**2 for epsilon in paid) / 8, left)
     else:
         spent = sum(paid)
-    _must(score + spent <= learner.epsilon * ROUNDED, "what is picked costs more than was promised")
+    must(score + spent <= learner.epsilon * ROUNDED, "what is picked costs more than was promised")
 
 
 LAWS: dict[str, Law] = {
@@ -195,9 +190,4 @@ LAWS: dict[str, Law] = {
 @register("laws", "learner")
 def check_learner(learner: Learner) -> list[str]:
     """Run every law; returns their names, raises ContractError at the first that is broken."""
-    for name, law in LAWS.items():
-        try:
-            law(learner)
-        except ContractError as problem:
-            raise ContractError(f"{name}: {problem.problem}", path=learner.name, fix=problem.fix) from None
-    return list(LAWS)
+    return check_laws(LAWS, learner)

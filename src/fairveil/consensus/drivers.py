@@ -18,7 +18,8 @@ from fairveil.consensus.rows import Rows
 from fairveil.errors import LedgerError, PrivacyError
 from fairveil.federated import Inbox
 from fairveil.federated.outbox import Released, release_once
-from fairveil.privacy.audit.drivers import Driver, must
+from fairveil.laws import must
+from fairveil.privacy.audit.drivers import Driver
 from fairveil.privacy.audit.mutants import Mutant, function, method
 from fairveil.privacy.charges import Charge
 from fairveil.privacy.ledger import Ledger

@@ -21,8 +21,8 @@ from fairveil.consensus.node import Node
 from fairveil.consensus.private_admm import PrivateAdmm
 from fairveil.consensus.rows import Rows
 from fairveil.consensus.schedule import Setting
-from fairveil.errors import ContractError
 from fairveil.federated import Message
+from fairveil.laws import check_laws, must
 from fairveil.privacy.ledger import Ledger
 from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import SeededNoise
@@ -30,11 +30,6 @@ from fairveil.registry import register
 
 Law = Callable[[Algorithm], Any]
 SETTING = Setting(make_graph("star", 2), (20, 20), 2, 1, 2)
-
-
-def _must(holds: object, problem: str, fix: str = "") -> None:
-    if not holds:
-        raise ContractError(problem, fix=fix)
 
 
 def _rows() -> Rows:
@@ -51,8 +46,8 @@ def asked_again(algorithm: Algorithm) -> None:
     node = Node(full, SETTING, 0, rows, noise_of=lambda iteration: SeededNoise(1, iteration))
     first, reads = node.send(), rows.reads
     again = node.send(SeededNoise(2))
-    _must(_same(first, again), "a message that is asked for twice is drawn twice")
-    _must(rows.reads == reads, "a retry reads the rows again")
+    must(_same(first, again), "a message that is asked for twice is drawn twice")
+    must(rows.reads == reads, "a retry reads the rows again")
 
 
 def recycled_steps_read_nothing(algorithm: Algorithm) -> None:
@@ -62,7 +57,7 @@ def recycled_steps_read_nothing(algorithm: Algorithm) -> None:
     for iteration in range(1, min(2, full.iterations(SETTING)) + 1):
         before, reading = rows.reads, nodes[0].local.reads(iteration)
         sent = [node.send() for node in nodes]
-        _must(reading or rows.reads == before, "a step that nobody paid for reads the rows")
+        must(reading or rows.reads == before, "a step that nobody paid for reads the rows")
         for node, other in zip(nodes, reversed(sent), strict=True):
             node.receive(other)
 
@@ -81,9 +76,9 @@ def charged_and_stored(algorithm: Algorithm) -> None:
                 node = Node(full, SETTING, 0, rows, ledger=ledger, folder=Path(name))
                 node.meet([{"node": 1, "plan": node.fingerprint, "rows": SETTING.sizes[1]}])
                 sent.append(node.send())
-                _must(ledger.spent.units > 0, "a message is sent without a charge")
-                _must(ledger.remaining.units < ledger.limit.units, "a message is sent without a charge")
-            _must(_same(*sent), "a node that comes back draws again")
+                must(ledger.spent.units > 0, "a message is sent without a charge")
+                must(ledger.remaining.units < ledger.limit.units, "a message is sent without a charge")
+            must(_same(*sent), "a node that comes back draws again")
 
 
 def parts_fit_the_whole(algorithm: Algorithm) -> None:
@@ -93,7 +88,7 @@ def parts_fit_the_whole(algorithm: Algorithm) -> None:
     plan = replace(algorithm, rounds=9).complete(SETTING).plan(SETTING)
     parts = np.array([plan.curvature_part] * 2 + [plan.gradient_part] * plan.rounds)
     whole = parts.sum() if plan.definition == "pure" else np.linalg.norm(parts)
-    _must(whole <= plan.total * (1 + 1e-9), "the releases cost more than the budget", "share it among them")
+    must(whole <= plan.total * (1 + 1e-9), "the releases cost more than the budget", "share it among them")
 
 
 def audited(algorithm: Algorithm) -> None:
@@ -114,9 +109,4 @@ LAWS: dict[str, Law] = {
 @register("laws", "algorithm")
 def check_algorithm(algorithm: Algorithm) -> list[str]:
     """Run every law; returns their names, raises ContractError at the first that is broken."""
-    for name, law in LAWS.items():
-        try:
-            law(algorithm)
-        except ContractError as problem:
-            raise ContractError(f"{name}: {problem.problem}", path=algorithm.name, fix=problem.fix) from None
-    return list(LAWS)
+    return check_laws(LAWS, algorithm)

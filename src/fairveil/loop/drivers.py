@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from fairveil.bandits.nash.private_nash import PrivateNash
+from fairveil.laws import must
 from fairveil.loop import blocks, settle
 from fairveil.loop.clock import ManualClock
 from fairveil.loop.config import Reward
 from fairveil.loop.loop import Loop
 from fairveil.loop.store import Store
-from fairveil.privacy.audit.drivers import Driver, must
+from fairveil.privacy.audit.drivers import Driver
 from fairveil.privacy.audit.mutants import Mutant, function, method
 from fairveil.privacy.ledger import Ledger, checks, faults
 from fairveil.privacy.ledger.chain import RESERVE

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from fairveil import registry
 from fairveil.configuration import describe
-from fairveil.errors import ContractError
+from fairveil.laws import check_laws, must
 from fairveil.privacy.events import event_from_dict
 from fairveil.privacy.noise import Ints, Noise, SeededNoise, ZeroNoise
 from fairveil.state import copy_state, load_state, same_state, save_state
@@ -63,12 +63,7 @@ class OneByOne(Noise):
 @registry.register("laws", "releaser")
 def check_releaser(releaser: Releaser) -> list[str]:
     """Run every law; returns their names, raises ContractError at the first that is broken."""
-    for name, law in LAWS.items():
-        try:
-            law(releaser)
-        except ContractError as problem:
-            raise ContractError(f"{name}: {problem.problem}", path=releaser.name, fix=problem.fix) from None
-    return list(LAWS)
+    return check_laws(LAWS, releaser)
 
 
 def sample_values(releaser: Releaser) -> Floats:
@@ -78,11 +73,6 @@ def sample_values(releaser: Releaser) -> Floats:
     wave[5::7] = np.nan
     horizon = getattr(releaser, "horizon", None) or STEPS
     return wave[: min(STEPS, horizon)]
-
-
-def _require(holds: bool, problem: str, fix: str = "") -> None:
-    if not holds:
-        raise ContractError(problem, fix=fix)
 
 
 def _same(first: Track, second: Track) -> bool:
@@ -99,13 +89,13 @@ def pure_step(releaser: Releaser) -> None:
     state = releaser.start()
     before = copy_state(state)
     releaser.release(state, 3.0, SeededNoise(1))
-    _require(same_state(state, before), "a step changed the state that it was given", "copy the state first")
+    must(same_state(state, before), "a step changed the state that it was given", "copy the state first")
 
 
 def same_seed(releaser: Releaser) -> None:
     """Equal seeds give equal runs."""
     values = sample_values(releaser)
-    _require(_same(_run(releaser, values)[1], _run(releaser, values)[1]), "two runs with one seed differ")
+    must(_same(_run(releaser, values)[1], _run(releaser, values)[1]), "two runs with one seed differ")
 
 
 def one_by_one(releaser: Releaser) -> None:
@@ -116,8 +106,8 @@ def one_by_one(releaser: Releaser) -> None:
     for place, value in enumerate(values.tolist()):
         state, track = releaser.run(state, [value], noise)
         part = batch.part(place, place + 1)
-        _require(_same(track, part), "a single step differs from the batch")
-    _require(same_state(state, after), "the states after single steps and after the batch differ")
+        must(_same(track, part), "a single step differs from the batch")
+    must(same_state(state, after), "the states after single steps and after the batch differ")
 
 
 def save_and_load(releaser: Releaser) -> None:
@@ -127,11 +117,11 @@ def save_and_load(releaser: Releaser) -> None:
     noise = OneByOne(1)
     state, _ = releaser.run(releaser.start(), values[:half].tolist(), noise)
     loaded = releaser.loaded(load_state(save_state(releaser.saved(state))))
-    _require("raw" not in releaser.saved(state), "raw data would be stored")
+    must("raw" not in releaser.saved(state), "raw data would be stored")
     first = releaser.run(state, values[half:].tolist(), SeededNoise(2))[1]
     second = releaser.run(loaded, values[half:].tolist(), SeededNoise(2))[1]
     if not state["raw"].any() and releaser.real_time:
-        _require(_same(first, second), "a loaded state goes on differently")
+        must(_same(first, second), "a loaded state goes on differently")
 
 
 def not_aliased(releaser: Releaser) -> None:
@@ -139,12 +129,12 @@ def not_aliased(releaser: Releaser) -> None:
     values = sample_values(releaser)
     given = values.copy()
     state, track = releaser.run(releaser.start(), values, SeededNoise(1))
-    _require(np.array_equal(values, given, equal_nan=True), "the values were changed")
+    must(np.array_equal(values, given, equal_nan=True), "the values were changed")
     for column in track:
         if column.flags.writeable:
             column[...] = 0
     again = releaser.run(state, [], SeededNoise(1))[0]
-    _require(same_state(again, state), "the state shares memory with what was shown")
+    must(same_state(again, state), "the state shares memory with what was shown")
 
 
 def constant_memory(releaser: Releaser) -> None:
@@ -153,7 +143,7 @@ def constant_memory(releaser: Releaser) -> None:
     early = releaser.run(releaser.start(), values[:2].tolist(), SeededNoise(1))[0]
     late = releaser.run(releaser.start(), values.tolist(), SeededNoise(1))[0]
     sizes = [{name: array.nbytes for name, array in state.items()} for state in (early, late)]
-    _require(sizes[0] == sizes[1], "the state grows with the number of steps")
+    must(sizes[0] == sizes[1], "the state grows with the number of steps")
 
 
 def without_noise(releaser: Releaser) -> None:
@@ -163,21 +153,21 @@ def without_noise(releaser: Releaser) -> None:
     if getattr(releaser, "memory", 0.0) or releaser.behind or not releaser.real_time:
         return  # the plain release is of a sum, or of an earlier step
     shown = ~np.isnan(track.plain)
-    _require(bool(np.allclose(track.plain[shown], values[shown], atol=1e-3)), "noise is not the only difference")
-    _require(bool(shown.any()), "nothing was released")
+    must(bool(np.allclose(track.plain[shown], values[shown], atol=1e-3)), "noise is not the only difference")
+    must(bool(shown.any()), "nothing was released")
 
 
 def all_missing(releaser: Releaser) -> None:
     """A stream of missing values spends nothing and does not fail."""
     state, track = releaser.run(releaser.start(), [None] * 5, SeededNoise(1))
-    _require(not (track.drawn == 1).any() and int(state["counts"][3]) == 0, "a missing step was released")
+    must(not (track.drawn == 1).any() and int(state["counts"][3]) == 0, "a missing step was released")
 
 
 def constant_stream(releaser: Releaser) -> None:
     """A stream that never changes gives finite values."""
     steps = len(sample_values(releaser))
     track = releaser.run(releaser.start(), [40.0] * steps, SeededNoise(1))[1]
-    _require(bool(np.isfinite(track.value[track.step >= 0]).all()), "a constant stream gives no number")
+    must(bool(np.isfinite(track.value[track.step >= 0]).all()), "a constant stream gives no number")
 
 
 def scaled(releaser: Releaser, factor: float) -> Releaser:
@@ -205,20 +195,20 @@ def scale_free(releaser: Releaser) -> None:
     for factor in EXACT:
         other = _run(scaled(releaser, factor), values * factor)[1]
         fine = np.array_equal(other.value, plain.value * factor, equal_nan=True)
-        _require(bool(fine), "scaling by a power of two changes more than the scale")
+        must(bool(fine), "scaling by a power of two changes more than the scale")
     for factor in CLOSE:
         other = _run(scaled(releaser, factor), values * factor)[1]
         gaps = np.abs(other.value / factor - plain.value)
         gap = float(np.max(gaps[~np.isnan(gaps)], initial=0.0))
-        _require(bool(gap <= 1e-5 * releaser.quote().noise_std), "scaling changes more than the scale")
+        must(bool(gap <= 1e-5 * releaser.quote().noise_std), "scaling changes more than the scale")
 
 
 def states_its_cost(releaser: Releaser) -> None:
     """Event, guarantee and quote are there before any data."""
-    _require(event_from_dict(releaser.event().to_dict()) == releaser.event(), "the event cannot be read back")
-    _require(bool(releaser.guarantee().unit), "the guarantee names nobody")
+    must(event_from_dict(releaser.event().to_dict()) == releaser.event(), "the event cannot be read back")
+    must(bool(releaser.guarantee().unit), "the guarantee names nobody")
     quote = releaser.quote()
-    _require(math.isfinite(quote.noise_std) and quote.noise_std > 0, "the quote has no noise")
+    must(math.isfinite(quote.noise_std) and quote.noise_std > 0, "the quote has no noise")
 
 
 def noise_as_quoted(releaser: Releaser) -> None:
@@ -238,7 +228,7 @@ def noise_as_quoted(releaser: Releaser) -> None:
     if isinstance(releaser, PlainReleaser) and releaser.plan.offset > 0:
         expected = math.hypot(expected, math.ldexp(releaser.plan.offset, -releaser.plan.bits))
     if releaser.guarantee().established:
-        _require(0.8 < found / expected < 1.25, "the noise is not of the size that is quoted")
+        must(0.8 < found / expected < 1.25, "the noise is not of the size that is quoted")
 
 
 def replays(releaser: Releaser) -> None:
@@ -250,8 +240,8 @@ def replays(releaser: Releaser) -> None:
         return
     state = releaser.start()
     again = releaser.replay(state, track.units, track.drawn)
-    _require(_same(track, again), "a replay shows something else")
-    _require(same_state(releaser.saved(state), releaser.saved(after)), "a replay ends in another state")
+    must(_same(track, again), "a replay shows something else")
+    must(same_state(releaser.saved(state), releaser.saved(after)), "a replay ends in another state")
 
 
 def stays_in_range(releaser: Releaser) -> None:
@@ -265,7 +255,7 @@ def stays_in_range(releaser: Releaser) -> None:
     shown = [_run(ranged, values) for values in (inside, outside)]
     ends = [ranged.finish(state) for state, _ in shown]
     same = _same(shown[0][1], shown[1][1]) and repr(ends[0]) == repr(ends[1])
-    _require(same, "a value outside its range is not clipped", "clip to the range before noise")
+    must(same, "a value outside its range is not clipped", "clip to the range before noise")
 
 
 class Asked(SeededNoise):
@@ -294,7 +284,7 @@ def budgets_fit_the_window(releaser: Releaser) -> None:
             state = made.run(state, [1e6 * (step % 2) if step > still else 0.0], noise)[0]
             spent.append(sum(made._units / scale for scale in noise.scales))
             within = sum(spent[-width:]) <= budget * (1 + 1e-6)
-            _require(within, "a window costs more than the budget", "count what the window has spent")
+            must(within, "a window costs more than the budget", "count what the window has spent")
 
 
 LAWS: dict[str, Law] = {

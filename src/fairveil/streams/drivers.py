@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from fairveil.errors import LedgerError, PrivacyError
-from fairveil.privacy.audit.drivers import Driver, must
+from fairveil.laws import must
+from fairveil.privacy.audit.drivers import Driver
 from fairveil.privacy.audit.mutants import Mutant, function, method
 from fairveil.privacy.charges import Charge
 from fairveil.privacy.ledger import Ledger

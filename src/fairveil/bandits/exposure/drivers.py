@@ -21,7 +21,8 @@ from fairveil.bandits.ledgered import check_promise, fingerprint
 from fairveil.errors import LedgerError, PrivacyError
 from fairveil.federated import Inbox, Message
 from fairveil.federated.outbox import Account
-from fairveil.privacy.audit.drivers import Driver, must
+from fairveil.laws import must
+from fairveil.privacy.audit.drivers import Driver
 from fairveil.privacy.audit.mutants import Mutant, function, method, noises, with_noise
 from fairveil.privacy.ledger import Ledger
 from fairveil.privacy.limits import Limit

@@ -9,9 +9,10 @@ import numpy as np
 
 from fairveil import registry
 from fairveil.bandits.environments.base import Environment
-from fairveil.bandits.laws.playing import must, play, turns
+from fairveil.bandits.laws.playing import play, turns
 from fairveil.bandits.protocol import Feedback, Policy, settle
 from fairveil.configuration import describe
+from fairveil.laws import must
 from fairveil.privacy.events import NothingEvent, event_from_dict
 from fairveil.privacy.noise import SeededNoise
 from fairveil.randomness import generator

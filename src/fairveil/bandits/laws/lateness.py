@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.feedback import Lateness
-from fairveil.bandits.laws.playing import ROUNDS, Silent, must, play, turns
+from fairveil.bandits.laws.playing import ROUNDS, Silent, play, turns
 from fairveil.bandits.protocol import Feedback, Policy, Report, settle
+from fairveil.laws import must
 from fairveil.privacy.noise import SeededNoise
 from fairveil.state import same_state
 

@@ -17,7 +17,7 @@ from fairveil.bandits.simulate import Streams
 from fairveil.bandits.steps import Step, walk
 from fairveil.bandits.task import BanditTask
 from fairveil.configuration import describe
-from fairveil.errors import ContractError, SpecError
+from fairveil.errors import SpecError
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator, generator
 from fairveil.state import State
@@ -59,11 +59,6 @@ def placed(policy: Policy) -> tuple[Policy, Environment]:
         full = BanditTask().complete(spec)
         policy = registry.build("policy", full["policy"], "policy")
     return policy, world_of(policy)
-
-
-def must(holds: object, problem: str, fix: str = "") -> None:
-    if not holds:
-        raise ContractError(problem, fix=fix)
 
 
 class Silent(Lateness):

@@ -11,10 +11,11 @@ from typing import Any, cast
 import numpy as np
 
 from fairveil.bandits.environments.base import Environment
-from fairveil.bandits.laws.playing import FEW_BLOCKS, LONG, must, play, turns
+from fairveil.bandits.laws.playing import FEW_BLOCKS, LONG, play, turns
 from fairveil.bandits.ledgered import drive
 from fairveil.bandits.protocol import HEADER, Feedback, Policy, Report, settle
 from fairveil.errors import ContractError, InputError, PrivacyError
+from fairveil.laws import must
 from fairveil.privacy.audit.laws import check_audited
 from fairveil.privacy.audit.mutants import Weakened
 from fairveil.privacy.events import NothingEvent
@@ -115,6 +116,12 @@ def in_other_worlds(policy: Policy, answer: Feedback) -> list[Feedback]:
     return found
 
 
+def promised_for_fixed_rows(policy: Policy) -> bool:
+    """Is the promise about what is sent, while an agent decides by its own raw rows?"""
+    promise = policy.guarantee()
+    return promise is not None and promise.neighbours is Neighbours.REPLACE_INTERACTION_ROWS_FIXED
+
+
 def content_is_invisible(policy: Policy, world: Environment) -> None:
     """A row inside an open block changes nothing public before its release: no array, no due block, no decision."""
     promise = policy.guarantee()
@@ -130,8 +137,7 @@ def content_is_invisible(policy: Policy, world: Environment) -> None:
             for settled in (index, index + 1, index + 2):
                 must(policy.due(low, settled) == policy.due(other, settled), "an unreleased row changes what is due")
         # With other rows fixed an agent's own decisions are not covered.
-        frozen = promise.neighbours is not Neighbours.REPLACE_INTERACTION_ROWS_FIXED
-        if frozen and policy.due(low, index + 1) is None and shown is not None:
+        if not promised_for_fixed_rows(policy) and policy.due(low, index + 1) is None and shown is not None:
             asked = replace(shown, index=index + 1)
             arms = {
                 policy.decide(policy.open(one, index + 1, generator(5, "open")), asked, generator(5, "decide")).arm
@@ -172,10 +178,11 @@ def _goes_on(policy: Policy, before: State, state: State, index: int) -> bool:
 
 
 def _added(policy: Policy, before: State, after: State) -> State:
-    """What changed in the raw arrays; of arrays that grow, what is new."""
-    found = {}
+    """What changed in the raw arrays that wait for a release; of arrays that grow, what is new."""
+    found, own = {}, promised_for_fixed_rows(policy)
     for name, array in _raw(policy, after).items():
-        if array.dtype.kind in "if":
+        belief = own and policy.release(after, ZeroNoise())[name].any()  # what an agent knows itself is no sum of rows
+        if array.dtype.kind in "if" and not belief:
             same = array.shape == before[name].shape
             found[name] = array - before[name] if same else array[len(before[name]) :]
     return found

@@ -49,12 +49,6 @@ class Driver:
         return f"harmless: {mutant.harmless}" if mutant.harmless else ""
 
 
-def must(holds: object, problem: str) -> None:
-    """The shape of every law."""
-    if not holds:
-        raise ContractError(problem)
-
-
 def find_driver(name: str) -> Driver:
     """The registered driver of this name."""
     made: Driver = registry.get(KIND, name)()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fairveil.errors import BudgetError, ContractError, LedgerError, LedgerTampered
+from fairveil.laws import must
 from fairveil.privacy.events import PureEvent
 from fairveil.privacy.ledger.checks import ReleaseLost
 from fairveil.privacy.ledger.ledger import Ledger
@@ -25,18 +26,13 @@ COST = PureEvent(0.25)
 LIMIT = 1.0
 
 
-def _must(holds: object, problem: str) -> None:
-    if not holds:
-        raise ContractError(problem)
-
-
 def charged_first(file: Path, ledger: Ledger) -> None:
     """When noise is drawn, whoever opens the ledger at that moment sees the charge."""
 
     def draw(noise: Noise) -> int:
         with Ledger.open(file) as witness:
             seen = witness.filter
-            _must(seen.remaining.units < seen.limit.units, "noise is drawn before its charge is on disk")
+            must(seen.remaining.units < seen.limit.units, "noise is drawn before its charge is on disk")
         return 1
 
     ledger.release("charged", draw, event=COST)
@@ -46,8 +42,8 @@ def stored_first(file: Path, ledger: Ledger) -> None:
     """What a caller is handed is in the ledger already."""
     value = ledger.release("stored", lambda noise: int(noise.laplace(8.0)[0]), event=COST)
     with Ledger.open(file) as witness:
-        _must(witness.status("stored") == "published", "a value is handed out before it is stored")
-        _must(witness.value("stored") == value, "the stored value is another one")
+        must(witness.status("stored") == "published", "a value is handed out before it is stored")
+        must(witness.value("stored") == value, "the stored value is another one")
 
 
 def drawn_once(file: Path, ledger: Ledger) -> None:
@@ -61,9 +57,9 @@ def drawn_once(file: Path, ledger: Ledger) -> None:
     first = ledger.release("once", draw, event=COST)
     spent = ledger.spent
     again = ledger.release("once", draw, event=COST)
-    _must(len(draws) == 1, "a block is drawn twice")
-    _must(first == again, "asking again gives another value")
-    _must(ledger.spent == spent, "asking again is charged again")
+    must(len(draws) == 1, "a block is drawn twice")
+    must(first == again, "asking again gives another value")
+    must(ledger.spent == spent, "asking again is charged again")
 
 
 def secure_source(file: Path, ledger: Ledger) -> None:
@@ -75,7 +71,7 @@ def secure_source(file: Path, ledger: Ledger) -> None:
         return 1
 
     ledger.release("source", look, event=COST)
-    _must(seen[0].protects and not seen[0].simulated, "a ledger that protects people hands out seeded noise")
+    must(seen[0].protects and not seen[0].simulated, "a ledger that protects people hands out seeded noise")
 
 
 def lost_stays_lost(file: Path, ledger: Ledger) -> None:
@@ -87,7 +83,7 @@ def lost_stays_lost(file: Path, ledger: Ledger) -> None:
     before = ledger.spent
     with contextlib.suppress(ZeroDivisionError):
         ledger.release("lost", fails, event=COST)
-    _must(ledger.spent.units > before.units, "a lost draw is not charged")
+    must(ledger.spent.units > before.units, "a lost draw is not charged")
     try:
         ledger.release("lost", lambda noise: 1, event=COST)
     except ReleaseLost:
@@ -120,7 +116,7 @@ def overdraft_refused(file: Path, ledger: Ledger) -> None:
         for number in range(8):
             ledger.release(f"over-{number}", draw, event=COST)
     except BudgetError:
-        _must(len(drawn) <= LIMIT / COST.epsilon, "more is drawn than the limit allows")
+        must(len(drawn) <= LIMIT / COST.epsilon, "more is drawn than the limit allows")
         return
     raise ContractError("the limit can be overdrawn")
 
@@ -153,7 +149,7 @@ def synced(file: Path, ledger: Ledger) -> None:
     """A commit returns when it is on disk: every connection to the file asks for that."""
     store = SqliteStore.open(file)
     try:
-        _must(store.durable, "commits return before they are on disk")
+        must(store.durable, "commits return before they are on disk")
     finally:
         store.close()
 

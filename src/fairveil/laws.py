@@ -1,0 +1,31 @@
+"""Laws: what every thing of a kind keeps, each a function that raises ContractError where it is broken.
+
+>>> def has_a_name(thing):
+...     must(thing.name, "it has no name", "give it one")
+>>> from types import SimpleNamespace
+>>> check_laws({"has_a_name": has_a_name}, SimpleNamespace(name="tree"))
+['has_a_name']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fairveil.errors import ContractError
+
+
+def must(holds: object, problem: str, fix: str = "") -> None:
+    """What a law asks for."""
+    if not holds:
+        raise ContractError(problem, fix=fix)
+
+
+def check_laws(laws: Mapping[str, Callable[..., Any]], thing: Any, *more: Any) -> list[str]:
+    """Run every law on a thing; returns their names, raises ContractError, which names the law, at the first broken."""
+    for name, law in laws.items():
+        try:
+            law(thing, *more)
+        except ContractError as problem:
+            raise ContractError(f"{name}: {problem.problem}", path=thing.name, fix=problem.fix) from None
+    return list(laws)
