@@ -12,7 +12,7 @@ from fairveil.randomness import Generator
 from fairveil.registry import register
 
 EPSILON = 1.0
-ROWS, COLUMNS = 60, 100
+ROWS, COLUMNS = 60, 200
 
 
 @register("attack", "membership")
@@ -36,7 +36,9 @@ class Membership(Attack):
         losses = [self._losses(protected, rng) for _ in range(2)]
         inside = np.concatenate([pair[0] for pair in losses])
         outside = np.concatenate([pair[1] for pair in losses])
-        return float((np.median(inside) + np.median(outside)) / 2)
+        cuts = np.sort(np.concatenate([inside, outside]))
+        told = [np.mean(inside < cut) + np.mean(outside >= cut) for cut in cuts]
+        return float(cuts[int(np.argmax(told))])
 
     def _member(self, protected: bool, rng: Generator, threshold: float) -> bool:
         inside, outside = self._losses(protected, rng)
