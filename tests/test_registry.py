@@ -234,6 +234,16 @@ def test_a_name_loads_its_own_module_and_no_plotting_or_noise_library():
     assert shown.strip() == "[]"
 
 
+def test_the_command_line_starts_without_audits_and_numerical_libraries():
+    code = (
+        "import sys, fairveil.cli; "
+        "print(sorted({'opendp', 'numba', 'scipy.special', 'scipy.stats', 'scipy.optimize', 'sklearn', 'pandas',"
+        " 'fairveil.privacy.audit', 'fairveil.lab', 'fairveil.service'} & set(sys.modules)))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.strip() == "[]"
+
+
 def test_a_built_in_name_is_taken_before_it_is_loaded():
     with pytest.raises(SpecError, match="already taken"):
         register("policy", "ucb")(Thing)

@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from fairveil.privacy.audit.bounds import clopper_pearson
 from fairveil.randomness import Generator, generator
 
 #: Normal quantile of the intervals that are shown.
@@ -59,6 +58,8 @@ class Result:
     @property
     def held(self) -> bool:
         """Is what it wins against us explained by chance? A false alarm is as rare as one of an audit."""
+        from fairveil.privacy.audit.bounds import clopper_pearson  # not for a help text
+
         return bool(clopper_pearson(self.ours.wins, self.ours.games, FALSE_ALARM)[0] <= self.chance)
 
     def to_dict(self) -> dict[str, Any]:
