@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
+from fairveil.classify.audit import EXCESS
 from fairveil.classify.fair.learner import PrivateFair
 from fairveil.classify.game.learners import ExponentialFair, PrivateGame
 from fairveil.classify.learner import Learner
@@ -29,8 +30,6 @@ from fairveil.registry import register
 
 Law = Callable[[Learner], Any]
 PEOPLE = 40
-EXCESS = 1e4
-"""How much too long a row comes."""
 WIDER = (1.0, 1.0, 4.0, 4.0, 16.0, 16.0, 64.0, 64.0)
 """How much wider noise is drawn where a law asks whether a number depends on it."""
 ROUNDED = 1 + 1e-4

@@ -179,10 +179,11 @@ def _goes_on(policy: Policy, before: State, state: State, index: int) -> bool:
 
 def _added(policy: Policy, before: State, after: State) -> State:
     """What changed in the raw arrays that wait for a release; of arrays that grow, what is new."""
-    found, own = {}, promised_for_fixed_rows(policy)
+    found = {}
+    # What an agent knows itself, beside its rows, is no sum of them and stays after a release.
+    kept = policy.release(after, ZeroNoise()) if promised_for_fixed_rows(policy) else {}
     for name, array in _raw(policy, after).items():
-        belief = own and policy.release(after, ZeroNoise())[name].any()  # what an agent knows itself is no sum of rows
-        if array.dtype.kind in "if" and not belief:
+        if array.dtype.kind in "if" and not np.any(kept.get(name, 0)):
             same = array.shape == before[name].shape
             found[name] = array - before[name] if same else array[len(before[name]) :]
     return found
