@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fairveil.errors import ContractError
+from fairveil.privacy.noise import Ints, SeededNoise
 
 
 def must(holds: object, problem: str, fix: str = "") -> None:
@@ -29,3 +30,22 @@ def check_laws(laws: Mapping[str, Callable[..., Any]], thing: Any, *more: Any) -
         except ContractError as problem:
             raise ContractError(f"{name}: {problem.problem}", path=thing.name, fix=problem.fix) from None
     return list(laws)
+
+
+class Asked(SeededNoise):
+    """Seeded noise that remembers what it was asked for, as (scale, how many draws): a law adds up what they cost."""
+
+    __slots__ = ("gaussian_levels", "laplace_scales")
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.laplace_scales: list[tuple[float, int]] = []
+        self.gaussian_levels: list[tuple[float, int]] = []
+
+    def laplace(self, scale: float, size: int = 1) -> Ints:
+        self.laplace_scales.append((float(scale), size))
+        return super().laplace(scale, size)
+
+    def gaussian(self, sigma: float, size: int = 1) -> Ints:
+        self.gaussian_levels.append((float(sigma), size))
+        return super().gaussian(sigma, size)

@@ -20,7 +20,7 @@ from fairveil.classify.audit import EXCESS
 from fairveil.classify.fair.learner import PrivateFair
 from fairveil.classify.game.learners import ExponentialFair, PrivateGame
 from fairveil.classify.learner import Learner
-from fairveil.laws import check_laws, must
+from fairveil.laws import Asked, check_laws, must
 from fairveil.privacy.audit.mutants import Weakened, method, together
 from fairveil.privacy.conversions import zcdp_epsilon
 from fairveil.privacy.mechanisms import DiscreteLaplace, Exponential
@@ -119,18 +119,6 @@ def nothing_exact_is_handed_out(learner: Learner) -> None:
         must(hidden or not told, f"{name.lstrip('.')} shows a person without noise", "draw noise for it")
 
 
-class Asked(SeededNoise):
-    """Seeded noise that remembers the Gaussian levels it was asked for, with how many draws of each."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
-        self.levels: list[tuple[float, int]] = []
-
-    def gaussian(self, sigma: float, size: int = 1) -> NDArray[np.int64]:
-        self.levels.append((float(sigma), size))
-        return super().gaussian(sigma, size)
-
-
 def draws_fit_the_budget(learner: Learner) -> None:
     """What one fit draws costs the promise at most, added up by formulas that calibrate nothing.
 
@@ -146,7 +134,7 @@ def _counts_fit(learner: PrivateFair) -> None:
     """The score, and counts of zones (12 cells), audits and report (8 cells of two groups)."""
     noise, plan = Asked(1), learner.plan(2)
     _fitted(learner, _people(), noise)
-    zones, eights = ([level for level, size in noise.levels if size == cells] for cells in (12, 8))
+    zones, eights = ([level for level, size in noise.gaussian_levels if size == cells] for cells in (12, 8))
     must(len(zones) == 1 and len(eights) == learner.rounds + 1, "a fit counts people more often than it says")
     plays = learner.rounds - learner.rounds // 2
     gaussian = sum(level**-2 for level in (*zones, *eights[:-1])) + (plays / eights[-1]) ** 2

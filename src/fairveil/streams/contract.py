@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from fairveil import registry
 from fairveil.configuration import describe
-from fairveil.laws import check_laws, must
+from fairveil.laws import Asked, check_laws, must
 from fairveil.privacy.events import event_from_dict
 from fairveil.privacy.noise import Ints, Noise, SeededNoise, ZeroNoise
 from fairveil.state import copy_state, load_state, same_state, save_state
@@ -258,18 +258,6 @@ def stays_in_range(releaser: Releaser) -> None:
     must(same, "a value outside its range is not clipped", "clip to the range before noise")
 
 
-class Asked(SeededNoise):
-    """Seeded noise that remembers the scales which it was asked for."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
-        self.scales: list[float] = []
-
-    def laplace(self, scale: float, size: int = 1) -> Ints:
-        self.scales += [scale] * size
-        return super().laplace(scale, size)
-
-
 def budgets_fit_the_window(releaser: Releaser) -> None:
     """All draws of a window, of dissimilarities and of publications, cost the budget at most, whatever the data do."""
     if not isinstance(releaser, Publishing):
@@ -280,9 +268,9 @@ def budgets_fit_the_window(releaser: Releaser) -> None:
     for still in (1, width // 2, width - 1):  # what is saved while nothing moves is spent when something does
         state, spent, noise = made.start(), list[float](), Asked(5)
         for step in range(3 * width):
-            noise.scales.clear()
+            noise.laplace_scales.clear()
             state = made.run(state, [1e6 * (step % 2) if step > still else 0.0], noise)[0]
-            spent.append(sum(made._units / scale for scale in noise.scales))
+            spent.append(sum(size * made._units / scale for scale, size in noise.laplace_scales))
             within = sum(spent[-width:]) <= budget * (1 + 1e-6)
             must(within, "a window costs more than the budget", "count what the window has spent")
 
