@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test lint docs bench delay estimates classification streams audit mutants machines reproduce constraints clean service-load service-kill service-soak service-learn
+.PHONY: help demo demo-service test test-long which-tests lint docs bench delay estimates classification streams audit mutants machines reproduce constraints clean service-load service-kill service-soak service-learn service-history service-many
 
 help:            ## what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -24,8 +24,17 @@ $(VENV)/.dev: $(VENV)/.lab
 demo: $(VENV)/.lab   ## a guided tour in about two minutes; writes out/demo/index.html
 	@$(BIN)/fairveil demo --out out/demo
 
-test: $(VENV)/.dev   ## the whole suite; FAIRVEIL_REQUIRE=browser,postgres,ray turns skips into failures
-	@$(PY) -m pytest -n auto --dist worksteal -q --doctest-modules src/fairveil tests
+demo-service: $(VENV)/.dev ## the service with a trial, a queue and a recommender, in two minutes; --keep: make demo-service KEEP=--keep
+	@$(PY) examples/demo_service.py --out out/demo-service $(KEEP)
+
+test: $(VENV)/.dev   ## the suite; FAIRVEIL_REQUIRE=browser,postgres,ray turns skips into failures
+	@$(PY) -m pytest -n auto --dist worksteal -q -m "not long" --doctest-modules src/fairveil tests
+
+test-long: $(VENV)/.dev ## what make test leaves out: sweeps over seeds, papers, audits and kills (tests/long.txt)
+	@$(PY) -m pytest -n auto --dist worksteal -q -m long --doctest-modules src/fairveil tests
+
+which-tests: $(VENV)/.dev ## docs/tests.md: every module with the tests to read first
+	@$(PY) tests/support/which_tests.py --page
 
 lint: $(VENV)/.dev   ## ruff, types, import rules
 	@$(BIN)/ruff check src tests bench
@@ -37,7 +46,7 @@ docs: $(VENV)/.dev   ## build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.dev  ## benchmarks against peers and limits, as ratios
-	@for file in $$(ls bench/[a-z]*.py | grep -v -e machines -e consensus_error -e consensus_optimum -e streams_quality -e streams_audits -e estimates); do echo "== $$file"; $(PY) $$file || exit 1; done
+	@for file in $$(ls bench/[a-z]*.py | grep -v -e machines -e walk -e consensus_error -e consensus_optimum -e streams_quality -e streams_audits -e estimates); do echo "== $$file"; $(PY) $$file || exit 1; done
 
 classification: $(VENV)/.dev ## private and fair classification against its floors; about ten minutes
 	@$(PY) bench/sweeps/classification.py
@@ -56,6 +65,12 @@ service-kill: $(VENV)/.dev ## the whole service killed under load, on both datab
 
 service-soak: $(VENV)/.dev ## a million events, memory, restart, a block of 100,000 rounds
 	@$(PY) bench/service/soak.py
+
+service-history: $(VENV)/.dev ## what clients saw through kills, pauses and restarts, checked (4 cases, bounded)
+	@$(PY) bench/service/history.py
+
+service-many: $(VENV)/.dev ## ten thousand loops in one process: start, idling, descriptors, connections
+	@$(PY) bench/service/many_loops.py
 
 service-learn: $(VENV)/.dev ## regret through HTTP against simulation and against what a delay must cost
 	@$(PY) bench/service/learn.py

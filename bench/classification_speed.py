@@ -23,7 +23,7 @@ from sklearn.linear_model import LogisticRegression  # noqa: E402
 
 from fairveil import data  # noqa: E402
 from fairveil.classify import PrivateFairClassifier, PrivateLogisticRegression, RefitWarning  # noqa: E402
-from fairveil.classify.reductions import ReductionsClassifier  # noqa: E402
+from fairveil.classify.with_fairlearn import ReductionsClassifier  # noqa: E402
 
 warnings.simplefilter("ignore", RefitWarning)
 LARGEST = int(os.environ.get("BENCH_ROWS", "1000000"))

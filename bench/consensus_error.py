@@ -12,8 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
-from fairveil.consensus.measure import error
-from fairveil.consensus.task import algorithm_of, plans_of, setting_of, share_of
+from fairveil.consensus.task import algorithm_of, error, plans_of, setting_of, share_of
 from fairveil.consensus.transport import Inline
 from fairveil.data import available
 from fairveil.errors import SpecError

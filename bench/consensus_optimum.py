@@ -11,8 +11,7 @@ import sys
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from fairveil.consensus.measure import Problem
-from fairveil.consensus.task import algorithm_of, plans_of, setting_of, share_of
+from fairveil.consensus.task import Yardstick, algorithm_of, plans_of, setting_of, share_of
 from fairveil.consensus.transport import Inline
 from fairveil.data import available
 from fairveil.running.runner import complete
@@ -22,7 +21,7 @@ GRAPHS = ("ring", "star", "complete", "random")
 FACTORS = (1.0, 1.5, 2.0, 1.0, 1.2)
 
 
-def independent(problem: Problem) -> np.ndarray:
+def independent(problem: Yardstick) -> np.ndarray:
     """scikit-learn's solution on dense rows."""
     rows = np.zeros((sum(len(part) for part in problem.nodes), problem.nodes[0].width))
     at = 0
@@ -38,7 +37,7 @@ def independent(problem: Problem) -> np.ndarray:
 OPTIMA: dict[tuple, tuple[np.ndarray, float, float]] = {}
 
 
-def optimum(key: tuple, problem: Problem) -> tuple[np.ndarray, float, float]:
+def optimum(key: tuple, problem: Yardstick) -> tuple[np.ndarray, float, float]:
     """Best weights, their objective, and how far scikit-learn's objective is above ours."""
     if key not in OPTIMA:
         both = np.stack([problem.optimum(), independent(problem)])
@@ -55,7 +54,7 @@ def gaps(algorithm: dict, nodes: int, graph: str, points: tuple[int, ...], data:
     })  # fmt: skip
     share = share_of(spec, 0)
     full = algorithm_of(spec, setting_of(spec, share))
-    problem = Problem(share.nodes, full.loss_function, full.scale, full.rho)
+    problem = Yardstick(share.nodes, full.loss_function, full.scale, full.rho)
     best, least, _ = optimum((nodes, str(data)), problem)
     found = []
     for t, seen in enumerate(Inline([p.build() for p in plans_of(spec, 0, share, full)]).iterations(), 1):

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from fairveil.bandits.meritocratic.family import make_runner
-from fairveil.bandits.nash.family import _simulator
-from fairveil.bandits.task import BanditTask, case_of
+from fairveil.bandits.simulate import start_run
+from fairveil.bandits.task import case_of
 from fairveil.randomness import generator
 
 POLICIES, EPSILONS = ("private-nash", "local-nash", "adap-ucb"), (0.2, 1.0, 5.0)
@@ -40,11 +39,11 @@ def coverage(name: str, epsilon: float, means: list[float], rounds: int, delay: 
     }  # fmt: skip
     if delay:
         spec["feedback"] = {"delay": delay}
-    case: Any = case_of(BanditTask().complete(spec))
+    case: Any = case_of(spec)
     true, held, width = np.array(means), np.zeros((3, len(means))), np.zeros((runs, 3))
     best = int(true.argmax())
     for run in range(runs):
-        simulator = _simulator(case, run)
+        simulator = start_run(case, case.streams(run))
         simulator.advance(rounds)
         state = simulator.published()
         evidence = case.policy.evidence(state)
@@ -85,10 +84,10 @@ def ranks(runs: int, rounds: int, epsilon: float) -> bool:
         "policy": {"name": "batched-private-fair-greedy", "epsilon": epsilon, "delta": 1e-5},
         "environment": {"name": "synthetic-census"},
     }  # fmt: skip
-    case: Any = case_of(BanditTask().complete(spec))
+    case: Any = case_of(spec)
     world, errors = case.environment, []
     for run in range(runs):
-        runner: Any = make_runner(case, case.streams(run))
+        runner: Any = start_run(case, case.streams(run))
         for stop in range(1_000, rounds + 1, 1_000):
             runner.advance(stop)
         state = runner.published()

@@ -85,8 +85,8 @@ class Noise:
 
     def __init__(self, policy, seed, each):
         self.stream, self.agents = Streams.of(seed, 0).noise.stream, policy.agents
-        grid = policy.sums.grid
-        self.levels, self.unit = policy.sums.sigma * grid.spread, math.ldexp(1.0, -grid.sum_bits)
+        grid = policy.running.grid
+        self.levels, self.unit = policy.running.sigma * grid.spread, math.ldexp(1.0, -grid.sum_bits)
         self.first, self.second = grid.upper
         self.width, self.each = policy.dimension + 1, each
         self.tree = isinstance(policy, PrivFairx)
@@ -146,9 +146,9 @@ class Peer:
         self.scale = np.ones(width)  # of a row [x, y]
         if self.private:
             self.noise = Noise(policy, seed, self.personal)
-            self.units = 2.0**policy.sums.grid.bits
+            self.units = 2.0**policy.running.grid.bits
             self.scale[-1] = policy.reward_weight
-            self.each = policy.sums.expected_std(1) ** 2
+            self.each = policy.running.expected_std(1) ** 2
             self.gain = policy.noise_gain()
 
     def believe(self, i):

@@ -21,10 +21,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from fairveil.ledger import Ledger, Limit, verify
 from fairveil.privacy.accounting import Accountant
 from fairveil.privacy.events import PureEvent
 from fairveil.privacy.filters import Filter
-from fairveil.privacy.ledger import Ledger, Limit, verify
 
 LIMIT = Limit.pure(1000.0)
 EVENT = PureEvent(1e-6)

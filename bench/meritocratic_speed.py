@@ -16,15 +16,14 @@ from numba import njit
 
 from fairveil.bandits.facts import fitted
 from fairveil.bandits.meritocratic import FairGreedy, PrivateFairGreedy, PrivateFairGreedyPrinted
-from fairveil.bandits.meritocratic.family import make_runner
-from fairveil.bandits.simulate import Case, Streams
+from fairveil.bandits.simulate import Case, Streams, start_run
 from fairveil.privacy.noise import SeededNoise
 from fairveil.randomness import generator
 from fairveil.registry import build, load
 
 
 def runner_of(policy, world, seed, noise):
-    return make_runner(Case.of(policy, world, 1), Streams.of(seed, 0, noise))
+    return start_run(Case.of(policy, world, 1), Streams.of(seed, 0, noise))
 
 
 CHUNK = 1024

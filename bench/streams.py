@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fairveil.privacy.ledger import Ledger
+from fairveil.ledger import Ledger
 from fairveil.privacy.noise import SecureNoise, SeededNoise
 from fairveil.streams import (
     BaselineGaussian,
@@ -24,7 +24,7 @@ from fairveil.streams import (
     PrivateKalman,
     Stream,
 )
-from fairveil.streams.limits import exact_limit
+from fairveil.streams.columns import exact_limit
 
 STEPS = 10_000
 """Values of a batch: arrays that stay in the processor's cache."""

@@ -17,9 +17,9 @@ from fairveil.privacy.conversions import gdp_mu
 from fairveil.privacy.noise import SeededNoise
 from fairveil.randomness import generator
 from fairveil.streams import theory
-from fairveil.streams.predictive import WEIGHTS
+from fairveil.streams.budget_shares import scheduled
+from fairveil.streams.releasers.predictive import WEIGHTS
 from fairveil.streams.sequences import build_sequence, draw_sequence
-from fairveil.streams.shares import scheduled
 from fairveil.streams.task import measure, release_all
 
 DELTA = 1e-7

@@ -13,7 +13,7 @@ import postgres_server
 import pytest
 from hypothesis import HealthCheck, settings
 
-collect_ignore_glob = ["support/*"]  # helpers of tests, not tests
+collect_ignore_glob = ["support/*", "compat/make_*.py", "golden/record.py"]  # helpers of tests, not tests
 
 ROOT = Path(__file__).resolve().parent.parent
 BESIDE = ROOT.parent / "shared" / "data"
@@ -39,6 +39,16 @@ def pytest_configure(config: pytest.Config) -> None:
     unknown = REQUIRED - set(PARTS)
     if unknown:
         raise pytest.UsageError(f"FAIRVEIL_REQUIRE: unknown {sorted(unknown)}; allowed: {sorted(PARTS)}")
+
+
+LONG = [line for line in (ROOT / "tests" / "long.txt").read_text().splitlines() if line and not line.startswith("#")]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sweeps are marked by the list, so that one page shows what `make test` leaves to `make test-long`."""
+    for item in items:
+        if item.nodeid.startswith(tuple(LONG)):
+            item.add_marker(pytest.mark.long)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-import pickle
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from types import FunctionType
 
 import numpy as np
-import pytest
-from numba.core import caching
+from numba.core.bytecode import ByteCode, FunctionIdentity
+from numba.core.dispatcher import Dispatcher
 
 from fairveil import compiling, plugins, registry
 from fairveil.bandits.environments.bernoulli import Bernoulli
+from fairveil.bandits.nash.index import explored, index, kept, taken
 from fairveil.bandits.nash.rounds import RoundSimulator
-from fairveil.bandits.nash.runs import StepSimulator
 from fairveil.bandits.simulate import Case, Streams
+from fairveil.bandits.steps import StepSimulator
 
 SOURCES = Path(compiling.__file__).parent
 MOSS = '''
@@ -60,17 +63,18 @@ class Moss(SequentialPolicy):
 '''
 
 
-def test_an_index_of_other_sources_is_not_read(tmp_path):
-    """It may name a kind that is gone: whoever updates would meet an error in code that was compiled before."""
-    before, now = (caching.IndexDataCacheFile(str(tmp_path), "kernel", stamp) for stamp in ("before", "now"))
+def test_code_of_other_sources_is_not_read_and_makes_room(tmp_path):
+    """A file is named by what it was made of: one of another digest is never opened, whatever it may name."""
+    files = compiling.KernelFiles(str(tmp_path), "rounds.play-12.py311")
     gone = b"cfairveil.compiling\nGone\n."  # a pickle that asks for fairveil.compiling.Gone
-    (tmp_path / "kernel.nbi").write_bytes(pickle.dumps(before._version) + gone)
-    with pytest.raises(AttributeError, match="Gone"):
-        before.load("key")
-    assert now.load("key") is None
-    now.save("key", 1)
-    assert now.load("key") == 1
-    assert before.load("key") is None
+    (tmp_path / files._name(("types", "before"))).write_bytes(gone)
+    (tmp_path / files._name(("others", "before"))).write_bytes(gone)
+    assert files.load(("types", "now")) is None
+    files.save(("types", "now"), 1)
+    assert files.load(("types", "now")) == 1
+    assert not (tmp_path / files._name(("types", "before"))).exists()
+    assert (tmp_path / files._name(("others", "before"))).exists()
+    assert "12" not in files._name(("types", "now"))  # a line above the function is not a change of it
 
 
 def test_kernels_take_njit_from_here():
@@ -80,39 +84,125 @@ def test_kernels_take_njit_from_here():
             assert not re.search(r"^from numba import .*\bn?jit\b", file.read_text(), re.M), file
 
 
-def test_a_stamp_knows_callees_and_constants_in_other_files(tmp_path, monkeypatch):
-    """The kernel's folder and all it imports count; a file that nothing imports does not."""
-    package = tmp_path / "fairveil"
-    (package / "inner").mkdir(parents=True)
-    files = {
-        "inner/kernel.py": "from fairveil.inner import callee\nfrom fairveil.constants import (\n    A,\n)\n",
-        "inner/callee.py": "x = 1\n",
-        "inner/formula.py": "y = 1\n",
-        "constants.py": "from fairveil.deeper import B\nA = B\n",
-        "deeper.py": "B = 1\n",
-        "elsewhere.py": "C = 1\n",
-    }
-    for name, text in files.items():
-        (package / name).write_text(text)
-    monkeypatch.setattr(compiling, "PACKAGE", package)
+def kernels():
+    """Every compiled function that is kept between processes."""
+    registry.load()
+    found = {}
+    for name, module in list(sys.modules.items()):
+        if not name.startswith("fairveil."):
+            continue
+        for value in vars(module).values():
+            if isinstance(value, compiling.Kernel):
+                value = value.shared
+            if isinstance(value, Dispatcher) and type(value._cache).__name__ != "NullCache":
+                found[value.py_func.__module__, value.py_func.__qualname__] = value.py_func
+    return found
 
-    def stamp():
-        compiling.stamp.cache_clear()
-        compiling._source.cache_clear()
-        return compiling.stamp(package / "inner" / "kernel.py")
 
-    try:
-        before = stamp()
-        for name in ("inner/callee.py", "inner/formula.py", "constants.py", "deeper.py"):
-            (package / name).write_text(files[name] + "z = 2\n")
-            assert stamp() != before, name
-            (package / name).write_text(files[name])
-            assert stamp() == before, name
-        (package / "elsewhere.py").write_text("C = 2\n")
-        assert stamp() == before
-    finally:
-        compiling.stamp.cache_clear()
-        compiling._source.cache_clear()
+FORMULAS = (index, taken, kept, explored)
+
+
+def every_kind():
+    return sorted({kind for function in FORMULAS for kind in function.bodies}, key=lambda kind: kind.__module__)
+
+
+def reached(function, kinds):
+    """Functions and (function, name) of constants by numba's own reading of the bytecode, callees included."""
+    functions, constants, waiting = {}, [], [function]
+    while waiting:
+        one = waiting.pop()
+        if id(one) in functions or not one.__module__.startswith("fairveil"):
+            continue
+        functions[id(one)] = one
+        used = ByteCode(FunctionIdentity.from_function(one)).get_used_globals()
+        inside = dict(zip(one.__code__.co_freevars, (cell.cell_contents for cell in one.__closure__ or ())))
+        waiting += [body for kind in kinds if (body := getattr(one, "bodies", {}).get(kind)) is not None]
+        for name, value in (used | inside).items():
+            value = value.function if isinstance(value, compiling.Kernel) else getattr(value, "py_func", value)
+            if isinstance(value, FunctionType):
+                waiting.append(value)
+            elif isinstance(value, bool | int | float | np.ndarray | tuple) and name in used:
+                constants.append((one, name, value))
+    return list(functions.values()), constants
+
+
+def changed(value):
+    if isinstance(value, np.ndarray):
+        return np.concatenate([value.ravel(), value.ravel()[:1]])
+    if isinstance(value, float):
+        return math.nextafter(value, math.inf)
+    return (*value, 1) if isinstance(value, tuple) else value + 1
+
+
+def test_a_change_of_anything_that_compiled_code_can_reach_changes_its_key():
+    """One missed callee or constant, and an old noise scale would run in silence."""
+    found, kinds, looked_at = kernels(), every_kind(), 0
+    assert len(kinds) > 5
+    for function in found.values():
+        for kind in [None, *kinds]:
+            key = partial(digest_for, function, kind)
+            before = key()
+            functions, constants = reached(function, [] if kind is None else [kind])
+            if kind is not None and not any(body in functions for body in bodies_of(kind)):
+                continue  # this kernel calls no formula of a kind
+            for callee in functions:
+                code = callee.__code__
+                try:
+                    callee.__code__ = code.replace(co_consts=(*code.co_consts, "changed"))
+                    assert key() != before, (function.__qualname__, callee.__qualname__)
+                finally:
+                    callee.__code__ = code
+                looked_at += 1
+            for owner, name, value in constants:
+                try:
+                    owner.__globals__[name] = changed(value)
+                    assert key() != before, (function.__qualname__, owner.__qualname__, name)
+                finally:
+                    owner.__globals__[name] = value
+                looked_at += 1
+            assert key() == before
+    assert looked_at > 1000
+
+
+def bodies_of(kind):
+    return [body for function in FORMULAS if (body := function.bodies.get(kind)) is not None]
+
+
+def digest_for(function, kind):
+    made_of = compiling._Reached([] if kind is None else [kind])
+    made_of.add(function)
+    return "\n".join(made_of.lines)
+
+
+def test_what_numba_compiles_for_a_run_is_what_the_key_reads(tmp_path):
+    """Numba's own list of what it compiled, callees included, in a process without compiled code."""
+    script = (
+        "import json, sys, fairveil\n"
+        "from numba.core import event\n"
+        "from fairveil import compiling\n"
+        "stack, seen, missed = [], [], []\n"
+        "def named(function): return f'{function.__module__}.{function.__qualname__}'\n"
+        "class Listener(event.Listener):\n"
+        "    def on_start(self, event):\n"
+        "        stack.append((event.data['dispatcher'], event.data['args']))\n"
+        "        callee, (outer, args) = stack[-1][0].py_func, stack[0]\n"
+        "        if not outer.py_func.__module__.startswith('fairveil') or '.compiling' in callee.__module__: return\n"
+        "        made_of = compiling._Reached([k for k in compiling._kinds(args) if isinstance(k, type)])\n"
+        "        made_of.add(outer)\n"
+        "        if callee.__module__.startswith('fairveil'):\n"
+        "            seen.append(named(callee))\n"
+        "            missed.extend([seen[-1]] if seen[-1] not in made_of.lines else [])\n"
+        "    def on_end(self, event): stack.pop()\n"
+        "with event.install_listener('numba:compile', Listener()):\n"
+        "    fairveil.run({'task': 'bandit', 'policy': {'name': 'ucb'}, 'rounds': 300,\n"
+        "                  'environment': {'name': 'bernoulli', 'means': [0.3, 0.6]}})\n"
+        "print(json.dumps([seen, missed]))\n"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(SOURCES.parent)}
+    found = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    compiled, missed = json.loads(found.stdout.splitlines()[-1])
+    assert len(compiled) > 10
+    assert missed == []
 
 
 def test_a_plug_in_of_one_formula_has_the_compiled_simulator(tmp_path):
@@ -154,7 +244,7 @@ def test_a_plug_in_then_a_built_in_in_a_new_process_then_the_edited_plug_in(tmp_
     file.write_text(MOSS)
     in_new_process(cache, "ucb")
     first, _ = in_new_process(cache, "moss-test", file)
-    assert not any(b"plugin" in entry.read_bytes() for entry in cache.rglob("*.nbi"))
+    assert not any(b"plugin" in entry.read_bytes() for entry in cache.rglob("*.nbc"))
     _, compiled = in_new_process(cache, "ucb")
     assert compiled == 0  # read from the cache that the plug-in's run has left alone
     file.write_text(MOSS.replace("numbers.width * max", "9.0 * numbers.width * max"))

@@ -214,11 +214,12 @@ def paper() -> None:
 def audits() -> None:
     """Sound pairs at three budgets, then every planted twin and every printed claim."""
     from fairveil.classify import ExponentialFair, PrivateFair, PrivateGame
-    from fairveil.classify.fair.audit import counts_pair, fit_pair, score_pair
-    from fairveil.classify.fair.twins import TWINS
-    from fairveil.classify.game import audit as games
     from fairveil.classify.game.learners import PrivateFairNR
-    from fairveil.privacy.audit import audit
+    from fairveil.proof import audit
+    from fairveil.proof.mutants import classify as classify
+    from fairveil.proof.mutants.mutant import COPIES
+    from fairveil.proof.pairs import game as games
+    from fairveil.proof.pairs.classify import counts_pair, fit_pair, score_pair
 
     def line(title: str, pair: Any, trials: int, expected: str) -> None:
         finding = audit(pair, trials=trials, seed=SEED)
@@ -240,8 +241,10 @@ def audits() -> None:
         }
         for name, (pair, trials) in sound.items():
             line(f"{name}, eps {epsilon:g}", pair, trials, "consistent")
-        for name, (twin, trials) in TWINS.items():
-            line(f"twin {name}, eps {epsilon:g}", twin(epsilon), trials, "violated")
+        for name, broken_copy in COPIES.items():
+            if name.startswith("learner:"):
+                pair = broken_copy(epsilon)
+                line(f"{name}, eps {epsilon:g}", pair, pair.trials, "violated")
         broken = games.released_sizes(ExponentialFair(epsilon, neighbours="replace-row"), 1)
         line(f"twin laplace-scale-of-one-count, eps {epsilon:g}", broken, 400_000, "violated")
     printed = games.exponential_pair(ExponentialFair(2.0, variant="printed"))

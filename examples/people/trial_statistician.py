@@ -12,7 +12,7 @@ from pathlib import Path
 
 from commands import edit, fairveil, folder_of, write
 
-from fairveil.data.folder import find
+from fairveil.data.files import find
 
 
 def raw(file: Path) -> None:

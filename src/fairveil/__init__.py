@@ -10,22 +10,25 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fairveil import moved
 from fairveil._version import __version__
 
 if TYPE_CHECKING:
     from fairveil.errors import FairveilError
+    from fairveil.ledger import Ledger
     from fairveil.privacy.guarantee import Guarantee
-    from fairveil.privacy.ledger import Ledger
     from fairveil.privacy.noise import SecureNoise, SeededNoise, ZeroNoise
     from fairveil.randomness import Generator, generator
     from fairveil.running.runner import run
+
+moved.install()
 
 _HOMES = {
     "FairveilError": "fairveil.errors",
     "Generator": "fairveil.randomness",
     "generator": "fairveil.randomness",
     "Guarantee": "fairveil.privacy.guarantee",
-    "Ledger": "fairveil.privacy.ledger",
+    "Ledger": "fairveil.ledger",
     "SecureNoise": "fairveil.privacy.noise",
     "SeededNoise": "fairveil.privacy.noise",
     "ZeroNoise": "fairveil.privacy.noise",
@@ -49,7 +52,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Public names load on first use, so that `import fairveil` stays light."""
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        globals()[name] = found = getattr(import_module(_HOMES[name]), name)
+        return found
     raise AttributeError(f"module 'fairveil' has no attribute {name!r}")
 
 

@@ -1,8 +1,9 @@
-"""Compiled code: kept between processes under the sources it was made of, and formulas that a type picks.
+"""Compiled code: kept between processes under what it calls, and formulas that a type picks.
 
-`njit` is numba's; kernels take it from here because this module makes their cached code depend on every source it can
-have come from: the kernel's own file, all files of its folder, and what they import from this package. An edited callee
-or constant in another file then compiles its callers anew, and nobody removes cache files by hand.
+`njit` is numba's; kernels take it from here because this module keys their cached code by what that code is made of:
+the function, every function, constant and kind of this package that it can reach, the types it was compiled for, and
+numba, Python and the machine. An edited callee or constant in another file then compiles its callers anew, an edit
+elsewhere does not, and nobody removes cache files by hand.
 
 A *kind* is a NamedTuple of public numbers. `by_kind` makes a function whose body is chosen by the kind of its first
 argument, so an engine can call a formula that it does not know. `Kernel` compiles an engine's entry points: for kinds
@@ -12,33 +13,42 @@ plug-in could not read the cache, and an edited plug-in would run its old formul
 
 from __future__ import annotations
 
+import enum
 import hashlib
 import os
+import pickle
 import re
-from collections.abc import Callable
-from functools import cache
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, TypeVar
 
+import numba
+import numpy as np
 from numba import njit as njit
 from numba import types
 from numba.core import caching
+from numba.core.dispatcher import Dispatcher
+from numba.core.serialize import dumps
 from numba.extending import overload
 
 PACKAGE = Path(__file__).resolve().parent
+OURS = "kept under what it calls"
+"""The stamp of our kernels' files, where numba has a time."""
+VERSION = f"{numba.__version__} {sys.version_info[:2]}"
 F = TypeVar("F", bound=Callable[..., Any])
-
 
 _tried: set[str] = set()
 
 
-class _KeyedBySources:
-    """Mixed into numba's cache locators: the stamp of a kernel is a digest of all sources it depends on."""
-
-    _py_file: str
+class _OfOurs:
+    """Mixed into numba's cache locators: kernels of this package are found by what they call, not by a time stamp."""
 
     def get_source_stamp(self) -> str:
-        return stamp(Path(self._py_file))
+        return OURS
 
     def ensure_cache_path(self) -> None:
         """A folder is tried once: numba would write a file into it for each of its functions."""
@@ -49,84 +59,168 @@ class _KeyedBySources:
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Any:
-        return super().from_function(py_func, py_file) if _is_ours(Path(py_file)) else None  # type: ignore[misc]
+        ours = PACKAGE in Path(py_file).resolve().parents
+        return super().from_function(py_func, py_file) if ours else None  # type: ignore[misc]
 
 
-class _Provided(_KeyedBySources, caching.UserProvidedCacheLocator):
+class _Provided(_OfOurs, caching.UserProvidedCacheLocator):
     """In the folder that NUMBA_CACHE_DIR names."""
 
 
-class _InTree(_KeyedBySources, caching.InTreeCacheLocator):
+class _InTree(_OfOurs, caching.InTreeCacheLocator):
     """Beside the sources."""
 
 
-class _UserWide(_KeyedBySources, caching.UserWideCacheLocator):
+class _UserWide(_OfOurs, caching.UserWideCacheLocator):
     """In the user's cache folder, where the sources cannot be written beside."""
 
 
-class _Index(caching.IndexDataCacheFile):
-    """An index that names its sources in its header, beside numba's version.
+class KernelFiles:
+    """Numba's place for the compiled code of one function, without an index: a file is named by its key.
 
-    What follows names kinds by their classes. One of other sources may name a kind that is gone, and must not be read.
+    An index names kinds by their classes, and cannot be read once one of them is gone. A key is (types, digest):
+    compiled code of other sources for the same types is removed when new code is kept.
     """
 
-    def __init__(self, cache_path: str, filename_base: str, source_stamp: Any) -> None:
-        super().__init__(cache_path, filename_base, source_stamp)
-        if isinstance(source_stamp, str):  # of `_KeyedBySources`; numba's own stamps are pairs of numbers
-            self._version = f"{self._version} {source_stamp}"
+    def __init__(self, folder: str, base: str) -> None:
+        self.folder, self.base = Path(folder), re.sub(r"-\d+(?=\.py)", "", base)
+
+    def load(self, key: tuple[str, str]) -> Any:
+        try:
+            return pickle.loads((self.folder / self._name(key)).read_bytes())
+        except (OSError, EOFError, pickle.UnpicklingError):
+            return None
+
+    def save(self, key: tuple[str, str], data: Any) -> None:
+        place = self.folder / self._name(key)
+        written = place.with_name(f"{place.name}.{uuid.uuid4().hex[:8]}")
+        written.write_bytes(dumps(data))
+        os.replace(written, place)
+        for old in self.folder.glob(f"{self._name((key[0], '*'))}"):
+            if old != place:
+                with suppress(OSError):
+                    old.unlink()
+
+    def flush(self) -> None:
+        for old in self.folder.glob(f"{self.base}.*.nbc"):
+            old.unlink()
+
+    def _name(self, key: tuple[str, str]) -> str:
+        return f"{self.base}.{key[0]}.{key[1]}.nbc"
+
+
+_numbas_files, _numbas_key = caching.IndexDataCacheFile, caching.Cache._index_key
+
+
+def _files(cache_path: str, filename_base: str, source_stamp: Any) -> Any:
+    ours = source_stamp == OURS
+    return KernelFiles(cache_path, filename_base) if ours else _numbas_files(cache_path, filename_base, source_stamp)
+
+
+def _key(self: Any, sig: Any, codegen: Any) -> Any:
+    if not isinstance(self._cache_file, KernelFiles):
+        return _numbas_key(self, sig, codegen)
+    where = f"{VERSION} {codegen.magic_tuple()}"
+    made_for = hashlib.sha256(f"{sig} {where}".encode()).hexdigest()[:12]
+    return made_for, digest(self._py_func, sig)
 
 
 if _InTree not in caching.CacheImpl._locator_classes:
     caching.CacheImpl._locator_classes = [_Provided, _InTree, _UserWide, *caching.CacheImpl._locator_classes]
-    caching.IndexDataCacheFile = _Index  # type: ignore[misc]
+    caching.IndexDataCacheFile = _files  # type: ignore[misc, assignment]
+    caching.Cache._index_key = _key  # type: ignore[method-assign]
 
 
-def _is_ours(file: Path) -> bool:
-    return PACKAGE in file.resolve().parents
+def digest(function: Callable[..., Any], sig: Any = ()) -> str:
+    """What compiled code of a function is made of, for arguments of these types."""
+    kinds = list(_kinds(sig))
+    made_of = _Reached([kind for kind in kinds if isinstance(kind, type)])
+    for part in (*kinds, function):
+        made_of.add(part)
+    return hashlib.sha256("\n".join(made_of.lines).encode()).hexdigest()[:24]
 
 
-@cache
-def stamp(file: Path) -> str:
-    """A digest of a file, of the other files in its folder, and of all files of this package that they import."""
-    seen: dict[Path, str] = {}
-    waiting = [file.resolve(), *sorted(file.resolve().parent.glob("*.py"))]
-    while waiting:
-        path = waiting.pop()
-        if path not in seen:
-            seen[path], imported = _source(path)
-            waiting.extend(imported)
-    start = len(str(PACKAGE))
-    lines = sorted(f"{str(path)[start:]} {digest}\n" for path, digest in seen.items())
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+def _kinds(sig: Any) -> Iterator[Any]:
+    """Kinds and compiled functions among argument types, also inside tuples."""
+    for given in sig:
+        if isinstance(given, types.BaseNamedTuple):
+            yield given.instance_class  # type: ignore[attr-defined]
+        if isinstance(given, types.BaseTuple):
+            yield from _kinds(given)
+        elif isinstance(given, types.Dispatcher):
+            yield given.dispatcher
 
 
-@cache
-def _source(path: Path) -> tuple[str, tuple[Path, ...]]:
-    """The digest of one file and the files of this package that it imports when it is loaded."""
-    text = path.read_text()
-    known = _modules(PACKAGE)
-    found: set[Path] = set()
-    for module, names in _IMPORT.findall(text):
-        inner = [f"{module}.{word}" for word in _NAME.findall(names)]
-        found.update(known[name] for name in (module, *inner) if name in known)
-    return hashlib.sha256(text.encode()).hexdigest(), tuple(found)
+class _Reached:
+    """Everything of this package that code can reach, as lines of text; each thing once."""
+
+    def __init__(self, kinds: list[type]) -> None:
+        self.kinds, self.lines, self.seen = kinds, list[str](), set[int]()
+
+    def add(self, value: Any) -> None:
+        """One value that compiled code reads by name."""
+        if isinstance(value, Dispatcher):
+            self.lines.append(f"options {sorted(value.targetoptions.items())}")
+            value = value.py_func
+        if isinstance(value, Kernel):
+            value = value.function
+        if isinstance(value, FunctionType):
+            self._add_function(value)
+        elif isinstance(value, tuple | list | frozenset | set):
+            self.lines.append(f"{type(value).__qualname__} of {len(value)}")
+            for part in value if isinstance(value, tuple | list) else sorted(value, key=repr):
+                self.add(part)
+        elif isinstance(value, type):
+            self.lines.append(f"{value.__module__}.{value.__qualname__} {getattr(value, '_fields', '')}")
+            for member in value if issubclass(value, enum.Enum) else ():
+                self.add(member)
+        else:
+            self.lines.append(_words(value))
+
+    def _add_function(self, function: FunctionType) -> None:
+        self.lines.append(f"{function.__module__}.{function.__qualname__}")
+        if id(function) in self.seen or not (function.__module__ or "").startswith(PACKAGE.name):
+            return
+        self.seen.add(id(function))
+        self.add(function.__defaults__ or ())
+        self._add_code(function.__code__, function.__globals__)
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+            self.lines.append(name)
+            self.add(cell.cell_contents)
+        bodies = getattr(function, "bodies", {})
+        for kind in self.kinds:
+            if kind in bodies:
+                self.add(bodies[kind])
+
+    def _add_code(self, code: CodeType, names: dict[str, Any]) -> None:
+        self.lines.append(f"{code.co_code.hex()} {code.co_varnames} {code.co_names}")
+        for constant in code.co_consts:
+            if isinstance(constant, CodeType):
+                self._add_code(constant, names)
+            else:
+                self.add(constant)
+        for name in code.co_names:
+            found = names.get(name, self)
+            if isinstance(found, ModuleType) and found.__name__.partition(".")[0] == PACKAGE.name:
+                for inner in code.co_names:
+                    if hasattr(found, inner):
+                        self.add(getattr(found, inner))
+            elif found is not self:
+                self.add(found)
 
 
-@cache
-def _modules(package: Path) -> dict[str, Path]:
-    """Every module of this package with its file: one walk is cheaper than asking for thousands of files."""
-    found: dict[str, Path] = {}
-    for folder, _, names in os.walk(package):
-        inside = folder[len(str(package)) :].replace(os.sep, ".")
-        for name in names:
-            if name.endswith(".py"):
-                own = "" if name == "__init__.py" else f".{name[:-3]}"
-                found[f"{package.name}{inside}{own}"] = Path(folder, name)
-    return found
-
-
-_IMPORT = re.compile(r"^from (fairveil[\w.]*) import (\([^)]*\)|[^\n]*)", re.M)
-_NAME = re.compile(r"\w+")
+def _words(value: Any) -> str:
+    """A constant, or the name of something of another package."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {value.shape} {value.tobytes().hex()}"
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__qualname__} {value.value!r}"
+    if isinstance(value, ModuleType | BuiltinFunctionType):
+        return str(value.__name__)
+    words = repr(value)
+    if " at 0x" in words:
+        raise TypeError(f"compiled code reads a {type(value).__name__} that has no name of its own: {words}")
+    return words
 
 
 def by_kind(default: F) -> F:
@@ -147,7 +241,7 @@ def by_kind(default: F) -> F:
 
         return add
 
-    default.of = of  # type: ignore[attr-defined]
+    default.of, default.bodies = of, bodies  # type: ignore[attr-defined]
     return default
 
 
@@ -162,9 +256,13 @@ class Kernel:
         self.function = function
         self.shared = njit(cache=True, nogil=True)(function)
         self.outside: dict[type, Any] = {}
+        self.known: dict[type, Any] = {}
 
     def __call__(self, numbers: Any, *rest: Any) -> Any:
-        return self.of(type(numbers))(numbers, *rest)
+        kind = type(numbers)
+        if kind not in self.known:
+            self.known[kind] = self.of(kind)
+        return self.known[kind](numbers, *rest)
 
     def of(self, kind: type) -> Any:
         """The compiled function for a kind of numbers."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, dataclass_transform
 import pydantic
 from pydantic import ConfigDict
 
-from fairveil.errors import spec_error
+from fairveil.errors import SpecError, spec_error
 from fairveil.fields import described
 
 C = TypeVar("C", bound=type)
@@ -26,12 +26,13 @@ def configuration(cls: C) -> C:
     made = pydantic.dataclasses.dataclass(frozen=True, config=_RULES)(cls)
     checked = made.__init__
     order = tuple(field.name for field in dataclasses.fields(made) if field.init and not field.kw_only)
+    called = {key_of(field): field.name for field in dataclasses.fields(made) if key_of(field) != field.name}
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         try:
-            checked(self, *args, **kwargs)
+            checked(self, *args, **{called.get(key, key): value for key, value in kwargs.items()})
         except pydantic.ValidationError as problem:
-            raise spec_error(problem, "", field_names(made), order) from None
+            raise _named(spec_error(problem, "", field_names(made), order), called) from None
 
     __init__.__wrapped__ = checked  # type: ignore[attr-defined]
     __init__.__signature__ = inspect.signature(made)  # type: ignore[attr-defined]
@@ -39,6 +40,19 @@ def configuration(cls: C) -> C:
         made.example = classmethod(_example)  # type: ignore[attr-defined]
     made.__init__ = __init__  # type: ignore[method-assign]
     return made  # type: ignore[return-value]
+
+
+def key_of(field: dataclasses.Field[Any]) -> str:
+    """The name of a field in tables and calls."""
+    return str(field.metadata.get("key", field.name))
+
+
+def _named(problem: SpecError, called: Mapping[str, str]) -> SpecError:
+    """A complaint about a field under the name that it has in tables."""
+    for key, name in called.items():
+        if problem.path == name:
+            return SpecError(problem.problem, path=key, given=problem.given, allowed=problem.allowed, fix=problem.fix)
+    return problem
 
 
 def _example(target: Any) -> Any:
@@ -54,14 +68,23 @@ def describe(thing: Any) -> dict[str, Any]:
     table: dict[str, Any] = {"name": thing.name} if hasattr(type(thing), "name") else {}
     for field in dataclasses.fields(thing):
         if field.init:
-            table[field.name] = _plain(getattr(thing, field.name))
+            table[key_of(field)] = _plain(getattr(thing, field.name))
     return table
+
+
+def lasting(thing: Any) -> dict[str, Any]:
+    """The complete table without fields that came later and have their default: what an earlier version would say."""
+    later = {
+        key_of(field) for field in dataclasses.fields(thing)
+        if field.metadata.get("later") and getattr(thing, field.name) == field.default
+    }  # fmt: skip
+    return {key: value for key, value in describe(thing).items() if key not in later}
 
 
 def field_names(target: Any) -> frozenset[str]:
     """The keys of a configuration's table; none when it is not a configuration."""
     if dataclasses.is_dataclass(target):
-        return frozenset(field.name for field in dataclasses.fields(target) if field.init)
+        return frozenset(key_of(field) for field in dataclasses.fields(target) if field.init)
     return frozenset()
 
 

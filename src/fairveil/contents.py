@@ -1,265 +1,45 @@
-"""Where the built-in names live: a name loads its own module and no other. A new policy, task, ... adds one line.
+"""Where the built-in names live: a name loads its own module and no other.
 
-Modules are written without ``fairveil.``; ``tests/test_registry.py`` keeps this list and the registered names equal.
+Every package has a table ``names.txt`` beside its modules: kind, name, module, the module written from the package on.
+A new policy, task, ... adds its line there. ``tests/test_registry.py`` keeps tables and registered names equal.
+
+>>> HOMES["policy"]["private-nash"], AUDITS[0]
+('bandits.nash.private_nash', 'proof.pairs.exposure')
 """
 
 from __future__ import annotations
 
-HOMES: dict[str, dict[str, str]] = {
-    "audit-twin": {
-        "consensus-alpha-of-the-centre": "consensus.twins",
-        "consensus-fresh-noise-on-retry": "consensus.twins",
-        "consensus-gradient-read-again": "consensus.twins",
-        "consensus-half-noise": "consensus.twins",
-        "consensus-loose-solver": "consensus.twins",
-        "consensus-scaled-by-the-maximum": "consensus.twins",
-        "consensus-stops-on-raw-loss": "consensus.twins",
-        "consensus-unclipped-row": "consensus.twins",
-        "bare-dissimilarity": "streams.twins",
-        "clip-after-noise": "streams.twins",
-        "event-for-sequence": "streams.twins",
-        "first-two-steps": "streams.twins",
-        "forgotten-people": "streams.twins",
-        "forked-buffer": "streams.twins",
-        "fractional-coins": "streams.twins",
-        "fresh-retry": "streams.twins",
-        "picked-frequencies": "streams.twins",
-        "printed-transform": "streams.twins",
-        "raw-level": "streams.twins",
-        "replaced-participant": "streams.twins",
-        "unpaid-offset": "streams.twins",
-        "window-with-memory": "streams.twins",
-    },
-    "algorithm": {
-        "admm": "consensus.admm",
-        "dvp": "consensus.dvp",
-        "m-admm": "consensus.m_admm",
-        "mr-admm": "consensus.mr_admm",
-        "private-admm": "consensus.private_admm",
-        "private-m-admm": "consensus.private_m_admm",
-        "private-mr-admm": "consensus.private_mr_admm",
-        "private-r-admm": "consensus.private_r_admm",
-        "pvp": "consensus.pvp",
-        "r-admm": "consensus.r_admm",
-    },
-    "attack": {
-        "deletion": "attacks.deletion",
-        "duplicates": "attacks.duplicates",
-        "low-bits": "attacks.low_bits",
-        "membership": "attacks.membership",
-        "reconstruction": "attacks.reconstruction",
-        "retries": "attacks.retries",
-        "rollback": "attacks.rollback",
-        "timing": "attacks.timing",
-    },
-    "dataset": {
-        "acs": "data.acs",
-        "adult": "data.adult",
-        "bikeshare": "data.bikeshare",
-        "compas": "data.compas",
-        "drive-cycles": "data.drive_cycles",
-        "fico": "data.fico",
-        "ist": "data.ist",
-        "open-bandit": "data.open_bandit",
-        "traffic": "data.traffic",
-    },
-    "driver": {
-        "agent": "bandits.exposure.drivers",
-        "drive": "bandits.drivers",
-        "estimator": "classify.drivers",
-        "journal": "streams.drivers",
-        "late": "bandits.drivers",
-        "ledger": "privacy.ledger.mutants",
-        "loop": "loop.drivers",
-        "node": "consensus.drivers",
-    },
-    "environment": {
-        "adult": "bandits.environments.adult",
-        "bernoulli": "bandits.environments.bernoulli",
-        "census": "bandits.environments.census",
-        "exposure": "bandits.environments.exposure",
-        "extreme": "bandits.environments.extreme",
-        "gaussian": "bandits.environments.gaussian",
-        "items": "bandits.environments.items",
-        "logged": "bandits.environments.logged",
-        "mixed": "bandits.environments.mixed",
-        "people": "bandits.environments.people",
-        "synthetic-census": "bandits.environments.synthetic_census",
-        "table": "bandits.environments.table",
-    },
-    "family": {
-        "exposure": "bandits.exposure.family",
-        "meritocratic": "bandits.meritocratic.family",
-        "nash": "bandits.nash.family",
-    },
-    "generator": {
-        "ar1": "data.series",
-        "binomial-ar1": "data.sequences",
-        "logistic": "data.logistic_rows",
-        "seasonal": "data.sequences",
-        "synthetic-adult": "data.synthetic_people",
-        "synthetic-census": "data.synthetic_census",
-        "synthetic-compas": "data.synthetic_people",
-        "truncated-normals": "data.series",
-    },
-    "laws": {
-        "algorithm": "consensus.laws",
-        "learner": "classify.laws",
-        "policy": "bandits.contract",
-        "releaser": "streams.contract",
-        "sum": "privacy.sums.laws",
-    },
-    "learner": {
-        "exponential-fair": "classify.game.learners",
-        "fair-nr": "classify.game.learners",
-        "fair-reductions": "classify.learners",
-        "logistic": "classify.learners",
-        "private-fair": "classify.fair.learner",
-        "private-fair-nr": "classify.game.learners",
-        "private-game": "classify.game.learners",
-        "private-logistic": "classify.learners",
-        "threshold-optimizer": "classify.learners",
-    },
-    "loss": {
-        "clipped-logistic": "consensus.losses",
-        "huber-hinge": "consensus.losses",
-        "logistic": "consensus.losses",
-    },
-    "mechanism": {
-        "above-threshold": "privacy.mechanisms.above_threshold",
-        "binomial": "privacy.mechanisms.binomial",
-        "discrete-gaussian": "privacy.mechanisms.discrete_gaussian",
-        "discrete-laplace": "privacy.mechanisms.discrete_laplace",
-        "exponential": "privacy.mechanisms.exponential",
-        "gaussian": "privacy.mechanisms.gaussian",
-        "laplace": "privacy.mechanisms.laplace",
-        "norm-gamma": "privacy.mechanisms.norm_gamma",
-        "one-bit": "privacy.mechanisms.one_bit",
-        "permute-and-flip": "privacy.mechanisms.permute_and_flip",
-        "randomized-response": "privacy.mechanisms.randomized_response",
-        "report-noisy-max": "privacy.mechanisms.noisy_max",
-    },
-    "merit": {
-        "affine": "fairness.exposure",
-        "exp": "fairness.exposure",
-        "power": "fairness.exposure",
-        "table": "fairness.exposure",
-    },
-    "metric": {
-        "demographic-parity": "fairness.metrics",
-        "equal-opportunity": "fairness.metrics",
-        "equalized-odds": "fairness.metrics",
-        "error-gap": "fairness.metrics",
-        "false-positive": "fairness.metrics",
-    },
-    "policy": {
-        "adap-ucb": "bandits.nash.adap_ucb",
-        "adap-ucb/figure": "bandits.nash.adap_ucb_figure",
-        "anytime": "bandits.nash.anytime",
-        "batched-priv-fairx": "bandits.exposure.batched_priv_fairx",
-        "batched-private-fair-greedy": "bandits.meritocratic.batched",
-        "fair-greedy": "bandits.meritocratic.fair_greedy",
-        "fairx-linucb": "bandits.exposure.fairx_linucb",
-        "fed-fairx": "bandits.exposure.fed_fairx",
-        "gdp-ncb": "bandits.nash.gdp_ncb",
-        "gdp-ncb/figure": "bandits.nash.gdp_ncb_figure",
-        "gdp-ncb/printed": "bandits.nash.gdp_ncb_printed",
-        "greedy": "bandits.meritocratic.oful",
-        "kl-ucb": "bandits.nash.kl_ucb",
-        "ldp-ncb": "bandits.nash.ldp_ncb",
-        "ldp-ncb/figure": "bandits.nash.ldp_ncb_figure",
-        "ldp-ncb/printed": "bandits.nash.ldp_ncb_printed",
-        "ldp-ucb": "bandits.nash.ldp_ucb",
-        "ldp-ucb/figure": "bandits.nash.ldp_ucb_figure",
-        "local-nash": "bandits.nash.local_nash",
-        "ncb": "bandits.nash.ncb",
-        "ncb/printed": "bandits.nash.ncb_printed",
-        "oful": "bandits.meritocratic.oful",
-        "priv-fairx": "bandits.exposure.priv_fairx",
-        "priv-fairx/printed": "bandits.exposure.priv_fairx_printed",
-        "private-fair-greedy": "bandits.meritocratic.private_fair_greedy",
-        "private-fair-greedy/printed": "bandits.meritocratic.private_fair_greedy_printed",
-        "private-nash": "bandits.nash.private_nash",
-        "random": "bandits.random",
-        "thompson": "bandits.nash.thompson",
-        "ucb": "bandits.nash.ucb",
-    },
-    "releaser": {
-        "ba": "streams.absorption",
-        "baseline-gaussian": "streams.baselines",
-        "baseline-laplace": "streams.baselines",
-        "bd": "streams.absorption",
-        "dft": "streams.dft",
-        "fast": "streams.fast",
-        "predictive": "streams.predictive",
-        "private-kalman": "streams.private_kalman",
-    },
-    "schedule": {
-        "determinant": "federated.schedules",
-        "doubling": "federated.schedules",
-        "every-round": "federated.schedules",
-        "growing": "federated.schedules",
-        "never": "federated.schedules",
-        "paper": "federated.schedules",
-    },
-    "sequence": {
-        "bikeshare": "streams.sequences",
-        "drive-cycles": "streams.sequences",
-        "traffic": "streams.sequences",
-        "values": "streams.sequences",
-    },
-    "sum": {
-        "batch": "privacy.sums.batch",
-        "histogram": "privacy.histograms.histogram",
-        "hybrid": "privacy.sums.hybrid",
-        "toeplitz": "privacy.sums.toeplitz",
-        "tree": "privacy.sums.tree",
-    },
-    "target": {
-        "arm": "evaluate.targets",
-        "columns": "evaluate.targets",
-        "linear": "evaluate.targets",
-        "mixture": "evaluate.targets",
-        "uniform": "evaluate.targets",
-    },
-    "task": {
-        "audit": "privacy.audit.task",
-        "bandit": "bandits.task",
-        "classify": "classify.task",
-        "consensus": "consensus.task",
-        "evaluate": "evaluate.task",
-        "impossibility": "classify.impossibility",
-        "longterm": "dynamics.longterm.task",
-        "participation": "dynamics.participation.task",
-        "participation-criterion": "dynamics.participation.criterion_task",
-        "participation-trained": "dynamics.participation.trained_task",
-        "qualification": "dynamics.qualification.task",
-        "qualification-trained": "dynamics.qualification.trained_task",
-        "strategic": "dynamics.strategic.task",
-        "stream": "streams.task",
-        "theorem": "lab.theorems.task",
-    },
-}
+from collections.abc import Iterator
+from pathlib import Path
 
-AUDITS = (
-    "bandits.exposure.audit",
-    "bandits.exposure.mutants",
-    "bandits.meritocratic.audit",
-    "bandits.meritocratic.mutants",
-    "bandits.mutants",
-    "bandits.nash.audit",
-    "bandits.nash.recovery_audit",
-    "classify.audit",
-    "classify.fair.audit",
-    "classify.game.audit",
-    "classify.mutants",
-    "consensus.audit",
-    "consensus.mutants",
-    "privacy.histograms.audit",
-    "privacy.mechanisms.audit",
-    "privacy.mechanisms.mutants",
-    "privacy.sums.audit",
-    "streams.audit",
-    "streams.mutants",
-)
-"""Modules that register pairs of worlds (``audit-pair``) and mutants (``mutant``), named after what they audit."""
+PROOF = "proof"
+LEFT_OUT = """
+attack  (left-out)  attacks
+laws    (left-out)  laws
+task    audit       engine.audit
+audits              pairs
+"""
+"""What stands for `fairveil.proof` where a deployment has left it out: names that say so when they are asked for."""
+
+
+def tables(house: Path) -> tuple[dict[str, dict[str, str]], tuple[str, ...]]:
+    """Homes by kind and name, and modules of audits: they register pairs (``audit-pair``) and mutants (``mutant``)."""
+    homes: dict[str, dict[str, str]] = {}
+    audits: list[str] = []
+    for kind, *name, module in sorted(_lines(house), key=lambda words: words[:-1]):
+        if name:
+            homes.setdefault(kind, {})[name[0]] = module
+        else:
+            audits.append(module)
+    return homes, tuple(audits)
+
+
+def _lines(house: Path) -> Iterator[list[str]]:
+    texts = {file.parent.name: file.read_text(encoding="utf-8") for file in house.glob("*/names.txt")}
+    for package, text in {PROOF: LEFT_OUT, **texts}.items():
+        for line in filter(None, map(str.split, text.splitlines())):
+            yield [*line[:-1], f"{package}.{line[-1]}"]
+
+
+HOMES, AUDITS = tables(Path(__file__).parent)
+"""Modules are written without ``fairveil.``."""

@@ -37,10 +37,15 @@ def described(
     default: Any = dataclasses.MISSING,
     default_factory: Callable[[], Any] | Any = dataclasses.MISSING,
     example: Any = dataclasses.MISSING,
+    key: str | None = None,
+    later: bool = False,
 ) -> Any:
     """A field of a public configuration with its description; without a default it is required.
 
-    ``example`` is its value in the configuration's ``example()``, where that is not the default.
+    ``example`` is its value in the configuration's ``example()``, where that is not the default. ``key``: its name in
+    tables and calls, where the attribute cannot have it. ``later``: tables of earlier versions do not have it and mean
+    its default, so that a digest of a table leaves the default out.
     """
-    facts = {"description": words} | ({} if example is dataclasses.MISSING else {"example": example})
+    facts: dict[str, Any] = {"description": words} | ({} if example is dataclasses.MISSING else {"example": example})
+    facts |= ({} if key is None else {"key": key}) | ({"later": True} if later else {})
     return dataclasses.field(default=default, default_factory=default_factory, metadata=facts)

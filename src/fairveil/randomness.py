@@ -7,6 +7,7 @@ protects a person comes from `fairveil.privacy.noise.Noise` instead. The two nev
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 import numpy as np
 
@@ -34,6 +35,7 @@ def spawn(parent: Generator, count: int) -> list[Generator]:
     return list(parent.spawn(count))
 
 
+@lru_cache(maxsize=4096, typed=True)
 def _word(part: int | str) -> int:
     """One 32-bit word. A larger number would fall into two words, and so be the path of two smaller ones."""
     if isinstance(part, str):

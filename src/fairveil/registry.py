@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -19,10 +19,16 @@ from typing import Any, TypeVar
 from fairveil import plugins
 from fairveil.configuration import field_names
 from fairveil.contents import AUDITS, HOMES
-from fairveil.errors import ContractError, SpecError, at, choices, did_you_mean
+from fairveil.errors import ContractError, DependencyError, SpecError, at, choices, did_you_mean
 
 T = TypeVar("T")
 AUDIT, MUTANT = "audit-pair", "mutant"
+PROOF = "fairveil.proof"
+"""The package that a deployment may leave out; nothing but the command line imports it, the rest asks for names."""
+
+
+class LeftOut(DependencyError):
+    """A name of `fairveil.proof`, where that package was left out."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,8 @@ def load(kind: str | None = None) -> None:
     """Import what registers names of this kind (of every kind), and every installed plug-in, once."""
     for wanted in (*HOMES, AUDIT, MUTANT) if kind is None else (kind,):
         modules = AUDITS if wanted in (AUDIT, MUTANT) else sorted(set(HOMES.get(wanted, {}).values()))
-        _once(wanted, partial(_import, *modules))
+        with suppress(LeftOut) if kind is None else nullcontext():
+            _once(wanted, partial(_import_all, modules))
     _once(_INSTALLED, plugins.load_installed)
 
 
@@ -91,9 +98,29 @@ def _once(part: str, work: Callable[[], Any]) -> None:
         raise
 
 
-def _import(*modules: str) -> None:
-    for module in modules:
+def _import(module: str) -> None:
+    try:
         importlib.import_module(f"fairveil.{module}")
+    except ModuleNotFoundError as problem:
+        if problem.name != PROOF:
+            raise
+        raise LeftOut(
+            "this deployment was made without fairveil.proof: no audits, attacks or laws",
+            path=PROOF,
+            fix="install the whole package to audit, or to serve a policy of your own",
+        ) from None
+
+
+def _import_all(modules: Sequence[str]) -> None:
+    """Import what is there; LeftOut where nothing is."""
+    missing = list[LeftOut]()
+    for module in modules:
+        try:
+            _import(module)
+        except LeftOut as problem:
+            missing.append(problem)
+    if missing and len(missing) == len(modules):
+        raise missing[0]
 
 
 @contextmanager
@@ -134,12 +161,14 @@ def known() -> list[Entry]:
 
 def _entry(kind: str, name: str) -> Entry | None:
     if (kind, name) not in _entries and name in HOMES.get(kind, {}):
-        _import(HOMES[kind][name])
+        _import(HOMES[kind][name])  # LeftOut where it lives in a package that is not here
     return _entries.get((kind, name))
 
 
 def get(kind: str, name: str, path: str = "") -> Any:
     """What is registered under this name; an unknown name suggests the nearest ones."""
+    if isinstance(name, str) and (kind, name) in _entries:
+        return _entries[kind, name].target
     entry = _entry(kind, name) if isinstance(name, str) else None
     if entry is None and isinstance(name, str):
         load(kind)

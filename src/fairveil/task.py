@@ -1,4 +1,4 @@
-"""What `fairveil.run` can run: a task cuts its work into blocks, works on one block, and joins the parts.
+"""What `fairveil.run` can run: a task prepares a spec, cuts its work into blocks, works on one block, joins the parts.
 
 Blocks depend on the spec alone, never on the number of workers, and parts are joined in block order. That is why the
 same spec gives the same result on every engine, and why an interrupted sweep resumes at the first missing block.
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from fairveil import registry
 from fairveil.errors import SpecError, spec_error
 from fairveil.fields import Count, Natural
 from fairveil.privacy.guarantee import Guarantee
@@ -53,39 +55,72 @@ class Outcome:
     """What a reader must know beside the guarantee, or without one."""
 
 
+class Prepared(NamedTuple):
+    """A complete spec, and the case that `blocks`, `work` and `finish` are handed.
+
+    The case is the spec itself unless a task builds something from it that all three need.
+    """
+
+    spec: dict[str, Any]
+    case: Any
+
+
 class Task(ABC):
-    """Base of all tasks. Subclasses set ``Spec`` and implement `blocks`, `work` and `finish`."""
+    """Base of all tasks. Subclasses set ``Spec`` and implement `blocks`, `work` and `finish`.
+
+    `prepare` is called once a process and run; a task that builds objects from its spec does so in `build`.
+    """
 
     name: str = ""
     Spec: type[TaskSpec] = TaskSpec
 
-    def complete(self, spec: dict[str, Any]) -> dict[str, Any]:
-        """Check a spec and fill every default; the result is plain data and complete(complete(s)) == complete(s)."""
+    def prepare(self, spec: dict[str, Any]) -> Prepared:
+        """Check a spec, fill every default and build what it describes."""
         try:
             model = self.Spec.model_validate(spec)
         except ValidationError as problem:
             raise spec_error(problem, "", frozenset(self.Spec.model_fields)) from None
         if model.seed > MAX_SEED:
             raise SpecError("the seed is too large", path="seed", given=model.seed, allowed=f"at most {MAX_SEED}")
-        return self.fill(model)
+        return self.build(model)
+
+    def complete(self, spec: dict[str, Any]) -> dict[str, Any]:
+        """Check a spec and fill every default; the result is plain data and complete(complete(s)) == complete(s)."""
+        return self.prepare(spec).spec
+
+    def build(self, model: Any) -> Prepared:
+        """The complete spec of a checked model and its case."""
+        spec = self.fill(model)
+        return Prepared(spec, spec)
 
     def fill(self, model: Any) -> dict[str, Any]:
         """Complete nested tables (policies, environments). The default is the model's own defaults."""
         return model.model_dump(mode="json")
 
-    def blocks(self, spec: dict[str, Any]) -> list[dict[str, Any]]:
+    def blocks(self, case: Any) -> list[dict[str, Any]]:
         """Independent pieces of work, a function of the complete spec only."""
         return [{}]
 
     @abstractmethod
-    def work(self, spec: dict[str, Any], block: dict[str, Any]) -> Part:
+    def work(self, case: Any, block: dict[str, Any]) -> Part:
         """Do one block. Randomness comes from ``generator(spec["seed"], ...)`` with the block's own path."""
         raise NotImplementedError
 
     @abstractmethod
-    def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
+    def finish(self, case: Any, parts: list[Part]) -> Outcome:
         """Join the parts, in block order."""
         raise NotImplementedError
+
+
+def task_of(spec: Mapping[str, Any]) -> Task:
+    """The task that a spec names."""
+    if not isinstance(spec, Mapping):
+        raise SpecError("a spec is a table", given=type(spec).__name__, allowed='{"task": ..., ...}')
+    if "task" not in spec:
+        raise SpecError(
+            "the spec names no task", path="task", allowed=", ".join(registry.names("task")), fix='task = "bandit", say'
+        )
+    return registry.get("task", spec["task"], "task")()
 
 
 def run_blocks(runs: int, size: int) -> list[dict[str, int]]:

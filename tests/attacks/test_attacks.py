@@ -8,12 +8,20 @@ import pytest
 from typer.testing import CliRunner
 
 from fairveil import registry
-from fairveil.attacks import Attack, Result, Wins, guess_chance
 from fairveil.cli import app
 from fairveil.errors import AuditViolation, SpecError
+from fairveil.proof.attacks import Attack, Result, Wins, guess_chance
 
 #: Games that decide each side with a margin of several standard errors, in a few seconds.
-GAMES = {"low-bits": 400, "retries": 40, "rollback": 24, "reconstruction": 6, "membership": 40, "deletion": 3}
+GAMES = {
+    "low-bits": 400,
+    "retries": 40,
+    "rollback": 24,
+    "reconstruction": 6,
+    "membership": 40,
+    "deletion": 3,
+    "copied-counter": 6,
+}
 
 
 @pytest.mark.parametrize("name", registry.names("attack"))

@@ -9,10 +9,10 @@ import pytest
 from scipy.stats import binom
 
 from fairveil.errors import InputError, SpecError
-from fairveil.privacy.audit import AuditPair, attack, audit, clopper_pearson, epsilon_lower, estimate_mu, outputs
-from fairveil.privacy.audit.runs import CHUNK, chunks
-from fairveil.privacy.audit.scores import lowest_bit, separating_direction
 from fairveil.privacy.noise import SeededNoise
+from fairveil.proof import AuditPair, attack, audit, clopper_pearson, epsilon_lower, estimate_mu, outputs
+from fairveil.proof.engine.attack import lowest_bit, separating_direction
+from fairveil.proof.engine.audit import CHUNK, chunks
 
 
 def laplace_run(world, trials, noise, rng):

@@ -9,12 +9,14 @@ import pytest
 
 from fairveil import registry
 from fairveil.errors import SpecError
-from fairveil.privacy.audit import audit, find_pair
-from fairveil.privacy.audit.pair import claim_of, sample_target
-from fairveil.privacy.audit.twins import TWINS
 from fairveil.privacy.events import ApproximateEvent, GaussianEvent, NothingEvent, ParallelEvent, PureEvent, ZcdpEvent
+from fairveil.proof import audit, find_pair
+from fairveil.proof.mutants.mutant import COPIES
+from fairveil.proof.pairs import claim_of, sample_target
 from fairveil.running.runner import run
 
+registry.load("mutant")
+TWINS = {name: made for name, made in COPIES.items() if name.startswith("mechanism:")}
 MECHANISMS = registry.names("mechanism")
 BUDGETS = [0.1, 1.0, 5.0]
 

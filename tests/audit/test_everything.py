@@ -10,10 +10,11 @@ from typer.testing import CliRunner
 from fairveil import registry
 from fairveil.cli import app, audit_all
 from fairveil.errors import AuditViolation
-from fairveil.privacy.audit.bounds import FinerClaim
-from fairveil.privacy.audit.everything import KINDS, QUICK, Effort, Thing, Verdict, examine, things
-from fairveil.privacy.audit.pair import AuditPair
 from fairveil.privacy.mechanisms import Laplace
+from fairveil.proof.engine.adapter import adapters
+from fairveil.proof.engine.bounds import FinerClaim
+from fairveil.proof.engine.everything import KINDS, QUICK, AuditEffort, Thing, Verdict, examine, things
+from fairveil.proof.pairs import AuditPair
 from fairveil.registry import register
 
 LISTED = {thing.title: thing for thing in things()}
@@ -23,7 +24,7 @@ def test_everything_private_is_listed_with_a_pair_of_worlds():
     for title in (*(f"mechanism:{name}" for name in registry.names("mechanism")), "sum:tree", "policy:private-nash"):
         assert title in LISTED
     driven = {thing.title for thing in LISTED.values() if not thing.pairs or not thing.target}
-    assert driven == {f"driver:{name}" for name in registry.names("driver")}
+    assert driven == {f"adapter:{name}" for name in adapters()}
     assert {thing.kind for thing in LISTED.values()} <= set(KINDS)
 
 
@@ -33,12 +34,12 @@ def test_nothing_without_a_promise_is_listed():
 
 
 def test_a_sound_thing_stands_and_its_power_is_stated():
-    verdict = examine(LISTED["mechanism:laplace"], Effort("small", 0.2, (0.9, 0.8, 0.5), mutants=True))
+    verdict = examine(LISTED["mechanism:laplace"], AuditEffort("small", 0.2, (0.9, 0.8, 0.5), mutants=True))
     assert verdict.fine
     assert verdict.epsilon == 1.0
     assert 0.7 < verdict.lower <= 1.0
     assert verdict.power in (0.8, 0.9)
-    assert set(verdict.caught) == {"no-noise", "half-noise", "reused-noise"}
+    assert set(verdict.caught) == {"no-noise", "half-noise", "reused-noise", "wrong-sensitivity", "float-noise"}
     assert all(verdict.caught.values())
 
 
@@ -70,11 +71,10 @@ def test_a_broken_promise_and_stale_noise_are_found():
 def test_the_command_shows_one_table_and_fails_where_something_fails(monkeypatch):
     few = [LISTED["mechanism:laplace"], LISTED["mechanism:one-bit"]]
     monkeypatch.setattr(audit_all, "things", lambda: few)
-    monkeypatch.setattr(audit_all, "planted", lambda *args: [("half-noise", True)])
     shown = CliRunner().invoke(app, ["audit", "all", "--quick", "--workers", "1"], catch_exceptions=False)
     assert shown.exit_code == 0
     assert "mechanism:one-bit" in shown.output
-    assert "1 of 1 planted twins" in shown.output
+    assert "2 of 2 planted mutants caught" in shown.output
     as_json = CliRunner().invoke(app, ["audit", "all", "--quick", "--workers", "1", "--json"], catch_exceptions=False)
     table = json.loads(as_json.stdout)
     assert [thing["title"] for thing in table["things"]] == [thing.title for thing in few]
@@ -105,12 +105,11 @@ def test_every_run_of_several_has_a_seed_of_its_own_and_pages_are_filled(monkeyp
     def quick(thing, effort, noise, seed):
         seeds.append(seed)
         assert bool(effort.factors) == (seed == 7)  # power is looked for once
-        return examine(thing, Effort("small", 0.05, (0.2,), mutants=False), noise, seed)
+        return examine(thing, AuditEffort("small", 0.05, (0.2,), mutants=False), noise, seed)
 
     page = tmp_path / "page.md"
     page.write_text("Before.\n\n<!-- audits: mechanism:laplace -->\nold\n<!-- end of audits -->\n\nAfter.\n")
     monkeypatch.setattr(audit_all, "things", lambda: [LISTED["mechanism:laplace"]])
-    monkeypatch.setattr(audit_all, "planted", lambda *args: [])
     monkeypatch.setattr(audit_all, "examine", quick)
     words = ["audit", "all", "--quick", "--workers", "1", "--seed", "7", "--repeat", "2", "--pages", str(tmp_path)]
     shown = CliRunner().invoke(app, words, catch_exceptions=False)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from fairveil.privacy.audit import AuditPair, attack, audit
-from fairveil.privacy.audit.bounds import FinerClaim, mu_lower, rho_lower
-from fairveil.privacy.audit.pair import finer_claim
 from fairveil.privacy.conversions import gdp_epsilon
 from fairveil.privacy.events import GaussianEvent, ParallelEvent, PureEvent, ZcdpEvent
 from fairveil.privacy.mechanisms import Gaussian
+from fairveil.proof import AuditPair, attack, audit
+from fairveil.proof.engine.bounds import FinerClaim, mu_lower, rho_lower
+from fairveil.proof.pairs import finer_claim
 from fairveil.running.runner import run
 
 MANY = 10**12

@@ -8,14 +8,14 @@ import pytest
 from fairveil import registry
 from fairveil.bandits.protocol import Feedback
 from fairveil.privacy import grid
-from fairveil.privacy.audit.everything import Effort, examine, things
-from fairveil.privacy.audit.mutants import Mutant, Reused, Weakened, method, mutants_of, no_clip
 from fairveil.privacy.mechanisms import Laplace
 from fairveil.privacy.noise import SeededNoise
+from fairveil.proof.engine.everything import AuditEffort, examine, things
+from fairveil.proof.mutants import Mutant, Reused, Weakened, method, mutants_of, no_clip
 from fairveil.registry import register
 
 LAPLACE = Laplace(sensitivity=1.0, epsilon=1.0)
-SMALL = Effort("small", 0.3, (), mutants=True)
+SMALL = AuditEffort("small", 0.3, (), mutants=True)
 
 
 def spread(noise, name, *question):
@@ -75,7 +75,7 @@ def test_mutants_of_ones_own_are_registered_beside_the_rules():
             )
 
         names = [mutant.name for mutant in mutants_of("mechanism", LAPLACE)]
-        assert names == ["no-noise", "half-noise", "reused-noise", "upside-down"]
+        assert names == ["no-noise", "half-noise", "reused-noise", "float-noise", "upside-down", "wrong-sensitivity"]
         [thing] = [thing for thing in things(("mechanism",)) if thing.name == "laplace"]
         caught = examine(thing, SMALL).caught
         assert caught["upside-down"] == "harmless: free"
@@ -84,7 +84,7 @@ def test_mutants_of_ones_own_are_registered_beside_the_rules():
 @pytest.mark.parametrize("thing", list(things(("mechanism",))), ids=lambda thing: thing.name)
 def test_every_mutant_of_a_mechanism_is_caught(thing):
     share = 1.0 if thing.name in ("binomial", "above-threshold") else 0.5
-    verdict = examine(thing, Effort("half", share, (), mutants=True))
+    verdict = examine(thing, AuditEffort("half", share, (), mutants=True))
     assert verdict.fine, verdict
     assert len(verdict.caught) >= 3
 
@@ -126,7 +126,7 @@ def test_a_noisy_threshold_is_drawn_with_its_scale_and_queries_afresh():
 
 def test_a_law_that_cannot_be_run_catches_nothing(monkeypatch):
     """A thing that breaks a law without any mutant is a problem of its own, not a catch."""
-    from fairveil.privacy.audit import everything
+    from fairveil.proof.engine import everything
 
     [thing] = [thing for thing in things(("mechanism",)) if thing.name == "laplace"]
     monkeypatch.setattr(everything, "_broken_law", lambda thing, built: "law that cannot be run")
@@ -136,7 +136,7 @@ def test_a_law_that_cannot_be_run_catches_nothing(monkeypatch):
 
 
 def test_every_private_policy_is_shown_with_each_noisy_array_exact():
-    from fairveil.bandits.mutants import noisy_names
     from fairveil.bandits.nash.private_nash import PrivateNash
+    from fairveil.proof.mutants.bandits import noisy_names
 
     assert set(noisy_names(PrivateNash(arms=2, epsilon=1.0))) >= {"sums", "total"}

@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 
 from fairveil import registry
-from fairveil.privacy.audit import audit, estimate_mu
 from fairveil.privacy.noise import SeededNoise
-from fairveil.streams.audit import plain_pair, worlds_of
+from fairveil.proof import audit, estimate_mu
+from fairveil.proof.mutants.mutant import COPIES
+from fairveil.proof.pairs import find_pair
+from fairveil.proof.pairs.streams import plain_pair, worlds_of
 
-TWINS = [entry.name for entry in registry.entries("audit-twin")]
+registry.load("mutant")
+TWINS = [name for name in COPIES if name.startswith("releaser:")]
 UNITS = {
     "sequence": {"horizon": 8},
     "participation": {"horizon": 12, "participation": 3},
@@ -63,5 +66,26 @@ def test_what_is_shown_holds_its_claim(name):
 
 @pytest.mark.parametrize("twin", TWINS)
 def test_every_broken_twin_is_caught(twin):
-    pair = registry.get("audit-twin", twin)(3.0)
+    pair = COPIES[twin](3.0)
     assert audit(pair, trials=min(pair.trials, 10_000), confidence=1 - 1e-6).verdict == "violated"
+
+
+@pytest.mark.parametrize("pair", [None, "shown"])
+@pytest.mark.parametrize("weight", [0.5, 0.3])
+def test_the_audit_of_a_form_with_a_known_flaw_shows_it(pair, weight):
+    """Version 0.1.0 said "consistent" of a form whose twin it caught: the pair looked at sizes, not at fractions."""
+    keys = {"epsilon": 1.0, "delta": 1e-6, "horizon": 8, "law": "binomial", "weight": weight}
+    target = {"kind": "releaser", "name": "predictive", **keys} | ({} if pair is None else {"pair": pair})
+    printed, shown = find_pair({**target, "variant": "printed"})
+    assert not printed.guarantee().established
+    finding = audit(shown, trials=500, confidence=1 - 1e-6)
+    assert finding.verdict == "violated"
+    assert "fraction" in shown.statistic
+    assert "fraction" not in find_pair({**target, "law": "discrete-gaussian"})[1].statistic
+
+
+@pytest.mark.parametrize("pair", [None, "mean"])
+def test_the_audit_of_the_printed_transform_shows_its_scale(pair):
+    target = {"kind": "releaser", "name": "dft", "epsilon": 1.0, "horizon": 16, "frequencies": 1, "variant": "printed"}
+    shown = find_pair(target | ({} if pair is None else {"pair": pair}))[1]
+    assert audit(shown, trials=3_000, confidence=1 - 1e-6).verdict == "violated"

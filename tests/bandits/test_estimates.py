@@ -7,14 +7,14 @@ import pytest
 
 import fairveil
 from fairveil import registry
-from fairveil.bandits.contract import LAWS, fitting
 from fairveil.bandits.estimates import Estimate, Estimates
-from fairveil.bandits.nash.intervals import Evidence, arm_intervals, block_looks, report_looks
+from fairveil.bandits.nash.optimism import Evidence, arm_intervals, block_looks, report_looks
 from fairveil.bandits.nash.private_nash import PrivateNash
 from fairveil.bandits.simulate import Streams
 from fairveil.bandits.steps import walk
-from fairveil.bandits.task import BanditTask, case_of
+from fairveil.bandits.task import case_of
 from fairveil.errors import ContractError, InputError, PrivacyError
+from fairveil.proof.laws.policies import LAWS, fitting
 
 MEANS = (0.3, 0.5, 0.6)
 
@@ -72,7 +72,7 @@ def test_a_simulated_run_publishes_what_its_steps_publish(name):
     """Rewards without chance: simulators draw those of a block at once, so only sums of sure ones are equal."""
     full = spec(name, rounds=600, seed=4)
     full["environment"]["means"] = [0.0, 1.0, 1.0]
-    case = case_of(BanditTask().complete(full))
+    case = case_of(full)
     state = list(walk(case.policy, case.environment, 600, case.streams(0)))[-1].state
     found = fairveil.run(full)["metrics"]["estimates"]
     assert found == case.policy.estimates(state).to_dict()
@@ -86,7 +86,7 @@ def test_exposure_runs_publish_what_their_steps_publish(name):
         "environment": {"name": "exposure", "agents": 3, "actions": 4, "dimension": 3},
         "rounds": 64,
     }
-    case = case_of(BanditTask().complete(full))
+    case = case_of(full)
     state = list(walk(case.policy, case.environment, 3 * 64, case.streams(0)))[-1].state
     found = fairveil.run(full)["metrics"]["estimates"]
     steps = case.policy.estimates(state).to_dict()
@@ -104,7 +104,7 @@ def test_exposure_intervals_hold_together_and_give_merits_of_items():
         items = fairveil.run(full)["metrics"]["estimates"]["items"]
         held += all(item["low"] <= true <= item["high"] for item, true in zip(items, world["theta"]))
     assert held >= 19
-    case = case_of(BanditTask().complete({**full, "rounds": 200}))
+    case = case_of({**full, "rounds": 200})
     state = list(walk(case.policy, case.environment, 800, case.streams(0)))[-1].state
     found = case.policy.estimates(state, items=[[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     merits = [item for item in found.items if item.what == "merit"]
@@ -128,6 +128,15 @@ def test_meritocratic_results_name_groups_and_columns():
     assert "age" in {item["name"] for item in metrics["estimates"]["items"]}
     rates = metrics["lab"]["selection_rates"]
     assert all(rate["low"] <= rate["value"] <= rate["high"] for rate in rates.values())
+
+
+def test_estimates_are_a_table_that_says_private():
+    policy = PrivateNash(arms=2, epsilon=1.0)
+    table = policy.estimates(policy.start()).to_frame({"arm 0": "usual care"})
+    assert list(table.columns) == ["what", "name", "value", "low", "high"]
+    assert table["name"].tolist() == ["usual care", "arm 1"]
+    assert table.attrs["kind"] == "private"
+    assert "private" in table.attrs["title"]
 
 
 def test_nothing_is_known_before_the_first_release():

@@ -10,13 +10,14 @@ from fairveil.bandits.ledgered import drive
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Round
 from fairveil.configuration import configuration
 from fairveil.errors import BudgetError, LedgerError, PrivacyError
+from fairveil.ledger import Ledger, Limit, verify
 from fairveil.privacy.events import ParallelEvent, PureEvent
 from fairveil.privacy.grid import to_units
 from fairveil.privacy.guarantee import Guarantee
-from fairveil.privacy.ledger import Ledger, Limit, faults, verify
 from fairveil.privacy.noise import SeededNoise
 from fairveil.randomness import generator
 from fairveil.state import load_state, same_state, save_state
+from fairveil.storage import faults
 
 CANARY = 0.123456789
 
@@ -115,7 +116,7 @@ def test_after_a_crash_the_stored_value_comes_back_or_the_policy_is_told(path, p
             play(policy, ledger, 40, saved=saved)
     finally:
         faults.hook = None
-    ledger._draws.session.forget()
+    ledger.draws.session.forget()
     ledger._book.close()
     now, data = saved
     assert now == 8

@@ -2,10 +2,10 @@
 
 import pytest
 
-from fairveil.privacy.audit.everything import Effort, examine, things
+from fairveil.proof.engine.everything import AuditEffort, examine, things
 
 THINGS = {thing.name: thing for thing in things(("policy",))}
-CHECKED = Effort("mutants", 1.0, (), mutants=True)
+CHECKED = AuditEffort("mutants", 1.0, (), mutants=True)
 
 
 @pytest.mark.parametrize("name", ["private-nash", "local-nash"])
@@ -19,7 +19,7 @@ def test_every_mutant_is_caught(name):
 @pytest.mark.parametrize("name", THINGS)
 def test_every_private_policy_has_worlds_and_mutants(name):
     from fairveil import registry
-    from fairveil.privacy.audit.mutants import mutants_of
+    from fairveil.proof.mutants import mutants_of
 
     thing = THINGS[name]
     assert thing.pairs

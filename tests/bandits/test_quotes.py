@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from fairveil import registry
-from fairveil.bandits.contract import fitting
 from fairveil.bandits.forecast import forecast
 from fairveil.cli import app
+from fairveil.proof.laws.policies import fitting
 
 SPEC = {
     "task": "bandit",

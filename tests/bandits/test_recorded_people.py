@@ -20,6 +20,17 @@ def test_metrics_of_recorded_rows_are_marked():
     assert any("not protected" in note for note in found["guarantee"]["notes"])
 
 
+def test_exact_numbers_of_a_secure_run_stand_apart_from_its_promise():
+    """Version 0.1.0 showed the exact mean of the best arm beside the guarantee."""
+    found = fairveil.run({**SPEC, "noise": "secure"})
+    assert "best_mean" not in found["metrics"]
+    assert not [name for name in found["metrics"] if "regret" in name]
+    assert found["metrics"]["lab"]["evaluation"] is True
+    assert found["metrics"]["lab"]["best_mean"] == pytest.approx(0.64)
+    assert found["series"] == {}
+    assert "best_mean" in fairveil.run(SPEC)["metrics"]  # a study, which protects nobody
+
+
 def test_runs_on_the_same_people_are_refused_under_secure_noise():
     with pytest.raises(SpecError, match="add up") as caught:
         fairveil.run({**SPEC, "noise": "secure", "runs": 5})

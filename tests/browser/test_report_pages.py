@@ -1,23 +1,11 @@
 """The report in Chromium: no requests, no script errors, nothing wider than the screen, figures drawn, both themes."""
 
-import shutil
-
 import pytest
 
 from fairveil.lab.artefact import Chart, Claim, Heatmap, Line, Table
-from fairveil.lab.report.page import Section, write_report
+from fairveil.lab.report import Section, write_report
 
 pytestmark = pytest.mark.browser
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 @pytest.fixture(scope="module")
@@ -37,17 +25,6 @@ def page(tmp_path_factory):
     claims = [Claim.exact("a is below b", "section 1", 1.0), Claim.exact("b is below c", "section 2", -1.0)]
     sections = [Section(f"p/{i}", f"Figure {i}", "p", pictures=pictures, claims=claims) for i in range(3)]
     return write_report(sections, tmp_path_factory.mktemp("report") / "index.html", title="A report")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as driver:
-        path = shutil.which("chromium") or shutil.which("google-chrome")
-        opened = driver.chromium.launch(executable_path=path, headless=True, args=FLAGS)
-        yield opened
-        opened.close()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -130,15 +107,15 @@ def test_many_figures_stand_two_by_two_and_narrow_maps_drop_their_numbers(browse
 @pytest.fixture(scope="module")
 def handed_over(tmp_path_factory):
     """A report with everything that can be drawn."""
-    from fairveil.lab.handover.document import Bars, Curves, Document, Grid, Section
+    from fairveil.lab.handover.document import Bars, Curves, Document, DocumentSection, TextGrid
 
     bars = Bars("means", (("a treatment with a very long name indeed", 0.4, 0.1, 0.7), ("b", 0.6, 0.5, 0.7)))
     scores = tuple(0.1 * i for i in range(-20, 21))
     ranks = tuple(i / 40 for i in range(41))
     curves = Curves("ranks", tuple((f"group {g}", scores, ranks, 0.02) for g in range(6)))
-    grid = Grid(tuple(f"column {i}" for i in range(9)), (("some words",) * 9,))
+    grid = TextGrid(tuple(f"column {i}" for i in range(9)), (("some words",) * 9,))
     sections = [
-        Section("Known", ["A sentence."], [grid], [bars, curves], ["A point."], ["Counts."], ["fairveil run x"])
+        DocumentSection("Known", ["A sentence."], [grid], [bars, curves], ["A point."], ["Counts."], ["fairveil run x"])
     ]
     document = Document("A report", "About a study.", "Simulated.", [("epsilon", "1")], sections, "made")
     from fairveil.lab.handover.write import write_document

@@ -31,8 +31,8 @@ from fairveil.classify import (
 )
 from fairveil.data import Column
 from fairveil.errors import BudgetError, InputError, PrivacyError, SpecError
+from fairveil.ledger import Ledger
 from fairveil.privacy.charges import UNITS, Currency
-from fairveil.privacy.ledger import Ledger
 from fairveil.privacy.limits import Limit
 from fairveil.randomness import generator
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from fairveil import registry
-from fairveil.classify.laws import check_learner
 from fairveil.classify.learner import Learner
 from fairveil.classify.learners import PrivateLogistic
 from fairveil.errors import ContractError
-from fairveil.privacy.audit.mutants import mutants_of
+from fairveil.proof.laws.learners import check_learner
+from fairveil.proof.mutants import mutants_of
 
 PRIVATE = [
     entry.name

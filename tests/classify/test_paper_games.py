@@ -18,12 +18,11 @@ from fairveil.classify import (
     required_samples,
     theory_rounds,
 )
-from fairveil.classify.game.exponential import Sound
-from fairveil.classify.game.exponential_printed import Printed
+from fairveil.classify.game.exponential import Printed, Sound
 from fairveil.classify.game.hypotheses import Linear, Stumps, ThresholdPairs, errors, violations
 from fairveil.classify.game.private_game import Game
 from fairveil.errors import InputError, PrivacyError, SpecError
-from fairveil.fairness.counting import Counter
+from fairveil.fairness.groups import Counter
 from fairveil.privacy.noise import SeededNoise, ZeroNoise
 from fairveil.randomness import generator
 

@@ -7,13 +7,12 @@ import pytest
 
 from fairveil import data
 from fairveil.classify import PrivateFair, PrivateFairClassifier
-from fairveil.classify.fair.auditor import gaps
-from fairveil.classify.fair.blocks import choose_blocks
-from fairveil.classify.fair.margin import AwareMargin, BlindMargin, Plays, votes
-from fairveil.classify.fair.notions import Notion
+from fairveil.classify.fair.auditor import AwareMargin, BlindMargin, Plays, gaps, votes
 from fairveil.classify.fair.score import memberships
+from fairveil.classify.fair.zones import choose_blocks
 from fairveil.errors import InputError, SpecError
 from fairveil.fairness.metrics import chances_of, gaps_of, group_rates
+from fairveil.fairness.notions import Notion
 from fairveil.privacy.noise import SecureNoise, ZeroNoise
 from fairveil.randomness import generator
 

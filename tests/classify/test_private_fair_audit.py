@@ -6,22 +6,24 @@ import numpy as np
 import pytest
 
 from fairveil.classify import ExponentialFair, FollowPerturbedLeader, PrivateFair, PrivateGame
-from fairveil.classify.fair.audit import counts_pair, fit_pair, score_pair
-from fairveil.classify.fair.twins import TWINS
-from fairveil.classify.game.audit import (
+from fairveil.classify.game.learners import PrivateFairNR
+from fairveil.lab.papers.fair_private_classification_algorithms import leader_delta
+from fairveil.proof import audit
+from fairveil.proof.mutants import classify as classify
+from fairveil.proof.mutants.mutant import COPIES
+from fairveil.proof.pairs.classify import counts_pair, fair_fit_pair, score_pair
+from fairveil.proof.pairs.game import (
     auditor_pair,
     exponential_pair,
     features_pair,
     game_pair,
-    leader_delta,
     leader_pair,
     released_sizes,
     sizes_pair,
 )
-from fairveil.classify.game.learners import PrivateFairNR
-from fairveil.privacy.audit import audit
 from fairveil.randomness import generator
 
+TWINS = {name: made for name, made in COPIES.items() if name.startswith("learner:")}
 EPSILONS = (0.5, 1.0, 3.0)
 
 
@@ -38,7 +40,7 @@ def test_the_counts_stay_below_their_mu_and_the_audit_sees_half_of_it(epsilon) -
     [
         (lambda e: counts_pair(PrivateFair(e, neighbours="replace-row")), 20_000),
         (lambda e: score_pair(PrivateFair(e)), 3_000),
-        (lambda e: fit_pair(PrivateFair(e)), 250),
+        (lambda e: fair_fit_pair(PrivateFair(e)), 250),
         (lambda e: exponential_pair(ExponentialFair(e)), 1_500),
         (lambda e: exponential_pair(ExponentialFair(e, neighbours="replace-row")), 1_500),
         (lambda e: sizes_pair(ExponentialFair(e)), 50_000),
@@ -53,8 +55,8 @@ def test_sound_learners_are_consistent_with_their_claims(pair, trials, epsilon) 
 
 @pytest.mark.parametrize("name", TWINS)
 def test_every_planted_twin_is_caught(name) -> None:
-    twin, trials = TWINS[name]
-    assert audit(twin(1.0), trials=trials if trials > 1000 else 160, seed=1).verdict == "violated"
+    pair = TWINS[name](1.0)
+    assert audit(pair, trials=pair.trials if pair.trials > 1000 else 160, seed=1).verdict == "violated"
 
 
 def test_a_laplace_scale_of_one_count_for_all_is_caught() -> None:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from fairveil.classify import PrivateLogistic, perturbation
-from fairveil.classify.audit import private_logistic_pair, worlds
 from fairveil.classify.solver import solve
-from fairveil.privacy.audit import attack, audit, estimate_mu
 from fairveil.privacy.calibration.fits import fit_mu
 from fairveil.privacy.noise import SeededNoise
+from fairveil.proof import attack, audit, estimate_mu
+from fairveil.proof.pairs.classify import private_logistic_pair, worlds
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])

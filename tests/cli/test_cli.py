@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from fairveil.cli import app, completion, main
+from fairveil.cli import app, common, main
 from fairveil.lab.costs import MEASURED
 
 RUNNER = CliRunner()
@@ -275,11 +275,11 @@ def test_tables_fit_eighty_columns(run, monkeypatch):
 def test_help_is_short_to_ask_for_and_names_complete(run, monkeypatch):
     assert "Example: fairveil explain" in run("explain", "-h").stdout
     assert "--install-completion" in run("--help").stdout
-    assert completion.names("private-n") == ["private-nash"]
-    assert completion.names("policy:ldp-") == ["policy:ldp-ncb", "policy:ldp-ucb"]
-    assert completion.kinds("pol") == ["policy"]
-    assert "dp-ncb/b" in completion.artefacts("dp-ncb")
-    assert completion.data_sets("ad") == ["adult"]
+    assert common.names("private-n") == ["private-nash"]
+    assert common.names("policy:ldp-") == ["policy:ldp-ncb", "policy:ldp-ucb"]
+    assert common.kinds("pol") == ["policy"]
+    assert "dp-ncb/b" in common.artefacts("dp-ncb")
+    assert common.data_sets("ad") == ["adult"]
 
 
 def test_a_comparison_is_exported_as_asked(run, spec, tmp_path):

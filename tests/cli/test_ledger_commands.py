@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from fairveil import cli
+from fairveil.ledger import Ledger, Limit
 from fairveil.privacy.events import ParallelEvent, PureEvent
-from fairveil.privacy.ledger import Ledger, Limit
 
 run = CliRunner().invoke
 
@@ -45,7 +45,8 @@ def test_show_as_json_and_with_fewer_entries(place):
     found = json.loads(run(cli.app, ["ledger", "show", str(path), "--json", "--last", "2"]).output)
     assert [entry["kind"] for entry in found["last"]] == ["reserve", "publish"]
     assert found["entries"] == 4
-    assert "1.5" not in json.dumps(found["last"])  # values stay in the ledger
+    told = [{key: fact for key, fact in entry.items() if key not in ("time", "hash")} for entry in found["last"]]
+    assert "1.5" not in json.dumps(told)  # values stay in the ledger
     assert json.loads(run(cli.app, ["ledger", "show", str(path), "--json", "--last", "0"]).output)["last"] == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import even_blocks  # noqa: F401 - registers the policy of these tests
 import pytest
@@ -39,7 +40,7 @@ def test_tokens_are_shown_once_listed_and_revoked(url, capsys):
     assert text.startswith("fv_")
     listed = run(cli.app, ["token", "list", "--store", url]).output
     assert "clinic" in listed
-    assert text.strip().split("_")[2] not in listed
+    assert text.strip().split("_", 2)[2] not in listed
     assert "revoked" in run(cli.app, ["token", "revoke", text.split("_")[1], "--store", url]).output
     assert "revoked" in run(cli.app, ["token", "list", "--store", url]).output
     code, words = stopped(capsys, "token", "add", "--name", "x", "--role", "king", "--store", url)
@@ -48,13 +49,18 @@ def test_tokens_are_shown_once_listed_and_revoked(url, capsys):
 
 
 def test_the_store_is_checked_copied_and_put_back(url, tmp_path, capsys):
-    found = json.loads(run(cli.app, ["store", "check", "--store", url]).output)
+    found = json.loads(run(cli.app, ["store", "check", "--json", "--store", url]).output)
     assert found["verdict"] == "intact"
     assert found["loops"]["trial"]["rounds"] == 1
+    told = run(cli.app, ["store", "check", "--store", url], env={"COLUMNS": "80"}).output
+    assert told.startswith("intact: 1 loops, 1 ledgers")
+    assert "trial" in told
     assert "copied" in run(cli.app, ["store", "backup", str(tmp_path / "copy"), "--store", url]).output
     other = f"sqlite:///{tmp_path}/other/store.db"
     assert "restored" in run(cli.app, ["store", "restore", str(tmp_path / "copy"), "--store", other]).output
-    assert json.loads(run(cli.app, ["store", "check", "--store", other]).output)["loops"]["trial"]["rounds"] == 1
+    assert (
+        json.loads(run(cli.app, ["store", "check", "--json", "--store", other]).output)["loops"]["trial"]["rounds"] == 1
+    )
     assert "up to date" in run(cli.app, ["store", "migrate", "--store", url]).output
     assert "erased" in run(cli.app, ["store", "forget", "--store", url]).output
     code, words = stopped(capsys, "store", "check", "--store", f"sqlite:///{tmp_path}/none/store.db")
@@ -63,11 +69,42 @@ def test_the_store_is_checked_copied_and_put_back(url, tmp_path, capsys):
     assert code == 2
 
 
+def test_the_key_is_moved_away_from_its_store(url, tmp_path, capsys):
+    beside, file = Path(url[len("sqlite:///") :] + ".key"), tmp_path / "elsewhere" / "key"
+    secret = beside.read_text()
+    assert json.loads(run(cli.app, ["store", "check", "--json", "--store", url]).output)["key"] == "beside the store"
+    code, words = stopped(capsys, "store", "move-key", "--to", str(beside.with_name("key")), "--store", url)
+    assert (code, "another folder" in words) == (2, True)
+    file.parent.mkdir()
+    assert "--key-file" in run(cli.app, ["store", "move-key", "--to", str(file), "--store", url]).output
+    assert (beside.exists(), file.read_text(), file.stat().st_mode & 0o777) == (False, secret, 0o600)
+    assert json.loads(run(cli.app, ["store", "check", "--json", "--store", url]).output)["key"] == "elsewhere"
+    with Store.open(url, key_file=file) as store:
+        assert store.loop("trial").event("e-1")["round"] == 0
+    code, words = stopped(capsys, "store", "move-key", "--to", str(tmp_path / "again"), "--store", url)
+    assert (code, "no key" in words) == (2, True)
+
+
+def test_the_clock_is_shown_and_believed(url):
+    shown = json.loads(run(cli.app, ["store", "clock", "--show", "--store", url]).output)
+    assert (shown["state"], shown["loops_ahead"]) == ("sane", 0)
+    assert json.loads(run(cli.app, ["store", "clock", "--store", url]).output)["state"] == "sane"
+    with Store.open(url) as store, store.reading() as tx:
+        assert tx.execute("SELECT action FROM trail ORDER BY seq DESC LIMIT 1") == [("clock",)]
+
+
 def test_loops_of_a_running_service(url, capsys):
     with Store.open(url) as store, listening(Service(store, Settings())) as address:
         assert "even-blocks" in run(cli.app, ["loop", "list", "--url", address]).output
         assert json.loads(run(cli.app, ["loop", "list", "--url", address, "--json"]).output)[0]["name"] == "trial"
-        assert json.loads(run(cli.app, ["loop", "show", "trial", "--url", address]).output)["budget"]["epsilon"] == 1.0
+        assert (
+            json.loads(run(cli.app, ["loop", "show", "trial", "--json", "--url", address]).output)["budget"]["epsilon"]
+            == 1.0
+        )
+        shown = run(cli.app, ["loop", "show", "trial", "--url", address], env={"COLUMNS": "80"}).output
+        assert "1 decided, 0 learned, 1 wait" in shown
+        assert "even-blocks" in shown
+        assert "paid in full" in shown
         assert "frozen" in run(cli.app, ["loop", "mode", "trial", "frozen", "--url", address]).output
     code, words = stopped(capsys, "loop", "list", "--url", "http://127.0.0.1:1")
     assert (code, "reached" in words) == (7, True)
@@ -79,6 +116,8 @@ def test_what_serve_says_first_and_what_it_refuses(url, capsys):
     assert (code, "token" in words) == (2, True)
     run(cli.app, ["token", "add", "--name", "x", "--role", "operate", "--store", url])
     assert "tokens are needed" in first_words(Settings(store=url))
+    assert "no anchor" in first_words(Settings(store=url))
+    assert "own folder" in first_words(Settings(store=url, anchor=f"{url.removeprefix('sqlite:///')}.anchors"))
     code, words = stopped(capsys, "serve", "--store", url, "--host", "0.0.0.0")
     assert (code, "encrypts" in words) == (2, True)
     code, words = stopped(capsys, "serve", "--store", url, "--tls-cert", "x")

@@ -138,10 +138,42 @@ def test_a_local_loop_sees_one_bit_per_event(url, tmp_path):
         assert caught.value.type == "out-of-range"
 
 
-@pytest.mark.parametrize("name", ["trial", "queue", "recommender"])
+@pytest.mark.parametrize("name", ["trial", "screening", "recommender"])
 def test_the_scripts_of_the_guide(url, name):
     script = ROOT / "examples" / "service" / f"{name}.py"
     done = subprocess.run([sys.executable, str(script), url], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout
     assert f"examples/service/{name}.py" in (ROOT / "docs" / "guides" / "service.md").read_text()
+
+
+def test_the_tour_of_the_service(tmp_path):
+    """`make demo-service` with fewer decisions: every job, every kind of report, the page, and a clean stop."""
+    script = ROOT / "examples" / "demo_service.py"
+    command = [sys.executable, str(script), "--decisions", "2000", "--out", str(tmp_path / "tour")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    for words in ("fairness of the trial", "fairness of the queue", "evaluation of the trial", "everybody at random"):
+        assert words in done.stdout
+    assert "the service stops" in done.stdout
+    assert "private-nash" in (tmp_path / "tour" / "trial.html").read_text()
+
+
+def test_a_name_that_the_service_has_erased_comes_from_the_callers_own_request(url):
+    queue = {
+        "name": "queue",
+        "policy": {"name": "batched-private-fair-greedy", "epsilon": 1.0, "delta": 1e-6, "first_batch": 8},
+        "groups": ["a"],
+        "features": [{"name": "x", "low": -1.0, "high": 1.0}],
+        "reward": {"wait": "60s"},
+    }
+    candidates = [{"id": name, "features": [0.5], "subject": name} for name in ("ann", "bob")]
+    with Client(url) as client:
+        client.create(**queue)
+        place = client.loop("queue")
+        first = place.decide("e", candidates=candidates)
+        client._http.request("DELETE", "/v1/loops/queue/subjects", json={"subject": "ann"})
+        raw = client._http.post("/v1/loops/queue/decisions", json={"event_id": "e", "candidates": candidates}).json()
+        assert raw["action_id"] is None
+        assert place.decide("e", candidates=candidates)["action_id"] == first["action_id"]
+        assert place.decide_many([{"event_id": "e", "candidates": candidates}])[0]["action_id"] == first["action_id"]

@@ -3,9 +3,16 @@
 import pytest
 
 from fairveil import registry
-from fairveil.privacy.audit import audit, find_pair
+from fairveil.proof import audit, find_pair
+from fairveil.proof.mutants import mutants_of
+from fairveil.proof.mutants.mutant import COPIES
 
-TWINS = [entry.name for entry in registry.entries("audit-twin") if entry.name.startswith("consensus-")]
+registry.load("mutant")
+TWINS = [name for name in COPIES if name.startswith("algorithm:")]
+
+
+def example(name):
+    return registry.example(registry.get("algorithm", name))
 
 
 def target(name, **facts):
@@ -38,10 +45,12 @@ def test_sound_steps_with_noise_in_the_objective_are_consistent(name):
 
 @pytest.mark.parametrize("name", TWINS)
 def test_every_planted_twin_is_caught(name):
-    pair = registry.get("audit-twin", name)(1.0)
+    pair = COPIES[name](1.0)
     finding = audit(pair, trials=pair.trials // 3, seed=1)
     assert finding.violated, (finding.epsilon_lower, finding.finer)
 
 
 def test_all_eight_mistakes_are_planted():
-    assert len(TWINS) == 8
+    planted = {m.name for name in ("private-admm", "private-r-admm") for m in mutants_of("algorithm", example(name))}
+    assert len(TWINS) == 4
+    assert {"half-noise", "no-clip", "drawn-on-retry", "read-again"} <= planted

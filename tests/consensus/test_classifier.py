@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from fairveil.consensus import ConsensusClassifier
 from fairveil.errors import InputError
 
+pytestmark = pytest.mark.filterwarnings("ignore::fairveil.classify.RefitWarning")
 X = np.random.default_rng(1).normal(size=(1500, 3)) / 3
 Y = np.where(X @ [2.0, -1.0, 0.0] > 0, "yes", "no")
 

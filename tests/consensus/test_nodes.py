@@ -8,7 +8,7 @@ import pytest
 from fairveil.consensus import Inline, Node, NodePlan, PrivateAdmm, PrivateMrAdmm, Rows, Setting, make_graph
 from fairveil.errors import InputError, LedgerError, PrivacyError
 from fairveil.federated import Message
-from fairveil.privacy.ledger import Ledger, Limit
+from fairveil.ledger import Ledger, Limit
 
 SETTING = Setting(make_graph("ring", 3), (40, 40, 40), 2, 2, 1)
 ALGORITHM = PrivateAdmm(epsilon=1.0, rounds=4).complete(SETTING)
@@ -180,3 +180,48 @@ def test_sound_printed_algorithms_run_under_a_ledger_too(tmp_path):
     paid = finish(Inline([plan.build() for plan in made]))
     free = finish(Inline([replace(plan, ledger=None).build() for plan in made]))
     assert np.array_equal(paid.weights, free.weights)
+
+
+def test_a_node_follows_a_log_and_takes_part_again(tmp_path):
+    nodes = [plan.build() for plan in plans(tmp_path)]
+    introductions = [node.introduction() for node in nodes]
+    for node in nodes:
+        node.meet(introductions)
+    first = [node.send() for node in nodes]
+    for node in nodes:
+        node.catch_up(first)
+    assert [node.syncs for node in nodes] == [1, 1, 1]
+    log = []
+    for _ in range(2):  # node 2 is away for two iterations
+        messages = [node.send() for node in nodes[:2]]
+        for node in nodes[:2]:
+            node.catch_up(messages)
+        log += messages
+    saved = nodes[0].save()
+    nodes[2].catch_up(log)
+    assert nodes[2].syncs == 3
+    np.testing.assert_array_equal(nodes[2].weights, nodes[0].weights)
+    last = [node.send() for node in nodes]
+    for node in nodes:
+        node.catch_up(last)
+    np.testing.assert_array_equal(nodes[2].weights, nodes[0].weights)
+    again = replace(plans(tmp_path)[0]).build()
+    again.meet(introductions)
+    again.load(saved)
+    again.catch_up(last)
+    np.testing.assert_array_equal(again.weights, nodes[0].weights)
+    assert nodes[0].local.path.present == [0, 1, 2]
+
+
+def test_a_log_in_the_name_of_a_node_needs_its_ledger(tmp_path):
+    nodes = [plan.build() for plan in plans(tmp_path / "one")]
+    for node in nodes:
+        node.meet([other.introduction() for other in nodes])
+    messages = [node.send() for node in nodes]
+    fresh = plans(tmp_path / "two")[0].build()
+    fresh.meet([node.introduction() for node in nodes])
+    with pytest.raises(PrivacyError, match="ledger does not know"):
+        fresh.catch_up(messages)
+    assert fresh.ledger.spent.units == 0
+    with pytest.raises(InputError, match="not finite"):
+        fresh.catch_up([Message(1, 0, 1, {**messages[1].payload, "m": np.full(2, np.inf)}, messages[1].guarantee)])

@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 import fairveil
 from fairveil.consensus import tables
 from fairveil.consensus.losses import make_loss
-from fairveil.consensus.measure import Problem
+from fairveil.consensus.task import Yardstick
 from fairveil.consensus.theory import wrong_limit
 from fairveil.randomness import generator
 
@@ -24,7 +24,7 @@ def gap(algorithm, **keys):
 def test_the_measured_optimum_is_scikit_learns():
     table = tables.data_table({"name": "logistic", "rows": 2000, "features": 5, "test": 10})
     share = tables.deal(tables.encoded(table, 3, 0), table, 4, generator(3))
-    problem = Problem(share.nodes, make_loss("logistic"), 400.0, 0.22)
+    problem = Yardstick(share.nodes, make_loss("logistic"), 400.0, 0.22)
     rows = np.concatenate([part.values for part in share.nodes])
     signs = np.concatenate([part.signs for part in share.nodes])
     model = LogisticRegression(C=400.0 / (500 * 0.22), fit_intercept=False, tol=1e-12, max_iter=2000)

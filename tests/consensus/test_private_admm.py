@@ -6,8 +6,8 @@ import pytest
 import fairveil
 from fairveil import data
 from fairveil.consensus import PrivateAdmm, Rows, Setting, make_graph, tables
-from fairveil.consensus.clipped_sums import UnitRows
-from fairveil.consensus.exchange import InnerAdmm
+from fairveil.consensus.public_path import InnerAdmm
+from fairveil.consensus.rows import UnitRows
 from fairveil.privacy.noise import SeededNoise, ZeroNoise
 
 DATA = {"name": "logistic", "rows": 10_000, "features": 6, "test": 4_000}

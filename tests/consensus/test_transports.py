@@ -6,7 +6,7 @@ import pytest
 import fairveil
 from fairveil.consensus import NodePlan, PrivateAdmm, Rows, Setting, make_graph, make_transport
 from fairveil.errors import SpecError
-from fairveil.privacy.ledger import Ledger, Limit
+from fairveil.ledger import Ledger, Limit
 
 SPEC = {
     "task": "consensus", "seed": 4, "nodes": 5, "iterations": 4, "graph": "ring",

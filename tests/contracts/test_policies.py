@@ -1,18 +1,21 @@
 """Every registered policy keeps every law; broken policies are caught by the law they break."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from fairveil import ZeroNoise, registry
-from fairveil.bandits.contract import LAWS, check_policy, fitting
-from fairveil.bandits.laws.playing import world_of
+from fairveil.bandits.nash.adap_ucb import AdapUcb
 from fairveil.bandits.protocol import Decision, Policy, Round
 from fairveil.bandits.random import Random
 from fairveil.configuration import configuration
 from fairveil.errors import ContractError, PrivacyError
 from fairveil.fields import Count, described
-from fairveil.privacy.audit import AuditPair
 from fairveil.privacy.guarantee import Guarantee
+from fairveil.proof import AuditPair
+from fairveil.proof.laws.playing import world_of
+from fairveil.proof.laws.policies import LAWS, check_policy, fitting
 from fairveil.state import copy_state
 
 POLICIES = [entry.name for entry in registry.entries("policy")]
@@ -71,6 +74,21 @@ class Unpaid(Plain):
         return Guarantee.pure(1.0, model="global", unit="one reward", neighbours="replace-reward")
 
 
+class LocalInWordsOnly(Plain):
+    def guarantee(self):
+        return Guarantee.pure(1.0, model="local", unit="one reward", neighbours="replace-reward")
+
+
+class ReachesNowhere(AdapUcb):
+    def reach(self, state):
+        return 0
+
+
+class ReachFalls(AdapUcb):
+    def reach(self, state):
+        return max([block.stop for block in self.open_blocks(state)], default=0)
+
+
 class NotArrays(Plain):
     def start(self):
         return {"count": np.array([None])}
@@ -94,6 +112,9 @@ class FollowsTheData(Unpaid):
         (Grows, "bounded_memory"),
         (Impossible, "same_seed_same_run"),
         (Unpaid, "cost_before_data"),
+        (LocalInWordsOnly, "cost_before_data"),
+        (partial(ReachesNowhere, arms=2, epsilon=1.0), "blocks_reach_as_far_as_said"),
+        (partial(ReachFalls, arms=2, epsilon=1.0), "blocks_reach_as_far_as_said"),
         (NotArrays, "state_is_a_value"),
     ],
 )
@@ -163,6 +184,6 @@ def test_a_private_policy_without_worlds_or_with_worlds_of_its_own_making_fails(
 
 
 def test_a_private_policy_without_mutants_fails(monkeypatch):
-    monkeypatch.setattr("fairveil.privacy.audit.laws.mutants_of", lambda kind, thing, entries: [])
+    monkeypatch.setattr("fairveil.proof.engine.everything.mutants_of", lambda kind, thing, entries: [])
     with pytest.raises(ContractError, match="planted a mutant"):
         LAWS["audited"](*fitting("adap-ucb"))

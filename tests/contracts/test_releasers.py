@@ -5,8 +5,8 @@ import pytest
 
 from fairveil import registry
 from fairveil.errors import ContractError
+from fairveil.proof.laws.releasers import LAWS, check_releaser
 from fairveil.streams import BaselineGaussian
-from fairveil.streams.contract import LAWS, check_releaser
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "horizon": 60}
 MORE = {

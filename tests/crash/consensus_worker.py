@@ -22,8 +22,8 @@ import numpy as np
 
 from fairveil.consensus import Inline, Node, PrivateAdmm, Rows, Setting, make_graph
 from fairveil.consensus.transport import NodePlan
+from fairveil.ledger import Ledger, Limit
 from fairveil.privacy.charges import Charge
-from fairveil.privacy.ledger import Ledger, Limit
 
 ROUNDS = 6
 SETTING = Setting(make_graph("ring", 3), (30, 30, 30), 3, 3, 1)

@@ -6,6 +6,7 @@ Each scenario keeps two logs outside the ledger: every draw (block, value), and 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -18,11 +19,13 @@ from collections import Counter
 from pathlib import Path
 
 from fairveil.errors import BudgetError, LedgerError
+from fairveil.ledger import Ledger, Limit, ReleaseLost, verify
+from fairveil.ledger.chain import LedgerGone
+from fairveil.ledger.places import place_of
 from fairveil.privacy import _opendp  # noqa: F401 - imported once, before any fork
 from fairveil.privacy.events import ParallelEvent, PureEvent
-from fairveil.privacy.ledger import Ledger, Limit, ReleaseLost, faults, verify
-from fairveil.privacy.ledger.places import place_of
-from fairveil.privacy.ledger.storage import LedgerGone
+from fairveil.storage import faults
+from fairveil.storage.postgres import lock_number
 
 LIMIT = Limit.pure(1.0)
 TENTH = 100_000
@@ -138,7 +141,8 @@ def check(place: Place, where: str) -> None:
 def finish(place: Place, where: str) -> None:
     """Run the program again: it completes, pays for everything exactly once, and draws nothing twice."""
     try:
-        place_of(place.path).open(10.0).close()
+        with contextlib.closing(place_of(place.path)) as found:
+            found.check(10.0)
         check(place, where)
     except LedgerGone:
         assert not place.lines(place.draws), f"{where}: drawn without a ledger"
@@ -338,6 +342,73 @@ def inherited(processes: int) -> dict:
     return {"used": used, "published": report.published, "lost": report.lost, "different_noise": len(noises)}
 
 
+def cut_life() -> dict:
+    """The connection that says that this process lives, and no other, is cut while a block is drawn, then once more."""
+    import psycopg
+
+    place = Place(True)
+    server = str(place.path).partition("#")[0]
+    ledger = place.open()
+    ledger.spend("before", PureEvent(0.1))
+    session, tokens = ledger.draws.session, []
+
+    def backends(query: str, *values: object) -> list[int]:
+        with psycopg.connect(server, autocommit=True) as other:
+            return [pid for (pid,) in other.execute(query, values)]
+
+    def cut() -> None:
+        key = lock_number("session", session.token) % 2**64
+        tokens.append(session.token)
+        held = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND classid::bigint = %s AND objid::bigint = %s"
+        [pid] = backends(held, key >> 32, key % 2**32)
+        backends("SELECT pg_terminate_backend(%s)", pid)
+        while backends("SELECT pid FROM pg_stat_activity WHERE pid = %s", pid):
+            pass
+
+    def draw(noise) -> int:
+        log(place.draws, "one", 1)
+        cut()
+        assert run_child(ask) == 0
+        return 1
+
+    def ask() -> None:
+        """Another process finds the draw dead, and does not draw it again."""
+        with place.open() as other:
+            assert other.status("one") == "lost"
+            try:
+                other.release("one", lambda noise: log(place.draws, "one", 2), event=PureEvent(0.1))
+            except ReleaseLost:
+                log(place.folder / "refused", "other")
+
+    try:
+        ledger.release("one", draw, event=PureEvent(0.1))
+    except ReleaseLost:
+        log(place.folder / "refused", "self")
+    ledger.release("two", lambda noise: 2, event=PureEvent(0.1))
+    cut()
+    ledger.release("three", lambda noise: 3, event=PureEvent(0.1))
+    every = [*tokens, session.token]
+    assert run_child(lambda: look_at(place, every)) == 0
+    lost = ledger.lost()
+    ledger.close()
+    report = verify(place.path, place.anchor)
+    return {
+        "draws": len(place.lines(place.draws)),
+        "refused": sorted(word for (word,) in place.lines(place.folder / "refused")),
+        "lost": lost,
+        "published": report.published,
+        "tokens": len(set(every)),
+        "alive": [int(word) for (word,) in place.lines(place.folder / "alive")],
+    }
+
+
+def look_at(place: Place, tokens: list[str]) -> None:
+    """From another process: which of the tokens live."""
+    with place.open() as other:
+        for token in tokens:
+            log(place.folder / "alive", int(other.draws.session.alive(token)))
+
+
 def full_tmpfs(folder: str) -> dict:
     """A small file system that really fills up, at every amount of free space from none to enough."""
     outcomes: Counter[str] = Counter()
@@ -406,6 +477,7 @@ ACTIONS = {
     "race": lambda: race(8),
     "race-one-block": lambda: race_one_block(8),
     "inherited": lambda: inherited(4),
+    "cut-life": cut_life,
 }
 
 FOLDER_ACTIONS = {"full-tmpfs": full_tmpfs, "read-only": read_only}

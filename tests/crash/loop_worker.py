@@ -28,7 +28,7 @@ from fairveil.loop.blocks import MOST_AT_ONCE
 from fairveil.loop.problems import LoopError, StorageFailed
 from fairveil.loop.upkeep import check
 from fairveil.privacy import _opendp  # noqa: F401 - imported once, before any fork
-from fairveil.privacy.ledger import faults
+from fairveil.storage import faults
 
 POLICY = {"name": "even-blocks", "arms": 3, "epsilon": 1.0, "length": 2}
 REWARD = Reward(0, 1, wait="60s", missing="public")

@@ -15,11 +15,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from fairveil.privacy.ledger import Ledger, verify
+from fairveil.ledger import Ledger, verify
 from fairveil.streams.columns import Columns
-from fairveil.streams.feed import Feed, Lines, Reading
-from fairveil.streams.publish import Layout
-from fairveil.streams.serve import Service
+from fairveil.streams.serving.feed import Feed, Lines, Reading
+from fairveil.streams.serving.output import Layout
+from fairveil.streams.serving.release_run import ReleaseRun
 
 ROWS = 60
 TABLE = {"name": "private-kalman", "epsilon": 1.0, "delta": 1e-6, "horizon": ROWS}
@@ -41,7 +41,7 @@ class Case:
         descriptor = os.open(self.source, os.O_RDONLY)
         lines = Slowly(descriptor, chunk)
         feed = Feed(lines, Reading(("n",), horizon=ROWS))
-        service = Service(columns, feed, Layout("step", ["n"]), self.out, self.ledger, None, {})
+        service = ReleaseRun(columns, feed, Layout("step", ["n"]), self.out, self.ledger, None, {})
         service.hook = hook
         service.run()
 

@@ -14,8 +14,9 @@ from pathlib import Path
 import postgres_server
 import pytest
 
-import fairveil.privacy.ledger
+import fairveil.ledger
 
+FOLDER = Path(fairveil.ledger.__file__).parent
 WORKER = Path(__file__).with_name("ledger_worker.py")
 ACTIONS = (
     "kill",
@@ -28,7 +29,7 @@ ACTIONS = (
     "race-one-block",
     "inherited",
 )
-ON_A_SERVER = ("kill-anchored", "kill-recovery", "break-full", "race", "race-one-block", "inherited")
+ON_A_SERVER = ("kill-anchored", "kill-recovery", "break-full", "race", "race-one-block", "inherited", "cut-life")
 
 
 def _run(*actions: str, server: str = "") -> dict:
@@ -69,9 +70,10 @@ def _result(outcomes: dict, action: str) -> dict:
 @pytest.mark.slow
 def test_killed_at_every_write_point_nothing_is_published_unpaid_or_drawn_twice(outcomes):
     """The checks are in the worker; here: it died at every point that the source names, and some blocks were lost."""
-    source = Path(fairveil.privacy.ledger.__file__).parent
-    files = [*source.glob("*.py"), *(source / outcomes["kept in"]).glob("*.py")]
-    named = {name for file in files for name in re.findall(r'point\("([a-z-]+)"\)', file.read_text())}
+    other = {"sqlite": "postgres.py", "postgres": "sqlite.py"}[outcomes["kept in"]]
+    files = [*FOLDER.glob("*.py"), *(FOLDER.parent / "storage").glob("*.py")]
+    text = "".join(file.read_text() for file in files if file.name != other)
+    named = set(re.findall(r'point\((?:prefix \+ )?"([a-z-]+)"\)', text))
     result = _result(outcomes, "kill-anchored")
     assert set(result["points"]) == named
     assert len(result["points"]) >= 90
@@ -111,6 +113,20 @@ def test_eight_processes_ask_for_one_block_and_it_is_drawn_once(outcomes):
 def test_forked_children_share_an_open_ledger_with_threads(outcomes):
     result = _result(outcomes, "inherited")
     assert result == {"used": 3_000_000, "published": 30, "lost": 0, "different_noise": 4}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("outcomes", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True)
+def test_the_connection_of_the_living_is_cut_while_a_block_is_drawn(outcomes):
+    """Lost for everybody, drawn once; the process notices each time and goes on under a new token."""
+    assert _result(outcomes, "cut-life") == {
+        "draws": 1,
+        "refused": ["other", "self"],
+        "lost": ["one"],
+        "published": 2,
+        "tokens": 3,
+        "alive": [0, 0, 1],
+    }
 
 
 def test_read_only_folder_for_an_ordinary_user():

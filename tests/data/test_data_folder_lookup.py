@@ -5,8 +5,7 @@ import hashlib
 
 import pytest
 
-from fairveil.data.files import DataFile
-from fairveil.data.folder import cache_folder, find, folder
+from fairveil.data.files import DataFile, cache_folder, find, folder
 from fairveil.errors import DataError
 
 CONTENT = b"a,b\n1,2\n"

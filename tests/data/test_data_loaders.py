@@ -11,8 +11,7 @@ import pytest
 
 from fairveil import data
 from fairveil.data import acs, compas, fico
-from fairveil.data.files import DataFile
-from fairveil.data.folder import find
+from fairveil.data.files import DataFile, find
 from fairveil.errors import SpecError
 
 

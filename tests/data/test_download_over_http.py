@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from fairveil.data import download as transfer
-from fairveil.data.files import DataFile, Download, Origin
-from fairveil.data.folder import cache_folder, find
+from fairveil.data.files import DataFile, Download, Origin, cache_folder, find
 from fairveil.errors import DataError
 
 CONTENT = bytes(range(256)) * 1024

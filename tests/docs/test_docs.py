@@ -6,6 +6,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+import markdown
 import pytest
 import typer
 
@@ -61,7 +62,9 @@ def all_options():
         for name, inner in getattr(command, "commands", {}).items():
             walk(inner, (*path, name))
         if not hasattr(command, "commands"):
-            found[" ".join(path)] = {word for part in command.params for word in part.opts if word.startswith("--")}
+            params = command.get_params(typer.Context(command))
+            words = {word for part in params for word in part.opts if word.startswith("--")}
+            found[" ".join(path)] = words - {"--help"}
 
     walk(typer.main.get_command(app), ("fairveil",))
     return found
@@ -75,6 +78,29 @@ def test_every_option_is_in_the_reference():
         [row] = [row for row in rows if " ".join(command.split()[:2]) in row]
         for option in options:
             assert f"`{option}`" in row, f"{command} {option} is not in the reference"
+
+
+def test_no_number_of_the_http_page_is_lost_to_markdown():
+    """A line that begins with "422." becomes a list, and the number is gone from the built page."""
+    text = (ROOT / "docs" / "http.md").read_text()
+    page = markdown.markdown(text, extensions=["tables"])
+    shown = re.sub(r"<[^>]+>", " ", page)
+    for status in set(re.findall(r"\b[2-5]\d\d\b", text)):
+        assert len(re.findall(rf"\b{status}\b", shown)) == len(re.findall(rf"\b{status}\b", text)), status
+    assert "<ol" not in page
+
+
+def test_version_and_date_are_the_same_everywhere():
+    cited = (ROOT / "CITATION.cff").read_text()
+    assert f"version: {fairveil.__version__}" in cited
+    date = re.search(r"date-released: (\S+)", cited)[1]
+    assert f"## {fairveil.__version__} ({date})" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_every_guide_is_reachable_from_the_front_page():
+    front = (ROOT / "docs" / "index.md").read_text()
+    missing = [file.name for file in (ROOT / "docs" / "guides").glob("*.md") if f"guides/{file.name}" not in front]
+    assert not missing
 
 
 def test_every_object_of_the_api_reference_exists():

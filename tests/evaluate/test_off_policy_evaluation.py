@@ -13,7 +13,9 @@ from fairveil.data import available
 from fairveil.errors import DataError, InputError, SpecError
 from fairveil.evaluate import Log, LogTable, PrivateValue, evaluate, support
 from fairveil.evaluate.estimators import ESTIMATORS, Question
+from fairveil.evaluate.private import with_laplace
 from fairveil.evaluate.targets import importance
+from fairveil.privacy.guarantee import REFUSED
 from fairveil.privacy.noise import SeededNoise, ZeroNoise
 from fairveil.randomness import generator
 from fairveil.registry import build
@@ -96,7 +98,7 @@ def test_intervals_cover(name, logs):
 def test_private_intervals_cover_and_shrink_with_the_budget(delta):
     widths = []
     for epsilon in (0.5, 5.0):
-        value, hits, width = PrivateValue(epsilon, clip=3.5, delta=delta), 0, 0.0
+        value, hits, width = PrivateValue(epsilon, clip=3.5, delta=delta, largest_weight=3.5), 0, 0.0
         for run in range(1000):
             log, truth = simulated(run)
             law = np.tile([0.1, 0.2, 0.7], (len(log), 1))
@@ -109,7 +111,55 @@ def test_private_intervals_cover_and_shrink_with_the_budget(delta):
     assert widths[0] > widths[1]
 
 
-def test_private_sums_move_by_at_most_one_a_row_whatever_the_row_holds():
+def clipped_log(run: int, rows: int = 2000) -> tuple[np.ndarray, np.ndarray]:
+    """Weights and outcomes where one of four arms is valued by uniform logging: weights reach 4, the truth is .4."""
+    rng = generator(23, "clipped", run)
+    return np.where(rng.random(rows) < 0.25, 4.0, 0.0), (rng.random(rows) < 0.4).astype(float)
+
+
+@pytest.mark.parametrize("largest, top", [(4.0, 0.4454 + (1 - 2.185 / 4) / 2), (None, 0.4454 + 0.5)])
+def test_a_clip_below_the_largest_weight_is_said_and_covered(largest, top):
+    """Version 0.1.0 covered 0 of 200 and said nothing: value .2185, truth .4. Centred, the value is .4454."""
+    value, hits, values, tops = PrivateValue(5.0, clip=2.185, largest_weight=largest), 0, [], []
+    for run in range(200):
+        found = value.estimate(value.release(*clipped_log(run), SeededNoise(run)), 2000, 0.95)
+        hits += found.low <= 0.4 <= found.high
+        values.append(found.value)
+        tops.append(found.high)
+    assert hits == 200
+    assert np.mean(values) == pytest.approx(0.4454, abs=0.002)
+    assert np.mean(tops) == pytest.approx(top, abs=0.05)
+    assert any("may be wrong" in note for note in value.guarantee().notes)
+    assert not any("may be wrong" in note for note in PrivateValue(5.0, clip=4.0, largest_weight=4.0).guarantee().notes)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.99])
+@pytest.mark.parametrize("delta, epsilon", [(None, 0.02), (None, 0.3), (1e-5, 0.1)])
+def test_private_intervals_keep_the_level_that_is_asked_for(level, delta, epsilon):
+    """Noise alone (.02) and noise beside sampling. Bands are four standard errors of 1,000 logs; a second moment that
+    is bounded from above makes the interval wider where sampling counts, so nothing is asked of the top there.
+    """
+    value, hits, runs = PrivateValue(epsilon, clip=4.0, delta=delta, largest_weight=4.0), 0, 1000
+    for run in range(runs):
+        found = value.estimate(value.release(*clipped_log(run), SeededNoise(5, run)), 2000, level)
+        hits += found.low <= 0.4 <= found.high
+    band = 4 * math.sqrt(level * (1 - level) / runs)
+    assert level - band <= hits / runs
+    if epsilon == 0.02:
+        assert hits / runs <= level + band
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.9999])
+def test_the_half_width_moves_smoothly_from_noise_to_sampling(level):
+    """No seam where a formula ends: between ratios of 1e-6 and 1e6 neighbours differ by what the ratio does."""
+    ratios = np.geomspace(1e-6, 1e6, 1201)
+    halves = np.array([with_laplace(ratio, 1.0, level) for ratio in ratios])
+    assert (np.diff(halves) >= -1e-7 * halves[1:]).all()
+    assert (halves[1:] / halves[:-1] <= ratios[1] / ratios[0] * (1 + 1e-6)).all()
+    assert halves[0] == pytest.approx(math.log(1 / (1 - level)) / math.sqrt(2), rel=1e-6)
+
+
+def test_private_sums_move_by_at_most_one_in_all_whatever_the_row_holds():
     rng = np.random.default_rng(3)
     value = PrivateValue(1.0, clip=2.0)
     weights, outcomes = rng.random(50) * 4, rng.random(50)
@@ -118,7 +168,7 @@ def test_private_sums_move_by_at_most_one_a_row_whatever_the_row_holds():
         changed, results = weights.copy(), outcomes.copy()
         changed[7], results[7] = weight, outcome
         moved = np.abs(value.release(changed, results, ZeroNoise()) - before)
-        assert moved.max() <= 1.0
+        assert moved.sum() <= 1.0
     assert value.guarantee().epsilon == 1.0
     assert value.guarantee().established
 
@@ -153,9 +203,42 @@ def test_task_without_and_with_privacy(tmp_path):
     assert fairveil.run({**private, "noise": "secure"})["meta"]["simulated"] is False
 
 
+def test_how_large_weights_can_be_follows_from_a_public_propensity(tmp_path):
+    def found(**more):
+        asked = spec(tmp_path, epsilon=1.0, clip=1.5, **more)
+        asked["log"] |= {"arms": ["a", "b"], **({} if "column" in asked else {"propensity": 0.5})}
+        return fairveil.run({key: value for key, value in asked.items() if key != "column"})
+
+    one_arm = found()
+    assert one_arm["spec"]["largest_weight"] == 2.0
+    assert any("weights reach 2" in note for note in one_arm["guarantee"]["notes"])
+    uniform = found(target={"name": "uniform"})
+    assert uniform["spec"]["largest_weight"] == 1.0
+    assert not any("may be wrong" in note for note in uniform["guarantee"]["notes"])
+    assert found(target={"name": "mixture", "shares": [0.3, 0.7]})["spec"]["largest_weight"] == 1.4
+    unknown = found(column=True)
+    assert "largest_weight" not in unknown["spec"]
+    assert any("not declared" in note for note in unknown["guarantee"]["notes"])
+    found_unknown = unknown["metrics"]["estimates"]["clipped-importance"]
+    assert found_unknown["high"] - found_unknown["low"] >= 0.9
+    declared = found(column=True, largest_weight=1.5)
+    assert not any("may be wrong" in note for note in declared["guarantee"]["notes"])
+    with pytest.raises(SpecError, match="larger than declared"):
+        found(largest_weight=1.6)
+
+
+def test_refusals_that_depend_on_values_are_in_a_note(tmp_path):
+    asked = spec(tmp_path, epsilon=1.0, clip=2.0)
+    asked["log"]["arms"] = ["a", "b"]
+    assert REFUSED not in fairveil.run(asked)["guarantee"]["notes"]
+    asked["log"]["strict"] = True
+    assert REFUSED in fairveil.run(asked)["guarantee"]["notes"]
+
+
 @pytest.mark.parametrize(
     "change, path",
     [
+        ({"largest_weight": 2.0}, "largest_weight"),
         ({"epsilon": 1.0, "clip": 2.0}, "log.arms"),
         ({"epsilon": 1.0}, "clip"),
         ({"epsilon": 1.0, "clip": 2.0, "estimators": ["replay"]}, "estimators"),

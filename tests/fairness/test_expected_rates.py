@@ -10,8 +10,7 @@ from fairlearn.metrics import MetricFrame, demographic_parity_difference, equali
 from sklearn.metrics import accuracy_score
 
 from fairveil.errors import InputError, SpecError
-from fairveil.fairness.counting import Counter, cells, wilson
-from fairveil.fairness.groups import Groups
+from fairveil.fairness.groups import Counter, Groups, cells, wilson
 from fairveil.fairness.metrics import (
     GAPS,
     demographic_parity_gap,

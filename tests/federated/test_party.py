@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from fairveil.errors import BudgetError, FairveilError, InputError
-from fairveil.federated import Account, Form, Inbox, Message, Party, Receipt, exchange, release_once
+from fairveil.federated import Form, Inbox, Message, Party, Receipt, exchange
+from fairveil.ledger import Account, Ledger, Limit, release_once
 from fairveil.privacy.events import ParallelEvent, PureEvent
-from fairveil.privacy.ledger import Ledger, Limit
 from fairveil.privacy.noise import SeededNoise
 
 PROMISE = {"epsilon": 1.0}

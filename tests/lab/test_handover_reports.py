@@ -8,18 +8,19 @@ from typer.testing import CliRunner
 
 import fairveil
 from fairveil import Ledger, SeededNoise, registry
-from fairveil.bandits.contract import fitting
-from fairveil.bandits.ledgered import drive, releases_into
+from fairveil.bandits.ledgered import drive
 from fairveil.bandits.protocol import Feedback, Round
 from fairveil.bandits.simulate import Streams
 from fairveil.cli import app
 from fairveil.errors import PrivacyError, SpecError
 from fairveil.lab.handover import report_on_ledger, report_on_result, write_document
 from fairveil.lab.handover.write import to_html, to_markdown
+from fairveil.ledger.account import releases_into
+from fairveil.ledger.verify import releases
 from fairveil.privacy.events import NothingEvent
 from fairveil.privacy.guarantee import Neighbours
-from fairveil.privacy.ledger.verify import releases
 from fairveil.privacy.limits import Limit
+from fairveil.proof.laws.policies import fitting
 from fairveil.randomness import generator
 
 ROWS = [[float((7 * t + 3 * arm) % 5 < 2 + arm) for arm in range(3)] for t in range(300)]
@@ -189,7 +190,9 @@ def test_what_a_ledger_cannot_stand_for_is_refused(change, path, tmp_path):
 
 
 def test_a_run_with_a_ledger_publishes_what_the_ledger_holds(tmp_path):
-    policy = registry.build("policy", {"name": "private-nash", "arms": 3, "epsilon": 1.0}, "policy")
+    policy = registry.build(
+        "policy", {"name": "private-nash", "arms": 3, "epsilon": 1.0, "release": "arrivals"}, "policy"
+    )
     file = tmp_path / "trial.db"
     with Ledger.create(file, limit=Limit.for_policy(policy)) as ledger, releases_into(ledger):
         result = fairveil.run(RECORDED)

@@ -11,7 +11,7 @@ from fairveil.errors import SpecError
 from fairveil.lab import compare
 from fairveil.lab.artefact import Chart, Claim, Heatmap, Line, Table, readable, say
 from fairveil.lab.plots import draw, draw_result, write_picture
-from fairveil.lab.report.page import Section, write_report
+from fairveil.lab.report import Section, write_report
 
 LINES = (
     Line("a", (1.0, 10.0, 100.0), (3.0, 2.0, 1.0), (2.5, 1.5, 0.5), (3.5, 2.5, 1.5)),

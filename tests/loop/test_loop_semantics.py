@@ -14,7 +14,6 @@ from fairveil.loop.problems import (
     Forgotten,
     Invalid,
     NameTaken,
-    NotYet,
     OutOfRange,
     RewardDiffers,
     StorageFailed,
@@ -22,8 +21,7 @@ from fairveil.loop.problems import (
     UnknownLoop,
     UnsoundPolicy,
 )
-from fairveil.loop.public import loop_table, public_view
-from fairveil.loop.quotes import quote
+from fairveil.loop.public import loop_table, public_view, quote
 
 POLICY = {"name": "even-blocks", "arms": 3, "epsilon": 1.0}
 DAY = 86400.0
@@ -274,8 +272,6 @@ def test_descriptions_that_are_wrong(store, loop):
         assert caught.value.path == path, table
     with pytest.raises(SpecError, match="name"):
         store.create("../x", policy=POLICY)
-    with pytest.raises(NotYet):
-        store.create("x", policy=POLICY, reports={"rounds": 10, "epsilon": 1.0})
 
 
 def test_loops_share_a_ledger_up_to_its_limit(store):

@@ -18,12 +18,12 @@ def test_arms_have_the_intervals_of_the_policy_in_the_reward_s_units(name):
     facts = SimpleNamespace(
         policy=policy, spec=SimpleNamespace(reward=SimpleNamespace(low=-1.0, high=3.0), actions=None)
     )
-    rows = _arms(facts, state)
+    rows = _arms(facts, state, None)
     for row, item in zip(rows, policy.estimates(state).items):
         assert [row[key] for key in ("mean", "low", "high")] == pytest.approx(
             [4 * number - 1 for number in (item.value, item.low, item.high)]
         )
     assert -1 <= rows[1]["low"] <= 4 * 0.8 - 1 <= rows[1]["high"] <= 3
     assert rows[1]["high"] - rows[1]["low"] < 2
-    fresh = _arms(facts, policy.start())
+    fresh = _arms(facts, policy.start(), None)
     assert fresh[0]["mean"] is None

@@ -1,9 +1,12 @@
 """The artefacts of DP-NCB: complete specs at every scale, pictures, and claims that can go either way."""
 
 import copy
+import math
 
 import pytest
 
+from fairveil.bandits.nash.ncb import Ncb
+from fairveil.bandits.nash.ncb_printed import PrintedNcb
 from fairveil.lab.artefact import SCALES, Chart, Table
 from fairveil.lab.papers import dp_ncb
 from fairveil.running.runner import complete, run_many
@@ -62,10 +65,32 @@ def test_pictures_and_claims(kind, small):
         assert claim.verdict in ("holds", "does not hold", "undecided")
 
 
+def test_ncb_is_shown_with_the_printed_factor_and_with_that_of_the_public_code():
+    for kind in (dp_ncb.FigureB, dp_ncb.FigureE, dp_ncb.FigureF):
+        specs = kind().specs("quick")
+        assert complete(specs[dp_ncb.NCB])["policy"]["variant"] == "figure"
+        assert complete(specs[dp_ncb.NCB_4])["policy"]["variant"] == "printed"
+    widths = [kind(arms=50, horizon=10**6).numbers().width / math.sqrt(math.log(10**6)) for kind in (Ncb, PrintedNcb)]
+    assert widths == pytest.approx([8.485, 4.0], abs=1e-3)
+
+
 def test_the_blow_up_is_avoided(small):
-    first, second = dp_ncb.FigureA().claims(small[dp_ncb.FigureA])
-    assert first.verdict == "holds"
-    assert second.margin > -0.2
+    blown, avoided, below, ours = dp_ncb.FigureA().claims(small[dp_ncb.FigureA])
+    assert [claim.verdict for claim in (blown, avoided, below)] == ["holds"] * 3
+    assert ours.margin > -0.2
+
+
+def test_no_blow_up_is_refuted_by_the_measuring_code(small):
+    """GDP-NCB's results under AdaP-UCB's name."""
+    planted = dict(small[dp_ncb.FigureA])
+    planted.update(
+        {
+            label.replace(dp_ncb.GDP, dp_ncb.ADAP): one
+            for label, one in planted.items()
+            if label.startswith(f"{dp_ncb.GDP} @")
+        }
+    )
+    assert dp_ncb.FigureA().claims(planted)[0].verdict != "holds"
 
 
 def test_claims_follow_the_numbers(small):

@@ -7,14 +7,16 @@ import re
 
 import pytest
 
+import fairveil
 from fairveil import registry
 from fairveil.lab import papers
+from fairveil.lab.papers import thesis_participation
 from fairveil.lab.reproduce import reproduce
 
 #: Claims that this project does not reproduce, by how they begin; the notes of the artefact say so.
 OPEN = {
-    "thesis/4.10": "demographic parity:",
-    "thesis/theorems": "theorem 16 (demographic parity, label rates react)",
+    "thesis/4.10": ("demographic parity:",),
+    "thesis/theorems": ("theorem 16 (demographic parity, label rates react)", "theorem 19 (as printed"),
 }
 CODE_NAMES = re.compile(
     r"(?<![\w-])(?:alpha|beta|sigma|[nNC])_[ab]0?\b|\b(?:eqopt|EqOpt|EqLos|Simple|DP|UN|u_plus|groups\.\w+)\b"
@@ -29,6 +31,14 @@ EXPECTED = [
 NAMES = [f"thesis/{key}" for key in EXPECTED]
 
 
+def test_figure_4_4_tells_one_common_threshold_from_no_constraint():
+    specs = thesis_participation.Figure44().specs("quick")
+    for name, code, limit in (("Simple", "simple", 0.1140), ("UN", "none", 0.1714)):
+        spec = {**specs[f"{name}, beta_a = beta_b"], "steps": 1}
+        assert spec["fairness"] == code
+        assert fairveil.run(spec)["metrics"]["limit"]["a"] == pytest.approx(limit, abs=5e-5)
+
+
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in NAMES])
 def test_artefact(name):
     papers.load()
@@ -40,7 +50,7 @@ def test_artefact(name):
     verdicts = {claim.text: claim.verdict for claim in made.claims}
     if name in OPEN:
         assert made.artefact.notes
-        assert any(text.startswith(OPEN[name]) for text in verdicts)
+        assert all(any(text.startswith(known) for text in verdicts) for known in OPEN[name])
         verdicts = {text: verdict for text, verdict in verdicts.items() if not text.startswith(OPEN[name])}
     if not made.generated:
-        assert set(verdicts.values()) == {"holds"}, verdicts
+        assert set(verdicts.values()) <= {"holds", "illustration"}, verdicts

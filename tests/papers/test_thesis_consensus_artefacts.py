@@ -15,6 +15,8 @@ FAIL = {
     "thesis/2.1": ("M-ADMM with the printed growing penalties converges", "the dual step may differ between nodes"),
     "thesis/2.2": ("MR-ADMM with penalties of each node attains the optimum",),
     "thesis/2.3": ("the test error is least at rho = 0.22",),
+    "thesis/2.4": ("M-ADMM has a lower test error than dual perturbation at eta 1 at alpha = 2",),
+    "thesis/2.7": ("M-ADMM has a lower training loss than dual perturbation at eta 1",),
 }
 NAMES = ("2.1", "2.2", "2.3", "2.5", "2.6", "2.7", "2.4", "2-ours")
 
@@ -36,5 +38,9 @@ def test_artefact(key, store):
         return
     expected = FAIL.get(name, ())
     for claim in made.claims:
-        wanted = {"does not hold"} if claim.text.startswith(expected) and expected else {"holds", "undecided"}
+        wanted = (
+            {"does not hold"}
+            if claim.text.startswith(expected) and expected
+            else {"holds", "undecided", "illustration"}
+        )
         assert claim.verdict in wanted, claim

@@ -11,7 +11,7 @@ import struct
 import types
 
 import pytest
-from running_service import LOOP, QUEUE, Direct
+from running_service import LOOP, QUEUE, Direct, token
 
 from fairveil.errors import SpecError
 from fairveil.loop import tokens
@@ -19,8 +19,7 @@ from fairveil.loop.loop import Loop
 from fairveil.loop.public import public_view
 from fairveil.loop.store import Store
 from fairveil.loop.upkeep import forget
-from fairveil.service.app import Service
-from fairveil.service.routes import ROUTES
+from fairveil.service.app import ROUTES, Service
 from fairveil.service.settings import Settings
 
 BODIES = {
@@ -37,16 +36,9 @@ BODIES = {
 }
 
 
-def token(store, *roles, loop=None, expires=None):
-    with store.writing() as tx:
-        text = tokens.add(tx, "test", list(roles), store.clock.now(), loop, expires)
-    return {"authorization": f"Bearer {text}"}
-
-
 def fresh(service):
-    """Forget what the gate believes for a second."""
-    service.gate._known.clear()
-    service.gate._open = (0.0, False)
+    """Read the tokens now; a running service does so once a second."""
+    service.gate.renew()
 
 
 def call(http, route, headers):
@@ -59,8 +51,9 @@ def call(http, route, headers):
 def test_every_route_for_every_role(trial, store, service, roles):
     headers = token(store, *roles) if roles else {}
     token(store, "audit")  # tokens exist: nothing is open
+    decider = token(store, "decide")
     fresh(service)
-    trial.post("/v1/loops/trial/decisions", json={"event_id": "e"}, headers=token(store, "decide"))
+    trial.post("/v1/loops/trial/decisions", json={"event_id": "e"}, headers=decider)
     for route in sorted(ROUTES, key=lambda route: route.method == "DELETE"):
         status = call(trial, route, headers)
         if route.role == "none":
@@ -102,10 +95,11 @@ def test_tokens_that_are_not_valid(trial, store, service, clock):
 def test_a_token_for_one_loop(trial, store, service):
     headers = token(store, "decide", "operate", "audit", loop="other")
     fresh(service)
-    assert trial.get("/v1/loops", headers=headers).status_code == 403
+    assert trial.get("/v1/loops", headers=headers).json() == {"loops": []}
     assert trial.get("/v1/loops/trial", headers=headers).status_code == 403
     assert trial.post("/v1/loops/trial/decisions", json={}, headers=headers).status_code == 403
     own = token(store, "decide", "operate", loop="trial")
+    fresh(service)
     assert trial.post("/v1/loops/trial/decisions", json={}, headers=own).status_code == 201
 
 
@@ -243,7 +237,9 @@ def test_canaries_come_out_nowhere(tmp_path, clock, caplog):
     key = {CANARY["subject"]: CANARY["feature"]}
     for body in (bad, worse, key, {"event_id": CANARY["event"] + "\n"}, {"event_id": f"{CANARY['event']}-1"}):
         outputs.append(http.post("/v1/loops/queue/decisions", json=body).text)
-    outputs.append(http.post(f"/v1/loops/queue/decisions/{CANARY['event']}-1/reward", json={"value": 0.1}).text)
+    conflict = http.post(f"/v1/loops/queue/decisions/{CANARY['event']}-1/reward", json={"value": 0.1}).json()
+    assert conflict.pop("given") == f"'{CANARY['event']}-1'"  # to who sent it, and to nobody else
+    outputs.append(json.dumps(conflict))
     outputs.append(
         http.post(f"/v1/loops/queue/decisions/{CANARY['event']}-x/reward", json={"value": CANARY["reward"]}).text
     )

@@ -13,10 +13,10 @@ from fairveil.loop import facts
 from fairveil.loop import store as stores
 from fairveil.loop.clock import SECOND, clock_state
 from fairveil.loop.upkeep import check
-from fairveil.privacy.ledger import faults
 from fairveil.service import app, messages
 from fairveil.service.app import Service
 from fairveil.service.settings import Settings
+from fairveil.storage import faults
 
 DECISIONS = "/v1/loops/trial/decisions"
 
@@ -96,7 +96,7 @@ def test_ticks_go_on_after_any_error(trial, service, clock, monkeypatch):
     service.start()
     strike(monkeypatch, type(loop.facts.policy), "draw")
     strike(monkeypatch, type(service), "_pause")
-    strike(monkeypatch, service.store, "loops", 2)
+    strike(monkeypatch, service.store, "_waiting", 2)
     clock.advance(61)
     deadline = time.monotonic() + 30
     while loop.status().erased < 5 and time.monotonic() < deadline:
@@ -132,7 +132,6 @@ def test_readiness_looks_at_the_clock_and_the_ledgers(trial, service, clock, sto
     assert (table["ready"], table["clock"], table["learning_stopped"]) == (True, "sane", 0)
     trial.post(DECISIONS, json={"event_id": "a"})
     clock.advance(-3600)
-    service._ready = (0.0, {})
     answer = trial.get("/ready")
     assert (answer.status_code, answer.json()["clock"]) == (503, "behind")
     assert trial.post(DECISIONS, json={"event_id": "b"}).status_code == 201  # time stands still, decisions go on
@@ -140,6 +139,7 @@ def test_readiness_looks_at_the_clock_and_the_ledgers(trial, service, clock, sto
     assert trial.get("/ready").status_code == 200
     fresh = Service(store, Settings())
     fresh._ticker = threading.Thread(target=lambda: None)  # started, and not yet through its first tick
+    fresh._ticker.start()
     client = Direct(fresh)
     assert client.get("/ready").json()["ledgers"] == "not yet"
     client.close()

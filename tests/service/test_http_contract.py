@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 from running_service import QUEUE
 
-from fairveil.service.problems import TITLES
-from fairveil.service.routes import ROUTES
+from fairveil.service.app import ROUTES
+from fairveil.service.messages import TITLES
+from fairveil.service.pages import PAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 PROBLEM = {"type", "title", "status", "detail", "path", "given", "allowed", "fix", "request"}
@@ -77,7 +79,9 @@ def test_batches_answer_each_item_and_refuse_a_malformed_whole(trial):
         (b'{"event_id": ' + b'"\\' * 300_000, 400, "malformed"),
         (b"[]", 422, "invalid"),
         (b"7", 422, "invalid"),
-        (b'{"event_id": null, "event_id": 3}', 422, "invalid"),
+        (b'{"event_id": null, "event_id": 3}', 400, "malformed"),
+        (b'{"event_id": "a", "event_id" :"b"}', 400, "malformed"),
+        (b'{"event_id": "a:b", "event\\u005fid": "c"}', 400, "malformed"),
         (b'{"baseline": 1.5}', 422, "invalid"),
         (b'{"unknown": 1}', 422, "invalid"),
         (b'{"event_id": "' + b"x" * 201 + b'"}', 422, "invalid"),
@@ -131,10 +135,10 @@ def test_errors_of_http_itself(trial):
     )
     again = {"name": "trial", "policy": {"name": "even-blocks", "arms": 3, "epsilon": 1.0}}
     refused(trial.post("/v1/loops", json=again), 409, "name-taken")
-    refused(trial.post("/v1/loops", json={**again, "name": "x", "reports": {}}), 422, "invalid")
+    refused(trial.post("/v1/loops", json={**again, "name": "x", "reports": {"every": 5}}), 422, "invalid")
     refused(trial.post("/v1/loops/trial/releases", json={"kind": "fairness"}), 422, "invalid")
-    refused(trial.get("/v1/loops/trial/events"), 422, "invalid")
-    refused(trial.get("/"), 422, "invalid")
+    refused(trial.post("/v1/loops/trial/releases", json={"kind": "fairness", "epsilon": 1.0}), 409, "not-kept")
+    assert trial.get("/v1/loops/trial/events").headers["content-type"] == "application/x-ndjson"
     refused(trial.get("/v1/loops/trial/releases/none"), 404, "unknown")
     refused(trial.get("/v1/ledgers/none"), 404, "unknown")
 
@@ -163,6 +167,14 @@ def test_candidates_over_http(http, clock, service):
     ]:
         table = refused(http.post("/v1/loops/queue/decisions", json=wrong), 422, "invalid")
         assert table["path"] == path
+    twice = [{**one, "subject": "ann"} for one in people]
+    table = refused(http.post("/v1/loops/queue/decisions", json={"candidates": twice}), 422, "subject-twice")
+    assert table["path"] == "candidates.1.subject"
+    assert "ann" not in str(table)
+    both = {"decisions": [{"candidates": people}, {"candidates": twice}]}
+    fine, problem = http.post("/v1/loops/queue/decisions/batch", json=both).json()["decisions"]
+    assert fine["action"] in range(4)
+    assert problem["type"] == "/problems/subject-twice"
 
 
 def test_modes_budgets_releases_ledgers_and_the_trail(trial, clock, service):
@@ -204,14 +216,14 @@ def test_openapi_equals_the_routes(http):
 
 def test_every_route_and_problem_is_documented():
     text = (ROOT / "docs" / "http.md").read_text()
-    for route in ROUTES:
+    for route in (*ROUTES, *PAGES):
         assert f"`{route.method} {route.path}`" in text, route
     for code in TITLES:
         assert f"`{code}`" in text, code
 
 
 def test_a_store_that_cannot_be_written_is_said_and_recovers(trial, service):
-    from fairveil.privacy.ledger import faults
+    from fairveil.storage import faults
 
     def full(name: str) -> None:
         if name == "store-commit":
@@ -228,3 +240,31 @@ def test_a_store_that_cannot_be_written_is_said_and_recovers(trial, service):
         faults.hook = None
     assert trial.post("/v1/loops/trial/decisions", json={"event_id": "e"}).json()["round"] == 0
     assert trial.get("/ready").status_code == 200
+
+
+def test_a_report_over_http_with_its_quote_and_csv(service, trial, clock):
+    body = {
+        "name": "reported", "policy": {"name": "even-blocks", "arms": 2, "epsilon": 1.0}, "groups": ["a", "=b"],
+        "reward": {"wait": "60s"}, "reports": {"spare": 1.0}, "explore": 0.2, "targets": [{"name": "uniform"}],
+    }  # fmt: skip
+    assert trial.post("/v1/loops", json=body).status_code == 201
+    for number in range(40):
+        trial.post("/v1/loops/reported/decisions", json={"event_id": f"r-{number}", "group": ["a", "=b"][number % 2]})
+    clock.advance(120)
+    service.store.tick()
+    asked = {"kind": "fairness", "first": 0, "stop": 40, "epsilon": 0.5}
+    quoted = trial.post("/v1/loops/reported/budget/quote", json=asked).json()
+    assert (quoted["cost"], quoted["admitted"], len(quoted["half_widths"])) == ("epsilon 0.5", True, 2)
+    made = trial.post("/v1/loops/reported/releases", json=asked)
+    again = trial.post("/v1/loops/reported/releases", json=asked)
+    assert (made.status_code, again.status_code, again.content) == (201, 200, made.content)
+    assert trial.get("/v1/loops/reported/releases/report-fairness-0-40").content == made.content
+    cells = trial.get("/v1/loops/reported/releases/report-fairness-0-40/csv")
+    assert cells.headers["content-type"].startswith("text/csv")
+    assert "\n'=b," in cells.text
+    refused(trial.post("/v1/loops/reported/releases", json={**asked, "first": 20}), 409, "overlap")
+    refused(trial.post("/v1/loops/reported/releases", json={**asked, "first": 40, "stop": 41}), 409, "not-due")
+    refused(trial.post("/v1/loops/reported/releases", json={**asked, "kind": "evaluation"}), 422, "says-nothing")
+    lines = trial.get("/v1/loops/reported/events").text.splitlines()
+    assert len(lines) == 40
+    assert set(json.loads(lines[0])) >= {"seq", "event", "round", "action", "propensity", "decided"}

@@ -10,8 +10,8 @@ from fairveil.bandits.nash.base import check_arm, global_guarantee
 from fairveil.bandits.protocol import HEADER, Block, Clock, Decision, Feedback, Policy, check_header, raw_feedback
 from fairveil.configuration import configuration
 from fairveil.fields import Count, Epsilon, described
-from fairveil.privacy.audit.pair import AuditPair
 from fairveil.privacy.events import ParallelEvent, PureEvent
+from fairveil.proof.pairs import AuditPair
 from fairveil.registry import register
 from fairveil.state import copy_state
 
@@ -61,6 +61,9 @@ class EvenBlocks(Policy):
         means = np.where(state["counts"] > 0, state["sums"] / np.maximum(state["counts"], 1), np.inf)
         arm = int(np.argmax(means - pending * UNIT * 0.01))
         return self.reopen(state, Block("", now, now + self.length, arm))
+
+    def reach(self, state):
+        return int(state["ahead"][0])
 
     def reopen(self, state, block):
         row = [[block.arm, block.first, block.stop, 0]]

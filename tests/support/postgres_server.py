@@ -7,14 +7,17 @@ python tests/support/postgres_server.py stop FOLDER
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +64,40 @@ def stop(folder: Path) -> None:
     bin = programs()
     assert bin is not None
     _run(folder, str(bin / "pg_ctl"), "-D", str(folder / "data"), "-m", "immediate", "-w", "stop")
+
+
+def restart(folder: Path) -> None:
+    """As after a crash of the server, on the same port with the same options."""
+    bin = programs()
+    assert bin is not None
+    _run(folder, str(bin / "pg_ctl"), "-D", str(folder / "data"), "-m", "immediate", "-w", "restart")
+
+
+def processes(folder: Path) -> list[int]:
+    """The server and all that it has started."""
+    main = int((folder / "data" / "postmaster.pid").read_text().split()[0])
+    found = [main]
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            if entry.name.isdigit() and int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == main:
+                found.append(int(entry.name))
+    return found
+
+
+@contextlib.contextmanager
+def paused(folder: Path) -> Iterator[None]:
+    """The server takes connections, as its kernel does that for it, and answers nobody."""
+    stopped: list[int] = []
+    try:
+        while new := [pid for pid in processes(folder) if pid not in stopped]:  # one that was started meanwhile
+            for pid in new:
+                os.kill(pid, signal.SIGSTOP)
+            stopped += new
+        yield
+    finally:
+        for pid in stopped:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
 
 def own_schema(url: str) -> str:

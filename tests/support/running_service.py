@@ -13,8 +13,9 @@ from typing import Any
 import httpx
 import uvicorn
 
-from fairveil.loop import Store
+from fairveil.loop import Store, tokens
 from fairveil.service.app import Service
+from fairveil.service.serve import server_options
 from fairveil.service.settings import Settings
 
 LOOP = {
@@ -43,6 +44,7 @@ class Direct:
         self._http = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080", **options)
 
     def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        self._http.cookies.clear()  # a caller remembers nothing: what it carries is said
         future = asyncio.run_coroutine_threadsafe(self._http.request(method, path, **options), self._loop)
         return future.result(60)
 
@@ -54,10 +56,17 @@ class Direct:
 
     def close(self) -> None:
         asyncio.run_coroutine_threadsafe(self._http.aclose(), self._loop).result(10)
-        self.service.pumps.stop()
+        self.service.stop()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
+
+
+def token(store: Store, *roles: str, loop: str | None = None, expires: int | None = None) -> dict[str, str]:
+    """The header of a new token; the service knows it a second later."""
+    with store.writing() as tx:
+        text = tokens.add(tx, "test", list(roles), store.clock.now(), loop, expires)
+    return {"authorization": f"Bearer {text}"}
 
 
 def _free_port() -> int:
@@ -67,16 +76,8 @@ def _free_port() -> int:
 
 
 def _server(service: Service, port: int) -> uvicorn.Server:
-    config = uvicorn.Config(
-        service,  # type: ignore[arg-type]
-        host="127.0.0.1",
-        port=port,
-        log_config=None,
-        access_log=False,
-        lifespan="on",
-        server_header=False,
-    )
-    return uvicorn.Server(config)
+    options = {**server_options(service.settings), "host": "127.0.0.1", "port": port, "log_config": None}
+    return uvicorn.Server(uvicorn.Config(service, **options))  # type: ignore[arg-type]
 
 
 def _serve(url: str, port: int) -> None:
@@ -121,7 +122,7 @@ def listening(service: Service) -> Any:
     while not server.started and time.monotonic() < deadline:
         time.sleep(0.005)
     try:
-        yield f"http://127.0.0.1:{port}"
+        yield f"{'http' if service.settings.tls_cert is None else 'https'}://127.0.0.1:{port}"
     finally:
         server.should_exit = True
         thread.join(15)

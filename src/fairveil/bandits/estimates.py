@@ -8,16 +8,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from fairveil.errors import InputError, PrivacyError
+from fairveil.arrays import Floats
+from fairveil.errors import DependencyError, InputError, PrivacyError
 from fairveil.privacy.guarantee import Guarantee
 
 CONFIDENCE = 0.95
+
+
+MANY = 0.1
+"""The share of rounds without an answer from which a note says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Who stands behind a number: rounds ``answered`` in it, ``open`` (no answer, window not closed) and ``closed``
+    (never answered); ``lowest`` and ``highest``: bounds for all of them, whatever the silent ones would say."""
+
+    answered: int
+    open: int
+    closed: int
+    lowest: float
+    highest: float
+
+    @property
+    def many_silent(self) -> bool:
+        silent = self.open + self.closed
+        return silent > MANY * (self.answered + silent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +48,7 @@ class Estimate:
     value: float | None
     low: float | None = None
     high: float | None = None
+    answers: Answers | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +83,11 @@ class Estimates:
             "there is no such estimate", path="name", given=name, allowed=", ".join(item.name for item in self.items)
         )
 
+    def to_frame(self, names: dict[str, str] | None = None) -> Any:
+        """One row a number: what, name, value, low, high. ``attrs``: title, kind, confidence."""
+        found = self.to_dict(names)
+        return frame_of(found["items"], title="estimates (private)", kind="private", confidence=self.confidence)
+
     def to_dict(self, names: dict[str, str] | None = None) -> dict[str, Any]:
         """Plain data for a result or a report; ``names`` says what an arm or a group is called."""
         called = names or {}
@@ -75,6 +100,7 @@ class Estimates:
                     "value": item.value,
                     "low": item.low,
                     "high": item.high,
+                    **({} if item.answers is None else asdict(item.answers)),
                 }
                 for item in self.items
             ],
@@ -89,6 +115,17 @@ class Estimates:
             ],
             "notes": list(self.notes),
         }
+
+
+def frame_of(rows: list[dict[str, Any]], **marks: Any) -> Any:
+    """Rows as a pandas table; what they are (private, raw, simulated) stands in its attributes."""
+    try:
+        import pandas
+    except ImportError:
+        raise DependencyError("tables need pandas", fix="pip install 'fairveil[lab]'") from None
+    table = pandas.DataFrame(rows)
+    table.attrs.update(marks)
+    return table
 
 
 def check_confidence(confidence: float) -> float:
@@ -114,6 +151,7 @@ def number(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def intervals(what: str, names: Sequence[str], rows: NDArray[np.float64]) -> tuple[Estimate, ...]:
+def intervals(what: str, names: Sequence[str], rows: Floats) -> tuple[Estimate, ...]:
     """Estimates from rows (value, low, high); not a number means unknown."""
-    return tuple(Estimate(what, name, *(number(value) for value in row)) for name, row in zip(names, rows))
+    known = ([number(value) for value in row] for row in rows)
+    return tuple(Estimate(what, name, value, low, high) for name, (value, low, high) in zip(names, known))

@@ -21,8 +21,8 @@ from fairveil.bandits.nash.episodes import EpisodePolicy
 from fairveil.bandits.nash.sequential import SequentialPolicy
 from fairveil.bandits.protocol import Feedback, Round, settle
 from fairveil.errors import InputError, SpecError
+from fairveil.ledger import Ledger
 from fairveil.privacy.guarantee import Guarantee
-from fairveil.privacy.ledger import Ledger
 from fairveil.privacy.noise import Noise, SecureNoise, SeededNoise
 from fairveil.randomness import generator
 from fairveil.state import State
@@ -147,12 +147,12 @@ class Bandit:
             self.state = drive(self.policy, self.state, settled, self.ledger, noise=noise)
 
     def _hand_over(self) -> None:
-        decided = self.policy.clock == "decided"
+        settled = self.policy.clock == "settled"
         for feedback in self.outstanding.take(self.noise):
-            if not decided:
+            if settled:
                 self._release(feedback.index)
             self.state = self.policy.learn(self.state, feedback)
-        self._release(self.outstanding.now if decided else self.outstanding.settled)
+        self._release(self.outstanding.settled if settled else self.outstanding.now)
 
     def _take_over(self, arms: Any, values: Any) -> Bandit:
         """Rounds that somebody else decided: one block an arm, or one by one where the policy takes any arm."""
@@ -182,6 +182,5 @@ class Bandit:
 
     def _skip_open_rounds(self) -> None:
         """Rounds of an open block that nobody has asked for yet will not be: they settle without an answer."""
-        if isinstance(self.policy, EpisodePolicy):
-            for index in range(self.outstanding.now, int(self.state["ahead"][0])):
-                self._note(self.policy.decide(self.state, Round(index), self.rng).arm, None)
+        for index in range(self.outstanding.now, self.policy.reach(self.state)):
+            self._note(self.policy.decide(self.state, Round(index), self.rng).arm, None)

@@ -1,31 +1,126 @@
-"""A family of bandits: policies and environments that share a fairness notion, a fast simulator and metrics.
+"""A family of bandits: policies and environments that share a fairness notion. It is a tally and its metrics.
 
-The `bandit` task finds the family through the environment, cuts the runs into blocks and joins the parts; the family
-says what it simulates at a time and what it measures. Policies without a compiled simulator (plug-ins, secure noise)
-run through `fairveil.bandits.steps`.
+The engine (`fairveil.bandits.simulate`) plays the runs; the family says what a tally keeps of them and measures it.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairveil.arrays import Floats
+from fairveil.bandits.plans import TrialPlan
 from fairveil.bandits.protocol import Policy
-from fairveil.bandits.simulate import Case, Simulator, Streams
+from fairveil.bandits.simulate import Case, Seen, Simulator, Streams
+from fairveil.bandits.steps import Step, StepSimulator
+from fairveil.errors import SpecError
 from fairveil.state import State
 from fairveil.task import Part
 
 Series = dict[str, dict[str, list[float]]]
+BAND = 1.96
+"""Bands are normal 95 % intervals."""
+
+
+class Tally(ABC, Generic[Seen]):
+    """What is kept of runs that are played side by side, in memory that does not grow with rounds.
+
+    ``checkpoints``: rounds at which `mark` is called; ``rounds``: where the runs end; ``chunk``: rounds at a time.
+    """
+
+    threaded: ClassVar[bool] = False
+    """Whether compiled runs may share threads."""
+
+    checkpoints: list[int]
+    rounds: int
+    chunk: int
+
+    def stops(self) -> Iterator[tuple[int, bool]]:
+        """Rounds to advance to, at most a chunk further each, and whether that is a checkpoint: none is passed over."""
+        now = 0
+        for end in sorted({*self.checkpoints, self.rounds}):
+            while now < end:
+                now = min(now + self.chunk, end)
+                yield now, now == end and end in self.checkpoints
+
+    @abstractmethod
+    def add(self, seen: list[Seen]) -> None:
+        """Take in a stretch of all runs."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def mark(self, played: list[Simulator[Seen]]) -> None:
+        """A checkpoint is reached."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def part(self, played: list[Simulator[Seen]]) -> Part:
+        """All that metrics are made of."""
+        raise NotImplementedError
+
+
+class Family(ABC, Generic[Seen]):
+    """Registered under kind ``family`` with the family's name."""
+
+    name: ClassVar[str] = ""
+    uniform: ClassVar[bool] = False
+    """Whether `at_random` plays the policy that chooses at random; else its steps are played."""
+
+    def check(self, case: Case) -> dict[str, Any]:
+        """Refuse a case whose policy, environment and rounds do not fit; returns keys that complete its spec."""
+        return {}
+
+    def plan(self, policy: Policy, guess: Any, runs: int, **asked: Any) -> TrialPlan:
+        """What a policy's `plan` answers; refused by families that have none."""
+        raise SpecError(
+            "plans in people are for plain arms",
+            path="policy.name",
+            given=policy.name,
+            allowed="private-nash, adap-ucb, local-nash, ldp-ucb",
+            fix="quote says what other policies cost",
+        )
+
+    def runs_at_once(self, case: Case) -> int:
+        """How many runs one block of work holds, from public numbers."""
+        return 1
+
+    def stepwise(self, case: Case, streams: Streams) -> Simulator[Any]:
+        """A run that is played step by step."""
+        return StepSimulator(case, streams)
+
+    @abstractmethod
+    def seen(self, world: Any, steps: Iterable[Step], before: Seen | None) -> Seen:
+        """What the tally takes of the steps of a stretch; ``before``: of the stretch before it."""
+        raise NotImplementedError
+
+    def releases(self, step: Step) -> int:
+        """Releases made until a step; a family whose states count them asks the state."""
+        return step.releases
+
+    def at_random(self, world: Any, now: int, stop: int, streams: Streams, before: Seen | None) -> Seen:
+        """What the tally takes of rounds now..stop-1 in which every arm is as likely as any other."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def tally(self, case: Case, runs: range) -> Tally[Seen]:
+        """An empty tally of these runs."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def measure(self, case: Case, parts: list[Part]) -> tuple[dict[str, Any], Series]:
+        """Metrics and series of all runs."""
+        raise NotImplementedError
 
 
 def noted_estimates(policy: Policy, state: State | None) -> NDArray[Any]:
     """What a run has published, as text that a part can hold; empty where there is nothing or nobody asks."""
-    promise = policy.guarantee()
+    promise = policy.promise
     private = promise is not None and promise.established and not policy.keeps_history
     return np.array(json.dumps(policy.estimates(state).to_dict()) if private and state is not None else "")
 
@@ -41,29 +136,34 @@ def first_estimates(notes: Iterable[Any], names: dict[str, str] | None = None) -
     return {}
 
 
-class Family(ABC):
-    """Registered under kind ``family`` with the family's name."""
+def band(x: list[int], y: list[float], std: list[float], runs: int) -> dict[str, list[float]]:
+    """A series with its normal 95 % band from a standard deviation over runs."""
+    reach = BAND / math.sqrt(runs)
+    return {
+        "x": [float(point) for point in x],
+        "y": y,
+        "low": [value - reach * error for value, error in zip(y, std)],
+        "high": [value + reach * error for value, error in zip(y, std)],
+    }
 
-    name: ClassVar[str] = ""
 
-    def check(self, case: Case) -> dict[str, Any]:
-        """Refuse a case whose policy, environment and rounds do not fit; returns keys that complete its spec."""
-        return {}
+def spread(values: Floats) -> Floats:
+    """Standard deviation over runs (first axis) of a sample; one run shows no spread."""
+    return values.std(axis=0, ddof=1) if len(values) > 1 else np.zeros_like(values[0])
 
-    def runs_at_once(self, case: Case) -> int:
-        """How many runs one block of work holds."""
-        return 1
 
-    def uniform(self, case: Case, streams: Streams) -> Simulator | None:
-        """A simulator of the policy that chooses at random, None where the step API plays it."""
-        return None
+def curves(checkpoints: list[int], values: dict[str, Floats]) -> tuple[dict[str, Any], Series]:
+    """Metrics (mean and ``_std`` over runs) and series of values (runs, checkpoints); undefined curves are left out.
 
-    @abstractmethod
-    def simulate(self, case: Case, runs: range) -> Part:
-        """Play these runs and measure them at the checkpoints."""
-        raise NotImplementedError
-
-    @abstractmethod
-    def measure(self, case: Case, parts: list[Part]) -> tuple[dict[str, Any], Series]:
-        """Metrics and series of all runs."""
-        raise NotImplementedError
+    >>> metrics, series = curves([10], {"regret": np.array([[1.0], [3.0]]), "error": np.array([[np.nan], [1.0]])})
+    >>> metrics["regret"], list(series)
+    ([2.0], ['regret'])
+    """
+    metrics: dict[str, Any] = {}
+    series: Series = {}
+    for name, runs in values.items():
+        if np.isnan(runs).any():
+            continue
+        metrics[name], metrics[f"{name}_std"] = runs.mean(axis=0).tolist(), spread(runs).tolist()
+        series[name] = band(checkpoints, metrics[name], metrics[f"{name}_std"], len(runs))
+    return metrics, series

@@ -17,191 +17,20 @@ application that changes who comes next because of a reward that is not released
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from fairveil.bandits.facts import Assumed, Fact
-from fairveil.bandits.protocol import Feedback, Policy, Report, Round, settle
-from fairveil.errors import InputError, SpecError, at, spec_error
-from fairveil.fields import Natural
-from fairveil.privacy.guarantee import Guarantee
+from fairveil.bandits.lateness import ARRIVALS_IN_WORDS as ARRIVALS_IN_WORDS
+from fairveil.bandits.lateness import AT_ONCE as AT_ONCE
+from fairveil.bandits.lateness import NEVER as NEVER
+from fairveil.bandits.lateness import NOBODY as NOBODY
+from fairveil.bandits.lateness import Lateness as Lateness
+from fairveil.bandits.lateness import Treat as Treat
+from fairveil.bandits.lateness import with_arrivals as with_arrivals
+from fairveil.bandits.protocol import Feedback, Policy, Report, Round
+from fairveil.errors import InputError
 from fairveil.privacy.noise import Noise
-from fairveil.randomness import Generator
 from fairveil.state import State
-
-Treat = Literal["public", "default", "private"]
-NEVER = -1
-"""The wait of a reward that does not arrive inside its window."""
-SLOWEST = 4.6
-"""Default window of a geometric delay, in means: ln 100, one reward in a hundred is later."""
-LONGEST = 10**9
-"""No delay or window is longer: rounds are counted in 64 bits."""
-ARRIVALS_IN_WORDS: dict[str, str] = {
-    "public": "whether and when a reward arrived is public",
-    "default": "whether and when a reward arrived is protected: one that is missing when its window closes counts as "
-    "the declared default",
-    "private": "whether a reward arrived is protected together with its value",
-}
-
-
-class FeedbackSpec(BaseModel):
-    """The key ``feedback`` of a bandit spec, in rounds.
-
-    ``delay``: every reward after so many more decisions, or ``["geometric", mean]``, or ``["uniform", low, high]``;
-    ``window``: after so many more decisions a round is settled in any case (default: the delay, 4.6 means, or high);
-    ``missing``: share of the rewards that never arrives; ``treat`` and ``default``: what a missing reward is worth.
-    """
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-
-    delay: int | list[Any] = 0
-    window: Natural | None = None
-    missing: float = 0.0
-    treat: Treat = "public"
-    default: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Lateness:
-    """When rewards come, complete and checked. The default: at once, all of them."""
-
-    law: Literal["fixed", "geometric", "uniform"] = "fixed"
-    numbers: tuple[float, ...] = (0.0,)
-    window: int = 0
-    missing: float = 0.0
-    treat: Treat = "public"
-    default: float = 0.0
-
-    @classmethod
-    def of(cls, table: dict[str, Any] | None) -> Lateness:
-        """The lateness that a spec's ``feedback`` describes; None: at once.
-
-        >>> Lateness.of({"delay": ["uniform", 2, 9]}).window
-        9
-        """
-        if table is None:
-            return AT_ONCE
-        try:
-            model = FeedbackSpec.model_validate(table)
-        except ValidationError as problem:
-            raise at(spec_error(problem, "", frozenset(FeedbackSpec.model_fields)), "feedback") from None
-        law, numbers = _law(model.delay)
-        shortest = int(numbers[0]) if law in ("fixed", "uniform") else 0
-        longest = {"fixed": numbers[0], "uniform": numbers[-1], "geometric": math.ceil(SLOWEST * numbers[0])}[law]
-        window = int(longest) if model.window is None else model.window
-        if not shortest <= window <= LONGEST:
-            raise SpecError(
-                "no reward arrives inside the window",
-                path="feedback.window",
-                given=window,
-                allowed=f"in [{shortest}, {LONGEST}]",
-                fix="make the window as long as the delay, or leave it out",
-            )
-        if not 0.0 <= model.missing < 1.0:
-            raise SpecError(
-                "the share of missing rewards is wrong",
-                path="feedback.missing",
-                given=model.missing,
-                allowed="in [0, 1)",
-            )
-        if model.default is not None and model.treat != "default":
-            raise SpecError(
-                "a default is used with treat = default only",
-                path="feedback.default",
-                given=model.default,
-                allowed="nothing",
-                fix='leave it out, or treat = "default"',
-            )
-        return cls(law, numbers, window, model.missing, model.treat, model.default or 0.0)
-
-    def table(self) -> dict[str, Any]:
-        """The complete table of a spec; `of` is its inverse."""
-        delay: Any = int(self.numbers[0]) if self.law == "fixed" else [self.law, *self.numbers]
-        made = {"delay": delay, "window": self.window, "missing": self.missing, "treat": self.treat}
-        return {**made, "default": self.default} if self.treat == "default" else made
-
-    def check(self, policy: Policy) -> None:
-        """Refuse what a policy cannot promise under this treatment of missing rewards."""
-        if self.treat != "public" and policy.local:
-            raise SpecError(
-                "a local policy sees who sends a report",
-                path="feedback.treat",
-                given=self.treat,
-                allowed="public",
-                fix="a device that has no reward may report a default itself",
-            )
-        if self.treat == "private" and not policy.hides_arrivals:
-            raise SpecError(
-                "arrivals are private only where the number of rewards is noised",
-                path="feedback.treat",
-                given=self.treat,
-                allowed="public, default",
-                fix='a policy with arrivals = "private", or treat = "default", which costs no budget',
-            )
-
-    def promised(self, guarantee: Guarantee | None) -> Guarantee | None:
-        """A policy's guarantee with what holds for arrivals under this treatment."""
-        if guarantee is None:
-            return None
-        kept = tuple(note for note in guarantee.notes if note not in ARRIVALS_IN_WORDS.values())
-        return replace(guarantee, notes=(*kept, ARRIVALS_IN_WORDS[self.treat]))
-
-    def facts(self) -> dict[str, Fact]:
-        """What a policy may know of the feedback before it starts: how many rounds are under way at any time."""
-        return {"outstanding": Assumed(self.window)}
-
-    @property
-    def hidden(self) -> bool:
-        """Rounds settle when their window closes, whatever arrived."""
-        return self.treat != "public"
-
-    def waits(self, count: int, rng: Generator) -> NDArray[np.int64]:
-        """How many more decisions the rewards of ``count`` rounds take, `NEVER` for those that miss the window."""
-        if self.law == "fixed":
-            drawn = np.full(count, int(self.numbers[0]), np.int64)
-        elif self.law == "geometric":  # mean m on 0, 1, 2, ...
-            drawn = rng.geometric(1.0 / (1.0 + self.numbers[0]), count) - 1
-        else:
-            drawn = rng.integers(int(self.numbers[0]), int(self.numbers[1]) + 1, count)
-        lost = drawn > self.window
-        if self.missing > 0:
-            lost |= rng.random(count) < self.missing
-        drawn[lost] = NEVER
-        return drawn
-
-    def wait(self, round: Round, arm: int, rng: Generator) -> int:
-        """The wait of one round; worlds in which silence depends on the arm override this."""
-        return int(self.waits(1, rng)[0])
-
-
-AT_ONCE = Lateness()
-
-
-def _law(delay: int | list[Any]) -> tuple[Literal["fixed", "geometric", "uniform"], tuple[float, ...]]:
-    def wrong() -> SpecError:
-        return SpecError(
-            "the delay is not known",
-            path="feedback.delay",
-            given=delay,
-            allowed='a whole number, ["geometric", mean] or ["uniform", low, high]',
-        )
-
-    numbers = [delay] if isinstance(delay, int) else delay[1:]
-    if any(isinstance(n, bool) or not isinstance(n, int | float) or not 0 <= n <= LONGEST for n in numbers):
-        raise wrong()
-    if isinstance(delay, int):
-        return "fixed", (float(delay),)
-    if len(delay) == 2 and delay[0] == "geometric":
-        return "geometric", (float(delay[1]),)
-    if len(delay) == 3 and delay[0] == "uniform" and delay[1] <= delay[2] and all(n == int(n) for n in numbers):
-        return "uniform", (float(delay[1]), float(delay[2]))
-    raise wrong()
 
 
 class Outstanding:
@@ -209,13 +38,17 @@ class Outstanding:
 
     ``decided`` notes a round, ``arrive`` its feedback (once, for the arm that was decided; again or too late: ignored),
     ``take`` gives what may be learned now: on the settled clock rounds in their order, answered or not; on the decided
-    clock what has arrived, in order of arrival. Memory: the rounds of one window.
+    clock what has arrived, in order of arrival; on the clock of arrivals the same, and every round that closes without
+    an answer; where batches are of seats, rounds as they settle, numbered by seats. Memory: the rounds of one window.
     """
 
     def __init__(self, policy: Policy, lateness: Lateness = AT_ONCE) -> None:
         self.clock, self.lateness, self.report = policy.clock, lateness, policy.report
+        self.by_seat = policy.clock == "settled" and policy.by_seat
+        self._closing = 0
         self.now = 0
         self.settled = 0
+        self.releases = 0
         self._open: dict[int, tuple[int, Round | None]] = {}
         self._here: dict[int, Feedback | Report] = {}
 
@@ -257,17 +90,49 @@ class Outstanding:
 
     def take(self, noise: Noise) -> Iterator[Feedback | Report]:
         """What may be learned after ``now`` decided rounds; ``noise`` is for reports of a default reward."""
-        return self._in_order(noise) if self.clock == "settled" else self._as_they_came()
+        ways = {"settled": self._by_seat if self.by_seat else self._in_order, "arrived": self._as_they_settle}
+        return ways[self.clock](noise) if self.clock in ways else self._as_they_came()
 
     def _in_order(self, noise: Noise) -> Iterator[Feedback | Report]:
         while self.settled < self.now and self._is_settled(self.settled):
-            answer = self._here.pop(self.settled, None)
-            arm, shown = self._open.pop(self.settled)
-            if answer is None:
-                missing = self.lateness.default if self.lateness.treat == "default" else None
-                answer = self.report(Feedback(self.settled, arm, missing, shown), noise)
+            answer = self._closed(self.settled, noise)
             self.settled += 1
             yield answer
+
+    def _closed(self, index: int, noise: Noise) -> Feedback | Report:
+        """What a settled round hands over: its answer, or what a missing one is worth."""
+        (arm, shown), answer = self._open.pop(index), self._here.pop(index, None)
+        if answer is not None:
+            return answer
+        missing = self.lateness.default if self.lateness.treat == "default" else None
+        return self.report(Feedback(index, arm, missing, shown), noise)
+
+    def _as_they_settle(self, noise: Noise) -> Iterator[Feedback | Report]:
+        """Answers as they come, where that is public; each round whose window closes, in the order of rounds."""
+        if not self.lateness.hidden:
+            for index in list(self._here):
+                del self._open[index]
+                yield self._here.pop(index)
+        for index in self._windows_over():
+            self.settled = self._closing
+            yield self._closed(index, noise)
+        self.settled = self._closing
+
+    def _windows_over(self) -> Iterator[int]:
+        """Rounds that close without having settled before."""
+        while self._closing < self.now and (self._over(self._closing) or self._closing not in self._open):
+            self._closing += 1
+            if self._closing - 1 in self._open:
+                yield self._closing - 1
+
+    def _by_seat(self, noise: Noise) -> Iterator[Feedback | Report]:
+        """Rounds in the order in which they settle, ties by round, each under its seat instead of its number."""
+        answered = [] if self.lateness.hidden else list(self._here)
+        for index in sorted({*answered, *self._windows_over()}):
+            answer, seat = self._closed(index, noise), self.settled
+            shown = None if answer.round is None else replace(answer.round, index=seat)
+            self.settled += 1
+            yield replace(answer, index=seat, round=shown)
 
     def _as_they_came(self) -> Iterator[Feedback | Report]:
         for index in list(self._here):
@@ -288,8 +153,17 @@ class Outstanding:
 
 def hand_over(policy: Policy, state: State, outstanding: Outstanding, noise: Noise) -> State:
     """Learn what may be learned and make every release that is due, in the order of the policy's clock."""
-    if policy.clock == "decided":
-        return settle(policy, policy.learn_all(state, outstanding.take(noise)), outstanding.now, noise)
+    if policy.clock != "settled":
+        state = policy.learn_all(state, outstanding.take(noise))
+        return _release_due(policy, state, outstanding.now, outstanding, noise)
     for feedback in outstanding.take(noise):
-        state = policy.learn(settle(policy, state, feedback.index, noise), feedback)
-    return settle(policy, state, outstanding.settled, noise)
+        state = _release_due(policy, state, feedback.index, outstanding, noise)
+        state = policy.learn(state, feedback)
+    return _release_due(policy, state, outstanding.settled, outstanding, noise)
+
+
+def _release_due(policy: Policy, state: State, settled: int, outstanding: Outstanding, noise: Noise) -> State:
+    while policy.due(state, settled) is not None:
+        state = policy.release(state, noise)
+        outstanding.releases += 1
+    return state

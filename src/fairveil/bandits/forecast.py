@@ -7,12 +7,24 @@ from typing import Any
 
 import numpy as np
 
+from fairveil.bandits.lateness import AT_ONCE, Lateness
 from fairveil.bandits.quotes import Quote
-from fairveil.bandits.task import BanditTask, case_of
+from fairveil.bandits.simulate import Case
+from fairveil.bandits.task import case_of
+from fairveil.errors import SpecError
 
 RUNS = 20
 SPREAD = (0.4, 0.6)
 """Means of the arms that are guessed where nothing else is known."""
+MUCH_WAIT, MOST_WAIT = 0.25, 0.5
+"""Shares of a plan that hidden outcomes may take before they count."""
+SLOW_WINDOW = 3
+"""A window of so many usual delays holds up blocks."""
+PUBLIC_INSTEAD = 'let arrivals be public (treat = "public"), where an outcome counts when it comes'
+TIME_TELLS = (
+    "whether and when a reward came is public: if good and bad outcomes are reported at different times the time tells "
+    'the outcome, and early figures are off; then use treat = "default"'
+)
 REGRETS = ("nash_regret", "average_regret", "fair_regret", "fairness_regret", "parity_gap")
 
 
@@ -26,20 +38,36 @@ def forecast(
     >>> found.noise[0].rounds, sorted(found.expected)[:2]
     (8, ['average_regret', 'guess'])
     """
-    full = BanditTask().complete(spec)
-    case = case_of(full)
+    case = case_of(spec)
     found = case.policy.quote(case.rounds, people)
     warnings = list(found.warnings)
-    late = case.lateness
-    if late.window >= case.rounds > 0:
-        warnings.append(
-            f"rewards may take {late.window:,} decisions and the run has {case.rounds:,}: it may learn nothing"
-        )
+    warnings += waiting_in_words(case.lateness, case.rounds, case.policy.released_by == "arrivals")
     world, words = _world(case, guess)
-    expected = {} if world is None or runs == 0 else _simulated(full, world, runs) | {"guess": words}
+    expected = {} if world is None or runs == 0 else _simulated(case.spec, world, runs) | {"guess": words}
     if world is None:
         warnings.append("no simulation: the environment holds people's data; declare a guess (--guess FILE)")
     return replace(found, warnings=tuple(warnings), expected=expected)
+
+
+def waiting_in_words(late: Lateness, rounds: int, by_arrival: bool) -> list[str]:
+    """What waiting will do to a plan of so many rounds, from public numbers alone."""
+    if late == AT_ONCE:
+        return []
+    if (late.window if late.hidden else late.shortest) >= rounds:
+        return [f"rewards may take {late.window:,} decisions and the run has {rounds:,}: it may learn nothing"]
+    if late.hidden:
+        share = late.window / rounds
+        said = (
+            f"outcomes count when their window closes: the first {late.window:,} people are allotted equally, about "
+            f"{share:.0%} of the plan"
+        )
+        if share > MOST_WAIT:
+            return [f"{said}; most of it is over before anything is learned: shorten the window, or {PUBLIC_INSTEAD}"]
+        return [f"{said}: shorten the window, or {PUBLIC_INSTEAD}"] if share > MUCH_WAIT else []
+    found = [TIME_TELLS]
+    if not by_arrival and late.window > SLOW_WINDOW * late.usual and late.missing > 0:
+        found.append("one missing answer holds up all arms until its window ends: release = arrivals does not wait")
+    return found
 
 
 def _world(case: Any, guess: dict[str, Any] | None) -> tuple[dict[str, Any] | None, str]:
@@ -52,6 +80,19 @@ def _world(case: Any, guess: dict[str, Any] | None) -> tuple[dict[str, Any] | No
         means = np.linspace(*SPREAD, arms).round(4).tolist()
         return {"name": "bernoulli", "means": means}, f"simulated on a guess: {arms} arms with means 0.4 to 0.6"
     return None, ""
+
+
+def guess_of(case: Case) -> dict[str, Any]:
+    """The world that a plan is simulated on where no other guess is declared; refused where there is none."""
+    world, _ = _world(case, None)
+    if world is None:
+        raise SpecError(
+            "the environment holds people's data, and a plan is simulated on a guess",
+            path="environment",
+            given=case.environment.name,
+            fix="declare a guess",
+        )
+    return world
 
 
 def _simulated(full: dict[str, Any], world: dict[str, Any], runs: int) -> dict[str, Any]:

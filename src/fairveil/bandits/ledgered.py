@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from fairveil.bandits.protocol import Feedback, Policy, Report
-from fairveil.configuration import describe
+from fairveil.configuration import lasting
 from fairveil.errors import PrivacyError, SpecError
+from fairveil.ledger import Account, Ledger, RunCost, release_once
+from fairveil.ledger.account import check_single, ledger_of_run
+from fairveil.ledger.account import releases_into as releases_into  # the name that docs of 0.1.0 have
 from fairveil.privacy.events import NothingEvent
 from fairveil.privacy.guarantee import Neighbours
-from fairveil.privacy.ledger import Ledger, ReleaseLost
 from fairveil.privacy.noise import Noise
 from fairveil.state import State
 
@@ -53,30 +53,22 @@ def drive(
     """
     while (block := policy.due(state, settled)) is not None:
         check_promise(policy, neighbours)
-        state = _release(policy, state, block, ledger, account=account, noise=noise, rows=rows, resume=resume)
+        state = _release(policy, state, block, account_of(policy, ledger, account), noise, rows, resume)
     return state
 
 
-_ledger: ContextVar[Ledger | None] = ContextVar("ledger", default=None)
-
-
-@contextmanager
-def releases_into(ledger: Ledger) -> Iterator[None]:
-    """Runs of recorded data inside this block make their releases through the ledger: `fairveil run --ledger`."""
-    token = _ledger.set(ledger)
-    try:
-        yield
-    finally:
-        _ledger.reset(token)
+def account_of(policy: Policy, ledger: Ledger, name: str = "policy") -> Account:
+    """The whole run of a policy, bound to its complete table."""
+    return Account(ledger, name, RunCost(policy.event()), fingerprint(policy))
 
 
 def with_ledger(policy: Policy, spec: dict[str, Any], recorded: bool) -> Policy:
     """The policy as it is, or, inside `releases_into`, with every release charged and stored before it is used."""
-    found = _ledger.get()
-    if found is None:
+    ledger = ledger_of_run()
+    if ledger is None:
         return policy
-    ledger: Ledger = found
     check_run(policy, spec, recorded)
+    account = account_of(policy, ledger)
     asked: list[str] = []
 
     class Ledgered(type(policy)):  # type: ignore[misc]
@@ -88,7 +80,7 @@ def with_ledger(policy: Policy, spec: dict[str, Any], recorded: bool) -> Policy:
             return block
 
         def release(self, state: State, noise: Noise) -> State:
-            return _release(policy, state, asked[0], ledger, account="policy", noise=noise, rows=None, resume=False)
+            return _release(policy, state, asked[0], account, noise, None, False)
 
         def simulator(self, case: Any, streams: Any) -> None:
             return None
@@ -109,12 +101,7 @@ def check_run(policy: Policy, spec: dict[str, Any], recorded: bool) -> None:
             allowed="an environment of recorded data",
             fix=fix,
         )
-    if spec["runs"] != 1:
-        raise SpecError("a ledger pays for one run", path="runs", given=spec["runs"], allowed="1", fix=fix)
-    if spec["noise"] != "secure":
-        raise SpecError(
-            "a ledger takes secure noise only", path="noise", given=spec["noise"], allowed="secure", fix=fix
-        )
+    check_single(spec, fix)
     if isinstance(policy.event(), NothingEvent):
         raise PrivacyError(
             "this policy spends nothing that a ledger could charge",
@@ -128,33 +115,34 @@ def check_run(policy: Policy, spec: dict[str, Any], recorded: bool) -> None:
 
 def fingerprint(policy: Policy) -> str:
     """A digest of the policy's complete table: what an account is bound to."""
-    table = json.dumps(describe(policy), sort_keys=True)
+    table = json.dumps(lasting(policy), sort_keys=True)
     return hashlib.sha256(table.encode()).hexdigest()[:32]
 
 
-def _release(
-    policy: Policy,
-    state: State,
-    block: str,
-    ledger: Ledger,
-    *,
-    account: str,
-    noise: Noise | None,
-    rows: Pages | None,
-    resume: bool,
-) -> State:
-    ledger.spend(account, policy.event(), releases=None, holder=fingerprint(policy))
-    name = f"{account}/{block}"
-    if not resume and ledger.first_block(account) == name:
-        raise PrivacyError(
-            "this account has released its first block already, and the state has not",
-            path="account",
-            given=account,
-            allowed="the state that was saved last, or an account of its own",
-            fix="load the saved state; resume=True if the run stopped before its first state was saved",
-        )
+def check_seats(account: Account, block: str) -> None:
+    """Refuse seats of which the ledger has released some already, under another interval of their arm."""
+    arm, first, stop = (int(part) for part in block.split("-"))
+    start = account.block(f"{arm}-")
+    for entry in account.ledger.entries():
+        if entry["kind"] != "reserve" or not entry["name"].startswith(start) or entry["name"] == account.block(block):
+            continue
+        taken = entry["name"].removeprefix(start).split("-")
+        if int(taken[0]) < stop and first < int(taken[1]):
+            raise PrivacyError(
+                "some of these rewards are in a release already",
+                path="block",
+                given=block,
+                allowed=f"seats of arm {arm} that no release has",
+                fix="go on from the state that was saved last before that release, which knows the seats",
+            )
 
-    drawn: list[State] = []
+
+def _release(
+    policy: Policy, state: State, block: str, account: Account, noise: Noise | None, rows: Pages | None, resume: bool
+) -> State:
+    after: list[State] = []
+    if policy.clock == "arrived":
+        check_seats(account, block)
 
     def draw(source: Noise) -> State:
         full = state
@@ -162,17 +150,20 @@ def _release(
         if rows is not None and opened is not None:
             for page in rows(opened.first, opened.stop):
                 full = policy.learn_all(full, page)
-        if policy.clock == "settled":
+        if policy.clock != "decided":
             return policy.draw(full, source)
-        drawn.append(policy.release(full, source))
-        return {name: drawn[0][name] for name in policy.released}
+        after.append(policy.release(full, source))
+        return {name: after[0][name] for name in policy.released}
 
-    try:
-        value = ledger.release(name, draw, account=account, noise=noise)
-    except ReleaseLost:
-        return policy.lost(state, block)
+    def adopt(value: State) -> State:
+        return policy.adopt(state, block, value)
+
     # A decided clock may keep raw rows for later releases; they are in the state that was just made, not in the ledger.
-    return drawn[0] if drawn else policy.adopt(state, block, value)
+    return release_once(account, account.block(block), draw, noise, resume=resume).answer(
+        drawn=lambda value: after[0] if after else adopt(value),
+        stored=adopt,
+        lost=lambda _: policy.lost(state, block),
+    )
 
 
 def check_promise(policy: Policy, neighbours: Neighbours | str | None) -> None:

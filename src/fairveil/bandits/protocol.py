@@ -13,27 +13,32 @@ If a charged release was lost (the process died between charge and publication) 
         while policy.due(state, t + 1) is not None:
             state = policy.release(state, noise)
 
-Rounds are numbered 0, 1, 2, ... by decisions, which are public. Policies live on one of two clocks:
+Rounds are numbered 0, 1, 2, ... by decisions, which are public. Policies live on one of three clocks:
 
 - ``decided``: feedback is learned when it arrives, in any order, each round at most once (`fairveil.bandits.feedback`
   has the drivers' check), and ``due`` takes the number of decided rounds;
 - ``settled``: a round is settled when its reward is in or can come no more. Every round is handed over once, in the
   order of rounds, when it is settled, answered or not (reward None), and only when all older blocks are released;
-  ``due`` takes the number of settled rounds. A state then holds raw content of one block at a time.
+  ``due`` takes the number of settled rounds. A state then holds raw content of one block at a time;
+- ``arrived``: every round is handed over once, when its reward is in (where arrivals are public) or its window has
+  closed, in any order of rounds. Its reward joins the release that is open for its arm (`fairveil.bandits.nash.
+  arrivals`); ``due`` takes the number of decided rounds.
 
-Without delay both numbers are the same and the loop above serves either.
+Without delay these numbers are the same and the loop above serves all of them.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairveil import registry
+from fairveil.arrays import Floats, Ints
 from fairveil.bandits.estimates import CONFIDENCE, Estimates, check_confidence
 from fairveil.bandits.quotes import Noisy, Quote, smallest_limit, warnings_of
 from fairveil.errors import InputError, PrivacyError
@@ -44,11 +49,12 @@ from fairveil.randomness import Generator
 from fairveil.state import State
 
 if TYPE_CHECKING:
+    from fairveil.bandits.plans import TrialPlan
     from fairveil.bandits.simulate import Case, Simulator, Streams
 
-Clock = Literal["decided", "settled"]
+Clock = Literal["decided", "settled", "arrived"]
 HEADER = "header"
-"""Name under which the numbers of a released block carry its arm, first and stop round."""
+"""Name under which the numbers of a released block carry its arm, first and stop round; or arm, from, to, reach."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,7 @@ class Candidate:
     """One person or item that can be chosen in a round: a group label (an index) and features (not in its repr)."""
 
     group: int
-    features: NDArray[np.float64] = field(repr=False)
+    features: Floats = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,7 @@ class Decision:
 
     arm: int
     propensity: float = 1.0
-    probabilities: NDArray[np.float64] | None = None
+    probabilities: Floats | None = None
     symmetric: bool = False
 
 
@@ -111,16 +117,37 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Rounds [first, stop) that are released together; ``arm`` is -1 where a block holds several arms."""
+    """Rounds [first, stop) that are released together; ``arm`` is -1 where a block holds several arms.
+
+    Of a release by arrival: seats [first, stop) of its arm, and ``reach``, a public number of rounds behind which every
+    round of the release lies.
+    """
 
     name: str
     first: int
     stop: int
     arm: int = -1
+    reach: int | None = None
 
     @property
-    def header(self) -> NDArray[np.int64]:
-        return np.array([self.arm, self.first, self.stop], np.int64)
+    def header(self) -> Ints:
+        return np.array([self.arm, self.first, self.stop, *([] if self.reach is None else [self.reach])], np.int64)
+
+
+class _Unless:
+    """The value of a field on policies that do not have it. Their class has no such attribute: it is no default."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __get__(self, policy: Policy | None, kind: type[Policy]) -> Any:
+        if policy is None:
+            raise AttributeError(kind.__name__)
+        return self.value
+
+
+def _unless(value: Any) -> Any:
+    return _Unless(value)
 
 
 class Policy(ABC):
@@ -129,8 +156,18 @@ class Policy(ABC):
     name: ClassVar[str] = ""
     family: ClassVar[str] = ""
     clock: ClassVar[Clock] = "decided"
-    """What `due` counts: decided rounds, or settled ones (see above)."""
+    """When feedback is learned and what `due` counts (see above)."""
+    local: ClassVar[bool] = False
+    """Users randomise their own rewards: `learn` takes a `Report` and refuses a raw `Feedback`."""
+    arms: int | None = _unless(None)
+    """Declared arms; None for a policy that chooses between the candidates of each round."""
+    agents: int = _unless(1)
+    """Agents that learn together."""
+    horizon: int | None = _unless(None)
+    """Rounds for which it is made, None where it needs no such number."""
     horizon_free: ClassVar[bool] = True
+    released_by: Any = _unless("blocks")
+    """What is released together: what came since the last release (arrivals), or a stretch of decisions (blocks)."""
     keeps_history: ClassVar[bool] = False
     """Decisions read the raw history by definition: memory grows with rounds, and no ledger can store the state."""
     released: ClassVar[tuple[str, ...]] = ()
@@ -146,15 +183,24 @@ class Policy(ABC):
         """The promise, None when there is none."""
         return None
 
-    @property
-    def local(self) -> bool:
-        """Users randomise their own rewards: `learn` takes a `Report` and refuses a raw `Feedback`."""
-        promise = self.guarantee()
-        return promise is not None and promise.model.value == "local"
+    @cached_property
+    def promise(self) -> Guarantee | None:
+        """The guarantee, made once: a policy is a value."""
+        return self.guarantee()
 
     @property
     def hides_arrivals(self) -> bool:
         """The number of rewards is released with noise, so whether one arrived may be private."""
+        return False
+
+    @property
+    def by_seat(self) -> bool:
+        """Settled clock: rounds are handed over in the order in which they settle, under their seats in that order."""
+        return bool(self.released_by == "arrivals")
+
+    @property
+    def uses_local(self) -> bool:
+        """Decisions of an agent read its own raw rows, not releases alone."""
         return False
 
     @abstractmethod
@@ -197,6 +243,17 @@ class Policy(ABC):
         block = self.block(state)
         return [] if block is None else [block]
 
+    def reach(self, state: State) -> int:
+        """The first round that no block holds yet; 0 for a schedule that is fixed in advance.
+
+        A policy whose `open` opens blocks one after the other says so here, also when none of them is open.
+        """
+        return 0
+
+    def releases_at(self, most: int) -> list[int]:
+        """The rounds at which the first releases fall, at most so many, where the schedule is fixed in advance."""
+        return []
+
     def reopen(self, state: State, block: Block) -> State:
         """Open the next block as a stored release says that it was; nothing to do where the schedule is fixed."""
         return state
@@ -234,11 +291,39 @@ class Policy(ABC):
         """
         promise, noise = self.guarantee(), self.noises()
         found = warnings_of(promise, noise, rounds, people)
-        planned = getattr(self, "horizon", None)
-        if not self.horizon_free and rounds is not None and planned is not None and rounds > planned:
+        planned = None if self.horizon_free else self.horizon
+        if rounds is not None and planned is not None and rounds > planned:
             found.append(f"it is built for {planned:,} rounds and refuses to decide after them")
         table = None if promise is None else promise.to_dict()
         return Quote(self.name, table, smallest_limit(self), noise, tuple(found))
+
+    def plan(
+        self,
+        guess: Any,
+        runs: int = 400,
+        *,
+        people: int,
+        difference: float = 0.15,
+        chance: float = 0.8,
+        level: float = CONFIDENCE,
+        silence: Literal["any", "independent"] = "any",
+        feedback: Mapping[str, Any] | None = None,
+        names: Sequence[str] | None = None,
+        say: Callable[[str], None] | None = None,
+    ) -> TrialPlan:
+        """What so many people may expect, simulated on a declared guess: people on each arm, who gets a worse one, how
+        surely the best arm is named and separated, by budget and by number of people.
+
+        ``guess``: means by name, a list of means, or an environment's table; ``difference``, ``chance``: how many
+        people separate such a lead so often; ``level``, ``silence``: of the stopping rule; ``feedback``: late and
+        missing rewards as in a spec; ``say`` hears of every run. Cost: nothing, no data are read.
+        """
+        family = registry.get("family", self.family or "nash")()
+        made: TrialPlan = family.plan(
+            self, guess, runs, people=people, difference=difference, wanted=chance, level=level, silence=silence,
+            feedback=feedback, names=names, say=say,
+        )  # fmt: skip
+        return made
 
     def restored(self, releases: Iterable[tuple[str, State | None]]) -> State:
         """The state that a ledger's releases lead to (None: charged and lost), enough for `estimates`."""
@@ -257,7 +342,7 @@ class Policy(ABC):
         """
         return Estimates((), check_confidence(confidence), notes=("this policy publishes decisions and nothing else",))
 
-    def simulator(self, case: Case, streams: Streams) -> Simulator | None:
+    def simulator(self, case: Case, streams: Streams) -> Simulator[Any] | None:
         """This policy's compiled simulator for a case, None where the step API plays it."""
         return None
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round
-from fairveil.bandits.simulate import Case, Simulator, Streams
+from fairveil.bandits.simulate import Case, Streams
+from fairveil.bandits.steps import UniformSimulator
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Count, described
@@ -47,5 +48,5 @@ class Random(Policy):
     def learn(self, state: State, feedback: Feedback | Report) -> State:
         return state
 
-    def simulator(self, case: Case, streams: Streams) -> Simulator | None:
-        return case.family.uniform(case, streams)
+    def simulator(self, case: Case, streams: Streams) -> UniformSimulator | None:
+        return UniformSimulator(case, streams) if case.family.uniform else None

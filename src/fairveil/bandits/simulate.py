@@ -1,29 +1,33 @@
-"""What the simulators of all families share: a case built once, one scheme of seeds, curves with bands."""
+"""The one engine of all families: a case built once, one scheme of seeds, runs side by side, one loop over checkpoints.
+
+A family brings a tally and its metrics (`fairveil.bandits.family`); a policy may bring a compiled simulator. Everything
+else (plug-ins, secure noise, worlds without compiled laws) is played through `fairveil.bandits.steps`.
+"""
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from fairveil import registry
+from fairveil.arrays import Floats
 from fairveil.bandits.feedback import AT_ONCE, Lateness
 from fairveil.privacy.noise import Noise, make_noise
 from fairveil.randomness import Generator, generator
+from fairveil.state import State
+from fairveil.task import Part, threads
 
 if TYPE_CHECKING:
     from fairveil.bandits.environments.base import Environment
-    from fairveil.bandits.family import Family
+    from fairveil.bandits.family import Family, Tally
     from fairveil.bandits.protocol import Policy
 
-BAND = 1.96
-"""Bands are normal 95 % intervals."""
+Seen = TypeVar("Seen")
+"""What a family's tally takes of a stretch of rounds."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +61,18 @@ class Streams:
 
 @dataclass(frozen=True)
 class Case:
-    """A complete bandit spec with what it describes, built once for all runs of a block of work."""
+    """A complete bandit spec with what it describes, built once for all runs of a process."""
 
     spec: dict[str, Any]
     policy: Policy
     environment: Environment
-    family: Family
+    family: Family[Any]
     lateness: Lateness
+    rounds: int = field(init=False)
+    checkpoints: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.__dict__.update(rounds=self.spec["rounds"], checkpoints=self.spec["checkpoints"])
 
     @classmethod
     def of(
@@ -73,66 +82,74 @@ class Case:
         spec = {"rounds": rounds, "checkpoints": [rounds], "runs": 1, "seed": seed, "noise": "seeded", "powers": []}
         return cls(spec, policy, environment, registry.get("family", environment.family)(), lateness)
 
-    @property
-    def rounds(self) -> int:
-        rounds: int = self.spec["rounds"]
-        return rounds
-
-    @property
-    def checkpoints(self) -> list[int]:
-        checkpoints: list[int] = self.spec["checkpoints"]
-        return checkpoints
-
     def streams(self, run: int) -> Streams:
         return Streams.of(self.spec["seed"], run, self.spec["noise"])
 
 
-class Simulator(ABC):
+class Simulator(ABC, Generic[Seen]):
     """One run of one policy in one world of its family, played on a stretch of rounds at a time.
 
-    A policy offers a compiled one (`Policy.simulator`); otherwise the family plays its steps. Both call the same
-    kernels, draw from the same streams, and decide the same arms.
+    A policy offers a compiled one (`Policy.simulator`); otherwise its steps are played. Both call the same kernels,
+    draw from the same streams, and decide the same arms.
     """
 
+    world: Environment
+    """The world of this run."""
     releases: int = 0
     """Releases made so far."""
+    compiled: ClassVar[bool] = True
+    spent: float = 0.0
+    """Epsilon that the person who paid most has paid so far."""
 
     @abstractmethod
-    def advance(self, stop: int) -> Any:
-        """Play on until ``stop`` rounds are decided and hand back what the family measures of them."""
+    def advance(self, stop: int) -> Seen:
+        """Play on until ``stop`` rounds are decided and hand back what the family's tally takes of them."""
         raise NotImplementedError
 
+    def published(self) -> State | None:
+        """The arrays of a state from which estimates are made, None where there are none."""
+        return None
 
-def band(x: list[int], y: list[float], std: list[float], runs: int) -> dict[str, list[float]]:
-    """A series with its normal 95 % band from a standard deviation over runs."""
-    reach = BAND / math.sqrt(runs)
-    return {
-        "x": [float(point) for point in x],
-        "y": y,
-        "low": [value - reach * error for value, error in zip(y, std)],
-        "high": [value + reach * error for value, error in zip(y, std)],
-    }
+    def belief(self) -> Floats | None:
+        """What is believed of the parameter of the world now, None where the policy has no such belief."""
+        return None
 
-
-def spread(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Standard deviation over runs (first axis) of a sample; one run shows no spread."""
-    return values.std(axis=0, ddof=1) if len(values) > 1 else np.zeros_like(values[0])
+    def uncertainty(self) -> Floats | None:
+        """Standard deviation of what decisions are based on, from public numbers only; None where there is none."""
+        return None
 
 
-def curves(
-    checkpoints: list[int], values: dict[str, NDArray[np.float64]]
-) -> tuple[dict[str, Any], dict[str, dict[str, list[float]]]]:
-    """Metrics (mean and ``_std`` over runs) and series of values (runs, checkpoints); undefined curves are left out.
+def start_run(case: Case, streams: Streams) -> Simulator[Any]:
+    """One run of a case: compiled where policy and world allow it, else step by step."""
+    found = case.policy.simulator(case, streams) if case.environment.compiled else None
+    return case.family.stepwise(case, streams) if found is None else found
 
-    >>> metrics, series = curves([10], {"regret": np.array([[1.0], [3.0]]), "error": np.array([[np.nan], [1.0]])})
-    >>> metrics["regret"], list(series)
-    ([2.0], ['regret'])
-    """
-    metrics: dict[str, Any] = {}
-    series: dict[str, dict[str, list[float]]] = {}
-    for name, runs in values.items():
-        if np.isnan(runs).any():
-            continue
-        metrics[name], metrics[f"{name}_std"] = runs.mean(axis=0).tolist(), spread(runs).tolist()
-        series[name] = band(checkpoints, metrics[name], metrics[f"{name}_std"], len(runs))
-    return metrics, series
+
+def simulate(case: Case, runs: range) -> Part:
+    """Play these runs side by side, a stretch of rounds at a time; returns what the family's tally keeps of them."""
+    played = [start_run(case, case.streams(run)) for run in runs]
+    tally = case.family.tally(case, runs)
+    workers = min(len(played), threads()) if tally.threaded and all(one.compiled for one in played) else 1
+    if workers > 1:
+        _in_threads(tally, played, workers)
+    else:
+        for stop, marked in tally.stops():
+            tally.add([one.advance(stop) for one in played])
+            if marked:
+                tally.mark(played)
+    return tally.part(played)
+
+
+def _in_threads(tally: Tally[Any], played: list[Simulator[Any]], workers: int) -> None:
+    """Threads share the runs, each with its own generators; a stretch is counted while the next one is played."""
+    with ThreadPoolExecutor(workers) as pool:
+        counting: Future[None] | None = None
+        for stop, marked in tally.stops():
+            playing = [pool.submit(one.advance, stop) for one in played]
+            seen = [one.result() for one in playing]
+            if counting is not None:
+                counting.result()
+            counting = pool.submit(tally.add, seen)
+            if marked:
+                counting.result()
+                tally.mark(played)

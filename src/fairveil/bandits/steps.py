@@ -8,12 +8,17 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
+from fairveil.arrays import Floats
 from fairveil.bandits.environments.base import Environment
-from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness, Outstanding, hand_over
+from fairveil.bandits.feedback import AT_ONCE, NEVER, NOBODY, Lateness, Outstanding, hand_over
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round
-from fairveil.bandits.simulate import Streams
+from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.state import State
+
+NOBODY_CHOSEN = Decision(NOBODY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,8 @@ class Step:
     decision: Decision
     reward: float
     state: State
+    releases: int = 0
+    """Releases made until then."""
 
 
 def walk(
@@ -48,14 +55,63 @@ def play(
     for index in range(rounds):
         state = policy.open(state, index, streams.explore)
         shown = place.show(index, world)
-        decision = policy.decide(state, shown, streams.explore)
-        reward = place.reward(shown, decision.arm, world)
+        if place.nobody(shown):
+            decision, reward = NOBODY_CHOSEN, 0.0
+        else:
+            decision = policy.decide(state, shown, streams.explore)
+            reward = place.reward(shown, decision.arm, world)
         outstanding.decided(decision.arm, shown)
-        wait = place.wait(shown, decision.arm, lateness, streams.arrivals)
-        if wait != NEVER:
+        wait = place.wait(shown, decision.arm, lateness.given(reward), streams.arrivals)
+        if wait != NEVER and decision is not NOBODY_CHOSEN:
             feedback = policy.report(Feedback(index, decision.arm, reward, shown), noise)
             heapq.heappush(under_way, (index + wait, index, feedback))
         while under_way and under_way[0][0] <= index:
             outstanding.arrive(heapq.heappop(under_way)[2])
         state = hand_over(policy, state, outstanding, noise)
-        yield Step(shown, decision, reward, state)
+        yield Step(shown, decision, reward, state, outstanding.releases)
+
+
+class StepSimulator(Simulator[Any]):
+    """Any policy in any world through its step API: plug-ins, secure noise, the reference for compiled simulators."""
+
+    compiled = False
+
+    def __init__(self, case: Case, streams: Streams) -> None:
+        self.family, self.streams = case.family, streams
+        self.world = case.environment.stage(streams.world)
+        rounds = self.world.decisions(case.rounds)
+        self.steps: Iterator[Step] = play(case.policy, self.world, rounds, streams, case.lateness)
+        self.decided, self.state, self.seen = 0, State(), None
+        promise = case.policy.promise
+        self.spent = 0.0 if promise is None else promise.epsilon or 0.0
+
+    def advance(self, stop: int) -> Any:
+        until = self.world.decisions(stop)
+        self.world.draw_ahead(self.decided, until - self.decided, self.streams.world)
+        self.seen = self.family.seen(self.world, self._noted(until - self.decided), self.seen)
+        self.decided = until
+        return self.seen
+
+    def _noted(self, count: int) -> Iterator[Step]:
+        for step in islice(self.steps, count):
+            self.state, self.releases = step.state, self.family.releases(step)
+            yield step
+
+    def published(self) -> State:
+        return self.state
+
+    def belief(self) -> Floats | None:
+        return self.state.get("centre")
+
+
+class UniformSimulator(Simulator[Any]):
+    """The policy that learns nothing, without its steps: a family draws the choices of many rounds at once."""
+
+    def __init__(self, case: Case, streams: Streams) -> None:
+        self.family, self.streams, self.world = case.family, streams, case.environment
+        self.decided, self.seen = 0, None
+
+    def advance(self, stop: int) -> Any:
+        self.seen = self.family.at_random(self.world, self.decided, stop, self.streams, self.seen)
+        self.decided = stop
+        return self.seen

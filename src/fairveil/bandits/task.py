@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -15,18 +16,25 @@ from fairveil.bandits.family import Family
 from fairveil.bandits.feedback import AT_ONCE, Lateness
 from fairveil.bandits.ledgered import with_ledger
 from fairveil.bandits.protocol import Policy
-from fairveil.bandits.simulate import Case
+from fairveil.bandits.simulate import Case, simulate
 from fairveil.configuration import describe
 from fairveil.errors import SpecError
 from fairveil.fields import Count
 from fairveil.registry import register
-from fairveil.task import Outcome, Part, Task, TaskSpec, run_blocks
+from fairveil.task import Outcome, Part, Prepared, Task, TaskSpec, run_blocks
 
 DEFAULT_CHECKPOINTS = 20
+SHARED = 32
+"""Policies and generated worlds that a process keeps."""
+PUBLISHED = ("arms", "checkpoints", "estimates", "evaluation", "pull_share", "releases", "spent")
+"""Metrics of a private run that were decided, released or charged; of the others most are exact."""
 EVALUATION = (
     "the metrics of this result are computed on the recorded rows themselves and are not protected; the promise covers "
     "what the policy publishes"
 )
+
+
+_shared: dict[tuple[Any, str], Any] = {}
 
 
 class BanditSpec(TaskSpec):
@@ -50,17 +58,14 @@ class BanditTask(Task):
 
     Spec = BanditSpec
 
-    def fill(self, model: BanditSpec) -> dict[str, Any]:
+    def build(self, model: BanditSpec) -> Prepared:
         spec = model.model_dump(mode="json", exclude={"environment", "policy"})
-        environment: Environment = registry.build(
-            "environment",
-            settled_table("environment", model.environment, {"horizon": Assumed(model.rounds)}),
-            "environment",
-        )
+        table = settled_table("environment", model.environment, {"horizon": Assumed(model.rounds)})
+        environment: Environment = shared("environment", table)
         spec["environment"] = describe(environment)
         lateness = environment.lateness if model.feedback is None else Lateness.of(model.feedback)
-        facts = environment.facts(model.rounds) | lateness.facts()
-        policy: Policy = registry.build("policy", settled_table("policy", model.policy, facts), "policy")
+        facts = environment.facts(model.rounds) | lateness.facts(model.policy.get("release") or "arrivals")
+        policy: Policy = shared("policy", settled_table("policy", model.policy, facts))
         if policy.family not in ("", environment.family):
             raise SpecError(
                 f"a {policy.family} policy does not fit a {environment.family} environment",
@@ -81,6 +86,7 @@ class BanditTask(Task):
                     fix="leave delay and missing of the environment out",
                 )
             lateness.check(policy)
+            lateness.check_arms(getattr(environment, "arms", None) if environment.family == "nash" else None)
             spec["feedback"] = lateness.table()
         if environment.recorded and model.noise == "secure" and model.runs > 1:
             raise SpecError(
@@ -90,7 +96,7 @@ class BanditTask(Task):
                 allowed="1 with secure noise",
                 fix="run once, or study many runs with noise = seeded",
             )
-        if environment.drafted and model.noise == "secure":
+        if model.noise == "secure" and environment.drafted:
             raise SpecError(
                 "the ranges and names of this spec are a draft that was read off the data",
                 path="environment.declared",
@@ -98,43 +104,62 @@ class BanditTask(Task):
                 allowed="public",
                 fix="replace them by what is known without the data, then declared = public",
             )
-        case = Case(spec, policy, environment, family_of(environment), lateness)
-        return {**spec, **case.family.check(case)}
+        family: Family[Any] = registry.get("family", environment.family)()
+        case = Case(spec, with_ledger(policy, spec, environment.recorded), environment, family, lateness)
+        spec |= family.check(case)
+        return Prepared(spec, case)
 
-    def blocks(self, spec: dict[str, Any]) -> list[dict[str, Any]]:
-        case = case_of(spec)
-        return run_blocks(spec["runs"], case.family.runs_at_once(case))
+    def blocks(self, case: Case) -> list[dict[str, Any]]:
+        return run_blocks(case.spec["runs"], case.family.runs_at_once(case))
 
-    def work(self, spec: dict[str, Any], block: dict[str, Any]) -> Part:
-        case = case_of(spec)
-        return case.family.simulate(case, range(block["first"], block["last"]))
+    def work(self, case: Case, block: dict[str, Any]) -> Part:
+        return simulate(case, range(block["first"], block["last"]))
 
-    def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
-        case = case_of(spec)
+    def finish(self, case: Case, parts: list[Part]) -> Outcome:
         metrics, series = case.family.measure(case, parts)
-        guarantee = case.policy.guarantee()
+        guarantee = case.policy.promise
         if case.lateness != AT_ONCE:
             guarantee = case.lateness.promised(guarantee)
         if case.environment.recorded:
             # Regret, means and shares are read off people's rows: only what the policy itself publishes is protected.
             metrics = {"evaluation": True, **metrics}
+            if guarantee is not None and case.spec["noise"] == "secure":
+                metrics, series = apart(metrics), {}
             if guarantee is not None:
                 guarantee = replace(guarantee, notes=(*guarantee.notes, *case.environment.caveats, EVALUATION))
-        return Outcome(metrics, series, guarantee, simulated=case.streams(0).noise.simulated)
+        return Outcome(metrics, series, guarantee, simulated=case.spec["noise"] == "seeded")
+
+
+def apart(metrics: dict[str, Any]) -> dict[str, Any]:
+    """What the policy has published or decided, and under ``lab`` everything that was read off people's rows."""
+    kept = {name: value for name, value in metrics.items() if name in PUBLISHED}
+    exact = {name: value for name, value in metrics.items() if name not in PUBLISHED}
+    return {**kept, "lab": {**exact.pop("lab", {}), **exact}}
 
 
 def case_of(spec: dict[str, Any]) -> Case:
-    """What a complete spec describes."""
-    environment: Environment = registry.build("environment", spec["environment"], "environment")
-    policy: Policy = registry.build("policy", spec["policy"], "policy")
-    given = spec.get("feedback")
-    lateness = environment.lateness if given is None else Lateness.of(given)
-    driven = with_ledger(policy, spec, environment.recorded)
-    return Case(spec, driven, environment, family_of(environment), lateness)
+    """What a spec describes."""
+    case: Case = BanditTask().prepare(spec).case
+    return case
 
 
-def family_of(environment: Environment) -> Family:
-    found: Family = registry.get("family", environment.family)()
+def shared(kind: str, table: dict[str, Any]) -> Any:
+    """What a table describes. Equal tables share one in a process where it is a value that follows from its fields
+    alone: a policy, or a generated world. Noise levels, schedules and populations are then computed once.
+    """
+    target = registry.target_of(kind, table, kind)
+    if not issubclass(target, Policy) and not target.generated:
+        return registry.build(kind, table, kind)
+    try:
+        key = target, json.dumps(table, sort_keys=True, default=describe)
+    except (TypeError, ValueError):  # not plain data: it says itself what is wrong
+        return registry.build(kind, table, kind)
+    found = _shared.get(key)
+    if found is None:
+        found = registry.build(kind, table, kind)
+        while len(_shared) >= SHARED:
+            _shared.pop(next(iter(_shared)), None)
+        _shared[key] = found
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import Any
 
@@ -12,17 +11,21 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from fairveil.arrays import Floats
 from fairveil.classify.learners import PrivateLogistic
+from fairveil.classify.mixins import SPENDING, Configured, estimator_of
 from fairveil.classify.spending import Spending
 from fairveil.data.inputs import classes_of, features_of, refuse_weights
-from fairveil.privacy.events import Event
 from fairveil.privacy.grid import clip_norm
 from fairveil.privacy.guarantee import Guarantee
-from fairveil.privacy.ledger import Ledger
 from fairveil.privacy.noise import Noise
 
 
-class PrivateLogisticRegression(Spending, ClassifierMixin, BaseEstimator):
+@estimator_of(
+    PrivateLogistic, also={"classes": None, **SPENDING}, renamed={"intercept": "fit_intercept"}, epsilon=1.0,
+    norm_bound=1.0, retrainings=1,
+)  # fmt: skip
+class PrivateLogisticRegression(Configured, Spending, ClassifierMixin, BaseEstimator):
     """Differentially private logistic regression with the scikit-learn interface.
 
     Every call of ``fit`` is one release; the budget covers ``retrainings`` of them. ``ledger`` (or the path of one) is
@@ -41,68 +44,6 @@ class PrivateLogisticRegression(Spending, ClassifierMixin, BaseEstimator):
     """
 
     private = True
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        delta: float = 1e-5,
-        method: str = "objective",
-        definition: str = "gaussian",
-        norm_bound: float = 1.0,
-        fit_intercept: bool = True,
-        strength: float | None = None,
-        tolerance: float | None = None,
-        rows: int | None = None,
-        most_rows: int | None = None,
-        retrainings: int = 1,
-        neighbours: str = "replace-row",
-        classes: tuple[Any, Any] | None = None,
-        ledger: Ledger | str | os.PathLike[str] | None = None,
-        noise: Noise | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.method = method
-        self.definition = definition
-        self.norm_bound = norm_bound
-        self.fit_intercept = fit_intercept
-        self.strength = strength
-        self.tolerance = tolerance
-        self.rows = rows
-        self.most_rows = most_rows
-        self.retrainings = retrainings
-        self.neighbours = neighbours
-        self.classes = classes
-        self.ledger = ledger
-        self.noise = noise
-        self.random_state = random_state
-
-    def learner(self) -> PrivateLogistic:
-        """The public configuration; raises SpecError for a parameter out of range."""
-        return PrivateLogistic(
-            epsilon=plain_number(self.epsilon),
-            delta=plain_number(self.delta),
-            method=self.method,  # type: ignore[arg-type]
-            definition=self.definition,  # type: ignore[arg-type]
-            norm_bound=plain_number(self.norm_bound),
-            intercept=self.fit_intercept,
-            strength=plain_number(self.strength),
-            tolerance=plain_number(self.tolerance),
-            rows=self.rows,
-            most_rows=self.most_rows,
-            retrainings=self.retrainings,
-            neighbours=self.neighbours,  # type: ignore[arg-type]
-        )
-
-    def event(self) -> Event:
-        """What one person pays over all planned fits."""
-        return self.learner().event()
-
-    def guarantee(self) -> Guarantee:
-        """After a fit what was promised then (``guarantee_``), before it what these parameters would promise."""
-        return self.guarantee_ if hasattr(self, "guarantee_") else self._promise(self.learner())
 
     def _promise(self, learner: PrivateLogistic) -> Guarantee:
         promise = learner.guarantee()
@@ -129,13 +70,13 @@ class PrivateLogisticRegression(Spending, ClassifierMixin, BaseEstimator):
         self.intercept_ = weights[features.shape[1] :] if self.fit_intercept else np.zeros(1)
         return self
 
-    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+    def decision_function(self, X: ArrayLike) -> Floats:
         """Log odds of the second class. Rows are clipped as in training."""
         check_is_fitted(self)
         features = clip_norm(features_of(self, X, reset=False)[0], self.norm_bound)
         return features @ self.coef_[0] + self.intercept_[0]
 
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict_proba(self, X: ArrayLike) -> Floats:
         """Probabilities of both classes."""
         second = expit(self.decision_function(X))
         return np.stack([1 - second, second], axis=1)
@@ -153,16 +94,9 @@ class PrivateLogisticRegression(Spending, ClassifierMixin, BaseEstimator):
         return tags
 
 
-def learner_rows(learner: PrivateLogistic, features: NDArray[np.float64]) -> NDArray[np.float64]:
+def learner_rows(learner: PrivateLogistic, features: Floats) -> Floats:
     """Rows as the solver takes them: clipped to the public bound, with the intercept entry."""
     clipped = clip_norm(features, learner.bound_of_features)
     if not learner.intercept:
         return clipped
     return np.concatenate([clipped, np.ones((len(clipped), 1))], axis=1)
-
-
-def plain_number(value: Any) -> Any:
-    """Integers and numpy numbers as plain floats; anything else is left for the configuration to refuse."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        return value
-    return float(value)

@@ -10,13 +10,14 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairveil.arrays import Floats, Ints
 from fairveil.errors import DependencyError, SpecError
 from fairveil.privacy.events import Event, NothingEvent
 from fairveil.privacy.guarantee import Guarantee
@@ -71,6 +72,45 @@ class Learner(ABC):
         return None
 
 
+class BoundedLearner(Learner):
+    """A learner on rows of a public norm, whose estimator has the same parameters."""
+
+    norm_bound: float | None
+
+    @property
+    def bound_of_features(self) -> float:
+        return 1.0 if self.norm_bound is None else self.norm_bound
+
+    def parameters(self) -> dict[str, Any]:
+        """Parameters of the estimator."""
+        given = {item.name: getattr(self, item.name) for item in fields(self)}  # type: ignore[arg-type]
+        return {**given, "norm_bound": self.bound_of_features}
+
+
+class PlannedLearner(BoundedLearner):
+    """A private learner that splits its budget over a public number of retrainings with a public number of rows."""
+
+    strength: float | None
+    rows: int | None
+    most_rows: int | None
+    retrainings: int | None
+
+    @property
+    def fits(self) -> int:
+        return 1 if self.retrainings is None else self.retrainings
+
+    def check_numbers(self) -> None:
+        """Refuse bounds and regularisation beyond floating point."""
+        for name, value in {"norm_bound": self.norm_bound, "strength": self.strength}.items():
+            if value is not None and not 1e-12 <= value <= 1e12:
+                raise SpecError("floating point cannot keep up", path=name, given=value, allowed="in [1e-12, 1e12]")
+
+    def planned(self, fits: int, rows: int, most: int) -> Learner:
+        nominal = self.rows or rows
+        public = {"rows": nominal, "most_rows": max(self.most_rows or 0, most, nominal)}
+        return replace(self, retrainings=planned_fits(self.retrainings, fits), **public)  # type: ignore[type-var]
+
+
 def planned_fits(retrainings: int | None, fits: int) -> int:
     """The larger of a plan and what will come; a smaller plan is refused."""
     if retrainings is not None and retrainings < fits:
@@ -96,7 +136,7 @@ def fit(estimator: Any, features: NDArray[Any], labels: NDArray[Any], groups: ND
     return estimator.fit(features, labels)
 
 
-def predict(estimator: Any, features: NDArray[Any], groups: NDArray[Any], rng: Generator) -> NDArray[np.int64]:
+def predict(estimator: Any, features: NDArray[Any], groups: NDArray[Any], rng: Generator) -> Ints:
     """Decisions 0 or 1; a randomised rule draws from ``rng``."""
     extra: dict[str, Any] = {}
     if accepts(estimator.predict, "sensitive_features"):
@@ -106,7 +146,7 @@ def predict(estimator: Any, features: NDArray[Any], groups: NDArray[Any], rng: G
     return np.asarray(estimator.predict(features, **extra)).astype(np.int64)
 
 
-def chances(estimator: Any, features: NDArray[Any], groups: Any) -> NDArray[np.float64]:
+def chances(estimator: Any, features: NDArray[Any], groups: Any) -> Floats:
     """Probability that each person is accepted: exact for randomised rules, 0 or 1 for the others."""
     rule = getattr(estimator, "decision_chance", None) or estimator.predict
     extra = {"sensitive_features": groups} if accepts(rule, "sensitive_features") else {}
@@ -124,7 +164,7 @@ class Constant:
     def __init__(self, decision: int) -> None:
         self.decision = decision
 
-    def predict(self, features: NDArray[Any]) -> NDArray[np.int64]:
+    def predict(self, features: NDArray[Any]) -> Ints:
         return np.full(len(features), self.decision, np.int64)
 
 

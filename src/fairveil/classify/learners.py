@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from fairveil.classify.fair.accounting import NeighboursName, zero_out_budget
-from fairveil.classify.fair.notions import FairnessName
-from fairveil.classify.learner import Learner, Public, estimator_class, planned_fits, scikit_learn
+from fairveil.classify.learner import Learner, PlannedLearner, Public, estimator_class, scikit_learn
 from fairveil.classify.perturbation import Perturbation
 from fairveil.configuration import configuration
 from fairveil.errors import DependencyError, SpecError
+from fairveil.fairness.notions import ConstraintName, FairnessName
 from fairveil.fields import Count, Delta, Epsilon, NonNegative, Positive, described
 from fairveil.privacy.calibration.fits import fit_mu
 from fairveil.privacy.events import ApproximateEvent, Event
@@ -50,18 +50,13 @@ class FairReductions(Learner):
     Reference: Agarwal, Beygelzimer, Dudik, Langford and Wallach (2018).
     """
 
-    constraint: Literal["dp", "eqopt", "odds", "fp"] = described("what is made equal across groups", default="dp")
+    constraint: ConstraintName = described("what is made equal across groups", default="dp")
     slack: NonNegative = described("how far groups may differ", default=0.02)
     strength: Positive = described("regularisation of the classifiers", default=1.0)
     iterations: Count = described("rounds of the game against the constraint", default=30)
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
-        scikit_learn()
-        try:
-            from fairveil.classify.reductions import ReductionsClassifier
-        except ImportError:
-            raise DependencyError("this needs fairlearn", fix="pip install 'fairveil[lab]'") from None
-        return ReductionsClassifier(self.constraint, self.slack, self.strength, self.iterations)
+        return _with_fairlearn("ReductionsClassifier")(**vars(self))
 
 
 @register("learner", "threshold-optimizer")
@@ -82,17 +77,12 @@ class ThresholdOptimizer(Learner):
         return self.fairness != "none"
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
-        scikit_learn()
-        try:
-            from fairveil.classify.postprocessing import ThresholdClassifier
-        except ImportError:
-            raise DependencyError("this needs fairlearn", fix="pip install 'fairveil[lab]'") from None
-        return ThresholdClassifier(self.fairness, self.strength)
+        return _with_fairlearn("ThresholdClassifier")(**vars(self))
 
 
 @register("learner", "private-logistic")
 @configuration
-class PrivateLogistic(Learner):
+class PrivateLogistic(PlannedLearner):
     """Differentially private logistic regression by output or objective perturbation.
 
     Guarantee: (epsilon, delta)-DP, or epsilon-DP with ``definition="pure"``, over all ``retrainings`` together, for one
@@ -134,16 +124,8 @@ class PrivateLogistic(Learner):
     def __post_init__(self) -> None:
         if self.tolerance is not None and self.tolerance > 0.1:
             raise SpecError("the tolerance is too loose", path="tolerance", given=self.tolerance, allowed="at most 0.1")
-        for name in ("norm_bound", "strength"):
-            value = getattr(self, name)
-            if value is not None and not 1e-12 <= value <= 1e12:
-                allowed = "in [1e-12, 1e12]"
-                raise SpecError("floating point cannot keep up", path=name, given=value, allowed=allowed)
+        self.check_numbers()
         self.perturbation(rows=1, width=1).check()
-
-    @property
-    def fits(self) -> int:
-        return 1 if self.retrainings is None else self.retrainings
 
     @property
     def bound(self) -> float:
@@ -151,16 +133,8 @@ class PrivateLogistic(Learner):
         reach = self.bound_of_features
         return math.hypot(reach, 1.0) if self.intercept else reach
 
-    @property
-    def bound_of_features(self) -> float:
-        return 1.0 if self.norm_bound is None else self.norm_bound
-
     def with_public(self, public: Public) -> PrivateLogistic:
         return replace(self, norm_bound=public.norm_bound) if self.norm_bound is None else self
-
-    def planned(self, fits: int, rows: int, most: int) -> PrivateLogistic:
-        retrainings, nominal = planned_fits(self.retrainings, fits), self.rows or rows
-        return replace(self, retrainings=retrainings, rows=nominal, most_rows=max(self.most_rows or 0, most, nominal))
 
     @property
     def _steps(self) -> tuple[int, float, float]:
@@ -197,22 +171,8 @@ class PrivateLogistic(Learner):
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
         made = estimator_class("fairveil.classify.estimator.PrivateLogisticRegression")
-        return made(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            method=self.method,
-            definition=self.definition,
-            norm_bound=self.bound_of_features,
-            fit_intercept=self.intercept,
-            strength=self.strength,
-            tolerance=self.tolerance,
-            rows=self.rows,
-            most_rows=self.most_rows,
-            retrainings=self.fits,
-            neighbours=self.neighbours,
-            classes=(0, 1),
-            noise=noise,
-        )
+        given = {**self.parameters(), "retrainings": self.fits}
+        return made(fit_intercept=given.pop("intercept"), **given, classes=(0, 1), noise=noise)
 
     def event(self) -> Event:
         if self.method == "objective" and self.definition == "gaussian":
@@ -232,6 +192,13 @@ class PrivateLogistic(Learner):
         if self.definition == "pure":
             return Guarantee.pure(self.epsilon, **facts)
         return Guarantee.approximate(self.epsilon, self.delta, **facts)
+
+
+def _with_fairlearn(name: str) -> Any:
+    try:
+        return estimator_class(f"fairveil.classify.with_fairlearn.{name}")
+    except ImportError:
+        raise DependencyError("this needs fairlearn", fix="pip install 'fairveil[lab]'") from None
 
 
 def _notes(learner: PrivateLogistic) -> tuple[str, ...]:

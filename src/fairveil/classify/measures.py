@@ -6,15 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairveil.fairness.counting import wilson
-from fairveil.fairness.metrics import GroupRates, gaps_of, rates_of, rates_only, unestimable, weighted_of
+from fairveil.arrays import Floats
+from fairveil.fairness.groups import wilson
+from fairveil.fairness.metrics import GAPS, SINGLE, GroupRates, gaps_of, rates_of, rates_only, unestimable, weighted_of
 from fairveil.fairness.subgroups import Subgroups
 
-Floats = NDArray[np.float64]
-GAPS = ("demographic-parity", "equal-opportunity", "equalized-odds", "false-positive", "error-gap")
-WEIGHTED = ("demographic-parity", "equal-opportunity", "false-positive")
+WEIGHTED = tuple(SINGLE)
 RATES = ("selected", "error", "true_positive", "false_positive")
 
 

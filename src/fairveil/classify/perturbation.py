@@ -30,9 +30,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairveil.classify.solver import Floats, least_tolerance, solve
+from fairveil.arrays import Floats, Ints
+from fairveil.classify.solver import least_tolerance, solve
 from fairveil.errors import InputError, SpecError
 from fairveil.privacy.calibration import fits as budget
 from fairveil.privacy.events import ApproximateEvent, Event, GaussianEvent, PureEvent, RepeatedEvent
@@ -213,7 +213,7 @@ def _bits(scale: float, units: float) -> int:
     return math.ceil(math.log2(units / scale)) + 1
 
 
-def _units(values: Floats, bits: int) -> NDArray[np.int64]:
+def _units(values: Floats, bits: int) -> Ints:
     """Nearest grid points; saturation and rounding bring no two values further apart than one unit more."""
     return np.clip(np.rint(np.ldexp(values, bits)), -LARGEST_UNIT, LARGEST_UNIT).astype(np.int64)
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import get_tags
 
+from fairveil.arrays import Floats
 from fairveil.data.schema import Column, Dataset, encode
 from fairveil.errors import InputError, SpecError
 
@@ -134,7 +135,7 @@ class PublicEncoder(TransformerMixin, BaseEstimator):
         self.n_features_in_ = len(self.chosen)
         return self
 
-    def transform(self, X: Any) -> NDArray[np.float64]:
+    def transform(self, X: Any) -> Floats:
         """Rows as a matrix of numbers in [0, 1]."""
         chosen = self.chosen
         if hasattr(X, "columns") or isinstance(X, dict):

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-Floats = NDArray[np.float64]
+from fairveil.arrays import Floats
+
 Number = TypeVar("Number", float, Floats)
 
 CHUNK = 256

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fairveil import data
+from fairveil.arrays import Floats, Ints
 from fairveil.classify.learner import Learner, Public, chances, fit
 from fairveil.classify.measures import GAPS, WEIGHTED, measures
 from fairveil.configuration import describe
 from fairveil.errors import InputError, PrivacyError, SpecError, at, spec_error
-from fairveil.fairness.counting import cells
-from fairveil.fairness.groups import Groups
+from fairveil.fairness.groups import Groups, cells
 from fairveil.fairness.subgroups import Subgroups
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import make_noise
@@ -244,7 +244,7 @@ def _features(people: data.Dataset, table: dict[str, Any]) -> list[str]:
     return list(table["features"])
 
 
-def _refuse_one_sided(labels: NDArray[np.int64], index: NDArray[np.int64]) -> None:
+def _refuse_one_sided(labels: Ints, index: Ints) -> None:
     for path, values, words in (("data", labels, "class"), ("data.sensitive", index, "group")):
         if len(np.unique(values)) < 2:
             raise InputError(
@@ -253,7 +253,7 @@ def _refuse_one_sided(labels: NDArray[np.int64], index: NDArray[np.int64]) -> No
             )  # fmt: skip
 
 
-def _estimated(report: dict[str, Any] | None) -> NDArray[np.float64]:
+def _estimated(report: dict[str, Any] | None) -> Floats:
     """Error, gaps and weighted gaps of a report in a row; NaN for what is not said."""
     if report is None:
         return np.full(2 + len(GAPS) + len(WEIGHTED), np.nan)

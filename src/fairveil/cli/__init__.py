@@ -1,5 +1,5 @@
-"""The command line: `fairveil run | schema | list | explain | reproduce | compare | release | report | quote |
-results | data | audit | ledger | serve | token | store | loop`."""
+"""The command line: `fairveil run | schema | list | explain | reproduce | compare | release | report | quote | plan |
+results | data | audit | ledger | federate | serve | token | store | loop`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from fairveil.cli import (
     data,
     demo,
     explain,
+    federate,
     ledger,
     loop,
+    plan,
     quote,
     release,
     report,
@@ -74,12 +76,14 @@ app.command("attack")(attack.command)
 app.command("demo")(demo.command)
 app.command("reproduce")(reproduce.command)
 app.command("compare")(compare.command)
-app.command("release")(release.command)
+app.command("release", cls=release.ReleaseCommand)(release.command)
 app.command("report")(report.command)
 app.command("quote")(quote.command)
+app.command("plan")(plan.command)
 app.add_typer(results.app, name="results")
 app.add_typer(data.app, name="data")
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(federate.app, name="federate")
 app.command("serve")(serve.command)
 app.add_typer(token.app, name="token")
 app.add_typer(stores.app, name="store")

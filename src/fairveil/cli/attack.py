@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from fairveil import registry
-from fairveil.attacks import Result
 from fairveil.errors import AuditViolation, SpecError, choices, did_you_mean
+
+if TYPE_CHECKING:
+    from fairveil.proof.attacks import Result
 
 ALL = "all"
 
@@ -54,7 +56,7 @@ def command(
     if out is not None:
         from fairveil.lab.attacks import write_page
 
-        typer.echo(f"page: {write_page(results, out)}", err=as_json)
+        typer.echo(f"page: {write_page([result.to_dict() for result in results], out)}", err=as_json)
     beaten = [result.name for result in results if not result.held]
     if beaten:
         raise AuditViolation(

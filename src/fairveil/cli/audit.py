@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 
 from fairveil import plugins, registry
-from fairveil.cli import completion
-from fairveil.cli.specs import read_spec
+from fairveil.cli import common
+from fairveil.cli.common import read_spec
 from fairveil.errors import AuditViolation, SpecError, choices, did_you_mean
 
 
@@ -20,7 +20,7 @@ def command(
     target: Annotated[
         str,
         typer.Argument(
-            help="A spec file (TOML or JSON), a name with an audit pair, or all.", autocompletion=completion.names
+            help="A spec file (TOML or JSON), a name with an audit pair, or all.", autocompletion=common.names
         ),
     ],
     trials: Annotated[int | None, typer.Option(help="Runs per world.")] = None,
@@ -31,7 +31,7 @@ def command(
     engine: Annotated[str, typer.Option(help="serial, processes or ray.")] = "serial",
     workers: Annotated[int | None, typer.Option(help="Workers of the engine; all cores by default.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="With all: bounds and power, no mutants.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="With all: bounds and power; mutants only in copies.")] = False,
     deep: Annotated[bool, typer.Option("--deep", help="With all: ten times the trials, OS entropy.")] = False,
     repeat: Annotated[
         int, typer.Option(min=1, help="With all: every audit so often, each time with the next seed.")
@@ -49,11 +49,12 @@ def command(
     from fairveil.running.progress import Bar
     from fairveil.running.runner import run
 
+    registry.get("task", "audit")  # says so where a deployment was made without fairveil.proof
     for file in plugin or []:
         plugins.load_file(file)
     if target == "all":
         from fairveil.cli.audit_all import audit_all
-        from fairveil.privacy.audit.everything import DEEP, QUICK, USUAL
+        from fairveil.proof.engine.everything import DEEP, QUICK, USUAL
 
         effort = QUICK if quick else DEEP if deep else USUAL
         source = "secure" if secure or deep else "seeded"
@@ -97,7 +98,7 @@ def _spec(target: str, epsilon: float | None) -> dict[str, Any]:
         if table.get("task") != "audit":
             raise SpecError("this spec is not an audit", path="task", given=table.get("task"), allowed="audit")
         return table
-    from fairveil.privacy.audit.pair import sample_target
+    from fairveil.proof.pairs import sample_target
 
     pairs = registry.names("audit-pair")
     found = [pair for pair in pairs if target in (pair, pair.split(":")[1])]

@@ -18,15 +18,15 @@ from rich.console import Console
 from rich.table import Table
 
 from fairveil.errors import AuditViolation
-from fairveil.privacy.audit.everything import Effort, Thing, Verdict, examine, planted, things
+from fairveil.proof.engine.everything import AuditEffort, Thing, Verdict, examine, things
 
 
 def audit_all(
-    effort: Effort, noise: str, seed: int, workers: int, as_json: bool, repeat: int = 1, pages: Path | None = None
+    effort: AuditEffort, noise: str, seed: int, workers: int, as_json: bool, repeat: int = 1, pages: Path | None = None
 ) -> None:
     """Examine every thing, print one row each, and fail when a claim is broken, a mutant escapes or one is left out.
 
-    With ``repeat`` every audit is done again with the next seeds and must stand each time; power, mutants and twins are
+    With ``repeat`` every audit is done again with the next seeds and must stand each time; power and mutants are
     looked at in the first run. ``pages`` is a folder of pages with marked places for results, which are filled in.
     """
     from fairveil.running.progress import Bar
@@ -34,7 +34,7 @@ def audit_all(
     listed, wrong = list(things()), list[str]()
     for turn in range(repeat):
         again = turn > 0
-        tried = replace(effort, factors=(), mutants=False) if again else effort
+        tried = replace(effort, factors=(), mutants=False, copies=False) if again else effort
         verdicts: list[Verdict] = []
         with Bar("audit all") as bar, _mapper(workers) as spread:
             bar.start(len(listed), 0)
@@ -42,19 +42,17 @@ def audit_all(
                 verdicts.append(verdict)
                 bar.advance()
             bar.finish()
-            twins = {} if again else dict(planted(effort, noise, seed))
         check_number(listed, verdicts)
         if as_json:
-            table = {"seed": seed + turn, "things": [asdict(v) for v in verdicts], "twins": twins}
+            table = {"seed": seed + turn, "things": [asdict(v) for v in verdicts]}
             typer.echo(json.dumps(table, allow_nan=False))
         elif again:
             show_again(verdicts, Console(), seed + turn)
         else:
-            show(verdicts, twins, Console(), seed)
+            show(verdicts, Console(), seed)
         if pages is not None and not again:
             write_pages(pages, verdicts, effort.name, noise)
         wrong += [verdict.title for verdict in verdicts if not verdict.fine]
-        wrong += [name for name, ok in twins.items() if not ok]
     if wrong:
         raise AuditViolation(
             "some promises do not stand", given=", ".join(wrong), fix="see the table above; release nothing with them"
@@ -70,7 +68,7 @@ def check_number(listed: list[Thing], verdicts: list[Verdict]) -> None:
         raise AuditViolation("not everything was audited", given=given, allowed=f"{expected} of {len(listed)}")
 
 
-def show(verdicts: list[Verdict], twins: dict[str, bool], console: Console, seed: int = 0) -> None:
+def show(verdicts: list[Verdict], console: Console, seed: int = 0) -> None:
     """One row a thing, then what is wrong, left out or without power, in words."""
     audits = sum(len(verdict.attempts) for verdict in verdicts)
     table = Table(title=f"{len(verdicts)} things that promise privacy, {audits} audits, seed {seed}")
@@ -81,8 +79,8 @@ def show(verdicts: list[Verdict], twins: dict[str, bool], console: Console, seed
     for verdict in verdicts:
         table.add_row(*row(verdict), "[green]stands[/]" if verdict.fine else "[bold red]FAILS[/]")
     console.print(table)
-    held = sum(twins.values())
-    console.print(f"{held} of {len(twins)} planted twins caught", highlight=False)
+    planted, escaped = sum(len(verdict.caught) for verdict in verdicts), sum(len(v.escaped) for v in verdicts)
+    console.print(f"{planted - escaped} of {planted} planted mutants caught", highlight=False)
     for verdict in verdicts:
         for problem in (verdict.problem, *(f"mutant {name} escaped" for name in verdict.escaped)):
             if problem:

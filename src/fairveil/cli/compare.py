@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from fairveil import plugins
-from fairveil.cli.specs import read_spec
+from fairveil.cli.common import read_spec
 from fairveil.errors import SpecError
 
 if TYPE_CHECKING:
@@ -43,13 +43,12 @@ def command(
     Example: fairveil compare examples/first.toml --vary policy.epsilon=0.2,1,5
     """
     from fairveil.lab import compare
-    from fairveil.lab import export as exports
-    from fairveil.lab.report.page import Section, write_report
+    from fairveil.lab.report import Section, write_report
 
     for file in plugin or []:
         plugins.load_file(file)
     for file in export or []:
-        exports.check_export(file)
+        compare.check_export(file)
     results = _results(_tables(specs, vary or []), out, engine, workers)
     chosen = metric or compare.default_metric(results)
     table, charts = compare.difference_table(results, chosen), compare.charts(results, chosen)
@@ -59,7 +58,7 @@ def command(
     if front:
         console.print(f"on the Pareto front ({chosen} against epsilon): {'; '.join(front)}", markup=False)
     for file in export or []:
-        exports.export(file, table, charts, results)
+        compare.export(file, table, charts, results)
         console.print(f"written: {file}", markup=False, highlight=False)
     promises = [(name, r["guarantee"]) for name, r in results.items() if r["guarantee"] is not None]
     section = Section(

@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from fairveil.cli import completion
+from fairveil.cli import common
 
 app = typer.Typer(help="Data sets: list them, fetch their files, verify checksums.", no_args_is_help=True)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Names = Annotated[
     list[str] | None,
-    typer.Argument(help="Names of data sets; all of them when none is given.", autocompletion=completion.data_sets),
+    typer.Argument(help="Names of data sets; all of them when none is given.", autocompletion=common.data_sets),
 ]
 
 

@@ -29,3 +29,4 @@ def command(
     finally:
         engine.close()
     console.print(f"open {page}")
+    console.print("the decision service has a tour of its own: make demo-service")

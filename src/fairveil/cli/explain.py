@@ -11,9 +11,9 @@ import typer
 from rich.console import Console
 
 from fairveil import plugins, registry
-from fairveil.cli import completion
+from fairveil.cli import common
+from fairveil.cli.common import table_of_two
 from fairveil.cli.fields import parameters
-from fairveil.cli.tables import table_of_two
 from fairveil.errors import SpecError, did_you_mean
 
 Plugins = Annotated[list[Path] | None, typer.Option("--plugin", help="A Python file that registers names of its own.")]
@@ -36,7 +36,7 @@ PROMISING = ("policy", "algorithm", "mechanism", "sum", "learner")
 
 def listing(
     kind: Annotated[
-        str | None, typer.Argument(help="Only this kind, for example policy.", autocompletion=completion.kinds)
+        str | None, typer.Argument(help="Only this kind, for example policy.", autocompletion=common.kinds)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     plugin: Plugins = None,
@@ -90,9 +90,7 @@ def everything(plugin: list[Path] | None = None) -> list[registry.Entry]:
 def command(
     name: Annotated[
         str,
-        typer.Argument(
-            help="A registered name, for example adap-ucb or policy:adap-ucb.", autocompletion=completion.names
-        ),
+        typer.Argument(help="A registered name, for example adap-ucb or policy:adap-ucb.", autocompletion=common.names),
     ],
     plugin: Plugins = None,
 ) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import types
 import typing
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Literal, NamedTuple
 
+import typer
 from pydantic import BaseModel
+
+from fairveil.configuration import key_of
 
 WORDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below", "min_length": "length at least"}
 HUGE, TINY = 1e12, 1e-300
@@ -57,7 +61,7 @@ def parameters(target: Any) -> list[Parameter]:
         make: Any = field.default_factory
         value = make() if make is not dataclasses.MISSING else field.default
         default = _default(value is dataclasses.MISSING, value)
-        described.append(Parameter(field.name, kind, default, field.metadata.get("description", "")))
+        described.append(Parameter(key_of(field), kind, default, field.metadata.get("description", "")))
     return described
 
 
@@ -95,3 +99,41 @@ def _limit(item: Any) -> str:
     found = [(word, getattr(item, key, None)) for key, word in WORDS.items()]
     near = [(word, limit) for word, limit in found if limit is not None and abs(limit) < HUGE]
     return " and ".join(f"{word} {0 if 0 < limit <= TINY else limit:g}" for word, limit in near)
+
+
+def field_options(target: Any, names: Iterable[str]) -> list[Any]:
+    """Fields of a public configuration as options of a command, none unless given; lists are written with commas."""
+
+    def reads() -> None: ...
+
+    made: Any = reads
+    made.__signature__ = inspect.Signature([_option(target.__pydantic_fields__[name], name) for name in names])
+    app = typer.Typer(add_completion=False)
+    app.command()(made)
+    return list(typer.main.get_command(app).params)
+
+
+def _option(field: Any, name: str) -> inspect.Parameter:
+    kind = field.annotation
+    while typing.get_origin(kind) in (Annotated, typing.Union, types.UnionType):  # without limits; the first of several
+        kind = typing.get_args(kind)[0]
+    inside, origin = typing.get_args(kind), typing.get_origin(kind)
+    words = field.description[0].upper() + field.description[1:]
+    if origin is Literal:
+        words = " or ".join([", ".join(inside[:-1]), inside[-1]])
+    default = str(field.default) if field.default and kind is not bool else False
+    read = _list_of(inside[0]) if origin is tuple else None
+    given = typer.Option(f"--{name.replace('_', '-')}", help=f"{words}.", parser=read, show_default=default)
+    plain: Any = kind if kind in (int, float, bool) else str
+    hint: Any = Annotated[plain | None, given]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)
+
+
+def _list_of(each: type) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        try:
+            return [each(part) for part in text.split(",")]
+        except ValueError:
+            return text  # a word, or nonsense: the configuration says what is allowed
+
+    return read

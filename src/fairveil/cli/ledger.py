@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from fairveil.privacy.ledger.verify import Report
+    from fairveil.ledger.verify import Report
 
 app = typer.Typer(help="Show and check privacy ledgers.", no_args_is_help=True)
 
@@ -36,7 +36,7 @@ def show(
 
     Example: fairveil ledger show out/demo/ledger.db
     """
-    from fairveil.privacy.ledger.verify import entries, verify
+    from fairveil.ledger.verify import entries, verify
 
     key = _key(key_file)
     report = verify(path, anchor, ledger=ledger, key=key)
@@ -58,7 +58,7 @@ def check(
 
     Example: fairveil ledger verify loan.db --anchor /mnt/other/loan.anchor
     """
-    from fairveil.privacy.ledger.verify import verify
+    from fairveil.ledger.verify import verify
 
     report = verify(path, anchor, ledger=ledger, key=_key(key_file))
     if as_json:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fairveil import plugins
-from fairveil.cli.specs import read_spec
+from fairveil.cli.common import read_spec
 from fairveil.errors import SpecError
 
 if TYPE_CHECKING:

@@ -4,56 +4,70 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from typer.core import TyperCommand
 
+from fairveil.cli.fields import field_options
 from fairveil.errors import InputError, SpecError
 
-RELEASER_OPTIONS = (
-    "name", "epsilon", "delta", "horizon", "seasons", "nonnegative", "round", "interval", "lag", "unit", "window",
-    "participation", "neighbours", "starts", "sensitivity", "range", "law", "memory", "schedule",
+FIELDS = (
+    "epsilon", "delta", "horizon", "seasons", "nonnegative", "round", "interval", "lag", "unit", "window",
+    "participation", "neighbours", "starts", "sensitivity", "range", "law", "memory",
 )  # fmt: skip
-"""Keys of a releaser that options give, in the order in which one that does not fit is named."""
+"""Fields of a releaser that are options."""
+
+
+class ReleaseCommand(TyperCommand):
+    """Options of the signature, then fields of `private-kalman`, which has all: read when the options are asked for.
+
+    The command line starts without numerical libraries, and releasers load them.
+    """
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return [*super().get_params(ctx), *self._fields]
+
+    @cached_property
+    def _fields(self) -> list[Any]:
+        from fairveil.streams import PrivateKalman
+
+        return field_options(PrivateKalman, FIELDS)
+
+    def invoke(self, ctx: Any) -> Any:
+        ctx.obj = {name: ctx.params.pop(name) for name in FIELDS}
+        return super().invoke(ctx)
 
 
 # The command line reads options off this signature: one argument each. They travel on together, by name.
 def command(
+    ctx: typer.Context,
     source: Annotated[str, typer.Option("--in", help="A CSV with a header, or - for standard input.")] = "-",
     column: Annotated[list[str] | None, typer.Option(help="A column to release; several share one budget.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Budget of the whole stream.")] = None,
-    delta: Annotated[float | None, typer.Option(help="Delta of the whole stream (not for pure releasers).")] = None,
-    horizon: Annotated[int | None, typer.Option(help="Number of releases; missing steps use none.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="Ledger file: charge, store, and go on after a stop.")] = None,
     out: Annotated[Path | None, typer.Option(help="Output file; standard output without it.")] = None,
     time: Annotated[str | None, typer.Option(help="The time column.")] = None,
     step: Annotated[str | None, typer.Option(help="Length of a step, like 15m, 1h, 1d: puts rows on a clock.")] = None,
     start: Annotated[str | None, typer.Option(help="Public time of step 0 (default: the first row's).")] = None,
     releaser: Annotated[str, typer.Option(help="Which releaser (fairveil list releaser).")] = "private-kalman",
-    seasons: Annotated[str | None, typer.Option(help="Periods in steps, like 24,168, or auto.")] = None,
-    nonnegative: Annotated[bool, typer.Option("--nonnegative", help="Show nothing below 0.")] = False,
-    whole: Annotated[bool, typer.Option("--round", help="Show whole numbers.")] = False,
-    interval: Annotated[float, typer.Option(help="Nominal coverage of low and high.")] = 0.9,
-    lag: Annotated[int, typer.Option(help="Show a value so many steps later, and better.")] = 0,
     plain: Annotated[bool, typer.Option("--plain", help="Show the plain release too.")] = False,
-    unit: Annotated[str, typer.Option(help="sequence, window or event.")] = "sequence",
-    window: Annotated[int | None, typer.Option(help="Steps of the window.")] = None,
-    participation: Annotated[int | None, typer.Option(help="Steps one person takes part in, at most.")] = None,
-    neighbours: Annotated[str, typer.Option(help="replace or add-remove.")] = "replace",
-    starts: Annotated[int | None, typer.Option(help="Starts of the process paid for (add-remove).")] = None,
-    sensitivity: Annotated[float | None, typer.Option(help="How far one person moves one value.")] = None,
-    bounds: Annotated[str | None, typer.Option("--range", help="low,high: values are clipped to it.")] = None,
-    law: Annotated[str | None, typer.Option(help="gaussian, discrete-gaussian, laplace or binomial.")] = None,
-    memory: Annotated[float | None, typer.Option(help="Leaky sum for slow signals (unit event or window).")] = None,
     endless: Annotated[bool, typer.Option("--endless", help="No horizon.")] = False,
     schedule: Annotated[str | None, typer.Option(help="even, geometric or power (with --endless).")] = None,
     columns_per_person: Annotated[int | None, typer.Option(help="Columns one person counts in a step.")] = None,
     person: Annotated[str | None, typer.Option(help="Rows are people's: the column with their id.")] = None,
     per_step: Annotated[int, typer.Option(help="How often one person counts in a step (--person).")] = 1,
-    late: Annotated[str, typer.Option(help="Rows of a step that is over: refuse or drop (--person).")] = "refuse",
+    late: Annotated[str, typer.Option(help="Rows of a step that is over: drop, nothing else (--person).")] = "drop",
+    until: Annotated[str | None, typer.Option(help="Public time: release the steps before it (--person).")] = None,
+    watermark: Annotated[bool, typer.Option("--watermark", help="Rows without a person close steps before.")] = False,
     quote: Annotated[bool, typer.Option("--quote", help="Noise, expected error and guarantee; reads no data.")] = False,
     plot: Annotated[Path | None, typer.Option(help="A picture of what was released, at the end.")] = None,
     simulate: Annotated[bool, typer.Option("--simulate", help="Seeded noise: protects nobody; marks lines.")] = False,
@@ -65,8 +79,8 @@ def command(
     Example: fairveil release --in c.csv --column n --epsilon 1 --delta 1e-7 --horizon 99 --ledger n.db --out n.csv
     """
     options = dict(locals())
-    people = _people(person, per_step, participation, time, start)
-    columns = _columns(options, people)
+    people = _people(person, per_step, ctx.obj["participation"], time, start)
+    columns = _columns(options, ctx.obj, people)
     if quote:
         _quote(columns, as_json)
         return
@@ -77,21 +91,25 @@ def command(
     _serve(columns, people, options)
 
 
-def _columns(options: dict[str, Any], people: Any) -> Any:
+def _columns(options: dict[str, Any], fields: dict[str, Any], people: Any) -> Any:
     """What is released: the releaser that the options describe, once a column."""
+    from fairveil import registry
+    from fairveil.configuration import field_names
     from fairveil.streams.columns import Columns
 
     schedule, step, person = options["schedule"], options["step"], options["person"]
-    changed = {
-        "name": options["releaser"], "horizon": None if options["endless"] else options["horizon"],
-        "seasons": _seasons(options["seasons"]), "nonnegative": options["nonnegative"] or None,
-        "round": options["whole"] or None, "lag": options["lag"] or None, "range": _range(options["bounds"]),
-        "schedule": None if schedule in (None, "even") else {"kind": schedule},
-    }  # fmt: skip
-    table = _table(
-        {key: changed[key] if key in changed else options[key] for key in RELEASER_OPTIONS}
-        | ({} if people is None else people.keys())
-    )
+    if people is not None and fields.get("sensitivity") not in (None, people.keys()["sensitivity"]):
+        raise SpecError(
+            "the sensitivity of people's counts is computed, and enforced", path="sensitivity",
+            given=fields["sensitivity"], allowed=f"{people.keys()['sensitivity']:g}", fix="leave it out: --per-step",
+        )  # fmt: skip
+    table = {"name": options["releaser"], **fields} | ({} if people is None else people.keys())
+    table["horizon"] = None if options["endless"] else fields["horizon"]
+    table["schedule"] = None if schedule in (None, "even") else {"kind": schedule}
+    table = {key: value for key, value in table.items() if value is not None}
+    known = field_names(registry.get("releaser", table["name"], "releaser"))
+    for key in [key for key in table if key not in known and key != "name"]:
+        raise SpecError(f"{table['name']} has no such option", path=key, allowed=", ".join(sorted(known)))
     if step is not None and options["time"] is None:
         raise SpecError("a step has a length on the clock of a time column", path="step", given=step, fix="give --time")
     names = options["column"] or (["count"] if person is not None else [])
@@ -104,42 +122,101 @@ def _columns(options: dict[str, Any], people: Any) -> Any:
 
 def _serve(columns: Any, people: Any, options: dict[str, Any]) -> None:
     """Release line by line until the input ends."""
-    from fairveil.streams.feed import Feed, Lines, Reading
-    from fairveil.streams.publish import Layout
-    from fairveil.streams.serve import Service
+    from fairveil.streams.serving.feed import Feed, Lines, Reading
+    from fairveil.streams.serving.output import Layout
+    from fairveil.streams.serving.release_run import ReleaseRun
 
-    if options["late"] not in ("refuse", "drop"):
-        raise SpecError("late rows are refused or dropped", path="late", given=options["late"], allowed="refuse, drop")
-    reading = Reading(
-        columns=columns.names,
-        time=options["time"],
-        step=options["step"] or ("1h" if people is not None else None),
-        start=options["start"],
-        person=options["person"],
-        late=options["late"],
-        horizon=columns.horizon,
-    )
+    if options["late"] != "drop":
+        why = "a late row is dropped: a refusal would show everybody that this row came"
+        raise SpecError(why, path="late", given=options["late"], allowed="drop")
+    if people is not None and columns.horizon is None and options["until"] is None and not options["watermark"]:
+        raise SpecError(
+            "an endless count of people ends at a public time, not with the last row", path="until",
+            fix="give --until, or --watermark and rows without a person",
+        )  # fmt: skip
+    public = {key: options[key] for key in ("time", "start", "person")}
+    public["step"] = options["step"] or ("1h" if people is not None else None)
+    if options["watermark"]:
+        public["watermark"] = True
+    reading = Reading(columns.names, horizon=columns.horizon, until=options["until"], **public)
     out, simulated = options["out"], options["simulate"]
-    layout = Layout(
-        options["time"] or "step",
-        columns.names,
-        plain=options["plain"],
-        as_json=options["as_json"],
-        simulated=simulated,
-    )
+    shown = {key: options[key] for key in ("plain", "as_json")}
+    whole = all(getattr(one, "round", False) for one in columns.releasers)
+    layout = Layout(options["time"] or "step", columns.names, simulated=simulated, whole=whole, **shown)
     descriptor = _open(options["source"])
     try:
         feed = Feed(Lines(descriptor), reading, people)
-        facts = {"time": reading.time, "step": reading.step, "start": reading.start, "person": reading.person}
         seed = (options["seed"] or 0) if simulated else None
-        service = Service(columns, feed, layout, out, options["ledger"], seed, facts)
-        service.announce = lambda: _announce(columns, people, out, simulated)
-        service.run()
+        run = ReleaseRun(columns, feed, layout, out, options["ledger"], seed, public)
+        run.announce = lambda: _announce(columns, people, out, simulated)
+        try:
+            with _interrupted_by(run), _telling(run, out):
+                run.run()
+        finally:
+            _summary(run, columns, options)
     finally:
         if descriptor > 2:
             os.close(descriptor)
     if options["plot"] is not None and out is not None:
-        _plot(out, layout, columns.names, options["plot"])
+        from fairveil.lab.streams import draw_stream
+
+        draw_stream(out, options["time"] or "step", columns.names, options["plot"], as_json=layout.as_json)
+
+
+@contextmanager
+def _interrupted_by(run: Any) -> Iterator[None]:
+    """Ctrl-C finishes what is charged; a second one is not needed and changes nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda number, frame: run.interrupt())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _telling(run: Any, out: Path | None) -> Iterator[None]:
+    """How many lines are out, once a second, where lines do not go to the same terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal or out is None:
+        yield
+        return
+    over = threading.Event()
+
+    def tell() -> None:
+        with console.status("releasing") as status:
+            while not over.wait(1.0):
+                status.update(f"releasing: {run.lines:,} lines")
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        over.set()
+        teller.join()
+
+
+def _summary(run: Any, columns: Any, options: dict[str, Any]) -> None:
+    """What there is now, and where; how many values were clipped is people's data and stays on this terminal."""
+    console = Console(stderr=True)
+    promise, out, ledger = columns.guarantee(), options["out"], options["ledger"]
+    where = f"in {out}" if out is not None else "printed"
+    delta = f", delta {promise.delta:.3g}" if promise.delta else ""
+    spent = f"the stream may cost epsilon {promise.epsilon:.4g}{delta} in all" if promise.epsilon is not None else ""
+    kept = f"; ledger {ledger}" if ledger is not None else "; no ledger: it cannot go on after a stop"
+    said = f"{run.lines:,} lines {where}, {run.lost:,} lost; {spent}{kept}"
+    console.print(said, highlight=False, soft_wrap=True, markup=False)
+    if run.clipped:
+        console.print(
+            f"RAW, for you alone: {run.clipped:,} values were outside the declared range and clipped to it; this "
+            "number is made of the data as they are and must not be published",
+            highlight=False,
+            soft_wrap=True,
+            markup=False,
+        )
 
 
 def _open(source: str) -> int:
@@ -153,53 +230,32 @@ def _open(source: str) -> int:
 
 def _announce(columns: Any, people: Any, out: Path | None, simulated: bool) -> None:
     """The guarantee goes to standard error and beside the output."""
+    from fairveil.streams.releasers.common_fields import DECLARED
+
     promise = columns.guarantee()
+    if people is not None:
+        notes = [people.words if note == DECLARED else note for note in promise.notes]
+        promise = replace(promise, notes=tuple(notes))
     words = f"{promise}" if not simulated else f"SIMULATED, protects nobody: {promise}"
     Console(stderr=True).print(words, highlight=False, soft_wrap=True, markup=False)
+    for line in headlines(columns):
+        Console(stderr=True).print(line, highlight=False, soft_wrap=True, markup=False)
     if out is not None:
-        bound = "enforced: rows beyond it are dropped" if people is not None else "declared, or the width of the range"
-        facts = {**promise.to_dict(), "sensitivity": bound, "simulated": simulated}
+        bound = "declared, or the width of the range"
+        if people is not None:
+            bound = "enforced: rows beyond it and rows whose step is over are dropped; a row counts in its own step"
+        facts = {**promise.to_dict(), "sensitivity": bound, "simulated": simulated, "words": headlines(columns)}
         text = json.dumps(facts, indent=2) + "\n"
         Path(f"{out}.guarantee.json").write_text(text)
 
 
-def _table(options: dict[str, Any]) -> dict[str, Any]:
-    """The options that were given and that the releaser has."""
-    from fairveil import registry
-    from fairveil.configuration import field_names
-
-    known = field_names(registry.get("releaser", options["name"], "releaser"))
-    given = {key: value for key, value in options.items() if value is not None}
-    defaults = {"unit": "sequence", "neighbours": "replace", "interval": 0.9}
-    for key in list(given):
-        if key != "name" and key not in known:
-            if defaults.get(key) != given[key]:
-                raise SpecError(f"{options['name']} has no such option", path=key, allowed=", ".join(sorted(known)))
-            del given[key]
-    return given
-
-
-def _seasons(text: str | None) -> Any:
-    if text is None or text == "auto":
-        return text
-    parts = text.split(",")
-    if not all(part.strip().isdecimal() for part in parts):
-        raise SpecError("seasons are periods in steps", path="seasons", given=text, allowed="like 24,168, or auto")
-    return [int(part) for part in parts]
-
-
-def _range(text: str | None) -> list[float] | None:
-    if text is None:
-        return None
-    try:
-        low, high = (float(part) for part in text.split(","))
-    except ValueError:
-        raise SpecError("a range is two numbers", path="range", given=text, allowed="low,high") from None
-    return [low, high]
+def headlines(columns: Any) -> list[str]:
+    """What a reader may expect of each column, in words."""
+    return [f"{name}: {one.quote().words()}" for name, one in zip(columns.names, columns.releasers, strict=True)]
 
 
 def _people(person: str | None, per_step: int, participation: int | None, time: str | None, start: str | None) -> Any:
-    from fairveil.streams.people import PersonCounts
+    from fairveil.streams.serving.people import PersonCounts
 
     if person is None:
         return None
@@ -221,6 +277,8 @@ def _quote(columns: Any, as_json: bool) -> None:
     console.print(str(promise), highlight=False, soft_wrap=True, markup=False)
     for note in promise.notes:
         console.print(f"  {note}", highlight=False, soft_wrap=True, markup=False)
+    for line in headlines(columns):
+        console.print(line, highlight=False, soft_wrap=True, markup=False)
     for name, quote in quotes.items():
         console.print(
             f"{name}: noise std {quote['noise_std']:.4g}, plain interval of {quote['interval']:.0%} "
@@ -233,20 +291,3 @@ def _quote(columns: Any, as_json: bool) -> None:
                 f"best filter {best:.4g}",
                 highlight=False,
             )
-
-
-def _plot(out: Path, layout: Any, names: tuple[str, ...], file: Path) -> None:
-    """A picture of the released lines: reads the output, nothing else."""
-    import csv
-
-    from fairveil.lab.artefact import Chart, Line
-    from fairveil.lab.plots import draw, write_picture
-
-    with open(out, newline="") as lines:
-        rows = [json.loads(line) for line in lines] if layout.as_json else list(csv.DictReader(lines))
-    made = []
-    for name in names:
-        points = [(place, row) for place, row in enumerate(rows) if row[name] not in ("", None)]
-        columns = [tuple(float(row[f"{name}{part}"]) for _, row in points) for part in ("", "_low", "_high")]
-        made.append(Line(name, tuple(float(place) for place, _ in points), columns[0], columns[1], columns[2]))
-    write_picture(draw(Chart("Private series", "step", "released value and interval", tuple(made)), 900, 360), file)

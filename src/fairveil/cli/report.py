@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
 
 from fairveil import plugins, registry
-from fairveil.cli.specs import read_spec
+from fairveil.cli.common import read_spec
 from fairveil.errors import SpecError
+from fairveil.running.store import write_atomically, writing
 
 if TYPE_CHECKING:
     from fairveil.bandits.protocol import Policy
@@ -20,12 +23,27 @@ if TYPE_CHECKING:
 
 def command(
     source: Annotated[
-        str, typer.Argument(metavar="LEDGER|RESULT", help="A ledger file or database, or a result in JSON.")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="[LEDGER|STORE|RESULT]",
+            help="A ledger file or database, a store of the service, or a result in JSON.",
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(help="The page (.html) or Markdown file (.md) to write.")] = Path("report.html"),
     policy: Annotated[
         Path | None,
-        typer.Option(help="The spec of the policy whose releases a ledger holds: adds decisions, estimates."),
+        typer.Option(help="The spec of the policy, or the table of the loop, whose releases a ledger holds."),
+    ] = None,
+    loop: Annotated[str | None, typer.Option(help="A loop of the service: with --url, a store or its ledger.")] = None,
+    url: Annotated[
+        str | None, typer.Option(help="Where the service runs: read what it publishes; FAIRVEIL_TOKEN has the token.")
+    ] = None,
+    anytime: Annotated[
+        bool, typer.Option("--anytime", help="Intervals and verdict of the stopping rule: valid at every look.")
+    ] = False,
+    registry_file: Annotated[
+        Path | None,
+        typer.Option("--registry", help="Also write an entry of the Deployments Registry (.yaml)."),
     ] = None,
     anchor: Annotated[Path | None, typer.Option(help="The ledger's anchor file, in its second place.")] = None,
     ledger: Annotated[str | None, typer.Option(help="Which ledger, when the source is a database.")] = None,
@@ -37,34 +55,142 @@ def command(
     """Write a report for people who do not know the software: decisions, estimates, budget, promise, how to check.
 
     Example: fairveil report trial.db --policy trial.toml --out report.html
+
+    Example: fairveil report --url http://127.0.0.1:8080 --loop trial-7 --registry trial-7.yaml
     """
     from fairveil.lab.handover.write import check_report_file, write_document
 
     for file in plugin or []:
         plugins.load_file(file)
     check_report_file(out)
+    asked = ReportOptions(policy, loop, anytime, anchor, ledger, key_file)
+    document = _over_http(url, source, asked) if url is not None else _of_source(source, asked)
+    entry = None if registry_file is None else _entry(document, registry_file)
+    write_document(document, out)
+    Console().print(f"report: {out}", highlight=False)
+    if entry is not None and registry_file is not None:
+        with writing(registry_file):
+            write_atomically(registry_file, entry.encode())
+        Console().print(f"registry entry: {registry_file}", highlight=False)
+
+
+class ReportOptions(NamedTuple):
+    """What goes with a ledger or a loop."""
+
+    policy: Path | None
+    loop: str | None
+    anytime: bool
+    anchor: Path | None
+    ledger: str | None
+    key_file: Path | None
+
+    @property
+    def key(self) -> bytes | None:
+        return None if self.key_file is None else self.key_file.read_bytes().strip()
+
+    def refuse(self, where: str, *kept: str) -> None:
+        """Refuse options that do not go with a source."""
+        for name, given in self._asdict().items():
+            if given and name not in kept:
+                raise SpecError(f"this does not go with {where}", path=name, given=str(given), fix="leave it out")
+
+
+def _entry(document: Document, file: Path) -> str:
+    from fairveil.lab.handover.registry_entry import deployment_of, registry_entry, to_yaml
+
+    if file.suffix not in (".yaml", ".yml"):
+        raise SpecError("an entry of the registry is a YAML file", path="registry", given=file.name, allowed=".yaml")
+    return to_yaml(registry_entry(deployment_of(document)))
+
+
+def _over_http(url: str, source: str | None, asked: ReportOptions) -> Document:
+    from fairveil.client import Client
+    from fairveil.lab.handover.loops import report_on_loop
+
+    if source is not None:
+        raise SpecError("give a file or an address", path="url", given=source, allowed="one of them")
+    asked.refuse("what a service publishes; report on its store for that", "loop")
+    if asked.loop is None:
+        raise SpecError("which loop?", path="loop", fix=f"--loop NAME; fairveil loop list --url {url} shows them")
+    with Client(url, patience=5) as client:
+        loop = client.loop(asked.loop)
+        return report_on_loop(loop.state(), loop.budget(), source=f"what {url} publishes")
+
+
+def _of_source(source: str | None, asked: ReportOptions) -> Document:
+    if source is None:
+        raise SpecError(
+            "what should the report be on?", path="source", allowed="a ledger, a store, a result, or --url with --loop"
+        )
     result = _result_in(source)
     if result is not None:
         from fairveil.lab.handover.results import report_on_result
 
-        for name, given in (("policy", policy), ("anchor", anchor), ("ledger", ledger), ("key_file", key_file)):
-            if given is not None:
-                raise SpecError("this goes with a ledger, and the source is a result", path=name, given=str(given))
-        document = report_on_result(result)
-    else:
-        document = _on_ledger(source, policy, anchor, ledger, key_file)
-    write_document(document, out)
-    Console().print(f"report: {out}", highlight=False)
+        asked.refuse("a result")
+        return report_on_result(result)
+    store, name = _store_of(source, asked)
+    if store is not None:
+        return _on_store(store, name, asked)
+    return _on_ledger(source, asked)
 
 
-def _on_ledger(
-    source: str, policy: Path | None, anchor: Path | None, ledger: str | None, key_file: Path | None
-) -> Document:
+def _on_ledger(source: str, asked: ReportOptions) -> Document:
     from fairveil.lab.handover.ledgers import report_on_ledger
 
-    found, names = (None, {}) if policy is None else _policy_in(policy)
-    key = None if key_file is None else key_file.read_bytes().strip()
-    return report_on_ledger(source, found, anchor=anchor, ledger=ledger, key=key, names=names)
+    policy, names, loop = (None, {}, None) if asked.policy is None else _policy_in(asked.policy)
+    return report_on_ledger(
+        source, policy, anchor=asked.anchor, ledger=asked.ledger, key=asked.key, names=names, loop=asked.loop or loop,
+        anytime=asked.anytime,
+    )  # fmt: skip
+
+
+def _on_store(url: str, ledger: str | None, asked: ReportOptions) -> Document:
+    from fairveil.cli.stores import opened
+    from fairveil.lab.handover.loops import report_on_store
+
+    with opened(url) as store:
+        held = [loop.name for loop in store.loops() if ledger in (None, loop.facts.spec.budget.ledger or loop.name)]
+        name = asked.loop or (held[0] if len(held) == 1 else None)
+        if name is None or name not in held:
+            raise SpecError(
+                "which loop?",
+                path="loop",
+                given=name,
+                allowed=", ".join(held[:20]) or "none is here",
+                fix="--loop NAME",
+            )
+        return report_on_store(store, name, anchor=asked.anchor, anytime=asked.anytime, key=asked.key)
+
+
+def _store_of(source: str, asked: ReportOptions) -> tuple[str | None, str | None]:
+    """The store that is meant, and the ledger in it: a store itself, or the one that stands above a ledger's file."""
+    if asked.policy is not None:
+        return None, None
+    if source.startswith("sqlite:///"):
+        return source, None
+    if source.startswith(("postgresql://", "postgres://")):
+        return (source, None) if asked.loop is not None else (None, None)
+    path = Path(source)
+    if path.is_dir() and (path / "store.db").exists():
+        return f"sqlite:///{path / 'store.db'}", None
+    if _holds_loops(path):
+        return f"sqlite:///{path}", None
+    above = [file for file in path.parent.parent.glob("*.db") if path.parent.name == "ledgers" and _holds_loops(file)]
+    return (f"sqlite:///{above[0]}", path.stem) if len(above) == 1 and path.exists() else (None, None)
+
+
+def _holds_loops(path: Path) -> bool:
+    """Whether a file is a store of the service."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        if not file.read(16).startswith(b"SQLite format 3"):
+            return False
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as store:
+            return bool(store.execute("SELECT 1 FROM sqlite_master WHERE name = 'loops'").fetchone())
+    except sqlite3.DatabaseError:
+        return False
 
 
 def _result_in(source: str) -> dict[str, Any] | None:
@@ -79,6 +205,7 @@ def _result_in(source: str) -> dict[str, Any] | None:
     with path.open("rb") as file:
         start = file.read(16).lstrip()
     if not start.startswith(b"{"):
+        _refuse_table(path, start)
         return None
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -89,16 +216,38 @@ def _result_in(source: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _policy_in(file: Path) -> tuple[Policy, dict[str, str]]:
-    """The policy of a spec, completed against its environment where it has one, and what its options are called."""
+def _refuse_table(path: Path, start: bytes) -> None:
+    """A CSV or parquet file is people's rows: nothing may be reported from it as it is."""
+    kind = {".csv": "a CSV", ".tsv": "a CSV", ".parquet": "a parquet", ".xlsx": "an Excel"}.get(path.suffix.lower())
+    text = b"," in start and b"\0" not in start
+    if (kind is None and not text) or start.startswith(b"SQLite format 3"):
+        return
+    raise SpecError(
+        f"this is {kind or 'a CSV'} file, not a ledger and not a result",
+        path=str(path),
+        allowed="a ledger, a store, or what fairveil run --json prints",
+        fix="fairveil run SPEC --ledger trial.db first, with environment.file = this file; then report on trial.db",
+    )
+
+
+def _policy_in(file: Path) -> tuple[Policy, dict[str, str], str | None]:
+    """The policy of a spec, completed against its environment where it has one, what its options are called, and the
+    name of the loop where the table is one of the service."""
     spec = read_spec(file)
+    if {"name", "policy"} <= set(spec):
+        from fairveil.loop.accept import policy_of
+        from fairveil.loop.config import read_spec as loop_spec
+
+        loop = loop_spec(spec)
+        called = {f"arm {place}": name for place, name in enumerate(loop.actions or ())}
+        return policy_of(loop), called | {f"group {i}": name for i, name in enumerate(loop.groups or ())}, loop.name
     if "environment" not in spec:
         table = spec.get("policy", spec)
-        return registry.build("policy", table, "policy"), {}
-    from fairveil.bandits.task import BanditTask, case_of
+        return registry.build("policy", table, "policy"), {}, None
+    from fairveil.bandits.task import case_of
 
-    case = case_of(BanditTask().complete(spec))
+    case = case_of(spec)
     groups = tuple(getattr(case.environment, "group_names", ()) or ())
     arms = tuple(getattr(case.environment, "arm_names", ()) or ())
     names = {f"group {place}": name for place, name in enumerate(groups)}
-    return case.policy, names | {f"arm {place}": name for place, name in enumerate(arms)}
+    return case.policy, names | {f"arm {place}": name for place, name in enumerate(arms)}, None

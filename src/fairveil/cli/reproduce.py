@@ -11,18 +11,18 @@ from rich.markup import escape
 from rich.table import Table
 
 from fairveil import plugins
-from fairveil.cli import completion
-from fairveil.cli.tables import table_of_two
+from fairveil.cli import common
+from fairveil.cli.common import table_of_two
 from fairveil.errors import DataError, SpecError
 
 LIST = "fairveil reproduce --list shows them"
-LIGHTS = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
+LIGHTS = {"holds": "green", "does not hold": "red", "undecided": "yellow", "illustration": "dim"}
 
 
 def command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="all, a paper (dp-ncb) or one artefact (dp-ncb/b).", autocompletion=completion.artefacts),
+        typer.Argument(help="all, a paper (dp-ncb) or one artefact (dp-ncb/b).", autocompletion=common.artefacts),
     ] = None,
     scale: Annotated[str, typer.Option(help="quick (minutes), standard (an evening) or paper (full size).")] = "quick",
     out: Annotated[Path, typer.Option(help="Folder for results and the report.")] = Path("out/reproduce"),
@@ -42,7 +42,7 @@ def command(
 
     Example: fairveil reproduce dp-ncb/b --scale quick
     """
-    from fairveil.lab.report.page import section_of, write_report
+    from fairveil.lab.report import section_of, write_report
     from fairveil.lab.reproduce import artefacts, reproduce_all
     from fairveil.running.engines import make_engine
     from fairveil.running.progress import Bar

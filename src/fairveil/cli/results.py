@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from fairveil.cli.tables import table_of_two
+from fairveil.cli.common import table_of_two
 from fairveil.errors import SpecError
 
 app = typer.Typer(no_args_is_help=True, help="Stored results: list, diff, export.\n\nExample: fairveil results list")

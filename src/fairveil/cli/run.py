@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from fairveil import plugins
-from fairveil.cli.specs import read_spec
+from fairveil.cli.common import read_spec
 from fairveil.errors import SpecError
 
 
@@ -80,24 +80,38 @@ def _check_alone(engine: str, store: Path | None) -> None:
 
 @contextmanager
 def _releasing(table: dict[str, Any], file: Path | None) -> Iterator[None]:
-    """Open the ledger, or make one that holds exactly this policy's promise."""
+    """Open the ledger, or make one that holds exactly the promise of this policy or evaluation."""
     if file is None:
         yield
         return
     from fairveil import Ledger
-    from fairveil.bandits.ledgered import check_run, releases_into
-    from fairveil.bandits.task import BanditTask, case_of
+    from fairveil.ledger.account import releases_into
     from fairveil.privacy.limits import Limit
 
-    if table.get("task") != "bandit":
-        raise SpecError("only decisions are run with a ledger", path="task", given=table.get("task"), allowed="bandit")
-    case = case_of(BanditTask().complete(dict(table)))
-    check_run(case.policy, case.spec, case.environment.recorded)
-    promise = case.policy.guarantee()
-    unit = "" if promise is None else promise.unit
-    made = Ledger.open(file) if file.exists() else Ledger.create(file, limit=Limit.for_policy(case.policy), unit=unit)
+    promising = _checked(table)
+    unit = promising.guarantee().unit
+    made = Ledger.open(file) if file.exists() else Ledger.create(file, limit=Limit.for_policy(promising), unit=unit)
     with made as ledger, releases_into(ledger):
         yield
+
+
+def _checked(table: dict[str, Any]) -> Any:
+    """What a spec pays for, refused before a ledger is made where a ledger cannot stand for it."""
+    if table.get("task") == "evaluate":
+        from fairveil.evaluate.task import EvaluateTask, check_run, private_value
+
+        spec = EvaluateTask().complete(dict(table))
+        check_run(spec)
+        return private_value(spec)
+    if table.get("task") != "bandit":
+        problem, allowed = "only decisions and evaluations are run with a ledger", "bandit or evaluate"
+        raise SpecError(problem, path="task", given=table.get("task"), allowed=allowed)
+    from fairveil.bandits import ledgered
+    from fairveil.bandits.task import case_of
+
+    case = case_of(dict(table))
+    ledgered.check_run(case.policy, case.spec, case.environment.recorded)
+    return case.policy
 
 
 def show(result: dict[str, Any], console: Console) -> None:

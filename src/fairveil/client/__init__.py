@@ -1,8 +1,6 @@
 """What an application installs to talk to the service: httpx, and nothing of numpy."""
 
-from fairveil.client.asynchronous import AsyncClient, AsyncLoop
-from fairveil.client.local import LocalClient
-from fairveil.client.problems import Problem, Unreachable
-from fairveil.client.synchronous import Client, RemoteLoop
+from fairveil.client.clients import AsyncClient, AsyncLoop, Client, LocalClient, RemoteLoop
+from fairveil.client.verbs import Problem, Unreachable
 
 __all__ = ["AsyncClient", "AsyncLoop", "Client", "LocalClient", "Problem", "RemoteLoop", "Unreachable"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,20 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from fairveil import registry
+from fairveil.arrays import Floats, Ints
 from fairveil.configuration import field_names
-from fairveil.consensus.algorithm import Algorithm, warn_of_delta
+from fairveil.consensus.algorithm import Algorithm, Setting, warn_of_delta
 from fairveil.consensus.graphs import make_graph
 from fairveil.consensus.rows import Rows
-from fairveil.consensus.schedule import Setting
 from fairveil.consensus.transport import NodePlan, make_transport
 from fairveil.data.inputs import InputProblem, classes_of, features_of, refuse_weights
 from fairveil.privacy.grid import clip_norm
+from fairveil.privacy.guarantee import REFUSED
+from fairveil.privacy.tally import Counted
 
 
-class ConsensusClassifier(ClassifierMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class ConsensusClassifier(Counted, ClassifierMixin, BaseEstimator):
     """A linear classifier learned by nodes that keep their rows.
 
     ``fit(X, y, groups=node_of_row)`` (or ``node_of_row`` here) gives every row to the node that its group names;
@@ -40,32 +44,18 @@ class ConsensusClassifier(ClassifierMixin, BaseEstimator):
     (True, 5.0)
     """
 
-    def __init__(
-        self,
-        nodes: int = 5,
-        *,
-        graph: Any = "ring",
-        algorithm: Any = "private-admm",
-        epsilon: float | None = 1.0,
-        iterations: int = 50,
-        norm_bound: float = 1.0,
-        nonzeros: int | None = None,
-        node_of_row: ArrayLike | None = None,
-        strict: bool = False,
-        classes: tuple[Any, Any] | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.nodes = nodes
-        self.graph = graph
-        self.algorithm = algorithm
-        self.epsilon = epsilon
-        self.iterations = iterations
-        self.norm_bound = norm_bound
-        self.nonzeros = nonzeros
-        self.node_of_row = node_of_row
-        self.strict = strict
-        self.classes = classes
-        self.random_state = random_state
+    nodes: int = 5
+    _: KW_ONLY
+    graph: Any = "ring"
+    algorithm: Any = "private-admm"
+    epsilon: float | None = 1.0
+    iterations: int = 50
+    norm_bound: float = 1.0
+    nonzeros: int | None = None
+    node_of_row: ArrayLike | None = None
+    strict: bool = False
+    classes: tuple[Any, Any] | None = None
+    random_state: Any = None
 
     def _algorithm(self) -> Algorithm:
         table = {"name": self.algorithm} if isinstance(self.algorithm, str) else dict(self.algorithm)
@@ -76,7 +66,7 @@ class ConsensusClassifier(ClassifierMixin, BaseEstimator):
         return made
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None, **extra: Any) -> ConsensusClassifier:
-        """Let the nodes agree. Every call is a whole run and costs what ``guarantee_`` says to each row again."""
+        """Let the nodes agree. Every call is a whole run and costs each row again: ``guarantee_`` adds them up."""
         refuse_weights(extra)
         algorithm = self._algorithm()
         features, labels = features_of(self, X, y, reset=True)
@@ -91,7 +81,11 @@ class ConsensusClassifier(ClassifierMixin, BaseEstimator):
         most = width if self.nonzeros is None else min(int(self.nonzeros), width)
         setting = Setting(graph, tuple(len(part) for part in parts), width, most, int(self.iterations))
         algorithm = algorithm.complete(setting)
-        warn_of_delta(algorithm.guarantee(setting), setting)
+        promise = algorithm.guarantee(setting)
+        warn_of_delta(promise, setting)
+        if promise is not None and self.strict:
+            promise = replace(promise, notes=(*promise.notes, REFUSED))
+        stated = None if promise is None else self._counter().count((algorithm, setting), promise, 1)
         noise = "secure" if seed is None else "seeded"
         plans = [
             NodePlan(algorithm, setting, node, own, noise=noise, path=(seed or 0, "consensus-classifier"))
@@ -103,11 +97,11 @@ class ConsensusClassifier(ClassifierMixin, BaseEstimator):
         self.coef_ = self.node_coef_.mean(0, keepdims=True)
         self.intercept_ = np.zeros(1)
         self.n_iter_ = len(self.history_)
-        self.guarantee_ = algorithm.guarantee(setting)
+        self.guarantee_ = stated
         self.simulated_ = noise != "secure" or not algorithm.protects
         return self
 
-    def _parts(self, count: int, groups: ArrayLike | None) -> list[NDArray[np.int64]]:
+    def _parts(self, count: int, groups: ArrayLike | None) -> list[Ints]:
         if groups is None:
             return [part for part in np.array_split(np.arange(count), min(int(self.nodes), count)) if len(part)]
         owner = np.asarray(groups)
@@ -117,14 +111,14 @@ class ConsensusClassifier(ClassifierMixin, BaseEstimator):
         self.node_names_ = names
         return [np.flatnonzero(owner == name) for name in names]
 
-    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+    def decision_function(self, X: ArrayLike) -> Floats:
         """f.x of the mean classifier; rows are scaled and clipped as in training."""
         check_is_fitted(self)
         features = features_of(self, X, reset=False)[0]
-        scored: NDArray[np.float64] = clip_norm(features / float(self.norm_bound), 1.0) @ self.coef_[0]
+        scored: Floats = clip_norm(features / float(self.norm_bound), 1.0) @ self.coef_[0]
         return scored
 
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict_proba(self, X: ArrayLike) -> Floats:
         """Probabilities of both classes by the logistic link."""
         second = expit(self.decision_function(X))
         return np.stack([1 - second, second], axis=1)

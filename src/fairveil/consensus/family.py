@@ -6,7 +6,7 @@
 
 with M_i = V_i f_i + sum_j f_j before the step. G_i is never computed from data: the optimality condition of the odd
 step gives G_i = -2 lam_i - eta (2 V_i f_i - M_i) from what that step used and released. The dual step is common to all
-nodes (`sound.py`): with node-dependent steps (`printed.py`, as printed for MR-ADMM) sum_i lam_i is not 0 and the limit
+nodes (`Sound`): with node-dependent steps (`Printed`, as printed for MR-ADMM) sum_i lam_i is not 0 and the limit
 solves sum_i grad O_i/eta_i = 0 instead of sum_i grad O_i = 0.
 """
 
@@ -19,15 +19,13 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from fairveil.arrays import Floats
 from fairveil.configuration import configuration
-from fairveil.consensus.algorithm import Algorithm, Floats, Local, Payload
+from fairveil.consensus.algorithm import Algorithm, Local, Payload, Schedule, Setting, penalties, per_node
 from fairveil.consensus.losses import Loss, loss_table, make_loss
-from fairveil.consensus.perturbation import Perturbation
-from fairveil.consensus.printed import Printed
+from fairveil.consensus.perturbation import Perturbation, Printed, Sound
 from fairveil.consensus.rows import Rows
-from fairveil.consensus.schedule import Schedule, Setting, penalties, per_node
 from fairveil.consensus.solver import LocalSolver, least_tolerance
-from fairveil.consensus.sound import Sound
 from fairveil.consensus.theory import Finding, check_theorem_1
 from fairveil.errors import SpecError
 from fairveil.fields import Positive, described
@@ -39,6 +37,10 @@ DualStep = Any
 """The same, or "smallest", or None."""
 Variant = Literal["sound", "printed"]
 FORMS: dict[Variant, Sound] = {"sound": Sound(), "printed": Printed()}
+CONSTANT: PerNode = 1.0
+"""Growth of penalties that stay."""
+FOR_EVER: int | None = None
+BY_RULE: DualStep = None
 LARGEST_C = 1750.0
 TOLERANCE = 1e-9
 """Default gradient tolerance, in units of C."""
@@ -53,6 +55,11 @@ class AdmmFamily(Algorithm):
     """Printed form: the dual step is each node's own penalty."""
     fixed_dual: ClassVar[bool] = False
     """The default dual step is that of the first iteration."""
+    growth = CONSTANT
+    growth_until = FOR_EVER
+    dual_step = BY_RULE
+    gamma = 0.0
+    """What an algorithm does not take as fields is this."""
 
     C: Positive | None = described("weight of the loss; default min(1750, rows of the smallest node)", default=None)
     rho: Positive = described("weight of |f|^2/2", default=0.22)
@@ -66,10 +73,10 @@ class AdmmFamily(Algorithm):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "loss", loss_table(self.loss))
-        for name in ("penalty", "growth", "dual_step"):
-            if not hasattr(self, name) or (name == "dual_step" and getattr(self, name) in (None, "smallest")):
+        steps = {"penalty": self.penalty, "growth": self.growth, "dual_step": self.dual_step}
+        for name, value in steps.items():
+            if name == "dual_step" and value in (None, "smallest"):
                 continue
-            value = getattr(self, name)
             if isinstance(value, list | tuple) and value and all(map(_positive, value)):
                 object.__setattr__(self, name, tuple(map(float, value)))
             elif not _positive(value):
@@ -129,8 +136,8 @@ class AdmmFamily(Algorithm):
     def theorem_1(self, setting: Setting, schedule: Schedule) -> Finding:
         """The premises of Theorem 1 for this configuration."""
         odd = schedule.releases - 1
-        growing = np.max(per_node("growth", getattr(self, "growth", 1.0), setting.nodes)) > 1
-        for_ever = bool(growing) and getattr(self, "growth_until", None) is None
+        growing = np.max(per_node("growth", self.growth, setting.nodes)) > 1
+        for_ever = bool(growing) and self.growth_until is None
         found = check_theorem_1(setting.graph, schedule.penalty[odd], schedule.dual[odd], grows_for_ever=for_ever)
         return found if found.iteration is None else replace(found, iteration=int(odd[found.iteration - 1]) + 1)
 
@@ -140,17 +147,15 @@ class AdmmFamily(Algorithm):
         found = self.theorem_1(setting, schedule)
         where = f"node {found.node}, iteration {found.iteration}"
         broken = () if found.holds else (f"unchecked: {found.fails} (Theorem 1) fails at {where}",)
-        dual = self.form.dual_notes(getattr(self, "dual_step", None), own=self.own_dual)
+        dual = self.form.dual_notes(self.dual_step, own=self.own_dual)
         return (*dual, *found.notes, *broken)
 
     def schedule(self, setting: Setting) -> Schedule:
         """Penalties and dual steps of the whole run."""
         start = per_node("penalty", self.penalty, setting.nodes)
-        growth = per_node("growth", getattr(self, "growth", 1.0), setting.nodes)
-        until = getattr(self, "growth_until", None)
-        penalty = penalties(start, growth, setting.iterations, until=until, recycles=self.recycles)
-        chosen = getattr(self, "dual_step", None)
-        dual = self.form.dual_steps(penalty, chosen, own=self.own_dual, start=self.fixed_dual)
+        growth = per_node("growth", self.growth, setting.nodes)
+        penalty = penalties(start, growth, setting.iterations, until=self.growth_until, recycles=self.recycles)
+        dual = self.form.dual_steps(penalty, self.dual_step, own=self.own_dual, start=self.fixed_dual)
         return Schedule(penalty, dual, self.recycles)
 
     def perturbation(self, setting: Setting, node: int) -> Perturbation | None:
@@ -177,7 +182,7 @@ class AdmmLocal(Local):
         self.neighbours = setting.graph.neighbours[node]
         self.ridge = algorithm.rho / setting.nodes
         self.scale = algorithm.scale / setting.sizes[node]
-        self.gamma = getattr(algorithm, "gamma", 0.0)
+        self.gamma = algorithm.gamma
         self.perturbation = algorithm.perturbation(setting, node)
         self.own = np.zeros(setting.width)
         self.theirs = {j: np.zeros(setting.width) for j in self.neighbours}

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairveil.arrays import Floats, Ints
 from fairveil.errors import SpecError
 from fairveil.randomness import MAX_SEED, generator
 
@@ -57,7 +57,7 @@ class Graph:
         return len(self.adjacency)
 
     @property
-    def matrix(self) -> NDArray[np.int64]:
+    def matrix(self) -> Ints:
         return np.array(self.adjacency, np.int64).reshape(len(self.adjacency), -1)
 
     @cached_property
@@ -65,20 +65,20 @@ class Graph:
         return tuple(tuple(np.flatnonzero(row).tolist()) for row in self.matrix)
 
     @cached_property
-    def degrees(self) -> NDArray[np.int64]:
+    def degrees(self) -> Ints:
         return self.matrix.sum(1)
 
     @cached_property
-    def laplacian(self) -> NDArray[np.float64]:
+    def laplacian(self) -> Floats:
         return (np.diag(self.degrees) - self.matrix).astype(np.float64)
 
     @cached_property
-    def signless(self) -> NDArray[np.float64]:
+    def signless(self) -> Floats:
         """D + A."""
         return (np.diag(self.degrees) + self.matrix).astype(np.float64)
 
     @cached_property
-    def distances(self) -> NDArray[np.int64]:
+    def distances(self) -> Ints:
         """Hops between nodes; -1 where there is no path."""
         size = len(self.adjacency)
         found = np.where(np.eye(size, dtype=bool), 0, -1)
@@ -98,7 +98,7 @@ class Graph:
         return int(self.distances.max())
 
     @cached_property
-    def spectrum(self) -> NDArray[np.float64]:
+    def spectrum(self) -> Floats:
         """Eigenvalues of the Laplacian, rising; the second is the algebraic connectivity."""
         return np.asarray(np.linalg.eigvalsh(self.laplacian), np.float64)
 
@@ -194,7 +194,7 @@ def _random(nodes: int, seed: int, edges: int | None) -> Graph:
     raise SpecError("no connected graph was found", path="graph.edges", given=edges, fix="ask for more edges")
 
 
-def _connected(matrix: NDArray[np.int64]) -> bool:
+def _connected(matrix: Ints) -> bool:
     reached = np.zeros(len(matrix), bool)
     reached[0] = True
     for _ in range(len(matrix)):

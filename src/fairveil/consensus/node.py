@@ -11,20 +11,21 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fairveil.configuration import describe
-from fairveil.consensus.algorithm import Algorithm, Floats, Payload
+from fairveil.arrays import Floats
+from fairveil.configuration import lasting
+from fairveil.consensus.algorithm import Algorithm, Payload, Setting
 from fairveil.consensus.rows import Rows
-from fairveil.consensus.schedule import Setting
 from fairveil.errors import InputError, PrivacyError
-from fairveil.federated import Account, Form, Inbox, Message, Party, Receipt, release_once
-from fairveil.privacy.ledger import Ledger
-from fairveil.privacy.ledger.values import decode, encode
+from fairveil.federated import Form, Inbox, Message, Party, Receipt
+from fairveil.federated.party import by_synchronisation
+from fairveil.ledger import Account, Ledger, RunCost, release_once
+from fairveil.ledger.values import decode, encode
 from fairveil.privacy.noise import Noise
 
 LARGEST = 1e15
@@ -65,7 +66,6 @@ class Node(Party):
         self.run, self.ledger, self.noise_of = run, ledger, noise_of
         self._check(folder)
         self.total = algorithm.iterations(setting)
-        self.absent: set[int] = set()
         self.lost: list[int] = []
         self._promise = self._under()
         self._met = False
@@ -75,7 +75,8 @@ class Node(Party):
         self.local = self.algorithm.local(self.setting, self.index)
         self._inbox = Inbox(self.index, self.setting.nodes)
         self._sync = 0
-        self._log: list[Message] = []
+        self.absent: set[int] = set()
+        self._log: list[Any] = []  # bytes of messages, tables of what happened between them
         self.local.hear(1, {}, frozenset())
 
     def _check(self, folder: Path | None) -> None:
@@ -106,7 +107,7 @@ class Node(Party):
     @property
     def fingerprint(self) -> str:
         """Of everything public: another plan has another one."""
-        facts = {"run": self.run, "algorithm": describe(self.algorithm), "setting": self.setting.facts()}
+        facts = {"run": self.run, "algorithm": lasting(self.algorithm), "setting": self.setting.facts()}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
     def introduction(self) -> dict[str, Any]:
@@ -140,6 +141,10 @@ class Node(Party):
         return self._sync + 1
 
     @property
+    def syncs(self) -> int:
+        return self._sync
+
+    @property
     def finished(self) -> bool:
         return self._sync >= self.total
 
@@ -164,25 +169,34 @@ class Node(Party):
             return known
         if self.finished:
             raise InputError("this run is over", path="iteration", given=self.iteration, allowed=f"1 to {self.total}")
+        if self.ledger is not None and getattr(self.algorithm, "sums", "own") == "secure":
+            raise PrivacyError(
+                "a node of secure sums shows its numbers behind masks only", path="algorithm.sums", given="secure",
+                fix="run it in a federation: fairveil federate",
+            )  # fmt: skip
         if self.ledger is not None and not self._met:
             raise PrivacyError("nothing is released before the plans were compared", path="plan", fix="meet() first")
+        message = self._made(noise)
+        self._take_own(message)
+        self._advance()
+        return message
+
+    def _made(self, noise: Noise | None) -> Message:
+        """The message of this iteration, drawn now or out of the ledger."""
         payload = self._released(noise) if self.local.reads(self.iteration) else self.local.recycle(self.iteration)
         if payload is None:
             self.lost.append(self.iteration)
-        message = Message(
+        return Message(
             self.index, self._sync, self.iteration, self._shown(payload), self._promise, lost=payload is None
         )
-        self._take_own(message)
-        return message
 
     def _take_own(self, message: Message) -> None:
         self.local.keep(message.round, None if message.lost else message.payload)
         self._remember(message)
         self._inbox.put(message)
-        self._advance()
 
     def receive(self, message: Any) -> Receipt:
-        form = self._form(message.round if isinstance(message, Message) else 1)
+        form = self.form(message.round if isinstance(message, Message) else 1)
         receipt = self._inbox.take(message, form, self._sync, self._time(message), self.total)
         if receipt.accepted:
             self._remember(message)
@@ -191,15 +205,66 @@ class Node(Party):
 
     def leave_out(self, nodes: Iterable[int]) -> None:
         """From this iteration on nobody waits for these nodes; public, and the same at every node."""
-        self.absent |= set(nodes) - {self.index}
+        away = set(nodes) - {self.index}
+        self._note("leave", away - self.absent)
+        self.absent |= away
         self._advance()
+
+    def take_back(self, nodes: Iterable[int]) -> None:
+        """These nodes take part again from this iteration on; public, and the same at every node."""
+        back = self.absent & set(nodes)
+        if back:
+            self.local.take_back(frozenset(back))
+        self._note("back", back)
+        self.absent -= back
+
+    def catch_up(self, messages: Iterable[Message]) -> None:
+        """Follow iterations that others completed meanwhile: all messages of each, from a log.
+
+        This node counts as left out where none is its own; an own one must be in its ledger and is not drawn again.
+        """
+        for sync, group in by_synchronisation(messages, self._sync):
+            reasons = [self.form(sync + 1).problem_with(one) for one in group.values()]
+            if any(reasons) or {one.round for one in group.values()} != {sync + 1} or sync >= self.total:
+                reason = next(filter(None, reasons), "not in the schedule")
+                raise InputError(f"the log holds a message {reason}", path="messages", given=f"iteration {sync + 1}")
+            if self.index in group:
+                self._repeat(group[self.index])
+            self._follow(group)
+
+    def _repeat(self, known: Message) -> None:
+        """Put the own message of a log in, out of the own ledger."""
+        account = self._account()
+        block = f"iteration-{known.round}"
+        known_here = account is not None and account.ledger.status(account.block(block)) in ("published", "lost")
+        if self._inbox.own(known.sync) is None and known_here:
+            self._take_own(self._made(None))
+        own = self._inbox.own(known.sync)
+        if own is None or own.to_bytes() != known.to_bytes():
+            raise PrivacyError(
+                "the log holds a message in this party's name that its ledger does not know", path="messages",
+                given=f"iteration {known.round}", fix="a party whose folder is lost is retired, and joins anew",
+            )  # fmt: skip
+
+    def _follow(self, group: Mapping[int, Message]) -> None:
+        """One complete iteration of a log: whoever is not in it was left out, this node too."""
+        self._note("followed", [message.to_bytes() for message in group.values()])
+        away = frozenset(range(self.setting.nodes)) - set(group)
+        others = {m.sender: m.payload for m in group.values() if m.sender != self.index and not m.lost}
+        self._inbox.complete(self._sync, ())
+        self._sync += 1
+        if self.index in away:
+            self.local.keep(self._sync, None)
+        self.local.hear(self.iteration, others, away)
+        back = away - self.absent
+        if back:
+            self.local.take_back(back)
 
     def save(self) -> bytes:
         """All messages so far; they are public. Rows and ledger stay where they are."""
         if self.ledger is None:
             raise InputError("a simulated node keeps no log", path="ledger", fix="give it a ledger")
-        facts = {"plan": self.fingerprint, "absent": sorted(self.absent), "lost": self.lost}
-        return encode({**facts, "log": [message.to_bytes() for message in self._log]}).encode()
+        return encode({"plan": self.fingerprint, "absent": [], "lost": self.lost, "log": self._log}).encode()
 
     def load(self, data: bytes) -> None:
         table = decode(data.decode())
@@ -207,18 +272,30 @@ class Node(Party):
             raise PrivacyError("this is the log of another run", path="plan", fix="use the run id it was made with")
         self._restart()
         self.lost = [int(t) for t in table["lost"]]
-        for content in table["log"]:
-            message = Message.from_bytes(content)
+        for item in table["log"]:
+            self._replay(item)
+        self.leave_out(int(node) for node in table["absent"])  # files of 0.1.0
+
+    def _replay(self, item: Any) -> None:
+        if isinstance(item, bytes):
+            message = Message.from_bytes(item)
             if message.sender == self.index:
                 self._take_own(message)
+                self._advance()
             else:
                 self.receive(message)
-        self.leave_out(int(node) for node in table["absent"])
+            return
+        ((what, given),) = item.items()
+        if what == "followed":
+            messages = [Message.from_bytes(content) for content in given]
+            self._follow({message.sender: message for message in messages})
+        else:
+            (self.leave_out if what == "leave" else self.take_back)(int(node) for node in given)
 
     def _time(self, message: Any) -> int | None:
         return message.sync + 1 if isinstance(message, Message) and isinstance(message.sync, int) else None
 
-    def _form(self, iteration: Any) -> Form:
+    def form(self, iteration: Any) -> Form:
         width = (self.setting.width,)
         names = self._names(iteration if isinstance(iteration, int) else 1)
         return Form(self.setting.nodes, dict.fromkeys(names, width), dict.fromkeys(names, LARGEST), self._promise)
@@ -235,7 +312,12 @@ class Node(Party):
 
     def _remember(self, message: Message) -> None:
         if self.ledger is not None:
-            self._log.append(message)
+            self._log.append(message.to_bytes())
+
+    def _note(self, what: str, given: Collection[Any]) -> None:
+        """Keep what happened beside messages: who left, who came back, a whole iteration of a log."""
+        if self.ledger is not None and given:
+            self._log.append({what: given if isinstance(given, list) else sorted(given)})
 
     def _advance(self) -> None:
         """When the own message is out and all awaited ones are here: tell the local part, and go on."""
@@ -247,32 +329,41 @@ class Node(Party):
             self._sync += 1
             self.local.hear(self.iteration, others, frozenset(self.absent))
 
+    def _account(self) -> Account | None:
+        """Who pays: the whole run of this node, at once."""
+        if self.ledger is None:
+            return None
+        event = self.algorithm.event(self.setting, self.index)
+        return Account(self.ledger, f"{self.run}/node-{self.index}", RunCost(event), self.fingerprint)
+
     def _released(self, noise: Noise | None) -> Payload | None:
         """This iteration's release: drawn now, as it was stored, or None when it was lost."""
         iteration = self.iteration
-        if self.ledger is None:
-            source = noise if noise is not None or self.noise_of is None else self.noise_of(iteration)
+        source = noise if noise is not None or self.noise_of is None else self.noise_of(iteration)
+        account = self._account()
+        if account is None:
             return self.local.draw(iteration, self.rows, source)
         asked = hashlib.sha256(self.local.question(iteration).tobytes()).hexdigest()
-        source = noise if noise is not None or self.noise_of is None else self.noise_of(iteration)
 
         def draw(drawn_from: Noise) -> dict[str, Any]:
             payload = self.local.draw(iteration, self.rows, drawn_from)
             return {"asked": asked, **payload}
 
-        event = self.algorithm.event(self.setting, self.index)
-        account = Account(self.ledger, f"{self.run}/node-{self.index}", event, self.fingerprint)
-        found = release_once(account, f"iteration-{iteration}", draw, source)
-        if found.fate == "lost":
-            return None
-        value = dict(found.value)
-        if value.pop("asked") != asked:
-            raise PrivacyError(
-                "this iteration was released already, for another question", path=f"iteration {iteration}",
-                allowed="the same public point",
-                fix="a new run needs a run id and a budget of its own",
-            )  # fmt: skip
-        return value
+        def answers(value: dict[str, Any]) -> Payload:
+            """What was stored for this question; the node stops where it was drawn for another one.
+
+            Another version may reach the same public point with other last digits: the account tells.
+            """
+            if value["asked"] != asked and not account.recalibrated:
+                raise PrivacyError(
+                    "this iteration was released already, for another question", path=f"iteration {iteration}",
+                    allowed="the same public point",
+                    fix="a new run needs a run id and a budget of its own",
+                )  # fmt: skip
+            return {name: part for name, part in value.items() if name != "asked"}
+
+        found = release_once(account, account.block(f"iteration-{iteration}"), draw, source)
+        return found.answer(drawn=answers, stored=answers, lost=lambda _: None)
 
 
 def remember_rows(folder: Path, run: str, rows: Rows) -> None:

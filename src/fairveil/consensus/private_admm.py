@@ -4,7 +4,7 @@ Proof. Given what was sent before, the point f is fixed. One row changes one nod
 the l2 norm (2 s L1 in the l1 norm), because every row's contribution is clipped to that norm whatever f is: no solver,
 no tolerance, no Jacobian, no side condition. x*x has non-negative entries and l2 norm at most |x|^2 <= 1, so two of
 them differ by at most sqrt2 (l1: 2); x itself moves a sum by at most 2 (2 L1). Rows lie on an integer grid with norms
-within the bound exactly, and sums are integers (`fairveil.consensus.clipped_sums`). Gaussian releases compose as mu^2,
+within the bound exactly, and sums are integers (`fairveil.consensus.rows`). Gaussian releases compose as mu^2,
 Laplace releases as epsilon (`fairveil.consensus.release_plan`). The next point, the answer, agreement between nodes
 and the safeguard are functions of releases (`fairveil.consensus.public_path`). An observer may see all messages of all
 nodes; each row is at one node, so each node spends its own full budget.
@@ -13,25 +13,24 @@ nodes; each row is at one node, so each node spends its own full budget.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, Strict
 
+from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
-from fairveil.consensus.algorithm import MEASURED, PUBLIC, UNIT, Algorithm, Floats, Local, Payload
-from fairveil.consensus.clipped_sums import UnitRows
-from fairveil.consensus.exchange import InnerAdmm
-from fairveil.consensus.public_path import PublicPath
+from fairveil.consensus.algorithm import MEASURED, PUBLIC, UNIT, Algorithm, Local, Payload, Setting
+from fairveil.consensus.public_path import InnerAdmm, PublicPath
 from fairveil.consensus.release_plan import ReleasePlan
-from fairveil.consensus.rows import Rows
-from fairveil.consensus.schedule import Setting
+from fairveil.consensus.rows import Rows, UnitRows
 from fairveil.errors import SpecError
 from fairveil.fields import Count, Delta, Epsilon, OpenUnit, described
 from fairveil.privacy.conversions import gdp_epsilon, gdp_mu
 from fairveil.privacy.events import Event, GaussianEvent, PureEvent
+from fairveil.privacy.grid import from_units
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.limits import ADDED_SHARE
 from fairveil.privacy.noise import Noise
@@ -71,14 +70,37 @@ class PrivateAdmm(Algorithm):
     )
     share: OpenUnit = described("of the budget for the curvature", default=0.1)
     exchange: Literal["flood", "admm"] = described("how releases become agreement", default="flood")
+    sums: Literal["own", "secure"] = described(
+        "who sees the noisy sums of one node: all, or nobody", default="own", later=True
+    )
+    colluding: Count = described("t, nodes that may pool what they know (secure sums)", default=1, later=True)
+
+    def __post_init__(self) -> None:
+        if self.sums == "secure" and (self.definition == "pure" or self.exchange == "admm"):
+            key, allowed = ("definition", "gaussian") if self.definition == "pure" else ("exchange", "flood")
+            raise SpecError(
+                "secure sums are sums of Gaussian shares over all nodes", path=key, given=getattr(self, key),
+                allowed=allowed, fix="use sums = own",
+            )  # fmt: skip
+
+    def honest(self, nodes: int) -> int:
+        """Nodes whose noises together are a whole one."""
+        return nodes - self.colluding if self.sums == "secure" else 1
 
     @classmethod
     def example(cls) -> PrivateAdmm:
         return cls(epsilon=1.0)
 
     def complete(self, setting: Setting) -> PrivateAdmm:
+        if self.honest(setting.nodes) < 1:
+            raise SpecError(
+                "all nodes may collude: nothing is left to hide", path="colluding", given=self.colluding,
+                allowed=f"below the number of nodes, {setting.nodes}", fix="use sums = own",
+            )  # fmt: skip
         full = replace(self, rounds=self._rounds(setting))
-        full.plan(setting).scales  # noqa: B018  refuses a budget that no grid can carry
+        full.plan(setting).event()  # refuses a budget that no grid can carry, and shares that are too small
+        if self.sums == "secure":
+            full.plan(setting).check_sum(setting)
         return full
 
     def _rounds(self, setting: Setting) -> int:
@@ -86,7 +108,7 @@ class PrivateAdmm(Algorithm):
             return setting.iterations
         if self.rounds is not None:
             return self.rounds
-        spread = math.sqrt(setting.nodes * setting.width)
+        spread = math.sqrt(setting.nodes / self.honest(setting.nodes) * setting.width)
         if self.definition == "gaussian":
             mu = gdp_mu(self.epsilon, self.delta)
             return int(np.clip(round(mu * setting.rows / (15 * spread)), 8, 32))
@@ -96,15 +118,21 @@ class PrivateAdmm(Algorithm):
     def plan(self, setting: Setting) -> ReleasePlan:
         if not isinstance(self.rounds, int):
             raise SpecError("the number of rounds is not known yet", path="rounds", fix="complete() first")
-        return ReleasePlan.of(self.definition, self.epsilon, self.delta, self.slope, self.share, self.rounds, setting)
+        return ReleasePlan.of(
+            self.definition, self.epsilon, self.delta, self.slope, self.share, self.rounds, setting,
+            self.honest(setting.nodes),
+        )  # fmt: skip
 
     def iterations(self, setting: Setting) -> int:
         return self._rounds(setting) + 1
 
+    def stated_rounds(self, setting: Setting) -> int:
+        return self._rounds(setting)
+
     def local(self, setting: Setting, node: int) -> Local:
         inner = InnerAdmm(setting.graph) if self.exchange == "admm" else None
         plan = self.plan(setting)
-        return GradientLocal(plan, PublicPath(plan, setting, inner), node)
+        return GradientLocal(plan, PublicPath(plan, setting, inner), node, self.colluding)
 
     def event(self, setting: Setting | None = None, node: int = 0) -> Event:
         if setting is not None:
@@ -113,6 +141,13 @@ class PrivateAdmm(Algorithm):
 
     def guarantee(self, setting: Setting | None = None) -> Guarantee | None:
         notes = [MEASURED, PUBLIC, "all messages of all nodes in all rounds are covered; each node spends its own"]
+        if self.sums == "secure":
+            notes.append(
+                "what is seen is the sum over the nodes that take part; the promise holds against everybody else and "
+                f"up to {self.colluding} of these nodes, who pool all they know, as long as nobody breaks X25519, "
+                "ChaCha20 or Ed25519; each node adds a share of the noise, and an iteration is in one sum over one "
+                "set of nodes"
+            )
         if self.definition == "pure":
             notes.append("the most nonzero entries of an encoded row is a fact of the public schema")
         elif setting is not None and self.delta >= 1 / min(setting.sizes):
@@ -145,8 +180,8 @@ class PrivateAdmm(Algorithm):
 class GradientLocal(Local):
     """One node: the public path, and the two kinds of sums it releases."""
 
-    def __init__(self, plan: ReleasePlan, path: PublicPath, node: int) -> None:
-        self.plan, self.path, self.node = plan, path, node
+    def __init__(self, plan: ReleasePlan, path: PublicPath, node: int, colluding: int = 1) -> None:
+        self.plan, self.path, self.node, self.colluding = plan, path, node, colluding
         self.own: dict[int, Payload | None] = {}
         self.units: UnitRows | None = None
 
@@ -168,18 +203,44 @@ class GradientLocal(Local):
         else:
             self.path.take_gradient(everybody)
 
+    def take_back(self, nodes: frozenset[int]) -> None:
+        if self.path.inner is not None:
+            super().take_back(nodes)
+        self.path.take_back(nodes)
+
     def question(self, iteration: int) -> Floats:
         return self.path.at(self.node)
 
     def draw(self, iteration: int, rows: Rows, noise: Noise | None) -> Payload:
         assert noise is not None
+        sums = self._exact(iteration, rows)
+        return {name: self.plan.noisy(which, units, noise) for which, (name, units) in sums.items()}
+
+    def _exact(self, iteration: int, rows: Rows) -> dict[int, tuple[str, Ints]]:
+        """The integer sums of an iteration, by their place among the grids: raw, and never to be shown."""
         if self.units is None or self.units.rows is not rows:
             self.units = UnitRows(rows, self.plan.bits, self.plan.reach)
         if iteration == 1:
             first, second = self.units.moments()
-            return {"m": self.plan.noisy(0, first, noise), "v": self.plan.noisy(1, second, noise)}
-        pulls = self.units.pulls(self.path.at(self.node), self.plan.steepest)
-        return {"g": self.plan.noisy(2, pulls, noise)}
+            return {0: ("m", first), 1: ("v", second)}
+        return {2: ("g", self.units.pulls(self.path.at(self.node), self.plan.steepest))}
+
+    def share(self, iteration: int, rows: Rows, noise: Noise, present: int) -> Ints:
+        """The numbers of an iteration with a share of the noise, one vector behind the other: for masks alone."""
+        honest, sums = present - self.colluding, self._exact(iteration, rows)
+        return np.concatenate([self.plan.shares(which, units, noise, honest) for which, (_, units) in sums.items()])
+
+    def hear_sum(self, iteration: int, total: Ints | None, parties: Sequence[int]) -> None:
+        """Take the sum of iteration - 1 over these nodes; None: it is void, and the step is not taken."""
+        noise = len(parties) / (len(parties) - self.colluding)
+        if total is None:
+            self.path.take_nothing(iteration == 2)
+        elif iteration == 2:
+            first, second = np.split(total, 2)
+            grids = self.plan.grids
+            self.path.take_curvature_sum(from_units(first, grids[0]), from_units(second, grids[1]), parties, noise)
+        else:
+            self.path.take_gradient_sum(from_units(total, self.plan.grids[2]), parties, noise)
 
     def recycle(self, iteration: int) -> Payload:
         raise NotImplementedError("every message of private-admm reads the rows")

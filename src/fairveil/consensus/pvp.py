@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from fairveil.configuration import configuration
+from fairveil.consensus.algorithm import Setting
 from fairveil.consensus.family import Variant
-from fairveil.consensus.perturbation import Perturbation
-from fairveil.consensus.printed import PrintedPrimal
+from fairveil.consensus.perturbation import Perturbation, PrintedPrimal
 from fairveil.consensus.private import PrivateFamily
-from fairveil.consensus.schedule import Setting
 from fairveil.fields import described
 from fairveil.registry import register
 

@@ -19,20 +19,23 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairveil.consensus.budget import gaussian_mu
-from fairveil.consensus.clipped_sums import PULL_BITS
-from fairveil.consensus.noises import block_sizes, exact_noise
-from fairveil.consensus.schedule import Setting
+from fairveil.arrays import Floats, Ints
+from fairveil.consensus.algorithm import Setting
+from fairveil.consensus.perturbation import block_sizes, exact_noise, gaussian_mu
+from fairveil.consensus.rows import PULL_BITS
 from fairveil.errors import SpecError
-from fairveil.privacy.events import ComposedEvent, Event, GaussianEvent, PureEvent, RepeatedEvent
-from fairveil.privacy.grid import from_units, to_units
-from fairveil.privacy.mechanisms.exact import float_above
+from fairveil.privacy.events import (
+    ComposedEvent,
+    Event,
+    GaussianEvent,
+    PureEvent,
+    RepeatedEvent,
+    SharedGaussianEvent,
+)
+from fairveil.privacy.grid import float_above, from_units, share_above, to_units
 from fairveil.privacy.noise import Noise
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Definition = Literal["gaussian", "pure"]
 ROW_BITS = 20
 MOST_BITS = 60
@@ -57,15 +60,18 @@ class ReleasePlan:
     width: int
     nonzeros: int
     most_rows: int
+    honest: int = 1
+    """Nodes whose noises together are a whole one: 1, but for secure sums."""
 
     @classmethod
     def of(
         cls, definition: Definition, epsilon: float, delta: float, slope: float, share: float, rounds: int,
-        setting: Setting,
+        setting: Setting, honest: int = 1,
     ) -> ReleasePlan:  # fmt: skip
         return cls(
-            definition, epsilon, delta, slope, share, rounds, setting.width, setting.nonzeros, max(setting.sizes)
-        )
+            definition, epsilon, delta, slope, share, rounds, setting.width, setting.nonzeros, max(setting.sizes),
+            honest,
+        )  # fmt: skip
 
     @cached_property
     def total(self) -> float:
@@ -158,12 +164,17 @@ class ReleasePlan:
             return math.sqrt(len(sizes) * (max(sizes) + 1)) * 2 * self.slope / self.gradient_part
         return math.sqrt(2) * math.ldexp(self.scales[2], -self.grids[2])
 
+    def shares(self, which: int, units: Ints, noise: Noise, honest: int) -> Ints:
+        """Integer sums (0: m, 1: v, 2: g) on their grid with Gaussian noise of which ``honest`` nodes make a whole."""
+        units = units << MEAN_BITS if which == 0 else units
+        return units + noise.gaussian(share_above(self.scales[which], honest), len(units))
+
     def noisy(self, which: int, units: Ints, noise: Noise) -> Floats:
         """Integer sums (0: m, 1: v, 2: g) with their noise, in the data's own units."""
         bits, scale = self.grids[which], self.scales[which]
-        units = units << MEAN_BITS if which == 0 else units
         if self.definition == "gaussian":
-            return from_units(units + noise.gaussian(scale, len(units)), bits)
+            return from_units(self.shares(which, units, noise, self.honest), bits)
+        units = units << MEAN_BITS if which == 0 else units
         if not self.blocks or which == 1:
             return from_units(units + noise.laplace(scale, len(units)), bits)
         # Coarsen the integer sum to the grid of the block noise; rounding toward zero is part of its sensitivity.
@@ -178,14 +189,25 @@ class ReleasePlan:
         """What one row of a node pays: two curvature releases and T gradients."""
         if self.definition == "pure":
             return PureEvent(self.epsilon)
+        parts = (self.curvature_part, self.curvature_part, self.gradient_part)
+        first, second, gradient = (self._one(part, scale) for part, scale in zip(parts, self.scales))
+        return ComposedEvent((first, second, RepeatedEvent(gradient, self.rounds)))
+
+    def _one(self, part: float, scale: float) -> Event:
         d = self.width
-        return ComposedEvent(
-            (
-                GaussianEvent(self.curvature_part, d, self.scales[0]),
-                GaussianEvent(self.curvature_part, d, self.scales[1]),
-                RepeatedEvent(GaussianEvent(self.gradient_part, d, self.scales[2]), self.rounds),
-            )
-        )
+        if self.honest == 1:
+            return GaussianEvent(part, d, scale)
+        return SharedGaussianEvent(part, d, scale, share_above(scale, self.honest), self.honest)
+
+    def check_sum(self, setting: Setting) -> None:
+        """Refuse sums over all nodes that do not fit 62 bits: masks are taken modulo 2^64, and nothing may wrap."""
+        reach = (2**self.bits << MEAN_BITS, 4**self.bits, self.steepest * 2**self.bits)
+        for most, scale in zip(reach, self.scales):
+            if setting.rows * most + setting.nodes * 100 * scale >= 2**62:
+                raise SpecError(
+                    "a sum over all nodes does not fit 62 bits", path="sums", given="secure", allowed="own",
+                    fix="fewer rows, or a larger epsilon",
+                )  # fmt: skip
 
     def spent(self, iteration: int) -> float:
         """mu (epsilon if pure) after so many iterations, curvature first."""

@@ -2,21 +2,25 @@
 
 Rows are kept as fixed-width lists of (column, value): one-hot records have one entry an attribute, dense rows have all
 of them. Whoever reads a node's data goes through `Rows.gradient`, `Rows.curvature` or `Rows.sums`, which count.
+Nodes of `private-admm` read theirs for integer sums over clipped rows (`UnitRows`).
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairveil.arrays import Floats, Ints
 from fairveil.compiling import njit
 from fairveil.consensus.losses import Loss, curvature_at, loss_at, slope_at
 from fairveil.errors import InputError
-from fairveil.privacy.grid import clip_norm
+from fairveil.privacy.grid import clip_norm, row_units
 
-Floats = NDArray[np.float64]
+PULL_BITS = 16
+"""Pulls are counted in units of 2^-16."""
 
 
 class Rows:
@@ -146,3 +150,70 @@ def scores(values, columns, weights):
         for k in range(values.shape[1]):
             out[r] += values[r, k] * weights[columns[r, k]]
     return out
+
+
+class UnitRows:
+    """A node's rows on the grid: l2 norm at most 2^bits, l1 norm at most ``reach`` units. Private, made once.
+
+    Rows are put on an integer grid one by one (rounded toward zero, so norms do not grow) and a row's pull is an
+    integer coefficient times the integer row. Sums of integers have no rounding, so replacing a row changes a sum by at
+    most the difference of two contributions, each within its bound exactly; a float error in sigma only picks another
+    allowed pull.
+
+    Putting rows on the grid is part of loading them; `moments` and `pulls` are the passes that count as reads.
+    """
+
+    def __init__(self, rows: Rows, bits: int, reach: int) -> None:
+        units = row_units(rows.values, 1.0, bits)
+        length = np.abs(units).sum(axis=1, keepdims=True)
+        above = length > reach
+        if above.any():
+            shorter = np.sign(units) * (np.abs(units) * reach // np.maximum(length, 1))
+            units = np.where(above, shorter, units)
+        self.rows, self.bits = rows, bits
+        self.units = units.astype(np.int32)
+
+    def moments(self) -> tuple[Ints, Ints]:
+        """Sums of x (units of 2^-bits) and of x*x (units of 4^-bits). One pass."""
+        self.rows.reads += 1
+        first, second = np.zeros(self.rows.width, np.int64), np.zeros(self.rows.width, np.int64)
+        add_moments(self.units, self.rows.columns, first, second)
+        return first, second
+
+    def pulls(self, weights: Floats, steepest: int) -> Ints:
+        """Sum of -y min(sigma(-y f.x), s) x in units of 2^-(bits + 16); ``steepest`` is s in units of 2^-16. One pass.
+
+        >>> rows = UnitRows(Rows.dense([[1.0], [1.0]], [1, 1]), 4, 16)
+        >>> rows.pulls(np.zeros(1), 2**15).tolist() == [-2 * 2**15 * 16]
+        True
+        """
+        self.rows.reads += 1
+        out = np.zeros(self.rows.width, np.int64)
+        scaled = np.ldexp(weights, -self.bits)
+        add_pulls(self.units, self.rows.columns, self.rows.signs, scaled, steepest, out)
+        return out
+
+
+@njit(cache=True, nogil=True)
+def add_moments(units, columns, first, second):
+    for r in range(len(units)):
+        for k in range(units.shape[1]):
+            value = np.int64(units[r, k])
+            first[columns[r, k]] += value
+            second[columns[r, k]] += value * value
+
+
+@njit(cache=True, nogil=True)
+def add_pulls(units, columns, signs, weights, steepest, out):
+    for r in range(len(units)):
+        z = 0.0
+        for k in range(units.shape[1]):
+            z += units[r, k] * weights[columns[r, k]]
+        chance = 1.0 / (1.0 + math.exp(signs[r] * z))
+        pull = min(np.int64(chance * 65536.0), steepest)
+        if not chance >= 0.0:  # weights that are not finite: still an allowed pull
+            pull = np.int64(0)
+        if signs[r] > 0:
+            pull = -pull
+        for k in range(units.shape[1]):
+            out[columns[r, k]] += pull * np.int64(units[r, k])

@@ -15,13 +15,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
+from fairveil.arrays import Floats
 from fairveil.consensus.losses import Loss
 from fairveil.consensus.rows import Rows
-
-Floats = NDArray[np.float64]
 
 SHRINK = 6.0
 """A frozen Hessian is kept while each step makes the gradient shorter by this factor."""

@@ -18,15 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairveil import registry
+from fairveil.arrays import Floats, Ints
 from fairveil.configuration import describe, field_names
 from fairveil.consensus.rows import Rows
-from fairveil.data.reading import columns, read_csv
+from fairveil.data.files import columns, read_csv
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import load
 from fairveil.errors import InputError, SpecError
 from fairveil.randomness import Generator, generator
 
-Floats = NDArray[np.float64]
 ENCODINGS = ("thesis", "log")
 LOGARITHMIC = ("capital_gain", "capital_loss")
 COLUMNS = {"acs": ("AGEP", "WKHP", "COW", "SCHL", "MAR", "RELP", "SEX", "RAC1P", "OCCP", "POBP")}
@@ -51,7 +51,7 @@ class Encoding:
         """Most nonzero entries of a row, a fact of the schema: one an attribute."""
         return self.values.shape[1]
 
-    def rows(self, chosen: NDArray[np.int64]) -> Rows:
+    def rows(self, chosen: Ints) -> Rows:
         return Rows.entries(self.values[chosen], self.columns[chosen], self.signs[chosen], self.width)
 
 
@@ -82,7 +82,7 @@ def encode(data: Dataset, encoding: str = "thesis", features: tuple[str, ...] = 
     return Encoding(matrix, np.stack(places, axis=1).astype(np.int32), signs, start, groups)
 
 
-def _column(column: Column, values: NDArray[Any], encoding: str) -> tuple[Floats, NDArray[np.int64], int]:
+def _column(column: Column, values: NDArray[Any], encoding: str) -> tuple[Floats, Ints, int]:
     """One entry a row: its value, its place within the column's block, the block's width."""
     if column.kind == "continuous":
         numbers = np.asarray(values, np.float64)
@@ -225,7 +225,7 @@ def deal(found: Encoding, table: Mapping[str, Any], nodes: int, rng: Generator) 
     return Share(tuple(found.rows(part) for part in parts), found.rows(rest), found.nonzeros)
 
 
-def _by_sizes(chosen: NDArray[np.int64], sizes: list[int], nodes: int) -> list[NDArray[np.int64]]:
+def _by_sizes(chosen: Ints, sizes: list[int], nodes: int) -> list[Ints]:
     if len(sizes) != nodes or sum(sizes) > len(chosen):
         raise SpecError(
             "the sizes do not fit",
@@ -236,7 +236,7 @@ def _by_sizes(chosen: NDArray[np.int64], sizes: list[int], nodes: int) -> list[N
     return np.split(chosen[: sum(sizes)], np.cumsum(sizes)[:-1])
 
 
-def _by_label(chosen: NDArray[np.int64], signs: Floats, skew: float, nodes: int) -> list[NDArray[np.int64]]:
+def _by_label(chosen: Ints, signs: Floats, skew: float, nodes: int) -> list[Ints]:
     """A share of the rows sorted by label and dealt in order, the rest evenly: all nodes have equal sizes."""
     count = round(skew * len(chosen))
     skewed = chosen[:count][np.argsort(signs[:count], kind="stable")]
@@ -246,9 +246,7 @@ def _by_label(chosen: NDArray[np.int64], signs: Floats, skew: float, nodes: int)
     ]
 
 
-def _by_column(
-    chosen: NDArray[np.int64], groups: Mapping[str, NDArray[Any]], name: str, nodes: int
-) -> list[NDArray[np.int64]]:
+def _by_column(chosen: Ints, groups: Mapping[str, NDArray[Any]], name: str, nodes: int) -> list[Ints]:
     if name not in groups:
         raise SpecError(
             "there is no such column to split by", path="data.split.by", given=name, allowed=", ".join(sorted(groups))

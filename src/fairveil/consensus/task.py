@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, Strict
+from scipy.linalg import cho_factor, cho_solve
 
 from fairveil import registry
+from fairveil.arrays import Floats
 from fairveil.configuration import describe
-from fairveil.consensus.algorithm import Algorithm, warn_of_delta
+from fairveil.consensus.algorithm import Algorithm, Setting, warn_of_delta
 from fairveil.consensus.family import LARGEST_C, AdmmFamily
 from fairveil.consensus.graphs import graph_table, make_graph
-from fairveil.consensus.losses import Logistic
-from fairveil.consensus.measure import Problem, error, train_loss
+from fairveil.consensus.losses import Logistic, Loss
 from fairveil.consensus.private_admm import PrivateAdmm
-from fairveil.consensus.schedule import Setting
+from fairveil.consensus.rows import Rows, add_curvature, add_gradient, mean_losses, scores
 from fairveil.consensus.tables import Share, data_table, deal, encoded
 from fairveil.consensus.transport import NodePlan, make_transport
 from fairveil.errors import SpecError, at
@@ -104,7 +106,7 @@ class ConsensusTask(Task):
                 series[name] = {"x": steps, "y": metrics[name]}
         count, size = algorithm.traffic(setting)
         metrics["messages"] = {"count": count, "bytes": size}
-        metrics["rounds"] = getattr(algorithm, "rounds", None) or algorithm.iterations(setting)
+        metrics["rounds"] = algorithm.stated_rounds(setting)
         metrics["lost"] = [list(part["lost"]) for part in parts]
         metrics["absent"] = [list(part["absent"]) for part in parts]
         simulated = make_noise(spec["noise"], spec["seed"]).simulated or not algorithm.protects
@@ -199,7 +201,87 @@ def one_run(spec: dict[str, Any], run: int) -> Part:
     }
 
 
-def _problem(algorithm: Algorithm, share: Share) -> Problem:
+def _problem(algorithm: Algorithm, share: Share) -> Yardstick:
     if isinstance(algorithm, AdmmFamily):
-        return Problem(share.nodes, algorithm.loss_function, algorithm.scale, algorithm.rho)
-    return Problem(share.nodes, Logistic(), min(LARGEST_C, float(min(share.sizes))), 0.22)
+        return Yardstick(share.nodes, algorithm.loss_function, algorithm.scale, algorithm.rho)
+    return Yardstick(share.nodes, Logistic(), min(LARGEST_C, float(min(share.sizes))), 0.22)
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """What an experimenter measures against, on raw data; real nodes compute none of it.
+
+    Obj(f) = sum_i (C/B_i) sum_n L(y f.x) + (rho/2)|f|^2 over all nodes: the optimum that consensus should reach.
+    """
+
+    nodes: Sequence[Rows]
+    loss: Loss
+    C: float
+    rho: float
+
+    def objectives(self, candidates: Floats) -> Floats:
+        """Obj of every candidate (one a row)."""
+        total = 0.5 * self.rho * (candidates**2).sum(axis=1)
+        for rows in self.nodes:
+            total = total + self.C * mean_losses(
+                rows.values, rows.columns, rows.signs, candidates, self.loss.code, self.loss.number
+            )
+        return total
+
+    def optimum(self, tolerance: float = 1e-11) -> Floats:
+        """The minimiser by Newton's method, to a gradient of ``tolerance`` C."""
+        weights = np.zeros(self.nodes[0].width)
+        gradient, matrix = self._derivatives(weights)
+        for _ in range(200):
+            step = cho_solve(cho_factor(matrix), gradient)
+            length = float(np.linalg.norm(gradient))
+            if length <= tolerance * self.C:
+                break
+            size = 1.0
+            while True:
+                found = self._gradient(weights - size * step)
+                if float(np.linalg.norm(found)) < length or size < 1e-9:
+                    break
+                size /= 2
+            if size < 1e-9:
+                break
+            weights = weights - size * step
+            gradient, matrix = self._derivatives(weights)
+        return weights
+
+    def _gradient(self, weights: Floats) -> Floats:
+        total = self.rho * weights
+        for rows in self.nodes:
+            out = np.zeros(len(weights))
+            add_gradient(rows.values, rows.columns, rows.signs, weights, self.loss.code, self.loss.number, out)
+            total = total + self.C / len(rows) * out
+        return total
+
+    def _derivatives(self, weights: Floats) -> tuple[Floats, Floats]:
+        total, matrix = self.rho * weights, self.rho * np.eye(len(weights))
+        for rows in self.nodes:
+            gradient, upper = np.zeros(len(weights)), np.zeros(matrix.shape)
+            add_curvature(
+                rows.values, rows.columns, rows.signs, weights, self.loss.code, self.loss.number, gradient, upper
+            )
+            total = total + self.C / len(rows) * gradient
+            matrix = matrix + self.C / len(rows) * (upper + np.triu(upper, 1).T)
+        return total, matrix
+
+
+def train_loss(nodes: Sequence[Rows], weights: Floats) -> float:
+    """L(t): the mean over nodes of the mean plain logistic loss of each node's own classifier on its own rows."""
+    plain = Logistic()
+    each = [
+        mean_losses(rows.values, rows.columns, rows.signs, weights[i : i + 1], plain.code, plain.number)[0]
+        for i, rows in enumerate(nodes)
+    ]
+    return float(np.mean(each))
+
+
+def error(rows: Rows, weights: Floats) -> float:
+    """Share of wrong decisions; a score of zero counts as the negative class. NaN without rows."""
+    if len(rows) == 0:
+        return float("nan")
+    decided = np.where(scores(rows.values, rows.columns, weights) > 0, 1.0, -1.0)
+    return float((decided != rows.signs).mean())

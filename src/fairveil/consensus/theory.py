@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
+from fairveil.arrays import Floats
 from fairveil.consensus.graphs import Graph
 from fairveil.errors import SpecError
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

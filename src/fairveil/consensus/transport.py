@@ -13,19 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairveil.consensus.algorithm import Algorithm
+from fairveil.arrays import Floats, Ints
+from fairveil.consensus.algorithm import Algorithm, Setting
 from fairveil.consensus.node import Node
 from fairveil.consensus.rows import Rows
-from fairveil.consensus.schedule import Setting
 from fairveil.errors import DependencyError, SpecError
 from fairveil.federated import Message
-from fairveil.privacy.ledger import Ledger
+from fairveil.ledger import Ledger
 from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import Noise, make_noise
 
-Floats = NDArray[np.float64]
 NAMES = ("inline", "ray")
 
 
@@ -73,7 +71,7 @@ class Seen:
     """What the nodes have after an iteration: classifiers, passes over the rows so far, who lost a message."""
 
     weights: Floats
-    reads: NDArray[np.int64]
+    reads: Ints
     lost: tuple[int, ...]
 
 

@@ -10,13 +10,12 @@ from fairveil.data.bikeshare import Bikeshare
 from fairveil.data.compas import Compas
 from fairveil.data.drive_cycles import DriveCycles
 from fairveil.data.fico import Fico
-from fairveil.data.folder import cache_folder, folder
+from fairveil.data.files import cache_folder, folder
 from fairveil.data.ist import Ist
 from fairveil.data.logistic_rows import LogisticRows
 from fairveil.data.open_bandit import OpenBandit
 from fairveil.data.schema import Column, Dataset, Encoded
-from fairveil.data.sequences import BinomialAr1, Seasonal
-from fairveil.data.series import Ar1, TruncatedNormals
+from fairveil.data.series import Ar1, BinomialAr1, Seasonal, TruncatedNormals
 from fairveil.data.source import Source, Synthesis, available, fetch, load, sources, verify
 from fairveil.data.synthetic_census import Census, SyntheticCensus, synthetic_census
 from fairveil.data.synthetic_people import SyntheticAdult, SyntheticCompas

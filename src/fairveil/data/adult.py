@@ -7,8 +7,7 @@ from typing import Literal
 import numpy as np
 
 from fairveil.configuration import configuration
-from fairveil.data.files import DataFile, Download, Origin
-from fairveil.data.reading import columns, pandas, read_csv
+from fairveil.data.files import DataFile, Download, Origin, columns, pandas, read_csv
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Source
 from fairveil.fields import described

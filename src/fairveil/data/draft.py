@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairveil.arrays import Floats
 from fairveil.data.frames import Frame, as_number, as_text
 from fairveil.errors import SpecError
 
@@ -184,7 +184,7 @@ def _is_number(frame: Frame, name: str) -> bool:
     return bool(filled) and all(math.isfinite(as_number(value)) for value in filled)
 
 
-def _range(values: NDArray[np.float64]) -> tuple[float, float]:
+def _range(values: Floats) -> tuple[float, float]:
     """A range of round numbers around what is there.
 
     >>> _range(np.array([17.0, 63.0]))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairveil.configuration import configuration
-from fairveil.data.files import DataFile, Download, Origin
-from fairveil.data.reading import read_csv
+from fairveil.data.files import DataFile, Download, Origin, read_csv
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Source
 from fairveil.registry import register

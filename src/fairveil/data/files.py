@@ -1,4 +1,8 @@
-"""A data file: where it lies, what its bytes must be, and how it is made from what its home page offers."""
+"""A data file: where it lies, what its bytes must be, how it is made from what its home page offers, and its table.
+
+The folder named by ``FAIRVEIL_DATA`` is looked at first, then the user's cache. Tables are read with pandas, and one
+clear error says so when it is not installed.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,60 @@ import gzip
 import hashlib
 import io
 import os
+import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fairveil.data import download as transfer
-from fairveil.data.folder import VARIABLE, cache_folder, find, folder
-from fairveil.errors import DataError
+from fairveil.errors import DataError, DependencyError
+
+VARIABLE = "FAIRVEIL_DATA"
+
+
+def cache_folder() -> Path:
+    """The user's cache for downloaded data (``XDG_CACHE_HOME`` is honoured); it need not exist yet."""
+    if os.environ.get("XDG_CACHE_HOME"):
+        base = Path(os.environ["XDG_CACHE_HOME"])
+    elif sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = Path.home() / ".cache"
+    return base / "fairveil" / "data"
+
+
+def folder() -> Path:
+    """The folder that is looked at first: ``FAIRVEIL_DATA`` if set, else the cache."""
+    named = os.environ.get(VARIABLE)
+    if not named:
+        return cache_folder()
+    path = Path(named).expanduser()
+    if not path.is_dir():
+        raise DataError(
+            f"the folder named by {VARIABLE} does not exist",
+            path=VARIABLE,
+            given=named,
+            fix=f"correct or unset {VARIABLE}; without it data are kept in {cache_folder()}",
+        )
+    return path
+
+
+def find(relative: str) -> Path | None:
+    """The file at this place, plain or gzipped, in the data folder or the cache; None when neither has it."""
+    for root in dict.fromkeys((folder(), cache_folder())):
+        for candidate in (root / relative, root / f"{relative}.gz"):
+            if candidate.is_file():
+                return candidate
+    return None
+
 
 OFFLINE = "FAIRVEIL_OFFLINE"
 """Set to 1 to forbid every download."""
@@ -183,3 +232,27 @@ def member(name: str) -> Callable[[list[bytes]], bytes]:
             return archive.read(name)
 
     return build
+
+
+def pandas() -> Any:
+    """The pandas module, or an error that says how to get it."""
+    try:
+        import pandas as module
+    except ImportError:
+        raise DependencyError("this needs pandas", fix="pip install 'fairveil[lab]'") from None
+    return module
+
+
+def read_csv(content: bytes, **options: Any) -> Any:
+    """A DataFrame from the bytes of a delimited file."""
+    return pandas().read_csv(io.BytesIO(content), **options)
+
+
+def columns(frame: Any) -> dict[str, NDArray[Any]]:
+    """Numpy columns of a DataFrame: numbers stay numbers, everything else becomes text objects."""
+    out: dict[str, NDArray[Any]] = {}
+    for name in frame.columns:
+        series = frame[name]
+        numeric = series.dtype.kind in "biuf"
+        out[str(name)] = series.to_numpy() if numeric else np.asarray(series.to_list(), dtype=object)
+    return out

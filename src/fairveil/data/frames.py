@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairveil.arrays import Bools, Floats, Ints
 from fairveil.errors import InputError, SpecError, did_you_mean
 
 MANY = 12
@@ -25,7 +26,7 @@ class Frame:
 
     columns: dict[str, NDArray[Any]] = field(repr=False)
     source: str
-    lines: NDArray[np.int64] | None = field(default=None, repr=False)
+    lines: Ints | None = field(default=None, repr=False)
     """The line of a text file on which each row begins; None where rows are counted from 1."""
 
     def __len__(self) -> int:
@@ -51,7 +52,7 @@ class Frame:
             )
         return self.columns[name]
 
-    def numbers(self, name: str, low: float = -np.inf, high: float = np.inf) -> NDArray[np.float64]:
+    def numbers(self, name: str, low: float = -np.inf, high: float = np.inf) -> Floats:
         """A column of finite numbers in [low, high]; the first line that holds something else is named."""
         found = _floats(self.raw(name))
         self.refuse(name, ~np.isfinite(found), "a finite number")
@@ -65,7 +66,7 @@ class Frame:
         self.refuse(name, texts == "", "a name")
         return texts
 
-    def codes(self, name: str, values: Sequence[Any] | None = None) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    def codes(self, name: str, values: Sequence[Any] | None = None) -> tuple[Ints, tuple[str, ...]]:
         """A column of names as positions in the declared list (without one: in the sorted list of what is there)."""
         texts = self.texts(name)
         known = tuple(map(as_text, values)) if values is not None else tuple(sorted(set(texts), key=_order))
@@ -74,7 +75,7 @@ class Frame:
         self.refuse(name, found < 0, f"one of {', '.join(known[:MANY])}{', ...' if len(known) > MANY else ''}")
         return found, known
 
-    def refuse(self, name: str, wrong: NDArray[np.bool_], allowed: str) -> None:
+    def refuse(self, name: str, wrong: Bools, allowed: str) -> None:
         """Raise where a row is wrong: the column, the first line, how many more, and what the column may hold."""
         if wrong.any():
             first, count = int(np.argmax(wrong)), int(wrong.sum())
@@ -87,7 +88,7 @@ class Frame:
             )
 
 
-def _floats(values: NDArray[Any]) -> NDArray[np.float64]:
+def _floats(values: NDArray[Any]) -> Floats:
     """Numbers as they stand; NaN where a cell is not a number."""
     try:
         return values.astype(np.float64)

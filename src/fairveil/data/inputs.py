@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairveil.arrays import Floats
 from fairveil.errors import InputError
-
-Floats = NDArray[np.float64]
 
 
 class InputProblem(InputError, ValueError):

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
 from fairveil.data.frames import Frame
 from fairveil.data.public_columns import check_outcome_range
@@ -26,17 +26,17 @@ class Log:
     """
 
     arms: tuple[str, ...]
-    chosen: NDArray[np.int64] = field(repr=False)
-    outcomes: NDArray[np.float64] = field(repr=False)
-    propensities: NDArray[np.float64] | None = field(default=None, repr=False)
-    contexts: NDArray[np.float64] | None = field(default=None, repr=False)
-    extra: Mapping[str, NDArray[np.float64]] = field(default_factory=dict, repr=False)
+    chosen: Ints = field(repr=False)
+    outcomes: Floats = field(repr=False)
+    propensities: Floats | None = field(default=None, repr=False)
+    contexts: Floats | None = field(default=None, repr=False)
+    extra: Mapping[str, Floats] = field(default_factory=dict, repr=False)
     low: float = 0.0
     high: float = 1.0
     source: str = "the log"
 
     @property
-    def features(self) -> NDArray[np.float64]:
+    def features(self) -> Floats:
         """Contexts as a matrix; without any it has no columns."""
         return np.zeros((len(self), 0)) if self.contexts is None else self.contexts
 
@@ -117,7 +117,7 @@ class LogTable:
             raise SpecError("a data set has a name", path="dataset.name", given=name, allowed="a name of fairveil list")
         return Frame(dict(load(name, **table).columns), name)
 
-    def _propensities(self, frame: Frame, rows: int) -> NDArray[np.float64] | None:
+    def _propensities(self, frame: Frame, rows: int) -> Floats | None:
         if self.propensity is None:
             return None
         if isinstance(self.propensity, str):
@@ -143,7 +143,7 @@ def read_log(table: LogTable, columns: tuple[str, ...] = ()) -> Log:
         raise at(problem, "log") from None
 
 
-def _by_time(frame: Frame, name: str) -> NDArray[np.int64]:
+def _by_time(frame: Frame, name: str) -> Ints:
     """Row numbers in the order of a column of numbers or of times that sort as text (ISO 8601)."""
     values = frame.raw(name)
     if values.dtype.kind in "biufM":

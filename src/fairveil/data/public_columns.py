@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator
 
+from fairveil.arrays import Bools, Floats
 from fairveil.configuration import configuration
 from fairveil.data.frames import Frame, as_text
 from fairveil.errors import SpecError, at
@@ -74,7 +74,7 @@ class PublicColumn:
         """Names of the encoded columns: the column itself, or one indicator a value."""
         return [name] if self.values is None else [f"{name}={as_text(value)}" for value in self.values]
 
-    def encode(self, frame: Frame, name: str) -> NDArray[np.float64]:
+    def encode(self, frame: Frame, name: str) -> Floats:
         """Numbers clipped to their range and moved to [-1, 1]; values as indicators 0 or 1."""
         if self.values is not None:
             codes, known = frame.codes(name, self.values)
@@ -116,21 +116,21 @@ PublicColumns = Annotated[dict[str, PublicColumn], BeforeValidator(_from_tables)
 
 
 @dataclass(frozen=True)
-class Facts:
+class ColumnFacts:
     """Public facts about encoded columns, with a constant at the end."""
 
     names: tuple[str, ...]
     owner: tuple[str, ...]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    centre: NDArray[np.float64]
-    spread: NDArray[np.float64]
+    low: Floats
+    high: Floats
+    centre: Floats
+    spread: Floats
     norm: float
-    redundant: NDArray[np.bool_]
+    redundant: Bools
     """The first value of each list, which follows from the others, and the constant."""
 
 
-def facts_of(columns: Mapping[str, PublicColumn]) -> Facts:
+def facts_of(columns: Mapping[str, PublicColumn]) -> ColumnFacts:
     """Facts about all columns side by side; a row's norm is at most the root of their number and one."""
     names, owner, redundant = [], [], []
     parts: tuple[list[float], ...] = ([], [], [], [])
@@ -142,7 +142,7 @@ def facts_of(columns: Mapping[str, PublicColumn]) -> Facts:
         for part, values in zip(parts, column.facts(), strict=True):
             part += values
     low, high, centre, spread = (np.array([*part, 1.0]) for part in parts)
-    return Facts(
+    return ColumnFacts(
         (*names, "constant"),
         (*owner, ""),
         low,
@@ -166,7 +166,7 @@ def check_outcome_range(low: float, high: float) -> None:
         )
 
 
-def encode_rows(columns: Mapping[str, PublicColumn], frame: Frame) -> NDArray[np.float64]:
+def encode_rows(columns: Mapping[str, PublicColumn], frame: Frame) -> Floats:
     """All columns of a table encoded side by side, with a constant 1 at the end."""
     for name in columns:
         frame.raw(name, f"columns.{name}")
@@ -175,7 +175,7 @@ def encode_rows(columns: Mapping[str, PublicColumn], frame: Frame) -> NDArray[np
     )
 
 
-def fitted_weights(rows: NDArray[np.float64], outcomes: NDArray[np.float64]) -> NDArray[np.float64]:
+def fitted_weights(rows: Floats, outcomes: Floats) -> Floats:
     """Least-squares weights; a whisper of ridge makes them unique where indicators sum to the constant."""
     gram = rows.T @ rows + 1e-8 * len(rows) * np.eye(rows.shape[1])
     return np.linalg.solve(gram, rows.T @ outcomes).astype(np.float64)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fairveil.arrays import Floats
 from fairveil.errors import InputError, SpecError
 
 Kind = Literal["continuous", "category", "text"]
@@ -54,7 +55,7 @@ class Column:
         """How many encoded columns it becomes."""
         return {"continuous": 1, "category": len(self.categories), "text": 0}[self.kind]
 
-    def encode(self, values: NDArray[Any], signed: bool, bins: int = 0) -> NDArray[np.float64]:
+    def encode(self, values: NDArray[Any], signed: bool, bins: int = 0) -> Floats:
         """Numbers clipped and scaled to [0, 1] (or [-1, 1]); categories one-hot in the order of the public list.
 
         With ``bins`` numbers become one-hot, too: that many bins of equal width on the column's scale, from ``low`` to
@@ -103,11 +104,11 @@ class Column:
 class Encoded:
     """A matrix with the public facts about its columns. ``norm_bound`` bounds the l2 norm of every possible row."""
 
-    matrix: NDArray[np.float64] = field(repr=False)
+    matrix: Floats = field(repr=False)
     names: tuple[str, ...]
     kinds: tuple[Literal["continuous", "one-hot"], ...]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
+    low: Floats
+    high: Floats
     norm_bound: float
 
 
@@ -173,7 +174,7 @@ class Dataset:
 
     def frame(self) -> Any:
         """The rows as a pandas DataFrame."""
-        from fairveil.data.reading import pandas
+        from fairveil.data.files import pandas
 
         return pandas().DataFrame(dict(self.columns))
 

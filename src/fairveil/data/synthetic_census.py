@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Synthesis
@@ -58,14 +59,14 @@ SCHEMA = (
 class Census:
     """Arrays for an environment: ``score`` is exactly ``features @ theta``; kinds and bounds are public."""
 
-    groups: NDArray[np.int64]
-    features: NDArray[np.float64]
-    score: NDArray[np.float64]
-    theta: NDArray[np.float64]
+    groups: Ints
+    features: Floats
+    score: Floats
+    theta: Floats
     kinds: tuple[Literal["continuous", "one-hot"], ...]
     names: tuple[str, ...]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
+    low: Floats
+    high: Floats
     norm_bound: float
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.source import Synthesis
@@ -15,7 +16,7 @@ from fairveil.randomness import Generator
 from fairveil.registry import register
 
 
-def _bernoulli(rng: Generator, log_odds: NDArray[np.float64]) -> NDArray[np.int64]:
+def _bernoulli(rng: Generator, log_odds: Floats) -> Ints:
     return (rng.random(len(log_odds)) < 1 / (1 + np.exp(-log_odds))).astype(np.int64)
 
 

@@ -3,9 +3,8 @@
 from fairveil.dynamics.distributions import Distribution, distribution, empirical
 from fairveil.dynamics.fico import fico_groups
 from fairveil.dynamics.longterm import LongtermTask
-from fairveil.dynamics.measures import measure
 from fairveil.dynamics.participation import ParticipationTask
-from fairveil.dynamics.population import Population, optimal_thresholds, population
+from fairveil.dynamics.population import Population, measure, optimal_thresholds, population
 from fairveil.dynamics.qualification import QualificationTask
 from fairveil.dynamics.strategic import Scene, StrategicTask
 

@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fairveil.arrays import Floats
 from fairveil.dynamics.assumptions import transition_violations
-from fairveil.dynamics.measures import Measures, measure
-from fairveil.dynamics.participation.retention import retention as retention_of
-from fairveil.dynamics.population import Population, population
+from fairveil.dynamics.participation.model import retention as retention_of
+from fairveil.dynamics.population import Measures, Population, measure, population
 from fairveil.errors import DependencyError, SpecError
 
 try:
@@ -80,7 +80,7 @@ class ThresholdEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
         self.observation_space = gymnasium.spaces.Box(0.0, 1.0, (2 * size,), np.float32)
         self.step_count = 0
 
-    def thresholds(self, action: NDArray[Any]) -> NDArray[np.float64]:
+    def thresholds(self, action: NDArray[Any]) -> Floats:
         """The thresholds an action stands for."""
         return self.low + np.clip(np.asarray(action, float), 0.0, 1.0) * (self.high - self.low)
 
@@ -91,7 +91,7 @@ class ThresholdEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
         super().reset(seed=seed)
         self.step_count = 0
         given = (options or {}).get("start")
-        start: NDArray[np.float64] | None = None
+        start: Floats | None = None
         if given is not None:
             start = np.asarray(given, float)
             if start.shape != (self.people.groups,) or not ((start > 0) & (start < 1)).all():
@@ -118,10 +118,10 @@ class ThresholdEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
         }
         return self._observe(felt), float(reward), False, self.step_count >= self.steps, info
 
-    def _observe(self, felt: NDArray[np.float64]) -> NDArray[np.float32]:
+    def _observe(self, felt: Floats) -> NDArray[np.float32]:
         return np.clip(np.concatenate([self._state(), felt]), 0.0, 1.0).astype(np.float32)
 
-    def _begin(self, start: NDArray[np.float64] | None) -> None:
+    def _begin(self, start: Floats | None) -> None:
         """Set the state: the given one, or the groups' own."""
         raise NotImplementedError
 
@@ -129,11 +129,11 @@ class ThresholdEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
         """The population as it is."""
         raise NotImplementedError
 
-    def _state(self) -> NDArray[np.float64]:
+    def _state(self) -> Floats:
         """One number in [0, 1] a group."""
         raise NotImplementedError
 
-    def _advance(self, seen: Measures) -> tuple[float, NDArray[np.float64]]:
+    def _advance(self, seen: Measures) -> tuple[float, Floats]:
         """Move the state; the reward, and what the groups felt (a number in [0, 1] each)."""
         raise NotImplementedError
 
@@ -163,16 +163,16 @@ class ParticipationEnv(ThresholdEnv):
                 "users must arrive", path="groups", given=self.arrivals.tolist(), allowed="positive arrivals"
             )
 
-    def _begin(self, start: NDArray[np.float64] | None) -> None:
+    def _begin(self, start: Floats | None) -> None:
         self.numbers = self.arrivals.copy() if start is None else start / start.sum() * self.arrivals.sum()
 
-    def _state(self) -> NDArray[np.float64]:
+    def _state(self) -> Floats:
         return self.numbers / self.numbers.sum()
 
     def _now(self) -> Population:
         return self.people.with_rates(share=self._state()[None, :])
 
-    def _advance(self, seen: Measures) -> tuple[float, NDArray[np.float64]]:
+    def _advance(self, seen: Measures) -> tuple[float, Floats]:
         loss = seen.loss[0]
         reward = -float(self._state() @ loss)
         self.numbers = self.numbers * self.retention(seen)[0] + self.arrivals
@@ -195,16 +195,16 @@ class QualificationEnv(ThresholdEnv):
             raise SpecError("these are not chances", path=path, given=violation.where, allowed=violation.assumption)
         self.people = _without_cost(self.people)
 
-    def _begin(self, start: NDArray[np.float64] | None) -> None:
+    def _begin(self, start: Floats | None) -> None:
         self.rates = self.people.qualified[0].copy() if start is None else start
 
-    def _state(self) -> NDArray[np.float64]:
+    def _state(self) -> Floats:
         return self.rates
 
     def _now(self) -> Population:
         return self.people.with_rates(qualified=self.rates[None, :])
 
-    def _advance(self, seen: Measures) -> tuple[float, NDArray[np.float64]]:
+    def _advance(self, seen: Measures) -> tuple[float, Floats]:
         move = self.transitions
         gain = move[:, 0, 0] * seen.below0[0] + move[:, 0, 1] * seen.above0[0]
         keep = move[:, 1, 0] * seen.below1[0] + move[:, 1, 1] * seen.above1[0]
@@ -221,16 +221,16 @@ class StrategicEnv(ThresholdEnv):
 
     needs = ("qualified", "features", "cost")
 
-    def _begin(self, start: NDArray[np.float64] | None) -> None:
+    def _begin(self, start: Floats | None) -> None:
         self.rates = self.people.qualified[0].copy() if start is None else start
 
-    def _state(self) -> NDArray[np.float64]:
+    def _state(self) -> Floats:
         return self.rates
 
     def _now(self) -> Population:
         return self.people.with_rates(qualified=self.rates[None, :])
 
-    def _advance(self, seen: Measures) -> tuple[float, NDArray[np.float64]]:
+    def _advance(self, seen: Measures) -> tuple[float, Floats]:
         return float(self.people.share[0] @ seen.utility[0]), seen.manipulation[0]
 
 

@@ -1,4 +1,7 @@
-"""Groups as arrays: one instance or a batch of thousands, in the layout the compiled solvers take."""
+"""Groups as arrays: one instance or a batch of thousands, in the layout the compiled solvers take.
+
+`measure` reads rates, losses, utilities and manipulation off given thresholds, for whole batches.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from fairveil.dynamics import levels, search
+from fairveil.compiling import njit
+from fairveil.dynamics import search
 from fairveil.dynamics import thresholds as rules
 from fairveil.dynamics.distributions import Distribution, distribution, stack
-from fairveil.dynamics.problem import Batch, instance
+from fairveil.dynamics.kernels import both, cdf
+from fairveil.dynamics.problem import CODES, FREE, LOSS_ABOVE, LOSS_BELOW, Instances, instance
 from fairveil.errors import SpecError
+from fairveil.fairness.notions import by_rule
 from fairveil.task import threads
 
 #: Thresholds scanned per group in a global search.
 POINTS = 4096
-
-#: Names of constraints in specs, and the equal rate each stands for.
-CONSTRAINTS = {
-    "none": levels.FREE,
-    "simple": levels.SIMPLE,
-    "tpr": levels.TPR,
-    "fpr": levels.FPR,
-    "dp": levels.DP,
-    "eqloss": levels.LOSS_BELOW,
-    "eqloss-above": levels.LOSS_ABOVE,
-}
 
 
 @dataclass(frozen=True)
@@ -61,9 +56,9 @@ class Population:
     def groups(self) -> int:
         return self.share.shape[1]
 
-    def batch(self, kind: int) -> Batch:
+    def batch(self, kind: int) -> Instances:
         """The arrays as the compiled solvers take them, for groups that share what ``kind`` says."""
-        return Batch(
+        return Instances(
             kind,
             self.share,
             self.qualified,
@@ -154,11 +149,7 @@ def population(
 
 def constraint(name: str, rate: str = "tpr") -> int:
     """The solver's code of a constraint; ``eqopt`` equalises the rate named second (tpr or fpr)."""
-    known = CONSTRAINTS.get(rate if name == "eqopt" else name)
-    if known is None:
-        allowed = "none, simple, eqopt, dp, eqloss, eqloss-above, tpr, fpr"
-        raise SpecError("this is not a fairness criterion", path="fairness", given=name, allowed=allowed)
-    return known
+    return CODES[by_rule(name, rate).level]
 
 
 def optimal_thresholds(
@@ -198,10 +189,10 @@ def best_thresholds(people: Population, fairness: str = "none", rate: str = "tpr
     """
     kind = constraint(fairness, rate)
     out = np.empty(people.share.shape)
-    equal_loss = kind in (levels.LOSS_BELOW, levels.LOSS_ABOVE)
+    equal_loss = kind in (LOSS_BELOW, LOSS_ABOVE)
 
     def work(first: int, last: int) -> None:
-        search.best_batch(people.batch(levels.FREE if equal_loss else kind), points, first, last, out)
+        search.best_batch(people.batch(FREE if equal_loss else kind), points, first, last, out)
 
     spread_work(people.size, work, least=8)
     if equal_loss:
@@ -220,3 +211,75 @@ def spread_work(count: int, work: Callable[[int, int], None], least: int = 256) 
     with ThreadPoolExecutor(workers) as pool:
         for done in [pool.submit(work, int(a), int(b)) for a, b in itertools.pairwise(cuts) if a < b]:
             done.result()
+
+
+@dataclass(frozen=True)
+class Measures:
+    """Arrays (instances, groups). Rates refer to features before manipulation."""
+
+    below0: np.ndarray
+    below1: np.ndarray
+    above0: np.ndarray
+    above1: np.ndarray
+    manipulation: np.ndarray
+    utility: np.ndarray
+    qualified: np.ndarray
+
+    @property
+    def accepted(self) -> np.ndarray:
+        """Acceptance rate of the whole group."""
+        return self.qualified * self.above1 + (1.0 - self.qualified) * self.above0
+
+    @property
+    def loss(self) -> np.ndarray:
+        """Expected 0-1 loss."""
+        return self.qualified * self.below1 + (1.0 - self.qualified) * self.above0
+
+    def rate(self, criterion: str) -> np.ndarray:
+        """The rate a criterion equalises: tpr (or eqopt), fpr, dp."""
+        return {"tpr": self.above1, "fpr": self.above0, "dp": self.accepted}[by_rule(criterion).level]
+
+
+@njit(cache=True, nogil=True)
+def _measure(
+    alpha: np.ndarray,
+    which: np.ndarray,
+    cost: np.ndarray,
+    codes: np.ndarray,
+    params: np.ndarray,
+    gain: np.ndarray,
+    loss: np.ndarray,
+    theta: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Nine arguments, one by one: taking a tuple of arrays apart would cost a third of a call with one instance."""
+    for k in range(theta.shape[0]):
+        for s in range(theta.shape[1]):
+            i, j, c = which[k, s, 0], which[k, s, 1], cost[k, s]
+            below0, above0 = both(codes[i], params[i], theta[k, s])
+            below1, above1 = both(codes[j], params[j], theta[k, s])
+            gap = below0 - below1 if below0 < 0.5 else above1 - above0
+            fraud = cdf(codes[c], params[c], gap) if c >= 0 else 0.0
+            rest = 1.0 - alpha[k, s]
+            out[0, k, s], out[1, k, s], out[2, k, s], out[3, k, s] = below0, below1, above0, above1
+            out[4, k, s] = fraud
+            out[5, k, s] = gain[k] * alpha[k, s] * above1 - loss[k] * rest * (above0 + gap * fraud)
+
+
+def measure(people: Population, thresholds: np.ndarray) -> Measures:
+    """Everything the models read off a set of thresholds; utility counts manipulation where a cost is given."""
+    theta = np.ascontiguousarray(thresholds, dtype=float)
+    out = np.empty((6, *theta.shape))
+    _measure(
+        people.qualified,
+        people.which,
+        people.cost,
+        people.codes,
+        people.params,
+        people.gain,
+        people.loss,
+        theta,
+        out,
+    )
+    below0, below1, above0, above1, manipulation, utility = out
+    return Measures(below0, below1, above0, above1, manipulation, utility, people.qualified)

@@ -3,6 +3,8 @@
 Each group's utility is tabulated on a fine grid of thresholds. A fair choice is one level, so the total is read along
 the level axis, once on each group's own grid; every local maximum near the best value is then refined with exact values
 and polished with the sign of the derivative. Kinks (uniform costs) and jumps (histograms) are therefore safe.
+
+What one threshold is worth in one group when the unqualified may manipulate: values and slopes, compiled.
 """
 
 from __future__ import annotations
@@ -12,11 +14,59 @@ import math
 import numpy as np
 
 from fairveil.compiling import njit
-from fairveil.dynamics.kernels import NORMAL, both, cdf, lower, upper
-from fairveil.dynamics.levels import FREE, SIMPLE, spread, weight
+from fairveil.dynamics.kernels import NORMAL, both, cdf, lower, pdf, upper
 from fairveil.dynamics.mixtures import Pair, mixture_pdf
-from fairveil.dynamics.problem import Batch, Problem, Stakes, features, instance, stakes
-from fairveil.dynamics.utility import slope, value
+from fairveil.dynamics.problem import (
+    FREE,
+    SIMPLE,
+    Instance,
+    Instances,
+    Stakes,
+    features,
+    instance,
+    spread,
+    stakes,
+    weight,
+)
+
+
+@njit(cache=True, nogil=True)
+def benefit(pair: Pair, x: float) -> float:
+    """F0(x) - F1(x): what an unqualified person gains by looking qualified, without cancellation in the tails."""
+    below0, above0 = both(pair.c0, pair.p0, x)
+    below1, above1 = both(pair.c1, pair.p1, x)
+    return below0 - below1 if below0 < 0.5 else above1 - above0
+
+
+@njit(cache=True, nogil=True)
+def pressure(code: int, params: np.ndarray, z: float) -> float:
+    """d/dz of z F_C(z): the marginal gain of manipulation, per unit of loss and of unqualified people."""
+    if z <= 0.0:
+        return 0.0
+    return cdf(code, params, z) + z * pdf(code, params, z)
+
+
+@njit(cache=True, nogil=True)
+def value(at: Stakes, x: float) -> float:
+    """Utility of threshold x in one group."""
+    below0, above0 = both(at.pair.c0, at.pair.p0, x)
+    below1, above1 = both(at.pair.c1, at.pair.p1, x)
+    total = at.gain * at.alpha * above1 - at.loss * (1.0 - at.alpha) * above0
+    if at.cost_code >= 0:
+        gap = below0 - below1 if below0 < 0.5 else above1 - above0
+        total -= at.loss * (1.0 - at.alpha) * gap * cdf(at.cost_code, at.cost_params, gap)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def slope(at: Stakes, x: float) -> float:
+    """Derivative of `value`; at the end of a support with infinite density its sign is what counts."""
+    f0, f1 = pdf(at.pair.c0, at.pair.p0, x), pdf(at.pair.c1, at.pair.p1, x)
+    total = at.loss * (1.0 - at.alpha) * f0 - at.gain * at.alpha * f1
+    if at.cost_code >= 0:
+        total -= at.loss * (1.0 - at.alpha) * pressure(at.cost_code, at.cost_params, benefit(at.pair, x)) * (f0 - f1)
+    return total
+
 
 #: Standard deviations of a normal that the grid covers; utility beyond is flat to about 1e-19.
 REACH = 9.5
@@ -57,7 +107,7 @@ def _grid(left: float, right: float, out: np.ndarray) -> None:
 
 
 @njit(cache=True, nogil=True)
-def best(problem: Problem, points: int, out: np.ndarray) -> None:
+def best(problem: Instance, points: int, out: np.ndarray) -> None:
     """Thresholds that maximise total utility over everything the constraint allows, written into ``out``."""
     kind, share, alpha = problem.kind, problem.share, problem.alpha
     groups = share.size
@@ -107,9 +157,9 @@ def _tabulate(kind: int, at: Stakes, x: np.ndarray, u: np.ndarray, level: np.nda
 
 
 @njit(cache=True, nogil=True)
-def _alone(problem: Problem, s: int) -> Problem:
+def _alone(problem: Instance, s: int) -> Instance:
     """Group s as a population of its own."""
-    return Problem(
+    return Instance(
         problem.kind,
         np.ones(1),
         problem.alpha[s : s + 1],
@@ -136,7 +186,7 @@ def _add_along(at: np.ndarray, level: np.ndarray, u: np.ndarray, share: float, t
 
 
 @njit(cache=True, nogil=True)
-def total_value(problem: Problem, theta: np.ndarray) -> float:
+def total_value(problem: Instance, theta: np.ndarray) -> float:
     """Utility of the whole population at given thresholds."""
     total = 0.0
     for s in range(theta.size):
@@ -145,7 +195,7 @@ def total_value(problem: Problem, theta: np.ndarray) -> float:
 
 
 @njit(cache=True, nogil=True)
-def total_slope(problem: Problem, theta: np.ndarray) -> float:
+def total_slope(problem: Instance, theta: np.ndarray) -> float:
     """Derivative of total utility along the common level (along the threshold itself for FREE and SIMPLE)."""
     kind = problem.kind
     total = 0.0
@@ -163,7 +213,7 @@ def total_slope(problem: Problem, theta: np.ndarray) -> float:
 
 @njit(cache=True, nogil=True)
 def _refine(
-    problem: Problem, x: np.ndarray, total: np.ndarray, low: np.ndarray, high: np.ndarray, out: np.ndarray
+    problem: Instance, x: np.ndarray, total: np.ndarray, low: np.ndarray, high: np.ndarray, out: np.ndarray
 ) -> None:
     """Refine every local maximum of the tables that comes near the best value; keep the best in ``out``."""
     groups, points = x.shape
@@ -193,7 +243,9 @@ def _refine(
 
 
 @njit(cache=True, nogil=True)
-def _climb(problem: Problem, r: int, a: float, b: float, low: np.ndarray, high: np.ndarray, theta: np.ndarray) -> float:
+def _climb(
+    problem: Instance, r: int, a: float, b: float, low: np.ndarray, high: np.ndarray, theta: np.ndarray
+) -> float:
     """Golden section on exact values in [a, b] of group r, then halving on the sign of the derivative."""
     left, right = a, b
     c, d = b - _GOLD * (b - a), a + _GOLD * (b - a)
@@ -238,7 +290,7 @@ def _climb(problem: Problem, r: int, a: float, b: float, low: np.ndarray, high: 
 
 
 @njit(cache=True, nogil=True)
-def best_batch(batch: Batch, points: int, first: int, last: int, out: np.ndarray) -> None:
+def best_batch(batch: Instances, points: int, first: int, last: int, out: np.ndarray) -> None:
     """`best` for instances first..last-1 of a batch."""
     for k in range(first, last):
         best(instance(batch, k), points, out[k])

@@ -14,9 +14,22 @@ import numpy as np
 
 from fairveil.compiling import njit
 from fairveil.dynamics.kernels import NORMAL, lower, pdf, sf, upper
-from fairveil.dynamics.levels import DP, FPR, FREE, LOSS_BELOW, SIMPLE, TPR, below, spread, weight
 from fairveil.dynamics.mixtures import Pair, log_ratio, mixture_pdf
-from fairveil.dynamics.problem import Batch, Problem, features, instance
+from fairveil.dynamics.problem import (
+    DP,
+    FPR,
+    FREE,
+    LOSS_BELOW,
+    SIMPLE,
+    TPR,
+    Instance,
+    Instances,
+    below,
+    features,
+    instance,
+    spread,
+    weight,
+)
 
 _SCAN = 257
 
@@ -96,7 +109,7 @@ def error(alpha: float, pair: Pair, x: float) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _total(problem: Problem, theta: np.ndarray) -> float:
+def _total(problem: Instance, theta: np.ndarray) -> float:
     value = 0.0
     for s in range(problem.share.size):
         pair = features(problem, s)
@@ -105,7 +118,7 @@ def _total(problem: Problem, theta: np.ndarray) -> float:
 
 
 @njit(cache=True, nogil=True)
-def fair(problem: Problem, out: np.ndarray) -> None:
+def fair(problem: Instance, out: np.ndarray) -> None:
     """Optimal thresholds of one instance under one constraint, written into ``out``."""
     groups = problem.share.size
     for s in range(groups):
@@ -153,7 +166,7 @@ def fair(problem: Problem, out: np.ndarray) -> None:
 
 @njit(cache=True, nogil=True)
 def _bracket(
-    problem: Problem, out: np.ndarray, low: np.ndarray, high: np.ndarray, start: np.ndarray, stop: np.ndarray
+    problem: Instance, out: np.ndarray, low: np.ndarray, high: np.ndarray, start: np.ndarray, stop: np.ndarray
 ) -> None:
     """The outermost of the unconstrained levels in ``out`` bracket the fair one: thresholds of all groups at both, in
     ``start`` and ``stop``; the ends of each group's support in ``low`` and ``high``.
@@ -180,7 +193,7 @@ def _bracket(
 
 
 @njit(cache=True, nogil=True)
-def _thin(problem: Problem, s: int, start: np.ndarray, stop: np.ndarray) -> float:
+def _thin(problem: Instance, s: int, start: np.ndarray, stop: np.ndarray) -> float:
     pair = features(problem, s)
     return mixture_pdf(weight(problem.kind, problem.alpha[s]), pair, 0.5 * (start[s] + stop[s])) * max(
         abs(start[s]), abs(stop[s])
@@ -188,7 +201,7 @@ def _thin(problem: Problem, s: int, start: np.ndarray, stop: np.ndarray) -> floa
 
 
 @njit(cache=True, nogil=True)
-def _same_threshold(problem: Problem, out: np.ndarray) -> None:
+def _same_threshold(problem: Instance, out: np.ndarray) -> None:
     """One threshold for all. There can be several peaks between the groups' own optima, so scan first, then polish."""
     a, b = out.min(), out.max()
     theta = np.empty(out.size)
@@ -217,7 +230,7 @@ def _same_threshold(problem: Problem, out: np.ndarray) -> None:
 
 
 @njit(cache=True, nogil=True)
-def equal_loss(problem: Problem, out: np.ndarray) -> None:
+def equal_loss(problem: Instance, out: np.ndarray) -> None:
     """Every group suffers the largest of the groups' smallest errors, below or above its own best threshold.
 
     At least one side always exists: a smallest error is at most one half, and accepting all or none costs one half or
@@ -259,7 +272,7 @@ def _unit(c: int, p: np.ndarray) -> float:
 
 
 @njit(cache=True, nogil=True)
-def follow(problem: Problem, out: np.ndarray) -> bool:
+def follow(problem: Instance, out: np.ndarray) -> bool:
     """Newton from the thresholds in ``out`` to the fair ones nearby; False (and ``out`` spoilt) when that fails.
 
     The condition is monotone, so a root found here is the root. Densities turn a move of one group's threshold into
@@ -316,7 +329,7 @@ def follow(problem: Problem, out: np.ndarray) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def fair_batch(batch: Batch, first: int, last: int, warm: bool, out: np.ndarray) -> None:
+def fair_batch(batch: Instances, first: int, last: int, warm: bool, out: np.ndarray) -> None:
     """`fair` for instances first..last-1 of a batch; ``warm`` starts from the thresholds in ``out``."""
     linked = batch.kind in (TPR, FPR, DP) and batch.share.shape[1] > 1
     for k in range(first, last):

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-Floats = NDArray[np.float64]
+from fairveil.arrays import Floats
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fairveil.arrays import Floats
 from fairveil.data.logs import Log
 from fairveil.errors import DependencyError, SpecError
-from fairveil.evaluate.estimate import Estimate, Floats, around, quantile, wilson
+from fairveil.evaluate.estimate import Estimate, around, quantile, wilson
 from fairveil.randomness import Generator
 
 #: Parts into which the log is cut when a model of the outcome is fitted on the others.

@@ -5,15 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairveil.arrays import Floats
 from fairveil.configuration import configuration
 from fairveil.data.logs import Log
 from fairveil.errors import InputError, SpecError
 from fairveil.fields import Matrix, Vector, described
 from fairveil.registry import register
-
-Floats = NDArray[np.float64]
 
 
 class Target(ABC):
@@ -25,6 +23,10 @@ class Target(ABC):
         """Columns of the log it reads beyond the features."""
         return ()
 
+    def largest(self, arms: int) -> float:
+        """The largest probability it can give to one of so many arms, whatever the row; public."""
+        return 1.0
+
     @abstractmethod
     def probabilities(self, log: Log) -> Floats:
         """Shape (rows, arms); every row sums to one."""
@@ -35,6 +37,9 @@ class Target(ABC):
 @configuration
 class Uniform(Target):
     """Every arm with the same probability."""
+
+    def largest(self, arms: int) -> float:
+        return 1.0 / arms
 
     def probabilities(self, log: Log) -> Floats:
         return np.full((len(log), len(log.arms)), 1.0 / len(log.arms))
@@ -63,6 +68,9 @@ class Mixture(Target):
     """Fixed probabilities for the arms, in the order in which they are declared."""
 
     shares: Vector = described("one probability an arm, summing to one", example=(0.5, 0.5))
+
+    def largest(self, arms: int) -> float:
+        return max(self.shares)
 
     def probabilities(self, log: Log) -> Floats:
         shares = np.array(self.shares)

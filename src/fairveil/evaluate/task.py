@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
+from fairveil.arrays import Floats
 from fairveil.configuration import describe
 from fairveil.data.logs import Log, LogTable, read_log
-from fairveil.errors import SpecError, at
-from fairveil.evaluate.estimate import Estimate, Floats, around
+from fairveil.errors import PrivacyError, SpecError, at
+from fairveil.evaluate.estimate import Estimate, around
 from fairveil.evaluate.estimators import ESTIMATORS, Question
-from fairveil.evaluate.private import PrivateValue
+from fairveil.evaluate.private import PrivateValue, release_under
 from fairveil.evaluate.support import Support, support
 from fairveil.evaluate.targets import Target, importance
 from fairveil.fields import Delta, Epsilon, OpenUnit, Positive
+from fairveil.ledger.account import check_single, ledger_of_run
+from fairveil.privacy.guarantee import REFUSED, Guarantee
 from fairveil.privacy.noise import make_noise
 from fairveil.randomness import generator
-from fairveil.registry import build, register
+from fairveil.registry import build, names, register
 from fairveil.task import Outcome, Part, Task, TaskSpec
 
 Name = Literal["replay", "clipped-importance", "self-normalised", "doubly-robust"]
@@ -33,7 +37,11 @@ class EvaluateSpec(TaskSpec):
     estimators: Annotated[list[Name], Field(min_length=1)] | None = Field(
         None, description="which estimators; all that fit when left out"
     )
-    clip: Positive | None = Field(None, description="largest weight of one row")
+    clip: Positive | None = Field(None, description="largest weight with which one row counts")
+    largest_weight: Positive | None = Field(
+        None,
+        description="with epsilon: largest weight a row can have, public; follows where log.propensity is a number",
+    )
     level: OpenUnit = Field(0.95, description="coverage of the intervals")
     epsilon: Epsilon | None = Field(None, description="budget of one row; without it nothing is private")
     delta: Delta | None = Field(None, description="chance that the budget is exceeded")
@@ -45,14 +53,15 @@ class EvaluateTask(Task):
 
     Metrics: ``estimates`` by estimator (value, low, high), ``support`` (weights, effective sample size, reasons),
     ``logged`` (what the logging rule earned). None of these is protected: they are marked ``evaluation``. With an
-    epsilon: ``estimates`` and ``sums``, both from the noisy sums, and nothing else.
+    epsilon: ``estimates`` and ``sums``, both from the noisy sums, and nothing else; with `fairveil run --ledger` these
+    are charged first, drawn once and stored.
     """
 
     Spec = EvaluateSpec
 
     def fill(self, model: EvaluateSpec) -> dict[str, Any]:
         table, target = _log_table(model.log), _target(model.target)
-        spec = model.model_dump(mode="json", exclude={"log"})
+        spec = model.model_dump(mode="json", exclude={"log", "largest_weight"})
         spec["log"] = describe(table)
         spec["target"] = describe(target)
         if model.runs != 1:
@@ -66,9 +75,12 @@ class EvaluateTask(Task):
         if model.epsilon is not None:
             _check_private(model, table)
             spec["estimators"] = [PRIVATE]
+            if (largest := _largest_weight(model, table, target)) is not None:
+                spec["largest_weight"] = largest
         else:
-            if model.delta is not None:
-                raise SpecError("delta goes with epsilon", path="delta", given=model.delta, fix="add epsilon")
+            for key in ("delta", "largest_weight"):
+                if (given := getattr(model, key)) is not None:
+                    raise SpecError(f"{key} goes with epsilon", path=key, given=given, fix="add epsilon")
             spec["estimators"] = list(model.estimators) if model.estimators is not None else list(ESTIMATORS)
         if table.propensity is None:
             raise SpecError(
@@ -81,6 +93,8 @@ class EvaluateTask(Task):
 
     def work(self, spec: dict[str, Any], block: dict[str, Any]) -> Part:
         target = _target(spec["target"])
+        if ledger_of_run() is not None:
+            check_run(spec)
         log = read_log(_log_table(spec["log"]), target.columns())
         law = target.probabilities(log)
         weights = importance(log, law)
@@ -93,8 +107,9 @@ class EvaluateTask(Task):
         estimates = {name: _estimate(part[name]).to_dict() for name in spec["estimators"]}
         if spec["epsilon"] is not None:
             metrics = {"estimates": estimates, "sums": part["sums"].tolist()}
-            promise = _private_value(spec).guarantee()
-            return Outcome(metrics, guarantee=promise, simulated=make_noise(spec["noise"], spec["seed"]).simulated)
+            return Outcome(
+                metrics, guarantee=promised(spec), simulated=make_noise(spec["noise"], spec["seed"]).simulated
+            )
         found = Support(*part["support"].tolist())
         logged = _estimate(part["logged"]).to_dict()
         return Outcome({"evaluation": True, "estimates": estimates, "support": found.to_dict(), "logged": logged})
@@ -110,8 +125,11 @@ def _plain(spec: dict[str, Any], log: Log, law: Floats, weights: Floats) -> Part
 
 
 def _private(spec: dict[str, Any], log: Log, weights: Floats) -> Part:
-    value = _private_value(spec)
-    sums = value.release(weights, log.outcomes, make_noise(spec["noise"], spec["seed"], "evaluate"))
+    value, noise, ledger = private_value(spec), make_noise(spec["noise"], spec["seed"], "evaluate"), ledger_of_run()
+    if ledger is None:
+        sums = value.release(weights, log.outcomes, noise)
+    else:
+        sums = release_under(ledger, value, spec, weights, log.outcomes, noise)
     return {PRIVATE: _row(value.estimate(sums, len(log), spec["level"]), log), "sums": sums}
 
 
@@ -126,8 +144,43 @@ def _estimate(row: Floats) -> Estimate:
     return Estimate(value, low, high, None if np.isnan(rows) else int(rows))
 
 
-def _private_value(spec: dict[str, Any]) -> PrivateValue:
-    return PrivateValue(spec["epsilon"], spec["clip"], spec["delta"])
+def check_run(spec: dict[str, Any]) -> None:
+    """Refuse what a ledger cannot stand for: invented rows, noise that can be computed again, what spends nothing."""
+    fix, log = "leave --ledger out to study a rule", spec["log"]
+    if log["dataset"] is not None and log["dataset"].get("name") in names("generator"):
+        raise SpecError(
+            "a ledger is for people's data, and this log is invented", path="log.dataset",
+            given=log["dataset"]["name"], allowed="a log of recorded decisions", fix=fix,
+        )  # fmt: skip
+    check_single(spec, fix)
+    if spec["epsilon"] is None:
+        raise PrivacyError(
+            "this evaluation spends nothing that a ledger could charge", path="epsilon",
+            allowed="a budget, and a public clip", fix=fix,
+        )  # fmt: skip
+
+
+def private_value(spec: dict[str, Any]) -> PrivateValue:
+    return PrivateValue(spec["epsilon"], spec["clip"], spec["delta"], spec.get("largest_weight"))
+
+
+def promised(spec: dict[str, Any]) -> Guarantee:
+    """The promise of a private evaluation, with what this log's settings add to its notes."""
+    promise = private_value(spec).guarantee()
+    return replace(promise, notes=(*promise.notes, REFUSED)) if spec["log"]["strict"] else promise
+
+
+def _largest_weight(model: EvaluateSpec, table: LogTable, target: Target) -> float | None:
+    """How large a weight can be: as declared, or what a public propensity and the rule make of it."""
+    if isinstance(table.propensity, str) or not table.propensity or not table.arms:
+        return model.largest_weight
+    largest = target.largest(len(table.arms)) / float(table.propensity)
+    if model.largest_weight is not None and model.largest_weight < largest * (1 - 1e-9):
+        raise SpecError(
+            "weights can be larger than declared", path="largest_weight", given=model.largest_weight,
+            allowed=f"at least {largest:g}: the rule's largest probability over log.propensity", fix="leave it out",
+        )  # fmt: skip
+    return largest if model.largest_weight is None else model.largest_weight
 
 
 def _check_private(model: EvaluateSpec, table: LogTable) -> None:

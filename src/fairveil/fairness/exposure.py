@@ -15,16 +15,15 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fairveil import registry
+from fairveil.arrays import Floats, Ints
 from fairveil.compiling import njit
 from fairveil.configuration import configuration, describe
 from fairveil.errors import AssumptionError, InputError, SpecError, at
 from fairveil.fields import Positive, Vector, described
 from fairveil.registry import register
-
-Floats = NDArray[np.float64]
 
 EXP, AFFINE, POWER, TABLE = 0, 1, 2, 3
 CHECKED_POINTS = 4097
@@ -259,7 +258,7 @@ def merits_from(given: Any, agents: int, path: str = "merit") -> tuple[Merit, ..
     return tuple(merit_from(item, f"{path}.{i}") for i, item in enumerate(given))
 
 
-def merit_codes(merits: tuple[Merit, ...]) -> tuple[NDArray[np.int64], Floats, Floats]:
+def merit_codes(merits: tuple[Merit, ...]) -> tuple[Ints, Floats, Floats]:
     """Codes of several merits stacked for a kernel; short tables are filled up (a code knows its own length)."""
     codes = [merit.code() for merit in merits]
     width = max(len(table) for _, _, table in codes)

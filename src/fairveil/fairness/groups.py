@@ -1,4 +1,8 @@
-"""Groups from sensitive attributes: one attribute, several side by side, or their intersections."""
+"""Groups from sensitive attributes: one attribute, several side by side, or their intersections; and counts of them.
+
+`cells` and what is below it count by group and label: the one place where metrics, private audits and reports add
+people up.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairveil.arrays import Bools, Floats, Ints
 from fairveil.errors import InputError
 
 Sensitive = ArrayLike | Mapping[str, ArrayLike]
@@ -24,7 +29,7 @@ class Groups:
     """
 
     names: tuple[str, ...]
-    index: NDArray[np.int64]
+    index: Ints
 
     @classmethod
     def of(cls, sensitive: Sensitive, names: tuple[str, ...] | None = None) -> Groups:
@@ -46,16 +51,16 @@ class Groups:
             raise InputError("a row belongs to no known group", path="sensitive_features", allowed=", ".join(names))
         return cls(tuple(names), place[index])
 
-    def counts(self) -> NDArray[np.int64]:
+    def counts(self) -> Ints:
         """People in each group."""
         return np.bincount(self.index, minlength=len(self.names))
 
-    def masks(self) -> dict[str, NDArray[np.bool_]]:
+    def masks(self) -> dict[str, Bools]:
         """The rows of each group."""
         return {name: self.index == i for i, name in enumerate(self.names)}
 
 
-def intersections(attributes: Mapping[str, ArrayLike], order: int) -> dict[str, NDArray[np.bool_]]:
+def intersections(attributes: Mapping[str, ArrayLike], order: int) -> dict[str, Bools]:
     """Masks of every non-empty subgroup fixed by at most ``order`` attributes; a group may lie inside another.
 
     >>> sorted(intersections({"s": ["f", "m"], "r": [1, 1]}, order=2))
@@ -65,7 +70,7 @@ def intersections(attributes: Mapping[str, ArrayLike], order: int) -> dict[str, 
         raise InputError(
             "the order of intersections is wrong", path="order", given=order, allowed=f"1..{len(attributes)}"
         )
-    found: dict[str, NDArray[np.bool_]] = {}
+    found: dict[str, Bools] = {}
     for size in range(1, order + 1):
         for chosen in itertools.combinations(attributes, size):
             groups = Groups.of({name: attributes[name] for name in chosen})
@@ -93,7 +98,7 @@ def as_columns(given: Any) -> dict[str, NDArray[Any]]:
     return columns
 
 
-def _coded(given: Any) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+def _coded(given: Any) -> tuple[tuple[str, ...], Ints]:
     """Sorted names and every row's place among them; only values that occur together make a name."""
     columns = as_columns(given)
     index = np.zeros(len(next(iter(columns.values()))), np.int64)
@@ -113,3 +118,52 @@ def _coded(given: Any) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     return tuple(names[i] for i in order), place[index.reshape(-1)]
+
+
+DECLINED, ACCEPTED = 0, 1
+
+
+class Counter:
+    """People sorted once by group and label, to be counted many times. O(rows) a count, no copy of the rows.
+
+    >>> Counter(np.array([0, 0, 1]), np.array([1, 0, 1]), 2).count(np.array([1, 1, 0])).tolist()
+    [[[0.0, 1.0], [0.0, 1.0]], [[0.0, 0.0], [1.0, 0.0]]]
+    """
+
+    def __init__(self, index: Ints, labels: Ints, groups: int) -> None:
+        self.groups = groups
+        self._place = 2 * index + labels
+        self.people = np.bincount(self._place, minlength=2 * groups).reshape(groups, 2)
+        """How many of each group have label 0 and 1."""
+
+    def count(self, accepted: NDArray[np.generic], whole: float = 1.0) -> Floats:
+        """Shape (groups, 2, 2): how much of each group and label is declined and accepted.
+
+        A row counts ``accepted[i]`` as accepted and ``whole - accepted[i]`` as declined: decisions 0 and 1,
+        probabilities, or how many of ``whole`` votes accept it. Whole numbers stay exact (below 2^53).
+        """
+        chosen = np.bincount(self._place, weights=accepted, minlength=2 * self.groups).reshape(self.groups, 2)
+        return np.stack([self.people * float(whole) - chosen, chosen], axis=2)
+
+
+def cells(index: Ints, labels: Ints, accepted: NDArray[np.generic], groups: int, whole: float = 1.0) -> Floats:
+    """One count of `Counter`."""
+    return Counter(index, labels, groups).count(accepted, whole)
+
+
+def share(part: NDArray[np.generic], whole: NDArray[np.generic]) -> Floats:
+    """part/whole, NaN where nobody is."""
+    safe = np.where(np.asarray(whole) > 0, whole, 1)
+    return np.where(np.asarray(whole) > 0, part / safe, np.nan)
+
+
+def wilson(rate: Floats, count: Floats, z: float = 1.959964) -> tuple[Floats, Floats]:
+    """Wilson's 95 % interval of a rate that was seen on so many people; NaN where nobody was.
+
+    >>> [round(float(v), 3) for v in wilson(np.array(0.5), np.array(100))]
+    [0.404, 0.596]
+    """
+    n = np.where(np.asarray(count) > 0, count, np.nan)
+    centre = (rate + z * z / (2 * n)) / (1 + z * z / n)
+    reach = z * np.sqrt(np.maximum(rate * (1 - rate), 0) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+    return np.maximum(centre - reach, 0.0), np.minimum(centre + reach, 1.0)

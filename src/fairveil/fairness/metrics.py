@@ -11,12 +11,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fairveil.arrays import Floats, Ints
 from fairveil.errors import InputError
-from fairveil.fairness.counting import cells, share
-from fairveil.fairness.groups import Groups, Sensitive
+from fairveil.fairness.groups import Groups, Sensitive, cells, share
+from fairveil.fairness.notions import NOTIONS, Notion
 from fairveil.registry import register
+
+CONSTRAINED = tuple(notion for notion in NOTIONS if notion.labels)
+"""Notions that rates by label say."""
+SINGLE = {notion.name: notion.labels[0] for notion in CONSTRAINED if len(notion.labels) == 1}
+"""Notions of one constraint, with the labels of the people it is about."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +35,16 @@ class GroupRates:
     """
 
     names: tuple[str, ...]
-    count: NDArray[np.int64]
-    selected: NDArray[np.float64]
-    error: NDArray[np.float64]
-    true_positive: NDArray[np.float64]
-    false_positive: NDArray[np.float64]
-    positives: NDArray[np.int64]
+    count: Ints
+    selected: Floats
+    error: Floats
+    true_positive: Floats
+    false_positive: Floats
+    positives: Ints
+
+    def of(self, labels: tuple[int, ...]) -> Floats:
+        """Acceptance rates of the people of these labels."""
+        return {(0, 1): self.selected, (1,): self.true_positive, (0,): self.false_positive}[labels]
 
     def to_dict(self) -> dict[str, dict[str, float]]:
         """Plain numbers by group."""
@@ -59,7 +69,7 @@ def group_rates(truth: ArrayLike, decision: ArrayLike, sensitive: Sensitive | Gr
     return rates_of(cells(groups.index, y, d, len(groups.names)), groups.names)
 
 
-def rates_of(counted: NDArray[np.float64], names: tuple[str, ...]) -> GroupRates:
+def rates_of(counted: Floats, names: tuple[str, ...]) -> GroupRates:
     """Rates from counts of shape (groups, label, declined or accepted)."""
     people = counted.sum(axis=2)
     count, positives = people.sum(axis=1), people[:, 1]
@@ -74,7 +84,7 @@ def rates_of(counted: NDArray[np.float64], names: tuple[str, ...]) -> GroupRates
     )
 
 
-def rates_only(names: tuple[str, ...], rates: Mapping[str, NDArray[np.float64]]) -> GroupRates:
+def rates_only(names: tuple[str, ...], rates: Mapping[str, Floats]) -> GroupRates:
     """Rates by group where the numbers of people are not known."""
     nobody = np.zeros(len(names), np.int64)
     return GroupRates(names, nobody, positives=nobody, **rates)
@@ -82,31 +92,24 @@ def rates_only(names: tuple[str, ...], rates: Mapping[str, NDArray[np.float64]])
 
 def gaps_of(rates: GroupRates) -> dict[str, float | None]:
     """Every gap by its registered name: largest minus smallest rate of the groups that have one; None without any."""
-    hits, alarms = gap(rates.true_positive), gap(rates.false_positive)
-    both = [value for value in (hits, alarms) if value is not None]
-    return {
-        "demographic-parity": gap(rates.selected),
-        "equal-opportunity": hits,
-        "equalized-odds": max(both) if both else None,
-        "false-positive": alarms,
-        "error-gap": gap(rates.error),
-    }
+    return {**{notion.name: _notion_gap(rates, notion) for notion in CONSTRAINED}, "error-gap": gap(rates.error)}
 
 
-def weighted_of(counted: NDArray[np.float64]) -> dict[str, float]:
+def _notion_gap(rates: GroupRates, notion: Notion) -> float | None:
+    known = [value for labels in notion.labels if (value := gap(rates.of(labels))) is not None]
+    return max(known) if known else None
+
+
+def weighted_of(counted: Floats) -> dict[str, float]:
     """Largest A_g B_g by notion: A_g the share of all people that are in g (and of the label the notion is about), B_g
     the distance of the group's rate to the overall rate. A group of nobody weighs nothing.
 
     This is Definition 8 of Cummings, Gupta, Kimpara and Morgenstern (2019) and its mirror images.
     """
-    kinds = {
-        "demographic-parity": counted.sum(axis=1),
-        "equal-opportunity": counted[:, 1],
-        "false-positive": counted[:, 0],
-    }
     everybody = counted.sum()
     found = {}
-    for name, part in kinds.items():
+    for name, labels in SINGLE.items():
+        part = counted[:, list(labels)].sum(axis=1)
         people, chosen = part.sum(axis=1), part[:, 1]
         overall = chosen.sum() / max(people.sum(), 1e-300)
         found[name] = float(np.abs(chosen - people * overall).max() / everybody) if everybody > 0 else 0.0
@@ -140,32 +143,31 @@ def demographic_parity_gap(truth: ArrayLike, decision: ArrayLike, sensitive: Sen
     >>> demographic_parity_gap([0, 1, 0, 1], [1, 1, 0, 1], ["a", "a", "b", "b"])
     0.5
     """
-    return _plain(gap(group_rates(truth, decision, sensitive).selected))
+    return _by_name("demographic-parity", truth, decision, sensitive)
 
 
 @register("metric", "equal-opportunity")
 def equal_opportunity_gap(truth: ArrayLike, decision: ArrayLike, sensitive: Sensitive | Groups) -> float:
     """Largest difference of true positive rates between groups."""
-    return _plain(gap(group_rates(truth, decision, sensitive).true_positive))
+    return _by_name("equal-opportunity", truth, decision, sensitive)
 
 
 @register("metric", "equalized-odds")
 def equalized_odds_gap(truth: ArrayLike, decision: ArrayLike, sensitive: Sensitive | Groups) -> float:
     """The larger of the true positive gap and the false positive gap."""
-    rates = group_rates(truth, decision, sensitive)
-    return max(_plain(gap(rates.true_positive)), _plain(gap(rates.false_positive)))
+    return _by_name("equalized-odds", truth, decision, sensitive)
 
 
 @register("metric", "false-positive")
 def false_positive_gap(truth: ArrayLike, decision: ArrayLike, sensitive: Sensitive | Groups) -> float:
     """Largest difference of false positive rates between groups."""
-    return _plain(gap(group_rates(truth, decision, sensitive).false_positive))
+    return _by_name("false-positive", truth, decision, sensitive)
 
 
 @register("metric", "error-gap")
 def error_gap(truth: ArrayLike, decision: ArrayLike, sensitive: Sensitive | Groups) -> float:
     """Largest difference of error rates between groups."""
-    return _plain(gap(group_rates(truth, decision, sensitive).error))
+    return _by_name("error-gap", truth, decision, sensitive)
 
 
 GAPS: dict[str, Callable[..., float]] = {
@@ -177,17 +179,17 @@ GAPS: dict[str, Callable[..., float]] = {
 }
 
 
-def gap(rates: NDArray[np.float64]) -> float | None:
+def gap(rates: Floats) -> float | None:
     """Largest minus smallest of the rates that are known; None when none is."""
     known = rates[~np.isnan(rates)]
     return float(known.max() - known.min()) if len(known) else None
 
 
-def _plain(value: float | None) -> float:
-    return 0.0 if value is None else value
+def _by_name(name: str, truth: ArrayLike, decision: ArrayLike, sensitive: Sensitive | Groups) -> float:
+    return gaps_of(group_rates(truth, decision, sensitive))[name] or 0.0
 
 
-def labels_of(values: ArrayLike, name: str = "truth") -> NDArray[np.int64]:
+def labels_of(values: ArrayLike, name: str = "truth") -> Ints:
     """Labels 0 and 1 as integers; anything else is refused."""
     array = np.asarray(values)
     if array.ndim != 1 or not np.isin(array, (0, 1)).all():
@@ -195,7 +197,7 @@ def labels_of(values: ArrayLike, name: str = "truth") -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def chances_of(values: ArrayLike, name: str = "decision") -> NDArray[np.float64]:
+def chances_of(values: ArrayLike, name: str = "decision") -> Floats:
     """Decisions 0 and 1, or probabilities of 1, as floats; anything else is refused."""
     array = np.asarray(values)
     if array.ndim != 1 or array.dtype.kind not in "biuf" or not ((array >= 0) & (array <= 1)).all():

@@ -8,11 +8,10 @@ satisfy demographic parity however different the groups' scores are.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fairveil.arrays import Floats
 from fairveil.errors import InputError
-
-Floats = NDArray[np.float64]
 
 
 def relative_rank(population: ArrayLike, scores: ArrayLike) -> Floats:

@@ -13,15 +13,14 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fairveil.arrays import Bools, Floats
 from fairveil.errors import InputError, SpecError
-from fairveil.fairness.counting import cells
-from fairveil.fairness.groups import Groups
+from fairveil.fairness.groups import Groups, cells
 from fairveil.fairness.metrics import chances_of, labels_of
 
 Kind = Literal["groups", "intersections", "thresholds"]
-Members = NDArray[np.bool_]
 MAX_CELLS = 16
 """Linear thresholds are listed one by one: at most this many cells."""
 
@@ -36,7 +35,7 @@ class Subgroups:
 
     cells: tuple[str, ...]
     names: tuple[str, ...]
-    members: Members
+    members: Bools
 
     @classmethod
     def of(cls, kind: Kind, categories: Mapping[str, tuple[str, ...]]) -> Subgroups:
@@ -60,7 +59,7 @@ class Subgroups:
         members = thresholds(tuple(len(values) for values in categories.values()))
         return cls(names, tuple(" or ".join(itertools.compress(names, row)) for row in members), members)
 
-    def violations(self, counted: NDArray[np.float64]) -> NDArray[np.float64]:
+    def violations(self, counted: Floats) -> Floats:
         """Signed A_g (FP - FP_g) of every subgroup, from counts of shape (cells, label, declined or accepted).
 
         A_g = P(g, y = 0) is the share of all people; n A_g (FP - FP_g) = N_g0 N_h0/N_0 - N_hg0, a sum over cells.
@@ -97,7 +96,7 @@ def subgroup_violation(
 
 def _intersections(
     categories: Mapping[str, tuple[str, ...]], places: list[tuple[str, ...]]
-) -> tuple[tuple[str, ...], Members]:
+) -> tuple[tuple[str, ...], Bools]:
     names, rows, order = [], [], list(categories)
     for size in range(1, len(order) + 1):
         for chosen in itertools.combinations(order, size):
@@ -109,7 +108,7 @@ def _intersections(
 
 
 @lru_cache(maxsize=16)
-def thresholds(sizes: tuple[int, ...]) -> Members:
+def thresholds(sizes: tuple[int, ...]) -> Bools:
     """Every set of cells of the form {f_1(a_1) + ... + f_k(a_k) > t}, but for none and all: one-hot linear thresholds.
 
     One attribute: every set. Two: the sets whose rows are nested (if one row has a cell that another lacks and the
@@ -136,13 +135,13 @@ def thresholds(sizes: tuple[int, ...]) -> Members:
     return bits
 
 
-def _separable(sizes: tuple[int, ...]) -> Members:
+def _separable(sizes: tuple[int, ...]) -> Bools:
     from scipy.optimize import linprog
 
     places = itertools.product(*(range(size) for size in sizes))
     points = np.array([np.concatenate([np.eye(n)[v] for n, v in zip(sizes, place, strict=True)]) for place in places])
     # half of all dichotomies: the first cell is in; the others are complements
-    found: list[tuple[list[bool], NDArray[np.float64]]] = [([True], points[0])]
+    found: list[tuple[list[bool], Floats]] = [([True], points[0])]
     for m in range(1, len(points)):
         grown = []
         for signs, witness in found:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fairveil.arrays import Floats
 from fairveil.errors import InputError, SpecError
 
 
@@ -66,7 +67,7 @@ def check_power(p: float) -> float:
     return float(p)
 
 
-def _shares(logs: NDArray[np.float64], weights: ArrayLike | None) -> NDArray[np.float64]:
+def _shares(logs: Floats, weights: ArrayLike | None) -> Floats:
     if logs.size == 0 or np.isnan(logs).any():
         raise InputError("a p-mean needs values", path="values", allowed="at least one number")
     if weights is None:

@@ -1,31 +1,43 @@
-"""Parties that learn together without pooling rows: messages, schedules, what a party is. Knows no transport.
+"""Parties that learn together without pooling rows: messages, schedules, plans, what a party is. Knows no transport.
 
 `Message` is a plain value of named arrays, `Form` says what one must look like before it is believed, `Inbox` takes
-each once and in order, `release_once` charges, draws and stores a party's own; `Party` is what a bandit agent and a
-consensus node have in common, and `exchange` is one synchronisation of parties in one process.
+each once and in order; `Party` is what a bandit agent and a consensus node have in common, and `exchange` is one
+synchronisation of parties in one process. A party's own releases are made by `fairveil.ledger.release_once`.
+A `Plan` is what parties agree on, a `Coordinator` keeps the log of what they say, a `PartyHost` is a party at home, and
+a `Carrier` takes bytes from one to the other.
 """
 
-from fairveil.federated.inbox import Inbox, Receipt
+from fairveil.federated.carrier import Carrier, Inline, drive
+from fairveil.federated.coordinator import Coordinator
+from fairveil.federated.host import PartyHost
 from fairveil.federated.message import Form, Message
-from fairveil.federated.outbox import Account, Released, release_once
-from fairveil.federated.party import Party, exchange
+from fairveil.federated.party import Inbox, Party, Receipt, exchange
+from fairveil.federated.plan import Kind, Member, Plan, Worker
 from fairveil.federated.schedules import Determinant, Doubling, EveryRound, Growing, Never, Paper, Schedule
+from fairveil.federated.signing import SigningKey
 
 __all__ = [
-    "Account",
+    "Carrier",
+    "Coordinator",
     "Determinant",
     "Doubling",
     "EveryRound",
     "Form",
     "Growing",
     "Inbox",
+    "Inline",
+    "Kind",
+    "Member",
     "Message",
     "Never",
     "Paper",
     "Party",
+    "PartyHost",
+    "Plan",
     "Receipt",
-    "Released",
     "Schedule",
+    "SigningKey",
+    "Worker",
+    "drive",
     "exchange",
-    "release_once",
 ]

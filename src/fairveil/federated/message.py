@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.errors import InputError
-from fairveil.privacy.ledger.values import decode, encode
+from fairveil.ledger.values import decode, encode
 
 VERSION = 2
 FIELDS = ("sender", "sync", "round", "payload", "guarantee", "lost")

@@ -11,17 +11,16 @@ from dataclasses import KW_ONLY
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, Strict
 from scipy.linalg import eigh
 
 from fairveil import registry
+from fairveil.arrays import Floats
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Count, Positive, described
 from fairveil.registry import register
 
-Floats = NDArray[np.float64]
 NEVER = 0
 """The time of a synchronisation that does not come."""
 

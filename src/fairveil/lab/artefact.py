@@ -27,7 +27,9 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from statistics import NormalDist
 from typing import Any, ClassVar, Literal, TypeVar
 
 Scale = Literal["quick", "standard", "paper"]
@@ -35,8 +37,15 @@ SCALES: tuple[Scale, ...] = ("quick", "standard", "paper")
 Results = dict[str, dict[str, Any]]
 RAISED = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
 Said = TypeVar("Said")
-Verdict = Literal["holds", "does not hold", "undecided"]
-PLURAL: dict[str, str] = {"holds": "hold", "does not hold": "do not hold", "undecided": "undecided"}
+Verdict = Literal["holds", "does not hold", "undecided", "illustration"]
+DECIDING: tuple[Verdict, ...] = ("holds", "does not hold", "undecided")
+"""Verdicts that are counted: an illustration is true by construction and says nothing about the paper."""
+PLURAL: dict[str, str] = {
+    "holds": "hold",
+    "does not hold": "do not hold",
+    "undecided": "undecided",
+    "illustration": "illustrations",
+}
 """Verdicts of several claims."""
 
 
@@ -106,7 +115,8 @@ class Claim:
 
     The margin is signed so that positive supports the claim; ``low`` and ``high`` are its 95 % band (equal to the
     margin for results without randomness). The claim holds when the whole band is above zero, does not hold when it is
-    below.
+    below. What is true by construction (algebra, an inclusion of sets, a choice made for it) is an ``illustration``: it
+    is shown and not counted.
     """
 
     text: str
@@ -115,11 +125,12 @@ class Claim:
     low: float
     high: float
     note: str = ""
+    constructed: bool = False
 
     @property
     def verdict(self) -> Verdict:
         if self.low > 0:
-            return "holds"
+            return "illustration" if self.constructed else "holds"
         if self.high < 0:
             return "does not hold"
         return "undecided"
@@ -139,6 +150,22 @@ class Claim:
         margin = float(larger) - float(smaller)
         reach = 1.96 * math.hypot(larger_std, smaller_std)
         return cls(text, where, margin, margin - reach, margin + reach, note)
+
+    @classmethod
+    def illustration(cls, text: str, where: str, margin: float, why: str) -> Claim:
+        """What is true by construction; ``why`` says by which. A margin that is not positive is still a failure."""
+        return replace(cls.exact(text, where, margin, f"true by construction: {why}"), constructed=True)
+
+    @classmethod
+    def every(cls, text: str, where: str, parts: Sequence[Claim], note: str = "") -> Claim:
+        """All of these at once: the worst margin, each band widened so that together they have 95 % (Bonferroni).
+
+        It does not hold as soon as one part does not.
+        """
+        widening = NormalDist().inv_cdf(1 - 0.025 / len(parts)) / 1.96
+        lows = [part.margin - (part.margin - part.low) * widening for part in parts]
+        highs = [part.margin + (part.high - part.margin) * widening for part in parts]
+        return cls(text, where, min(part.margin for part in parts), min(lows), min(highs), note)
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from fairveil.attacks import Result
 from fairveil.lab.artefact import Chart, Line, Table
-from fairveil.lab.report.page import Section, write_report
+from fairveil.lab.report import Section, write_report
 
+Result = Mapping[str, Any]
+"""What an attack achieved, as plain data (its `to_dict`)."""
 SIDES = ("without the protection", "fairveil", "chance")
 LEAD = (
     "Each attack is played many times: against a twin that lacks one protection, and against the code that serves "
@@ -20,12 +22,12 @@ def write_page(results: Sequence[Result], file: Path) -> Path:
     """One section an attack and a table of all, in one offline page."""
     rows = tuple(
         (
-            result.name,
-            result.game,
-            result.bare.rate,
-            result.ours.rate,
-            result.chance,
-            "held" if result.held else "BEATEN",
+            result["attack"],
+            result["game"],
+            result["bare"],
+            result["ours"],
+            result["chance"],
+            "held" if result["held"] else "BEATEN",
         )
         for result in results
     )
@@ -37,15 +39,15 @@ def write_page(results: Sequence[Result], file: Path) -> Path:
 
 
 def _section(result: Result) -> Section:
-    low, high = zip(result.bare.interval, result.ours.interval, (result.chance, result.chance), strict=True)
-    rates = (result.bare.rate, result.ours.rate, result.chance)
-    bars = Line("share of games won", SIDES, rates, low, high)
-    chart = Chart(f"{result.name}: {result.game}", "", "share of games won", (bars,), kind="bars", y_range=(0.0, 1.0))
+    chance, title = result["chance"], f"{result['attack']}: {result['game']}"
+    low, high = ((result[f"bare_{end}"], result[f"ours_{end}"], chance) for end in ("low", "high"))
+    bars = Line("share of games won", SIDES, (result["bare"], result["ours"], chance), low, high)
+    chart = Chart(title, "", "share of games won", (bars,), kind="bars", y_range=(0.0, 1.0))
     return Section(
-        result.name,
-        result.name,
+        result["attack"],
+        result["attack"],
         "Attacks",
-        text=[f"The attacker wants to {result.game}.", f"Why it fails here: {result.words}."],
+        text=[f"The attacker wants to {result['game']}.", f"Why it fails here: {result['words']}."],
         pictures=[chart],
-        facts=f"{result.ours.games} games a side",
+        facts=f"{result['games']} games a side",
     )

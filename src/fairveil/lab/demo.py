@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.table import Column
 from rich.table import Table as RichTable
 
+from fairveil.fairness.notions import by_rule
 from fairveil.lab.artefact import Chart, Claim, Line, Picture, Table, last, line
-from fairveil.lab.report.page import Section, write_report
+from fairveil.lab.report import Section, write_report
 from fairveil.running.engines import Engine
 from fairveil.running.progress import Progress
 from fairveil.running.runner import run_many
@@ -123,9 +124,9 @@ PEOPLE = {
         "features": {"0": ["truncnorm", 8.0, 3.0, -6.0, 25.0], "1": ["truncnorm", 27.0, 6.0, 9.0, 43.0]},
     },
 }
-RULES = {"none": "no rule", "simple": "one threshold", "dp": "equal acceptance", "eqloss": "equal loss"}
+RULES = ("none", "simple", "dp", "eqloss")
 LONGTERM = {
-    word: {"task": "participation", "groups": PEOPLE, "fairness": rule, "steps": 60} for rule, word in RULES.items()
+    by_rule(rule).words: {"task": "participation", "groups": PEOPLE, "fairness": rule, "steps": 60} for rule in RULES
 }
 YEARS = (
     "Ten years later (a decision every two months): who is still there?",
@@ -227,7 +228,8 @@ def _longterm_section(results: Results) -> Section:
 
 def _ledger_section(folder: Path) -> Section:
     """One real release: charged and synced before its noise is drawn, read back afterwards."""
-    from fairveil.privacy.ledger import Ledger
+    from fairveil.ledger import Ledger, OneEvent, release_once
+    from fairveil.ledger.account import adopted
     from fairveil.privacy.limits import Limit
     from fairveil.privacy.mechanisms import Laplace
 
@@ -235,8 +237,9 @@ def _ledger_section(folder: Path) -> Section:
         old.unlink()
     count = Laplace(sensitivity=1.0, epsilon=0.5)
     with Ledger.create(folder / "ledger.db", limit=Limit.pure(1.0), unit="one visitor") as ledger:
-        first = ledger.release("monday", lambda noise: float(count.release(120.0, noise)), event=count.event())
-        again = ledger.release("monday", lambda noise: 0.0, event=count.event())
+        payer = OneEvent(ledger, count.event())
+        first = adopted(release_once(payer, "monday", lambda noise: float(count.release(120.0, noise))))
+        again = adopted(release_once(payer, "monday", lambda noise: 0.0))
     rows = (
         ("monday", first, "charged, synced, drawn, stored, published"),
         ("monday, asked again", again, "the stored value: nothing drawn, nothing spent"),

@@ -23,7 +23,8 @@ ROW_HEIGHT = 34
 FONTS = {"labelFontSize": 12, "titleFontSize": 12}
 
 
-def _altair() -> Any:
+def charting() -> Any:
+    """Altair, or a sentence on how to have it."""
     try:
         import altair
     except ImportError:
@@ -38,7 +39,7 @@ def draw(picture: Chart | Heatmap, width: int = 560, height: int = 320) -> Any:
 
 
 def _chart(picture: Chart, width: int, height: int) -> Any:
-    alt = _altair()
+    alt = charting()
     rows = [
         {"name": item.name, "place": i, "x": x, "y": y, "low": _at(item.low, i), "high": _at(item.high, i)}
         for item in picture.lines
@@ -136,7 +137,7 @@ def _legend(alt: Any, names: list[str]) -> Any:
 
 
 def _heatmap(picture: Heatmap, width: int, height: int) -> Any:
-    alt = _altair()
+    alt = charting()
     rows: list[dict[str, Any]] = [
         {"x": x, "y": y, "value": picture.values[i][j]}
         for i, y in enumerate(picture.y)
@@ -241,7 +242,7 @@ def draw_result(result: dict[str, Any], file: Path) -> None:
 
 def one_page(charts: Sequence[Chart | Heatmap]) -> Any:
     """Pictures of one width below each other."""
-    return _altair().vconcat(*[draw(chart) for chart in charts]).resolve_scale(color="independent")
+    return charting().vconcat(*[draw(chart) for chart in charts]).resolve_scale(color="independent")
 
 
 def write_picture(chart: Any, file: Path) -> None:
@@ -251,7 +252,7 @@ def write_picture(chart: Any, file: Path) -> None:
     check_picture_file(file)
     spec = chart.to_dict()
     if file.suffix == ".html":
-        data = vl_convert.vegalite_to_html(spec, bundle=True).encode()
+        data = in_the_dark_too(vl_convert.vegalite_to_html(spec, bundle=True)).encode()
     elif file.suffix == ".svg":
         data = vl_convert.vegalite_to_svg(spec).encode()
     elif file.suffix == ".pdf":
@@ -263,11 +264,28 @@ def write_picture(chart: Any, file: Path) -> None:
         write_atomically(file, data)
 
 
+DARK = """<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>
+.vega-embed { max-width: 100%; overflow-x: auto; }
+@media screen and (prefers-color-scheme: dark) {
+  html, body { background: #14171c; }
+  .vega-embed canvas, .vega-embed svg { filter: invert(0.92) hue-rotate(180deg); }
+}
+</style>
+"""
+"""Charts are drawn on white; in the dark lightness is turned round and hues stay."""
+
+
+def in_the_dark_too(page: str) -> str:
+    """A page of one chart that is dark where its reader asks for dark pages."""
+    return page.replace("<head>", "<head>\n" + DARK, 1)
+
+
 PICTURES = (".html", ".svg", ".png", ".pdf")
 
 
 def check_picture_file(file: Path) -> None:
     """Refuse a file that cannot be drawn; ask before the work, not after it."""
-    _altair()
+    charting()
     if file.suffix not in PICTURES or file.is_dir():
         raise SpecError("this kind of file cannot be drawn", path="plot", given=file.name, allowed=", ".join(PICTURES))

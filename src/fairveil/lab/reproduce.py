@@ -13,7 +13,7 @@ from typing import Any
 from fairveil import registry
 from fairveil.errors import DataError, SpecError, at, did_you_mean
 from fairveil.lab import papers
-from fairveil.lab.artefact import SCALES, Artefact, Claim, Picture, Results, Scale, have, say
+from fairveil.lab.artefact import DECIDING, SCALES, Artefact, Claim, Picture, Results, Scale, have, say
 from fairveil.running.engines import Engine
 from fairveil.running.progress import Progress
 from fairveil.running.runner import plain, run_many
@@ -37,7 +37,7 @@ class Reproduction:
 
     def verdicts(self) -> dict[str, int]:
         """How many claims hold, do not hold, or are undecided."""
-        return {v: sum(claim.verdict == v for claim in self.claims) for v in ("holds", "does not hold", "undecided")}
+        return {v: sum(claim.verdict == v for claim in self.claims) for v in DECIDING}
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -2,8 +2,8 @@
 
 from fairveil.loop.clock import ManualClock, SystemClock
 from fairveil.loop.config import Budget, Feature, Person, Retention, Reward
+from fairveil.loop.events import Reply, RewardReply
 from fairveil.loop.loop import Loop
-from fairveil.loop.reply import Reply, RewardReply
 from fairveil.loop.store import Store
 
 __all__ = [

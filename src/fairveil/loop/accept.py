@@ -12,6 +12,7 @@ from fairveil.configuration import describe, field_names
 from fairveil.errors import FairveilError, SpecError
 from fairveil.loop.config import MAX_ACTIONS, LoopSpec
 from fairveil.loop.problems import UnsoundPolicy
+from fairveil.privacy.guarantee import Model
 
 INSTEAD = {"nash": "private-nash", "meritocratic": "batched-private-fair-greedy", "exposure": "batched-priv-fairx"}
 
@@ -67,19 +68,31 @@ def _declared(spec: LoopSpec) -> tuple[list[Any], list[str]]:
 
 
 def _check(policy: Policy, spec: LoopSpec) -> None:
+    if policy.released_by == "arrivals":
+        raise SpecError(
+            "a loop releases blocks of decisions",
+            path="policy.release",
+            given="arrivals",
+            allowed="blocks",
+            fix="leave it out; runs of a spec release by arrival",
+        )
     if not spec.simulated:
         _check_sound(policy)
     elif policy.clock != "settled":
         raise _refused(policy, "it does not wait for late rewards")
-    if policy.family == "exposure" and getattr(policy, "agents", 1) != 1:
-        raise SpecError("a loop is one agent", path="policy.agents", given=policy.agents, allowed="1")  # type: ignore[attr-defined]
-    arms = getattr(policy, "arms", None)
+    if policy.agents != 1:
+        raise SpecError("a loop is one agent", path="policy.agents", given=policy.agents, allowed="1")
+    arms = policy.arms
     if arms is not None and arms > MAX_ACTIONS:
         raise SpecError("there are too many arms", path="policy.arms", given=arms, allowed=f"at most {MAX_ACTIONS}")
     if spec.actions is not None and arms is not None and len(spec.actions) != arms:
         raise SpecError("there is not one name per arm", path="actions", given=len(spec.actions), allowed=f"{arms}")
     if spec.person.sticky and arms is None:
         raise SpecError("only arms can be kept by a person", path="person.sticky", given=True, allowed="false")
+    most = spec.max_candidates if arms is None else 1
+    if spec.person.candidates > most:
+        words = "a person stands at more places than a request has"
+        raise SpecError(words, path="person.candidates", given=spec.person.candidates, allowed=f"at most {most}")
     missing = missing_of(spec, policy)
     if missing == "private" and not policy.hides_arrivals:
         raise SpecError(
@@ -110,11 +123,13 @@ def _check_sound(policy: Policy) -> None:
         raise _refused(policy, "it protects nobody")
     if not guarantee.established:
         raise _refused(policy, "its guarantee is not established")
+    if policy.local != (guarantee.model is Model.LOCAL):
+        raise _refused(policy, "its class and its guarantee differ about who randomises")
     if policy.clock != "settled":
         raise _refused(policy, "it does not wait for late rewards")
     if policy.keeps_history or not policy.released:
         raise _refused(policy, "its decisions read raw history")
-    if getattr(policy, "uses_local", False):
+    if policy.uses_local:
         raise _refused(policy, "its decisions read raw rows")
     if policy.name not in SERVED:
         _check_contract(policy)
@@ -125,11 +140,13 @@ SERVED = ("private-nash", "adap-ucb", "local-nash", "batched-private-fair-greedy
 
 def _check_contract(policy: Policy) -> None:
     """A plug-in keeps the laws of all policies, or is not served; looked at once in a process."""
-    from fairveil.bandits.contract import check_policy
-
     key = type(policy), json.dumps(describe(policy), sort_keys=True)
     if key in _kept:
         return
+    try:
+        check_policy = registry.get("laws", "policy")
+    except registry.LeftOut as problem:
+        raise _refused(policy, f"nobody can check it here, {problem.problem}") from problem
     try:
         check_policy(policy)
     except FairveilError as problem:

@@ -8,17 +8,19 @@ from typing import Any
 
 from fairveil.bandits.protocol import HEADER, Block, Feedback, Policy, Report
 from fairveil.errors import PrivacyError
-from fairveil.loop.batch import Batch, Status
-from fairveil.loop.facts import Facts
+from fairveil.ledger import Ledger, Paid, Released, release_many
+from fairveil.ledger.account import adopt as keep
+from fairveil.loop.batch import Batch
+from fairveil.loop.events import ERASED, PENDING
+from fairveil.loop.facts import Facts, Status
+from fairveil.loop.pages import DIGEST, Pages, without_page
 from fairveil.loop.play import CandidatesPlay
-from fairveil.loop.reply import PENDING
 from fairveil.loop.settle import PAGE
 from fairveil.loop.storage import Driver
-from fairveil.privacy.ledger import Ledger, ReleaseLost
-from fairveil.privacy.ledger.faults import point
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 from fairveil.state import State
+from fairveil.storage.faults import point
 
 MOST_BLOCKS = 100_000
 MOST_AT_ONCE = 64
@@ -37,30 +39,43 @@ def due_blocks(policy: Policy, status: Status) -> list[Block]:
 
 
 def draw(
-    facts: Facts, status: Status, blocks: Sequence[Block], driver: Driver, ledger: Ledger, noise: Noise | None
+    facts: Facts,
+    status: Status,
+    blocks: Sequence[Block],
+    driver: Driver,
+    ledger: Ledger,
+    noise: Noise | None,
+    pages: Pages | None = None,
 ) -> list[Any]:
     """The numbers of blocks that are due, None for a lost one; ends before one that another process draws.
 
     Runs beside decisions. All blocks are charged in one durable commit before the rows of the first are read, each is
-    read and drawn once, and all are stored in another commit before anybody sees one.
+    read and drawn once, and all are stored in another commit before anybody sees one. The keys of their events are on
+    disk before that (``pages``).
     """
     states = [status.state]
+    names = [block_name(facts, status.epoch, block.name) for block in blocks]
+    digests: dict[str, str] = {}
 
-    def fold(source: Noise, earlier: Sequence[Any]) -> State:
-        for block, value in zip(blocks[len(states) - 1 :], earlier[len(states) - 1 :], strict=False):
-            states.append(_after(facts.policy, states[-1], block, _numbers(value)))
+    def fold(source: Noise, earlier: Sequence[Released]) -> dict[str, Any]:
+        for block, released in zip(blocks[len(states) - 1 :], earlier[len(states) - 1 :], strict=False):
+            states.append(_after(facts.policy, states[-1], block, numbers_of(released)))
         full, block = states[-1], blocks[len(earlier)]
         for page in _pages(facts, driver, block):
             full = facts.policy.learn_all(full, page)
         point("block-folded")
-        return facts.policy.draw(full, source)
+        if pages is None:
+            return facts.policy.draw(full, source)
+        if not digests:
+            digests.update(pages.write({name: _keys(facts, driver, one) for name, one in zip(names, blocks)}))
+        return {**facts.policy.draw(full, source), DIGEST: digests[names[len(earlier)]]}
 
-    names = [block_name(facts, status.epoch, block.name) for block in blocks]
-    return [_numbers(value) for value in ledger.release_all(names, fold, account=facts.spec.name, noise=noise)]
+    return [numbers_of(released) for released in release_many(Paid(ledger, facts.spec.name), names, fold, noise)]
 
 
-def _numbers(value: Any) -> Any:
-    return None if isinstance(value, ReleaseLost) else value
+def numbers_of(released: Released) -> Any:
+    """Numbers that are adopted, drawn now or before; None for a lost block, whose rows are dropped."""
+    return without_page(released.answer(drawn=keep, stored=keep, lost=lambda _: None))
 
 
 def _after(policy: Policy, state: State, block: Block, value: Any) -> State:
@@ -68,16 +83,16 @@ def _after(policy: Policy, state: State, block: Block, value: Any) -> State:
 
 
 def _pages(facts: Facts, driver: Driver, block: Block) -> Iterator[list[Feedback | Report]]:
-    """The rows of a block in the order of rounds; rounds that settled unused are left out."""
+    """The rows of a block in the order of rounds; one that settled unused is left out, an erased one has no reward."""
     query = (
         "SELECT round, action, activated, reward, context FROM events "
-        "WHERE loop = ? AND round >= ? AND round < ? AND learn = ? ORDER BY round LIMIT ?"
+        "WHERE loop = ? AND round >= ? AND round < ? AND learn IN (?, ?) ORDER BY round LIMIT ?"
     )
     first, feedback = block.first, facts.play.feedback
     needs_context = isinstance(facts.play, CandidatesPlay)
     while True:
         with driver.reading() as tx:
-            rows = tx.execute(query, (facts.id, first, block.stop, PENDING, PAGE))
+            rows = tx.execute(query, (facts.id, first, block.stop, PENDING, ERASED, PAGE))
         page = []
         for round, action, activated, reward, context in rows:
             if activated == 0 or (needs_context and context is None):
@@ -88,6 +103,13 @@ def _pages(facts: Facts, driver: Driver, block: Block) -> Iterator[list[Feedback
         if len(rows) < PAGE:
             return
         first = rows[-1][0] + 1
+
+
+def _keys(facts: Facts, driver: Driver, block: Block) -> list[bytes]:
+    """The keys of all events of a block that may be learned, in the order of rounds."""
+    query = "SELECT key FROM events WHERE loop = ? AND round >= ? AND round < ? AND learn = ? ORDER BY round"
+    with driver.reading() as tx:
+        return [bytes(key) for (key,) in tx.execute(query, (facts.id, block.first, block.stop, PENDING))]
 
 
 def adopt(batch: Batch, blocks: Sequence[Block], epoch: int, values: Sequence[Any], sequence: int) -> int:
@@ -114,6 +136,7 @@ def note(batch: Batch, block: Block, status: str) -> None:
         "INSERT INTO blocks (loop, epoch, name, first, stop, status, released_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
         (batch.facts.id, batch.before.epoch, block.name, block.first, block.stop, status, batch.now),
     )
+    batch.change(released=max(batch.before.released, block.stop))
 
 
 def header_fits(block: Block, value: Any) -> bool:
@@ -134,7 +157,7 @@ def abandon(
     while True:
         block = policy.block(state)
         if block is None:
-            here = facts.reach(state)
+            here = policy.reach(state)
             if here >= at:
                 return state, passed, here
             state, block = _opened_again(policy, state, here, rng, values)

@@ -7,10 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fairveil.configuration import configuration
+from fairveil.configuration import configuration, describe
 from fairveil.errors import SpecError, at, spec_error
-from fairveil.loop.clock import seconds_of
-from fairveil.loop.problems import NotYet
+from fairveil.loop.clock import LONGEST, seconds_of
+from fairveil.loop.kept import RAW
+from fairveil.loop.reporting import Reports
 
 Mode = Literal["shadow", "apprentice", "online", "frozen"]
 MODES = ("shadow", "apprentice", "online", "frozen")
@@ -57,10 +58,14 @@ class Reward:
 
 @configuration
 class Person:
-    """How often one person may be learned from, and whether somebody who comes back keeps the arm."""
+    """How often one person may be learned from, and whether somebody who comes back keeps the arm.
+
+    ``candidates``: the places of one request at which a person may stand; a person's promise counts each of them.
+    """
 
     max_events: Annotated[int, Field(ge=1, le=10**6)] | None = None
     sticky: bool = False
+    candidates: Annotated[int, Field(ge=1, le=MAX_CANDIDATES)] = 1
 
 
 @configuration
@@ -100,7 +105,11 @@ class Budget:
 
 @configuration
 class Retention:
-    """How long raw rows and events are kept at most; raw rows go when their block is released in any case."""
+    """How long raw content and events are kept at most; content goes when its block is released in any case.
+
+    Rounds whose content goes before that count as missing. ``raw``: 90 days, or twice the window where that is longer,
+    unless it is given; give more where blocks take longer to fill. A loop of release 0.1 has no limit.
+    """
 
     raw: str | None = None
     events: str = "400d"
@@ -127,23 +136,23 @@ class LoopSpec(BaseModel):
     budget: Budget = Budget()
     explore: Share = 0.0
     retention: Retention = Retention()
+    reports: Reports | None = None
+    targets: list[dict[str, Any]] | None = None
     start_from: str | None = None
     mode: Mode = "online"
     simulated: bool = False
 
 
-LATER = ("reports", "targets")
 PARTS: dict[str, type] = {"reward": Reward, "person": Person, "budget": Budget, "retention": Retention}
+OPTIONAL: dict[str, type] = {"reports": Reports}
+"""Parts that a loop may do without."""
 
 
 def read_spec(table: dict[str, Any]) -> LoopSpec:
     """A checked description; SpecError names the key that is wrong."""
     made = dict(table)
-    for key in LATER:
-        if key in made:
-            raise NotYet("this part of a loop is not served yet", path=key, fix="leave it out")
-    for key, kind in PARTS.items():
-        if key in made and not isinstance(made[key], kind):
+    for key, kind in (PARTS | OPTIONAL).items():
+        if key in made and not isinstance(made[key], kind) and not (key in OPTIONAL and made[key] is None):
             made[key] = _part(kind, made[key], key)
     if isinstance(made.get("features"), list | tuple):
         made["features"] = [
@@ -166,6 +175,28 @@ def read_spec(table: dict[str, Any]) -> LoopSpec:
     if spec.features is not None:
         check_labels([feature.name for feature in spec.features], "features")
     return spec
+
+
+def new_spec(table: dict[str, Any]) -> LoopSpec:
+    """The same for a loop that is to be made: retention is settled here, so that it never changes afterwards."""
+    spec = read_spec(table)
+    if spec.retention.raw is not None:
+        return spec
+    longer = 2 * spec.reward.seconds > seconds_of(RAW, "retention.raw")
+    retention = Retention(
+        raw=f"{min(2 * spec.reward.seconds, LONGEST)}s" if longer else RAW, events=spec.retention.events
+    )
+    return spec.model_copy(update={"retention": retention})
+
+
+def spec_table(spec: LoopSpec, policy: dict[str, Any]) -> dict[str, Any]:
+    """Everything that was declared, defaults filled; `read_spec` reads it back."""
+    table = {name: getattr(spec, name) for name in LoopSpec.model_fields}
+    for key in (*PARTS, *OPTIONAL):
+        table[key] = None if table[key] is None else describe(table[key])
+    table["features"] = None if spec.features is None else [describe(feature) for feature in spec.features]
+    table["policy"] = policy
+    return table
 
 
 def _part(kind: type, table: Any, path: str) -> Any:

@@ -1,80 +1,119 @@
-"""What never changes about a loop, worked out once when it is opened."""
+"""A loop: what never changes about it, worked out once when it is opened, and the row that does."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from fairveil.bandits.feedback import with_arrivals
 from fairveil.bandits.protocol import Policy
 from fairveil.loop.accept import missing_of
 from fairveil.loop.clock import SECOND, seconds_of
 from fairveil.loop.config import LoopSpec
 from fairveil.loop.play import ArmsPlay, CandidatesPlay, play_of
+from fairveil.loop.reporting import TargetRule, rules_of
 from fairveil.loop.storage import Transaction
 from fairveil.loop.storage.driver import STATUS
+from fairveil.privacy.guarantee import REFUSED, Guarantee
 from fairveil.state import State, load_state, save_state
 
-if TYPE_CHECKING:
-    from fairveil.loop.batch import Status
-
-GRACE = 60 * SECOND
+ERASED = (
+    "a person who is erased before their block is released counts as a missing reward, and among candidates as a round "
+    "that nobody had: exact totals of rounds and rewards, where a policy publishes them, may show that somebody was"
+)
 _COLUMNS = STATUS.split(", ")
 
 
 @dataclass(frozen=True)
+class Status:
+    """The row of a loop: counters and modes, and the published state that they belong to.
+
+    ``released``: rounds below are through, released or lost or abandoned; ``erased``: rounds below have no content
+    left; ``aged``: the same, by time, of events that are not learned.
+    """
+
+    state: State
+    mode: str
+    round: int
+    settled: int
+    released: int
+    version: int
+    revision: int
+    epoch: int
+    clock: int
+    erased: int
+    aged: int
+    ledger_sequence: int
+    stopped: str | None
+    closed: int | None
+
+
+@dataclass(frozen=True)
 class Facts:
-    """The number of a loop in its store, its description and its policy."""
+    """The number of a loop in its store, its description and its policy, and what follows from them.
+
+    ``wait``: length of the window in microseconds; ``missing``: what becomes of a reward that does not come, and
+    ``default`` what it then counts as, in the policy's range; ``keeps_raw``, ``keeps_unlearned``, ``keeps_events``: how
+    long content of what waits for its block, content of what is not learned, and events are kept, in microseconds;
+    ``rules``: the targets that may be valued; ``unit_default``: the default in [0, 1]; ``most_actions``: the most that
+    one request can have; ``counts_persons``: events per person are limited; ``looks_at_persons``: that, or they keep an
+    arm.
+    """
 
     id: int
     spec: LoopSpec
     policy: Policy
     created: int
+    play: ArmsPlay | CandidatesPlay = field(init=False)
+    wait: int = field(init=False)
+    missing: str = field(init=False)
+    default: float = field(init=False)
+    horizon: int | None = field(init=False)
+    counts_persons: bool = field(init=False)
+    looks_at_persons: bool = field(init=False)
+    keeps_raw: int | None = field(init=False)
+    keeps_unlearned: int = field(init=False)
+    keeps_events: int = field(init=False)
+    rules: list[TargetRule] = field(init=False)
+    groups: int = field(init=False)
+    most_actions: int = field(init=False)
+    unit_default: float = field(init=False)
 
-    @cached_property
-    def play(self) -> ArmsPlay | CandidatesPlay:
-        return play_of(self.policy, self.spec.explore)
-
-    @cached_property
-    def wait(self) -> int:
-        """Length of the window in microseconds."""
-        return self.spec.reward.seconds * SECOND
+    def __post_init__(self) -> None:
+        spec, policy = self.spec, self.policy
+        raw, reward, limited = spec.retention.raw, spec.reward, spec.person.max_events is not None
+        wait, keeps = reward.seconds, None if raw is None else seconds_of(raw, "retention.raw")
+        vars(self).update(
+            play=play_of(policy, spec.explore),
+            wait=wait * SECOND,
+            missing=missing_of(spec, policy),
+            horizon=None if policy.horizon_free else policy.horizon,
+            counts_persons=limited,
+            looks_at_persons=limited or spec.person.sticky,
+            keeps_raw=None if keeps is None else keeps * SECOND,
+            keeps_unlearned=(wait if keeps is None else min(wait, keeps)) * SECOND,
+            keeps_events=seconds_of(spec.retention.events, "retention.events") * SECOND,
+        )
+        default = reward.low if reward.default is None else reward.default
+        vars(self).update(
+            default=self.mapped(default),
+            rules=rules_of(spec.targets, policy.arms, spec.actions, len(spec.features or ())),
+            groups=len(spec.groups or ["all"]),
+            most_actions=policy.arms or spec.max_candidates,
+            unit_default=self.unit(default),
+        )
 
     @property
-    def grace(self) -> int:
-        """After a start no window closes for so long."""
-        return min(self.wait, GRACE)
-
-    @cached_property
-    def missing(self) -> str:
-        return missing_of(self.spec, self.policy)
-
-    @cached_property
-    def horizon(self) -> int | None:
-        return None if self.policy.horizon_free else int(self.policy.horizon)  # type: ignore[attr-defined]
-
-    @property
-    def counts_persons(self) -> bool:
-        return self.spec.person.max_events is not None
-
-    @property
-    def looks_at_persons(self) -> bool:
-        return self.counts_persons or self.spec.person.sticky
-
-    @cached_property
-    def keeps_raw(self) -> int | None:
-        raw = self.spec.retention.raw
-        return None if raw is None else seconds_of(raw, "retention.raw") * SECOND
-
-    @cached_property
-    def keeps_events(self) -> int:
-        return seconds_of(self.spec.retention.events, "retention.events") * SECOND
-
-    @cached_property
-    def default(self) -> float:
-        """The reward that a missing one counts as, in the policy's range."""
-        given = self.spec.reward.default
-        return self.mapped(self.spec.reward.low if given is None else given)
+    def guarantee(self) -> Guarantee | None:
+        """The policy's promise as this loop keeps it: what it does about arrivals, what refusals and erasures show."""
+        promise = self.policy.guarantee()
+        if promise is None:
+            return None
+        refused = (REFUSED,) if self.spec.reward.strict else ()
+        if self.policy.local:
+            return replace(promise, notes=(*promise.notes, *refused))
+        kept = with_arrivals(promise, self.missing)
+        return replace(kept, notes=(*kept.notes, *refused, ERASED))
 
     def mapped(self, value: float) -> float:
         """A reward of the declared range in the policy's: arms take [0, 1], the others read declared bounds."""
@@ -83,12 +122,10 @@ class Facts:
             return (value - low) / (high - low)
         return value
 
-    def reach(self, state: State) -> int:
-        """The first round behind every block that is open."""
-        if "ahead" in state:
-            return int(state["ahead"][0])
-        opened: Any = state.get("open") if isinstance(self.play, ArmsPlay) else None
-        return 0 if opened is None or not len(opened) else int(opened[-1][2])
+    def unit(self, value: float) -> float:
+        """A reward of the declared range in [0, 1], as reports read it; clipped."""
+        low, high = self.spec.reward.low, self.spec.reward.high
+        return (min(max(value, low), high) - low) / (high - low)
 
     def save(self, tx: Transaction, before: Status, after: Status) -> None:
         """Write the row of the loop; the state only when it changed."""

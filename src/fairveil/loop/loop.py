@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from fairveil.errors import FairveilError, LedgerError, PrivacyError, SpecError
+from fairveil.ledger import Ledger
 from fairveil.loop import settle, trail
-from fairveil.loop.ask import Ask, Preparer
-from fairveil.loop.batch import Batch, Status
+from fairveil.loop.batch import Batch
 from fairveil.loop.blocks import adopt, draw, due_blocks
 from fairveil.loop.clock import SECOND
 from fairveil.loop.config import MODES
-from fairveil.loop.facts import Facts
-from fairveil.loop.problems import Closed, Forgotten, Invalid, UnknownEvent
-from fairveil.loop.recovery import check_ledger
-from fairveil.loop.releases import release
-from fairveil.loop.reply import ACTION, BODY, LEARN, REWARD, REWARDED, ROUND, UNTIL, Reply, RewardReply, reply_of
-from fairveil.loop.requests import DecisionRequest, checked
+from fairveil.loop.events import Event, Reply, RewardReply, stored_event
+from fairveil.loop.facts import Facts, Status
+from fairveil.loop.pages import Pages
+from fairveil.loop.places import erase_person
+from fairveil.loop.problems import Closed, Invalid
+from fairveil.loop.recovery import EpochWaits, check_ledger
+from fairveil.loop.releases import quote_release, release
+from fairveil.loop.reports import tick as report_tick
+from fairveil.loop.requests import DecisionRequest, Preparer, checked
 from fairveil.loop.writer import Item, Writer, decision
-from fairveil.privacy.ledger import Ledger
-from fairveil.privacy.ledger.faults import point
+from fairveil.storage.faults import point
 
 if TYPE_CHECKING:
     from fairveil.loop.store import Store
@@ -39,20 +41,28 @@ class Loop:
     beside it; memory does not grow with the number of events.
     """
 
-    def __init__(self, store: Store, facts: Facts) -> None:
+    def __init__(self, store: Store, facts: Facts, fits: bool = False) -> None:
+        """``fits``: store and ledger were written just now and need not be compared."""
         self.store, self.facts = store, facts
         self.writer = Writer(
             facts, store.driver, store.clock, store.started, store.due, store.rng if facts.spec.simulated else None
         )
-        self.prepare = Preparer(facts.spec, getattr(facts.policy, "arms", None), store.keys)
+        self.pages = self.writer.pages = _pages(store, facts)
         self._ticking = threading.Lock()
+        self.reports_lock = threading.Lock()
         self._ledger: Ledger | None = None
-        self._checked = False
+        self._checked, self._over = fits, False
         self._forgot = 0
+        self._outlook: settle.Rest | None = None
 
     @property
     def name(self) -> str:
         return self.facts.spec.name
+
+    @cached_property
+    def prepare(self) -> Preparer:
+        """Checks requests, and makes keys of ids."""
+        return Preparer(self.facts.spec, self.facts.policy.arms, self.store.keys)
 
     # Decisions and rewards -------------------------------------------------------------------------------------------
 
@@ -75,7 +85,7 @@ class Loop:
 
     def decide_many(self, requests: Iterable[dict[str, Any]]) -> list[Reply | FairveilError]:
         """Decisions in one transaction, each with its answer or its error."""
-        return self._many([self._item(checked(DecisionRequest, dict(table))) for table in requests])
+        return self._many([self.item(checked(DecisionRequest, dict(table))) for table in requests])
 
     def reward_many(self, rewards: Iterable[tuple[str, float]]) -> list[RewardReply | FairveilError]:
         """Rewards in one transaction, each with its answer or its error."""
@@ -83,11 +93,9 @@ class Loop:
 
     def decision(self, request: DecisionRequest) -> Item:
         """A request as an item for the writer."""
-        ask = self.prepare(request)
-        self._check_subjects(ask)
-        return decision(ask, self.facts.looks_at_persons)
+        return decision(self.prepare(request), self.facts.looks_at_persons)
 
-    def _item(self, request: DecisionRequest) -> Item:
+    def item(self, request: DecisionRequest) -> Item:
         """The same, where a refusal is the item's own."""
         try:
             return self.decision(request)
@@ -105,12 +113,6 @@ class Loop:
         key = self.store.keys.event(_id(event))
         return Item(lambda batch: batch.activate(event, key), (key,))
 
-    def _check_subjects(self, ask: Ask) -> None:
-        person = self.facts.spec.person
-        if not ask.subjects and (person.max_events is not None or person.sticky):
-            path = "candidates.0.subject" if ask.shown else "subject"
-            raise Invalid("this loop counts events per person", path=path, fix="say who it is about")
-
     def _one(self, item: Item) -> Any:
         self.writer.run([item])
         return item.outcome()
@@ -125,14 +127,11 @@ class Loop:
         """The stored reply of an event and what became of its reward."""
         key = self.store.keys.event(_id(event))
         with self.store.reading() as tx:
-            row = tx.events(self.facts.id, [key]).get(key)
-        if row is None:
-            raise UnknownEvent("there is no event with this id", path="event_id", fix="ask for the decision first")
-        if row[BODY] is None:
-            raise Forgotten("this event is forgotten", path="event_id", fix="retention.events says how long they stay")
+            found = tx.events(self.facts.id, [key]).get(key)
+        row = stored_event(None if found is None else Event(*found))
         names = self.facts.spec.actions
-        reply = reply_of(row, event, None if names is None else names[row[ACTION]], self.facts.spec.simulated, True)
-        return {**reply.to_dict(), "reward": _fate(row, self.status().erased)}
+        reply = Reply.of(row, event, None if names is None else names[row.action], self.facts.spec.simulated, True)
+        return {**reply.to_dict(), "reward": row.fate(self.status().released)}
 
     # Operation -------------------------------------------------------------------------------------------------------
 
@@ -140,6 +139,14 @@ class Loop:
         """The row of the loop as it is stored now."""
         with self.store.reading() as tx:
             return self.store.status_of(tx, self.facts)
+
+    def oldest_unsettled(self) -> float:
+        """Seconds since the oldest round that is not settled was decided, 0 when all are; a public fact."""
+        with self.store.reading() as tx:
+            settled = self.store.status_of(tx, self.facts).settled
+            found = tx.execute("SELECT decided FROM events WHERE loop = ? AND round = ?", (self.facts.id, settled))
+        decided = found[0][0] if found else None
+        return 0.0 if decided is None else max(self.store.clock.now() - decided, 0) / SECOND
 
     def set_mode(self, mode: str, actor: str = "local") -> None:
         """Change who decides and whether is learned; an entry of the trail."""
@@ -166,25 +173,35 @@ class Loop:
         self.writer.act(change)
 
     def erase_subject(self, subject: str, actor: str = "local") -> int:
-        """Erase the raw data of a person now; rounds that are still open settle as missing. Gives the events found."""
+        """Erase the content of events in which a person stands; open rounds count as missing. Gives how many there are.
+
+        How often the person was learned stays, and the arm that the person keeps: both are part of what was promised.
+        """
         key = self.store.keys.subject(_id(subject))
 
         def change(batch: Batch) -> int:
-            loop = self.facts.id
-            found = batch.tx.execute("SELECT event FROM appearances WHERE loop = ? AND subject = ?", (loop, key))
-            batch.tx.many(
-                "UPDATE events SET context = NULL, reward = NULL, rewarded = decided WHERE loop = ? AND key = ?",
-                [(loop, event) for (event,) in found],
-            )
-            batch.tx.execute("DELETE FROM appearances WHERE loop = ? AND subject = ?", (loop, key))
-            trail.note(batch.tx, batch.now, actor, "erase-subject", self.name, {"events": len(found)})
-            return len(found)
+            found = settle.erase_person(batch, key)
+            if batch.places is not None:
+                erase_person(batch, self.store.driver.dialect, key)
+            trail.note(batch.tx, batch.now, actor, "erase-subject", self.name, {"events": found})
+            return found
 
-        return int(self.writer.act(change))
+        events = int(self.writer.act(change))
+        self.store.erased()
+        self.store.tidy(at_once=True)
+        return events
 
-    def release(self, kind: str, settings: dict[str, Any] | None = None) -> Any:
-        """A release by hand: ``summary`` is free. The same request at the same version gives the stored one."""
-        return release(self, kind, settings)[0]
+    def release(self, kind: str, settings: dict[str, Any] | None = None, **asked: Any) -> Any:
+        """A release by hand: ``summary`` is free, ``fairness`` and ``evaluation`` cost their budget.
+
+        ``first``, ``stop``: settled places; ``epsilon``, ``rho`` or ``mu``: the budget of the whole release. The same
+        request again gives the stored one.
+        """
+        return release(self, kind, settings, **asked)[0]
+
+    def quote_release(self, kind: str, settings: dict[str, Any] | None = None, **asked: Any) -> dict[str, Any]:
+        """What a release would cost and how sure it would be; with ``half_width`` the budget that it needs."""
+        return quote_release(self, kind, settings, **asked)
 
     # Releases --------------------------------------------------------------------------------------------------------
 
@@ -197,56 +214,71 @@ class Loop:
     def tick(self) -> int:
         """Move ``settled``, make the releases that are due, erase, forget. Gives the number of releases."""
         with self._ticking:
-            status = self.status()
-            if status.closed is not None and status.settled >= status.round:
+            if self._over:
                 return 0
-            fits = self._fits()
-            self.writer.act(settle.settle)
-            made = self._release_due() if fits else 0
-            self._erase()
+            fits = self._checked or self._fits()
+            status = self.writer.act(_settled)
+            made = self._release_due(status) if fits else 0
+            if fits:
+                made += report_tick(self)
+            self._sweep(settle.erase)
             now = self.store.clock.now()
             if now - self._forgot >= FORGET_EVERY:
                 self._forgot = now
-                while self.writer.act(settle.forget):
-                    pass
+                self.forget()
+            self._over = self._checked and status.closed is not None and status.settled >= status.round
+            self._outlook = self.writer.act(settle.outlook)
             return made
+
+    @property
+    def checked(self) -> bool:
+        """Whether its ledger was compared with the store since the start."""
+        return self._checked
+
+    def is_due(self, now: int, round: int, settled: int, clock: int) -> bool:
+        """Whether a tick would find something to do; the numbers are those of its row now."""
+        seen = self._outlook
+        if seen is None or not self._checked or self.facts.spec.reports is not None:
+            return True  # places settle, are reported and are erased by the clock, frozen ones too
+        changed = clock != seen.clock and now - self._forgot >= FORGET_EVERY
+        if changed or now >= max(seen.forgets, self._forgot + FORGET_EVERY):
+            return True
+        public, known = self.facts.missing == "public", seen.settled == settled
+        return settled < round and (public or not known or now >= seen.closes or self.store.clock.doubt is not None)
 
     def verify(self) -> bool:
         """Whether the ledger continues what is stored, looked at once after a start; where not, nothing is learned."""
         with self._ticking:
-            return self._fits()
+            return self._checked or self._fits()
 
     def _fits(self) -> bool:
-        if not self._checked:
-            try:
-                check_ledger(self)
-            except (LedgerError, PrivacyError) as problem:
-                self._refuse(problem)
-                return False
-            self._checked = True
+        try:
+            check_ledger(self)
+        except (LedgerError, PrivacyError) as problem:
+            self._refuse(problem)
+            return False
+        self._checked = True
         return True
 
     def _refuse(self, problem: Exception) -> None:
         """The ledger stays open: what it has drawn and could not store is not drawn again."""
         self.store.report(problem)
         self._checked = False
-        self._stop("ledger")
+        self._stop("epoch" if isinstance(problem, EpochWaits) else "ledger")
 
-    def _release_due(self) -> int:
-        made = 0
+    def _release_due(self, status: Status) -> int:
+        facts, made = self.facts, 0
+        noise = self.store.noise if facts.spec.simulated else None
         try:
-            while True:
-                status = self.status()
-                blocks = due_blocks(self.facts.policy, status)
-                if not blocks:
-                    break
-                noise = self.store.noise if self.facts.spec.simulated else None
-                values = draw(self.facts, status, blocks, self.store.driver, self.ledger, noise)
+            while blocks := due_blocks(facts.policy, status):
+                values = draw(facts, status, blocks, self.store.driver, self.ledger, noise, self.pages)
                 point("block-drawn")
-                sequence = self.ledger.sequence
-                work = partial(adopt, blocks=blocks, epoch=status.epoch, values=values, sequence=sequence)
-                made += int(self.writer.act(work))
-            self._stop(None)
+                sequence = self.ledger.seen  # at least the entries of these blocks
+                work = partial(_adopted, blocks=blocks, epoch=status.epoch, values=values, sequence=sequence)
+                adopted, status = self.writer.act(work)
+                made += adopted
+            if status.stopped is not None:
+                self._stop(None)
         except (LedgerError, PrivacyError) as problem:
             self._refuse(problem)
         return made
@@ -258,30 +290,37 @@ class Loop:
             if batch.before.stopped != reason:
                 batch.change(stopped=reason)
 
-        if self.status().stopped != reason:
-            self.writer.act(change)
+        self.writer.act(change)
 
-    def _erase(self) -> None:
-        """Raw rows of blocks that are released or lost, in pages; a crash in between is resumed here."""
+    def forget(self) -> None:
+        """Apply retention now."""
+        self._sweep(settle.forget)
 
-        def page(batch: Batch) -> bool:
-            query = "SELECT max(stop) FROM blocks WHERE loop = ?"
-            stop = batch.tx.execute(query, (self.facts.id,))[0][0]
-            return stop is not None and settle.erase(batch, stop)
+    def _sweep(self, page: Callable[[Batch], int]) -> None:
+        """Erase in pages until nothing is left; a crash in between is resumed by the next one."""
+        count = settle.PAGE
+        while count == settle.PAGE:
+            count = self.writer.act(page)
+            if count:
+                self.store.erased()
 
-        while self.writer.act(page):
-            self.store.erased = True
+
+def _settled(batch: Batch) -> Status:
+    """Move ``settled``; gives what is then known of the loop."""
+    settle.settle(batch)
+    return batch.status()
 
 
-def _fate(row: Sequence[Any], erased: int) -> str:
-    """What became of the reward of an event."""
-    if row[REWARDED] is None:
-        return "none"
-    if row[LEARN] != "pending":
-        return "never"
-    if row[REWARD] is not None:
-        return "pending"
-    return "released" if row[ROUND] < erased and row[REWARDED] <= row[UNTIL] else "late"
+def _adopted(batch: Batch, **drawn: Any) -> tuple[int, Status]:
+    """Put drawn numbers in; gives how many, and what is then known of the loop."""
+    return adopt(batch, **drawn), batch.status()
+
+
+def _pages(store: Store, facts: Facts) -> Pages | None:
+    """Where the keys of released events go; a simulation and reports that people have noised keep none."""
+    if facts.spec.simulated or facts.policy.local:
+        return None
+    return Pages(store.driver, facts.spec.budget.ledger or facts.spec.name, facts.spec.name, lambda: store.keys)
 
 
 def _id(given: str) -> str:

@@ -1,35 +1,44 @@
-"""How a loop asks its policy: declared arms, or candidates that come with each request."""
+"""How a loop asks its policy: declared arms, or candidates that come with each request; and a try before people ask."""
 
 from __future__ import annotations
 
+import contextlib
 import struct
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from fairveil.bandits.protocol import Candidate, Decision, Feedback, Policy, Report, Round
-from fairveil.loop.ask import Ask
-from fairveil.randomness import Generator
+from fairveil.errors import FairveilError
+from fairveil.loop.requests import Ask
+from fairveil.privacy.noise import SecureNoise, SeededNoise
+from fairveil.randomness import Generator, generator
 from fairveil.state import State
+
+if TYPE_CHECKING:
+    from fairveil.loop.facts import Facts
 
 _HEADER = struct.Struct("<HHH")
 
 
 class Choice(NamedTuple):
-    """An action, its probability, and whether the policy may learn the round (``reason`` when not)."""
+    """An action, its probability, what the policy itself would have done, and why the round is not learned (or None).
+
+    ``own`` is its action before exploration, exclusion and anybody else's choice.
+    """
 
     action: int
     propensity: float
-    learned: bool
+    own: int
     reason: str | None = None
 
 
 class Play(Protocol):
-    """The two kinds of loops. ``own`` is what the policy would do, before exploration and exclusion."""
+    """The two kinds of loops."""
 
-    def choose(self, state: State, round: int, ask: Ask, rng: Generator) -> tuple[Choice, int]: ...
+    def choose(self, state: State, round: int, ask: Ask, rng: Generator) -> Choice: ...
 
-    def taken(self, state: State, round: int, ask: Ask, action: int, rng: Generator) -> tuple[Choice, int]:
+    def taken(self, state: State, round: int, ask: Ask, action: int, rng: Generator) -> Choice:
         """The same when somebody else decided: may the policy learn what was taken?"""
 
     def context(self, ask: Ask, action: int) -> bytes | None:
@@ -41,28 +50,29 @@ class Play(Protocol):
 class ArmsPlay:
     """Arms: every round of a block has the block's arm; another arm is never learned."""
 
-    def __init__(self, policy: Policy, explore: float) -> None:
-        self.policy, self.explore = policy, explore
-        self.arms: int = policy.arms  # type: ignore[attr-defined]
+    def __init__(self, policy: Policy, arms: int, explore: float) -> None:
+        self.policy, self.arms, self.explore = policy, arms, explore
 
-    def choose(self, state: State, round: int, ask: Ask, rng: Generator) -> tuple[Choice, int]:
+    def choose(self, state: State, round: int, ask: Ask, rng: Generator) -> Choice:
         decision = self.policy.decide(state, Round(round), rng)
         arm, share = decision.arm, self.explore
         if share == 0.0 and ask.allowed is None:
-            return Choice(arm, decision.propensity, True), arm
+            return Choice(arm, decision.propensity, arm)
         left = range(self.arms) if ask.allowed is None else ask.allowed
         permitted = ask.permits(arm)
         if rng.random() < share or not permitted:
             action = int(left[int(rng.integers(len(left)))])
         else:
             action = arm
-        own = (_law(decision, action, self.arms) if permitted else 1.0 / len(left)) * (1.0 - share)
+        # an arm that may not be chosen is exchanged for any of those that may, with equal probability
+        refused = 1.0 - sum(_law(decision, one) for one in left)
+        propensity = (1.0 - share) * (_law(decision, action) + refused / len(left)) + share / len(left)
         reason = None if action == arm else ("explored" if permitted else "excluded")
-        return Choice(action, own + share / len(left), action == arm, reason), arm
+        return Choice(action, propensity, arm, reason)
 
-    def taken(self, state: State, round: int, ask: Ask, action: int, rng: Generator) -> tuple[Choice, int]:
+    def taken(self, state: State, round: int, ask: Ask, action: int, rng: Generator) -> Choice:
         arm = self.policy.decide(state, Round(round), rng).arm
-        return Choice(action, 1.0, action == arm, None if action == arm else "baseline"), arm
+        return Choice(action, 1.0, arm, None if action == arm else "baseline")
 
     def context(self, ask: Ask, action: int) -> bytes | None:
         return None
@@ -82,22 +92,21 @@ class CandidatesPlay:
     def __init__(self, policy: Policy, explore: float) -> None:
         self.policy, self.explore = policy, explore
 
-    def choose(self, state: State, round: int, ask: Ask, rng: Generator) -> tuple[Choice, int]:
+    def choose(self, state: State, round: int, ask: Ask, rng: Generator) -> Choice:
         decision = self.policy.decide(state, Round(round, ask.shown), rng)
         place = pick = decision.arm
         propensity = decision.propensity
         if self.explore > 0.0:
             if rng.random() < self.explore:
                 pick = int(rng.integers(len(ask.shown)))
-            own = _law(decision, pick, len(ask.shown))
-            propensity = (1.0 - self.explore) * own + self.explore / len(ask.shown)
+            propensity = (1.0 - self.explore) * _law(decision, pick) + self.explore / len(ask.shown)
         if ask.allowed is None:
-            return Choice(pick, propensity, True), place
-        return Choice(ask.allowed[pick], propensity, True), ask.allowed[place]
+            return Choice(pick, propensity, place)
+        return Choice(ask.allowed[pick], propensity, ask.allowed[place])
 
-    def taken(self, state: State, round: int, ask: Ask, action: int, rng: Generator) -> tuple[Choice, int]:
+    def taken(self, state: State, round: int, ask: Ask, action: int, rng: Generator) -> Choice:
         place = self.policy.decide(state, Round(round, ask.shown), rng).arm
-        return Choice(action, 1.0, True), place if ask.allowed is None else ask.allowed[place]
+        return Choice(action, 1.0, place if ask.allowed is None else ask.allowed[place])
 
     def context(self, ask: Ask, action: int) -> bytes | None:
         return self.context_of(ask.shown, action if ask.allowed is None else ask.allowed.index(action))
@@ -118,13 +127,45 @@ class CandidatesPlay:
 
 
 def play_of(policy: Policy, explore: float) -> ArmsPlay | CandidatesPlay:
-    if policy.family in ("meritocratic", "exposure"):
-        return CandidatesPlay(policy, explore)
-    return ArmsPlay(policy, explore)
+    return CandidatesPlay(policy, explore) if policy.arms is None else ArmsPlay(policy, policy.arms, explore)
 
 
-def _law(decision: Decision, action: int, count: int) -> float:
-    """The policy's own probability of an action."""
+def _law(decision: Decision, action: int) -> float:
+    """The policy's own probability of an action; without its whole law, what it has chosen is taken as given."""
     if decision.probabilities is not None:
         return float(decision.probabilities[action])
-    return decision.propensity if action == decision.arm else 0.0
+    return 1.0 if action == decision.arm else 0.0
+
+
+# Ready before the first person asks -----------------------------------------------------------------------------------
+
+
+def warm_noise() -> None:
+    """Draw secure noise for nobody: its library takes seconds to load, which the first release should not wait for."""
+    source = SecureNoise()
+    source.laplace(1.0)
+    source.gaussian(1.0)
+
+
+def warm(facts: Facts) -> None:
+    """Decide, learn, draw and adopt on made-up rows of a state that is thrown away, so that compiled code is ready.
+
+    Takes seconds on a cold machine.
+    """
+    if not facts.spec.simulated:
+        warm_noise()
+    policy, rng = facts.policy, generator(0, "warm")
+    shown: tuple[Candidate, ...] = ()
+    if isinstance(facts.play, CandidatesPlay):
+        width = len(facts.spec.features or ())
+        shown = tuple(Candidate(0, np.full(width, 0.1 * place)) for place in range(2))
+    with contextlib.suppress(FairveilError):  # what does not fit shows when somebody asks
+        state = policy.open(policy.start(), 0, rng)
+        arm = policy.decide(state, Round(0, shown), rng).arm
+        block = policy.block(state)
+        if block is None:
+            return
+        context = None if not shown else facts.play.context_of(shown, arm)
+        full = policy.learn_all(state, [facts.play.feedback(0, arm, facts.default, context)])
+        after = policy.adopt(state, block.name, policy.draw(full, SeededNoise(0)))
+        policy.decide(policy.open(after, block.stop, rng), Round(block.stop, shown), rng)

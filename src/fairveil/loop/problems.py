@@ -21,6 +21,12 @@ class EventReused(LoopError):
     code = "event-reused"
 
 
+class SubjectTwice(LoopError):
+    """One person stands at more places of a request than the loop counts in its promise."""
+
+    code = "subject-twice"
+
+
 class OutOfRange(LoopError):
     """A reward outside the declared range of a strict loop."""
 
@@ -63,6 +69,42 @@ class NameTaken(LoopError):
     code, status = "name-taken", 409
 
 
+class NoBudget(LoopError):
+    """The ledger does not allow a release; decisions never get this."""
+
+    code, exit_code, status = "budget", 3, 409
+
+
+class Overlap(LoopError):
+    """A place of the range is in a report of the same kind."""
+
+    code, status = "overlap", 409
+
+
+class NotDue(LoopError):
+    """Places of the range are not settled."""
+
+    code, status = "not-due", 409
+
+
+class NotKept(LoopError):
+    """What a report needs was not kept, or is gone."""
+
+    code, status = "not-kept", 409
+
+
+class NoSupport(LoopError):
+    """The log cannot answer: nothing explored, or decided by a law that nobody knows."""
+
+    code = "no-support"
+
+
+class SaysNothing(LoopError):
+    """The interval would be wider than the range of the rewards."""
+
+    code = "says-nothing"
+
+
 class Forgotten(LoopError):
     """Retention has erased the event; only its key is known."""
 
@@ -76,9 +118,13 @@ class Closed(LoopError):
 
 
 class StorageFailed(LoopError):
-    """The store cannot be reached or written. The outcome may be unknown: repeat with the same event id."""
+    """The store cannot be reached or written. The outcome may be unknown: repeat with the same event id.
+
+    ``kind``: in one word, for whoever operates it: full, denied, busy, down, damaged, or storage.
+    """
 
     code, exit_code, status, retry = "storage", 7, 503, True
+    kind = "storage"
 
 
 class Overloaded(LoopError):

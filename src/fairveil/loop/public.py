@@ -7,28 +7,36 @@ releases, so it may be shown for ever and costs nothing.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fairveil.bandits.nash.base import NashPolicy, unknown_arms
+from fairveil.bandits.protocol import Policy
 from fairveil.configuration import describe
 from fairveil.errors import FairveilError
-from fairveil.loop.batch import Status
-from fairveil.loop.clock import in_words
-from fairveil.loop.facts import Facts
+from fairveil.ledger import Ledger
+from fairveil.loop.accept import missing_of, policy_of
+from fairveil.loop.clock import in_words, seconds_of
+from fairveil.loop.config import LoopSpec, new_spec, read_spec, spec_table
+from fairveil.loop.facts import Facts, Status
+from fairveil.loop.places import counters
 from fairveil.loop.play import ArmsPlay
-from fairveil.loop.spelled import spec_table
-from fairveil.privacy.charges import DELTA_UNITS, UNITS, Currency
+from fairveil.privacy.charges import DELTA_UNITS, UNITS, Charge, Currency
 from fairveil.privacy.conversions import gdp_epsilon, zcdp_epsilon
+from fairveil.privacy.events import NothingEvent
 from fairveil.privacy.guarantee import Guarantee
-from fairveil.privacy.ledger import Ledger
+from fairveil.privacy.limits import Limit
+from fairveil.privacy.stability import PERSON, AtMost, Chain, Clip, FanOut
 from fairveil.state import State
 
 if TYPE_CHECKING:
     from fairveil.loop.loop import Loop
     from fairveil.loop.store import Store
+
+SHOWN = 12
+"""Releases of a fixed schedule that a quote names."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +59,13 @@ def public_view(store: Store, name: str | None = None) -> PublicView:
 def loop_table(loop: Loop) -> dict[str, Any]:
     facts, status = loop.facts, loop.status()
     spec, policy = facts.spec, facts.policy
-    declared = spec_table(spec, describe(policy))
-    guarantee = policy.guarantee()
+    declared, guarantee = spec_table(spec, describe(policy)), event_guarantee(loop, status.epoch)
     return {
         "name": spec.name,
         "policy": declared["policy"],
         "guarantee": None if guarantee is None else guarantee.to_dict(),
-        "person_guarantee": person_guarantee(facts, status.epoch),
+        "person_guarantee": person_guarantee(facts, status.epoch, everything(loop)),
+        "person_reason": person_reason(facts),
         "mode": status.mode,
         "learning": learning(facts, status),
         "rounds": status.round,
@@ -65,7 +73,7 @@ def loop_table(loop: Loop) -> dict[str, Any]:
         "version": status.version,
         "epoch": status.epoch,
         "open_blocks": [{"first": block.first, "stop": block.stop} for block in policy.open_blocks(status.state)],
-        "published": published(facts, status.state),
+        "published": published(facts, status.state, status.round),
         "reward": {**declared["reward"], "missing": facts.missing},
         "explore": spec.explore,
         "actions": spec.actions,
@@ -75,10 +83,30 @@ def loop_table(loop: Loop) -> dict[str, Any]:
         "max_candidates": spec.max_candidates,
         "retention": declared["retention"],
         "ledger": spec.budget.ledger or spec.name,
+        "reports": declared["reports"],
+        "targets": [rule.name for rule in facts.rules],
+        "places": places_table(loop),
         "created": in_words(facts.created),
         "closed": None if status.closed is None else in_words(status.closed),
         "simulated": spec.simulated,
     }
+
+
+def same_spec(facts: Facts, table: dict[str, Any]) -> bool:
+    """Whether this description, defaults filled, is the one that a loop was made of."""
+    spec = read_spec(table) if facts.spec.retention.raw is None else new_spec(table)  # none: a loop of release 0.1
+    asked, made = spec_table(spec, describe(policy_of(spec))), spec_table(facts.spec, describe(facts.policy))
+    return json.dumps(asked, sort_keys=True) == json.dumps(made, sort_keys=True)
+
+
+def places_table(loop: Loop) -> dict[str, Any] | None:
+    """Public counts of what can be reported; None where a loop declares no reports."""
+    if loop.facts.spec.reports is None:
+        return None
+    with loop.store.reading() as tx:
+        now = counters(tx, loop.facts.id)
+    outside = {"limit": now.limited, "sticky": now.sticky, "shadow": now.shadow}
+    return {"decided": now.place, "settled": now.settled, "first": max(now.first, now.erased), "outside": outside}
 
 
 def learning(facts: Facts, status: Status) -> dict[str, Any]:
@@ -91,13 +119,42 @@ def learning(facts: Facts, status: Status) -> dict[str, Any]:
     return {"state": "open" if reason is None else "frozen", "reason": reason}
 
 
-def person_guarantee(facts: Facts, epoch: int) -> dict[str, Any] | None:
-    """What the policy's promise is worth to one person: max_events units, once more for each restored copy."""
-    guarantee, most = facts.policy.guarantee(), facts.spec.person.max_events
-    if guarantee is None or most is None:
+def event_guarantee(loop: Loop, epoch: int) -> Guarantee | None:
+    """The promise for one event after its store was put back so many times.
+
+    Events that were released are known beside the ledger and not learned again. Each epoch that an operator accepted
+    without that knowledge may have learned an event once more, and the numbers count it.
+    """
+    promise = loop.facts.guarantee
+    if promise is None or epoch == 0 or loop.pages is None:
+        return promise
+    blind = len(loop.pages.accepted())
+    notes = [f"the store was put back {epoch} time(s): an event that was released before is not learned again"]
+    if blind:
+        notes.append(
+            f"{blind} time(s) an operator accepted that without the keys of released events: an event may have been "
+            "learned once more each time, and the numbers count that"
+        )
+    try:
+        counted: Guarantee = promise.for_units(blind + 1)
+    except FairveilError:
+        counted = replace(promise, established=False)
+    return replace(counted, unit=promise.unit, notes=(*counted.notes, *notes))
+
+
+def person_guarantee(facts: Facts, epoch: int, total: Guarantee | None = None) -> dict[str, Any] | None:
+    """What the policy's promise is worth to one person, None where events per person are not limited.
+
+    Its units: places in a request times events, once more for each restored copy. ``total``: the promise for one event
+    over learning, scheduled reports and every release by hand.
+    """
+    person = facts.spec.person
+    guarantee = facts.guarantee if total is None else total
+    if guarantee is None or person.max_events is None:
         return None
     try:
-        made: Guarantee = guarantee.for_units(most * (epoch + 1))
+        learned = Chain(PERSON, AtMost(person.max_events), FanOut(person.candidates), Clip(0.0, 1.0))
+        made: Guarantee = guarantee.for_units(int(learned.sensitivity.l1) * (epoch + 1))
     except FairveilError:
         return None
     table = made.to_dict()
@@ -108,25 +165,79 @@ def person_guarantee(facts: Facts, epoch: int) -> dict[str, Any] | None:
     return table
 
 
-def published(facts: Facts, state: State) -> dict[str, Any]:
+def rounds_of_arms(facts: Facts, state: State, round: int | None) -> tuple[Any, Any]:
+    """Rounds of each arm in published blocks, and rounds that are decided: in open blocks up to the present one."""
+    decided = np.array(state.get("played", state["counts"]), np.int64)
+    known = facts.policy.rounds_by_arm(state) if isinstance(facts.policy, NashPolicy) else None
+    learned = decided.copy() if known is None else known
+    for block in facts.policy.open_blocks(state):
+        if block.arm >= 0 and block.reach is None and round is not None:
+            decided[block.arm] -= block.stop - max(block.first, min(block.stop, round))
+    return learned, np.maximum(decided, 0)
+
+
+def person_reason(facts: Facts) -> str | None:
+    """Why there is no promise for one person; None where there is one."""
+    if facts.spec.person.max_events is None:
+        return "events per person are not limited (person.max_events): the promise is for one event"
+    return None if facts.guarantee is not None else "the policy makes no promise"
+
+
+def everything(loop: Loop) -> Guarantee | None:
+    """The promise for one event over learning, scheduled reports and releases by hand, in the ledger's currency.
+
+    None where nothing but learning is ever charged: then the policy's own promise is the whole.
+    """
+    facts = loop.facts
+    own = facts.guarantee
+    if facts.spec.reports is None or own is None:
+        return None
+    ledger, limit = loop.ledger, loop.ledger.limit
+    mine = [
+        Charge(*entry["charge"])
+        for entry in ledger.entries()
+        if (
+            entry["kind"] == "account"
+            and (entry["name"] == loop.name or entry["name"].startswith(f"{loop.name}-reports-"))
+        )
+        or (entry["kind"] == "reserve" and entry["name"].startswith(f"{loop.name}/") and "charge" in entry)
+    ]
+    units = sum(charge.units for charge in mine)
+    if len(mine) < 2 or units == 0:
+        return None
+    notes = (*own.notes, "learning, scheduled reports and every release by hand together, in the ledger's currency")
+    about = {"model": own.model, "unit": own.unit, "neighbours": own.neighbours, "notes": notes}
+    amount, delta = units / UNITS[limit.currency], own.delta or 1e-6
+    if limit.currency is Currency.EPSILON:
+        added = sum(charge.delta_units for charge in mine) / DELTA_UNITS
+        return Guarantee.approximate(amount, added, **about) if added else Guarantee.pure(amount, **about)
+    if limit.currency is Currency.ZCDP:
+        return Guarantee.zcdp(amount, delta, **about)
+    return Guarantee.gaussian(amount**0.5, delta, **about)
+
+
+def published(facts: Facts, state: State, round: int | None = None) -> dict[str, Any]:
     """Released numbers: arm means with intervals that include the noise, or the released arrays of the policy."""
     if isinstance(facts.play, ArmsPlay) and {"sums", "counts"} <= set(state):
-        return {"arms": _arms(facts, state)}
+        return {"arms": _arms(facts, state, round)}
     names = [name for name in facts.policy.released if name in state]
     return {name: _plain(state[name]) for name in names}
 
 
-def _arms(facts: Facts, state: State) -> list[dict[str, Any]]:
-    """Estimates of the policy itself (`fairveil.bandits.nash.intervals`), in the units of the loop's reward."""
+def _arms(facts: Facts, state: State, round: int | None) -> list[dict[str, Any]]:
+    """Estimates of the policy itself (`fairveil.bandits.nash.optimism`), in the units of the loop's reward."""
     low, high = facts.spec.reward.low, facts.spec.reward.high
-    names, played = facts.spec.actions, state.get("played", state["counts"])
     policy, nothing = facts.policy, unknown_arms(len(state["counts"]))
+    released = policy.rounds_by_arm(state) if isinstance(policy, NashPolicy) else None
+    names, played = facts.spec.actions, state.get("played", state["counts"]) if released is None else released
     found = policy.arm_intervals(state) if isinstance(policy, NashPolicy) else nothing
+    learned, decided = rounds_of_arms(facts, state, round)
     rows = []
     for arm, numbers in enumerate(found):
         scaled = [None] * 3 if np.isnan(numbers[0]) else [float(low + (high - low) * value) for value in numbers]
         row: dict[str, Any] = {"action": arm, "action_id": None if names is None else names[arm]}
-        rows.append({**row, **dict(zip(("mean", "low", "high"), scaled)), "rounds": int(played[arm])})
+        counted = {"rounds": int(played[arm]), "decided": int(decided[arm]), "learned": int(learned[arm])}
+        rows.append({**row, **dict(zip(("mean", "low", "high"), scaled)), **counted})
     return rows
 
 
@@ -140,7 +251,10 @@ def _plain(array: Any) -> Any:
 def budget_table(loop: Loop) -> dict[str, Any]:
     """What the ledger of a loop holds, spent and left, in words and in numbers."""
     name, ledger = loop.facts.spec.budget.ledger or loop.name, loop.ledger
-    table = ledger_table(name, ledger, loop.facts.policy.guarantee())
+    table = ledger_table(name, ledger, loop.facts.guarantee)
+    if loop.facts.spec.budget.ledger is None:
+        left = "nothing" if ledger.remaining.units == 0 else table["remaining"]
+        table["words"] = f"learning is paid in full; {left} is kept for reports"
     return {**table, "state": learning(loop.facts, loop.status())["state"], "accounts": accounts(ledger)}
 
 
@@ -167,6 +281,7 @@ def ledger_table(name: str, ledger: Ledger, guarantee: Guarantee | None) -> dict
         "epsilon": epsilon,
         "delta": delta,
         "simulated": ledger.simulated,
+        "upper_bound": "upper bound by this ledger's currency",
         "words": f"{words(now.spent)} of {words(now.limit.total)} is spent; {words(now.remaining)} is left",
     }
 
@@ -201,3 +316,57 @@ def release_tables(loop: Loop) -> list[dict[str, Any]]:
         }
         for id, kind, first, stop, settings, block, value, created in rows
     ]
+
+
+# Before a loop exists: nothing is charged and nothing is made ---------------------------------------------------------
+
+
+def quote(table: dict[str, Any]) -> dict[str, Any]:
+    """Cost, guarantees, noise, when releases come, and what to think about."""
+    spec = new_spec(table)
+    policy = policy_of(spec)
+    facts = Facts(0, spec, policy, 0)
+    event, guarantee = policy.event(), facts.guarantee
+    free = isinstance(event, NothingEvent)
+    limit = None if free else Limit.covering(event)
+    noise, useful = _noise(policy)
+    return {
+        "cost": "nothing: the person's own report is protected" if limit is None else limit.words(limit.total),
+        "guarantee": None if guarantee is None else guarantee.to_dict(),
+        "person_guarantee": person_guarantee(facts, 0),
+        "noise": noise,
+        "releases_at": policy.releases_at(SHOWN),
+        "rounds_to_useful": useful,
+        "warnings": _warnings(spec, policy),
+    }
+
+
+def _noise(policy: Policy) -> tuple[dict[str, Any], int | None]:
+    """The noise of what is released first, and the rounds until it is below the sampling error, in every arm."""
+    found = policy.noises()
+    if not found:
+        return {}, None
+    one = found[0]
+    rounds = None if one.rounds is None else one.rounds * (policy.arms or 1)
+    return {"on": one.on, "law": one.law, "deviation": one.std}, rounds
+
+
+def _warnings(spec: LoopSpec, policy: Policy) -> list[str]:
+    found = []
+    guarantee = policy.guarantee()
+    if guarantee is not None and guarantee.delta and guarantee.delta > 1e-4:
+        found.append(
+            f"delta {guarantee.delta:g} is above one over ten thousand people: keep it below one over the people"
+        )
+    if not policy.horizon_free:
+        found.append(f"learning ends after {policy.horizon} rounds; decisions go on")
+    if missing_of(spec, policy) == "public" and not policy.local:
+        found.append("whether and when a reward came is public")
+    if spec.person.max_events is None:
+        found.append("events per person are not limited: the guarantee is for one event, not for one person")
+    raw = spec.retention.raw
+    if raw is not None and seconds_of(raw, "retention.raw") < 2 * spec.reward.seconds:
+        found.append("raw rows may be erased before their block is released; they then count as missing")
+    if spec.simulated:
+        found.append("simulated: seeded noise protects nobody")
+    return found

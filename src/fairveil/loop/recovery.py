@@ -5,19 +5,23 @@ loop decides without learning. A ledger ahead of the store by blocks that are du
 stored values are adopted. Anything else means that the store is an older copy. What the ledger has published since is
 adopted, so decisions go on from the newest release. People of the copy's other open blocks may be in a released one:
 those blocks are abandoned. A new epoch, which is part of every block's id, starts behind every round and every epoch
-that the ledger names.
+that the ledger names. There an event that stands in a page beside the ledger (`fairveil.loop.pages`) is not learned
+again; where pages are lost or older than the ledger, learning waits until an operator accepts the epoch.
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fairveil.errors import LedgerTampered
+from fairveil.errors import LedgerTampered, PrivacyError
 from fairveil.loop import trail
-from fairveil.loop.batch import Batch, Status
+from fairveil.loop.batch import Batch
 from fairveil.loop.blocks import abandon, block_name, due_blocks, header_fits, header_of, note
+from fairveil.loop.facts import Status
+from fairveil.loop.pages import digest_of, without_page
 
 if TYPE_CHECKING:
     from fairveil.loop.loop import Loop
@@ -25,8 +29,46 @@ if TYPE_CHECKING:
 SETTLED = ("publish", "lost", "reserve")
 
 
+class EpochWaits(PrivacyError):
+    """Events may be learned once more in this epoch, and nobody has accepted that."""
+
+
 def check_ledger(loop: Loop) -> None:
     """Compare store and ledger once after a start; starts a new epoch where the store was set back."""
+    _compare(loop)
+    _check_pages(loop)
+
+
+def _check_pages(loop: Loop) -> None:
+    """In an epoch above 0 every published block has its page, or the epoch was accepted without."""
+    epoch = loop.status().epoch
+    if epoch == 0 or loop.pages is None:
+        return
+    loop.pages.list_events()
+    missing = loop.pages.missing(_digests(loop))
+    if missing and epoch not in loop.pages.accepted():
+        raise EpochWaits(
+            "the store was put back, and the keys of events that were released are lost or older than the ledger",
+            path=loop.name,
+            given=f"{len(missing)} published blocks without their page",
+            allowed="a page for every published block",
+            fix=f"restore them beside the ledger; or accept that events may be learned once more, which the guarantee "
+            f"then says: fairveil store accept {loop.name}",
+        )
+
+
+def _digests(loop: Loop) -> dict[str, str | None]:
+    """Of every published block of the loop the digest of its page."""
+    start = loop.name + "/"
+    published = [
+        str(entry["name"])
+        for entry in loop.ledger.entries()
+        if entry["kind"] == "publish" and entry["name"].startswith(start) and reported_range(entry["name"]) is None
+    ]
+    return {name: digest_of(loop.ledger.value(name)) for name in published}
+
+
+def _compare(loop: Loop) -> None:
     status, ledger = loop.status(), loop.ledger
     if ledger.sequence < status.ledger_sequence:
         raise _set_back(loop, f"entry {ledger.sequence}", f"at least entry {status.ledger_sequence}")
@@ -39,6 +81,8 @@ def check_ledger(loop: Loop) -> None:
     first = dict(itertools.islice(due.items(), len(unknown)))
     if set(first) == set(unknown) and all(header_fits(first[name], values[name]) for name in unknown):
         return
+    if loop.pages is not None:
+        loop.pages.list_events()  # before anybody decides in the new epoch
     _new_epoch(loop, values, ledger.sequence)
 
 
@@ -71,17 +115,30 @@ def _unknown(loop: Loop, after: int) -> list[str]:
     }
     with loop.store.reading() as tx:
         rows = tx.execute("SELECT epoch, name FROM blocks WHERE loop = ?", (loop.facts.id,))
+        reports = tx.execute("SELECT epoch, kind, first, stop FROM reports WHERE loop = ?", (loop.facts.id,))
     known = {block_name(loop.facts, epoch, name) for epoch, name in rows}
+    known |= {block_name(loop.facts, epoch, f"report-{kind}-{first}-{stop}") for epoch, kind, first, stop in reports}
     return sorted(taken - known)
 
 
+def reported_range(name: str) -> tuple[int, int] | None:
+    """First and last place of a report's block; None for a block of rounds.
+
+    >>> reported_range("trial/0/report-fairness-0-500"), reported_range("trial/0/12")
+    ((0, 500), None)
+    """
+    found = re.fullmatch(r".*/[0-9]+/report-[a-z]+-([0-9]+)-([0-9]+)", name)
+    return None if found is None else (int(found[1]), int(found[2]))
+
+
 def _value(loop: Loop, name: str) -> Any:
-    return loop.ledger.value(name) if loop.ledger.status(name) == "published" else None
+    return without_page(loop.ledger.value(name)) if loop.ledger.status(name) == "published" else None
 
 
 def _new_epoch(loop: Loop, values: dict[str, Any], sequence: int) -> None:
     """Adopt what the ledger has published behind the copy, and go on behind every round and epoch that it names."""
     reached = [header[2] for value in values.values() if (header := header_of(value)) is not None]
+    places = [found[1] for name in values if (found := reported_range(name)) is not None]
     epochs = [int(name.split("/")[1]) for name in values]
 
     def change(batch: Batch) -> None:
@@ -93,6 +150,8 @@ def _new_epoch(loop: Loop, values: dict[str, Any], sequence: int) -> None:
         for block, status in passed:
             note(batch, replace(block, stop=min(block.stop, start)), status)
         adopted = sum(status == "released" for _, status in passed)
+        if batch.places is not None:
+            batch.places.start_behind(places)
         batch.state, batch.round = state, start
         batch.change(epoch=epoch, settled=start, version=before.version + adopted, ledger_sequence=sequence)
         facts = {"epoch": epoch, "round": start, "adopted": adopted, "abandoned": len(passed) - adopted}

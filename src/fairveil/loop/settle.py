@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from fairveil.loop.batch import Batch
-from fairveil.loop.reply import PENDING
+from fairveil.loop.clock import SECOND
+from fairveil.loop.events import ERASED, PENDING
+from fairveil.loop.kept import without_anything, without_content
 from fairveil.loop.storage import Transaction
-from fairveil.privacy.ledger.faults import point
+from fairveil.storage.faults import point
 
 PAGE = 2000
+LONGEST_REST = 86400 * SECOND
+"""A loop with nothing to do is looked at once a day all the same."""
 
 
 def settle(batch: Batch) -> int:
@@ -39,65 +46,135 @@ def _closed(tx: Transaction, loop: int, low: int, high: int, now: int) -> int:
 def _answered(tx: Transaction, loop: int, low: int, high: int) -> int:
     """The first round that still waits, for its reward or to be shown."""
     query = (
-        "SELECT round FROM events WHERE loop = ? AND round >= ? AND learn = ? "
+        "SELECT round FROM events WHERE loop = ? AND round >= ? AND learn IN (?, ?) "
         "AND (rewarded IS NULL OR activated = 0) ORDER BY round LIMIT 1"
     )
-    found = tx.execute(query, (loop, low, PENDING))
+    found = tx.execute(query, (loop, low, PENDING, ERASED))
     return found[0][0] if found else high
 
 
-def erase(batch: Batch, stop: int) -> bool:
-    """Erase raw content of rounds below ``stop``, one page; whether more is left."""
-    first, loop = batch.before.erased, batch.facts.id
-    if first >= stop:
-        return False
-    last = min(first + PAGE, stop)
+class Rest(NamedTuple):
+    """When a loop needs its next tick: its first window closes, or retention has something to do.
+
+    ``settled``, ``clock``: of the loop's row when this was found; once they differ somebody has written since.
+    """
+
+    settled: int
+    clock: int
+    closes: int
+    forgets: int
+
+
+def outlook(batch: Batch) -> Rest:
+    """Look ahead, by a few steps into the indexes."""
+    tx, loop, before, facts = batch.tx, batch.facts.id, batch.before, batch.facts
+    first = tx.execute("SELECT until FROM events WHERE loop = ? AND round = ?", (loop, before.settled))
+    closes = max(first[0][0] + 1, batch.grace) if first and first[0][0] is not None else 0
+    moments = [batch.now + LONGEST_REST]
+    for query, start, keeps in (
+        ("decided >= ?", before.aged, facts.keeps_unlearned),
+        ("round >= ? AND erased IS NULL", before.released, facts.keeps_raw),
+        ("decided > ?", 0, facts.keeps_events),
+    ):
+        [(oldest,)] = tx.execute(f"SELECT min(decided) FROM events WHERE loop = ? AND {query}", (loop, start))
+        if oldest is not None and keeps is not None:
+            moments.append(oldest + keeps + 1)
+    return Rest(before.settled, before.clock, closes, min(moments))
+
+
+def lower_mark(batch: Batch) -> None:
+    """The clock was ahead and is set right: the mark of the loop comes down to it, and ``settled`` does not.
+
+    What the mark has closed is settled before that. Events of a time that has not come are moved to now, so that
+    windows go on closing in the order of rounds.
+    """
+    mark, now, loop = batch.first.clock, batch.wall, batch.facts.id
+    if mark <= now:
+        return
+    batch.change(settled=_closed(batch.tx, loop, batch.before.settled, batch.round, mark))
     batch.tx.execute(
-        "UPDATE events SET context = NULL, reward = NULL WHERE loop = ? AND round >= ? AND round < ?",
-        (loop, first, last),
+        "UPDATE events SET decided = ?, until = ? WHERE loop = ? AND decided > ?",
+        (now, now + batch.facts.wait, loop, now),
+    )
+    batch.now = now
+
+
+def erase(batch: Batch) -> int:
+    """Erase the content of rounds that are through, one page; gives how many, fewer than `PAGE` at the end."""
+    first, loop = batch.before.erased, batch.facts.id
+    last = min(first + PAGE, batch.before.released)
+    if first >= last:
+        return 0
+    rows = "WHERE loop = ? AND round >= ? AND round < ?"
+    found = f"SELECT key FROM events {rows}"
+    batch.tx.execute(f"DELETE FROM appearances WHERE loop = ? AND event IN ({found})", (loop, loop, first, last))
+    batch.tx.execute(
+        f"UPDATE events SET {without_content(batch.tx.dialect)} {rows} AND erased IS NULL", (loop, first, last)
     )
     point("erased")
     batch.change(erased=last)
-    return last < stop
+    return last - first
 
 
-def forget(batch: Batch) -> bool:
-    """Retention: old raw rows count as missing, old events leave nothing but their key; whether more is left."""
-    return _forget_raw(batch) | _forget_events(batch)
+def erase_person(batch: Batch, subject: bytes) -> int:
+    """Erase the content of all events in which a person stands; gives how many."""
+    query = "SELECT event FROM appearances WHERE loop = ? AND subject = ?"
+    keys = [key for (key,) in batch.tx.execute(query, (batch.facts.id, subject))]
+    _empty(batch, keys)
+    return len(keys)
 
 
-def _forget_raw(batch: Batch) -> bool:
-    facts, before = batch.facts, batch.before
-    if facts.keeps_raw is None:
-        return False
+def _empty(batch: Batch, keys: Sequence[bytes]) -> None:
+    """Erase the content of events. Rounds that are still open count as missing from here on, whatever comes."""
+    loop = batch.facts.id
+    batch.tx.many(
+        f"UPDATE events SET {without_content(batch.tx.dialect)}, "
+        "learn = CASE WHEN learn = ? AND round >= ? THEN ? ELSE learn END "
+        "WHERE loop = ? AND key = ? AND erased IS NULL",
+        [(PENDING, batch.before.released, ERASED, loop, key) for key in keys],
+    )
+    batch.tx.many("DELETE FROM appearances WHERE loop = ? AND event = ?", [(loop, key) for key in keys])
+
+
+def forget(batch: Batch) -> int:
+    """Retention, one page of each kind; gives how many events lost something, fewer than `PAGE` at the end."""
+    return max(_forget_open(batch), _forget_unlearned(batch), _forget_events(batch))
+
+
+def _forget_open(batch: Batch) -> int:
+    """Raw content that has waited too long for its block counts as missing."""
+    keeps, before = batch.facts.keeps_raw, batch.before
+    if keeps is None:
+        return 0
     query = (
-        "SELECT seq FROM events WHERE loop = ? AND round >= ? AND decided < ? "
-        "AND (context IS NOT NULL OR reward IS NOT NULL) ORDER BY round LIMIT ?"
+        "SELECT key FROM events WHERE loop = ? AND round >= ? AND decided < ? AND erased IS NULL ORDER BY round LIMIT ?"
     )
-    found = batch.tx.execute(query, (facts.id, before.erased, batch.now - facts.keeps_raw, PAGE))
-    batch.tx.many("UPDATE events SET context = NULL, reward = NULL WHERE seq = ?", found)
-    return len(found) == PAGE
+    found = batch.tx.execute(query, (batch.facts.id, before.released, batch.now - keeps, PAGE))
+    _empty(batch, [key for (key,) in found])
+    return len(found)
 
 
-def _forget_events(batch: Batch) -> bool:
-    """Events of a loop are stored in the order of time: the old ones are the first ones."""
-    facts, before = batch.facts, batch.before
-    query = "SELECT seq, decided, round FROM events WHERE loop = ? AND seq > ? ORDER BY seq LIMIT ?"
-    old = []
-    for seq, decided, round in batch.tx.execute(query, (facts.id, before.forgotten, PAGE)):
-        if decided >= batch.now - facts.keeps_events or (round is not None and round >= before.erased):
-            break
-        old.append((seq,))
-    if old:
-        batch.tx.many(f"UPDATE events SET {_NOTHING} WHERE seq = ?", old)
-        batch.change(forgotten=old[-1][0])
-    return len(old) == PAGE
-
-
-_NOTHING = ", ".join(
-    f"{name} = NULL"
-    for name in (
-        *("body", "decided", "until", "action", "propensity", "version", "mode", "learn", "reason", "activated"),
-        *("own", "reward", "rewarded", "context"),
+def _forget_unlearned(batch: Batch) -> int:
+    """Events that are not learned lose their content when their window has closed."""
+    loop, first, last = batch.facts.id, batch.before.aged, batch.now - batch.facts.keeps_unlearned
+    [(newest,)] = batch.tx.execute("SELECT max(decided) FROM events WHERE loop = ? AND decided < ?", (loop, last))
+    if newest is None or newest < first:
+        return 0
+    query = (
+        "SELECT key, decided FROM events WHERE loop = ? AND decided >= ? AND decided < ? AND round IS NULL "
+        "AND erased IS NULL ORDER BY decided LIMIT ?"
     )
-)
+    found = batch.tx.execute(query, (loop, first, last, PAGE))
+    _empty(batch, [key for key, _ in found])
+    batch.change(aged=last if len(found) < PAGE else found[-1][1])
+    return len(found)
+
+
+def _forget_events(batch: Batch) -> int:
+    """Old events leave nothing but their key."""
+    query = "SELECT key FROM events WHERE loop = ? AND decided < ? AND erased IS NOT NULL ORDER BY decided LIMIT ?"
+    loop = batch.facts.id
+    found = batch.tx.execute(query, (loop, batch.now - batch.facts.keeps_events, PAGE))
+    gone = f"UPDATE events SET {without_anything()} WHERE loop = ? AND key = ?"
+    batch.tx.many(gone, [(loop, key) for (key,) in found])
+    return len(found)

@@ -5,38 +5,40 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import threading
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from fairveil.configuration import describe
 from fairveil.errors import LedgerError, SpecError
+from fairveil.ledger import Account, Ledger, Limit, RunCost
 from fairveil.loop import trail
 from fairveil.loop.accept import policy_of
-from fairveil.loop.batch import Status
+from fairveil.loop.asked import scheduled_events
 from fairveil.loop.blocks import abandon
-from fairveil.loop.clock import SECOND, Clock, SystemClock
-from fairveil.loop.config import LoopSpec, read_spec
-from fairveil.loop.due import Due
-from fairveil.loop.facts import Facts
-from fairveil.loop.keys import Keys, secret_beside, secret_from_environment
+from fairveil.loop.clock import SECOND, SLACK, Clock, SystemClock, Time, seconds_of
+from fairveil.loop.config import LoopSpec, new_spec, read_spec, spec_table
+from fairveil.loop.facts import Facts, Status
+from fairveil.loop.keys import Keys, find_secret
 from fairveil.loop.loop import Loop
-from fairveil.loop.problems import NameTaken, StorageFailed, UnknownLoop
-from fairveil.loop.spelled import spec_table
-from fairveil.loop.storage import Driver, Transaction, driver_of
+from fairveil.loop.marks import check_key, confirmation, key_beside, latest_moment
+from fairveil.loop.paying import check_room, limit_of
+from fairveil.loop.play import warm
+from fairveil.loop.problems import NameTaken, UnknownLoop
+from fairveil.loop.storage import Driver, Transaction, bring_up_to_date, driver_of
 from fairveil.loop.storage.driver import STATUS
-from fairveil.loop.storage.schema import bring_up_to_date
-from fairveil.loop.warm import warm
-from fairveil.loop.writer import coins
-from fairveil.privacy.events import NothingEvent
-from fairveil.privacy.ledger import Ledger, Limit
+from fairveil.loop.writer import Due, coins
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 from fairveil.state import State, load_state, save_state
 
-TIDY_EVERY = 30 * SECOND
+CLOCK_GAP = "7d"
+AT_LEAST, BACKGROUND = 50, 0.1
+"""Loops that a tick looks at for the first time since the start: so many, and more for so many seconds."""
+TIDY_EVERY = 20
+"""Seconds from one emptying of the log to the next, while content is erased: what is erased is gone within a minute."""
 
 
 class Store:
@@ -54,15 +56,17 @@ class Store:
     >>> store.close(); folder.cleanup()
     """
 
-    def __init__(self, driver: Driver, keys: Keys, clock: Clock, anchors: Path | None) -> None:
-        self.driver, self.keys, self.clock, self.anchors = driver, keys, clock, anchors
-        self.started = clock.now()
+    def __init__(self, driver: Driver, keys: Keys | None, clock: Time, anchors: Path | None) -> None:
+        self.driver, self.clock, self.anchors = driver, clock, anchors
+        self._keys = keys
+        self.started, self._confirmed, self._noted = clock.now(), "", False
+        self.key_place = "given"
+        self.unchecked, self._serious = 0, False
         self.due = Due()
         self.noise: Noise | None = None
         self.rng: Generator | None = None
-        self.erased = True
         self.last_problem: str | None = None
-        self._tidied = 0
+        self._untidy, self._tidied = True, (0.0, 0)
         self._loops: dict[str, Loop] = {}
         self._ledgers: dict[str, Ledger] = {}
         self._guard = threading.RLock()
@@ -74,55 +78,84 @@ class Store:
         *,
         clock: Clock | None = None,
         key: bytes | None = None,
+        key_file: str | os.PathLike[str] | None = None,
+        keyless: bool = False,
         new_key: bool = False,
         anchors: str | os.PathLike[str] | None = None,
         migrate: bool = False,
+        clock_gap: str = CLOCK_GAP,
     ) -> Store:
         """Open a store, or make one. ``url``: ``sqlite:///folder/store.db`` or ``postgresql://user@host/database``.
 
-        ``key``: the secret of keyed ids (else ``FAIRVEIL_KEY``, else a file beside an SQLite store). ``new_key``: go on
-        although the old secret is lost; old ids are then unknown. ``anchors``: a folder in a second place with a mark
-        for every ledger. ``migrate``: upgrade an older store.
+        ``key``: the secret of keyed ids (else ``key_file``, else where `find_secret` looks; beside an SQLite store at
+        last). ``keyless``: for upkeep, which looks at no id. ``new_key``: go on although the old secret is lost; old
+        ids are then unknown. ``anchors``: a folder in a second place with a mark for every ledger. ``migrate``: upgrade
+        an older store. ``clock_gap``: how far the clock may be ahead of the last moment that is stored; beyond that no
+        window closes until `fairveil store clock`.
         """
         driver = driver_of(url)
-        time = clock or SystemClock()
+        gap = seconds_of(clock_gap, "--clock-gap") * SECOND
         try:
             if anchors is not None:
                 Path(anchors).mkdir(parents=True, exist_ok=True)
             driver.prepare()
             bring_up_to_date(driver, migrate=migrate)
-            keys = Keys(key or secret_from_environment() or _secret(driver))
             with driver.writing() as tx:
-                _check_key(tx, keys, new_key, time.now())
+                server = driver.time(tx) if clock is None else None
+                time = Time(clock or SystemClock(), latest_moment(tx), gap, server)
+                known = tx.execute("SELECT value FROM meta WHERE key = 'key'")
+                fresh, file = new_key or not known, None if key_file is None else Path(key_file)
+                keys, place = None, "not needed"
+                if not keyless:
+                    secret, place = (key, "given") if key else find_secret(key_beside(driver), file, fresh)
+                    keys = Keys(secret)
+                    check_key(tx, keys, new_key, time.now())
+                confirmed = confirmation(tx)
         except driver.failures as problem:
             raise driver.explain(problem) from problem
-        return cls(driver, keys, time, None if anchors is None else Path(anchors))
+        made = cls(driver, keys, time, None if anchors is None else Path(anchors))
+        made.key_place, made._confirmed = place, confirmed
+        return made
+
+    @property
+    def keys(self) -> Keys:
+        """The keyed hashes of its ids."""
+        if self._keys is None:
+            raise SpecError("this store was opened without its key", path="keyless", fix="open it with the key")
+        return self._keys
 
     # Loops -----------------------------------------------------------------------------------------------------------
 
     def create(self, name: str, *, actor: str = "local", **table: Any) -> Loop:
         """A new loop, charged to its ledger at once or refused: it never collects what it cannot pay to learn from."""
-        spec = read_spec({"name": name, **table})
+        spec = new_spec({"name": name, **table})
         policy = policy_of(spec)
         self._check_free(spec.name)
         warm(Facts(0, spec, policy, 0))
         state, round = self._start(spec, policy)
         event = policy.event()
-        limit = _limit(spec, event)
+        scheduled = scheduled_events(Facts(0, spec, policy, 0))
+        limit = limit_of(spec, event, list(scheduled.values()))
         ledger = self.ledger(spec.budget.ledger or spec.name, spec.simulated, limit, unit=_unit(policy))
-        ledger.spend(spec.name, event, releases=None)
+        check_room(ledger, [event, *scheduled.values()])
+        Account(ledger, spec.name, RunCost(event)).pay()
+        for account, one in scheduled.items():
+            Account(ledger, account, one).pay()
         now = self.clock.now()
-        values = (spec.name, json.dumps(spec_table(spec, describe(policy))), spec.mode, round, round, now, now, round)
+        values = (spec.name, json.dumps(spec_table(spec, describe(policy))), spec.mode, *[round] * 4, now, now)
         with self.writing() as tx:
             if tx.execute("SELECT 1 FROM loops WHERE name = ?", (spec.name,)):
                 raise _taken(spec.name)
             tx.execute(
-                "INSERT INTO loops (name, config, mode, round, settled, clock, created, erased, version, revision, "
-                "epoch, forgotten, ledger_sequence, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?)",
+                "INSERT INTO loops (name, config, mode, round, settled, released, erased, clock, created, version, "
+                "revision, epoch, aged, ledger_sequence, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?)",
                 (*values, ledger.sequence, save_state(state)),
             )
+            [(id,)] = tx.execute("SELECT id FROM loops WHERE name = ?", (spec.name,))
             trail.note(tx, now, actor, "create", spec.name, {"policy": policy.name, "mode": spec.mode})
-        return self.loop(spec.name)
+        with self._guard:
+            made = self._loops[spec.name] = Loop(self, Facts(id, spec, policy, now), fits=True)
+        return made
 
     def loop(self, name: str) -> Loop:
         with self._guard:
@@ -130,6 +163,20 @@ class Store:
             if found is None:
                 found = self._loops[name] = self._load(name)
             return found
+
+    def known(self, name: str) -> Loop | None:
+        """A loop that is in memory; asks nobody and takes no lock."""
+        return self._loops.get(name)
+
+    def in_memory(self) -> list[Loop]:
+        """Loops that were asked for since the start."""
+        return list(self._loops.values())
+
+    def kinds(self) -> list[str]:
+        """One loop of each policy."""
+        with self.reading() as tx:
+            rows = tx.execute("SELECT name, config FROM loops ORDER BY name DESC")
+        return list({json.loads(config)["policy"]["name"]: name for name, config in rows}.values())
 
     def names(self) -> list[str]:
         with self.reading() as tx:
@@ -172,24 +219,97 @@ class Store:
     # Time ------------------------------------------------------------------------------------------------------------
 
     def tick(self, only: Collection[str] | None = None) -> int:
-        """Settle, release, erase and forget, for every loop or for some. Gives the number of releases.
+        """Settle, release, erase and forget, for every loop that has something to do, or for some of them.
+
+        Gives the number of releases. Which ones have is one query and what is known of each since its last tick; loops
+        that were not looked at since the start follow in the background, a few at a time.
 
         A loop whose tick fails does not keep the others from theirs; the first error is raised at the end.
         """
         made, failed = 0, list[Exception]()
-        for loop in self.loops() if only is None else map(self.loop, only):
+        self._look_at_clock()
+        for name in self._waiting() if only is None else only:
             try:
-                made += loop.tick()
+                made += self.loop(name).tick()
             except Exception as problem:  # whatever it is, the other loops need their tick
                 failed.append(problem)
         if failed:
             raise failed[0]
-        now = self.clock.now()
-        if self.erased and now - self._tidied >= TIDY_EVERY:
-            self._tidied, self.erased = now, False
-            with contextlib.suppress(*self.driver.failures):
-                self.driver.tidy()
+        self.tidy()
         return made
+
+    def _waiting(self) -> Iterator[str]:
+        """Names of loops with something to do, those that are in memory first."""
+        now, unseen = self.clock.now(), list[str]()
+        with self.reading() as tx:
+            rows = tx.execute(
+                "SELECT name, round, settled, clock, released > erased OR stopped IS NOT NULL FROM loops ORDER BY name"
+            )
+        for name, round, settled, clock, urgent in rows:
+            loop = self._loops.get(name)
+            if loop is None:
+                unseen.append(name)
+            elif urgent or loop.is_due(now, round, settled, clock):
+                yield name
+        began = monotonic()
+        for done, name in enumerate(unseen):
+            if done >= AT_LEAST and monotonic() - began > BACKGROUND:
+                break
+            yield name
+        self.unchecked = sum((loop := self._loops.get(row[0])) is None or not loop.checked for row in rows)
+
+    @property
+    def anchoring(self) -> str:
+        """Whether anybody would notice that store and ledgers were put back together.
+
+        ``kept``; ``beside the store``: the marks are in its own folder, and who copies that copies them; ``none``;
+        ``not needed``: all loops are simulated.
+        """
+        if not self._serious:
+            with self.reading() as tx:
+                query = "SELECT count(*), count(CASE WHEN config NOT LIKE ? THEN 1 END) FROM loops"
+                [(every, serious)] = tx.execute(query, ('%"simulated": true%',))
+            self._serious = serious > 0
+            if every and not serious:
+                return "not needed"
+        if self.anchors is None:
+            return "none"
+        path = getattr(self.driver, "path", None)
+        inside = path is not None and self.anchors.resolve().is_relative_to(Path(path).resolve().parent)
+        return "beside the store" if inside else "kept"
+
+    def _look_at_clock(self) -> None:
+        """Note at a start by how much time has passed unseen; while the clock is in doubt, ask for a confirmation."""
+        if not self._noted:
+            self._noted = True
+            if self.clock.gap > SLACK:
+                facts = {"seconds": self.clock.gap // SECOND, "believed": self.clock.doubt != "gap"}
+                with self.writing() as tx:
+                    trail.note(tx, self.clock.now(), "fairveil", "clock-gap", "store", facts)
+        if self.clock.doubt is not None:
+            with self.reading() as tx:
+                confirmed = confirmation(tx)
+            if confirmed != self._confirmed:
+                self._confirmed = confirmed
+                self.clock.confirm()
+
+    def erased(self) -> None:
+        """Say that content was erased: it is to leave the log of the database too."""
+        self._untidy = True
+
+    def tidy(self, at_once: bool = False) -> None:
+        """Take what was erased out of the log, now or when it is time; tried again until it is done."""
+        real, now = monotonic(), self.clock.now()
+        passed = real - self._tidied[0] >= TIDY_EVERY or abs(now - self._tidied[1]) >= TIDY_EVERY * SECOND
+        if not self._untidy or not (passed or at_once):
+            return
+        self._untidy, done = False, False
+        with contextlib.suppress(*self.driver.failures):
+            done = self.driver.tidy()
+        if done:
+            self._tidied = real, now
+        else:
+            self._untidy = True
 
     def report(self, problem: Exception) -> None:
         """Remember why learning stopped, for whoever operates the store."""
@@ -211,7 +331,7 @@ class Store:
                 )
             if found is None:
                 path, inside = self.driver.ledger(name)
-                anchor = None if self.anchors is None else self.anchors / f"{name}.anchor"
+                anchor = self.anchor_of(name)
                 if limit is None:
                     found = Ledger.open(path, ledger=inside, anchor=anchor, simulated=simulated)
                 else:
@@ -220,6 +340,10 @@ class Store:
                     )
                 self._ledgers[name] = found
             return found
+
+    def anchor_of(self, name: str) -> Path | None:
+        """Where the mark of a ledger is, None where there are no anchors."""
+        return None if self.anchors is None else self.anchors / f"{name}.anchor"
 
     # Transactions ----------------------------------------------------------------------------------------------------
 
@@ -250,8 +374,12 @@ class Store:
         with self._guard:
             for ledger in self._ledgers.values():
                 ledger.close()
+            for loop in self._loops.values():
+                if loop.pages is not None:
+                    loop.pages.close()
             self._ledgers.clear()
             self._loops.clear()
+            self.tidy(at_once=True)
             self.driver.close()
 
     def __enter__(self) -> Store:
@@ -261,16 +389,6 @@ class Store:
         self.close()
 
 
-def _limit(spec: LoopSpec, event: Any) -> Limit | None:
-    """The limit of the ledger that is to be made, None when it must exist already."""
-    budget = spec.budget
-    if budget.epsilon is not None:
-        return Limit.pure(budget.epsilon) if budget.delta is None else Limit.approximate(budget.epsilon, budget.delta)
-    if budget.ledger is not None:
-        return None
-    return Limit.pure(1e-6) if isinstance(event, NothingEvent) else Limit.covering(event)
-
-
 def _unit(policy: Any) -> str:
     guarantee = policy.guarantee()
     return "" if guarantee is None else str(guarantee.unit)
@@ -278,31 +396,3 @@ def _unit(policy: Any) -> str:
 
 def _taken(name: str) -> NameTaken:
     return NameTaken("there is a loop of this name", path="name", given=name, fix="names are never used again")
-
-
-def _secret(driver: Driver) -> bytes:
-    path = getattr(driver, "path", None)
-    if path is None:
-        raise SpecError(
-            "a store on a server needs the key of its ids",
-            path="FAIRVEIL_KEY",
-            fix="set it to 64 hexadecimal digits, the same in every process, and keep a copy",
-        )
-    return secret_beside(path.with_name(path.name + ".key"))
-
-
-def _check_key(tx: Transaction, keys: Keys, new_key: bool, now: int) -> None:
-    """Another secret than before is a mistake unless it is said aloud."""
-    found = tx.execute("SELECT value FROM meta WHERE key = 'key'")
-    if not found:
-        tx.execute("INSERT INTO meta (key, value) VALUES ('store', ?)", (secrets.token_hex(16),))
-        tx.execute("INSERT INTO meta (key, value) VALUES ('key', ?)", (keys.name,))
-    elif found[0][0] != keys.name:
-        if not new_key:
-            raise StorageFailed(
-                "the key of this store is another one",
-                path="FAIRVEIL_KEY",
-                fix="restore the key file; with a new one (--new-key) old ids are unknown for ever",
-            )
-        tx.execute("UPDATE meta SET value = ? WHERE key = 'key'", (keys.name,))
-        trail.note(tx, now, "fairveil", "new-key", "store")

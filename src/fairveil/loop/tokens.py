@@ -26,7 +26,6 @@ class Token:
     roles: frozenset[str]
     loop: str | None
     expires: int | None = None
-    revoked: bool = False
 
     def permits(self, role: str, loop: str | None) -> bool:
         return role in self.roles and (self.loop is None or loop == self.loop)
@@ -61,23 +60,32 @@ def every(tx: Transaction) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
+def exist(tx: Transaction) -> bool:
+    """Whether there ever was a token."""
+    return bool(tx.execute("SELECT 1 FROM tokens LIMIT 1"))
+
+
 def any_valid(tx: Transaction, now: int) -> bool:
     query = "SELECT 1 FROM tokens WHERE revoked IS NULL AND (expires IS NULL OR expires > ?) LIMIT 1"
     return bool(tx.execute(query, (now,)))
 
 
-def find(tx: Transaction, text: str) -> Token | None:
-    """The token behind a text, also when it has expired or was revoked; compared in constant time."""
+def table(tx: Transaction) -> dict[str, tuple[Token, bytes]]:
+    """Every token that was not revoked, with the hash of its secret, by id."""
+    rows = tx.execute("SELECT id, name, roles, loop, hash, expires FROM tokens WHERE revoked IS NULL")
+    return {
+        id: (Token(id, name, frozenset(roles.split(",")), loop, expires), bytes(hash))
+        for id, name, roles, loop, hash, expires in rows
+    }
+
+
+def find(known: dict[str, tuple[Token, bytes]], text: str) -> Token | None:
+    """The token behind a text, also when it has expired; compared in constant time."""
     form = _FORM.fullmatch(text)
-    if form is None:
+    found = None if form is None else known.get(form[1])
+    if form is None or found is None or not hmac.compare_digest(found[1], _hash(form[2])):
         return None
-    found = tx.execute("SELECT name, roles, loop, hash, expires, revoked FROM tokens WHERE id = ?", (form[1],))
-    if not found:
-        return None
-    name, roles, loop, hash, expires, revoked = found[0]
-    if not hmac.compare_digest(bytes(hash), _hash(form[2])):
-        return None
-    return Token(form[1], name, frozenset(roles.split(",")), loop, expires, revoked is not None)
+    return found[0]
 
 
 def _hash(secret: str) -> bytes:

@@ -25,10 +25,12 @@ def note(tx: Transaction, now: int, actor: str, action: str, target: str, facts:
     )
 
 
-def entries(tx: Transaction, after: int = 0, at_most: int = 500) -> list[dict[str, Any]]:
+def entries(tx: Transaction, after: int = 0, at_most: int = 500, target: str | None = None) -> list[dict[str, Any]]:
+    """The entries that follow one; ``target``: those about one loop alone."""
+    only = "" if target is None else "AND target = ? "
     rows = tx.execute(
-        "SELECT seq, time, actor, action, target, facts, hash FROM trail WHERE seq > ? ORDER BY seq LIMIT ?",
-        (after, at_most),
+        f"SELECT seq, time, actor, action, target, facts, hash FROM trail WHERE seq > ? {only}ORDER BY seq LIMIT ?",
+        (after, *(() if target is None else (target,)), at_most),
     )
     return [
         {

@@ -6,21 +6,26 @@ import contextlib
 import hashlib
 import itertools
 import json
+import secrets
 import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
 
-from fairveil.errors import SpecError
+from fairveil.errors import BudgetError, LedgerTampered, SpecError
+from fairveil.ledger import Account, Ledger, RunCost
+from fairveil.ledger.anchor import FileAnchor
+from fairveil.ledger.verify import verify
 from fairveil.loop import settle, trail
 from fairveil.loop.blocks import block_name
 from fairveil.loop.clock import in_words
+from fairveil.loop.keys import BESIDE
 from fairveil.loop.loop import Loop
+from fairveil.loop.marks import key_beside, latest_moment
 from fairveil.loop.problems import StorageFailed
-from fairveil.loop.storage.schema import version_of
+from fairveil.loop.recovery import EpochWaits, check_ledger
+from fairveil.loop.storage import version_of
 from fairveil.loop.store import Store
-from fairveil.privacy.ledger.anchor import FileAnchor
-from fairveil.privacy.ledger.verify import verify
 
 MANIFEST = "manifest.json"
 
@@ -32,10 +37,16 @@ def check(store: Store) -> dict[str, Any]:
     ledgers = {}
     for name in store.driver.ledgers():
         path, inside = store.driver.ledger(name)
-        anchor = None if store.anchors is None else store.anchors / f"{name}.anchor"
-        ledgers[name] = verify(path, anchor, ledger=inside).to_dict()
+        ledgers[name] = verify(path, store.anchor_of(name), ledger=inside).to_dict()
     loops = {loop.name: _check_loop(loop) for loop in store.loops()}
-    return {"version": version_of(store.driver), "trail": entries, "ledgers": ledgers, "loops": loops}
+    beside = key_beside(store.driver)
+    return {
+        "version": version_of(store.driver),
+        "key": BESIDE if beside is not None and beside.exists() else "elsewhere",
+        "trail": entries,
+        "ledgers": ledgers,
+        "loops": loops,
+    }
 
 
 def _check_loop(loop: Loop) -> dict[str, Any]:
@@ -58,24 +69,30 @@ def _check_loop(loop: Loop) -> dict[str, Any]:
     return {"rounds": status.round, "version": status.version, "released": len(released), "epoch": status.epoch}
 
 
-def backup(store: Store, folder: Path) -> dict[str, Any]:
-    """An online copy of an SQLite store and its ledgers, with the anchors' marks and the hash of every file."""
+def backup(store: Store, folder: Path, with_key: bool = False) -> dict[str, Any]:
+    """An online copy of an SQLite store and its ledgers, with the hash of every file.
+
+    Without the anchors: a mark that is put back together with its ledger shows nothing. ``with_key``: also the key of
+    ids where it lies beside the store; whoever has both can look for known ids.
+    """
     source = _file_of(store)
     if folder.exists() and any(folder.iterdir()):
         raise SpecError("the folder is not empty", path="to", given=str(folder), fix="name a new folder")
     (folder / "ledgers").mkdir(parents=True, exist_ok=True)
     # the store first: a ledger that is ahead of its store is what a crash leaves; behind it would be refused
     _copy(source, folder / "store.db")
-    key = source.with_name(source.name + ".key")
-    if key.exists():
+    key = key_beside(store.driver)
+    if with_key and key is not None and key.exists():
         shutil.copy2(key, folder / "store.db.key")
-    marks = {}
-    for name in store.driver.ledgers():
-        _copy(Path(store.driver.ledger(name)[0]), folder / "ledgers" / f"{name}.db")
-        mark = None if store.anchors is None else FileAnchor(store.anchors / f"{name}.anchor").read()
-        marks[name] = None if mark is None else {"sequence": mark.sequence, "head": mark.head}
+    names = store.driver.ledgers()
+    for name in names:
+        ledger = Path(store.driver.ledger(name)[0])
+        _copy(ledger, folder / "ledgers" / ledger.name)
+        pages = ledger.with_suffix(".events")  # after the ledger: a page may be ahead of its value, never behind
+        if pages.exists():
+            _copy(pages, folder / "ledgers" / pages.name)
     files = {str(path.relative_to(folder)): _hash(path) for path in sorted(folder.rglob("*")) if path.is_file()}
-    manifest = {"made": in_words(store.clock.now()), "files": files, "anchors": marks}
+    manifest = {"made": in_words(store.clock.now()), "files": files, "anchored": [] if store.anchors is None else names}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
     return manifest
 
@@ -105,13 +122,89 @@ def restore(folder: Path, path: Path) -> dict[str, Any]:
     return dict(manifest)
 
 
+def reanchor(store: Store, name: str, actor: str = "local") -> None:
+    """Go on although the mark of a ledger is lost or damaged; ledger and trail say so for ever.
+
+    Until now the ledger could have been set back unnoticed: look first. A mark that is there is never moved back.
+    """
+    place = store.anchor_of(name)
+    if place is None:
+        raise SpecError("no folder of anchors is given", path="--anchor", fix="name the folder in a second place")
+    if name not in store.driver.ledgers():
+        raise SpecError("there is no ledger of this name", path="ledger", given=name, fix="see fairveil store check")
+    path, inside = store.driver.ledger(name)
+    with contextlib.suppress(LedgerTampered):
+        if FileAnchor(place).read() is not None:
+            verify(path, place, ledger=inside)
+            raise SpecError("the anchor of this ledger is not lost", path="ledger", given=name, fix="leave it as it is")
+    simulated = verify(path, ledger=inside).simulated
+    with Ledger.open(path, ledger=inside, anchor=place, simulated=simulated, reanchor=True) as ledger:
+        entry = ledger.sequence
+    with store.writing() as tx:
+        trail.note(tx, store.clock.now(), actor, "reanchor", name, {"entry": entry})
+
+
+def accept_epoch(store: Store, name: str, *, uncharged: bool = False, actor: str = "local") -> None:
+    """Learn again after the store was put back without the keys of released events; the guarantee counts it.
+
+    The epoch is charged to the loop's ledger, as a loop of its own would be. ``uncharged``: also where the ledger does
+    not allow that; its numbers then say less than the guarantee, which counts the epoch in any case.
+    """
+    loop = store.loop(name)
+    epoch = loop.status().epoch
+    try:
+        check_ledger(loop)
+        raise SpecError("nothing waits to be accepted", path="loop", given=name, fix="see fairveil loop show")
+    except EpochWaits:
+        assert loop.pages is not None
+    charged = True
+    try:
+        Account(loop.ledger, f"{name}-epoch-{epoch}", RunCost(loop.facts.policy.event())).pay()
+    except BudgetError:
+        if not uncharged:
+            raise
+        charged = False
+    loop.pages.accept(epoch)
+    with store.writing() as tx:
+        trail.note(tx, store.clock.now(), actor, "accept-epoch", name, {"epoch": epoch, "charged": charged})
+
+
+def look_at_clock(store: Store) -> dict[str, Any]:
+    """What this machine's clock says, and what is stored."""
+    now = store.clock.wall()
+    with store.reading() as tx:
+        latest = latest_moment(tx)
+        [(ahead,)] = tx.execute("SELECT count(*) FROM loops WHERE clock > ?", (now,))
+    table: dict[str, Any] = {"clock": in_words(now), "stored": None if latest is None else in_words(latest)}
+    return {**table, "state": store.clock.state(latest), "loops_ahead": ahead}
+
+
+def believe_clock(store: Store, actor: str = "local") -> dict[str, Any]:
+    """An operator says that this machine's clock is right: running processes go by theirs again, marks ahead come down.
+
+    Whatever was closed by the old mark stays closed: it is settled first, and ``settled`` never falls, so a reward for
+    it stays late. Windows that were opened at a time that has not come yet begin now.
+    """
+    before = look_at_clock(store)
+    store.clock.confirm()
+    for loop in store.loops():
+        loop.writer.act(settle.lower_mark)
+    now = store.clock.now()
+    with store.writing() as tx:
+        tx.execute("UPDATE meta SET value = ? WHERE key = 'ready' AND CAST(value AS BIGINT) > ?", (str(now), now))
+        tx.execute("DELETE FROM meta WHERE key = 'clock'")
+        tx.execute("INSERT INTO meta (key, value) VALUES ('clock', ?)", (f"{now} {secrets.token_hex(4)}",))
+        facts = {"stored": before["stored"], "loops_ahead": before["loops_ahead"]}
+        trail.note(tx, now, actor, "clock", "store", facts)
+    return before
+
+
 def forget(store: Store) -> None:
     """Apply retention now, and take what was erased out of the log."""
     for loop in store.loops():
-        while loop.writer.act(settle.forget):
-            pass
-    with contextlib.suppress(*store.driver.failures):
-        store.driver.tidy()
+        loop.forget()
+    store.erased()
+    store.tidy(at_once=True)
 
 
 def _file_of(store: Store) -> Path:

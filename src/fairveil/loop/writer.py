@@ -11,34 +11,46 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fairveil.errors import FairveilError
-from fairveil.loop.ask import Ask
-from fairveil.loop.batch import Batch, Status
-from fairveil.loop.clock import Clock
-from fairveil.loop.due import Due
-from fairveil.loop.facts import Facts
+from fairveil.loop.batch import Batch
+from fairveil.loop.clock import SECOND, Time
+from fairveil.loop.facts import Facts, Status
+from fairveil.loop.pages import Pages
 from fairveil.loop.problems import Overloaded, UnknownLoop
+from fairveil.loop.requests import Ask
 from fairveil.loop.storage import Driver, Transaction
-from fairveil.privacy.ledger.faults import point
 from fairveil.randomness import Generator
+from fairveil.storage.faults import point
 
 MOST, WAITING = 1024, 4096
+FOREVER = 2**63
+"""While the clock is in doubt no window closes."""
+GRACE = 60 * SECOND
+"""After a start no window closes for so long, or for a whole window: rewards that waited for it are in time."""
 
 
 class Item:
-    """Something to be done in a batch, and what came of it: a result or an error."""
+    """Something to be done in a batch, and what came of it: a result or an error.
 
-    __slots__ = ("done", "error", "future", "keys", "result", "subjects", "work")
+    ``alone``: it asks the tables themselves, so nothing that is not yet written stands beside it in its batch.
+    """
+
+    __slots__ = ("alone", "done", "error", "future", "keys", "result", "subjects", "work")
 
     def __init__(
-        self, work: Callable[[Batch], Any], keys: Sequence[bytes] = (), subjects: Sequence[bytes] = ()
+        self,
+        work: Callable[[Batch], Any],
+        keys: Sequence[bytes] = (),
+        subjects: Sequence[bytes] = (),
+        alone: bool = False,
     ) -> None:
         self.work, self.keys, self.subjects = work, keys, subjects
-        self.done = False
+        self.alone, self.done = alone, False
         self.result: Any = None
         self.error: Exception | None = None
         self.future: Any = None  # of a server that waits for the last of its items
@@ -53,25 +65,49 @@ def decision(ask: Ask, looks_at_persons: bool) -> Item:
     return Item(lambda batch: batch.decide(ask), (ask.key,), ask.subjects if looks_at_persons else ())
 
 
+class Due:
+    """Names of loops with a block that may be due: a word from the writers to whoever ticks.
+
+    >>> due = Due()
+    >>> due.add("trial"); due.wait(0.0), due.wait(0.0)
+    (frozenset({'trial'}), frozenset())
+    """
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+        self._changed = threading.Condition()
+
+    def add(self, *names: str) -> None:
+        """Say that these loops need a tick; with no name whoever waits wakes up all the same."""
+        with self._changed:
+            self._names.update(names)
+            self._changed.notify_all()
+
+    def wait(self, seconds: float) -> frozenset[str]:
+        """Take what was said, waiting for it at most so long."""
+        with self._changed:
+            if not self._names:
+                self._changed.wait(seconds)
+            found, self._names = frozenset(self._names), set()
+            return found
+
+
 class Writer:
     """The queue of one loop in this process."""
 
     def __init__(
-        self, facts: Facts, driver: Driver, clock: Clock, started: int, due: Due, rng: Generator | None = None
+        self, facts: Facts, driver: Driver, clock: Time, started: int, due: Due, rng: Generator | None = None
     ) -> None:
         self.facts, self.driver, self.clock, self.due = facts, driver, clock, due
-        self.started = started
+        self.grace = started + min(facts.wait, GRACE)
         self.status: Status | None = None
         self.waiting: deque[Item] = deque()
         self.commits = 0
         self.finished: Callable[[Sequence[Item]], None] | None = None
+        self.pages: Pages | None = None
         self._turn = threading.Lock()
         self._seeded = rng
         self._rng, self._owner = rng or coins(), os.getpid()
-
-    @property
-    def grace(self) -> int:
-        return self.started + self.facts.grace
 
     def put(self, items: Sequence[Item]) -> None:
         """Let items wait; refuses when too many do."""
@@ -90,16 +126,18 @@ class Writer:
         items: list[Item] = []
         try:
             with self._turn:
-                while self.waiting and len(items) < MOST:
+                while self.waiting and len(items) < MOST and not (items and self.waiting[0].alone):
                     items.append(self.waiting.popleft())
+                    if items[0].alone:
+                        break
                 self._do(items)
         finally:
             if items and self.finished is not None:
                 self.finished(items)
 
     def act(self, work: Callable[[Batch], Any]) -> Any:
-        """One piece of work in a batch of the writer; gives its result or raises its error."""
-        item = Item(work)
+        """One piece of work in a batch of its own; gives its result or raises its error."""
+        item = Item(work, alone=True)
         self.run([item])
         return item.outcome()
 
@@ -126,9 +164,11 @@ class Writer:
         try:
             with self.driver.writing() as tx:
                 batch = self._batch(tx)
-                batch.look_up(
-                    [key for item in items for key in item.keys], [s for item in items for s in item.subjects]
-                )
+                keys = [key for item in items for key in item.keys]
+                if keys:
+                    batch.look_up(keys, [subject for item in items for subject in item.subjects])
+                    if batch.before.epoch and self.pages is not None:
+                        batch.released = self.pages.among(tx, [key for key in keys if key not in batch.known])
                 for item in items:
                     try:
                         item.result, item.error = item.work(batch), None
@@ -161,10 +201,11 @@ class Writer:
         found = tx.lock_loop(self.facts.id)
         if found is None:
             raise UnknownLoop("this loop is gone", path="loop", given=self.facts.spec.name)
-        known = self.status
-        state = known.state if known is not None and known.revision == found[4] else self.facts.load(tx)
-        status = Status(state, *found)
-        return Batch(self.facts, status, tx, self.clock.now(), self.grace, self._rng)
+        known, stored = self.status, Status({}, *found)
+        state = known.state if known is not None and known.revision == stored.revision else self.facts.load(tx)
+        status = replace(stored, state=state)
+        grace = self.grace if self.clock.doubt is None else FOREVER
+        return Batch(self.facts, status, tx, self.clock.now(), grace, self._rng)
 
 
 def coins() -> Generator:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import opendp.prelude as dp
-from numpy.typing import NDArray
+
+from fairveil.arrays import Ints
 
 dp.enable_features("contrib")
 
@@ -22,9 +23,9 @@ def _gaussian(sigma: float) -> Any:
     return dp.m.make_gaussian(dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64"), scale=sigma)
 
 
-def discrete_laplace(scale: float, size: int) -> NDArray[np.int64]:
+def discrete_laplace(scale: float, size: int) -> Ints:
     return np.asarray(_laplace(scale)([0] * size), np.int64)
 
 
-def discrete_gaussian(sigma: float, size: int) -> NDArray[np.int64]:
+def discrete_gaussian(sigma: float, size: int) -> Ints:
     return np.asarray(_gaussian(sigma)([0] * size), np.int64)

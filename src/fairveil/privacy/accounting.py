@@ -28,8 +28,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairveil.arrays import Floats
 from fairveil.errors import PrivacyError, SpecError
 from fairveil.privacy.charges import DELTA_UNITS, UNITS, Currency, cost, exactly
 from fairveil.privacy.conversions import (
@@ -269,7 +269,7 @@ def _leaves(event: Event, times: int) -> dict[Event, int]:
 
 
 @lru_cache(maxsize=256)
-def _curve(leaf: Event) -> NDArray[np.float64]:
+def _curve(leaf: Event) -> Floats:
     curve = float(cost(leaf, Currency.ZCDP).amount) * (1 + 1e-12) * ORDERS
     if isinstance(leaf, PureEvent | ApproximateEvent | BoundedRangeEvent):
         exact = np.array([pure_renyi(leaf.epsilon, order) for order in ORDERS.tolist()])

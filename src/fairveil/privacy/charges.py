@@ -12,6 +12,7 @@ An event that a currency cannot express is refused, never guessed.
 | approximate (e, d) | e, delta d | as pure e, delta d                 | as pure e, delta d         |
 | zcdp rho           | refused    | rho                                | refused                    |
 | gaussian mu        | refused    | mu^2/2 (exact for a discrete one)  | mu^2, and its distance     |
+| shared gaussian    | refused    | as gaussian, delta `apart`         | as gaussian, delta `apart` |
 | repeated, composed | sums       | sums                               | sums                       |
 | parallel           | the cost of one block, once                                                |||
 
@@ -40,6 +41,7 @@ from fairveil.privacy.events import (
     ParallelEvent,
     PureEvent,
     RepeatedEvent,
+    SharedGaussianEvent,
     ZcdpEvent,
 )
 
@@ -114,13 +116,15 @@ def cost(event: Event, currency: Currency) -> Cost:
     >>> cost(RepeatedEvent(PureEvent(0.25), 3), Currency.EPSILON).amount
     Fraction(3, 4)
     """
+    while type(event) is ParallelEvent:  # disjoint parts cost what one of them does
+        event = event.event
     rule = _RULES.get(type(event))
     if rule is None:
         raise PrivacyError(
             "the accountant does not know this event",
             path="event",
             given=type(event).__name__,
-            allowed=", ".join(kind.kind for kind in _RULES),
+            allowed=f"{', '.join(kind.kind for kind in _RULES)}, {ParallelEvent.kind}",
             fix="describe the release by an event of fairveil.privacy.events; unknown events are never counted as free",
         )
     return rule(event, currency)
@@ -203,16 +207,16 @@ def _of_gaussian(event: GaussianEvent, currency: Currency) -> Cost:
     return Cost(square, distance=distance)
 
 
+def _of_shared(event: SharedGaussianEvent, currency: Currency) -> Cost:
+    return _of_gaussian(event, currency) + Cost(delta=event.apart)
+
+
 def _of_repeated(event: RepeatedEvent, currency: Currency) -> Cost:
     return cost(event.event, currency).times(event.count)
 
 
 def _of_composed(event: ComposedEvent, currency: Currency) -> Cost:
     return sum((cost(item, currency) for item in event.events), Cost())
-
-
-def _of_parallel(event: ParallelEvent, currency: Currency) -> Cost:
-    return cost(event.event, currency)
 
 
 _RULES: dict[type[Event], Callable[[Any, Currency], Cost]] = {
@@ -222,7 +226,7 @@ _RULES: dict[type[Event], Callable[[Any, Currency], Cost]] = {
     ApproximateEvent: _of_approximate,
     ZcdpEvent: _of_zcdp,
     GaussianEvent: _of_gaussian,
+    SharedGaussianEvent: _of_shared,
     RepeatedEvent: _of_repeated,
     ComposedEvent: _of_composed,
-    ParallelEvent: _of_parallel,
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from typing import Any, ClassVar
 
 from fairveil.errors import PrivacyError
@@ -148,6 +149,41 @@ class GaussianEvent(Event):
 
 
 @dataclass(frozen=True)
+class SharedGaussianEvent(GaussianEvent):
+    """A mu-GDP release whose noise is a sum of ``honest`` shares that parties draw, discrete Gaussians of std
+    ``share_sigma`` grid units each: what is left of the noise where all others pool what they know.
+
+    The sum of shares is not one discrete Gaussian of their common variance, but its masses differ by a factor of at
+    most e^(+-tau) a number, tau = 10 sum_{k<honest} exp(-2 pi^2 share_sigma^2 k/(k+1)); the proof is in
+    docs/guarantees/secure-sums.md. That is charged as a chance ``apart`` of anything at all. Shares below 2^20 grid
+    units are refused. Computational: it holds against who cannot break X25519, ChaCha20 and Ed25519.
+    """
+
+    kind = "shared-gaussian"
+    share_sigma: float = 0.0
+    honest: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_count("draws", self.draws, at_least=1)
+        _check_count("honest", self.honest, at_least=1)
+        _check("share_sigma", self.share_sigma)
+        if self.share_sigma < FINE_GRID or self.honest * self.share_sigma**2 < self.grid_sigma**2 * (1 - 1e-9):
+            raise PrivacyError(
+                "the shares of the noise are too small",
+                path="share_sigma",
+                given=self.share_sigma,
+                allowed=f"at least {FINE_GRID:.0f} grid units, and together the variance of the whole noise",
+                fix="use a finer grid, or sums = own",
+            )
+
+    @property
+    def apart(self) -> Fraction:
+        """A bound of tau times the numbers: exp(-2 pi^2 s^2 k/(k+1)) <= exp(-pi^2 2^40) < 10^-300."""
+        return Fraction(10 * (self.honest - 1) * self.draws, 10**300)
+
+
+@dataclass(frozen=True)
 class RepeatedEvent(Event):
     """The same event ``count`` times on the same data (adaptive composition)."""
 
@@ -203,6 +239,7 @@ KINDS: dict[str, type[Event]] = {
         ApproximateEvent,
         ZcdpEvent,
         GaussianEvent,
+        SharedGaussianEvent,
         RepeatedEvent,
         ComposedEvent,
         ParallelEvent,

@@ -16,6 +16,7 @@ from fairveil.privacy.events import (
     ParallelEvent,
     PureEvent,
     RepeatedEvent,
+    SharedGaussianEvent,
     ZcdpEvent,
 )
 from fairveil.privacy.limits import Limit
@@ -26,11 +27,12 @@ _SCALES: dict[type[Event], str] = {
     ApproximateEvent: "epsilon",
     ZcdpEvent: "rho",
     GaussianEvent: "mu",
+    SharedGaussianEvent: "mu",
 }
 
 
 @dataclass(frozen=True)
-class Quote:
+class Admission:
     """What a filter says about an event before anything is charged."""
 
     admitted: bool
@@ -73,7 +75,7 @@ class Filter:
     def admits(self, asked: Charge) -> bool:
         return (self.used + asked).within(self.limit.total)
 
-    def quote(self, event: Event) -> Quote:
+    def quote(self, event: Event) -> Admission:
         """What the event would cost, whether it fits, and the largest one of its kind that would. Charges nothing."""
         asked = self.limit.charge(event)
         largest = self._largest(event)
@@ -83,7 +85,7 @@ class Filter:
             f"asked {say(asked)}; remaining {say(self.remaining)}; "
             + ("largest admissible " + ", ".join(f"{name} {value:.9g}" for name, value in largest.items()))
         )
-        return Quote(self.admits(asked), asked, self.remaining, largest, words)
+        return Admission(self.admits(asked), asked, self.remaining, largest, words)
 
     def reserve(self, event: Event) -> tuple[Filter, Charge]:
         """Hold what the event costs, or BudgetError: then nothing is charged."""

@@ -10,6 +10,9 @@ from typing import Any
 
 from fairveil.errors import SpecError
 
+REFUSED = "strict: a value outside its declared range is refused, and that it was depends on the value: not covered"
+"""A note of every promise that is made with ``strict``."""
+
 
 class Definition(StrEnum):
     """The mathematical definition in which the numbers are stated."""

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairveil.arrays import Bools, Floats, Ints
 from fairveil.compiling import njit
 from fairveil.errors import PrivacyError, SpecError
 from fairveil.randomness import Generator, generator
 
-Ints = NDArray[np.int64]
 GRID_BITS = 20
 """Scalars are counted in units of 2^-20."""
 ROW_BITS = 16
@@ -101,7 +101,7 @@ class Noise(ABC):
         alive[rest] = self._exponential_fraction(left[rest], denominator)
         return alive.astype(np.int64)
 
-    def _exponential_fraction(self, numerators: Ints, denominator: int) -> NDArray[np.bool_]:
+    def _exponential_fraction(self, numerators: Ints, denominator: int) -> Bools:
         """exp(-n/d) coins for 0 <= n <= d."""
         odd = np.ones(len(numerators), bool)
         running, throw = np.arange(len(numerators)), 1
@@ -253,7 +253,7 @@ class SeededNoise(Noise):
         drawn = [self.gaussian(float(flat[first]), last - first) for first, last in runs]
         return np.concatenate(drawn).reshape(levels.shape)
 
-    def _many_rounded_normals(self, sigmas: NDArray[np.float64]) -> Ints:
+    def _many_rounded_normals(self, sigmas: Floats) -> Ints:
         """Of these levels, row by row: a compiled loop draws the numbers that NumPy draws, in a third of the time."""
         drawn = np.empty(sigmas.shape, np.int64)
         _draw_rounded_normals(self.stream, sigmas, drawn)
@@ -272,14 +272,14 @@ _MANY = 10_000
 
 
 @njit(cache=True, nogil=True)
-def _draw_rounded_normals(stream: Generator, sigmas: NDArray[np.float64], drawn: Ints) -> None:
+def _draw_rounded_normals(stream: Generator, sigmas: Floats, drawn: Ints) -> None:
     for row in range(drawn.shape[0]):
         for column in range(drawn.shape[1]):
             drawn[row, column] = np.int64(np.rint(stream.standard_normal() * sigmas[row, column]))
 
 
 @lru_cache(maxsize=64)
-def _gaussian_table(sigma: float) -> NDArray[np.float64]:
+def _gaussian_table(sigma: float) -> Floats:
     """Distribution function on -reach..reach; beyond 12 sigma there is less mass than a float can show."""
     reach = int(np.ceil(12 * sigma)) + 1
     weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)

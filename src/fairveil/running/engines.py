@@ -13,7 +13,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
@@ -23,16 +22,18 @@ from typing import Any
 
 import numpy as np
 
-from fairveil import plugins, registry
+from fairveil import plugins
 from fairveil.errors import DependencyError, EngineError, SpecError
-from fairveil.task import Part
+from fairveil.task import Part, Task, task_of
 
 ATTEMPTS = 3
+KEPT = 4
+"""Specs whose cases a process holds at a time: a sweep of many does not fill the memory with their worlds."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One block of one spec."""
+    """One block of one spec; ``key`` is the name under which processes keep what they prepared for the spec."""
 
     key: str
     index: int
@@ -57,29 +58,53 @@ def few_threads() -> None:
     os.environ.setdefault("FAIRVEIL_THREADS", str(min(4, os.cpu_count() or 1)))
 
 
-def work_on(spec: dict[str, Any], block: dict[str, Any], files: tuple[str, ...] = ()) -> Done:
+_cases: dict[str, tuple[Task, Any]] = {}
+
+
+def keep(key: str, task: Task, case: Any) -> None:
+    """Keep a prepared case in this process; the oldest one goes where there are too many."""
+    while len(_cases) >= KEPT:
+        del _cases[next(iter(_cases))]
+    _cases[key] = (task, case)
+
+
+def prepared(key: str, spec: dict[str, Any], last: bool = False) -> tuple[Task, Any]:
+    """The task of a complete spec and its case, prepared once in this process; ``last``: nobody will ask again."""
+    found = _cases.pop(key, None)
+    if found is None:
+        task = task_of(spec)
+        found = task, task.prepare(spec).case
+    if not last:
+        keep(key, *found)
+    return found
+
+
+def work_on(job: Job) -> Done:
     """Do one block here; this is what every worker calls."""
-    for file in files:
-        plugins.load_file(file)
-    before = time.process_time()
-    part = registry.get("task", spec["task"])().work(spec, block)
+    before, _ = used()
+    task, case = prepared(job.key, job.spec)
+    part = task.work(case, job.block)
     arrays = {name: np.asarray(value) for name, value in part.items()}
     odd = [name for name, array in arrays.items() if array.dtype == object]
     if odd:
         raise EngineError("a block's part holds something that is not an array or a number", given=odd)
-    return Done(arrays, time.process_time() - before, peak_memory())
+    after, peak = used()
+    return Done(arrays, after - before, peak)
 
 
-def peak_memory() -> float:
-    """Peak resident memory of this process in MB."""
+def used() -> tuple[float, float]:
+    """CPU seconds of this process until now, and its peak resident memory in MB: one question to the system."""
+    found = resource.getrusage(resource.RUSAGE_SELF)
     unit = 1024.0**2 if sys.platform == "darwin" else 1024.0
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+    return found.ru_utime + found.ru_stime, found.ru_maxrss / unit
 
 
-def work_alone(spec: dict[str, Any], block: dict[str, Any], files: tuple[str, ...] = ()) -> Done:
+def work_alone(job: Job, files: tuple[str, ...] = ()) -> Done:
     """Do one block in a worker beside others."""
     few_threads()
-    return work_on(spec, block, files)
+    for file in files:
+        plugins.load_file(file)
+    return work_on(job)
 
 
 def probe(address: str, seconds: float = 5.0) -> None:
@@ -112,7 +137,7 @@ class SerialEngine(Engine):
 
     def map(self, jobs: list[Job]) -> Iterator[tuple[Job, Done]]:
         for job in jobs:
-            yield job, work_on(job.spec, job.block)
+            yield job, work_on(job)
 
 
 @contextmanager
@@ -170,7 +195,7 @@ class ProcessEngine(Engine):
         pool = self._open()
         files = plugins.files()
         with _held_interrupts():
-            futures = {pool.submit(work_alone, job.spec, job.block, files): job for job in waiting.values()}
+            futures = {pool.submit(work_alone, job, files): job for job in waiting.values()}
         try:
             for future in concurrent.futures.as_completed(futures):
                 done = future.result()
@@ -231,7 +256,7 @@ class RayEngine(Engine):
         while queue or flying:
             while queue and len(flying) < limit:
                 job = queue.pop()
-                flying[self._remote(job.spec, job.block, files)] = job
+                flying[self._remote(job, files)] = job
             ready, _ = ray.wait(list(flying), num_returns=1)
             job = flying.pop(ready[0])
             try:

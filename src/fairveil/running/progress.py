@@ -10,17 +10,13 @@ from rich.progress import Progress as RichProgress
 
 
 class Progress:
-    """What a runner tells about its blocks."""
+    """What a runner tells about its blocks; this one says nothing."""
 
     def start(self, total: int, done: int) -> None: ...
 
     def advance(self) -> None: ...
 
     def finish(self) -> None: ...
-
-
-class Silent(Progress):
-    """Says nothing."""
 
 
 class Bar(Progress):

@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fairveil import registry
 from fairveil._version import __version__
-from fairveil.errors import SpecError, StoreError
-from fairveil.running.engines import Done, Engine, Job, make_engine, peak_memory
-from fairveil.running.progress import Progress, Silent
+from fairveil.errors import StoreError
+from fairveil.running.engines import Done, Engine, Job, SerialEngine, keep, make_engine, prepared, used
+from fairveil.running.progress import Progress
 from fairveil.running.store import ResultStore, spec_hash
-from fairveil.task import Part, Task
+from fairveil.task import Part, task_of
 
 REPEATED_KEYS = ("spec", "guarantee", "metrics", "series")
 """The part of a result that a spec and a seed determine; `meta` says how the run went."""
 
 
+_numbers = itertools.count()
+"""Names of runs that nobody looks up again."""
+
+
 def complete(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Check a spec and fill in every default, without running anything."""
-    if not isinstance(spec, Mapping):
-        raise SpecError("a spec is a table", given=type(spec).__name__, allowed='{"task": ..., ...}')
-    if "task" not in spec:
-        raise SpecError(
-            "the spec names no task", path="task", allowed=", ".join(registry.names("task")), fix='task = "bandit", say'
-        )
     return task_of(spec).complete(dict(spec))
-
-
-def task_of(spec: Mapping[str, Any]) -> Task:
-    return registry.get("task", spec["task"], "task")()
 
 
 def run(
@@ -69,20 +63,35 @@ def run_many(
     progress: Progress | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Run several specs on one engine, their blocks side by side; equal specs run once. Results by label."""
-    full = {label: complete(spec) for label, spec in specs.items()}
-    sweep = _Sweep(full, store)
-    bar = progress or Silent()
-    bar.start(sweep.total, sweep.total - len(sweep.jobs))
+    sweep = _Sweep(store)
+    # A hash is needed where equal specs are told apart, looked up in a store, or prepared again in another process.
+    here = engine == "serial" or isinstance(engine, SerialEngine)
+    hashed = store is not None or len(specs) > 1 or not here
+    keys = {label: sweep.add(spec, hashed) for label, spec in specs.items()}
+    # First blocks compile: workers that start together should not compile the same code.
+    jobs = sorted(sweep.jobs, key=_late) if len(sweep.jobs) > 1 else sweep.jobs
     workforce = make_engine(engine, workers) if isinstance(engine, str) else engine
     try:
-        for job, done in workforce.map(sweep.jobs):
-            sweep.take(job, done)
-            bar.advance()
+        done = workforce.map(jobs)
+        for job, made in done if progress is None else _told(done, progress, sweep.total, len(jobs)):
+            sweep.take(job, made)
     finally:
-        if isinstance(engine, str):
+        if isinstance(engine, str) and not here:
             workforce.close()
+    return {label: sweep.results[key] for label, key in keys.items()}
+
+
+def _told(done: Iterator[tuple[Job, Done]], bar: Progress, total: int, missing: int) -> Iterator[tuple[Job, Done]]:
+    """Hand finished blocks through and tell about each."""
+    bar.start(total, total - missing)
+    for item in done:
+        yield item
+        bar.advance()
     bar.finish()
-    return {label: sweep.results[spec_hash(spec)] for label, spec in full.items()}
+
+
+def _late(job: Job) -> bool:
+    return job.index > 0
 
 
 @dataclass
@@ -100,29 +109,33 @@ class _Open:
 class _Sweep:
     """Which blocks of which specs are missing, and the results of the specs that are complete."""
 
-    def __init__(self, specs: Mapping[str, dict[str, Any]], store: ResultStore | None) -> None:
+    def __init__(self, store: ResultStore | None) -> None:
         self.store = store
         self.results: dict[str, dict[str, Any]] = {}
         self.open: dict[str, _Open] = {}
         self.jobs: list[Job] = []
         self.total = 0
-        for spec in {spec_hash(spec): spec for spec in specs.values()}.values():
-            self._add(spec_hash(spec), spec)
-        # First blocks compile: workers that start together should not compile the same code.
-        self.jobs.sort(key=lambda job: job.index > 0)
 
-    def _add(self, key: str, spec: dict[str, Any]) -> None:
-        if self.store is not None and (known := self.store.get(spec)) is not None:
+    def add(self, given: Mapping[str, Any], hashed: bool) -> str:
+        """Prepare a spec and list its missing blocks; returns the key of its result."""
+        task = task_of(given)
+        spec, case = task.prepare(dict(given))
+        key = spec_hash(spec) if hashed else f"run-{next(_numbers)}"
+        if key in self.results or key in self.open:
+            return key
+        if self.store is not None and (known := self.store.get(spec, key)) is not None:
             self.results[key] = known
-            return
-        blocks = task_of(spec).blocks(spec)
-        done = {i: self.store.get_part(spec, i) for i in range(len(blocks))} if self.store is not None else {}
+            return key
+        keep(key, task, case)
+        blocks = task.blocks(case)
+        done = {i: self.store.get_part(spec, i, key) for i in range(len(blocks))} if self.store is not None else {}
         parts = {index: part for index, part in done.items() if part is not None}
         self.total += len(blocks)
         self.open[key] = _Open(spec, parts, len(blocks), time.perf_counter())
         self.jobs += [Job(key, index, spec, block) for index, block in enumerate(blocks) if index not in parts]
         if len(parts) == len(blocks):
             self._finish(key)
+        return key
 
     def take(self, job: Job, done: Done) -> None:
         state = self.open[job.key]
@@ -132,12 +145,14 @@ class _Sweep:
         if len(state.parts) == state.blocks:
             self._finish(job.key)
         elif self.store is not None:
-            self.store.put_part(job.spec, job.index, done.part)
+            self.store.put_part(job.spec, job.index, done.part, job.key)
 
     def _finish(self, key: str) -> None:
         state = self.open.pop(key)
-        before = time.process_time()
-        outcome = task_of(state.spec).finish(state.spec, [state.parts[index] for index in range(state.blocks)])
+        before, _ = used()
+        task, case = prepared(key, state.spec, last=True)
+        outcome = task.finish(case, [state.parts[index] for index in range(state.blocks)])
+        after, peak = used()
         result = {
             "spec": state.spec,
             "guarantee": outcome.guarantee.to_dict() if outcome.guarantee is not None else None,
@@ -149,13 +164,13 @@ class _Sweep:
                 "simulated": bool(outcome.simulated),
                 **({"evaluation": True} if outcome.evaluation else {}),
                 **({"notes": list(outcome.notes)} if outcome.notes else {}),
-                "cpu_seconds": state.cpu + time.process_time() - before,
+                "cpu_seconds": state.cpu + after - before,
                 "wall_seconds": time.perf_counter() - state.started,
-                "peak_mb": max(state.peak, peak_memory()),
+                "peak_mb": max(state.peak, peak),
             },
         }
         if self.store is not None:
-            self.store.put(result)
+            self.store.put(result, key)
         self.results[key] = result
 
 
@@ -173,14 +188,14 @@ def _points(name: str, points: Mapping[str, Any]) -> dict[str, list[float | None
 
 def plain(value: Any, path: str = "") -> Any:
     """Plain Python values only, so that a result is JSON and equal results compare equal. Not-a-number becomes None."""
-    if isinstance(value, np.generic):
-        return plain(value.item(), path)
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return float(value) if math.isfinite(value) else None
     if value is None or isinstance(value, bool | int | str):
         return value
+    if isinstance(value, np.generic):
+        return plain(value.item(), path)
     if isinstance(value, list | tuple):
-        return [plain(item, path) for item in value]
+        return [item if type(item) is float and -math.inf < item < math.inf else plain(item, path) for item in value]
     if isinstance(value, np.ndarray):
         return plain(value.tolist(), path)
     if isinstance(value, Mapping):

@@ -130,19 +130,20 @@ class ResultStore:
         self.root = Path(root)
         _parquet()  # say that it is missing before the work, not after it
 
-    def folder(self, spec: dict[str, Any]) -> Path:
-        return self.root / spec["task"] / spec_hash(spec)
+    def folder(self, spec: dict[str, Any], key: str = "") -> Path:
+        """Where a spec's result lies; ``key`` is its hash where the caller knows it (in all methods)."""
+        return self.root / spec["task"] / (key or spec_hash(spec))
 
-    def get(self, spec: dict[str, Any]) -> dict[str, Any] | None:
+    def get(self, spec: dict[str, Any], key: str = "") -> dict[str, Any] | None:
         """The stored result of a complete spec, or None. Secure noise is never answered from the store."""
-        folder = self.folder(spec)
+        folder = self.folder(spec, key)
         if spec.get("noise") == "secure" or not (folder / "provenance.json").exists():
             return None
         return read_result(folder)
 
-    def put(self, result: dict[str, Any]) -> Path:
+    def put(self, result: dict[str, Any], key: str = "") -> Path:
         """Write a result; finished blocks are no longer needed after that."""
-        folder = self.folder(result["spec"])
+        folder = self.folder(result["spec"], key)
         body = {key: result[key] for key in ("spec", "guarantee", "metrics")}
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -155,8 +156,8 @@ class ResultStore:
             shutil.rmtree(folder / "parts", ignore_errors=True)
         return folder
 
-    def get_part(self, spec: dict[str, Any], index: int) -> Part | None:
-        path = self.folder(spec) / "parts" / f"{index:06d}.npz"
+    def get_part(self, spec: dict[str, Any], index: int, key: str = "") -> Part | None:
+        path = self.folder(spec, key) / "parts" / f"{index:06d}.npz"
         if not path.exists() or spec.get("noise") == "secure":
             return None
         try:
@@ -165,9 +166,9 @@ class ResultStore:
         except (OSError, ValueError, EOFError, zipfile.BadZipFile):
             return None  # a damaged part is done again
 
-    def put_part(self, spec: dict[str, Any], index: int, part: Part) -> None:
+    def put_part(self, spec: dict[str, Any], index: int, part: Part, key: str = "") -> None:
         """Keep a finished block. Another run that finishes the same spec meanwhile clears parts away: so be it."""
-        folder = self.folder(spec) / "parts"
+        folder = self.folder(spec, key) / "parts"
         with writing(folder), suppress(FileNotFoundError):
             folder.mkdir(parents=True, exist_ok=True)
             write_atomically(folder / f"{index:06d}.npz", _part_bytes(part))

@@ -6,16 +6,18 @@ import time
 from dataclasses import dataclass, field
 
 from fairveil.loop import tokens
+from fairveil.loop.problems import StorageFailed
 from fairveil.loop.store import Store
 from fairveil.loop.tokens import Token
-from fairveil.service.messages import Scope, header
-from fairveil.service.problems import Refused
+from fairveil.service.messages import Refused, Scope, header
 from fairveil.service.settings import Settings
 
-FRESH = 1.0
-"""Seconds for which a token that was read is believed: adding and revoking need no restart."""
+FRESH, LOST = 1.0, 10.0
+"""Seconds between two readings of the tokens, and seconds after which the last one is not believed any more."""
+MOST_HEADERS = 10_000
 ANYBODY = Token("open", "anybody", frozenset(tokens.ROLES), None)
-MOST_KNOWN = 10_000
+LISTS = ("/v1/loops", "/v1/ledgers", "/v1/trail")
+"""Routes that show a token which is limited to one loop what concerns that loop, and nothing else."""
 
 
 @dataclass
@@ -28,13 +30,33 @@ class Bucket:
 
 @dataclass
 class Gate:
-    """Checks every request before its body is read."""
+    """Checks every request before its body is read, from a table in memory: no request asks the store who somebody is.
+
+    The table is read once a second beside the requests. Where that fails for ten seconds everybody is refused, because
+    a token may have been revoked meanwhile: one that was lives for at most eleven.
+    """
 
     store: Store
     settings: Settings
-    _known: dict[bytes, tuple[float, Token | None]] = field(default_factory=dict)
-    _open: tuple[float, bool] = (0.0, False)
+    _known: dict[str, tuple[Token, bytes]] = field(default_factory=dict)
+    _headers: dict[bytes, Token] = field(default_factory=dict)
+    _any: bool = True
+    _read: float = float("-inf")
     _buckets: dict[str, Bucket] = field(default_factory=dict)
+
+    def renew(self) -> None:
+        """Read the tokens; called beside requests, never by one."""
+        began = time.monotonic()
+        with self.store.reading() as tx:
+            known, anything = tokens.table(tx), tokens.exist(tx)
+        if known != self._known:
+            self._headers = {}
+        self._known, self._any, self._read = known, anything, began
+
+    @property
+    def age(self) -> float:
+        """Seconds since the tokens were read."""
+        return time.monotonic() - self._read
 
     def check_host(self, scope: Scope) -> None:
         """Only names that this service was told it has, and only pages that came from there.
@@ -44,6 +66,8 @@ class Gate:
         host = origin = None
         for key, value in scope["headers"]:
             if key == b"host":
+                if host is not None:
+                    raise Refused(400, "malformed", "there are two Host headers", allowed="one")
                 host = value
             elif key == b"origin":
                 origin = value
@@ -52,7 +76,7 @@ class Gate:
         if origin is not None and _name(origin.rpartition(b"//")[2]) not in self.settings.hosts:
             raise Refused(403, "forbidden", "a page from elsewhere may not ask", fix="see --allow-host")
 
-    def check(self, scope: Scope, role: str, loop: str | None) -> Token:
+    def check(self, scope: Scope, role: str, loop: str | None, path: str = "") -> Token:
         """The token of a request, which may use the role (``public``: any valid token) for this loop."""
         token = self.token(scope)
         if token is None:
@@ -63,51 +87,58 @@ class Gate:
                 "unauthenticated",
                 "a valid token is needed",
                 {"www-authenticate": "Bearer"},
-                fix="send Bearer fv_...",
+                fix="send Authorization: Bearer fv_...; the client takes it from token= or FAIRVEIL_TOKEN, the command "
+                "line from --token or FAIRVEIL_TOKEN",
             )
-        if self.settings.rate_limit is not None:
-            self._count(token)
+        self.count(token)
+        self.permit(token, role, token.loop if path in LISTS else loop)
+        return token
+
+    def permit(self, token: Token, role: str, loop: str | None) -> None:
+        """Refuse what a token may not do."""
         if role == "public":
             if token.loop is not None and loop != token.loop:
                 raise _forbidden()
-        elif not token.permits(role, loop):
+        elif role != "none" and not token.permits(role, loop):
             raise _forbidden()
-        return token
 
     def token(self, scope: Scope) -> Token | None:
+        """Who sends this; refuses everybody while nobody can be told from one whose token was revoked."""
         given = header(scope, b"authorization")
-        now = time.monotonic()
+        if self.age > LOST:
+            raise StorageFailed("tokens cannot be checked now", fix="repeat in a moment")
         if given is None:
-            return ANYBODY if self._is_open(now) else None
-        known = self._known.get(given)
-        if known is None or now - known[0] > FRESH:
-            known = now, self._read(given)
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
-            self._known[given] = known
-        return known[1]
-
-    def _read(self, given: bytes) -> Token | None:
-        kind, _, text = given.decode("latin-1").partition(" ")
-        if kind.lower() != "bearer":
-            return None
-        with self.store.reading() as tx:
-            token = tokens.find(tx, text.strip())
-        if token is None or token.revoked or (token.expires is not None and token.expires <= self.store.clock.now()):
+            return ANYBODY if self.is_open() else None
+        token = self._headers.get(given)
+        if token is None:
+            kind, _, text = given.decode("latin-1").partition(" ")
+            token = tokens.find(self._known, text.strip()) if kind.lower() == "bearer" else None
+            if token is None:
+                return None
+            if len(self._headers) >= MOST_HEADERS:
+                self._headers.clear()
+            self._headers[given] = token
+        if token.expires is not None and token.expires <= self.store.clock.wall():
             return None
         return token
 
-    def _is_open(self, now: float) -> bool:
-        """No token in the store, and nobody but this machine can reach it."""
-        if not self.settings.loopback:
-            return False
-        if now - self._open[0] > FRESH:
-            with self.store.reading() as tx:
-                self._open = now, not tokens.every(tx)
-        return self._open[1]
+    def valid(self, id: str) -> Token | None:
+        """The token with this id, unless it was revoked or has expired."""
+        if self.age > LOST:
+            raise StorageFailed("tokens cannot be checked now", fix="repeat in a moment")
+        token = self._known[id][0] if id in self._known else None
+        expired = token is not None and token.expires is not None and token.expires <= self.store.clock.wall()
+        return None if expired else token
 
-    def _count(self, token: Token) -> None:
-        rate, now = float(self.settings.rate_limit or 0), time.monotonic()
+    def is_open(self) -> bool:
+        """No token in the store, and nobody but this machine can reach it: whoever asks may do everything."""
+        return not self._any and self.settings.loopback and not self.settings.behind_proxy
+
+    def count(self, token: Token) -> None:
+        """Refuse more requests of a token than its rate allows."""
+        if self.settings.rate_limit is None:
+            return
+        rate, now = float(self.settings.rate_limit), time.monotonic()
         bucket = self._buckets.setdefault(token.id, Bucket(rate, now))
         bucket.left = min(rate, bucket.left + (now - bucket.since) * rate) - 1.0
         bucket.since = now

@@ -1,36 +1,113 @@
-"""The service as an ASGI application: host, access, route, answer; ticks in the background."""
+"""The service as an ASGI application: host, access, route, answer; looks and ticks in the background.
+
+The event loop asks no database and takes no lock that somebody may hold for long: writing threads take decisions and
+rewards, a few others what operators ask for, and nobody waits for either longer than a deadline.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 import secrets
 import threading
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from fairveil.errors import FairveilError
-from fairveil.loop.clock import SECOND, SystemClock, clock_state
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
+
+from fairveil._version import __version__
+from fairveil.errors import FairveilError, LedgerError
+from fairveil.ledger import Ledger
+from fairveil.loop.clock import SECOND
+from fairveil.loop.loop import Loop
+from fairveil.loop.play import warm, warm_noise
+from fairveil.loop.problems import StorageFailed
 from fairveil.loop.public import public_view
 from fairveil.loop.store import Store
 from fairveil.loop.tokens import Token
-from fairveil.loop.warm import warm, warm_noise
-from fairveil.privacy.ledger import Ledger
-from fairveil.service.access import Gate
-from fairveil.service.cold import Call, encode_answer
-from fairveil.service.messages import Receive, Scope, Send, answer, answer_error, parse, read_body
-from fairveil.service.metrics import Metrics
-from fairveil.service.openapi import document
-from fairveil.service.problems import Refused
-from fairveil.service.pump import Pumps
-from fairveil.service.routes import ROUTES, Route, find
+from fairveil.service import cold, hot
+from fairveil.service.access import FRESH, Gate
+from fairveil.service.cold import Attachment, Request, encode_answer
+from fairveil.service.messages import (
+    Receive,
+    Refused,
+    Scope,
+    Send,
+    answer,
+    answer_error,
+    is_ledger_failure,
+    parse,
+    read_body,
+)
+from fairveil.service.pages import PAGES
+from fairveil.service.pages.site import Site, wants_page
+from fairveil.service.pumps import Pumps
+from fairveil.service.routes import Route, Router, declared, document, loop_of
 from fairveil.service.settings import Settings
+from fairveil.service.threads import Threads
+from fairveil.service.watch import Watch, no_answer
 
+ROUTES = declared(hot, cold)
+ROUTER = Router((*ROUTES, *PAGES))
 log = logging.getLogger("fairveil.service")
 NOBODY = Token("none", "nobody", frozenset(), None)
 TICK, SHORTEST = 1.0, 0.05
-READY_FOR = 1.0
+ROOM = 2**18
+"""Bytes without which a store is full, although a look alone would fit."""
+COLD_THREADS = 8
+"""Threads for all that is not decided or rewarded."""
+STOPPING = 0.6
+"""Seconds to finish what waits when the service stops."""
+BOUNDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+T = TypeVar("T")
 _MARK = "INSERT INTO meta (key, value) VALUES ('ready', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+
+
+class Metrics:
+    """Counters for whoever operates the service. Labels are route templates and statuses, never an id.
+
+    Rewards and arrivals are what `missing` protects: never public.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        made: Any = {"registry": self.registry}
+        self.requests = Counter("fairveil_requests", "Answers by route and status", ["route", "status"], **made)
+        self.seconds = Histogram("fairveil_request_seconds", "Time to answer", ["route"], buckets=BOUNDS, **made)
+        self.commits = Gauge("fairveil_commits", "Transactions of all writers since the start", **made)
+        self.waiting = Gauge("fairveil_waiting", "Requests that wait for a writer", **made)
+        self.releases = Counter("fairveil_releases", "Blocks released since the start", **made)
+        self.failures = Counter("fairveil_tick_failures", "Ticks that failed", **made)
+        self.ready = Gauge("fairveil_ready", "Whether it can serve", **made)
+        self.stopped = Gauge("fairveil_learning_stopped", "Loops that do not learn because a ledger refused", **made)
+        self.age = Gauge("fairveil_loop_settled_age_seconds", "Age of the oldest unsettled round", ["loop"], **made)
+        self.wait = Gauge("fairveil_loop_wait_seconds", "Length of a window", ["loop"], **made)
+        Info("fairveil_build", "This program", **made).info({"version": __version__})
+        self._known: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+
+    def answered(self, route: str, status: int, seconds: float) -> None:
+        known = self._known.get((route, status))
+        if known is None:
+            known = self.requests.labels(route, str(status)), self.seconds.labels(route)
+            self._known[route, status] = known
+        known[0].inc()
+        known[1].observe(seconds)
+
+    def page(self, service: Service) -> bytes:
+        self.commits.set(service.pumps.commits())
+        self.waiting.set(service.pumps.waiting())
+        if not service.watch.running:
+            service.watch.once()
+        table = service.watch.table
+        self.ready.set(bool(table["ready"]))
+        self.stopped.set(table.get("learning_stopped") or 0)
+        for loop in service.store.loops():
+            self.age.labels(loop.name).set(loop.oldest_unsettled())
+            self.wait.labels(loop.name).set(loop.facts.wait / SECOND)
+        return generate_latest(self.registry)
 
 
 class Service:
@@ -38,13 +115,17 @@ class Service:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.store, self.settings = store, settings
-        self.gate, self.pumps, self.metrics = Gate(store, settings), Pumps(), Metrics()
+        self.gate, self.metrics = Gate(store, settings), Metrics()
+        self.watch = Watch(self._look, self.gate.renew)
+        self.pumps, self.threads = Pumps(self.watch, settings.deadline), Threads("cold", COLD_THREADS)
         self.document = document(ROUTES)
+        self.site = Site(self, ROUTER)
         self._stop = threading.Event()
         self._ticker: threading.Thread | None = None
         self._tick_problem: str | None = None
-        self._verified, self._began = False, time.monotonic()
-        self._ready: tuple[float, dict[str, Any]] = (0.0, {})
+        self._said: str | None = None
+        self._noted = (0.0, "")
+        self._looked = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -59,19 +140,27 @@ class Service:
         template, token, request = "none", NOBODY, ""
         try:
             self.gate.check_host(scope)
-            route, names = find(scope["method"], scope["raw_path"])
+            route, names = ROUTER.find(scope["method"], scope["raw_path"])
             template = route.path
-            if route.role != "none":
-                token = self.gate.check(scope, route.role, _loop_of(route, names))
+            if (route.page or route.role != "none") and not self.watch.running and self.gate.age > FRESH:
+                await self.aside(self.gate.renew)  # without a lifespan nobody looks beside requests
+            if route.page:
+                status, token = await self.site.answer(route, names, scope, receive, send)
+            elif route.role != "none":
+                token = self.gate.check(scope, route.role, loop_of(route, names), route.path)
             if route.hot:
                 status = await route.handler(self, scope, receive, send, names)
-            else:
+            elif not route.page:
                 status = await self._cold(route, names, token, scope, receive, send)
+        except asyncio.CancelledError:  # only the end of the service cancels a request
+            status = await answer_error(send, no_answer())
         except Exception as error:  # of whatever kind: one request fails, with an answer, and nothing else
             request = secrets.token_hex(8)
             if not isinstance(error, Refused | FairveilError):
                 log.error("request %s: %s", request, type(error).__name__)  # its words may be about a person
-            status = await answer_error(send, error, request)
+            self.note(error, request)
+            page = isinstance(error, Refused) and error.code == "not-found" and wants_page(scope)
+            status = await (self.site.refuse(error, scope, send) if page else answer_error(send, error, request))
         taken = time.perf_counter() - began
         self.metrics.answered(template, status, taken)
         if log.isEnabledFor(logging.INFO):
@@ -81,17 +170,14 @@ class Service:
         self, route: Route, names: list[str], token: Token, scope: Scope, receive: Receive, send: Send
     ) -> int:
         body = None if route.body is None else parse(route.body, await read_body(scope, receive))
-        call = Call(tuple(names), body, token, scope.get("query_string", b""))
-        status, value = await asyncio.to_thread(self._call, route, call)
-        if isinstance(value, bytes):
-            await send(
-                {
-                    "type": "http.response.start",
-                    "status": status,
-                    "headers": [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")],
-                }
-            )
-            await send({"type": "http.response.body", "body": value})
+        call = Request(tuple(names), body, token, scope.get("query_string", b""))
+        self.watch.check()
+        status, value = await self.aside(lambda: self._call(route, call), max(route.deadline, self.settings.deadline))
+        if isinstance(value, bytes | Attachment):
+            kind = b"text/plain; version=0.0.4; charset=utf-8" if isinstance(value, bytes) else value.media
+            headers = [(b"content-type", kind)]
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            await send({"type": "http.response.body", "body": value if isinstance(value, bytes) else value.data})
         elif value is None:
             await send({"type": "http.response.start", "status": status, "headers": []})
             await send({"type": "http.response.body", "body": b""})
@@ -99,11 +185,40 @@ class Service:
             await answer(send, status, encode_answer(value))
         return int(status)
 
-    def _call(self, route: Route, call: Call) -> tuple[int, Any]:
+    def _call(self, route: Route, call: Request) -> tuple[int, Any]:
         """Public handlers get a view of published data; the others the service."""
         if route.channel == "public":
             return route.handler(public_view(self.store, call.names[0] if call.names else None), call)
         return route.handler(self, call)
+
+    async def loop(self, name: str) -> Loop:
+        """A loop; one that is not in memory is read in another thread."""
+        known = self.store.known(name)
+        return known if known is not None else await self.aside(lambda: self.store.loop(name))
+
+    async def aside(self, work: Callable[[], T], seconds: float | None = None) -> T:
+        """The result of work in another thread. After the deadline: 503, and the work goes on to its end."""
+        server, limit = asyncio.get_running_loop(), seconds or self.settings.deadline
+        future: asyncio.Future[T] = server.create_future()
+
+        def done(result: Any, problem: Exception | None) -> None:
+            if not future.done():
+                future.set_result(result) if problem is None else future.set_exception(problem)
+
+        def run() -> None:
+            try:
+                result, problem = work(), None
+            except Exception as caught:
+                result, problem = None, caught
+            server.call_soon_threadsafe(done, result, problem)
+
+        self.threads.submit(run)
+        try:
+            async with asyncio.timeout(limit):
+                return await future
+        except TimeoutError:
+            self.watch.missed()
+            raise no_answer(limit) from None
 
     # Operation -------------------------------------------------------------------------------------------------------
 
@@ -114,28 +229,43 @@ class Service:
                 return loop.ledger
         return self.store.ledger(name)
 
-    def readiness(self) -> dict[str, Any]:
-        """Whether it can serve: the store takes a write, ledgers were looked at, time is not behind what is stored."""
-        now = time.monotonic()
-        if now - self._ready[0] > READY_FOR or not self._ready[1].get("ready"):
-            self._ready = now, self._look()
-        return self._ready[1]
-
     def _look(self) -> dict[str, Any]:
-        table: dict[str, Any] = {"store": "writable", "clock": "unknown", "ledgers": "unknown"}
+        """Whether it can serve: the store takes a write, ledgers were looked at, time is not behind what is stored."""
         now = self.store.clock.now()
-        try:
-            with self.store.writing() as tx:
-                tx.execute(_MARK, (str(now),))
-                [(latest,)] = tx.execute("SELECT max(clock) FROM loops")
-                [(stopped,)] = tx.execute("SELECT count(*) FROM loops WHERE stopped IS NOT NULL")
-        except FairveilError as problem:
-            return {"ready": False, **table, "store": problem.code, "ticks": self._tick_problem or "well"}
-        elapsed = now - self.store.started - round((time.monotonic() - self._began) * SECOND)
-        table["clock"] = clock_state(now, latest, elapsed if isinstance(self.store.clock, SystemClock) else 0)
-        table["ledgers"] = "verified" if self._verified else "not yet"
-        ready = table["clock"] in ("sane", "ahead") and (self._verified or self._ticker is None)
-        return {"ready": ready, **table, "ticks": self._tick_problem or "well", "learning_stopped": stopped}
+        self._check_space()
+        with self.store.writing() as tx:
+            tx.execute(_MARK, (str(now) + " " * (ROOM if self.watch.doubtful else 0),))
+            [(latest,)] = tx.execute("SELECT max(clock) FROM loops")
+            [(stopped,)] = tx.execute("SELECT count(*) FROM loops WHERE stopped IS NOT NULL")
+        clock = self.store.clock.state(latest)
+        ready = clock == "sane"
+        unchecked = self.store.unchecked
+        ledgers = "verified" if self._looked and not unchecked else "not yet"
+        table = {"store": "writable", "clock": clock, "ledgers": ledgers, "anchors": self.store.anchoring}
+        return {
+            "ready": ready,
+            **table,
+            "unchecked": unchecked,
+            "ticks": self._tick_problem or "well",
+            "learning_stopped": stopped,
+        }
+
+    def _check_space(self) -> None:
+        """A disk that takes one more row may take no decision any more."""
+        path = getattr(self.store.driver, "path", None)
+        if path is not None:
+            disk = os.statvfs(path.parent)
+            if disk.f_bavail * disk.f_frsize < ROOM:
+                raise self.store.driver.explain(OSError(errno.ENOSPC, "no space left"))
+
+    def note(self, error: Exception, request: str = "-") -> None:
+        """What the caller is not told, for the operator's log: files, addresses and words of the database."""
+        if isinstance(error, LedgerError) or (isinstance(error, StorageFailed) and error.kind != "storage"):
+            self.watch.doubtful |= getattr(error, "kind", "") == "full" or is_ledger_failure(error)
+            now, words = time.monotonic(), str(error)
+            if words != self._noted[1] or now - self._noted[0] > 1.0:  # one outage is one line a second
+                self._noted = now, words
+                log.error("request %s: %s", request, words)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -151,18 +281,21 @@ class Service:
     def start(self) -> None:
         """Make every loop ready, then start ticking."""
         warm_noise()
-        for loop in self.store.loops():
-            warm(loop.facts)
+        for name in self.store.kinds():
+            warm(self.store.loop(name).facts)
         self._ticker = threading.Thread(target=self._tick_on, name="ticker", daemon=True)
         self._ticker.start()
+        self.watch.start()
 
     def stop(self) -> None:
-        """Finish what waits and stop; at most ten seconds."""
+        """Finish what waits and stop; in less than two seconds, also where the store does not answer."""
         self._stop.set()
         self.store.due.add()
+        self.watch.stop()
+        self.pumps.stop(STOPPING)
+        self.threads.stop(0.1)
         if self._ticker is not None:
-            self._ticker.join(10)
-        self.pumps.stop()
+            self._ticker.join(0.3)
 
     def _tick_on(self) -> None:
         """Every loop once in a while; one whose block may be due at once, and again after a moment if it was not."""
@@ -171,29 +304,29 @@ class Service:
             woken = self.store.due.wait(max(everything - time.monotonic(), 0.0))
             whole, made = time.monotonic() >= everything, 0
             try:
-                if not self._verified:
-                    for loop in self.store.loops():
-                        loop.verify()
-                    self._verified = True
                 made = self.store.tick(None if whole else woken)
+                self._looked |= whole
                 self.metrics.releases.inc(made)
                 self._tick_problem = None
+                self._say_why_learning_stopped()
                 if whole:
                     everything = time.monotonic() + self._pause()
             except Exception as problem:  # of whatever kind: it is tried again, and decisions go on
                 self.metrics.failures.inc()
+                self.note(problem, "tick")
                 self._tick_problem = getattr(problem, "code", type(problem).__name__)
                 log.error("tick: %s", self._tick_problem)
                 everything = time.monotonic() + TICK
             if not made:
                 self._stop.wait(SHORTEST)
 
+    def _say_why_learning_stopped(self) -> None:
+        """Once a reason, with the command that helps: it is about files of the operator, never about a person."""
+        if self.store.last_problem not in (None, self._said):
+            self._said = self.store.last_problem
+            log.error("learning stopped: %s", self._said)
+
     def _pause(self) -> float:
         """Seconds from one tick of all loops to the next: one, or a tenth of the shortest window."""
-        windows = [loop.facts.wait / SECOND for loop in self.store.loops()]
+        windows = [loop.facts.wait / SECOND for loop in self.store.in_memory()]
         return max(SHORTEST, min([TICK, *(window / 10 for window in windows)]))
-
-
-def _loop_of(route: Route, names: list[str]) -> str | None:
-    """The loop that a path is about; ledgers are named after their loop unless they are shared."""
-    return names[0] if names and ("{loop}" in route.path or "{ledger}" in route.path) else None

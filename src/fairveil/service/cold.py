@@ -5,26 +5,41 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from urllib.parse import parse_qs
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from fairveil.errors import LedgerTampered
+from fairveil.ledger.verify import verify
 from fairveil.loop import trail
-from fairveil.loop.problems import Invalid, NotYet, Unknown
-from fairveil.loop.public import PublicView, accounts, ledger_table, loop_table
-from fairveil.loop.quotes import quote
-from fairveil.loop.releases import check_kind, release
+from fairveil.loop.export import event_lines
+from fairveil.loop.problems import Invalid, NameTaken, NotYet, Unknown
+from fairveil.loop.public import PublicView, accounts, ledger_table, loop_table, quote, same_spec
+from fairveil.loop.releases import quote_release, release
+from fairveil.loop.requests import Id
 from fairveil.loop.tokens import Token
-from fairveil.privacy.ledger.verify import verify
+from fairveil.reports.export import as_csv
+from fairveil.service.routes import EVENT, LOOP, SLOW, route
 
 if TYPE_CHECKING:
     from fairveil.service.app import Service
 
 PAGE = 500
+LEDGER = "/v1/ledgers/{ledger}"
+_RULES = ConfigDict(extra="forbid", strict=True)
+Budget = Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)]
+
+
+class Attachment(NamedTuple):
+    """An answer that is no JSON: its bytes and what they are."""
+
+    data: bytes
+    media: bytes
 
 
 @dataclass(frozen=True)
-class Call:
+class Request:
     """A request as a handler sees it: names from the path, checked body, who asks."""
 
     names: tuple[str, ...]
@@ -43,33 +58,102 @@ class Call:
 
 Answer = tuple[int, Any]
 
+# Bodies --------------------------------------------------------------------------------------------------------------
+
+
+class LoopBody(BaseModel):
+    """A loop; keys and their meaning are in the guide. Checked by `fairveil.loop.config.read_spec`."""
+
+    model_config = _RULES
+
+    name: str
+    policy: dict[str, Any]
+    actions: list[str] | None = None
+    groups: list[str] | None = None
+    features: list[dict[str, Any]] | None = None
+    reward: dict[str, Any] | None = None
+    person: dict[str, Any] | None = None
+    max_candidates: int | None = None
+    budget: dict[str, Any] | None = None
+    explore: float | None = None
+    targets: list[dict[str, Any]] | None = None
+    reports: dict[str, Any] | None = None
+    retention: dict[str, Any] | None = None
+    start_from: str | None = None
+    mode: str | None = None
+    simulated: bool | None = None
+
+
+class ModeBody(BaseModel):
+    model_config = _RULES
+
+    mode: str
+
+
+class SubjectBody(BaseModel):
+    model_config = _RULES
+
+    subject: Id
+
+
+class QuoteBody(BaseModel):
+    """A release: its kind, for a report the range of places, the budget of the whole release, and settings."""
+
+    model_config = _RULES
+
+    kind: str
+    first: Annotated[int, Field(ge=0, le=2**53)] | None = None
+    stop: Annotated[int, Field(ge=0, le=2**53)] | None = None
+    epsilon: Budget | None = None
+    rho: Budget | None = None
+    mu: Budget | None = None
+    settings: dict[str, Any] | None = None
+    half_width: Annotated[float, Field(gt=0.0, le=1e12, allow_inf_nan=False)] | None = None
+
+    def asked(self) -> dict[str, Any]:
+        """What was given, but for kind and settings."""
+        return {name: value for name, value in self if name not in ("kind", "settings") and value is not None}
+
+
+class ReleaseBody(QuoteBody):
+    half_width: None = None
+    request_id: Id | None = None
+
+
 # Public: these see a PublicView, never the store ---------------------------------------------------------------------
 
 
-def list_loops(view: PublicView, call: Call) -> Answer:
+@route("GET", "/v1/loops", "public", "all loops")
+def list_loops(view: PublicView, call: Request) -> Answer:
     loops = [table for name, table in view.loops.items() if call.token.loop in (None, name)]
     return 200, {"loops": loops}
 
 
-def get_loop(view: PublicView, call: Call) -> Answer:
+@route("GET", LOOP, "public", "one loop")
+def get_loop(view: PublicView, call: Request) -> Answer:
     return 200, view.loops[call.names[0]]
 
 
-def get_budget(view: PublicView, call: Call) -> Answer:
+@route("GET", f"{LOOP}/budget", "public", "limit, spent and left")
+def get_budget(view: PublicView, call: Request) -> Answer:
     return 200, view.budgets[call.names[0]]
 
 
-def quote_release(view: PublicView, call: Call) -> Answer:
-    check_kind(call.body.kind, call.body.settings)
-    cost = {"cost": "nothing", "admitted": True, "largest_admissible": view.budgets[call.names[0]]["remaining"]}
-    return 200, {**cost, "half_widths": []}
+@route("POST", f"{LOOP}/budget/quote", "public", "what a release would cost", body=QuoteBody, channel="operator")
+def quote_of_release(service: Service, call: Request) -> Answer:
+    """From configuration, public counts and the ledger alone; nothing of a row is read."""
+    return 200, quote_release(
+        service.store.loop(call.names[0]), call.body.kind, call.body.settings, **call.body.asked()
+    )
 
 
-def list_releases(view: PublicView, call: Call) -> Answer:
+@route("GET", f"{LOOP}/releases", "public", "all releases")
+def list_releases(view: PublicView, call: Request) -> Answer:
     return 200, {"releases": view.releases[call.names[0]]}
 
 
-def get_release(view: PublicView, call: Call) -> Answer:
+@route("GET", f"{LOOP}/releases/{{release}}", "public", "one release")
+def get_release(view: PublicView, call: Request) -> Answer:
     for one in view.releases[call.names[0]]:
         if one["id"] == call.names[1]:
             return 200, one
@@ -79,64 +163,93 @@ def get_release(view: PublicView, call: Call) -> Answer:
 # Operators -----------------------------------------------------------------------------------------------------------
 
 
-def create_loop(service: Service, call: Call) -> Answer:
+@route("POST", "/v1/loops", "operate", "create a loop", body=LoopBody, statuses=(201, 200), deadline=SLOW)
+def create_loop(service: Service, call: Request) -> Answer:
+    """A repeated request finds the loop that the first one made; the name of a different or closed one is taken."""
     table = _given(call.body)
-    loop = service.store.create(actor=call.token.name, **table)
-    return 201, loop_table(loop)
+    try:
+        return 201, loop_table(service.store.create(actor=call.token.name, **table))
+    except NameTaken:
+        found = service.store.loop(table["name"])
+        if found.status().closed is not None or not same_spec(found.facts, table):
+            raise
+        return 200, loop_table(found)
 
 
-def quote_loop(service: Service, call: Call) -> Answer:
+@route("POST", "/v1/quote", "operate", "what a loop would cost", body=LoopBody, deadline=SLOW)
+def quote_loop(service: Service, call: Request) -> Answer:
     return 200, quote(_given(call.body))
 
 
-def put_mode(service: Service, call: Call) -> Answer:
+@route("PUT", f"{LOOP}/mode", "operate", "change the mode", body=ModeBody)
+def put_mode(service: Service, call: Request) -> Answer:
     loop = service.store.loop(call.names[0])
     loop.set_mode(call.body.mode, call.token.name)
     return 200, loop_table(loop)
 
 
-def close_loop(service: Service, call: Call) -> Answer:
+@route("DELETE", LOOP, "operate", "close a loop", statuses=(204,))
+def close_loop(service: Service, call: Request) -> Answer:
     service.store.loop(call.names[0]).close(call.token.name)
     return 204, None
 
 
-def make_release(service: Service, call: Call) -> Answer:
-    body = call.body
-    check_kind(body.kind, body.settings)
-    for name in ("first", "stop", "epsilon"):
-        if getattr(body, name) is not None:
-            raise Invalid("a summary covers all that is published, for free", path=name, allowed="nothing")
-    made, new = release(service.store.loop(call.names[0]), body.kind, body.settings, call.token.name)
+@route("POST", f"{LOOP}/releases", "operate", "make a release", body=ReleaseBody, statuses=(201, 200), deadline=SLOW)
+def make_release(service: Service, call: Request) -> Answer:
+    body, loop = call.body, service.store.loop(call.names[0])
+    made, new = release(loop, body.kind, body.settings, call.token.name, **body.asked())
     return (201 if new else 200), made
 
 
-def erase_subject(service: Service, call: Call) -> Answer:
+@route("DELETE", f"{LOOP}/subjects", "operate", "erase a person's raw data", body=SubjectBody)
+def erase_subject(service: Service, call: Request) -> Answer:
     found = service.store.loop(call.names[0]).erase_subject(call.body.subject, call.token.name)
     return 200, {"events": found}
 
 
-def get_event(service: Service, call: Call) -> Answer:
+@route("GET", f"{LOOP}/releases/{{release}}/csv", "public", "one report as CSV")
+def get_release_csv(view: PublicView, call: Request) -> Answer:
+    _, one = get_release(view, call)
+    if one["kind"] == "summary" or one["value"].get("status") == "lost":
+        raise Unknown("this release has no table", path="release", fix="see its JSON")
+    return 200, Attachment(as_csv(one["value"]).encode(), b"text/csv; charset=utf-8")
+
+
+@route("GET", f"{LOOP}/events", "operate", "what is still kept of events, as NDJSON", deadline=SLOW)
+def get_events(service: Service, call: Request) -> Answer:
+    """One page; the last line's ``seq`` is where the next one goes on (``?after=``)."""
+    lines = event_lines(service.store.loop(call.names[0]), call.after, PAGE)
+    return 200, Attachment(lines.encode(), b"application/x-ndjson")
+
+
+@route("GET", EVENT, "decide", "the stored reply and the fate of its reward")
+def get_event(service: Service, call: Request) -> Answer:
     return 200, service.store.loop(call.names[0]).event(call.names[1])
 
 
-def not_yet(service: Service, call: Call) -> Answer:
+@route("POST", f"{LOOP}/audits", "operate", "not served yet", statuses=(422,))
+@route("GET", f"{LOOP}/audits/{{audit}}", "public", "not served yet", channel="operator", statuses=(422,))
+def not_yet(service: Service, call: Request) -> Answer:
     raise NotYet("this part of the contract is not served yet")
 
 
 # Audit ---------------------------------------------------------------------------------------------------------------
 
 
-def list_ledgers(service: Service, call: Call) -> Answer:
+@route("GET", "/v1/ledgers", "audit", "all ledgers")
+def list_ledgers(service: Service, call: Request) -> Answer:
     names = service.store.driver.ledgers()
     return 200, {"ledgers": [_ledger(service, name) for name in names if call.token.loop in (None, name)]}
 
 
-def get_ledger(service: Service, call: Call) -> Answer:
+@route("GET", LEDGER, "audit", "one ledger")
+def get_ledger(service: Service, call: Request) -> Answer:
     name = _known(service, call.names[0])
     return 200, {**_ledger(service, name), "accounts": accounts(service.ledger(name))}
 
 
-def get_entries(service: Service, call: Call) -> Answer:
+@route("GET", f"{LEDGER}/entries", "audit", "entries with hashes, without values")
+def get_entries(service: Service, call: Request) -> Answer:
     ledger = service.ledger(_known(service, call.names[0]))
     found = []
     for entry in ledger.entries(after=call.after):
@@ -146,12 +259,12 @@ def get_entries(service: Service, call: Call) -> Answer:
     return 200, {"entries": found}
 
 
-def verify_ledger(service: Service, call: Call) -> Answer:
+@route("GET", f"{LEDGER}/verify", "audit", "check chain and anchor", deadline=SLOW)
+def verify_ledger(service: Service, call: Request) -> Answer:
     name = _known(service, call.names[0])
     path, inside = service.store.driver.ledger(name)
-    anchors = service.store.anchors
     try:
-        report = verify(path, None if anchors is None else anchors / f"{name}.anchor", ledger=inside)
+        report = verify(path, service.store.anchor_of(name), ledger=inside)
     except LedgerTampered as problem:
         return 200, {"verdict": "tampered", "entries": None, "head": None, "anchor": None, "words": problem.problem}
     words = "; ".join(("every link, charge and total fits", *report.notes))
@@ -159,31 +272,23 @@ def verify_ledger(service: Service, call: Call) -> Answer:
     return 200, {"verdict": "intact", **facts, "words": words}
 
 
-def get_trail(service: Service, call: Call) -> Answer:
+@route("GET", "/v1/trail", "audit", "what operators did")
+def get_trail(service: Service, call: Request) -> Answer:
     with service.store.reading() as tx:
-        found = trail.entries(tx, max(call.after, 0), PAGE)
-    if call.token.loop is not None:
-        found = [entry for entry in found if entry["target"] == call.token.loop]
+        found = trail.entries(tx, max(call.after, 0), PAGE, call.token.loop)
     return 200, {"entries": found}
 
 
 # Operation -----------------------------------------------------------------------------------------------------------
 
 
-def health(service: Service, call: Call) -> Answer:
-    return 200, {"status": "alive"}
-
-
-def ready(service: Service, call: Call) -> Answer:
-    table = service.readiness()
-    return (200 if table["ready"] else 503), table
-
-
-def metrics(service: Service, call: Call) -> Answer:
+@route("GET", "/metrics", "operate", "counters for Prometheus")
+def metrics(service: Service, call: Request) -> Answer:
     return 200, service.metrics.page(service)
 
 
-def openapi(service: Service, call: Call) -> Answer:
+@route("GET", "/openapi.json", "none", "this contract as OpenAPI")
+def openapi(service: Service, call: Request) -> Answer:
     return 200, service.document
 
 

@@ -6,27 +6,30 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fairveil.errors import FairveilError
+from fairveil.loop.events import Reply, RewardReply
 from fairveil.loop.loop import Loop
-from fairveil.loop.reply import Reply
+from fairveil.loop.problems import EventReused, RewardDiffers
 from fairveil.loop.requests import DecisionRequest, DecisionsRequest, RewardRequest, RewardsRequest
 from fairveil.loop.writer import Item
-from fairveil.service.messages import Receive, Scope, Send, answer, parse, read_body
-from fairveil.service.problems import encode, of_error
+from fairveil.service.messages import Receive, Scope, Send, answer, encode, of_error, parse, read_body
+from fairveil.service.routes import EVENT, LOOP, route
 
 if TYPE_CHECKING:
     from fairveil.service.app import Service
 
 REPLAYED = (b"idempotent-replayed", b"true")
+_ALIVE = b'{"status":"alive"}'
 _SIMULATED = ',"simulated":true'
 _quoted = json.encoder.encode_basestring_ascii
 
 
+@route("POST", f"{LOOP}/decisions", "decide", "ask for a decision", body=DecisionRequest, statuses=(201, 200), hot=True)
 async def decide(service: Service, scope: Scope, receive: Receive, send: Send, names: Sequence[str]) -> int:
-    loop = service.store.loop(names[0])
-    item = loop.decision(parse(DecisionRequest, await read_body(scope, receive)))
-    await service.pumps.of(loop).put([item])
-    reply: Reply = item.outcome()
+    loop = await service.loop(names[0])
+    asked = parse(DecisionRequest, await read_body(scope, receive))
+    item = loop.decision(asked)
+    await service.pumps.run(loop, [item])
+    reply: Reply = _named(item, asked.event_id).outcome()
     if reply.replayed:
         await answer(send, 200, reply_bytes(reply), REPLAYED)
         return 200
@@ -34,56 +37,88 @@ async def decide(service: Service, scope: Scope, receive: Receive, send: Send, n
     return 201
 
 
+@route("POST", f"{EVENT}/reward", "decide", "what came of an event", body=RewardRequest, hot=True)
 async def reward(service: Service, scope: Scope, receive: Receive, send: Send, names: Sequence[str]) -> int:
-    loop = service.store.loop(names[0])
-    item = loop.reward_item(names[1], parse(RewardRequest, await read_body(scope, receive)).value)
-    await service.pumps.of(loop).put([item])
-    await answer(send, 200, encode(item.outcome().to_dict()))
+    loop = await service.loop(names[0])
+    value = parse(RewardRequest, await read_body(scope, receive)).value
+    item = loop.reward_item(names[1], value)
+    await service.pumps.run(loop, [item])
+    await answer(send, 200, encode(_taken(loop, value, _named(item, names[1]).outcome())))
     return 200
 
 
+@route("POST", f"{LOOP}/decisions/batch", "decide", "many decisions", body=DecisionsRequest, hot=True)
 async def decide_batch(service: Service, scope: Scope, receive: Receive, send: Send, names: Sequence[str]) -> int:
-    loop = service.store.loop(names[0])
+    loop = await service.loop(names[0])
     asked = parse(DecisionsRequest, await read_body(scope, receive)).decisions
-    items = [_prepared(loop, request) for request in asked]
+    items = [loop.item(request) for request in asked]
     await _all(service, loop, items)
+    for item, one in zip(items, asked, strict=True):
+        _named(item, one.event_id)
     parts = [reply_bytes(item.result) if item.error is None else encode(of_error(item.error)) for item in items]
     await answer(send, 200, b'{"decisions":[' + b",".join(parts) + b"]}")
     return 200
 
 
+@route("POST", f"{LOOP}/rewards/batch", "decide", "many rewards", body=RewardsRequest, hot=True)
 async def reward_batch(service: Service, scope: Scope, receive: Receive, send: Send, names: Sequence[str]) -> int:
-    loop = service.store.loop(names[0])
+    loop = await service.loop(names[0])
     asked = parse(RewardsRequest, await read_body(scope, receive)).rewards
     items = [loop.reward_item(one.event_id, one.value) for one in asked]
     await _all(service, loop, items)
-    parts = [item.result.to_dict() if item.error is None else of_error(item.error) for item in items]
+    parts = []
+    for item, one in zip(items, asked, strict=True):
+        problem = _named(item, one.event_id).error
+        parts.append(_taken(loop, one.value, item.result) if problem is None else of_error(problem))
     await answer(send, 200, encode({"rewards": parts}))
     return 200
 
 
+@route("POST", f"{EVENT}/activate", "decide", "a deferred decision was shown", hot=True)
 async def activate(service: Service, scope: Scope, receive: Receive, send: Send, names: Sequence[str]) -> int:
-    loop = service.store.loop(names[0])
+    loop = await service.loop(names[0])
     item = loop.activation(names[1])
-    await service.pumps.of(loop).put([item])
+    await service.pumps.run(loop, [item])
     await answer(send, 200, encode({"event_id": names[1], "activated": bool(item.outcome())}))
     return 200
+
+
+@route("GET", "/health", "none", "the process lives", hot=True)
+async def health(service: Service, scope: Scope, receive: Receive, send: Send, names: Sequence[str]) -> int:
+    await answer(send, 200, _ALIVE)
+    return 200
+
+
+@route("GET", "/ready", "none", "it can serve", statuses=(200, 503), hot=True)
+async def ready(service: Service, scope: Scope, receive: Receive, send: Send, names: Sequence[str]) -> int:
+    if not service.watch.running:
+        await service.aside(service.watch.once)
+    table = service.watch.table
+    status = 200 if table["ready"] else 503
+    await answer(send, status, encode(table))
+    return status
+
+
+def _named(item: Item, event: str | None) -> Item:
+    """A conflict names the event that its caller sent: of many that were sent, it says which."""
+    if isinstance(item.error, EventReused | RewardDiffers):
+        item.error.given = event
+    return item
+
+
+def _taken(loop: Loop, value: float, reply: RewardReply) -> dict[str, Any]:
+    """What becomes of a reward; ``clipped`` tells its sender that it was outside the range, and is stored nowhere."""
+    declared = loop.facts.spec.reward
+    outside = not declared.low <= value <= declared.high and not loop.facts.policy.local
+    return {**reply.to_dict(), "clipped": True} if outside else reply.to_dict()
 
 
 async def _all(service: Service, loop: Loop, items: list[Item]) -> None:
     waiting = [item for item in items if not item.done]
     if waiting:
-        await service.pumps.of(loop).put(waiting)
-
-
-def _prepared(loop: Loop, request: DecisionRequest) -> Item:
-    """An item of a batch that does not fit its loop is refused by itself."""
-    try:
-        return loop.decision(request)
-    except FairveilError as problem:
-        failed = Item(lambda batch: None)
-        failed.error, failed.done = problem, True
-        return failed
+        await service.pumps.run(loop, waiting)
+        if waiting[-1].error is not None:
+            service.note(waiting[-1].error)
 
 
 def reply_bytes(reply: Reply) -> bytes:

@@ -1,4 +1,4 @@
-"""Every route, once: method, path, role, channel, body and answer. The dispatcher, OpenAPI, docs and tests read this.
+"""Routes stand on their handlers; from there the dispatcher, access, OpenAPI, docs and tests have them.
 
 Channels: ``public`` handlers get a `PublicView` and nothing else; ``subject`` ones answer the caller about one person's
 own decision; ``operator`` and ``audit`` ones belong to whoever runs the loop and whoever checks it.
@@ -6,21 +6,33 @@ own decision; ``operator`` and ``audit`` ones belong to whoever runs the loop an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
 
-from fairveil.loop.requests import DecisionRequest, DecisionsRequest, RewardRequest, RewardsRequest
-from fairveil.service import bodies, cold, hot
-from fairveil.service.problems import Refused
+from fairveil._version import __version__
+from fairveil.service.messages import TITLES, Refused
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+LOOP = "/v1/loops/{loop}"
+EVENT = f"{LOOP}/decisions/{{event}}"
+CHANNELS = {"decide": "subject", "operate": "operator", "audit": "audit", "public": "public", "none": "operator"}
+"""Whom a role speaks for, unless a route says otherwise."""
+SLOW = 60.0
+"""Seconds for routes that create or report."""
+COMMON = (400, 401, 403, 404, 405, 409, 410, 413, 415, 422, 429, 503)
 
 
 @dataclass(frozen=True)
 class Route:
-    """``role``: what a token needs, ``public`` for any, ``none`` for no token. Handlers of hot routes are async."""
+    """``role``: what a token needs, ``public`` for any, ``none`` for no token. Handlers of hot routes are async; a
+    ``page`` is for people: its handler gets a `fairveil.service.pages.visit.Visit`."""
 
     method: str
     path: str
@@ -31,150 +43,73 @@ class Route:
     body: type[BaseModel] | None = None
     statuses: tuple[int, ...] = (200,)
     hot: bool = False
+    page: bool = False
+    deadline: float = 0.0
+    """Seconds for one that takes long; others have the service's own."""
 
     @property
     def parts(self) -> tuple[str, ...]:
         return tuple(self.path.strip("/").split("/")) if self.path != "/" else ("",)
 
 
-LOOP = "/v1/loops/{loop}"
-EVENT = f"{LOOP}/decisions/{{event}}"
-ROUTES = (
-    Route(
-        "POST",
-        f"{LOOP}/decisions",
-        "decide",
-        "subject",
-        "ask for a decision",
-        hot.decide,
-        DecisionRequest,
-        (201, 200),
-        True,
-    ),
-    Route(
-        "POST", f"{EVENT}/reward", "decide", "subject", "what came of an event", hot.reward, RewardRequest, (200,), True
-    ),
-    Route(
-        "POST",
-        f"{LOOP}/decisions/batch",
-        "decide",
-        "subject",
-        "many decisions",
-        hot.decide_batch,
-        DecisionsRequest,
-        (200,),
-        True,
-    ),
-    Route(
-        "POST",
-        f"{LOOP}/rewards/batch",
-        "decide",
-        "subject",
-        "many rewards",
-        hot.reward_batch,
-        RewardsRequest,
-        (200,),
-        True,
-    ),
-    Route(
-        "POST",
-        f"{EVENT}/activate",
-        "decide",
-        "subject",
-        "a deferred decision was shown",
-        hot.activate,
-        None,
-        (200,),
-        True,
-    ),
-    Route("GET", EVENT, "decide", "subject", "the stored reply and the fate of its reward", cold.get_event),
-    Route("POST", "/v1/loops", "operate", "operator", "create a loop", cold.create_loop, bodies.LoopBody, (201,)),
-    Route("POST", "/v1/quote", "operate", "operator", "what a loop would cost", cold.quote_loop, bodies.LoopBody),
-    Route("GET", "/v1/loops", "public", "public", "all loops", cold.list_loops),
-    Route("GET", LOOP, "public", "public", "one loop", cold.get_loop),
-    Route("PUT", f"{LOOP}/mode", "operate", "operator", "change the mode", cold.put_mode, bodies.ModeBody),
-    Route("DELETE", LOOP, "operate", "operator", "close a loop", cold.close_loop, None, (204,)),
-    Route("GET", f"{LOOP}/budget", "public", "public", "limit, spent and left", cold.get_budget),
-    Route(
-        "POST",
-        f"{LOOP}/budget/quote",
-        "public",
-        "public",
-        "what a release would cost",
-        cold.quote_release,
-        bodies.QuoteBody,
-    ),
-    Route(
-        "POST",
-        f"{LOOP}/releases",
-        "operate",
-        "operator",
-        "make a release",
-        cold.make_release,
-        bodies.ReleaseBody,
-        (201, 200),
-    ),
-    Route("GET", f"{LOOP}/releases", "public", "public", "all releases", cold.list_releases),
-    Route("GET", f"{LOOP}/releases/{{release}}", "public", "public", "one release", cold.get_release),
-    Route(
-        "DELETE",
-        f"{LOOP}/subjects",
-        "operate",
-        "operator",
-        "erase a person's raw data",
-        cold.erase_subject,
-        bodies.SubjectBody,
-    ),
-    Route("POST", f"{LOOP}/audits", "operate", "operator", "not served yet", cold.not_yet, None, (422,)),
-    Route("GET", f"{LOOP}/audits/{{audit}}", "public", "operator", "not served yet", cold.not_yet, None, (422,)),
-    Route("GET", f"{LOOP}/events", "operate", "operator", "not served yet", cold.not_yet, None, (422,)),
-    Route("GET", "/v1/ledgers", "audit", "audit", "all ledgers", cold.list_ledgers),
-    Route("GET", "/v1/ledgers/{ledger}", "audit", "audit", "one ledger", cold.get_ledger),
-    Route(
-        "GET", "/v1/ledgers/{ledger}/entries", "audit", "audit", "entries with hashes, without values", cold.get_entries
-    ),
-    Route("GET", "/v1/ledgers/{ledger}/verify", "audit", "audit", "check chain and anchor", cold.verify_ledger),
-    Route("GET", "/v1/trail", "audit", "audit", "what operators did", cold.get_trail),
-    Route("GET", "/health", "none", "operator", "the process lives", cold.health),
-    Route("GET", "/ready", "none", "operator", "it can serve", cold.ready, None, (200, 503)),
-    Route("GET", "/metrics", "operate", "operator", "counters for Prometheus", cold.metrics),
-    Route("GET", "/openapi.json", "none", "operator", "this contract as OpenAPI", cold.openapi),
-    Route("GET", "/", "public", "operator", "not served yet", cold.not_yet, None, (422,)),
-)
-_BY_LENGTH: dict[int, list[tuple[tuple[str | None, ...], dict[str, Route]]]] = {}
+def route(
+    method: str, path: str, role: str, words: str, *, channel: str = "", **facts: Any
+) -> Callable[[Handler], Handler]:
+    """Declare a route on its handler; ``facts`` are the further fields of `Route`."""
+
+    def declare(handler: Handler) -> Handler:
+        made = Route(method, path, role, channel or CHANNELS[role], words, handler, **facts)
+        handler.__dict__.setdefault("routes", []).insert(0, made)  # decorators nearest to the function come first
+        return handler
+
+    return declare
 
 
-def _index() -> None:
-    for route in ROUTES:
-        shape = tuple(None if part.startswith("{") else part for part in route.parts)
-        same = _BY_LENGTH.setdefault(len(shape), [])
-        for known, methods in same:
-            if known == shape:
-                methods[route.method] = route
-                break
-        else:
-            same.append((shape, {route.method: route}))
-    for same in _BY_LENGTH.values():
-        same.sort(key=lambda entry: sum(part is None for part in entry[0]))  # a word before a name
+def declared(*modules: ModuleType) -> tuple[Route, ...]:
+    """Every route of the handlers of some modules, in the order in which they are written."""
+    return tuple(
+        made
+        for module in modules
+        for handler in vars(module).values()
+        if getattr(handler, "__module__", None) == module.__name__
+        for made in getattr(handler, "routes", ())
+    )
 
 
-_index()
+class Router:
+    """Finds the route of a request by method and path."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._by_length: dict[int, list[tuple[tuple[str | None, ...], dict[str, Route]]]] = {}
+        for one in routes:
+            shape = tuple(None if part.startswith("{") else part for part in one.parts)
+            same = self._by_length.setdefault(len(shape), [])
+            methods = next((methods for known, methods in same if known == shape), None)
+            if methods is None:
+                same.append((shape, methods := {}))
+            methods[one.method] = one
+        for same in self._by_length.values():
+            same.sort(key=lambda entry: sum(part is None for part in entry[0]))  # a word before a name
+
+    def find(self, method: str, raw: bytes) -> tuple[Route, list[str]]:
+        """The route of a request and the names in its path; refuses what is not served."""
+        parts = raw.decode("latin-1").lstrip("/").split("/")
+        served: set[str] = set()
+        for shape, methods in self._by_length.get(len(parts), ()):
+            if all(want is None or want == have for want, have in zip(shape, parts, strict=True)):
+                found = methods.get(method)
+                if found is not None:
+                    return found, _names(shape, parts)
+                served |= set(methods)
+        if served:
+            allow = ", ".join(sorted(served))
+            raise Refused(405, "method", "this method is not served here", {"allow": allow}, allowed=allow)
+        raise Refused(404, "not-found", "there is nothing at this path", fix="see /openapi.json")
 
 
-def find(method: str, raw: bytes) -> tuple[Route, list[str]]:
-    """The route of a request and the names in its path; refuses what is not served."""
-    parts = raw.decode("latin-1").lstrip("/").split("/")
-    served: set[str] = set()
-    for shape, methods in _BY_LENGTH.get(len(parts), ()):
-        if all(want is None or want == have for want, have in zip(shape, parts, strict=True)):
-            route = methods.get(method)
-            if route is not None:
-                return route, _names(shape, parts)
-            served |= set(methods)
-    if served:
-        allow = ", ".join(sorted(served))
-        raise Refused(405, "method", "this method is not served here", {"allow": allow}, allowed=allow)
-    raise Refused(404, "not-found", "there is nothing at this path", fix="see /openapi.json")
+def loop_of(route: Route, names: Sequence[str]) -> str | None:
+    """The loop that a path is about; ledgers are named after their loop unless they are shared."""
+    return names[0] if names and ("{loop}" in route.path or "{ledger}" in route.path) else None
 
 
 def _names(shape: Sequence[str | None], parts: Sequence[str]) -> list[str]:
@@ -186,3 +121,82 @@ def _names(shape: Sequence[str | None], parts: Sequence[str]) -> list[str]:
         ]
     except UnicodeDecodeError:
         raise Refused(400, "malformed", "the path is not UTF-8") from None
+
+
+# OpenAPI -------------------------------------------------------------------------------------------------------------
+
+
+def document(routes: Sequence[Route]) -> dict[str, Any]:
+    """The contract as OpenAPI 3.1."""
+    models = sorted({route.body for route in routes if route.body is not None}, key=lambda model: model.__name__)
+    _, definitions = models_json_schema(
+        [(model, "validation") for model in models], ref_template="#/components/schemas/{model}"
+    )
+    schemas = {**definitions.get("$defs", {}), "Problem": _PROBLEM}
+    paths: dict[str, Any] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "fairveil", "version": __version__, "description": "Private, fair decision loops."},
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"token": []}],
+    }
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    names = re.findall(r"\{([a-z]+)\}", route.path)
+    parameters: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1, "maxLength": 200}}
+        for name in names
+    ]
+    if route.path.endswith(("/entries", "/trail")):
+        whole = {"type": "integer", "minimum": -1}
+        parameters.append({"name": "after", "in": "query", "required": False, "schema": whole})
+    problems = {
+        str(status): {
+            "description": "refused",
+            "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        }
+        for status in COMMON
+    }
+    kind = "text/plain" if route.path == "/metrics" else "application/json"
+    done: dict[str, Any] = {}
+    for status in route.statuses:
+        empty = status in (204, 422)
+        done[str(status)] = {"description": route.words} | ({} if empty else {"content": {kind: {"schema": {}}}})
+    made: dict[str, Any] = {
+        "operationId": f"{route.method.lower()}{re.sub('[^a-z]+', '_', route.path)}",
+        "summary": route.words,
+        "parameters": parameters,
+        "responses": {**problems, **{code: table for code, table in done.items() if code not in ("422", "503")}},
+    }
+    if "503" in done:
+        made["responses"]["503"] = {**done["503"], "content": {"application/json": {"schema": {}}}}
+    if route.role == "none":
+        made["security"] = []
+    if route.body is not None:
+        schema = {"$ref": f"#/components/schemas/{route.body.__name__}"}
+        made["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return made
+
+
+_PROBLEM = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail", "path", "given", "allowed", "fix", "request"],
+    "properties": {
+        "type": {"type": "string", "enum": [f"/problems/{code}" for code in TITLES]},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "path": {"type": "string"},
+        "given": {"type": ["string", "null"]},
+        "allowed": {"type": "string"},
+        "fix": {"type": "string"},
+        "request": {"type": "string"},
+    },
+}

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from fairveil.errors import SpecError
+from fairveil.loop.tokens import ROLES
 
 DEFAULT_STORE = "sqlite:///fairveil-data/store.db"
 
@@ -21,15 +22,23 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8080
     anchor: str | None = None
+    key_file: str | None = None
+    clock_gap: str = "7d"
     tls_cert: str | None = None
     tls_key: str | None = None
     behind_proxy: bool = False
     public: bool = False
     allow_host: tuple[str, ...] = ()
     rate_limit: int | None = None
+    deadline: float = 5.0
+    max_connections: int | None = None
     migrate: bool = False
     new_key: bool = False
     log_level: str = "warning"
+    trust_user: str | None = None
+    """The header in which a proxy names who is logged in; its X-Forwarded-Groups are mapped to roles."""
+    map: tuple[str, ...] = ()
+    """``group=role``."""
 
     def __post_init__(self) -> None:
         if (self.tls_cert is None) != (self.tls_key is None):
@@ -39,6 +48,29 @@ class Settings:
                 raise SpecError("there is no such file", path=option, given=name)
         if self.rate_limit is not None and self.rate_limit < 1:
             raise SpecError("a rate is at least one a second", path="--rate-limit", given=self.rate_limit)
+        self._check_proxy()
+        if not 0.1 <= self.deadline <= 60:
+            raise SpecError("a deadline is a few seconds", path="--deadline", given=self.deadline, allowed="0.1 to 60")
+
+    def _check_proxy(self) -> None:
+        if self.trust_user is not None and not (self.behind_proxy and self.loopback):
+            raise SpecError(
+                "whoever reaches the service could name anybody in that header",
+                path="--trust-user",
+                given=self.host,
+                allowed="--behind-proxy, bound to loopback",
+                fix="bind to 127.0.0.1 and let the proxy run on this machine",
+            )
+        for pair in self.map:
+            group, mark, role = pair.partition("=")
+            if not group or not mark or role not in ROLES:
+                allowed = f"GROUP=ROLE; roles: {', '.join(ROLES)}"
+                raise SpecError("a group is mapped to a role", path="--map", given=pair, allowed=allowed)
+
+    def roles_of(self, groups: list[str]) -> frozenset[str]:
+        """The roles of somebody whom a proxy says to be in these groups."""
+        pairs = [pair.split("=", 1) for pair in self.map]
+        return frozenset(role for group, role in pairs if group in groups)
 
     @cached_property
     def loopback(self) -> bool:
@@ -82,4 +114,4 @@ class Settings:
     @classmethod
     def from_json(cls, text: str) -> Settings:
         table = json.loads(text)
-        return cls(**{**table, "allow_host": tuple(table["allow_host"])})
+        return cls(**{**table, "allow_host": tuple(table["allow_host"]), "map": tuple(table["map"])})

@@ -6,7 +6,10 @@ D sqrt(min(2 j, c)) under replace and D sqrt(min(j, c)) under add-remove, and no
 counts changed values, so it holds where a column's loss is a sum over the steps that a person changes, and fails where
 a column pays for a whole stretch however few of its steps are touched: a person who is in one column now and in another
 later would meet the full budget of both. A common offset (add-remove) is of that kind: it is either left out or split
-among the columns, whichever has less noise. Sampled, publishing and transforming releasers are refused.
+among the columns, whichever has less noise. Sampled, publishing and transforming releasers are refused. Columns may
+begin at different steps and have gaps, and a person may follow the first, finest releases from column to column: so all
+releases cost the same (no falling schedule, no first share, no weights), and the horizon counts the steps of the clock
+at which any column was released, not each column's own.
 """
 
 from __future__ import annotations
@@ -19,13 +22,17 @@ from typing import Any
 import numpy as np
 
 from fairveil import registry
+from fairveil.arrays import Floats, Ints
 from fairveil.configuration import describe
-from fairveil.errors import SpecError
+from fairveil.errors import HorizonError, SpecError
+from fairveil.privacy.charges import Currency, charge
 from fairveil.privacy.events import Event, GaussianEvent, PureEvent, ZcdpEvent
 from fairveil.privacy.guarantee import Guarantee
+from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import Noise
-from fairveil.streams.plain import PlainReleaser
-from fairveil.streams.protocol import Floats, Ints, Releaser, State, Track
+from fairveil.privacy.stability import CELL, PERSON, AtMost, AtMostGroups, Chain, Clip
+from fairveil.streams.protocol import MISSING, Releaser, State, Track
+from fairveil.streams.releasers.plain_release import PlainReleaser
 
 
 class Columns:
@@ -37,8 +44,10 @@ class Columns:
     1.414
     """
 
-    def __init__(self, names: Sequence[str], releasers: Sequence[Releaser], whole: Releaser | None = None) -> None:
-        self.names, self.releasers = tuple(names), tuple(releasers)
+    def __init__(
+        self, names: Sequence[str], releasers: Sequence[Releaser], whole: Releaser | None = None, joint: bool = False
+    ) -> None:
+        self.names, self.releasers, self.joint = tuple(names), tuple(releasers), joint
         self.whole = self.releasers[0] if whole is None else whole
         if not all(one.guarantee().established for one in self.releasers):
             raise SpecError("a printed variant is not established", path="releaser.variant", fix="use the sound one")
@@ -59,21 +68,25 @@ class Columns:
         if len(names) == 1:
             return cls(names, [whole])
         weights = _weights(names, shares, columns_per_person, getattr(whole, "neighbours", "replace"))
-        if columns_per_person is None or whole.adds_steps:
+        if columns_per_person is None:
             return cls._divided(names, whole, weights)
+        whole = _evenly(whole, table)
+        if whole.adds_steps:
+            return cls._divided(names, whole, weights, joint=True)
         if not isinstance(whole, PlainReleaser) or not whole.plan.offset > 0:
             raise SpecError(
                 "columns per person are counted step by step", path="columns_per_person", given=columns_per_person,
                 allowed="releasers with noise at every step", fix="leave it out: the columns share the budget",
             )  # fmt: skip
         plain = registry.build("releaser", {**describe(whole), "starts": None}, "releaser")
-        found = [cls._divided(names, plain, weights), cls._divided(names, whole, [1 / len(names)] * len(names))]
+        split = cls._divided(names, whole, [1 / len(names)] * len(names))
+        found = [cls._divided(names, plain, weights, joint=True), split]
         return min(found, key=lambda one: one.releasers[0].quote().noise_std)
 
     @classmethod
-    def _divided(cls, names: Sequence[str], whole: Releaser, weights: Sequence[float]) -> Columns:
+    def _divided(cls, names: Sequence[str], whole: Releaser, weights: Sequence[float], joint: bool = False) -> Columns:
         made = [registry.build("releaser", _part(whole, weight), "releaser") for weight in weights]
-        return cls(names, made, whole)
+        return cls(names, made, whole, joint)
 
     @property
     def behind(self) -> int:
@@ -108,18 +121,33 @@ class Columns:
         return {"columns": list(self.names), "releasers": [describe(one) for one in self.releasers]}
 
     def start(self) -> list[State]:
-        return [one.start() for one in self.releasers]
+        states = [one.start() for one in self.releasers]
+        if self.joint:
+            states[0]["joint"] = np.zeros(1, np.int64)  # steps at which any column was released
+        return states
 
     def check(self, states: list[State], values: Floats) -> None:
+        if self.joint and self.horizon is not None:
+            used = int(states[0]["joint"][0])
+            if used + int((~np.isnan(values)).any(axis=1).sum()) > self.horizon:
+                raise HorizonError(
+                    "the horizon is used up", path="horizon", given=self.horizon,
+                    allowed=f"{self.horizon} steps with a value in any column, {used} were released",
+                    fix="what was released stays; a longer stream needs a new budget",
+                )  # fmt: skip
         for place, one in enumerate(self.releasers):
             one.check(states[place], values[:, place])
 
     def advance(self, states: list[State], values: Floats, noise: Noise) -> list[Track]:
         """Release steps (rows) of all columns, in place."""
+        if self.joint:
+            states[0]["joint"] += np.count_nonzero((~np.isnan(values)).any(axis=1))
         return [one.advance(states[place], values[:, place], noise) for place, one in enumerate(self.releasers)]
 
     def replay(self, states: list[State], units: Ints, status: Ints) -> list[Track]:
         """Show stored steps again; ``units`` and ``status`` have one row a column."""
+        if self.joint:
+            states[0]["joint"] += np.count_nonzero((status != MISSING).any(axis=0))
         return [one.replay(states[place], units[place], status[place]) for place, one in enumerate(self.releasers)]
 
     def begin(self, states: list[State]) -> None:
@@ -127,6 +155,21 @@ class Columns:
         for place, one in enumerate(self.releasers):
             if isinstance(one, PlainReleaser) and one.has_starts:
                 one.begin(states[place])
+
+
+def _evenly(whole: Releaser, table: Mapping[str, Any]) -> Releaser:
+    """The releaser with the same noise at every release; where that was asked otherwise, it is refused."""
+    if isinstance(whole, PlainReleaser) and whole.shares.first > 0 and "first" not in table:
+        whole = registry.build("releaser", {**describe(whole), "first": 0.0}, "releaser")
+    if isinstance(whole, PlainReleaser):
+        shares = whole.shares
+        if shares.first > 0 or shares.kind in ("geometric", "power") or any(share != 1 for share in shares.weights):
+            raise SpecError(
+                "columns per person need the same noise at every release: a person could follow the finest ones",
+                path="columns_per_person", allowed="an even schedule, first = 0, weight = 1",
+                fix="leave it out: the columns share the budget",
+            )  # fmt: skip
+    return whole
 
 
 def _weights(
@@ -142,7 +185,9 @@ def _weights(
                 given=columns_per_person,
                 allowed=f"1 to {count}, without shares",
             )
-        return [1 / min(columns_per_person * (2 if neighbours == "replace" else 1), count)] * count
+        parts = (AtMost(1, CELL), AtMostGroups(columns_per_person, "column"), Clip(0.0, 1.0))
+        one_step = Chain(PERSON, *parts, replaced=neighbours == "replace", steps=1, columns=count)
+        return [1 / one_step.sensitivity.squares] * count
     if shares is None:
         return [1 / count] * count
     if len(shares) != count or not all(share > 0 for share in shares):
@@ -165,6 +210,18 @@ def _part(whole: Releaser, share: float) -> dict[str, Any]:
     )
 
 
-def as_rows(tracks: list[Track]) -> Floats:
-    """Values of all columns, one row a step: value, low, high, plain of each."""
-    return np.concatenate([np.stack([t.value, t.low, t.high, t.plain], axis=1) for t in tracks], axis=1)
+def exact_limit(releaser: Releaser | Columns) -> Limit:
+    """A ledger's limit for this stream and nothing else, in the currency of its noise.
+
+    >>> from fairveil.streams.releasers.baseline_laplace import BaselineLaplace
+    >>> exact_limit(BaselineLaplace(epsilon=0.5, horizon=10)).units
+    500000
+    """
+    event, promise = releaser.event(), releaser.guarantee()
+    currency = Currency.EPSILON
+    if isinstance(event, GaussianEvent):
+        currency = Currency.GAUSSIAN
+    elif isinstance(event, ZcdpEvent):
+        currency = Currency.ZCDP
+    needed = charge(event, currency, promise.epsilon)
+    return Limit(currency, needed.units, needed.delta_units, promise.epsilon, promise.delta)

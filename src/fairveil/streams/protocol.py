@@ -18,16 +18,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairveil.arrays import Floats, Ints
 from fairveil.errors import InputError
 from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
 from fairveil.state import State, copy_state
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Status = Literal["released", "missing", "lost"]
 MISSING, RELEASED, LOST = 0, 1, 2
 STATUS: tuple[Status, Status, Status] = ("missing", "released", "lost")
@@ -106,6 +104,14 @@ class Quote:
 
     def to_dict(self) -> dict[str, Any]:
         return {**self.__dict__, "expected": [list(row) for row in self.expected]}
+
+    def words(self) -> str:
+        """How far a released number is from the truth, for people who read it in a newspaper."""
+        reach = self.plain_interval_width / 2
+        often = {0.9: "nine times in ten", 0.95: "nineteen times in twenty", 0.99: "99 times in 100"}
+        size = f"{reach:,.0f}" if reach >= 10 else f"{reach:.2g}"
+        share = often.get(self.interval, f"in {self.interval:.0%} of all steps")
+        return f"each number is within {size} of the truth {share}"
 
 
 class Releaser(ABC):

@@ -13,10 +13,10 @@ from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Strict
 
 from fairveil import registry
+from fairveil.arrays import Floats
 from fairveil.configuration import configuration
 from fairveil.data.bikeshare import Bikeshare
 from fairveil.data.drive_cycles import DriveCycles
@@ -27,8 +27,6 @@ from fairveil.fields import described
 from fairveil.randomness import Generator
 from fairveil.registry import register
 from fairveil.streams.protocol import as_values
-
-Floats = NDArray[np.float64]
 
 
 class Sequence(ABC):

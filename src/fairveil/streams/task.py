@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from fairveil import registry
+from fairveil.arrays import Floats
 from fairveil.configuration import describe, field_names
 from fairveil.data.series import Ar1
 from fairveil.errors import SpecError
@@ -16,8 +17,8 @@ from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise, make_noise
 from fairveil.randomness import generator
 from fairveil.registry import register
-from fairveil.streams.predictive import WEIGHTS, Predictive
-from fairveil.streams.protocol import MISSING, Floats, Releaser
+from fairveil.streams.protocol import MISSING, Releaser
+from fairveil.streams.releasers.predictive import WEIGHTS, Predictive
 from fairveil.streams.sequences import build_sequence, draw_sequence
 from fairveil.task import Outcome, Part, Task, TaskSpec, run_blocks
 

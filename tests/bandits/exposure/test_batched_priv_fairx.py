@@ -8,13 +8,13 @@ import pytest
 
 import fairveil
 from fairveil.bandits.exposure import BatchedPrivFairx
-from fairveil.bandits.exposure.audit import CROWD, late_feedback, late_pair
 from fairveil.bandits.exposure.kernel import make_row
 from fairveil.bandits.feedback import Outstanding
 from fairveil.bandits.protocol import Block, Candidate, Feedback, Round
 from fairveil.errors import InputError, SpecError
-from fairveil.privacy.audit import audit, find_pair
 from fairveil.privacy.noise import SeededNoise, ZeroNoise
+from fairveil.proof import audit, find_pair
+from fairveil.proof.pairs.exposure import CROWD, late_feedback, late_pair
 from fairveil.randomness import generator
 
 TABLE = {"agents": 2, "dimension": 2, "horizon": 64, "delta": 0.1}
@@ -33,7 +33,7 @@ def test_rows_never_exceed_their_bound_whatever_comes_in():
         for _ in range(200):
             make_row(scale * rng.normal(size=2), scale * rng.normal(), policy.compiled.rows, row)
             assert row @ row <= policy.row_bound**2
-            units = row * 2.0**policy.sums.grid.bits
+            units = row * 2.0**policy.running.grid.bits
             assert np.array_equal(units, np.trunc(units))
     make_row(np.array([1.0, 0.5]), 0.75, policy.compiled.rows, row)
     np.testing.assert_allclose(row, [0.5, 0.25, 0.25 * policy.reward_weight], atol=2**-14)

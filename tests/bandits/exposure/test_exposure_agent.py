@@ -11,7 +11,7 @@ from fairveil.bandits.exposure.agent import Agent, matrix_of
 from fairveil.bandits.protocol import Candidate, Feedback, Round, settle
 from fairveil.errors import BudgetError, FairveilError, HorizonError, InputError, LedgerError, PrivacyError
 from fairveil.federated import Message, exchange
-from fairveil.privacy.ledger import Ledger, Limit
+from fairveil.ledger import Ledger, Limit
 from fairveil.privacy.noise import SeededNoise
 from fairveil.randomness import generator
 
@@ -90,7 +90,7 @@ def test_a_federation_of_agents_decides_as_the_policy_does(name, federation):
 def test_every_number_of_every_message_carries_noise(name, federation):
     policy = POLICIES[name]()
     sent, exact, _ = play(federation(policy), 24, SeededNoise(8))
-    level = policy.sums.expected_std(1)
+    level = policy.running.expected_std(1)
     assert len(sent) == 5
     offsets = []
     for messages, sums in zip(sent, exact):
@@ -240,7 +240,7 @@ def test_an_agent_that_starts_again_over_its_ledger_repeats_its_messages_and_dro
     sent, _, _ = play(agents, 2, SeededNoise(2))
     spent, noise = agents[0].ledger.spent, Spy()
     fresh = Agent(agents[0].policy, 0, agents[0].ledger)
-    with pytest.raises(PrivacyError, match="sent none"):
+    with pytest.raises(PrivacyError, match="released its first block"):
         fresh.send(noise)
     again = Agent(agents[0].policy, 0, agents[0].ledger, resume=True)
     again.act(np.eye(2), generator(7))
@@ -578,3 +578,98 @@ def test_a_wrong_reward_or_context_is_refused_without_its_value(federation):
         agent.policy.decide(agent.state, shown, generator(1))
     with pytest.raises(InputError, match="learn from contexts"):
         agent.policy.learn(agent.state, Feedback(0, 0, 0.5))
+
+
+def rounds(agent, count):
+    """Play rounds of an agent, the same for the same agent and round."""
+    for _ in range(count):
+        rng = generator(5, agent.index, agent.played)
+        agent.act(rng.random((3, 2)), rng)
+        agent.observe(float(rng.random()))
+
+
+@pytest.mark.parametrize("name", ["batched", "personal", "sound"])
+def test_an_absent_agent_is_left_out_and_follows_later(name, federation):
+    agents = federation(POLICIES[name]())
+    here, away = agents[:2], agents[2]
+    log = []
+    for sync, count in enumerate((1, 1, 2)):  # doubling: rounds 1, 2, 4
+        for agent in here:
+            rounds(agent, count)
+            agent.leave_out([2])
+        log += exchange(here, [SeededNoise(sync, i) for i in range(2)])
+        assert [agent.syncs for agent in here] == [sync + 1] * 2
+    rounds(away, 4)  # meanwhile it played; nothing is due before it knows of the others
+    assert away.ledger.spent.units == 0
+    stranger = Message(2, 3, 8, log[0].payload, log[0].guarantee)
+    assert here[0].receive(stranger).reason == "from a party that is left out"
+    away.catch_up(log)
+    assert away.syncs == 3
+    np.testing.assert_array_equal(away.state["released"], here[0].state["released"])
+    np.testing.assert_array_equal(away.state["variance"], here[0].state["variance"])
+    assert away.state["variance"][2] == 0
+    for agent in agents:
+        agent.take_back([2])
+        rounds(agent, 4)
+    messages = exchange(agents, [SeededNoise(9, i) for i in range(3)])
+    if agents[0].policy.counts_rows:
+        assert [int(message.payload["rows"]) for message in messages] == [4, 4, 8]  # all rows of the absent one join
+    for agent in agents:
+        np.testing.assert_array_equal(agent.state["released"], agents[0].state["released"])
+        assert agent.syncs == 4
+    assert away.state["variance"][2] > 0
+
+
+def test_rows_of_rounds_that_went_by_join_the_next_message(federation):
+    agents = federation(POLICIES["batched"]())
+    log = []
+    for sync, count in enumerate((1, 1)):
+        for agent in agents[:2]:
+            rounds(agent, count)
+            agent.leave_out([2])
+        log += exchange(agents[:2], [SeededNoise(sync)] * 2)
+    late = agents[2]
+    late.catch_up(log)
+    rounds(late, 4)  # two of its rounds lie before the second synchronisation, by its own count
+    message = late.send(SeededNoise(3))
+    assert int(message.payload["rows"]) == 4
+
+
+def test_a_log_with_an_own_message_is_believed_only_with_the_own_ledger(federation, tmp_path):
+    policy = POLICIES["batched"]()
+    agents = federation(policy)
+    for agent in agents:
+        rounds(agent, 1)
+    log = exchange(agents, [SeededNoise(1)] * 3)
+    spent = agents[0].ledger.spent
+    again = Agent(policy, 0, agents[0].ledger, resume=True)
+    again.catch_up(log)
+    assert again.syncs == 1
+    assert again.ledger.spent == spent
+    np.testing.assert_array_equal(again.state["released"], agents[1].state["released"])
+    with Ledger.create(tmp_path / "new.db", limit=Limit.covering(policy.event()), simulated=True) as empty:
+        fresh = Agent(policy, 0, empty)
+        with pytest.raises(PrivacyError, match="ledger does not know"):
+            fresh.catch_up(log)
+        assert empty.spent.units == 0
+
+
+def test_a_log_must_be_whole_and_well_formed(federation):
+    agents = federation(POLICIES["batched"]())
+    for agent in agents[:2]:
+        rounds(agent, 1)
+        agent.leave_out([2])
+    log = exchange(agents[:2], [SeededNoise(1)] * 2)
+    other = Message(0, 0, 1, {**log[0].payload, "rows": np.asarray(7.0)}, log[0].guarantee)
+    for wrong in (
+        [Message(0, 1, 2, log[0].payload, log[0].guarantee)],
+        [*log, other],
+        [Message(0, 0, 3, log[0].payload, log[0].guarantee)],
+        [Message(0, 0, 1, {**log[0].payload, "moment": np.full(2, np.inf)}, log[0].guarantee)],
+    ):
+        with pytest.raises(InputError, match="log"):
+            agents[2].catch_up(wrong)
+        assert agents[2].syncs == 0
+    for wrong in ([7], [0, 1, 2]):
+        with pytest.raises(InputError, match="cannot be left out"):
+            agents[2].leave_out(wrong)

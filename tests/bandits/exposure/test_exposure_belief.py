@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairveil.bandits.exposure import BatchedPrivFairx, FedFairx, PrivFairx, PrivFairxPrinted
-from fairveil.bandits.exposure.belief import Beliefs, Facts, Radius, refresh, ridge, weigh
+from fairveil.bandits.exposure import BatchedPrivFairx, FedFairx, PrivFairx, PrivFairxDubeyPentland, PrivFairxPrinted
+from fairveil.bandits.exposure.belief import BeliefFacts, Beliefs, Radius, refresh, ridge, weigh
 from fairveil.bandits.exposure.kernel import add_row, make_row, raw_row
 from fairveil.privacy.noise import SeededNoise
 
@@ -44,7 +44,7 @@ def test_the_precision_is_positive_definite_whatever_the_noise(seed, scale, how)
     assert eigenvalues[0] >= 100.0 * (1 - 1e-6) - 1e-9 * eigenvalues[-1]
 
 
-PUBLIC = Facts(1.0, 1.0, 1.0, 0.01, 1.0, 0.0, 1.0, False)
+PUBLIC = BeliefFacts(1.0, 1.0, 1.0, 0.01, 1.0, 0.0, 1.0, False)
 
 
 def belief(prior, target, **radius):
@@ -71,13 +71,17 @@ def test_refresh_solves_and_factors_as_numpy_does():
     assert np.allclose(np.tril(root, -1), 0)
 
 
-@pytest.mark.parametrize("kind", ["sound", "printed-shift", "printed-floor", "batched", "personal"])
+@pytest.mark.parametrize(
+    "kind", ["sound", "printed-shift", "printed-floor", "read-shift", "read-floor", "batched", "personal"]
+)
 def test_released_beliefs_stay_positive_definite_under_heavy_noise(kind):
     facts = {"agents": 3, "dimension": 4, "horizon": 200, "epsilon": 0.05, "delta": 1e-6, "schedule": "every-round"}
     policy = {
         "sound": lambda: PrivFairx(**facts),
         "printed-shift": lambda: PrivFairxPrinted(**facts),
         "printed-floor": lambda: PrivFairxPrinted(**facts, definite="floor"),
+        "read-shift": lambda: PrivFairxDubeyPentland(**facts),
+        "read-floor": lambda: PrivFairxDubeyPentland(**facts, definite="floor"),
         "batched": lambda: BatchedPrivFairx(**facts),
         "personal": lambda: BatchedPrivFairx(**facts, personal=True),
     }[kind]()
@@ -129,13 +133,47 @@ def test_confidence_sets_of_released_statistics_cover_the_parameter(epsilon, std
     assert misses <= 13
 
 
+def missed(policy, rounds, trials):
+    """How often the set of a first release after so many rounds leaves theta* out, and how far out it is (median)."""
+    rng, lengths = np.random.default_rng(23), []
+    for trial in range(trials):
+        theta = np.abs(rng.normal(size=policy.dimension))
+        theta /= np.linalg.norm(theta)
+        state = policy.start()
+        for leaf in state["leaf"]:
+            x = rng.random((rounds, policy.dimension)) / np.sqrt(policy.dimension)
+            y = x @ theta + policy.reward_std * rng.normal(size=rounds)
+            rows = np.column_stack([x, np.clip(y / policy.reward_bound, -1, 1)])
+            leaf[:] = rows.T @ rows
+        state["acted"][:] = rounds
+        state = policy.release(state, SeededNoise(trial))
+        lengths.append(np.linalg.norm(np.linalg.solve(state["root"][0], theta - state["centre"][0])))
+    return int((np.array(lengths) > 1).sum()), float(np.median(lengths))
+
+
+PAPER = {"agents": 10, "dimension": 5, "horizon": 100_000, "epsilon": 2.0, "delta": 0.1}
+
+
+@pytest.mark.parametrize("definite", ["shift", "floor"])
+@pytest.mark.parametrize("std", [0.1, 1.0])
+def test_lemma_7_as_printed_is_no_confidence_set_and_as_read_it_is_one(definite, std):
+    # A set may miss with probability 0.1: in 40 federations a valid one misses at most 4 + 3 sqrt(3.6) = 9 times.
+    facts = {**PAPER, "definite": definite, "reward_std": std, "reward_bound": 1 + 2 * std}
+    misses, distance = missed(PrivFairxPrinted(**facts), 1000, 40)
+    assert misses >= 30
+    assert distance > 1
+    misses, distance = missed(PrivFairxDubeyPentland(**facts), 1000, 40)
+    assert misses <= 9
+    assert distance < 0.5
+
+
 def test_a_personal_set_is_shaped_like_the_agents_own_and_never_larger():
     rng = np.random.default_rng(3)
     x = rng.random((50, 4)) / 2
     own = np.zeros((5, 5))
     own[:4, :4], own[:4, 4] = x.T @ x, x.T @ (x @ np.full(4, 0.5))
     prior, confidence, target = 4 * np.eye(4), 2 * np.log(10), np.zeros(4)
-    facts = Facts(1.0, 1.0, 1.0, 0.25, 1.0, confidence, 1.0, False)
+    facts = BeliefFacts(1.0, 1.0, 1.0, 0.25, 1.0, confidence, 1.0, False)
     work = np.empty((2, 4, 4))
     plain = belief(prior, target, offset=2.0, level=confidence - 4 * np.log(4.0))
     refresh(0, plain, own, facts, 1.0, work)

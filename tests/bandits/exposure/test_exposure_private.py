@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from fairveil.bandits.exposure import BatchedPrivFairx, PrivFairx, PrivFairxPrinted
-from fairveil.bandits.exposure import audit as audits
-from fairveil.bandits.exposure.audit import messages_pair, reaction_pair, run_messages, worst_interactions
 from fairveil.bandits.ledgered import drive
 from fairveil.bandits.protocol import Candidate, Feedback, Round
 from fairveil.errors import PrivacyError, SpecError
-from fairveil.privacy.audit import audit, find_pair
+from fairveil.ledger import Ledger, Limit
 from fairveil.privacy.conversions import gdp_mu
-from fairveil.privacy.ledger import Ledger, Limit
 from fairveil.privacy.noise import SeededNoise
+from fairveil.proof import audit, find_pair
+from fairveil.proof.pairs import exposure as audits
+from fairveil.proof.pairs.exposure import messages_pair, reaction_pair, run_messages, worst_interactions
 from fairveil.randomness import generator
 
 FULL = {"agents": 10, "dimension": 5, "horizon": 100_000, "epsilon": 2.0, "delta": 0.1}
@@ -24,7 +24,7 @@ SMALL = {"agents": 2, "dimension": 2, "horizon": 4096, "epsilon": 1.0, "delta": 
 
 def measured_std(policy, release, trials=6000):
     """Std of the off-diagonal numbers of one agent's message at a release, over independent streams of empty leaves."""
-    wide = policy.sums.many(trials)
+    wide = policy.running.many(trials)
     state, noise = wide.start(), SeededNoise(3)
     for _ in range(release):
         state, estimate = wide.release(state, noise)
@@ -51,7 +51,7 @@ def test_noise_of_released_statistics_is_what_the_formula_says(kind, release):
     assert off == pytest.approx(node * math.sqrt(nodes), rel=0.02)
     assert diagonal == pytest.approx(math.sqrt(2) * node * math.sqrt(nodes), rel=0.02)
     if kind != "batched":
-        assert off == pytest.approx(policy.sums.expected_std(release), rel=0.02)
+        assert off == pytest.approx(policy.running.expected_std(release), rel=0.02)
 
 
 def test_what_each_policy_promises():

@@ -10,10 +10,17 @@ import fairveil
 from fairveil import registry
 from fairveil.bandits.environments.agents import decisions_until
 from fairveil.bandits.environments.exposure import ExposureWorld
-from fairveil.bandits.exposure import BatchedPrivFairx, FairxLinUcb, FedFairx, PrivFairx, PrivFairxPrinted
+from fairveil.bandits.exposure import (
+    BatchedPrivFairx,
+    FairxLinUcb,
+    FedFairx,
+    PrivFairx,
+    PrivFairxDubeyPentland,
+    PrivFairxPrinted,
+)
 from fairveil.bandits.exposure.family import ExposureFamily
 from fairveil.bandits.feedback import AT_ONCE, Lateness
-from fairveil.bandits.simulate import Case, Streams
+from fairveil.bandits.simulate import Case, Streams, simulate
 from fairveil.bandits.steps import walk
 from fairveil.configuration import describe
 from fairveil.errors import HorizonError, InputError, SpecError
@@ -21,8 +28,7 @@ from fairveil.fairness.exposure import fair_law
 
 
 def simulated(policy, world, spec, run, lateness=AT_ONCE):
-    family = ExposureFamily()
-    return family.simulate(Case(spec, policy, world, family, lateness), range(run, run + 1))
+    return simulate(Case(spec, policy, world, ExposureFamily(), lateness), range(run, run + 1))
 
 
 WORLD = {"name": "exposure", "agents": 3, "actions": 4, "dimension": 2}
@@ -38,6 +44,7 @@ POLICIES = {
     "sound-determinant": lambda: PrivFairx(**FACTS, **PRIVATE, schedule={"name": "determinant", "threshold": 3.0}),
     "printed": lambda: PrivFairxPrinted(**FACTS, **PRIVATE),
     "printed-floor": lambda: PrivFairxPrinted(**FACTS, **PRIVATE, definite="floor"),
+    "as-read": lambda: PrivFairxDubeyPentland(**FACTS, **PRIVATE),
     "batched": lambda: BatchedPrivFairx(**FACTS, **PRIVATE, schedule={"name": "growing", "factor": 1.5}),
     "batched-raw": lambda: BatchedPrivFairx(**FACTS, **PRIVATE, local_raw=True, schedule="doubling"),
     "personal": lambda: BatchedPrivFairx(**FACTS, **PRIVATE, personal=True, schedule="doubling"),

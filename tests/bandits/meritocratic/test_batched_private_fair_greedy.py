@@ -13,9 +13,8 @@ from fairveil.bandits.facts import fitted
 from fairveil.bandits.feedback import NEVER, Lateness
 from fairveil.bandits.meritocratic import BatchedPrivateFairGreedy, PrivateFairGreedy, Scaling
 from fairveil.bandits.meritocratic.estimate import believed_rows
-from fairveil.bandits.meritocratic.family import make_runner
 from fairveil.bandits.protocol import Block, Candidate, Feedback, Round
-from fairveil.bandits.simulate import Case, Streams
+from fairveil.bandits.simulate import Case, Streams, start_run
 from fairveil.bandits.steps import walk
 from fairveil.errors import InputError, PrivacyError, SpecError
 from fairveil.privacy.conversions import gdp_delta
@@ -24,7 +23,7 @@ from fairveil.randomness import generator
 
 
 def runner_of(policy, world, seed, noise):
-    return make_runner(Case.of(policy, world, 1), Streams.of(seed, 0, noise))
+    return start_run(Case.of(policy, world, 1), Streams.of(seed, 0, noise))
 
 
 SMALL = {"name": "synthetic-census", "people_per_group": 800}
@@ -96,7 +95,7 @@ def test_a_scale_that_is_far_off_is_mended_once_and_old_rows_do_not_come_back():
     world = world_of({"name": "gaussian", "weights": [1.0, 0.5], "means": [[0.0, 0.0], [1.0, 0.0]]})
     table = {**BATCHED, "epsilon": 20.0, "scaling": {**wrong, "norm": 10.0}}
     policy = fitted(registry.build("policy", table, "policy"), world, 4000)
-    runner = make_runner(Case.of(policy, world, 4000), Streams.of(1, 0))
+    runner = start_run(Case.of(policy, world, 4000), Streams.of(1, 0))
     seen = []
     for stop in range(50, 4001, 50):
         runner.advance(stop)
@@ -168,7 +167,7 @@ def test_a_group_that_nobody_was_seen_of_keeps_its_doubt():
     policy = fitted(BatchedPrivateFairGreedy(epsilon=5.0, delta=1e-5, first_batch=500), world, 2000)
     runner = runner_of(policy, world, 1, SeededNoise(1))
     play(runner, world, 2000)
-    unsure = runner.rank_uncertainty()
+    unsure = runner.uncertainty()
     assert unsure[3] > 0.1 > unsure[0]
 
 
@@ -349,7 +348,7 @@ def test_few_answers_are_noticed_through_the_noise_only():
     policy = fitted(BatchedPrivateFairGreedy(epsilon=5.0, delta=1e-5), world, 20_000)
     for missing, low, high in ((0.0, 1.0, 1.0), (0.7, 0.2, 0.35)):
         case = Case.of(policy, world, 20_000, lateness=Lateness.of({"delay": 0, "missing": missing}))
-        runner = make_runner(case, Streams.of(1, 0))
+        runner = start_run(case, Streams.of(1, 0))
         for stop in range(2000, 20_001, 2000):
             runner.advance(stop)
         moments = policy._moments(runner.state)

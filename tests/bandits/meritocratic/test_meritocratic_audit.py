@@ -8,7 +8,13 @@ import pytest
 import fairveil
 from fairveil.bandits.feedback import Lateness, Outstanding
 from fairveil.bandits.meritocratic import BatchedPrivateFairGreedy, PrivateFairGreedy, PrivateFairGreedyPrinted
-from fairveil.bandits.meritocratic.audit import (
+from fairveil.bandits.meritocratic.scaling import Ready
+from fairveil.errors import InputError
+from fairveil.privacy.noise import SeededNoise, ZeroNoise
+from fairveil.privacy.sums import BatchSum
+from fairveil.privacy.sums.shapes import Grid
+from fairveil.proof import audit
+from fairveil.proof.pairs.meritocratic import (
     BATCH,
     Recorded,
     _prefixes,
@@ -18,12 +24,6 @@ from fairveil.bandits.meritocratic.audit import (
     small,
     small_batched,
 )
-from fairveil.bandits.meritocratic.scaling import Ready
-from fairveil.errors import InputError
-from fairveil.privacy.audit import audit
-from fairveil.privacy.noise import SeededNoise, ZeroNoise
-from fairveil.privacy.sums import BatchSum
-from fairveil.privacy.sums.shapes import Grid
 
 
 def measured_mu(pair, trials, seed=1):

@@ -10,9 +10,8 @@ from fairveil import registry
 from fairveil.bandits.facts import fitted
 from fairveil.bandits.feedback import AT_ONCE, Lateness
 from fairveil.bandits.meritocratic import BatchedPrivateFairGreedy, FairGreedy, PrivateFairGreedy
-from fairveil.bandits.meritocratic.family import make_runner
-from fairveil.bandits.meritocratic.runner import StepRunner
-from fairveil.bandits.simulate import Case, Streams
+from fairveil.bandits.simulate import Case, Streams, start_run
+from fairveil.bandits.steps import StepSimulator
 from fairveil.errors import SpecError
 from fairveil.privacy.noise import SecureNoise, SeededNoise, ZeroNoise
 from fairveil.randomness import generator
@@ -46,7 +45,7 @@ def both(policy, world, rounds, noise, lateness=None, size=50):
     made = fitted(policy, world, rounds)
     case = Case.of(made, world, rounds, lateness=world.lateness if lateness is None else lateness)
     out = []
-    for make in (make_runner, lambda case, streams: StepRunner(case.policy, case, streams)):
+    for make in (start_run, StepSimulator):
         runner = make(case, Streams.of(9, 0, noise()))
         stops = [*range(size, rounds, size), rounds]
         out.append(np.concatenate([runner.advance(stop).slots for stop in stops]))
@@ -85,7 +84,7 @@ def test_hidden_arrivals_in_any_order_inside_the_window_give_the_same_run(treat)
         streams = replace(
             Streams.of(9, 0, SeededNoise(4)), coming=lambda order=order: generator(order, "another order")
         )
-        runner = make_runner(case, streams)
+        runner = start_run(case, streams)
         slots = np.concatenate([runner.advance(stop).slots for stop in (200, 400, 600)])
         runs.append((slots, runner.state))
     for slots, state in runs[1:]:
@@ -102,7 +101,7 @@ def test_zero_noise_equals_fair_greedy_arm_for_arm():
     object.__setattr__(private, "rows_of", plain.rows_of)
     slots = []
     for policy in (plain, private):
-        runner = make_runner(Case.of(policy, world, 1500), Streams.of(4, 0, ZeroNoise()))
+        runner = start_run(Case.of(policy, world, 1500), Streams.of(4, 0, ZeroNoise()))
         slots.append(np.concatenate([runner.advance(stop).slots for stop in (500, 1000, 1500)]))
     assert (slots[0] == slots[1]).all()
 

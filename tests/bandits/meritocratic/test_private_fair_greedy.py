@@ -15,20 +15,19 @@ from fairveil.bandits.meritocratic import (
     PrivateFairGreedyPrinted,
     Scaling,
 )
-from fairveil.bandits.meritocratic.audit import private_pair
-from fairveil.bandits.meritocratic.family import make_runner
 from fairveil.bandits.protocol import Candidate, Feedback, Round, settle
-from fairveil.bandits.simulate import Case, Streams
+from fairveil.bandits.simulate import Case, Streams, start_run
 from fairveil.configuration import describe
 from fairveil.errors import HorizonError, InputError, PrivacyError, SpecError
 from fairveil.privacy.accounting import Accountant
 from fairveil.privacy.noise import SeededNoise, ZeroNoise
+from fairveil.proof.pairs.meritocratic import private_pair
 from fairveil.randomness import generator
 from fairveil.state import copy_state, load_state, nested, save_state
 
 
 def runner_of(policy, world, seed, noise):
-    return make_runner(Case.of(policy, world, 1), Streams.of(seed, 0, noise))
+    return start_run(Case.of(policy, world, 1), Streams.of(seed, 0, noise))
 
 
 SCALING = Scaling(columns=(0, 1), centre=(0.0, 0.0), spread=(0.5, 0.5), norm=1.4, reward_centre=0.0, reward_bound=1.0)

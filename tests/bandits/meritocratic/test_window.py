@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairveil.bandits.meritocratic.regression import solve_positive, weights_of
+from fairveil.bandits.meritocratic.estimate import solve_positive, weights_of
 from fairveil.bandits.meritocratic.window import add_member, count_at_most, dot, grown, new_store
 
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from fairveil import SeededNoise, ZeroNoise
+from fairveil.bandits.environments.arms import UNIT
 from fairveil.bandits.environments.bernoulli import Bernoulli
-from fairveil.bandits.environments.laws import UNIT
 from fairveil.bandits.feedback import Lateness
-from fairveil.bandits.laws.playing import Silent
 from fairveil.bandits.nash.adap_ucb import AdapUcb
 from fairveil.bandits.nash.local_nash import LocalNash
 from fairveil.bandits.nash.private_nash import PrivateNash
@@ -17,6 +16,7 @@ from fairveil.bandits.protocol import Feedback, Report, Round, settle
 from fairveil.bandits.simulate import Streams
 from fairveil.bandits.steps import walk
 from fairveil.errors import InputError, PrivacyError
+from fairveil.proof.laws.playing import Silent
 from fairveil.randomness import generator
 from fairveil.state import same_state
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from fairveil.bandits.feedback import Lateness, Outstanding
-from fairveil.bandits.nash.audit import late_pair
 from fairveil.bandits.nash.private_nash import PrivateNash
 from fairveil.bandits.protocol import Block
 from fairveil.errors import InputError
-from fairveil.privacy.audit import audit, find_pair
+from fairveil.proof import audit, find_pair
+from fairveil.proof.pairs.nash import late_pair
 
 WINDOW = 7
 
@@ -24,6 +24,17 @@ def test_the_driver_of_late_rewards_is_consistent(treat, epsilon):
     found = audit(late_pair(policy, late(treat)), trials=40_000, seed=2)
     assert found.verdict == "consistent"
     assert found.epsilon_lower > (0.25 if treat == "private" else 0.6) * epsilon
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0])
+@pytest.mark.parametrize(
+    ("name", "pair"), [("private-nash", "seats"), ("private-nash", "hidden-seats"), ("adap-ucb", "seats")]
+)
+def test_releases_by_arrival_are_consistent(name, pair, epsilon):
+    _, found = find_pair({"kind": "policy", "name": name, "arms": 3, "epsilon": epsilon, "pair": pair})
+    result = audit(found, trials=20_000, seed=2)
+    assert result.verdict == "consistent"
+    assert result.epsilon_lower > 0.6 * epsilon
 
 
 def test_the_late_pair_is_found_by_name():

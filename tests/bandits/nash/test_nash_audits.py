@@ -5,7 +5,7 @@ import pytest
 from fairveil import SeededNoise
 from fairveil.bandits.nash.gdp_ncb import GdpNcb
 from fairveil.bandits.protocol import Feedback
-from fairveil.privacy.audit import audit, find_pair
+from fairveil.proof import audit, find_pair
 from fairveil.randomness import generator
 
 SOUND = [

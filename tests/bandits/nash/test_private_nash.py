@@ -6,9 +6,9 @@ from fractions import Fraction
 import pytest
 
 from fairveil import SeededNoise
-from fairveil.bandits.environments.laws import UNIT
+from fairveil.bandits.environments.arms import UNIT
+from fairveil.bandits.nash.base import laplace_scale
 from fairveil.bandits.nash.gdp_ncb import GdpNcb
-from fairveil.bandits.nash.intake import laplace_scale
 from fairveil.bandits.nash.optimism import optimistic_mean
 from fairveil.bandits.nash.private_nash import PrivateNash, index
 from fairveil.bandits.protocol import Feedback

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fairveil
-from fairveil.bandits.nash.tally import Tally, merge
+from fairveil.bandits.nash.tally import Welfare, merge
 from fairveil.errors import FairveilError, HorizonError, InputError, SpecError
 from fairveil.fairness.welfare import log_p_mean, p_mean
 
@@ -57,7 +57,7 @@ def test_tally_equals_the_definition():
     means = np.array([0.05, 0.4, 0.9])
     codes = rng.integers(0, 4, (5, 300)).astype(np.int32)
     values = np.append(means, means.mean())[codes]
-    tally = Tally(means, np.log(means), [1.0, 0.0, -1.0, 0.5, -3.0], 5)
+    tally = Welfare(means, np.log(means), [1.0, 0.0, -1.0, 0.5, -3.0], 5)
     for start in (0, 100, 250):
         stop = {0: 100, 100: 250, 250: 300}[start]
         tally.add(np.ascontiguousarray(codes[:, start:stop]), np.ones(stop - start, np.int64))
@@ -84,8 +84,8 @@ def test_intervals_and_rounds_give_the_same_tally():
         codes.append(arms)
         rounds[r] = np.repeat(arms, np.diff(np.append(0, cuts)))
     powers = [1.0, 0.0, -2.0]
-    merged = merge(ends, codes, Tally(means, np.log(means), powers, 4), [17, 300, 500])
-    plain = Tally(means, np.log(means), powers, 4)
+    merged = merge(ends, codes, Welfare(means, np.log(means), powers, 4), [17, 300, 500])
+    plain = Welfare(means, np.log(means), powers, 4)
     plain.add(rounds, np.ones(500, np.int64))
     assert np.allclose(merged[-1].welfare, plain.snapshot().welfare)
     assert np.allclose(merged[-1].influence, plain.snapshot().influence)
@@ -95,7 +95,7 @@ def test_intervals_and_rounds_give_the_same_tally():
 
 def test_tally_in_logarithms_where_means_underflow():
     logs = np.array([-1693.0, 0.0])
-    tally = Tally(np.exp(logs), logs, [1.0, 0.0, -1.0], 2)
+    tally = Welfare(np.exp(logs), logs, [1.0, 0.0, -1.0], 2)
     codes = np.array([[0, 1, 1, 0], [0, 1, 0, 2]], np.int32)  # round 0: all runs on the hopeless arm
     tally.add(codes, np.ones(4, np.int64))
     snapshot = tally.snapshot()
@@ -111,7 +111,7 @@ def test_correction_removes_the_bias_of_few_runs():
     means, rng = np.array([0.2, 1.0]), np.random.default_rng(5)
     truth, plain, corrected = math.log(0.6), [], []
     for _ in range(60):
-        tally = Tally(means, np.log(means), [1.0, 0.0], 8)
+        tally = Welfare(means, np.log(means), [1.0, 0.0], 8)
         tally.add(rng.integers(0, 2, (8, 2000)).astype(np.int32), np.ones(2000, np.int64))
         snapshot = tally.snapshot()
         plain.append(math.log(snapshot.welfare[1]) - truth)

@@ -22,9 +22,9 @@ from fairveil.bandits.nash.local_nash import LocalNash
 from fairveil.bandits.nash.ncb import Ncb
 from fairveil.bandits.nash.ncb_printed import PrintedNcb
 from fairveil.bandits.nash.private_nash import PrivateNash
-from fairveil.bandits.nash.runs import StepSimulator
 from fairveil.bandits.nash.ucb import Ucb
 from fairveil.bandits.simulate import Case, Streams
+from fairveil.bandits.steps import StepSimulator
 
 ROUNDS = 1500
 REWARDS = np.random.default_rng(3).random((ROUNDS, 6)) ** np.array([0.2, 0.5, 1.0, 2.0, 4.0, 0.3])
@@ -41,7 +41,7 @@ def stepwise(policy, world, rounds, seed, run=0, late=AT_ONCE):
 
 def steps(policy, world, rounds, seed, late=AT_ONCE):
     simulator = stepwise(policy, world, rounds, seed, late=late)
-    return simulator.advance(rounds).codes, simulator.summary()
+    return simulator.advance(rounds), simulator.releases
 
 
 def expand(run, rounds):
@@ -69,9 +69,10 @@ def expand(run, rounds):
 def test_episodic_runs_are_equal_on_a_recorded_table(policy, seed):
     """Rewards are given, so both draw the same noise in the same order and must play the same arms."""
     fast = compiled(policy, RECORDED, ROUNDS, seed)
-    arms, summary = steps(policy, RECORDED, ROUNDS, seed)
-    assert np.array_equal(expand(fast.advance(ROUNDS), ROUNDS), arms)
-    assert np.array_equal(fast.summary().pulls, summary.pulls)
+    slow, _ = steps(policy, RECORDED, ROUNDS, seed)
+    run = fast.advance(ROUNDS)
+    assert np.array_equal(expand(run, ROUNDS), slow.codes)
+    assert np.array_equal(run.pulls, slow.pulls)
 
 
 @pytest.mark.parametrize(
@@ -90,10 +91,11 @@ def test_delayed_runs_are_equal_on_a_recorded_table(policy, late):
     """However many blocks are open at a time, both choose the same arms and release at the same rounds."""
     when = Lateness.of(late)
     fast = compiled(policy, RECORDED, ROUNDS, 4, late=when)
-    arms, summary = steps(policy, RECORDED, ROUNDS, 4, late=when)
-    assert np.array_equal(expand(fast.advance(ROUNDS), ROUNDS), arms)
-    assert np.array_equal(fast.summary().pulls, summary.pulls)
-    assert fast.summary().releases == summary.releases
+    slow, releases = steps(policy, RECORDED, ROUNDS, 4, late=when)
+    run = fast.advance(ROUNDS)
+    assert np.array_equal(expand(run, ROUNDS), slow.codes)
+    assert np.array_equal(run.pulls, slow.pulls)
+    assert fast.releases == releases
 
 
 @pytest.mark.parametrize("world", [Bernoulli(arms=20), Mixed(arms=20)], ids=["bernoulli", "mixed"])
@@ -112,10 +114,10 @@ def test_delayed_runs_are_equal_on_a_recorded_table(policy, late):
 def test_sequential_runs_are_equal(policy, world):
     """Same streams in the same order, whatever the chunks: the fast search finds the arms of a full scan."""
     fast = compiled(policy, world, ROUNDS, 1)
-    out = np.concatenate([fast.advance(min(start + 400, ROUNDS)).codes for start in range(0, ROUNDS, 400)])
-    arms, summary = steps(policy, world, ROUNDS, 1)
-    assert np.array_equal(out, arms)
-    assert np.array_equal(fast.summary().pulls, summary.pulls)
+    runs = [fast.advance(min(start + 400, ROUNDS)) for start in range(0, ROUNDS, 400)]
+    slow, _ = steps(policy, world, ROUNDS, 1)
+    assert np.array_equal(np.concatenate([run.codes for run in runs]), slow.codes)
+    assert np.array_equal(runs[-1].pulls, slow.pulls)
 
 
 @pytest.mark.parametrize("arms", [1, 2, 3, 7, 64, 65])
@@ -123,7 +125,7 @@ def test_search_equals_scan_for_any_number_of_arms(arms):
     world = Bernoulli(means=tuple(np.linspace(0.1, 0.9, arms)) if arms > 1 else (0.5,))
     for policy in (Ucb(arms=arms), Ncb(arms=arms, horizon=600, c=0.5)):
         out = compiled(policy, world, 600, 2).advance(600).codes
-        assert np.array_equal(out, steps(policy, world, 600, 2)[0])
+        assert np.array_equal(out, steps(policy, world, 600, 2)[0].codes)
 
 
 def shares(policy, world, rounds, runs, fast, late=AT_ONCE):
@@ -131,9 +133,7 @@ def shares(policy, world, rounds, runs, fast, late=AT_ONCE):
     found = np.zeros((runs, world.arms + 1))
     for run in range(runs):
         simulator = (compiled if fast else stepwise)(policy, world, rounds, 11, run, late)
-        simulator.advance(rounds)
-        summary = simulator.summary()
-        found[run] = [*summary.pulls / rounds, summary.releases]
+        found[run] = [*simulator.advance(rounds).pulls / rounds, simulator.releases]
     return found
 
 

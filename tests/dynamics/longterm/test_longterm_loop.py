@@ -9,7 +9,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from fairveil.dynamics import participation, population
 from fairveil.dynamics.longterm import Loop, Own, World, simulate
-from fairveil.dynamics.measures import measure
+from fairveil.dynamics.population import measure
 from fairveil.randomness import generator
 
 GROUPS = {
@@ -85,7 +85,7 @@ def test_a_retrained_classifier_follows_the_optimal_common_threshold() -> None:
 
 
 def test_other_reasons_to_stay_come_from_the_participation_model() -> None:
-    from fairveil.dynamics.participation.retention import retention
+    from fairveil.dynamics.participation.model import retention
 
     loop = _loop("participation", "stay", retention=retention({"driver": "false-negative", "response": ["power", 2]}))
     history = simulate(loop, lambda: Fixed(loop.world, 0.3), generator(4))

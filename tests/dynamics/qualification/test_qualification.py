@@ -200,6 +200,38 @@ def test_raising_a_transition_can_hurt_the_other_group():
     assert seen.numbers["own"] > 0 > seen.numbers["other"]
 
 
+@pytest.mark.parametrize(
+    ("transitions", "limit"), [([[0.2, 0.5], [0.5, 0.9]], 0.72626), ([[0.3, 0.7], [0.4, 0.8]], 0.65391)]
+)
+@pytest.mark.parametrize("second", [((-2, 5), (8, 5)), ((-10, 10), (10, 10))], ids=["moved", "stretched"])
+@pytest.mark.parametrize("fairness", ["none", "eqopt", "dp"])
+def test_theorem_19_as_printed_is_false_where_features_are_moved_or_stretched(fairness, second, transitions, limit):
+    """Other features, and yet the constraint changes nothing: the unconstrained policy satisfies it by itself."""
+    groups = {}
+    for name, share, features in (("a", 0.3, ((-5, 5), (5, 5))), ("b", 0.7, second)):
+        table = {str(y): ["normal", *features[y]] for y in (0, 1)}
+        groups[name] = {"share": share, "qualified": 0.5, "features": table, "transitions": transitions}
+    system = model(groups, {"gain": 1.5, "loss": 1.0}, fairness)
+    [(point, _)] = equilibria(system, per_axis=4)
+    assert point == pytest.approx([limit, limit], abs=5e-6)
+    assert abs(point[0] - point[1]) < 1e-12
+    if fairness != "none":
+        assert theorems.unfairness(system, fairness, limit) < 1e-12
+        printed = theorems.theorem_19(system, fairness, 0.45, printed=True)
+        assert printed.counterexample
+        assert theorems.theorem_19(system, fairness, 0.45).conclusion is None
+
+
+@pytest.mark.parametrize("fairness", ["eqopt", "dp"])
+def test_rounding_does_not_decide_theorem_19(fairness):
+    rng = generator(19, fairness)
+    found = [theorems.theorem_19(draws.moved_model(rng, "1b"), fairness, 0.45, printed=True) for _ in range(8)]
+    gaps = [abs(seen.numbers["fair"][0] - seen.numbers["fair"][1]) for seen in found if seen.applies]
+    assert len(gaps) >= 6
+    assert max(gaps) < 1e-10
+    assert all(seen.conclusion is False for seen in found if seen.applies)
+
+
 SWEEPS = {
     "17": lambda r, c, f: theorems.theorem_17(draws.random_model(r, c, False, fairness=f)),
     "18": lambda r, c, f: theorems.theorem_18(draws.random_model(r, c, False, gap=0.03, fairness=f), 9),

@@ -13,8 +13,8 @@ from mpmath import mp
 from scipy.stats import chisquare
 
 from fairveil.errors import InputError, SpecError
+from fairveil.privacy.grid import COINS, exp_below, float_above, grid_bits, keep_weight, sigma_above
 from fairveil.privacy.mechanisms import OneBit, RandomizedResponse
-from fairveil.privacy.mechanisms.exact import COINS, exp_below, float_above, grid_bits, keep_weight, sigma_above
 from fairveil.privacy.mechanisms.one_bit import half_width
 from fairveil.privacy.noise import SecureNoise, SeededNoise, ZeroNoise
 

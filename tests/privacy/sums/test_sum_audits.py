@@ -8,14 +8,20 @@ import numpy as np
 import pytest
 
 from fairveil.errors import SpecError
-from fairveil.privacy.audit import audit, estimate_mu, find_pair, outputs
 from fairveil.privacy.conversions import gdp_epsilon
 from fairveil.privacy.histograms import Histogram
-from fairveil.privacy.histograms.audit import absent_value, moved_value
 from fairveil.privacy.noise import Noise, ZeroNoise
 from fairveil.privacy.sums import BatchSum, HybridSum, ToeplitzSum, TreeSum
-from fairveil.privacy.sums.audit import outlying_row, replaced_row, run_prefixes, worst_rows
 from fairveil.privacy.sums.shapes import Grid
+from fairveil.proof import audit, estimate_mu, find_pair, outputs
+from fairveil.proof.pairs.privacy import (
+    absent_value,
+    moved_value,
+    outlying_row,
+    replaced_row,
+    run_prefixes,
+    worst_rows,
+)
 
 BUDGETS = [{"epsilon": 0.1, "delta": 1e-3}, {"epsilon": 1.0, "delta": 1e-3}, {"epsilon": 5.0, "delta": 1e-3}]
 SOUND = {

@@ -9,7 +9,7 @@ import pytest
 
 from fairveil.privacy.noise import SeededNoise, ZeroNoise
 from fairveil.privacy.sums import BatchSum, HybridSum, ToeplitzSum, TreeSum
-from fairveil.privacy.sums.audit import worst_rows
+from fairveil.proof.pairs.privacy import worst_rows
 
 LIFT = 2.0**10
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from fairveil.errors import ContractError
-from fairveil.privacy.audit.mutants import method
 from fairveil.privacy.histograms.histogram import Histogram
 from fairveil.privacy.sums import BatchSum, HybridSum, ToeplitzSum, TreeSum
-from fairveil.privacy.sums.laws import check_sum, exact_cost
 from fairveil.privacy.sums.shapes import Grid
+from fairveil.proof.laws.sums import check_sum, exact_cost
+from fairveil.proof.mutants import method
 
 SUMS = {
     "batch": BatchSum(mu=1.0),

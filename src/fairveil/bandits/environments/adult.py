@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Strict
 
-from fairveil.bandits.meritocratic.records import People, RecordsEnvironment, scale_to_range, split_people
-from fairveil.bandits.meritocratic.schema import Schema
+from fairveil.bandits.meritocratic.records import PooledPeople, RecordsEnvironment, scale_to_range, split_people
+from fairveil.bandits.meritocratic.scaling import Schema
 from fairveil.configuration import configuration
 from fairveil.fields import Count, described
 from fairveil.randomness import generator
@@ -60,7 +60,7 @@ class Adult(RecordsEnvironment):
         self.check_groups(self.attributes, "race, sex")
 
     @property
-    def people_of_groups(self) -> People:
+    def people_of_groups(self) -> PooledPeople:
         return people(self.attributes, self.minimum, self.holdout, self.split_seed)
 
     @property
@@ -88,7 +88,7 @@ class Adult(RecordsEnvironment):
 
 
 @lru_cache(maxsize=4)
-def people(attributes: tuple[str, ...], minimum: int, holdout: float, split_seed: int) -> People:
+def people(attributes: tuple[str, ...], minimum: int, holdout: float, split_seed: int) -> PooledPeople:
     """Load, encode, split and group the records; the same for every run of a process."""
     from fairveil import data
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairveil.arrays import Ints
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.facts import Assumed, Fact, Same
 from fairveil.errors import SpecError
@@ -65,11 +66,19 @@ class ExposureEnvironment(Environment):
         object.__setattr__(self, "merit", merits[0].to_list() if same else tuple(merit.to_list() for merit in merits))
 
     def merits(self) -> tuple[Merit, ...]:
+        """The merit function of every agent."""
+        return self._merits
+
+    @cached_property
+    def _merits(self) -> tuple[Merit, ...]:
         return merits_from(self.merit, self.agents)
 
-    def last_rounds(self, rounds: int) -> NDArray[np.int64]:
+    def last_rounds(self, rounds: int) -> Ints:
         """How many rounds every agent plays."""
         return last_rounds(self.agents, rounds, self.agent_rounds)
+
+    def decisions(self, rounds: int) -> int:
+        return decisions_until(rounds, self.last_rounds(rounds))
 
     def turn(self, index: int) -> tuple[int, int]:
         """The round and the agent of a decision."""
@@ -84,11 +93,11 @@ class ExposureEnvironment(Environment):
         return low, int(playing[index - decisions_until(low, lasts)])
 
 
-def last_rounds(agents: int, rounds: int, agent_rounds: tuple[int, ...] | None) -> NDArray[np.int64]:
+def last_rounds(agents: int, rounds: int, agent_rounds: tuple[int, ...] | None) -> Ints:
     """How many of the ``rounds`` every agent plays."""
     return np.minimum(np.full(agents, rounds) if agent_rounds is None else np.array(agent_rounds), rounds)
 
 
-def decisions_until(round: int, lasts: NDArray[np.int64]) -> int:
+def decisions_until(round: int, lasts: Ints) -> int:
     """Decisions made when everybody has played ``round`` rounds, or all of theirs."""
     return int(np.minimum(round, lasts).sum())

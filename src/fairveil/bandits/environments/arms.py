@@ -1,20 +1,94 @@
-"""What all environments of plain arms share: laws, true means (also as logarithms) and the drawn instance."""
+"""What all environments of plain arms share: laws, true means (also as logarithms) and the drawn instance.
+
+Reward laws of plain arms as arrays, and the compiled draws every simulator and the step API share.
+
+A law is a row of numbers (kind, probability, two parameters). `draw` gives one reward, `draw_sum` gives the
+sum of a whole episode on the integer grid, in one binomial draw where the law allows it.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairveil.arrays import Floats, Ints
 from fairveil.bandits.environments.base import Environment
-from fairveil.bandits.environments.laws import Laws, draw_one
 from fairveil.bandits.facts import Fact, Same
 from fairveil.bandits.protocol import Round
+from fairveil.compiling import njit
 from fairveil.errors import ContractError, InputError, SpecError
+from fairveil.privacy.noise import GRID_BITS
 from fairveil.randomness import Generator
+
+UNIT = 1 << GRID_BITS
+BERNOULLI, TWO_POINT, BETA, UNIFORM, RECORDED, RESAMPLED = range(6)
+
+
+class Laws(NamedTuple):
+    """One entry an arm; ``rows`` and ``prefix`` hold a recorded table (rewards, running sums in grid units)."""
+
+    kind: Ints
+    chance: Floats
+    low: Floats
+    high: Floats
+    rows: Floats
+    prefix: Ints
+
+
+def make_laws(
+    kind: list[int], chance: list[float], low: list[float], high: list[float], rows: Floats | None = None
+) -> Laws:
+    table = np.zeros((0, len(kind))) if rows is None else np.ascontiguousarray(rows, np.float64)
+    units = (table * UNIT).astype(np.int64)
+    prefix = np.concatenate([np.zeros((1, table.shape[1]), np.int64), np.cumsum(units, axis=0)])
+    return Laws(np.array(kind, np.int64), np.array(chance), np.array(low), np.array(high), table, prefix)
+
+
+@njit(cache=True, nogil=True)
+def draw(kind, chance, low, high, rows, arm, index, rng):
+    """One reward of an arm in round ``index``.
+
+    Takes the arrays of the laws; loops that run every round draw Bernoulli rewards themselves (same stream), because
+    handing arrays to a function costs ten times the draw.
+    """
+    if kind[arm] == BERNOULLI:
+        return 1.0 if rng.random() < chance[arm] else 0.0
+    if kind[arm] == TWO_POINT:
+        return high[arm] if rng.random() < chance[arm] else low[arm]
+    if kind[arm] == BETA:
+        return rng.beta(low[arm], high[arm])
+    if kind[arm] == UNIFORM:
+        return low[arm] + (high[arm] - low[arm]) * rng.random()
+    if kind[arm] == RECORDED:
+        return rows[index, arm]
+    return rows[rng.integers(0, rows.shape[0]), arm]
+
+
+@njit(cache=True, nogil=True)
+def draw_one(laws: Laws, arm: int, index: int, rng: Generator) -> float:
+    """One reward, for the step API."""
+    kind, chance, low, high, rows, _ = laws
+    return draw(kind, chance, low, high, rows, arm, index, rng)
+
+
+@njit(cache=True, nogil=True)
+def draw_sum(laws: Laws, arm: int, index: int, count: int, rng: Generator) -> Any:
+    """The sum of rounds index .. index + count - 1 of one arm, in grid units: one draw where the law allows it."""
+    kind, chance, low, high, rows, prefix = laws
+    if kind[arm] == BERNOULLI:
+        return rng.binomial(count, chance[arm]) * UNIT
+    if kind[arm] == TWO_POINT:
+        ups = rng.binomial(count, chance[arm])
+        return ups * np.int64(high[arm] * UNIT) + (count - ups) * np.int64(low[arm] * UNIT)
+    if kind[arm] == RECORDED:
+        return prefix[index + count, arm] - prefix[index, arm]
+    total = np.int64(0)
+    for step in range(count):
+        total += np.int64(draw(kind, chance, low, high, rows, arm, index + step, rng) * UNIT)
+    return total
 
 
 class ArmEnvironment(Environment):
@@ -32,10 +106,9 @@ class ArmEnvironment(Environment):
         """The reward law of every arm, as arrays for compiled code."""
         raise ContractError("this world has no laws of rewards", path="environment", fix="define reward, or laws")
 
-    @property
-    def compiled(self) -> bool:
-        """Whether there are laws for compiled code; without them the steps of a policy are played."""
-        return type(self).laws is not ArmEnvironment.laws
+    def __init_subclass__(cls) -> None:
+        """A world has laws for compiled code, or the steps of a policy are played in it."""
+        cls.compiled = cls.laws is not ArmEnvironment.laws
 
     @property
     def arm_names(self) -> tuple[str, ...] | None:
@@ -44,12 +117,12 @@ class ArmEnvironment(Environment):
 
     @cached_property
     @abstractmethod
-    def true_means(self) -> NDArray[np.float64]:
+    def true_means(self) -> Floats:
         """The mean of every arm's own law; regret is measured with these."""
         raise NotImplementedError
 
     @cached_property
-    def log_means(self) -> NDArray[np.float64]:
+    def log_means(self) -> Floats:
         """Logarithms of the true means, exact where the means themselves underflow."""
         with np.errstate(divide="ignore"):
             return np.log(self.true_means)
@@ -84,18 +157,18 @@ class Later(ArmEnvironment):
         return laws._replace(rows=laws.rows[self.begins :], prefix=laws.prefix[self.begins :])
 
     @cached_property
-    def true_means(self) -> NDArray[np.float64]:
+    def true_means(self) -> Floats:
         return self.world.true_means
 
 
-def drawn_means(arms: int, low: float, high: float, seed: int) -> NDArray[np.float64]:
+def drawn_means(arms: int, low: float, high: float, seed: int) -> Floats:
     """Means uniform in [low, high] from numpy's legacy stream: seed 42, 50 arms is the published instance."""
     if not low < high:
         raise SpecError("the interval of means is empty", path="low", given=[low, high], allowed="low < high")
     return np.random.RandomState(seed).uniform(low, high, arms)
 
 
-def given_means(means: tuple[float, ...]) -> NDArray[np.float64]:
+def given_means(means: tuple[float, ...]) -> Floats:
     """Means from a spec: at least one, each in [0, 1]."""
     values = np.array(means, np.float64)
     if values.size == 0:

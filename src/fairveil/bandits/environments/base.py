@@ -6,9 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from fairveil.arrays import Floats
 from fairveil.bandits.facts import Fact, horizon
 from fairveil.bandits.feedback import AT_ONCE, Lateness
 from fairveil.bandits.protocol import Round
@@ -21,6 +19,10 @@ class Environment(ABC):
     name: ClassVar[str] = ""
     family: ClassVar[str] = ""
 
+    compiled: ClassVar[bool] = True
+    """Whether compiled simulators can play in this world; else the steps of a policy are played."""
+    generated: ClassVar[bool] = False
+    """It follows from its fields alone, no file is read: equal ones may be one object."""
     recorded: ClassVar[bool] = False
     """Its rounds are people's recorded rows: what is measured on them is not protected, and runs reuse the people."""
 
@@ -47,6 +49,21 @@ class Environment(ABC):
         """The world of one run; most environments return themselves."""
         return self
 
+    def stage(self, rng: Generator) -> Environment:
+        """The world of one run as a tally counts it, step by step: prepared, unless rounds are drawn in chunks."""
+        return self.prepare(rng)
+
+    def draw_ahead(self, first: int, count: int, rng: Generator) -> None:  # noqa: B027  (most draw round by round)
+        """Draw the next rounds, where they are drawn in chunks."""
+
+    def decisions(self, rounds: int) -> int:
+        """Decisions that are made in so many rounds."""
+        return rounds
+
+    def nobody(self, round: Round) -> bool:
+        """Nobody is there to be chosen in this round."""
+        return False
+
     def show(self, index: int, rng: Generator) -> Round:
         """The round that is offered."""
         return Round(index)
@@ -64,6 +81,6 @@ class Environment(ABC):
         """Numbers that a prepared world counted during its run (rows of a log it used, say)."""
         return {}
 
-    def measured(self, counted: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
+    def measured(self, counted: Mapping[str, Floats]) -> dict[str, Any]:
         """Metrics of its own, from what was counted in every run."""
         return {}

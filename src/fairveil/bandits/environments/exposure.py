@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 import math
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Strict
 
+from fairveil.arrays import Ints
 from fairveil.bandits.environments.agents import ExposureEnvironment
 from fairveil.bandits.facts import Assumed, Fact
 from fairveil.bandits.protocol import Candidate, Round
@@ -20,7 +20,6 @@ from fairveil.fields import Count, NonNegative, Vector, described
 from fairveil.randomness import Generator
 from fairveil.registry import register
 
-Floats = NDArray[np.float64]
 CONTEXTS = {"uniform": 0, "raw": 1, "sphere": 2}
 
 
@@ -53,6 +52,8 @@ class ExposureWorld(ExposureEnvironment):
     part of the unit sphere); one name, or one per agent. ``theta``: fixed, or uniform on the positive part of the unit
     sphere, drawn anew for every run. ``merit``: one, or one per agent. ``agent_rounds``: agents that stop early.
     """
+
+    generated: ClassVar[bool] = True
 
     agents: Count = described("number of agents that learn together", default=10)
     actions: Count = described("number of items shown each round", default=10)
@@ -95,7 +96,7 @@ class ExposureWorld(ExposureEnvironment):
     def facts(self, rounds: int) -> dict[str, Fact]:
         return {**super().facts(rounds), "reward_std": Assumed(float(self.noise) if self.noise > 0 else 0.01)}
 
-    def context_codes(self) -> NDArray[np.int64]:
+    def context_codes(self) -> Ints:
         names = (self.contexts,) * self.agents if isinstance(self.contexts, str) else self.contexts
         return np.array([CONTEXTS[name] for name in names])
 
@@ -107,7 +108,10 @@ class ExposureWorld(ExposureEnvironment):
         direction = np.abs(rng.standard_normal(self.dimension))
         if self.theta is not None:
             return self
-        return dataclasses.replace(self, theta=tuple((direction / np.linalg.norm(direction)).tolist()))
+        self.merits()  # once for all runs
+        world = copy.copy(self)  # checked already: only the parameter is new
+        object.__setattr__(world, "theta", tuple((direction / np.linalg.norm(direction)).tolist()))
+        return world
 
     def show(self, index: int, rng: Generator) -> Round:
         contexts = np.empty((self.actions, self.dimension))

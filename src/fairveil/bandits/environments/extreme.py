@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import cached_property
 from math import e, log
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairveil.bandits.environments.arms import ArmEnvironment
-from fairveil.bandits.environments.laws import BERNOULLI, Laws, make_laws
+from fairveil.arrays import Floats
+from fairveil.bandits.environments.arms import BERNOULLI, ArmEnvironment, Laws, make_laws
 from fairveil.configuration import configuration
 from fairveil.fields import Count, described
 from fairveil.registry import register
@@ -25,6 +25,8 @@ class Extreme(ArmEnvironment):
     ([0.0, 1.0], -1693.1)
     """
 
+    generated: ClassVar[bool] = True
+
     horizon: Count = described("number of rounds, which fixes the hard means", example=1000)
 
     @property
@@ -32,11 +34,11 @@ class Extreme(ArmEnvironment):
         return 2
 
     @cached_property
-    def log_means(self) -> NDArray[np.float64]:
+    def log_means(self) -> Floats:
         return np.array([-self.horizon * log(2 * e), 0.0])
 
     @cached_property
-    def true_means(self) -> NDArray[np.float64]:
+    def true_means(self) -> Floats:
         return np.exp(self.log_means)
 
     @cached_property

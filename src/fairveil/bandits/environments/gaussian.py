@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Strict
 from scipy.special import ndtr
 
-from fairveil.bandits.meritocratic.schema import Schema
-from fairveil.bandits.meritocratic.world import Floats, Ints, MeritocraticEnvironment
+from fairveil.arrays import Floats, Ints
+from fairveil.bandits.meritocratic.scaling import Schema
+from fairveil.bandits.meritocratic.world import MeritocraticEnvironment
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Matrix, Vector, described
@@ -30,6 +31,8 @@ class Gaussian(MeritocraticEnvironment):
     >>> world.relative_rank(np.array([0, 1]), np.array([0.0, 3.0])).tolist()
     [0.5, 0.5]
     """
+
+    generated: ClassVar[bool] = True
 
     weights: Vector = described("true weights of the features", example=(1.0, 0.5))
     means: Matrix = described("mean features of each group", example=((0.0, 0.0), (1.0, 0.0)))

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairveil.arrays import Floats, Ints
 from fairveil.bandits.environments.agents import ExposureEnvironment
 from fairveil.bandits.facts import Assumed, Fact
 from fairveil.bandits.protocol import Candidate, Round
@@ -94,20 +94,20 @@ class Items(ExposureEnvironment):
         return read_frame(self.file)
 
     @cached_property
-    def rewards(self) -> NDArray[np.float64]:
+    def rewards(self) -> Floats:
         """The recorded outcome of every row, in [0, 1]."""
         self._frame.raw(self.outcome, "outcome")
         inside = np.clip(self._frame.numbers(self.outcome), self.low, self.high)
-        unit: NDArray[np.float64] = (inside - self.low) / (self.high - self.low)
+        unit: Floats = (inside - self.low) / (self.high - self.low)
         return 1.0 - unit if self.better == "low" else unit
 
     @cached_property
-    def contexts(self) -> NDArray[np.float64]:
+    def contexts(self) -> Floats:
         """Encoded rows, divided by the largest norm they can have."""
         return encode_rows(self.columns, self._frame) / facts_of(self.columns).norm
 
     @cached_property
-    def theta(self) -> NDArray[np.float64]:
+    def theta(self) -> Floats:
         return fitted_weights(self.contexts, self.rewards)
 
     @property
@@ -152,7 +152,7 @@ class Items(ExposureEnvironment):
         object.__setattr__(made, "_seed", int(rng.integers(2**31)))
         return made
 
-    def rows(self, index: int) -> NDArray[np.int64]:
+    def rows(self, index: int) -> Ints:
         """The rows of the items that decision ``index`` shows."""
         if self.order == "file":
             return np.arange(index * self.actions, (index + 1) * self.actions)

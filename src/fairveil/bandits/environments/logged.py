@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator
 
+from fairveil.arrays import Floats, Ints
 from fairveil.bandits.environments.arms import ArmEnvironment
 from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness
 from fairveil.bandits.protocol import Round
@@ -24,6 +24,7 @@ from fairveil.data.logs import Log, LogTable, read_log
 from fairveil.data.public_columns import OFTEN
 from fairveil.errors import HorizonError, SpecError, at
 from fairveil.fields import Count, Natural, OpenUnit, described
+from fairveil.privacy.guarantee import REFUSED
 from fairveil.randomness import Generator
 from fairveil.registry import register
 
@@ -125,16 +126,16 @@ class LoggedArms(ArmEnvironment):
         return read_log(self.log)
 
     @cached_property
-    def _propensities(self) -> NDArray[np.float64]:
+    def _propensities(self) -> Floats:
         rows = self._rows
         return np.full(len(rows), 1.0 / len(rows.arms)) if rows.propensities is None else rows.propensities
 
     @cached_property
-    def _rewards(self) -> NDArray[np.float64]:
+    def _rewards(self) -> Floats:
         return 1.0 - self._rows.outcomes if self.better == "low" else self._rows.outcomes
 
     @cached_property
-    def _kept(self) -> NDArray[np.float64]:
+    def _kept(self) -> Floats:
         """The probability with which a matching row is kept."""
         lowest = float(self._propensities.min()) if self.floor is None else self.floor
         return lowest / self._propensities
@@ -147,7 +148,8 @@ class LoggedArms(ArmEnvironment):
     def caveats(self) -> tuple[str, ...]:
         read = ("the names of the arms were read off the log",) if self.log.arms is None else ()
         often = (OFTEN,) if self.order == "resampled" else ()
-        return (PUBLIC_ARMS, *((DRAFTED,) if self.drafted else read), *often)
+        refused = (REFUSED,) if self.log.strict else ()
+        return (PUBLIC_ARMS, *((DRAFTED,) if self.drafted else read), *often, *refused)
 
     @property
     def drafted(self) -> bool:
@@ -160,7 +162,7 @@ class LoggedArms(ArmEnvironment):
         return Lateness("fixed", (float(self.window),), self.window)
 
     @cached_property
-    def true_means(self) -> NDArray[np.float64]:
+    def true_means(self) -> Floats:
         """Mean reward of each arm, its rows weighed by one over their propensity; zero for an arm without rows."""
         rows, weight = self._rows, 1.0 / self._propensities
         totals = np.bincount(rows.chosen, weight * self._rewards, len(rows.arms))
@@ -203,7 +205,7 @@ class LoggedArms(ArmEnvironment):
     def reward(self, round: Round, arm: int, rng: Generator) -> float:
         return self.prepare(rng).reward(round, arm, rng)
 
-    def measured(self, counted: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
+    def measured(self, counted: Mapping[str, Floats]) -> dict[str, Any]:
         rows, rounds = self._rows, float(counted["rounds"].mean())
         mean = float((counted["total"] / counted["rounds"]).mean())
         square = float((counted["square"] / counted["rounds"]).mean())
@@ -243,7 +245,7 @@ class LoggedArms(ArmEnvironment):
 class Replay(ArmEnvironment):
     """One run through a log: the next row that holds the chosen arm gives the reward."""
 
-    def __init__(self, world: LoggedArms, order: NDArray[np.int64]) -> None:
+    def __init__(self, world: LoggedArms, order: Ints) -> None:
         self.arms, self._endless = world.arms, world.order == "resampled"
         self._order, self._chosen = order.tolist(), world._rows.chosen.tolist()
         self._outcomes, self._kept = world._rewards.tolist(), world._kept.tolist()
@@ -254,7 +256,7 @@ class Replay(ArmEnvironment):
         self._means = world.true_means
 
     @cached_property
-    def true_means(self) -> NDArray[np.float64]:
+    def true_means(self) -> Floats:
         return self._means
 
     def reward(self, round: Round, arm: int, rng: Generator) -> float:

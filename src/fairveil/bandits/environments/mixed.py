@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairveil.bandits.environments.arms import ArmEnvironment, drawn_means, settle_arms
-from fairveil.bandits.environments.laws import BERNOULLI, BETA, TWO_POINT, UNIFORM, Laws, make_laws
+from fairveil.arrays import Floats
+from fairveil.bandits.environments.arms import (
+    BERNOULLI,
+    BETA,
+    TWO_POINT,
+    UNIFORM,
+    ArmEnvironment,
+    Laws,
+    drawn_means,
+    make_laws,
+    settle_arms,
+)
 from fairveil.configuration import configuration
 from fairveil.fields import Count, Natural, Probability, Vector, described
 from fairveil.registry import register
@@ -26,6 +36,8 @@ class Mixed(ArmEnvironment):
     [0.9, 0.8, 0.7, 0.5]
     """
 
+    generated: ClassVar[bool] = True
+
     means: Vector | None = described("mean of each arm; drawn when left out", default=None)
     arms: Count | None = described("number of arms, when means are drawn", default=None, example=3)
     low: Probability = described("lower end of drawn means", default=0.005)
@@ -36,13 +48,13 @@ class Mixed(ArmEnvironment):
         settle_arms(self)
 
     @cached_property
-    def labels(self) -> NDArray[np.float64]:
+    def labels(self) -> Floats:
         if self.means is not None:
             return np.array(self.means, np.float64)
         return drawn_means(self.arms or 1, self.low, self.high, self.means_seed)
 
     @cached_property
-    def true_means(self) -> NDArray[np.float64]:
+    def true_means(self) -> Floats:
         labels = self.labels
         return np.select([labels >= 0.75, labels >= 0.5, labels >= 0.25], [labels, 0.8, 0.7], 0.5)
 

@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, Strict
 
+from fairveil.arrays import Floats, Ints
 from fairveil.bandits.environments.base import Environment
-from fairveil.bandits.meritocratic.schema import Schema
-from fairveil.bandits.meritocratic.world import Chunk, Floats, Ints, Pool, PoolEnvironment, Slots, round_of
+from fairveil.bandits.meritocratic.scaling import Schema
+from fairveil.bandits.meritocratic.world import Chunk, Pool, PoolEnvironment, Slots, round_of
 from fairveil.bandits.protocol import Round
 from fairveil.configuration import configuration
 from fairveil.data.frames import Frame, as_text
@@ -256,7 +256,7 @@ class People(PoolEnvironment):
             )
 
     @cached_property
-    def _file_rounds(self) -> NDArray[np.int64]:
+    def _file_rounds(self) -> Ints:
         """Members of each round in the order of the file, -1 where a place is empty."""
         assert self.per_round is not None
         places = np.argsort(self._members.row, kind="stable")  # members as they stand in the file

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import ClassVar
 
 import numpy as np
 
-from fairveil.bandits.meritocratic.schema import Schema
-from fairveil.bandits.meritocratic.world import Floats, Pool, PoolEnvironment
+from fairveil.arrays import Floats
+from fairveil.bandits.meritocratic.scaling import Schema
+from fairveil.bandits.meritocratic.world import Pool, PoolEnvironment
 from fairveil.configuration import configuration
 from fairveil.data.synthetic_census import CATEGORIES, CONTINUOUS, GROUPS, synthetic_census
 from fairveil.data.synthetic_census import Census as Generated
@@ -28,6 +30,8 @@ class SyntheticCensus(PoolEnvironment):
     (24, 4)
     """
 
+    generated: ClassVar[bool] = True
+
     people_per_group: Count = described("people drawn for each group", default=20_000)
     people_seed: Natural = described("seed of the people", default=0)
 
@@ -39,15 +43,15 @@ class SyntheticCensus(PoolEnvironment):
     def pool(self) -> Pool:
         return _pool(self.people_per_group, self.people_seed)
 
-    @property
+    @cached_property
     def theta(self) -> Floats:
         return _generate(self.people_per_group, self.people_seed).theta
 
-    @property
+    @cached_property
     def group_names(self) -> tuple[str, ...]:
         return tuple(f"g{number + 1}" for number in range(GROUPS))
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         shares = np.concatenate([np.full(len(values), 1.0 / len(values)) for values in CATEGORIES.values()])
         first = np.concatenate([np.arange(len(values)) == 0 for values in CATEGORIES.values()])

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairveil.bandits.environments.arms import ArmEnvironment
-from fairveil.bandits.environments.laws import RECORDED, RESAMPLED, Laws, make_laws
+from fairveil.arrays import Floats
+from fairveil.bandits.environments.arms import RECORDED, RESAMPLED, ArmEnvironment, Laws, make_laws
 from fairveil.configuration import configuration
 from fairveil.data.frames import Frame
 from fairveil.data.tables import TableField, read_frame
@@ -75,7 +74,7 @@ class RecordedArms(ArmEnvironment):
         return read_frame(self.file, header=self.header)
 
     @cached_property
-    def _raw(self) -> NDArray[np.float64]:
+    def _raw(self) -> Floats:
         frame = self._frame
         if frame is not None:
             return np.stack([frame.numbers(name) for name in frame.names], axis=1)
@@ -92,7 +91,7 @@ class RecordedArms(ArmEnvironment):
         return self._frame.names if named and self._frame is not None else None
 
     @cached_property
-    def true_means(self) -> NDArray[np.float64]:
+    def true_means(self) -> Floats:
         return np.clip(self._raw, 0.0, 1.0).mean(axis=0)
 
     @cached_property
@@ -118,13 +117,13 @@ class RecordedArms(ArmEnvironment):
             raise InputError("a recorded reward is out of range", path="rewards", allowed="in [0, 1]", fix="rescale it")
 
 
-def _matrix(rows: tuple[tuple[float, ...], ...]) -> NDArray[np.float64]:
+def _matrix(rows: tuple[tuple[float, ...], ...]) -> Floats:
     if len({len(row) for row in rows}) > 1:
         raise SpecError("the rows of the table have different lengths", path="rewards", allowed="a rectangular matrix")
     return np.array(rows, np.float64).reshape(len(rows), -1) if rows else np.zeros((0, 0))
 
 
-def _load(name: str) -> NDArray[np.float64]:
+def _load(name: str) -> Floats:
     try:
         return np.asarray(np.load(Path(name), allow_pickle=False), np.float64)
     except (OSError, ValueError):

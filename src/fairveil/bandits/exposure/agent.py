@@ -6,25 +6,28 @@ policy's, so a federation of agents decides exactly as the policy's step interfa
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fairveil.arrays import Floats
+from fairveil.bandits.exposure.letters import form_of, matrix_of, payload
 from fairveil.bandits.exposure.private import PrivatePolicy
-from fairveil.bandits.ledgered import check_promise, fingerprint
+from fairveil.bandits.ledgered import account_of, check_promise
 from fairveil.bandits.protocol import Candidate, Decision, Feedback, Round
 from fairveil.errors import HorizonError, InputError, PrivacyError
-from fairveil.federated import Account, Form, Inbox, Message, Party, Receipt, Released, release_once
+from fairveil.federated import Inbox, Message, Party, Receipt
+from fairveil.federated.party import by_synchronisation
 from fairveil.federated.schedules import NEVER
+from fairveil.ledger import Ledger, ReleaseLost, release_once
 from fairveil.privacy.guarantee import Neighbours
-from fairveil.privacy.ledger import Ledger
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 from fairveil.state import State, copy_state, load_state, save_state
 
-Floats = NDArray[np.float64]
 STATE, ROWS, LETTER = "state/", "rows/", "letter/"
 
 
@@ -47,11 +50,13 @@ class Agent(Party):
     A policy that uses own raw rows protects less; name its ``neighbours`` to say that this is meant. ``default``: a
     reward that never comes counts as this, so that the number of rows in a message says nothing; else that is public.
     ``resume``: a new agent goes on over a ledger that holds its messages; without it they are taken for another's.
+    Absence: `leave_out` and `take_back` say who takes part, the same at every agent; an agent that was away follows by
+    `catch_up`. Its rows of a synchronisation for which it has drawn nothing join its next message.
     Cost: two durable commits a message; memory O(agents d^2) and the chosen features of rounds not learned yet.
 
     >>> import tempfile
     >>> from fairveil.bandits.exposure import BatchedPrivFairx
-    >>> from fairveil.privacy.ledger import Ledger, Limit
+    >>> from fairveil.ledger import Ledger, Limit
     >>> policy = BatchedPrivFairx(agents=2, dimension=2, horizon=50, epsilon=1.0, delta=1e-5)
     >>> folder = tempfile.TemporaryDirectory()
     >>> with Ledger.create(folder.name + "/ledger.db", limit=Limit.covering(policy.event())) as ledger:
@@ -79,13 +84,15 @@ class Agent(Party):
         if default is not None:
             policy.check_reward(default)
         self.policy, self.index, self.default = policy, index, default
-        self.account = Account(ledger, f"agent-{index}", policy.event(), fingerprint(policy))
+        self.account = account_of(policy, ledger, f"agent-{index}")
         self.state: State = policy.start()
         self.played = 0
         self.inbox = Inbox(index, policy.agents)
         self._form = form_of(policy)
         self._kept: dict[int, Kept] = {}
+        self.absent: set[int] = set()
         self._learned = 0  # all rounds below are in the state, or will never be
+        self._contributed = 0  # synchronisations whose masked numbers are stored
         self._known = resume  # the blocks of the account are this agent's own
 
     @property
@@ -139,15 +146,23 @@ class Agent(Party):
 
     def _learn(self) -> None:
         """Take settled rounds in, in their order: those of the block that is open, never of one behind it."""
-        if self.inbox.own(self.syncs) is not None:
+        if self.inbox.own(self.syncs) is not None or self._contributed > self.syncs:
             return  # this block is sent: later rounds wait for the next one
         stop = int(self.state["next"]) if self.state["next"] != NEVER else self.played
         while self._learned < min(self.settled, stop):
             kept, number = self._kept.pop(self._learned, None), self.policy.number_of(self._learned, self.index)
             if kept is not None:
                 shown = Round(number, (Candidate(0, kept.features),), self.index)
-                self.state = self.policy.learn(self.state, Feedback(number, 0, kept.reward, shown))
+                self._take(Feedback(number, 0, kept.reward, shown), shown)
             self._learned += 1
+
+    def _take(self, feedback: Feedback, shown: Round) -> None:
+        """Take a row in: each comes here once. One of a synchronisation that went by without it joins the next."""
+        after = copy_state(self.state)
+        if "taken" in after:
+            after["taken"][...] = max(int(after["taken"]), feedback.index + 1)
+        self.policy.take(after, feedback, shown)
+        self.state = after
 
     # Messages -----------------------------------------------------------------------------------------------------
 
@@ -173,47 +188,52 @@ class Agent(Party):
         known = self.inbox.own(sync)
         if known is not None:
             return known
-        answer, after = self._release(f"sync-{sync}", noise)
-        if answer.fate != "drawn":  # the rows at hand may be in that message already: none may enter another one
-            after = copy_state(self.state)
-            self.policy.forget(after, [self.index])
-            self._learned = max(self._learned, time)
-        rows = 0
-        if answer.value is not None:
-            stored = dict(answer.value)
-            self._learned, rows = max(self._learned, int(stored.pop("stop"))), int(stored.pop("rows"))
-            self.policy.put_sum(after, self.index, stored)
-        self._kept = {index: kept for index, kept in self._kept.items() if index >= self._learned}
-        self.state = after
-        matrix = self.policy.sent(after, [self.index])[0]
-        arrays, lost = payload(self.policy, matrix, rows), answer.fate == "lost"
-        message = Message(self.index, sync, time, arrays, self._form.guarantee, lost)
+        if getattr(self.policy, "secure", False):
+            raise PrivacyError(
+                "an agent of secure sums shows its numbers behind masks only", path="policy.sums", given="secure",
+                fix="run it in a federation: fairveil federate",
+            )  # fmt: skip
+        message = self._made(sync, time, noise)
         self.inbox.put(message)
         self._complete()
         return message
 
-    def _release(self, block: str, noise: Noise | None) -> tuple[Released, State]:
-        """What the ledger answers, and the state after a draw."""
-        if not self._known and self.ledger.first_block(self.account.name) is not None:
-            raise PrivacyError(
-                "this account has messages already, and this agent has sent none",
-                path="ledger",
-                given=self.account.name,
-                allowed="the agent that was saved last, or a ledger of its own",
-                fix="load the saved agent; resume=True if it stopped before it was saved",
-            )
-        self._known = True
+    def _made(self, sync: int, time: int, noise: Noise | None) -> Message:
+        """The message of this synchronisation, drawn now or out of the ledger."""
         after = copy_state(self.state)
 
         def draw(source: Noise) -> dict[str, Any]:
+            self._known = True  # the block is this agent's, whatever becomes of it
             rows = after["rows"][self.index] if "rows" in after else 0
             self.policy.privatise(after, [self.index], source)
             kept = {"rows": np.asarray(rows), "stop": np.asarray(self._learned)}
             return {**self.policy.sum_of(after, self.index), **kept}
 
-        return release_once(self.account, block, draw, noise), after
+        block = self.account.block(f"sync-{sync}")
+        found = release_once(self.account, block, draw, noise, resume=self._known)
+        self._known = True
+        after = found.answer(drawn=lambda _: after, stored=lambda _: self._dropped(), lost=lambda _: self._dropped())
+        rows, lost = 0, isinstance(found.value, ReleaseLost)
+        if not lost:
+            stored = dict(found.value)
+            self._learned, rows = max(self._learned, int(stored.pop("stop"))), int(stored.pop("rows"))
+            self.policy.put_sum(after, self.index, stored)
+        self._kept = {index: kept for index, kept in self._kept.items() if index >= self._learned}
+        self.state = after
+        matrix = self.policy.sent(after, [self.index])[0]
+        return Message(self.index, sync, time, payload(self.policy, matrix, rows), self._form.guarantee, lost)
+
+    def _dropped(self) -> State:
+        """The rows at hand may be in that message already: none may enter another one."""
+        left = copy_state(self.state)
+        self.policy.forget(left, [self.index])
+        self._learned = max(self._learned, int(self.state["next"]))
+        self._kept = {index: kept for index, kept in self._kept.items() if index >= self._learned}
+        return left
 
     def receive(self, message: Any) -> Receipt:
+        if isinstance(message, Message) and message.sender in self.absent:
+            return self.inbox.refuse("from a party that is left out")
         receipt = self.inbox.take(message, self._form, self.syncs, self._time_of(message), self.policy.syncs)
         if receipt.accepted:
             self._complete()
@@ -227,15 +247,73 @@ class Agent(Party):
             return times[sync]
         return int(self.state["next"]) if sync == self.syncs else None
 
+    def leave_out(self, parties: Iterable[int]) -> None:
+        """From the synchronisation that is awaited on nobody waits for these parties, nor believes them, until
+        `take_back`. Public, and the same at every agent; this one may be among them, and keeps rows it has not sent."""
+        absent = self.absent | set(parties)
+        unknown = sorted(absent - set(range(self.policy.agents)))
+        if unknown or len(absent) == self.policy.agents:
+            raise InputError(
+                "these parties cannot be left out", path="parties", given=unknown or sorted(absent),
+                allowed=f"some of 0..{self.policy.agents - 1}, not all",
+            )  # fmt: skip
+        self.absent = absent
+        self._complete()
+
+    def take_back(self, parties: Iterable[int]) -> None:
+        """These parties take part again, from the synchronisation that is awaited on."""
+        self.absent -= set(parties)
+
+    def catch_up(self, messages: Iterable[Message]) -> None:
+        """Follow synchronisations that others completed meanwhile: all messages of each, from a log.
+
+        An own message among them must be in this agent's ledger: it is repeated from there, never drawn again.
+        """
+        for sync, group in by_synchronisation(messages, self.syncs):
+            reasons = [self._form.problem_with(one) for one in group.values()]
+            times = {one.round for one in group.values()} - {int(self.state["next"])}
+            if any(reasons) or times or sync >= self.policy.syncs:
+                reason = next(filter(None, reasons), "not in the schedule")
+                raise InputError(f"the log holds a message {reason}", path="messages", given=f"synchronisation {sync}")
+            if self.index in group:
+                self._repeat(group[self.index])
+            for sender, message in group.items():
+                if sender != self.index:
+                    self.inbox.put(message)
+            away = set(range(self.policy.agents)) - set(group)
+            before, self.absent = self.absent, away
+            self._complete()
+            self.absent = before
+
+    def _repeat(self, known: Message) -> None:
+        """Put the own message of a log in, out of the own ledger."""
+        block = self.account.block(f"sync-{known.sync}")
+        if self.inbox.own(known.sync) is None and self.ledger.status(block) in ("published", "lost"):
+            self._known = True
+            self.inbox.put(self._made(known.sync, known.round, None))
+        own = self.inbox.own(known.sync)
+        if own is None or own.to_bytes() != known.to_bytes():
+            raise PrivacyError(
+                "the log holds a message in this party's name that its ledger does not know", path="messages",
+                given=f"synchronisation {known.sync}", fix="a party whose folder is lost is retired, and joins anew",
+            )  # fmt: skip
+
     def _complete(self) -> None:
-        """Once everybody's message is here, take them all in."""
-        here = self.inbox.complete(self.syncs)
+        """Once the messages of everybody who takes part are here, take them all in."""
+        sync = self.syncs
+        sent = self.inbox.own(sync) is not None
+        here = self.inbox.complete(sync, set(range(self.policy.agents)) - self.absent)
         if here is None:
             return
+        here = [message for message in here if message.sender not in self.absent]
+        present = [message.sender for message in here]
         after = copy_state(self.state)
         if "rows" in after:
-            after["rows"][:] = [int(message.payload["rows"]) for message in here]
-        self.policy.publish(after, np.array([matrix_of(message) for message in here]))
+            own = 0 if sent else int(after["rows"][self.index])
+            after["rows"][:] = 0
+            after["rows"][self.index] = own
+            after["rows"][present] = [int(message.payload["rows"]) for message in here]
+        self.policy.publish(after, np.array([matrix_of(message) for message in here]), present)
         self.state = after
         self._learn()
 
@@ -250,7 +328,7 @@ class Agent(Party):
             ROWS + "features": np.array([one.features for one in kept]).reshape(len(kept), self.policy.dimension),
             ROWS + "reward": np.array([np.nan if one.reward is None else one.reward for one in kept], np.float64),
             ROWS + "settled": np.array([one.settled for one in kept], bool),
-            "counts": np.array([self.played, self._learned], np.int64),
+            "counts": np.array([self.played, self._learned, self._contributed], np.int64),
             "who": np.frombuffer(self._who.encode(), np.uint8),
         }
         for place, message in enumerate(self.inbox.messages()):
@@ -268,7 +346,8 @@ class Agent(Party):
                 "this was saved by another agent or under another policy", path="data", fix="build the agent it was"
             )
         self.state = {name.removeprefix(STATE): array for name, array in arrays.items() if name.startswith(STATE)}
-        self.played, self._learned = (int(count) for count in arrays["counts"])
+        self.played, self._learned, *more = (int(count) for count in arrays["counts"])
+        self._contributed = more[0] if more else 0
         columns = (arrays[ROWS + name] for name in ("index", "features", "reward", "settled"))
         self._kept = {
             int(index): Kept(features, None if np.isnan(reward) else float(reward), bool(settled))
@@ -278,31 +357,3 @@ class Agent(Party):
         self.inbox = Inbox(self.index, self.policy.agents)
         for name in sorted(name for name in arrays if name.startswith(LETTER)):
             self.inbox.put(Message.from_bytes(arrays[name].tobytes()))
-
-
-def form_of(policy: PrivatePolicy) -> Form:
-    """What the messages of a policy's agents look like: sums in scaled rows [x/L, w y/B], and how many rows they hold
-    where that is said."""
-    d, guarantee = policy.dimension, policy.guarantee()
-    assert guarantee is not None
-    shapes: dict[str, tuple[int, ...]] = {"gram": (d, d), "moment": (d,)}
-    largest = dict.fromkeys(shapes, policy.largest_number)
-    if policy.counts_rows:
-        shapes["rows"], largest["rows"] = (), float(policy.horizon)
-    return Form(policy.agents, shapes, largest, guarantee.to_dict(), symmetric=("gram",), counts=("rows",))
-
-
-def payload(policy: PrivatePolicy, matrix: Floats, rows: int) -> dict[str, Floats]:
-    """A message's arrays; the y y entry of the matrix over [x, y] is not sent."""
-    d = policy.dimension
-    arrays = {"gram": matrix[:d, :d], "moment": matrix[:d, d]}
-    return {**arrays, "rows": np.asarray(float(rows))} if policy.counts_rows else arrays
-
-
-def matrix_of(message: Message) -> Floats:
-    """The sums of a message as one matrix over [x, y]; the y y entry is not sent and is zero."""
-    gram, moment = message.payload["gram"], message.payload["moment"]
-    full = np.zeros((len(moment) + 1, len(moment) + 1))
-    full[:-1, :-1] = gram
-    full[:-1, -1] = full[-1, :-1] = moment
-    return full

@@ -8,13 +8,13 @@ not published yet) and, for policies that use their own raw rows, ``local`` and 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairveil.arrays import Floats
 from fairveil.bandits.exposure.belief import Quantiles, Radius, believe_plain, refresh, refresh_all
 from fairveil.bandits.exposure.kernel import (
     EXACT,
@@ -37,7 +37,6 @@ from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 from fairveil.state import State, copy_state, nest
 
-Floats = NDArray[np.float64]
 RAW_LIMIT = 1e6
 """Entries of a raw row, in units of its bound: beyond it the regression of one row drowns its ridge in rounding."""
 
@@ -65,7 +64,7 @@ class ExposurePolicy(Setting):
             **nest(RADIUS, self.first_radius()._asdict()),
         }
         self.refresh_beliefs(state)
-        self.plan(state)
+        self.set_next_sync(state)
         return state
 
     def decide(self, state: State, round: Round, rng: Generator) -> Decision:
@@ -191,21 +190,27 @@ class ExposurePolicy(Setting):
 
     # Synchronisation ----------------------------------------------------------------------------------------------
 
-    def publish(self, state: State, messages: Floats) -> None:
-        """Take in what all agents published (first axis agents), in place."""
+    def publish(self, state: State, messages: Floats, present: Sequence[int] | None = None) -> None:
+        """Take in what these agents published (first axis, all unless told), in place. The others keep their rows."""
         state["released"] += messages.sum(axis=0)
         believe_plain(state["released"], 0.0, self.facts, self.beliefs(state))
-        self.close(state)
+        self.close(state, present)
 
-    def close(self, state: State) -> None:
-        """Empty the leaves, count the synchronisation, refresh beliefs and plan the next one, in place."""
-        state["leaf"][:] = 0.0
+    def close(self, state: State, present: Sequence[int] | None = None) -> None:
+        """Empty the leaves of these agents (of all), count the synchronisation, refresh beliefs and plan the next one,
+        in place."""
+        here = self.who(present)
+        state["leaf"][here] = 0.0
         if not self.keeps_local:
-            state["local"][:] = 0.0
+            state["local"][here] = 0.0
         state["last"][...] = self.time_of(state)
         state["syncs"] += 1
         self.refresh_beliefs(state)
-        self.plan(state)
+        self.set_next_sync(state)
+
+    def who(self, present: Sequence[int] | None) -> list[int]:
+        """The agents that take part in a synchronisation: all, where nobody is named."""
+        return list(range(self.agents)) if present is None else sorted(present)
 
     def time_of(self, state: State) -> int:
         """The round of the synchronisation that is being made; a raw trigger fires when the rows say so."""
@@ -215,7 +220,7 @@ class ExposurePolicy(Setting):
         """Every agent's belief from its prior and, where it uses them, its own rows; in place."""
         refresh_all(self.beliefs(state), state["local"], self.facts, float(state["last"]))
 
-    def plan(self, state: State) -> None:
+    def set_next_sync(self, state: State) -> None:
         """Set the time of the next synchronisation, or arm the raw trigger, in place."""
         made, protocol = int(state["syncs"]), self.protocol
         if made >= self.syncs:

@@ -6,24 +6,29 @@ import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairveil.arrays import Floats, Ints
 from fairveil.bandits.exposure.belief import Beliefs, Radius
-from fairveil.bandits.exposure.private import SUM, Floats, PrivatePolicy
+from fairveil.bandits.exposure.private import SUM, PrivatePolicy
+from fairveil.bandits.lateness import BATCHES_IN_WORDS, SEATS, Release
 from fairveil.bandits.protocol import HEADER, Block, Clock, Feedback, Policy, check_header
 from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError
 from fairveil.federated.schedules import NEVER, Growing
-from fairveil.fields import Natural, Positive, described
+from fairveil.fields import Count, Natural, Positive, described
+from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import RunningSum
 from fairveil.privacy.sums.batch import BatchSum
 from fairveil.registry import register
 from fairveil.state import State, copy_state, nested
+
+LARGEST_SUM = 2.0**62
+"""Masked sums are taken modulo 2^64; below this nothing wraps around."""
 
 
 @register("policy", "batched-priv-fairx")
@@ -37,14 +42,17 @@ class BatchedPrivFairx(PrivatePolicy):
     precision (measured: not worse than alone beyond chance, see fairx/map); the guarantee then holds with the
     agent's other rows fixed. ``local_raw=True``: own raw rows since the last synchronisation only; the same weaker
     neighbours.
-    Late rewards: a row belongs to the batch of its decision, and a batch is released when all its rounds are settled.
-    The schedule says when releases fall; ``outstanding`` decisions (public; a spec fills in the window of its feedback)
-    are under way then, so batches end that much earlier and the releases come in time.
+    Late rewards: a batch is released when all its decisions are settled. By blocks a row belongs to the batch of its
+    decision; by arrival to the batch that is open when it settles (answered, or its window closed), so nobody waits for
+    the slowest. The schedule says when releases fall; ``outstanding`` decisions (public; a spec fills in the usual
+    delay of its feedback) are under way then, so batches end that much earlier and the releases come in time.
     How batches are weighed: a batch of n rows counts n/(n0 + n), where n0 is the size at which reward noise equals
     privacy noise for rows with ``row_information`` as smallest second moment (by default that of the uniform cube,
     L^2/(12 d)); a wrong guess costs accuracy, never privacy. n is the number of rows that are really there: public
     where arrivals are, the number of rounds where a missing reward counts as a default. ``reward_weight`` = sqrt(1/2)
     minimises the noise of u - G theta when |theta| = 1: (1 + w^2)^2 (1 + 1/w^2) is smallest there.
+    ``sums="secure"``: agents show masked sums that add up, each with a share of the noise; ``colluding`` of them may
+    pool what they know (docs/guarantees/secure-sums.md). In a simulation the sum is formed in the open.
     Cost: one mu-GDP event per agent for ever. Thirteen synchronisations instead of 20,002 at T = 100,000. Learn O(d^2)
     a row, release O(agents d^2), memory O(agents d^2).
 
@@ -65,27 +73,78 @@ class BatchedPrivFairx(PrivatePolicy):
     local_raw: bool = described("use own raw rows since the last synchronisation: weaker neighbours", default=False)
     row_information: Positive | None = described("smallest second moment of a context, for the weights", default=None)
     outstanding: Natural = described("decisions under way when a release falls due", default=0)
+    released_by: Release = described(BATCHES_IN_WORDS, default="blocks", key="release", later=True)
+    sums: Literal["own", "secure"] = described(
+        "who sees the noisy sums of one agent: all, or nobody", default="own", later=True
+    )
+    colluding: Count = described("t, agents that may pool what they know (secure sums)", default=1, later=True)
 
     def __post_init__(self) -> None:
         if self.personal and self.local_raw:
             raise SpecError("personal already uses all own rows", path="local_raw", given=True, allowed="false")
         super().__post_init__()
         self.check_raw_trigger(False)
+        if self.secure:
+            self._check_secure()
+
+    def _check_secure(self) -> None:
+        if self.colluding >= self.agents:
+            raise SpecError(
+                "all agents may collude: nothing is left to hide", path="colluding", given=self.colluding,
+                allowed=f"below the number of agents, {self.agents}", fix="use sums = own",
+            )  # fmt: skip
+        self.event()  # refuses shares that are too small
+        largest = self.agents * math.ldexp(self.largest_number, self.running.grid.sum_bits)
+        if largest >= LARGEST_SUM:
+            raise SpecError(
+                "a sum over all agents does not fit 62 bits", path="sums", given="secure",
+                allowed="own", fix="fewer agents, a shorter horizon, or a larger epsilon",
+            )  # fmt: skip
 
     @property
+    def secure(self) -> bool:
+        """Whether agents see the sum of all only, and each adds a share of its noise."""
+        return self.sums == "secure"
+
+    def share(self, present: int) -> BatchSum:
+        """The sum of one of ``present`` agents: as much noise as the agents that do not collude need together."""
+        assert isinstance(self.running, BatchSum)
+        return self.running.shared(present - self.colluding)
+
+    def sum_variance(self, present: int) -> float:
+        """Noise variance of the sum of so many agents."""
+        return self.noise_variance(1) * present / ((present - self.colluding) if self.secure else 1)
+
+    def event(self) -> Event:
+        if not self.secure:
+            return super().event()
+        assert isinstance(self.running, BatchSum)
+        return self.running.shared_event(self.agents - self.colluding)
+
+    def _side_by_side(self, count: int) -> RunningSum:
+        if not self.secure:
+            return super()._side_by_side(count)
+        return self.share(self.agents).many(count)
+
+    @property
+    def by_seat(self) -> bool:
+        """Own raw rows are used when they come, so a policy that does keeps the order of decisions."""
+        return self.released_by == "arrivals" and not self.uses_local
+
+    @cached_property
     def uses_local(self) -> bool:
         return self.personal or self.local_raw
 
-    @property
+    @cached_property
     def keeps_local(self) -> bool:
         return self.personal
 
     @property
     def released(self) -> tuple[str, ...]:  # type: ignore[override]
-        return (*super().released, "own") if self.personal else super().released
+        return (*super().released, "own") if self.personal and not self.secure else super().released
 
     @cached_property
-    def sums(self) -> RunningSum:
+    def running(self) -> RunningSum:
         return BatchSum(
             shape="symmetric",
             dimension=self.dimension + 1,
@@ -117,7 +176,16 @@ class BatchedPrivFairx(PrivatePolicy):
                 "released Gram matrices are turned into precisions direction by direction after the noise; directions "
                 "with an eigenvalue at or below zero carry none, so the result is positive definite",
                 "which rounds a batch holds follows from the schedule; that and the number of its rows are public",
+                *((SEATS,) if self.by_seat else ()),
+                *(self._secure_notes() if self.secure else ()),
             ),
+        )
+
+    def _secure_notes(self) -> tuple[str, ...]:
+        return (
+            "what is seen of a batch is the sum over the agents that take part; the promise holds against everybody "
+            f"else and up to {self.colluding} of these agents, who pool all they know, while nobody breaks X25519, "
+            "ChaCha20 or Ed25519; each agent adds a share of the noise, and a row meets one sum over one set of agents",
         )
 
     def start(self) -> State:
@@ -126,6 +194,7 @@ class BatchedPrivFairx(PrivatePolicy):
             "taken": np.zeros((), np.int64),
             "rows": np.zeros(self.agents, np.int64),
             "own": np.zeros((self.agents if self.personal else 0, width, width)),
+            **({"block": np.zeros((self.agents if self.personal else 0, width, width))} if self.secure else {}),
         }
 
     def take_row(self, state: State, agent: int, context: Floats, reward: float) -> None:
@@ -164,12 +233,19 @@ class BatchedPrivFairx(PrivatePolicy):
         block, after = self.block(state), copy_state(state)
         assert block is not None
         self.privatise(after, range(self.agents), noise)
-        return {HEADER: block.header, "batches": nested(after, SUM)["last"], "rows": state["rows"].copy()}
+        batches = nested(after, SUM)["last"]
+        shown = {"total": batches.sum(axis=0)} if self.secure else {"batches": batches}
+        return {HEADER: block.header, **shown, "rows": state["rows"].copy()}
 
     def adopt(self, state: State, block: str, value: State) -> State:
         check_header(self.block(state), block, value)
         after = copy_state(state)
+        if self.personal and self.secure:
+            after["block"] += state["leaf"]
         self.forget(after, range(self.agents))
+        if self.secure:
+            self.publish_sum(after, value["total"], range(self.agents), int(value["rows"].sum()))
+            return after
         after[f"{SUM}/last"][:] = value["batches"]
         after[f"{SUM}/published"] += value["batches"]
         after["rows"][:] = value["rows"]
@@ -193,37 +269,58 @@ class BatchedPrivFairx(PrivatePolicy):
 
     # Beliefs ------------------------------------------------------------------------------------------------------
 
-    def batch_weights(self, rows: NDArray[np.int64]) -> Floats:
-        """How much batches of so many rows count: n/(n0 + n)."""
+    def batch_weights(self, rows: Ints, variance: float | None = None) -> Floats:
+        """How much batches of so many rows count: n/(n0 + n), n0 for noise of this variance (that of one agent)."""
         known = self.row_information or self.context_bound**2 / (12 * self.dimension)
-        even = self.noise_variance(1) * self.noise_gain() / (self.reward_std**2 * known)
+        noise = self.noise_variance(1) if variance is None else variance
+        even = noise * self.noise_gain() / (self.reward_std**2 * known)
         return rows / (even + rows)
 
-    def publish(self, state: State, messages: Floats) -> None:
-        """Take in one batch of every agent, weighed by the rows that ``state["rows"]`` says it holds."""
-        rows, weights = state["rows"], self.batch_weights(state["rows"])
+    def publish(self, state: State, messages: Floats, present: Sequence[int] | None = None) -> None:
+        """Take in one batch of each of these agents, weighed by the rows that ``state["rows"]`` says it holds."""
+        here = self.who(present)
+        rows, weights = state["rows"][here], self.batch_weights(state["rows"][here])
         weighed = weights[:, None, None] * messages
         state["released"] += weighed.sum(axis=0)
-        state["variance"] += self.noise_variance(1) * weights**2
+        state["variance"][here] += self.noise_variance(1) * weights**2
         state["counted"] += np.array([(weights * rows).sum(), (weights**2 * rows).sum()]) / self.agents
+        if self.personal:
+            state["own"][here] += weighed
         if state["counted"][0] > 0:
-            self._believe(state, weighed, float(state["counted"][1] / state["counted"][0]))
-        self.close(state)
+            self._believe(state, float(state["counted"][1] / state["counted"][0]))
+        self.close(state, present)
 
-    def close(self, state: State) -> None:
+    def publish_sum(self, state: State, units: Ints, present: Sequence[int], rows: int) -> None:
+        """Take in the sum of one batch of each of these agents (flat integers) over ``rows`` rows in all, in place.
+
+        One weight N/(n0 + N) for the sum, n0 by the variance of its noise. A personal agent takes its own exact rows of
+        the batch off again, never what it sent: the rest then carries all of the noise.
+        """
+        here, variance = self.who(present), self.sum_variance(len(present))
+        weight = float(self.batch_weights(np.array([rows]), variance)[0])
+        state["released"] += weight * self.running.grid.publish(units)
+        state["variance"][here] += variance * weight**2 / len(here)
+        state["counted"] += np.array([weight * rows, weight**2 * rows]) / self.agents
+        if self.personal:
+            state["own"][here] += weight * state["block"][here]
+            state["block"][here] = 0.0
+        if state["counted"][0] > 0:
+            self._believe(state, float(state["counted"][1] / state["counted"][0]))
+        self.close(state, present)
+
+    def close(self, state: State, present: Sequence[int] | None = None) -> None:
         stop = self.decisions_after(self.time_of(state))
         state["taken"][...] = max(int(state["taken"]), stop)
-        state["rows"][:] = 0
-        super().close(state)
+        state["rows"][self.who(present)] = 0
+        super().close(state, present)
 
-    def _believe(self, state: State, weighed: Floats, share: float) -> None:
+    def _believe(self, state: State, share: float) -> None:
         beliefs, variance = self.beliefs(state), float(state["variance"].sum())
         if not self.personal:
             self.weighted_belief(beliefs, state["released"], variance, share)
             return
-        state["own"] += weighed
         for i in range(self.agents if self.agents > 1 else 0):
-            others = variance - float(state["variance"][i])
+            others = variance if self.secure else variance - float(state["variance"][i])
             self.weighted_belief(one_of(beliefs, i), state["released"] - state["own"][i], others, share)
 
     def mean_gain(self, state: State) -> Floats:

@@ -15,17 +15,16 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairveil.arrays import Floats
 from fairveil.compiling import njit
 
-Floats = NDArray[np.float64]
 HOPELESS = 4.0
 """Above this ratio of radii the combined set is not tried: to make it smaller than the agent's own, releases would have
 to carry fifteen times the agent's own precision in every direction."""
 
 
-class Facts(NamedTuple):
+class BeliefFacts(NamedTuple):
     """The public numbers from which beliefs are made."""
 
     gram: float

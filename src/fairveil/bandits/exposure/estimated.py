@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairveil.arrays import Floats
 from fairveil.bandits.estimates import Estimate, Estimates, intervals
 from fairveil.bandits.exposure.belief import weigh
 from fairveil.errors import InputError
@@ -17,7 +17,6 @@ from fairveil.state import State
 if TYPE_CHECKING:
     from fairveil.bandits.exposure.private import PrivatePolicy
 
-Floats = NDArray[np.float64]
 POINTS = 65
 """Points between the ends of an interval of means at which a merit function is looked at."""
 TOGETHER = (

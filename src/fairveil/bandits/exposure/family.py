@@ -2,66 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairveil.bandits.environments.agents import ExposureEnvironment, decisions_until
+from fairveil.bandits.environments.agents import ExposureEnvironment
+from fairveil.bandits.exposure.kernel import Sums
 from fairveil.bandits.exposure.private import PrivatePolicy
-from fairveil.bandits.exposure.simulate import empty_tally
-from fairveil.bandits.family import Family, Series, first_estimates, noted_estimates
+from fairveil.bandits.exposure.simulate import no_sums
+from fairveil.bandits.family import Family, Series, Tally, curves, first_estimates, noted_estimates
 from fairveil.bandits.protocol import Policy
-from fairveil.bandits.simulate import Case, Simulator, Streams, curves
-from fairveil.bandits.steps import walk
+from fairveil.bandits.simulate import Case, Simulator
+from fairveil.bandits.steps import Step
 from fairveil.errors import SpecError
 from fairveil.fairness.exposure import fair_law
 from fairveil.registry import register
-from fairveil.state import State
 from fairveil.task import Part
-
-UNKNOWN = np.empty((0, 0))
-
-
-class StepRun(Simulator):
-    """One run decision by decision: plug-ins, and feedback that no compiled simulator takes."""
-
-    def __init__(self, case: Case, streams: Streams, twin: Streams) -> None:
-        assert isinstance(case.environment, ExposureEnvironment)
-        self.world = case.environment.prepare(twin.world)  # a twin of the world that `walk` will draw
-        self.tally, self.merits = empty_tally(self.world), self.world.merits()
-        self.lasts = self.world.last_rounds(case.rounds)
-        decisions = decisions_until(case.rounds, self.lasts)
-        self.steps = walk(case.policy, case.environment, decisions, streams, case.lateness)
-        self.decided, self.syncs = 0, 0
-        self.centre: NDArray[np.float64] = UNKNOWN
-        self.state: State = {}
-
-    def published(self) -> State:
-        return self.state
-
-    def advance(self, stop: int) -> None:
-        tally, theta = self.tally, np.array(self.world.theta)
-        while self.decided < decisions_until(stop, self.lasts):
-            step = next(self.steps)
-            agent, played = step.round.agent, step.decision.probabilities
-            means = np.array([candidate.features for candidate in step.round.candidates]) @ theta
-            fair = fair_law(means, self.merits[agent])
-            if played is None:
-                played = np.eye(self.world.actions)[step.decision.arm]
-            tally.fairness[agent] += np.abs(fair - played).sum()
-            tally.reward[agent] += float((fair - played) @ means)
-            tally.pulls[step.decision.arm] += 1
-            tally.exposure[:] += played
-            tally.merit[:] += fair
-            self.decided += 1
-            self.centre = step.state.get("centre", UNKNOWN)
-            self.state = step.state
-            self.syncs = self.releases = int(step.state.get("syncs", 0))
 
 
 @register("family", "exposure")
-class ExposureFamily(Family):
+class ExposureFamily(Family[Sums]):
     """Fairness regret (average over agents, and sum), reward regret, exposure and merit, messages, privacy spent."""
 
     def check(self, case: Case) -> dict[str, Any]:
@@ -79,31 +40,23 @@ class ExposureFamily(Family):
             )
         return {}
 
-    def simulate(self, case: Case, runs: range) -> Part:
-        [run] = runs
-        found: Any = case.policy.simulator(case, case.streams(run))
-        played = found if found is not None else StepRun(case, case.streams(run), case.streams(run))
-        theta = np.array(played.world.theta)
-        rows = []
-        for checkpoint in case.checkpoints:
-            played.advance(checkpoint)
-            error = np.linalg.norm(played.centre - theta, axis=1).mean() if played.centre.size else np.nan
-            rows.append((played.tally.fairness.copy(), played.tally.reward.copy(), float(error)))
-        fairness, reward, errors = (np.array(column) for column in zip(*rows))
-        tally, syncs = played.tally, played.syncs
-        messages = syncs * played.world.agents
-        return {
-            "fairness": fairness,
-            "reward": reward,
-            "theta_error": errors,
-            "pulls": tally.pulls,
-            "exposure": tally.exposure,
-            "merit": tally.merit,
-            "syncs": syncs,
-            "messages": messages,
-            "bytes": messages * message_bytes(case.policy, played.world.dimension),
-            "estimates": noted_estimates(case.policy, played.published() if run == 0 else None),
-        }
+    def seen(self, world: ExposureEnvironment, steps: Iterable[Step], before: Sums | None) -> Sums:
+        sums, theta, merits = before or no_sums(world), np.array(world.theta), world.merits()
+        for step in steps:
+            agent, played = step.round.agent, step.decision.probabilities
+            means = np.array([candidate.features for candidate in step.round.candidates]) @ theta
+            fair = fair_law(means, merits[agent])
+            if played is None:
+                played = np.eye(world.actions)[step.decision.arm]
+            sums.fairness[agent] += np.abs(fair - played).sum()
+            sums.reward[agent] += float((fair - played) @ means)
+            sums.pulls[step.decision.arm] += 1
+            sums.exposure[:] += played
+            sums.merit[:] += fair
+        return sums
+
+    def tally(self, case: Case, runs: range) -> ExposureTally:
+        return ExposureTally(case, runs)
 
     def measure(self, case: Case, parts: list[Part]) -> tuple[dict[str, Any], Series]:
         policy = case.policy
@@ -134,6 +87,41 @@ class ExposureFamily(Family):
         return {**metrics, **first_estimates([part["estimates"] for part in parts], called)}, series
 
 
+class ExposureTally(Tally[Sums]):
+    """One run: sums over rounds as they stand at the checkpoints, and how far beliefs are from the parameter."""
+
+    def __init__(self, case: Case, runs: range) -> None:
+        self.checkpoints, self.rounds = case.checkpoints, case.checkpoints[-1]
+        self.chunk = self.rounds
+        self.policy, self.first = case.policy, runs[0] == 0
+        self.sums: Sums
+        self.rows: list[tuple[Any, ...]] = []
+
+    def add(self, seen: list[Sums]) -> None:
+        [self.sums] = seen
+
+    def mark(self, played: list[Simulator[Sums]]) -> None:
+        world: Any = played[0].world
+        centre = played[0].belief()
+        error = np.nan if centre is None else np.linalg.norm(centre - np.array(world.theta), axis=1).mean()
+        self.rows.append((self.sums.fairness.copy(), self.sums.reward.copy(), float(error)))
+
+    def part(self, played: list[Simulator[Sums]]) -> Part:
+        [run] = played
+        world: Any = run.world
+        messages = run.releases * world.agents
+        return {
+            **dict(zip(("fairness", "reward", "theta_error"), (np.array(column) for column in zip(*self.rows)))),
+            "pulls": self.sums.pulls,
+            "exposure": self.sums.exposure,
+            "merit": self.sums.merit,
+            "syncs": run.releases,
+            "messages": messages,
+            "bytes": messages * message_bytes(self.policy, world.dimension),
+            "estimates": noted_estimates(self.policy, run.published() if self.first else None),
+        }
+
+
 def message_bytes(policy: Policy, dimension: int) -> int:
     """Size of one message: a symmetric matrix over [x, y] without the y y entry, and a count where there is one."""
     return 8 * (dimension * dimension + dimension + int(getattr(policy, "counts_rows", False)))
@@ -141,7 +129,7 @@ def message_bytes(policy: Policy, dimension: int) -> int:
 
 def _spent(policy: Policy, agents: int, synchronised: bool) -> dict[str, list[float]]:
     """What every agent has spent: all of its event from the first release on, nothing before."""
-    guarantee = policy.guarantee()
+    guarantee = policy.promise
     if guarantee is None or not synchronised:
         return {"epsilon": [0.0] * agents, "delta": [0.0] * agents}
     return {"epsilon": [float(guarantee.epsilon or 0.0)] * agents, "delta": [float(guarantee.delta or 0.0)] * agents}

@@ -12,13 +12,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairveil.arrays import Bools, Floats, Ints
 from fairveil.bandits.environments.exposure import draw_contexts
-from fairveil.bandits.exposure.belief import Beliefs, Facts, Quantiles, believe, believe_plain, refresh, refresh_all
+from fairveil.bandits.exposure.belief import (
+    BeliefFacts,
+    Beliefs,
+    Quantiles,
+    believe,
+    believe_plain,
+    refresh,
+    refresh_all,
+)
 from fairveil.bandits.exposure.optimism import optimistic
 from fairveil.compiling import njit
 from fairveil.fairness.exposure import fill_law
 
-Floats = NDArray[np.float64]
 EXACT, WEIGHTED, PUBLISHED = 0, 1, 2
 """How a synchronisation makes beliefs: of exact sums, weighted by noise, or by the published confidence set."""
 BELOW_ONE = 1.0 - 1e-15
@@ -28,7 +36,7 @@ BELOW_ONE = 1.0 - 1e-15
 class Merits(NamedTuple):
     """Merit functions as numbers, first axis agents."""
 
-    kinds: NDArray[np.int64]
+    kinds: Ints
     numbers: Floats
     tables: Floats
 
@@ -59,7 +67,7 @@ class Rules(NamedTuple):
 
     merits: Merits
     rows: Rows
-    facts: Facts
+    facts: BeliefFacts
     local: bool
     trigger: Trigger
 
@@ -69,8 +77,8 @@ class World(NamedTuple):
 
     theta: Floats
     noise: float
-    contexts: NDArray[np.int64]
-    lasts: NDArray[np.int64]
+    contexts: Ints
+    lasts: Ints
     merits: Merits
 
 
@@ -81,12 +89,12 @@ class Gathered(NamedTuple):
     local: Floats
 
 
-class Tally(NamedTuple):
+class Sums(NamedTuple):
     """Sums over rounds: regret per agent; times chosen, probability given and probability deserved per action."""
 
     fairness: Floats
     reward: Floats
-    pulls: NDArray[np.int64]
+    pulls: Ints
     exposure: Floats
     merit: Floats
 
@@ -95,16 +103,18 @@ class Stage(NamedTuple):
     """All that a stretch of rounds reads and changes.
 
     ``answered``: whether the reward of a decision comes (by the decision's number; empty: all do); ``default`` stands
-    for one that does not (not a number: it is left out).
+    for one that does not (not a number: it is left out). ``batch``: the batch of a decision, where several are filled
+    at a time and ``gathered.leaf`` holds one after the other (empty: there is one).
     """
 
     world: World
     rules: Rules
     beliefs: Beliefs
     gathered: Gathered
-    tally: Tally
-    answered: NDArray[np.bool_]
+    tally: Sums
+    answered: Bools
     default: float
+    batch: Ints
 
 
 class Span(NamedTuple):
@@ -126,7 +136,7 @@ class Releases(NamedTuple):
     """
 
     kind: int
-    times: NDArray[np.int64]
+    times: Ints
     total: Floats
     noise: Floats
     first: NDArray[np.intp]
@@ -281,7 +291,7 @@ def advance(span, world_rng, choice_rng, stage):
                     continue
                 earned = stage.default
             make_row(scratch.contexts[arm], earned, rules.rows, row)
-            add_row(row, leaf[i])
+            add_row(row, leaf[i + agents * stage.batch[decided - 1] if len(stage.batch) > 0 else i])
             if rules.local:
                 raw_row(scratch.contexts[arm], earned, rules.rows, row)
                 add_row(row, local[i])

@@ -15,8 +15,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fairveil.arrays import Floats
 from fairveil.compiling import njit
 from fairveil.fairness.exposure import EXP, Merit, log_merit
 
@@ -32,26 +33,26 @@ SECOND_START = 1.0
 """Above this size of the ellipsoid the ascent is also run from the second best start."""
 
 
-class Problem(NamedTuple):
+class OptimisticStep(NamedTuple):
     """Means base + slopes z over the unit ball, a merit as numbers, and the largest half-width of a mean."""
 
-    base: NDArray[np.float64]
-    slopes: NDArray[np.float64]
+    base: Floats
+    slopes: Floats
     kind: int
-    numbers: NDArray[np.float64]
-    table: NDArray[np.float64]
+    numbers: Floats
+    table: Floats
     reach: float
 
 
 class Climb(NamedTuple):
     """A point of the ball, what is known there, and memory for the next step."""
 
-    z: NDArray[np.float64]
-    means: NDArray[np.float64]
-    law: NDArray[np.float64]
-    slope: NDArray[np.float64]
-    gradient: NDArray[np.float64]
-    trial: NDArray[np.float64]
+    z: Floats
+    means: Floats
+    law: Floats
+    slope: Floats
+    gradient: Floats
+    trial: Floats
 
 
 @njit(cache=True, nogil=True)
@@ -209,7 +210,7 @@ def optimistic(base, slopes, kind, numbers, table, means, law, work):
             for k in range(dimension):
                 z[k] = slopes[first, k] / spare_means[first]
     _means(base, slopes, z, means)
-    problem = Problem(base, slopes, kind, numbers, table, reach)
+    problem = OptimisticStep(base, slopes, kind, numbers, table, reach)
     value = _ascend(problem, Climb(z, means, law, slope, gradient, trial))
     if second >= 0:
         _means(base, slopes, other, spare_means)
@@ -222,9 +223,7 @@ def optimistic(base, slopes, kind, numbers, table, means, law, work):
     return value
 
 
-def optimistic_law(
-    contexts: ArrayLike, centre: ArrayLike, root: ArrayLike, merit: Merit
-) -> tuple[NDArray[np.float64], float]:
+def optimistic_law(contexts: ArrayLike, centre: ArrayLike, root: ArrayLike, merit: Merit) -> tuple[Floats, float]:
     """The law of the most rewarding parameter of the ellipsoid {centre + root z : |z| <= 1}, and its expected reward.
 
     >>> from fairveil.fairness.exposure import ExpMerit

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairveil.arrays import Floats, Ints
 from fairveil.bandits.estimates import CONFIDENCE, Estimates, check_confidence, check_established
 from fairveil.bandits.exposure.base import ExposurePolicy
 from fairveil.bandits.exposure.belief import Beliefs, Quantiles, believe
@@ -24,12 +24,11 @@ from fairveil.errors import InputError, SpecError
 from fairveil.federated.schedules import Determinant
 from fairveil.fields import Count, Delta, Epsilon, Positive, described
 from fairveil.privacy.events import Event
-from fairveil.privacy.guarantee import Neighbours
+from fairveil.privacy.guarantee import REFUSED, Neighbours
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import RunningSum
 from fairveil.state import State, copy_state, nest, nested
 
-Floats = NDArray[np.float64]
 QUANTILE_STEPS = 32
 """Quantiles are interpolated between so many points a degree of freedom: the error is below one in a thousand."""
 FEW_DEGREES = 1e-3
@@ -83,14 +82,14 @@ class PrivatePolicy(ExposurePolicy):
         return cls(agents=3, dimension=2, horizon=200, epsilon=1.0, delta=1e-5)
 
     @cached_property
-    def sums(self) -> RunningSum:
+    def running(self) -> RunningSum:
         """The running sum of every agent; each agent has the whole budget for its own rows."""
         raise NotImplementedError
 
     def noise_variance(self, release: int) -> float:
         """Variance of the off-diagonal numbers of one agent's estimate at a release (from 1)."""
         if release not in self._variances:
-            self._variances[release] = self.sums.expected_std(release) ** 2
+            self._variances[release] = self.running.expected_std(release) ** 2
         return self._variances[release]
 
     @cached_property
@@ -107,17 +106,17 @@ class PrivatePolicy(ExposurePolicy):
         return self.releases if self.releases is not None else max(self.syncs, 1)
 
     def rows(self) -> Rows:
-        return Rows(True, self.context_bound, self.reward_bound, self.reward_weight, 2.0**self.sums.grid.bits)
+        return Rows(True, self.context_bound, self.reward_bound, self.reward_weight, 2.0**self.running.grid.bits)
 
     @cached_property
     def largest_number(self) -> float:
         """No number of a message is larger: every round's row adds at most its squared norm, and noise of a hundred
         standard deviations does not happen (a prefix of a tree sums at most one node a level)."""
-        noise = UNLIKELY * math.sqrt(2 * int(self.room).bit_length()) * self.sums.expected_std(1)
+        noise = UNLIKELY * math.sqrt(2 * int(self.room).bit_length()) * self.running.expected_std(1)
         return self.horizon * self.row_bound**2 + noise
 
     def event(self) -> Event:
-        return self.sums.event()
+        return self.running.event()
 
     @property
     def neighbours(self) -> Neighbours:
@@ -140,6 +139,7 @@ class PrivatePolicy(ExposurePolicy):
         return (
             scope,
             "every agent is its own curator and spends this budget on its own rows; messages may be seen by anybody",
+            *((REFUSED,) if self.strict else ()),
         )
 
     @property
@@ -148,12 +148,12 @@ class PrivatePolicy(ExposurePolicy):
         known = ["syncs", "last", "next", "trigger", "released", "variance", "counted", "prior", "target"]
         known += RADIUS_NAMES
         known += [] if self.uses_local else ["centre", "root", "start_det"]
-        return (*known, *(f"{SUM}/{name}" for name in self.sums.start() if name not in RAW))
+        return (*known, *(f"{SUM}/{name}" for name in self.running.start() if name not in RAW))
 
     # State --------------------------------------------------------------------------------------------------------
 
     def start(self) -> State:
-        sums = {name: np.stack([array] * self.agents) for name, array in self.sums.start().items()}
+        sums = {name: np.stack([array] * self.agents) for name, array in self.running.start().items()}
         return super().start() | {"variance": np.zeros(self.agents), "counted": np.zeros(2)} | nest(SUM, sums)
 
     def release(self, state: State, noise: Noise) -> State:
@@ -178,6 +178,10 @@ class PrivatePolicy(ExposurePolicy):
         held["open"] = self._units(state["leaf"][list(agents)]).reshape(-1)
         self.put_many(state, agents, sums.release(held, noise)[0])
         state["leaf"][list(agents)] = 0.0
+
+    def exact_units(self, state: State, agent: int) -> Ints:
+        """The rows of one agent's open leaf as flat integers: raw, and never to be shown."""
+        return self._units(state["leaf"][[agent]])[0]
 
     def forget(self, state: State, agents: Sequence[int]) -> None:
         """Drop the rows of these agents' open leaves: they were released before, or their release is lost; in place."""
@@ -205,7 +209,7 @@ class PrivatePolicy(ExposurePolicy):
 
     def many_sums(self, state: State, agents: Sequence[int]) -> tuple[RunningSum, State]:
         """The sums of these agents side by side, as one sum and its state; all have made as many releases."""
-        sums, single, held = self._side_by_side(len(agents)), self.sums.start(), {}
+        sums, single, held = self._side_by_side(len(agents)), self.running.start(), {}
         for name, array in nested(state, SUM).items():
             own = array[list(agents)]
             side_by_side = name in WIDE
@@ -216,7 +220,7 @@ class PrivatePolicy(ExposurePolicy):
 
     def _side_by_side(self, count: int) -> RunningSum:
         if count not in self._many:
-            self._many[count] = self.sums.many(count)
+            self._many[count] = self.running.many(count)
         return self._many[count]
 
     @cached_property
@@ -251,10 +255,10 @@ class PrivatePolicy(ExposurePolicy):
             )
         return contexts
 
-    def _units(self, leaves: Floats) -> NDArray[np.int64]:
+    def _units(self, leaves: Floats) -> Ints:
         """Leaves as flat integers of the sum: exact, because rows were put on the grid before they were added."""
-        first, second = self.sums.grid.upper
-        return np.rint(np.ldexp(leaves[:, first, second], self.sums.grid.sum_bits)).astype(np.int64)
+        first, second = self.running.grid.upper
+        return np.rint(np.ldexp(leaves[:, first, second], self.running.grid.sum_bits)).astype(np.int64)
 
     def planned(self, rounds: int, noise: Noise) -> Releases | None:
         return None  # releases are made by the policy itself
@@ -273,7 +277,7 @@ class PrivatePolicy(ExposurePolicy):
         confidence, at all releases at once (`weighted_belief`), so all intervals hold together. Merits are those of
         the first agent's merit function.
         """
-        check_established(self.guarantee(), self.name)
+        check_established(self.promise, self.name)
         return released_estimates(self, state, check_confidence(confidence), items)
 
     # Beliefs ------------------------------------------------------------------------------------------------------
@@ -315,5 +319,5 @@ class PrivatePolicy(ExposurePolicy):
                 path="schedule.raw",
                 given=True,
                 allowed="false",
-                fix="use raw=false, or variant='printed' of priv-fairx to study it",
+                fix="use raw=false, or a printed variant of priv-fairx to study it",
             )

@@ -8,11 +8,11 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Strict
 
+from fairveil.arrays import Ints
 from fairveil.bandits.environments.agents import decisions_until, last_rounds
-from fairveil.bandits.exposure.belief import Beliefs, Facts, Radius
+from fairveil.bandits.exposure.belief import BeliefFacts, Beliefs, Radius
 from fairveil.bandits.exposure.kernel import Merits, Rows, Rules, Trigger
 from fairveil.bandits.protocol import Policy
 from fairveil.configuration import configuration
@@ -96,6 +96,9 @@ class Setting(Policy):
         """Synchronisation times, None when they depend on statistics."""
         return self.protocol.times(self.horizon, self.agents, self.dimension)
 
+    def releases_at(self, most: int) -> list[int]:
+        return [int(time) for time in (self.times or ())[:most]]
+
     @cached_property
     def syncs(self) -> int:
         """The largest number of synchronisations."""
@@ -103,7 +106,7 @@ class Setting(Policy):
         return len(times) if times is not None else self.protocol.size(self.horizon, self.agents, self.dimension)
 
     @cached_property
-    def lasts(self) -> NDArray[np.int64]:
+    def lasts(self) -> Ints:
         return last_rounds(self.agents, self.horizon, self.agent_rounds)
 
     def rows(self) -> Rows:
@@ -121,10 +124,10 @@ class Setting(Policy):
         return Radius(*(np.full(self.agents, number) for number in (offset, level, 1.0, 1.0, 0.0)))
 
     @cached_property
-    def facts(self) -> Facts:
+    def facts(self) -> BeliefFacts:
         """The public numbers from which beliefs are made."""
         rows = self.rows()
-        return Facts(
+        return BeliefFacts(
             gram=rows.context**2,
             moment=rows.context * rows.reward / rows.weight,
             regularisation=self.regularisation,
@@ -175,5 +178,5 @@ class Setting(Policy):
         return low if low < len(self._decisions) and self._decisions[low] == now else None
 
     @cached_property
-    def _decisions(self) -> NDArray[np.int64]:
+    def _decisions(self) -> Ints:
         return np.array([decisions_until(t, self.lasts) for t in range(int(self.lasts.max()) + 1)])

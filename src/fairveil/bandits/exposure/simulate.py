@@ -9,15 +9,14 @@ policies on the settled clock. All decide the arms that the step interface decid
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairveil.arrays import Bools, Floats, Ints
 from fairveil.bandits.environments.agents import ExposureEnvironment, decisions_until
 from fairveil.bandits.environments.exposure import ExposureWorld
-from fairveil.bandits.exposure.kernel import EXACT, Gathered, Merits, Releases, Span, Stage, Tally, World, advance, play
+from fairveil.bandits.exposure.kernel import EXACT, Gathered, Merits, Releases, Span, Stage, Sums, World, advance, play
 from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness
 from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.fairness.exposure import merit_codes
@@ -28,9 +27,8 @@ from fairveil.state import State
 if TYPE_CHECKING:
     from fairveil.bandits.exposure.base import ExposurePolicy
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 ALL_ANSWERED = np.empty(0, np.bool_)
+ONE_BATCH = np.empty(0, np.int64)
 MISSING = float("nan")
 """What stands for a reward that is left out."""
 
@@ -46,30 +44,25 @@ def simulator_of(policy: ExposurePolicy, case: Case, streams: Streams) -> Compil
     return LateRun(policy, case, streams) if settled and type(case.lateness) is Lateness else None
 
 
-class CompiledRun(Simulator):
+class CompiledRun(Simulator[Sums]):
     """What the compiled simulators share: the world of the run, the policy's state, the tally."""
 
     def __init__(self, policy: ExposurePolicy, case: Case, streams: Streams) -> None:
         assert isinstance(case.environment, ExposureWorld)
         self.policy, self.streams = policy, streams
-        self.world = case.environment.prepare(streams.world)
-        self.truth, self.tally = compiled_world(self.world, case.rounds), empty_tally(self.world)
+        self.world: ExposureWorld = case.environment.prepare(streams.world)
+        self.truth, self.sums = compiled_world(self.world, case.rounds), no_sums(self.world)
         self.state: State = policy.start()
         self.now = 0
 
-    @property
-    def centre(self) -> Floats:
-        """What the agents believe of the parameter."""
+    def belief(self) -> Floats:
         return self.state["centre"]
 
-    @property
-    def syncs(self) -> int:
-        return int(self.state["syncs"])
-
-    def advance(self, stop: int) -> None:
+    def advance(self, stop: int) -> Sums:
         while self.now < stop:
             self.now = self.play(stop)
-            self.releases = self.syncs
+            self.releases = int(self.state["syncs"])
+        return self.sums
 
     def play(self, stop: int) -> int:
         """Play on towards ``stop`` rounds with what falls due; returns the rounds played then."""
@@ -79,9 +72,11 @@ class CompiledRun(Simulator):
         """The state from which estimates are made."""
         return self.state
 
-    def stage(self, gathered: Gathered, answered: NDArray[np.bool_] = ALL_ANSWERED, default: float = MISSING) -> Stage:
+    def stage(
+        self, gathered: Gathered, answered: Bools = ALL_ANSWERED, default: float = MISSING, batch: Ints = ONE_BATCH
+    ) -> Stage:
         beliefs, rules = self.policy.beliefs(self.state), self.policy.rules(self.state)
-        return Stage(self.truth, rules, beliefs, gathered, self.tally, answered, default)
+        return Stage(self.truth, rules, beliefs, gathered, self.sums, answered, default, batch)
 
     def advance_over(self, span: Span, stage: Stage) -> int:
         reached: int = advance(span, self.streams.world, self.streams.explore, stage)
@@ -98,11 +93,11 @@ class WholeRun(CompiledRun):
     def play(self, stop: int) -> int:
         stage = self.stage(Gathered(self.state["leaf"], self.state["local"]))
         world, choice = self.streams.world, self.streams.explore
-        self.state["syncs"][...] = play(self.now, stop, self.syncs, self.planned, world, choice, stage)
+        self.state["syncs"][...] = play(self.now, stop, self.releases, self.planned, world, choice, stage)
         return stop
 
     def published(self) -> State:
-        made, planned = self.syncs, self.planned
+        made, planned = self.releases, self.planned
         if made == 0 or planned.kind == EXACT:
             return self.state
         noisy = planned.total.copy()
@@ -135,7 +130,8 @@ class LateRun(CompiledRun):
     """Batches that wait until their rounds are settled, while later ones are filled.
 
     A row is added to its batch when it is decided: nothing reads a batch before all its rounds are settled, so the time
-    at which a reward comes matters only through the time at which its batch is due.
+    at which a reward comes matters only through the batch it is in and the time at which that is due. A batch holds
+    consecutive decisions, or those that settle one after the other, ties by decision.
     """
 
     def __init__(self, policy: ExposurePolicy, case: Case, streams: Streams) -> None:
@@ -145,47 +141,43 @@ class LateRun(CompiledRun):
         waits = all_waits(late, decisions, streams.arrivals)
         own = np.arange(1, decisions + 1)
         settled = own + np.where((waits == NEVER) | late.hidden, late.window, waits)
-        self.settled_at: Ints = np.maximum.accumulate(settled)
+        order = np.argsort(settled, kind="stable") if policy.by_seat else own - 1
+        self.settled_at: Ints = np.maximum.accumulate(settled[order])
         self.agent_of: Ints = np.nonzero(np.arange(case.rounds)[:, None] < lasts)[1]
-        self.answered: NDArray[np.bool_] = waits != NEVER
+        self.answered: Bools = waits != NEVER
         self.default = late.default if late.treat == "default" else MISSING
         assert policy.times is not None
         self.stops = [decisions_until(time, lasts) for time in policy.times if time <= case.rounds]
-        self.decided, self.opened = 0, 0
-        self.filling = np.zeros_like(self.state["leaf"])
-        self.waiting: deque[tuple[Floats, Ints]] = deque()
+        self.batch = np.empty(decisions, np.int64)
+        self.batch[order] = np.searchsorted(self.stops, own - 1, side="right")
+        self.decided = self.made = 0
+        self.filling = np.zeros((len(self.stops) + 1, *self.state["leaf"].shape))
 
     def play(self, stop: int) -> int:
-        """To the next end of a batch, release, or ``stop``."""
-        goal = min([decisions_until(stop, self.truth.lasts), *self._events()])
+        """To the next release, or ``stop``."""
+        goal = min(decisions_until(stop, self.truth.lasts), self._due())
         if goal > self.decided:
             self._decide(goal)
-        if self.opened < len(self.stops) and self.decided == self.stops[self.opened]:
-            self.waiting.append((self.filling, self._rows()))
-            self.filling = np.zeros_like(self.filling)
-            self.opened += 1
-        while self.waiting and self._due(self.opened - len(self.waiting)) <= self.decided:
-            leaf, rows = self.waiting.popleft()
-            self.state = self.policy.release(self.state | {"leaf": leaf, "rows": rows}, self.streams.noise)
+        while self._due() <= self.decided:
+            batch = {"leaf": self.filling[self.made], "rows": self._rows()}
+            self.state = self.policy.release(self.state | batch, self.streams.noise)
+            self.made += 1
         return self.world.turn(self.decided)[0] if self.decided < len(self.agent_of) else stop
 
-    def _events(self) -> list[int]:
-        """Decisions at which something happens next: a batch ends, or the oldest one that waits is due."""
-        ends = self.stops[self.opened : self.opened + 1]
-        return [*ends, self._due(self.opened - len(self.waiting))] if self.waiting else ends
-
-    def _due(self, batch: int) -> int:
-        return int(self.settled_at[self.stops[batch] - 1])
+    def _due(self) -> int:
+        """Decisions after which the next batch is settled."""
+        more = self.made < len(self.stops)
+        return int(self.settled_at[self.stops[self.made] - 1]) if more else len(self.settled_at) + 1
 
     def _rows(self) -> Ints:
-        """Rows per agent of the batch that ends now."""
-        span = slice(self.stops[self.opened - 1] if self.opened else 0, self.stops[self.opened])
-        counts = self.answered[span] | (not np.isnan(self.default))
-        return np.bincount(self.agent_of[span][counts], minlength=self.policy.agents)
+        """Rows per agent of the batch that is due."""
+        counts = (self.batch == self.made) & (self.answered | (not np.isnan(self.default)))
+        return np.bincount(self.agent_of[counts], minlength=self.policy.agents)
 
     def _decide(self, goal: int) -> None:
         (first, begin), (last, end) = self.world.turn(self.decided), self.world.turn(goal - 1)
-        stage = self.stage(Gathered(self.filling, self.state["local"]), self.answered, self.default)
+        leaves = self.filling.reshape(-1, *self.filling.shape[2:])
+        stage = self.stage(Gathered(leaves, self.state["local"]), self.answered, self.default, self.batch)
         self.advance_over(Span(first, last + 1, begin, end + 1, self.decided), stage)
         self.decided = goal
 
@@ -202,6 +194,6 @@ def compiled_world(world: ExposureWorld, rounds: int) -> World:
     return World(np.array(world.theta), float(world.noise), world.context_codes(), world.last_rounds(rounds), merits)
 
 
-def empty_tally(world: ExposureEnvironment) -> Tally:
+def no_sums(world: ExposureEnvironment) -> Sums:
     m, k = world.agents, world.actions
-    return Tally(np.zeros(m), np.zeros(m), np.zeros(k, np.int64), np.zeros(k), np.zeros(k))
+    return Sums(np.zeros(m), np.zeros(m), np.zeros(k, np.int64), np.zeros(k), np.zeros(k))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 from functools import cached_property
@@ -11,23 +12,15 @@ import numpy as np
 from pydantic import Field
 from scipy.special import ndtr, ndtri
 
+from fairveil.arrays import Floats, Ints
 from fairveil.bandits.estimates import CONFIDENCE, Estimate, Estimates, RankTable, check_confidence
 from fairveil.bandits.feedback import ARRIVALS_IN_WORDS
+from fairveil.bandits.lateness import BATCHES_IN_WORDS, SEATS, Release
+from fairveil.bandits.meritocratic import estimate
 from fairveil.bandits.meritocratic.batched_run import BatchedRunner, RulePolicy, Taken
-from fairveil.bandits.meritocratic.candidates import answered, shown_in
-from fairveil.bandits.meritocratic.choice import uniform_decision
-from fairveil.bandits.meritocratic.estimate import (
-    GROUP_WEIGHT,
-    Moments,
-    believed_rows,
-    rescaled,
-    row_weight,
-    score_direction,
-)
-from fairveil.bandits.meritocratic.frozen import Rule, best_by_table
-from fairveil.bandits.meritocratic.rank_tables import DOUBT, WIDEST, rank_tables
+from fairveil.bandits.meritocratic.candidates import Rule, answered, best_by_table, shown_in, uniform_decision
+from fairveil.bandits.meritocratic.estimate import DOUBT, GROUP_WEIGHT, WIDEST, Moments
 from fairveil.bandits.meritocratic.scaling import Ready, Scaling, ScalingTable
-from fairveil.bandits.meritocratic.schema import Floats, Ints
 from fairveil.bandits.protocol import HEADER, Block, Clock, Decision, Feedback, Report, Round, check_header
 from fairveil.bandits.quotes import Noisy, gaussian_noise
 from fairveil.bandits.simulate import Case, Streams
@@ -78,10 +71,11 @@ class BatchedPrivateFairGreedy(RulePolicy):
     `learn` copies the window, `learn_all` costs O(1) a row.
 
     A batch starts with ``first_batch`` rounds and grows by ``growth``. It is released when all its rounds are settled;
-    until the first release choices are uniform. The histogram of a batch is taken of its first ``window`` rounds, on
-    bins that are equal parts of the normal law of the estimated scores, and is averaged with that law according to the
-    size of its noise. If the released moments show that the declared scale is far off, later rows are taken on the
-    scale they show (once; post-processing).
+    with ``release="arrivals"`` it holds the rounds that settle next (answered, or their window closed), so nobody waits
+    for the slowest; until the first release choices are uniform. The histogram of a batch is taken of its first
+    ``window`` rounds, on bins that are equal parts of the normal law of the estimated scores, and is averaged with that
+    law according to the size of its noise. If the released moments show that the declared scale is far off, later rows
+    are taken on the scale they show (once; post-processing).
 
     >>> import fairveil
     >>> result = fairveil.run({"task": "bandit", "rounds": 2000, "seed": 1,
@@ -112,9 +106,8 @@ class BatchedPrivateFairGreedy(RulePolicy):
     rank_share: OpenUnit = described("share of the budget for the ranks", default=0.1)
     bins: Bins = described("bins of a rank table", default=32)
     window: Count = described("rounds of a batch whose candidates are ranked", default=16_384)
-    correlation: Positive = described(
-        "squared correlation that columns may have although declared uncorrelated", default=0.003
-    )
+    correlation: Positive = described("squared correlation that uncorrelated columns may have", default=0.003)
+    released_by: Release = described(BATCHES_IN_WORDS, default="blocks", key="release", later=True)
 
     # Public numbers --------------------------------------------------------------------------------------------------
 
@@ -123,7 +116,7 @@ class BatchedPrivateFairGreedy(RulePolicy):
         """The budget that its own event allows at (epsilon, delta)."""
         return calibrated(self.epsilon, self.delta, self._event_of)
 
-    @property
+    @cached_property
     def mu(self) -> float:
         return self.total.mu
 
@@ -137,7 +130,7 @@ class BatchedPrivateFairGreedy(RulePolicy):
             raise SpecError("the number of groups is not known", path="policy.groups", fix="give groups")
         return self.groups
 
-    @property
+    @cached_property
     def reward_weight(self) -> float:
         """The reward is scaled up to the norm of the columns: then neither drowns in the other's noise."""
         return self.ready.norm / self.ready.reward_bound
@@ -164,6 +157,9 @@ class BatchedPrivateFairGreedy(RulePolicy):
         start = self.first_batch if self.first_batch is not None else max(FIRST_BATCH, math.ceil(FIRST_NOISE / self.mu))
         return min(math.ceil(start * self.growth**number), LONGEST_BATCH)
 
+    def releases_at(self, most: int) -> list[int]:
+        return list(itertools.accumulate(self.batch_length(number) for number in range(most)))
+
     # Privacy ---------------------------------------------------------------------------------------------------------
 
     def event(self) -> Event:
@@ -178,7 +174,7 @@ class BatchedPrivateFairGreedy(RulePolicy):
 
     def guarantee(self) -> Guarantee:
         complete = self.groups is not None and self.scaling.complete
-        presence = (PRESENCE,) if self.totals == "public" else ()
+        presence, seats = (PRESENCE,) if self.totals == "public" else (), (SEATS,) if self.by_seat else ()
         return Guarantee.approximate(
             self.epsilon,
             self.delta,
@@ -186,7 +182,7 @@ class BatchedPrivateFairGreedy(RulePolicy):
             model="joint",
             unit="one candidate of one round",
             neighbours="replace-tuple",
-            notes=(PUBLIC, *presence, *self.scaling.caveats, ARRIVALS_IN_WORDS["public"]),
+            notes=(PUBLIC, *presence, *self.scaling.caveats, *seats, ARRIVALS_IN_WORDS["public"]),
         )
 
     # Step interface --------------------------------------------------------------------------------------------------
@@ -224,8 +220,12 @@ class BatchedPrivateFairGreedy(RulePolicy):
         rule = self.rule(state, shown.features.shape[1])
         if rule is None:
             return uniform_decision(len(shown.group), rng)
-        slot, _, ties = best_by_table(shown.features, shown.group, rule, rng)
-        return Decision(int(slot), 1.0 / ties)
+        slot, best, ties = best_by_table(shown.features, shown.group, rule, rng)
+        if ties == 1:
+            return Decision(int(slot))
+        alone = range(len(shown.group))  # a candidate alone has the rank it has among others, and throws no coin
+        ranks = [best_by_table(shown.features[i : i + 1], shown.group[i : i + 1], rule, rng)[1] for i in alone]
+        return Decision(int(slot), 1.0 / ties, (np.array(ranks) == best) / ties)
 
     def learn(self, state: State, feedback: Feedback | Report) -> State:
         return self.learn_all(state, (feedback,))
@@ -332,13 +332,13 @@ class BatchedPrivateFairGreedy(RulePolicy):
         """Close the batch: noisy moments, new direction, noisy histograms under it."""
         sums, _ = self.sums.release(nested(state, "sum"), noise)
         length, variance = float(self.batch_length(int(state["batch"]))), self.sums.expected_std(1) ** 2
-        weight = row_weight(length, variance)
+        weight = estimate.row_weight(length, variance)
         after = self._next_batch(state, sums)
         after["moments"] = state["moments"] + weight * self.sums.last_batch(sums)
         after["rows"] = np.asarray(state["rows"] + weight * length)
         after["noise_variance"] = np.asarray(state["noise_variance"] + weight**2 * variance)
         moments = self._moments(after)
-        found = score_direction(moments._replace(rows=believed_rows(moments)), self.correlation)
+        found = estimate.score_direction(moments._replace(rows=estimate.believed_rows(moments)), self.correlation)
         # The rule is kept on the declared scale, the moments on the one that their rows were taken on.
         after["direction"] = found.weights / state["stretch"]
         after["middle"] = np.asarray(found.middle + after["direction"] @ state["shift"])
@@ -346,7 +346,7 @@ class BatchedPrivateFairGreedy(RulePolicy):
         after |= self._rescale(after)
         scores = state["people"] @ after["direction"]
         position = ndtr((scores - float(after["middle"])) / float(after["deviation"]))
-        ranks = rank_tables(self.histogram, position, state["people_group"], self.group_count, noise)
+        ranks = estimate.rank_tables(self.histogram, position, state["people_group"], self.group_count, noise)
         return {**after, "tables": ranks.tables, "rank_std": ranks.std}
 
     def _moments(self, state: State) -> Moments:
@@ -355,7 +355,7 @@ class BatchedPrivateFairGreedy(RulePolicy):
 
     def _rescale(self, state: State) -> State:
         """Once, if the declared scale is far off: take later rows on the scale the moments show, in a fresh sum."""
-        found = None if state["rescaled"] else rescaled(self._moments(state))
+        found = None if state["rescaled"] else estimate.rescaled(self._moments(state))
         if found is None:
             return {}
         middle, spread = found

@@ -1,7 +1,8 @@
 """The compiled run of a policy whose rule is frozen between releases, on the clock of settled rounds.
 
-Rounds are decided in stretches under one rule. Settled rounds are handed over in their order, a stretch at a time, and
-never beyond the oldest open batch; the others wait. Memory: the rounds of one window and one chunk.
+Rounds are decided in stretches under one rule. Settled rounds are handed over in their order (or in the order in which
+they settle, where batches are of seats), a stretch at a time, and never beyond the open batch; the others wait. Memory:
+the rounds of one window and one chunk.
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairveil.bandits.meritocratic.choice import uniform_slots
-from fairveil.bandits.meritocratic.frozen import Rule, play_frozen
+from fairveil.arrays import Floats, Ints
+from fairveil.bandits.meritocratic.candidates import Rule, play_frozen, uniform_slots
 from fairveil.bandits.meritocratic.runner import Runner, Timetable
-from fairveil.bandits.meritocratic.schema import Floats, Ints
 from fairveil.bandits.meritocratic.world import Chunk
 from fairveil.bandits.protocol import Block, Policy
 from fairveil.bandits.simulate import Case, Streams
@@ -64,6 +64,9 @@ class Waiting(NamedTuple):
         cut = slice(first, last)
         return Waiting(self.features[cut], self.group[cut], self.slot[cut], self.reward[cut])
 
+    def at(self, rows: Ints) -> Waiting:
+        return Waiting(self.features[rows], self.group[rows], self.slot[rows], self.reward[rows])
+
     def joined(self, later: Waiting) -> Waiting:
         features, group, slot, reward = (np.concatenate(pair) for pair in zip(self, later))
         return Waiting(features, group, slot, reward)
@@ -96,7 +99,8 @@ class BatchedRunner(Runner):
         slots, estimates = np.zeros(len(chunk), np.int64), np.full(len(chunk), np.nan)
         self.width = chunk.features.shape[2]
         times = self.timetable.of(chunk)
-        self.settles = np.maximum.accumulate(np.concatenate([self.settles, times.settles]))
+        known = np.concatenate([self.settles, times.settles])
+        self.settles = known if self.policy.by_seat else np.maximum.accumulate(known)
         now, stop = chunk.first, chunk.first + len(chunk)
         while now < stop:
             until = min(stop, self._next_release(stop))
@@ -109,8 +113,11 @@ class BatchedRunner(Runner):
 
     def _next_release(self, known: int) -> int:
         """How many rounds are decided when the open batch is settled; ``known`` where that is not yet known."""
-        end = self.policy.block(self.state).stop
-        return int(self.settles[end - 1 - self.handed]) if end <= known else known
+        end, left = self.policy.block(self.state).stop, self.settles
+        if end > known:
+            return known
+        last = end - 1 - self.handed
+        return int(np.partition(left, last)[last] if self.policy.by_seat else left[last])
 
     def _decide(self, chunk: Chunk, part: slice, slots: Ints, estimates: Floats) -> None:
         rule = self.policy.rule(self.state, self.width)
@@ -125,29 +132,32 @@ class BatchedRunner(Runner):
 
     def _hand_over(self, now: int) -> None:
         """Hand over what is settled after ``now`` decided rounds, batch by batch, and make due releases."""
-        settled = self.handed + int(np.searchsorted(self.settles, now, side="right"))
-        settled = min(settled, now)
         while True:
-            self._take(min(settled, self.policy.block(self.state).stop))
+            over = np.flatnonzero(self.settles[: now - self.handed] <= now)
+            settled = self.handed + len(over)
+            self._take(over, min(settled, self.policy.block(self.state).stop))
             if self.policy.due(self.state, settled) is None:
                 return
             self.state = self.policy.release(self.state, self.streams.noise)
             self.releases += 1
 
-    def _take(self, stop: int) -> None:
+    def _take(self, over: Ints, stop: int) -> None:
+        """Hand over as many of the settled rounds as the open batch takes: by seat, ties by round."""
         count = stop - self.handed
         if count <= 0 or self.waiting is None:
             return
-        self.state = self.policy.take(self.state, self.waiting.part(0, count).taken(self.handed), stop)
-        self.waiting, self.settles = self.waiting.part(count, None), self.settles[count:]
+        next_ones = over[np.argsort(self.settles[over], kind="stable")[:count]]
+        self.state = self.policy.take(self.state, self.waiting.at(next_ones).taken(self.handed), stop)
+        left = np.delete(np.arange(len(self.waiting.slot)), next_ones)
+        self.waiting, self.settles = self.waiting.at(left), np.delete(self.settles, next_ones)
         self.handed = stop
 
-    def theta(self) -> Floats | None:
+    def belief(self) -> Floats | None:
         rule = self.policy.rule(self.state, self.width)
         return np.zeros(self.width) if rule is None else rule.weights
 
     def published(self) -> State:
         return self.state
 
-    def rank_uncertainty(self) -> Floats | None:
+    def uncertainty(self) -> Floats | None:
         return self.state["rank_std"].copy()

@@ -1,6 +1,10 @@
 """What a live round may hold: every decision and every feedback is checked before it touches a state.
 
 Groups are public and may be named in a message; features and rewards never are.
+
+Choosing a candidate: the highest estimated rank, ties broken uniformly, or any of them with equal probability.
+
+Rounds under a frozen rule: scores along one direction, ranks from one table per group.
 """
 
 from __future__ import annotations
@@ -10,12 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairveil.bandits.meritocratic.schema import Floats, Ints
-from fairveil.bandits.protocol import Feedback, Report, Round, raw_feedback
+from fairveil.arrays import Floats, Ints
+from fairveil.bandits.feedback import NOBODY
+from fairveil.bandits.protocol import Decision, Feedback, Report, Round, raw_feedback
+from fairveil.compiling import njit
 from fairveil.errors import InputError
-
-NOBODY = -1
-"""The arm of a round in which nobody could be chosen."""
+from fairveil.randomness import Generator
 
 
 class Shown(NamedTuple):
@@ -157,3 +161,96 @@ def _reward(value: Any) -> float:
     if isinstance(value, str | bytes) or not math.isfinite(number):
         raise InputError("the reward is not finite", path="feedback.reward", allowed="a finite number, or None")
     return number
+
+
+@njit(cache=True, nogil=True)
+def best_rank(ranks, group, rng):
+    """Slot of the largest estimated rank among the filled ones and how many share it; -1 when all are empty."""
+    best, chosen, ties = -np.inf, -1, 0
+    for slot in range(group.shape[0]):
+        if group[slot] < 0:
+            continue
+        if ranks[slot] > best:
+            best, chosen, ties = ranks[slot], slot, 1
+        elif ranks[slot] == best:
+            ties += 1
+            if rng.random() * ties < 1.0:
+                chosen = slot
+    return chosen, ties
+
+
+@njit(cache=True, nogil=True)
+def uniform_slot(group, rng):
+    """A filled slot, uniformly; -1 when all are empty."""
+    filled = 0
+    chosen = -1
+    for slot in range(group.shape[0]):
+        if group[slot] >= 0:
+            filled += 1
+            if rng.random() * filled < 1.0:
+                chosen = slot
+    return chosen
+
+
+@njit(cache=True, nogil=True)
+def uniform_slots(group, rng, slots):
+    """One uniform choice for every row of ``group``; rows without anybody get slot 0."""
+    for row in range(group.shape[0]):
+        slots[row] = max(uniform_slot(group[row], rng), 0)
+
+
+def uniform_decision(candidates: int, rng: Generator) -> Decision:
+    """Any of the candidates with the same probability."""
+    arm = int(uniform_slot(np.zeros(candidates, np.int64), rng))
+    return Decision(arm, 1.0 / candidates, np.full(candidates, 1.0 / candidates))
+
+
+class Rule(NamedTuple):
+    """Weights on raw features, offset and deviation of the scores, and a rank table per group over their normal law."""
+
+    weights: Floats
+    offset: float
+    deviation: float
+    tables: Floats
+
+
+@njit(cache=True, nogil=True)
+def normal_cdf(x):
+    return 0.5 * math.erfc(-x * 0.7071067811865476)
+
+
+@njit(cache=True, nogil=True)
+def table_rank(position, table):
+    """Linear interpolation in a table over [0, 1]; a position that is not a number ranks lowest."""
+    place = position * (table.shape[0] - 1) if position >= 0.0 else 0.0
+    left = min(int(place), table.shape[0] - 2)
+    part = place - left
+    return table[left] * (1.0 - part) + table[left + 1] * part
+
+
+@njit(cache=True, nogil=True)
+def best_by_table(features, group, rule, rng):
+    """Slot of the highest estimated rank, that rank and how many share it (one is drawn); -1 when all are empty."""
+    best, chosen, ties = -1.0, -1, 0
+    for slot in range(group.shape[0]):
+        if group[slot] < 0:
+            continue
+        score = -rule.offset
+        for i in range(rule.weights.shape[0]):
+            score += features[slot, i] * rule.weights[i]
+        rank = table_rank(normal_cdf(score / rule.deviation), rule.tables[group[slot]])
+        if rank > best:
+            best, chosen, ties = rank, slot, 1
+        elif rank == best:
+            ties += 1
+            if rng.random() * ties < 1.0:
+                chosen = slot
+    return chosen, best, ties
+
+
+@njit(cache=True, nogil=True)
+def play_frozen(features, group, rule, rng, slots, estimates):
+    """Decide a block of rounds with one frozen rule."""
+    for row in range(group.shape[0]):
+        slot, rank, _ = best_by_table(features[row], group[row], rule, rng)
+        slots[row], estimates[row] = max(slot, 0), rank

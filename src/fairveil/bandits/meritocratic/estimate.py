@@ -2,6 +2,10 @@
 
 The moments are of rows [z, a e_g, w y]: scaled columns z, an indicator e_g of the candidate's group and the clipped
 reward y. All of this is post-processing of what was released.
+
+Noisy rank tables: one histogram per group of where its members' scores lie, averaged with a prior belief.
+
+Weights from a Gram matrix that may carry noise.
 """
 
 from __future__ import annotations
@@ -12,7 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from fairveil.bandits.meritocratic.schema import Floats
+from fairveil.arrays import Floats, Ints
+from fairveil.compiling import njit
+from fairveil.privacy.histograms import Histogram
+from fairveil.privacy.noise import Noise
 
 GROUP_WEIGHT = 1.0
 """Size a of the group indicator in a row; scaled columns have spread about one."""
@@ -154,3 +161,114 @@ def rescaled(moments: Moments) -> tuple[Floats, Floats] | None:
     if np.abs(middle).max() <= FAR_MIDDLE and spread.max() <= FAR_SPREAD:
         return None
     return middle, spread
+
+
+DOUBT = 0.15
+"""How far a rank read off the standard normal law is typically wrong; the histogram takes over when it is better."""
+WIDEST = 0.25
+"""Variance of one person's contribution to a middle rank: the largest there is."""
+
+
+class RankTables(NamedTuple):
+    """Estimated distribution functions at the edges of equal bins of [0, 1], and how unsure each group's ranks are."""
+
+    tables: Floats  # (groups, bins + 1)
+    std: Floats  # (groups,)
+
+
+def rank_tables(histogram: Histogram, position: Floats, group: Ints, groups: int, noise: Noise) -> RankTables:
+    """Release one histogram per group, each person in one of them, and average it with the uniform law of positions.
+
+    Positions are scores through the normal law that all scores are believed to have, so a group that nobody was seen
+    of keeps that belief. Weights are inverse to variances that are public: the noise, the (noisy) total, the doubt.
+    """
+    believed = np.linspace(0.0, 1.0, histogram.bins + 1)
+    noise_std = histogram.expected_std(histogram.bins // 2)
+    tables, stds = [], []
+    for number in range(groups):
+        _, shown = histogram.release(histogram.add(histogram.start(), position[group == number]), noise)
+        total = max(shown.total, 1.0)  # itself noisy for groups that may be absent
+        variance = (noise_std / total) ** 2 + WIDEST / total
+        trust = DOUBT**2 / (DOUBT**2 + variance) if not shown.empty else 0.0
+        tables.append(trust * shown.levels + (1 - trust) * believed)
+        stds.append(math.sqrt(trust**2 * variance + (1 - trust) ** 2 * DOUBT**2))
+    return RankTables(np.stack(tables), np.array(stds))
+
+
+@njit(cache=True, nogil=True)
+def solve_positive(matrix, right):
+    """Solve by Cholesky; the second value is False (and the first useless) when the matrix is not positive definite."""
+    size = right.shape[0]
+    lower = np.zeros((size, size))
+    out = np.zeros(size)
+    for i in range(size):
+        for j in range(i + 1):
+            total = matrix[i, j]
+            for k in range(j):
+                total -= lower[i, k] * lower[j, k]
+            if i == j:
+                if not total > 1e-12 * abs(matrix[i, i]):
+                    return out, False
+                lower[i, i] = math.sqrt(total)
+            else:
+                lower[i, j] = total / lower[j, j]
+    for i in range(size):
+        total = right[i]
+        for k in range(i):
+            total -= lower[i, k] * out[k]
+        out[i] = total / lower[i, i]
+    for i in range(size - 1, -1, -1):
+        total = out[i]
+        for k in range(i + 1, size):
+            total -= lower[k, i] * out[k]
+        out[i] = total / lower[i, i]
+    return out, True
+
+
+@njit(cache=True, nogil=True)
+def weights_of(moments, ridge, floor):
+    """Ridge weights from moments of [x, y]; eigenvalues of Gram + ridge are floored when noise has made it indefinite.
+
+    Everything happens after the noise, so it is post-processing; without noise it is plain ridge regression.
+    """
+    size = moments.shape[0] - 1
+    gram = moments[:size, :size].copy()
+    for i in range(size):
+        gram[i, i] += ridge
+    right = moments[:size, size].copy()
+    weights, good = solve_positive(gram, right)
+    if good:
+        return weights
+    values, vectors = np.linalg.eigh(gram)
+    return vectors @ ((vectors.T @ right) / np.maximum(values, floor))
+
+
+@njit(cache=True, nogil=True)
+def add_outer(moments, row):
+    """moments += row row^T."""
+    for i in range(row.shape[0]):
+        for j in range(row.shape[0]):
+            moments[i, j] += row[i] * row[j]
+
+
+@njit(cache=True, nogil=True)
+def unpack_symmetric(flat, size, out):
+    """A flat symmetric matrix (diagonal first, then above it row by row) in full."""
+    for i in range(size):
+        out[i, i] = flat[i]
+    at = size
+    for i in range(size):
+        for j in range(i + 1, size):
+            out[i, j] = flat[at]
+            out[j, i] = flat[at]
+            at += 1
+
+
+@njit(cache=True, nogil=True)
+def clip_row(row, bound):
+    """Scale a row down to l2 norm at most ``bound`` in place."""
+    total = 0.0
+    for i in range(row.shape[0]):
+        total += row[i] * row[i]
+    if total > bound * bound:
+        row *= bound / math.sqrt(total)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from fairveil.arrays import Floats
 from fairveil.bandits.feedback import AT_ONCE
-from fairveil.bandits.meritocratic.exact import ExactRunner
+from fairveil.bandits.meritocratic.estimate import weights_of
 from fairveil.bandits.meritocratic.halved_history import HalvedHistory
-from fairveil.bandits.meritocratic.regression import weights_of
-from fairveil.bandits.meritocratic.runner import Runner
-from fairveil.bandits.meritocratic.schema import Floats
+from fairveil.bandits.meritocratic.runner import ExactRunner, Runner
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.configuration import configuration
 from fairveil.privacy.noise import Noise

@@ -6,18 +6,19 @@ Fair pseudo-regret adds, in every round, the best relative rank shown minus the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from fairveil.arrays import Floats
 from fairveil.bandits.estimates import number
-from fairveil.bandits.family import Family, Series, first_estimates, noted_estimates
-from fairveil.bandits.meritocratic.runner import Played, Runner, StepRunner, UniformRunner
-from fairveil.bandits.meritocratic.schema import Floats
-from fairveil.bandits.meritocratic.world import MeritocraticEnvironment
-from fairveil.bandits.simulate import Case, Streams, curves, spread
-from fairveil.errors import SpecError
-from fairveil.fairness.counting import wilson
+from fairveil.bandits.family import Family, Series, Tally, curves, first_estimates, noted_estimates, spread
+from fairveil.bandits.meritocratic.runner import Played, world_of
+from fairveil.bandits.meritocratic.world import Gallery, MeritocraticEnvironment
+from fairveil.bandits.simulate import Case, Simulator, Streams
+from fairveil.bandits.steps import Step
+from fairveil.fairness.groups import wilson
 from fairveil.fairness.ranks import fair_regret, parity_gap, within_group_correlation
 from fairveil.randomness import generator
 from fairveil.registry import register
@@ -33,25 +34,34 @@ CURVES = ("fair_regret", "reward_regret", "parity_gap", "theta_error")
 
 
 @register("family", "meritocratic")
-class Meritocratic(Family):
+class Meritocratic(Family[Played]):
     """Choose the candidate of the highest relative rank within its own group."""
 
+    uniform = True
+
     def check(self, case: Case) -> dict[str, Any]:
-        _world(case).fits(case.rounds)
+        world_of(case).fits(case.rounds)
         return {}
 
-    def uniform(self, case: Case, streams: Streams) -> Runner:
-        return UniformRunner(case, streams)
+    def seen(self, world: Gallery, steps: Iterable[Step], before: Played | None) -> Played:
+        slots = np.array([world.slot(step.round.index, step.decision.arm) for step in steps], np.int64)
+        return Played(world.chunk, slots, np.full(len(slots), np.nan))
 
-    def simulate(self, case: Case, runs: range) -> Part:
-        parts = [_one_run(case, run) for run in runs]
-        return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
+    def at_random(
+        self, world: MeritocraticEnvironment, now: int, stop: int, streams: Streams, before: Played | None
+    ) -> Played:
+        chunk = world.draw(now, stop - now, streams.world)
+        keys = np.where(chunk.group >= 0, streams.explore.random(chunk.group.shape), -1.0)
+        return Played(chunk, keys.argmax(axis=1), np.full(len(chunk), np.nan))
+
+    def tally(self, case: Case, runs: range) -> RankTally:
+        return RankTally(case, runs)
 
     def measure(self, case: Case, parts: list[Part]) -> tuple[dict[str, Any], Series]:
         joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        guarantee = case.policy.guarantee()
+        guarantee = case.policy.promise
         metrics, series = curves(case.checkpoints, {name: joined[name] for name in CURVES})
-        names = _world(case).group_names
+        names = world_of(case).group_names
         metrics["selection_share"] = _by_group(names, joined["selections"].mean(axis=0) / case.rounds)
         if not np.isnan(joined["rank_error"]).any():
             metrics["rank_calibration"] = float(joined["rank_error"].mean())
@@ -71,7 +81,7 @@ class Meritocratic(Family):
         )
         metrics["lab"] = {"evaluation": True, "selection_rates": _rates(names, joined)}
         called = {f"group {place}": name for place, name in enumerate(names)}
-        columns = {f"column {place}": name for place, name in enumerate(_world(case).schema.names)}
+        columns = {f"column {place}": name for place, name in enumerate(world_of(case).schema.names)}
         return {**metrics, **first_estimates(joined["estimates"], called | columns)}, series
 
 
@@ -85,63 +95,20 @@ def _rates(names: tuple[str, ...], joined: Part) -> dict[str, Any]:
     }
 
 
-def _world(case: Case) -> MeritocraticEnvironment:
-    environment = case.environment
-    if not isinstance(environment, MeritocraticEnvironment):
-        raise SpecError("a meritocratic environment shows candidates", path="environment.name", given=environment.name)
-    return environment
+class RankTally(Tally[Played]):
+    """One run: regret by ranks and by scores at the checkpoints, who was shown and chosen, how wrong ranks were."""
 
-
-def make_runner(case: Case, streams: Streams) -> Runner:
-    """The compiled runner of a policy, or its step interface where it has none."""
-    found: Any = case.policy.simulator(case, streams)
-    return StepRunner(case.policy, case, streams) if found is None else found
-
-
-def _one_run(case: Case, run: int) -> Part:
-    spec, environment, runner = case.spec, _world(case), make_runner(case, case.streams(run))
-    reference = _Reference(environment, generator(spec["seed"], "reference"))
-    count, groups = len(spec["checkpoints"]), environment.groups
-    curves: dict[str, Floats] = {name: np.full(count, np.nan) for name in CURVES}
-    tally = _Tally(groups)
-    at = 0
-    first = 0
-    while first < spec["rounds"]:
-        # A chunk never crosses a checkpoint, so theta is read at the checkpoint itself.
-        size = min(CHUNK, spec["rounds"] - first, (spec["checkpoints"][at] if at < count else spec["rounds"]) - first)
-        first += size
-        tally.add(runner.advance(first))
-        while at < count and spec["checkpoints"][at] <= first:
-            curves["fair_regret"][at] = tally.fair
-            curves["reward_regret"][at] = tally.reward
-            curves["parity_gap"][at] = parity_gap(tally.chosen, tally.shown)
-            theta = runner.theta()
-            if theta is not None:
-                curves["theta_error"][at] = reference.error(theta)
-            at += 1
-    uncertainty = runner.rank_uncertainty()
-    return {
-        **curves,
-        "selections": tally.chosen.astype(np.float64),
-        "shown": tally.shown.astype(np.float64),
-        "estimates": noted_estimates(case.policy, runner.published() if run == 0 else None),
-        "rank_error": np.float64(tally.rank_error / tally.ranked if tally.ranked else np.nan),
-        "rank_uncertainty": np.full(groups, np.nan) if uncertainty is None else uncertainty,
-        "releases": np.float64(runner.releases),
-    }
-
-
-class _Tally:
-    """Running totals of one run."""
-
-    def __init__(self, groups: int) -> None:
+    def __init__(self, case: Case, runs: range) -> None:
+        self.checkpoints, self.rounds, self.chunk = case.checkpoints, case.rounds, CHUNK
+        world = world_of(case)
+        self.policy, self.first = case.policy, runs[0] == 0
+        self.reference = _Reference(world, generator(case.spec["seed"], "reference"))
         self.fair = self.reward = self.rank_error = 0.0
-        self.ranked = 0
-        self.chosen = np.zeros(groups, np.int64)
-        self.shown = np.zeros(groups, np.int64)
+        self.ranked, self.rows = 0, list[tuple[float, ...]]()
+        self.chosen, self.shown = np.zeros(world.groups, np.int64), np.zeros(world.groups, np.int64)
 
-    def add(self, played: Played) -> None:
-        chunk, slots, estimates = played
+    def add(self, seen: list[Played]) -> None:
+        [(chunk, slots, estimates)] = seen
         rows = np.arange(len(chunk))
         filled = chunk.group >= 0
         some = filled.any(axis=1)
@@ -154,6 +121,25 @@ class _Tally:
         known = ~np.isnan(estimates) & some
         self.rank_error += float(np.abs(estimates - rank)[known].sum())
         self.ranked += int(known.sum())
+
+    def mark(self, played: list[Simulator[Played]]) -> None:
+        theta = played[0].belief()
+        error = np.nan if theta is None else self.reference.error(theta)
+        self.rows.append((self.fair, self.reward, parity_gap(self.chosen, self.shown), error))
+
+    def part(self, played: list[Simulator[Played]]) -> Part:
+        [run] = played
+        uncertainty = run.uncertainty()
+        found = {
+            **dict(zip(CURVES, np.array(self.rows, np.float64).T)),
+            "selections": self.chosen.astype(np.float64),
+            "shown": self.shown.astype(np.float64),
+            "estimates": noted_estimates(self.policy, run.published() if self.first else None),
+            "rank_error": np.float64(self.rank_error / self.ranked if self.ranked else np.nan),
+            "rank_uncertainty": np.full(len(self.shown), np.nan) if uncertainty is None else uncertainty,
+            "releases": np.float64(run.releases),
+        }
+        return {name: np.stack([value]) for name, value in found.items()}
 
 
 class _Reference:

@@ -13,9 +13,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from fairveil.bandits.meritocratic.candidates import answered, shown_in
-from fairveil.bandits.meritocratic.choice import best_rank, uniform_decision
-from fairveil.bandits.meritocratic.schema import Floats
+from fairveil.arrays import Floats
+from fairveil.bandits.meritocratic.candidates import answered, best_rank, shown_in, uniform_decision
 from fairveil.bandits.meritocratic.window import dot
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round
 from fairveil.compiling import njit

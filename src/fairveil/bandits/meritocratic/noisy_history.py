@@ -15,11 +15,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fairveil.bandits.meritocratic.candidates import shown_in
-from fairveil.bandits.meritocratic.choice import uniform_decision
+from fairveil.arrays import Floats, Ints
+from fairveil.bandits.meritocratic.candidates import shown_in, uniform_decision
+from fairveil.bandits.meritocratic.estimate import weights_of
 from fairveil.bandits.meritocratic.halved_history import UNIFORM_ROUNDS, HalvedHistory
-from fairveil.bandits.meritocratic.regression import weights_of
-from fairveil.bandits.meritocratic.schema import Floats, Ints
 from fairveil.bandits.protocol import Decision, Round
 from fairveil.bandits.quotes import REWARD_STD, Noisy, gaussian_noise
 from fairveil.configuration import configuration

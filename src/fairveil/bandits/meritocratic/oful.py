@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fairveil.arrays import Floats, Ints
 from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.meritocratic.candidates import answered, shown_in
 from fairveil.bandits.meritocratic.runner import Runner
-from fairveil.bandits.meritocratic.schema import Floats, Ints
 from fairveil.bandits.meritocratic.world import Chunk
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round
 from fairveil.bandits.simulate import Case, Streams
@@ -192,5 +192,5 @@ class LinearRunner(Runner):
         )
         return slots, np.full(len(chunk), np.nan)
 
-    def theta(self) -> Floats | None:
+    def belief(self) -> Floats | None:
         return self.ridge.theta.copy()

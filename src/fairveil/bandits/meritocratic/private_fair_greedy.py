@@ -8,9 +8,9 @@ from typing import Literal
 
 import numpy as np
 
+from fairveil.arrays import Floats
 from fairveil.bandits.meritocratic.noisy_history import PUBLIC, SHAPE, UNIT, NoisyHistory, rank_event
-from fairveil.bandits.meritocratic.noisy_run import NoisyRunner, noisy_runner
-from fairveil.bandits.meritocratic.schema import Floats
+from fairveil.bandits.meritocratic.runner import NoisyRunner, noisy_runner
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.configuration import configuration
 from fairveil.fields import described

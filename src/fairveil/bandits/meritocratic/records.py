@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fairveil.bandits.meritocratic.world import Floats, Pool, PoolEnvironment
+from fairveil.arrays import Floats
+from fairveil.bandits.meritocratic.world import Pool, PoolEnvironment
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Count, Natural, described
@@ -19,7 +20,7 @@ from fairveil.randomness import Generator
 Fraction = Annotated[float, Field(gt=0.0, lt=1.0, allow_inf_nan=False)]
 
 
-class People(NamedTuple):
+class PooledPeople(NamedTuple):
     """The pool that is played, the weights that are true for it, and its groups."""
 
     pool: Pool
@@ -39,7 +40,7 @@ class RecordsEnvironment(PoolEnvironment):
     split_seed: Natural = described("seed of that split", default=0)
 
     @property
-    def people_of_groups(self) -> People:
+    def people_of_groups(self) -> PooledPeople:
         raise NotImplementedError
 
     @property
@@ -80,7 +81,7 @@ def split_people(
     holdout: float,
     rng: Generator,
     standardise: bool,
-) -> People:
+) -> PooledPeople:
     """Fit theta* by least squares on a random hold-out and group the records that are left.
 
     A group is a combination of attribute values with at least ``minimum`` records in the whole data.
@@ -101,4 +102,4 @@ def split_people(
         raise SpecError("fewer than two groups have enough records", path="minimum", given=minimum, fix="lower it")
     inside = played[np.isin(labels[played], kept)]
     group = np.searchsorted(kept, labels[inside])
-    return People(Pool.of(features[inside], group, theta), theta, tuple(str(value) for value in kept))
+    return PooledPeople(Pool.of(features[inside], group, theta), theta, tuple(str(value) for value in kept))

@@ -3,6 +3,8 @@
 A scaling is public configuration: which columns are used, a centre and a spread for each, a norm bound, and the range
 of the reward. It may come from documentation, from published tables or from an earlier private release, never from the
 people it is applied to. The regret of a run is always measured on the environment's own scores.
+
+What is public about the columns of a meritocratic world and its reward.
 """
 
 from __future__ import annotations
@@ -13,14 +15,43 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, Strict
 
+from fairveil.arrays import Bools, Floats, Ints
 from fairveil.bandits.facts import Fact
-from fairveil.bandits.meritocratic.schema import Floats, Schema
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError, at
 from fairveil.fields import Natural, Positive, Vector, described
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Public facts about the encoded columns and the reward.
+
+    ``centre`` and ``spread`` are declared typical values, not estimates from the candidates;
+    ``informative`` is False for columns that cannot change a rank within a group (constant in every group, or the
+    redundant level of a category). ``caveats`` names the facts that somebody settled after looking at the records: a
+    field of `Scaling` and words for whoever reads the guarantee.
+    """
+
+    names: tuple[str, ...]
+    low: Floats
+    high: Floats
+    centre: Floats
+    spread: Floats
+    informative: Bools
+    reward_centre: float
+    reward_spread: float
+    norm: float | None = None
+    caveats: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def bound(self) -> float:
+        """l2 bound of [x, y]: of x by ``norm`` or its column ranges, of y by four spreads around its centre."""
+        widest = np.maximum(np.abs(self.low), np.abs(self.high))
+        square = (widest**2).sum() if self.norm is None else self.norm**2
+        return float(np.sqrt(square + (abs(self.reward_centre) + 4 * self.reward_spread) ** 2))
+
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 FACTS = ("columns", "centre", "spread", "norm", "reward_centre", "reward_bound")
@@ -110,7 +141,7 @@ class Scaling:
         declared = name not in ("centre", "spread") or self.kind == "declared"
         return declared and getattr(self, name) is None
 
-    def _default_norm(self, schema: Schema, kept: NDArray[np.int64]) -> float:
+    def _default_norm(self, schema: Schema, kept: Ints) -> float:
         """Root of the expected squared norm if centres and spreads were right; the largest norm for raw columns."""
         if self.kind == "raw":
             widest = np.maximum(np.abs(schema.low[kept]), np.abs(schema.high[kept]))
@@ -151,15 +182,9 @@ class Scaling:
 class Ready:
     """A complete scaling as arrays."""
 
-    def __init__(
-        self, columns: NDArray[np.int64], centre: Floats, spread: Floats, norm: float, middle: float, bound: float
-    ) -> None:
+    def __init__(self, columns: Ints, centre: Floats, spread: Floats, norm: float, middle: float, bound: float) -> None:
         self.columns, self.centre, self.spread = columns, centre, spread
-        self.norm, self.reward_centre, self.reward_bound = norm, middle, bound
-
-    @property
-    def width(self) -> int:
-        return len(self.columns)
+        self.norm, self.reward_centre, self.reward_bound, self.width = norm, middle, bound, len(columns)
 
     def apply(self, features: Floats) -> Floats:
         """Scaled columns within `REACH`: every finite candidate stays finite in what follows."""

@@ -9,16 +9,17 @@ columns; a policy's scaling is made from it and never from candidates.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, Strict
 
+from fairveil.arrays import Floats, Ints
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.facts import AtLeast, Fact, Same
 from fairveil.bandits.feedback import AT_ONCE, Lateness
-from fairveil.bandits.meritocratic.scaling import FromSchema
-from fairveil.bandits.meritocratic.schema import Floats, Ints, Schema
+from fairveil.bandits.meritocratic.scaling import FromSchema, Schema
 from fairveil.bandits.protocol import Candidate, Round
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
@@ -31,6 +32,7 @@ Present = Annotated[float, Strict(), Field(gt=0.0, le=1.0, allow_inf_nan=False)]
 Lost = Annotated[float, Strict(), Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
 
 
+@lru_cache(maxsize=64)
 def late(delay: float, missing: float) -> Lateness:
     """Geometric delays of this mean, of which a share never ends."""
     if delay == 0 and missing == 0:
@@ -176,6 +178,9 @@ class MeritocraticEnvironment(Environment):
 
     # Step interface --------------------------------------------------------------------------------------------------
 
+    def stage(self, rng: Generator) -> Gallery:
+        return Gallery(self)
+
     def show(self, index: int, rng: Generator) -> Round:
         return round_of(self.draw(index, 1, rng), 0)
 
@@ -188,6 +193,36 @@ def round_of(chunk: Chunk, row: int) -> Round:
     filled = np.flatnonzero(chunk.group[row] >= 0)
     people = tuple(Candidate(int(chunk.group[row, slot]), chunk.features[row, slot]) for slot in filled)
     return Round(chunk.first + row, people)
+
+
+class Gallery(Environment):
+    """One run of rounds that are drawn in chunks and shown one by one: steps see what a compiled run sees."""
+
+    family = "meritocratic"
+
+    def __init__(self, world: MeritocraticEnvironment) -> None:
+        self.world = world
+        self.chunk: Chunk
+
+    def draw_ahead(self, first: int, count: int, rng: Generator) -> None:
+        self.chunk = self.world.draw(first, count, rng)
+
+    def show(self, index: int, rng: Generator) -> Round:
+        return round_of(self.chunk, index - self.chunk.first)
+
+    def nobody(self, round: Round) -> bool:
+        return not round.candidates
+
+    def slot(self, index: int, arm: int) -> int:
+        """The slot in which a candidate of a round stands; the first one where there is nobody."""
+        filled = np.flatnonzero(self.chunk.group[index - self.chunk.first] >= 0)
+        return int(filled[arm]) if len(filled) else 0
+
+    def reward(self, round: Round, arm: int, rng: Generator) -> float:
+        return float(self.chunk.reward[round.index - self.chunk.first, self.slot(round.index, arm)])
+
+    def wait(self, round: Round, arm: int, lateness: Lateness, rng: Generator) -> int:
+        return self.world.wait(round, arm, lateness, rng)
 
 
 @dataclass(frozen=True)

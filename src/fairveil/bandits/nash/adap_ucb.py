@@ -7,9 +7,10 @@ from typing import Literal, NamedTuple
 
 from fairveil.bandits.nash.base import global_guarantee
 from fairveil.bandits.nash.blocks import Shape
-from fairveil.bandits.nash.episodes import ARRIVALS_IN_WORDS, EpisodePolicy
+from fairveil.bandits.nash.episodes import ARRIVALS_IN_WORDS
 from fairveil.bandits.nash.index import index_of
 from fairveil.bandits.nash.rounds import RISING
+from fairveil.bandits.nash.waiting import RULE_IN_WORDS, Rule, WaitingPolicy
 from fairveil.configuration import configuration
 from fairveil.fields import Count, Epsilon, Positive, described
 from fairveil.privacy.guarantee import Guarantee
@@ -32,7 +33,7 @@ def index(numbers, mean, n, log_now, draws):
 
 @register("policy", "adap-ucb")
 @configuration
-class AdapUcb(EpisodePolicy):
+class AdapUcb(WaitingPolicy):
     """UCB on block means that are released once, with Laplace noise, and replaced by the next block's.
 
     Guarantee: epsilon-DP (pure, global) for one user's reward; every reward, the first of each arm included, enters
@@ -55,6 +56,7 @@ class AdapUcb(EpisodePolicy):
     arrivals: Literal["public", "private"] = described(
         "whether it is public that a reward arrived (else counts get noise too)", default="public"
     )
+    released_by: Rule = described(RULE_IN_WORDS, default="blocks", key="release", later=True)
 
     def numbers(self) -> Numbers:
         return Numbers(self.alpha, self.release_epsilon)
@@ -72,4 +74,4 @@ class AdapUcb(EpisodePolicy):
         )
 
     def guarantee(self) -> Guarantee:
-        return global_guarantee(self.epsilon, ARRIVALS_IN_WORDS[self.arrivals])
+        return global_guarantee(self.epsilon, ARRIVALS_IN_WORDS[self.arrivals], *self.assumed, strict=self.strict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import field
 from typing import Literal, NamedTuple
 
 from fairveil.bandits.nash.adap_ucb import AdapUcb
@@ -45,6 +46,7 @@ class FigureAdapUcb(AdapUcb):
     variant: Literal["figure"] = described(  # type: ignore[assignment]
         "which form of the algorithm: this one", default="figure"
     )
+    released_by: Literal["blocks"] = field(init=False, default="blocks")
 
     def numbers(self) -> Numbers:  # type: ignore[override]
         return Numbers(self.alpha)
@@ -57,6 +59,7 @@ class FigureAdapUcb(AdapUcb):
             self.epsilon,
             "not established: the first reward of every arm enters the index without noise",
             established=False,
+            strict=self.strict,
         )
 
     def spent(self, releases: int) -> float:

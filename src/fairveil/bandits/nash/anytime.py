@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairveil import registry
+from fairveil.arrays import Floats, Ints
 from fairveil.bandits.environments.arms import ArmEnvironment
 from fairveil.bandits.estimates import CONFIDENCE
 from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.nash.base import NashPolicy, world_of
-from fairveil.bandits.nash.runs import ArmSimulator, Stretch, Summary
+from fairveil.bandits.nash.tally import Stretch
 from fairveil.bandits.protocol import Decision, Feedback, Report, Round
 from fairveil.bandits.quotes import Noisy
-from fairveil.bandits.simulate import Case, Streams
+from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.configuration import configuration, describe
 from fairveil.errors import SpecError
 from fairveil.fields import Count, described
@@ -33,6 +34,8 @@ from fairveil.state import State, copy_state, nest, nested
 SIZE, START, UNIFORM, NUMBER = range(4)
 """Entries of ``window``: its rounds, its first round, whether it is played uniformly, and how many came before."""
 INNER = "inner"
+Codes = tuple[NDArray[np.int32], Ints]
+NO_ENDS = np.empty(0, np.int64)
 
 
 @register("policy", "anytime")
@@ -87,7 +90,7 @@ class Anytime(NashPolicy):
     def start(self) -> State:
         return self._with(self.window(1).start(), np.array([1, 0, 1, 0], np.int64), np.zeros(1, np.int64))
 
-    def _with(self, inner: State, window: NDArray[np.int64], released: NDArray[np.int64]) -> State:
+    def _with(self, inner: State, window: Ints, released: Ints) -> State:
         return {"window": window, "released": released, **nest(INNER, inner)}
 
     def decide(self, state: State, round: Round, rng: Generator) -> Decision:
@@ -138,27 +141,31 @@ class Anytime(NashPolicy):
     def noises(self) -> tuple[Noisy, ...]:
         return self.window(2).noises()
 
-    def arm_intervals(self, state: State, confidence: float = CONFIDENCE, anytime: bool = False) -> NDArray[np.float64]:
+    def arm_intervals(self, state: State, confidence: float = CONFIDENCE, anytime: bool = False) -> Floats:
         """Of the window that runs: earlier ones are forgotten."""
         return self.window(int(state["window"][SIZE])).arm_intervals(nested(state, INNER), confidence, anytime)
 
-    def simulator(self, case: Case, streams: Streams) -> ArmSimulator | None:
+    def coarse(self, case: Case) -> bool:
+        if case.spec["noise"] != "seeded" or case.lateness != AT_ONCE:
+            return False
+        return self.window(2).coarse(Case.of(self.window(2), case.environment, 2))
+
+    def simulator(self, case: Case, streams: Streams) -> Windows | None:
         if streams.noise.stream is None or case.lateness != AT_ONCE:
             return None
-        first = self.window(2).simulator(Case.of(self.window(2), case.environment, 2), streams)
-        coarse = isinstance(first, ArmSimulator) and first.coarse
-        return (CoarseWindows if coarse else Windows)(self, world_of(case), streams)
+        return Windows(self, world_of(case), streams, self.coarse(case))
 
 
-class Windows(ArmSimulator):
-    """Advances a run of windows, one inner simulator after the other."""
+class Windows(Simulator[Stretch]):
+    """Advances a run of windows, one inner simulator after the other; coarse ones hand over a window at once."""
 
-    def __init__(self, policy: Anytime, world: ArmEnvironment, streams: Streams) -> None:
-        self.policy, self.world, self.streams = policy, world, streams
-        self.total = Summary(np.zeros(policy.arms, np.int64))
+    def __init__(self, policy: Anytime, world: ArmEnvironment, streams: Streams, coarse: bool) -> None:
+        self.policy, self.world, self.arms, self.streams, self.coarse = policy, world, world, streams, coarse
+        self.pulls, self.uniform, self.closed = np.zeros(policy.arms, np.int64), 0, 0
         self.windows = self._windows()
         self.now = self.begin = self.end = 0
-        self.inner: ArmSimulator | None = None
+        self.inner: Simulator[Stretch] | None = None
+        self.last: Stretch | None = None
 
     def _windows(self) -> Iterator[tuple[int, int, bool]]:
         """(first round, rounds, played uniformly) of every window."""
@@ -168,64 +175,48 @@ class Windows(ArmSimulator):
             start, size = start + size, 2 * size
 
     def _open(self) -> None:
-        self._close()
+        if self.inner is not None and self.last is not None:
+            self.pulls, self.uniform = self.pulls + self.last.pulls, self.uniform + self.last.uniform
+            self.closed += self.inner.releases
         start, size, uniform = next(self.windows)
         self.begin, self.end = start, start + size
         policy = self.policy.window(size)
-        case = Case.of(policy, self.world.later(start), size)
-        found: Any = None if uniform else policy.simulator(case, self.streams)
-        self.inner = found
-
-    def _close(self) -> None:
-        if self.inner is not None:
-            _add(self.total, self.inner.summary())
-            self.inner = None
+        case = Case.of(policy, self.arms.later(start), size)
+        self.inner, self.last = None if uniform else policy.simulator(case, self.streams), None
 
     def advance(self, stop: int) -> Stretch:
-        parts: list[Stretch] = []
+        codes: list[NDArray[np.int32]] = []
+        ends: list[Ints] = []
         while self.now < stop:
             if self.now >= self.end:
                 self._open()
             until = min(stop, self.end)
-            parts.append(self._part(until))
+            part = self._at_random(until) if self.inner is None else self._inside(self.inner, until)
+            codes.append(part[0])
+            ends.append(part[1])
             self.now = until
-        ends = [part.ends for part in parts if part.ends is not None]
-        codes = np.concatenate([part.codes for part in parts])
-        return Stretch(codes, np.concatenate(ends) if ends else None)
+        pulls, uniform = self.pulls, self.uniform
+        if self.last is not None:
+            pulls, uniform = pulls + self.last.pulls, uniform + self.last.uniform
+        return Stretch(np.concatenate(codes), pulls, uniform, np.concatenate(ends) if self.coarse else None)
 
-    def _part(self, until: int) -> Stretch:
-        if self.inner is not None:
-            return self.inner.advance(until - self.begin)
-        return Stretch(np.full(self._uniform(until), self.policy.arms, np.int32))
+    def _inside(self, inner: Simulator[Stretch], until: int) -> Codes:
+        self.last = inner.advance(until - self.begin)
+        self.releases, self.spent = self.closed + inner.releases, max(self.spent, inner.spent)
+        ends = NO_ENDS if self.last.ends is None else self.last.ends + self.begin
+        return self.last.codes, ends
 
-    def _uniform(self, until: int) -> int:
-        """Draw the pulls of uniform rounds; returns their number."""
+    def _at_random(self, until: int) -> Codes:
+        """Uniform rounds: only their pulls are drawn."""
         arms, count = self.policy.arms, until - self.now
-        pulls = np.bincount(self.streams.explore.integers(0, arms, count), minlength=arms).astype(np.int64)
-        _add(self.total, Summary(pulls, count))
-        return count
-
-    def summary(self) -> Summary:
-        self._close()
-        return self.total
+        self.pulls = self.pulls + np.bincount(self.streams.explore.integers(0, arms, count), minlength=arms)
+        self.uniform += count
+        return np.full(1 if self.coarse else count, arms, np.int32), np.array([until], np.int64)
 
     def published(self) -> State | None:
         inner = None if self.inner is None else self.inner.published()
         size = np.array([self.end - self.begin, self.begin, 0, 0], np.int64)
         return None if inner is None else {"window": size, **nest(INNER, inner)}
-
-
-class CoarseWindows(Windows):
-    """The same where the inner policy hands over a window at once."""
-
-    coarse = True
-
-    def _part(self, until: int) -> Stretch:
-        if self.inner is None:
-            self._uniform(until)
-            return Stretch(np.array([self.policy.arms], np.int32), np.array([until], np.int64))
-        part = self.inner.advance(until - self.begin)
-        return Stretch(part.codes, None if part.ends is None else part.ends + self.begin)
 
 
 @lru_cache(maxsize=256)
@@ -244,10 +235,3 @@ def _window(inner: str, arms: int, size: int) -> NashPolicy:
         )
     policy: NashPolicy = registry.build("policy", {**table, "arms": arms, "horizon": size}, "inner")
     return policy
-
-
-def _add(total: Summary, part: Summary) -> None:
-    total.pulls += part.pulls
-    total.phase_rounds += part.phase_rounds
-    total.releases += part.releases
-    total.spent = max(total.spent, part.spent)

@@ -11,9 +11,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairveil.bandits.environments.laws import BERNOULLI, RECORDED, UNIT, Laws, draw_sum
+from fairveil.arrays import Bools, Floats, Ints
+from fairveil.bandits.environments.arms import BERNOULLI, RECORDED, UNIT, Laws, draw_sum
 from fairveil.bandits.nash.index import index
 from fairveil.bandits.nash.late import Late, answered, fill, settled_at
 from fairveil.bandits.nash.rounds import ANY
@@ -59,29 +59,29 @@ class Known(NamedTuple):
     GDP-NCB).
     """
 
-    sums: NDArray[np.int64]
-    counts: NDArray[np.float64]
-    draws: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-    played: NDArray[np.int64]
-    closed: NDArray[np.int64]
-    base_sums: NDArray[np.int64]
-    base_counts: NDArray[np.float64]
+    sums: Ints
+    counts: Floats
+    draws: Ints
+    lengths: Ints
+    played: Ints
+    closed: Ints
+    base_sums: Ints
+    base_counts: Floats
 
 
 class Pending(NamedTuple):
     """What is under way for every arm: rounds in open blocks, and the noise draws their releases will make."""
 
-    rounds: NDArray[np.int64]
-    draws: NDArray[np.int64]
+    rounds: Ints
+    draws: Ints
 
 
 class Scratch(NamedTuple):
     """``bounds[i]`` is an index computed for round ``until[i]``; ``marked``: the arms that may come next."""
 
-    bounds: NDArray[np.float64]
-    until: NDArray[np.int64]
-    marked: NDArray[np.bool_]
+    bounds: Floats
+    until: Ints
+    marked: Bools
 
 
 class Sources(NamedTuple):
@@ -99,6 +99,17 @@ def sources_of(streams: Streams, regular: bool) -> Sources:
     return Sources(streams.explore, streams.world, streams.world if regular else streams.arrivals, noise)
 
 
+class ReleaseLog(NamedTuple):
+    """What a run published: the arm of every block in the order of releases (the last ones may not be released yet);
+    of every released one after how many decided rounds, and what was published for its arm then: the sum in grid units
+    and the number of rewards."""
+
+    arms: Ints
+    at: Ints
+    sums: Ints
+    counts: Floats
+
+
 class Place(NamedTuple):
     """The arms of a world; ``slope`` above 0: users report one bit, which is 1 with chance low + slope reward.
 
@@ -107,12 +118,12 @@ class Place(NamedTuple):
     """
 
     laws: Laws
-    ones: NDArray[np.float64]
+    ones: Floats
     low: float
     slope: float
 
 
-def place_of(laws: Laws, means: NDArray[np.float64], low: float = 0.0, slope: float = 0.0) -> Place:
+def place_of(laws: Laws, means: Floats, low: float = 0.0, slope: float = 0.0) -> Place:
     """Arms with these laws and means, seen as they are or through one-bit reports."""
     if slope > 0.0:
         return Place(laws, np.where(laws.kind == RECORDED, -1.0, low + slope * means), low, slope)
@@ -120,10 +131,8 @@ def place_of(laws: Laws, means: NDArray[np.float64], low: float = 0.0, slope: fl
 
 
 def empty_known(arms: int) -> Known:
-    def blank() -> NDArray[np.int64]:
-        return np.zeros(arms, np.int64)
-
-    return Known(blank(), np.zeros(arms), blank(), blank(), blank(), blank(), blank(), np.zeros(arms))
+    sums, draws, lengths, played, closed, base_sums = np.zeros((6, arms), np.int64)
+    return Known(sums, np.zeros(arms), draws, lengths, played, closed, base_sums, np.zeros(arms))
 
 
 def nothing_pending(arms: int) -> Pending:
@@ -258,7 +267,7 @@ def publish(keep: bool, known: Known, arm: int, total: int, count: float, draws:
 
 
 @njit(cache=True, nogil=True)
-def _reward_sum(place: Place, arm, now, count, world):
+def reward_sum(place: Place, arm, now, count, world):
     """The sum of ``count`` rewards in grid units, or of their one-bit reports, where it is not a binomial number."""
     if place.slope == 0.0:
         return draw_sum(place.laws, arm, now, count, world)
@@ -270,7 +279,7 @@ def _reward_sum(place: Place, arm, now, count, world):
 
 @Kernel
 def simulate(numbers, shape: Shape, known: Known, place: Place, late: Late, sources: Sources, now, rounds):
-    """Rounds now .. rounds - 1 as blocks: their ends, arms (or the number of arms), pulls and number of releases.
+    """Rounds now .. rounds - 1 as blocks: their ends, arms (or the number of arms), pulls and the log of releases.
 
     Arrays are taken out of their tuples once, and functions in the loop take numbers where they can: handing a tuple of
     arrays to a function costs two atomic operations an array, which would be half of the time. For the same reason the
@@ -283,6 +292,7 @@ def simulate(numbers, shape: Shape, known: Known, place: Place, late: Late, sour
     size, used, oldest = 256, 0, 0
     ends, codes, who = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int64)
     due, came = np.empty(size, np.int64), np.empty(size, np.int64)
+    shown, heard = np.empty(size, np.int64), np.empty(size)
     under_way, to_draw = np.zeros(arms, np.int64), np.zeros(arms, np.int64)
     until, marked = np.full(arms, -1, np.int64), np.zeros(arms, np.bool_)
     pending, scratch = Pending(under_way, to_draw), Scratch(np.empty(arms), until, marked)
@@ -295,7 +305,7 @@ def simulate(numbers, shape: Shape, known: Known, place: Place, late: Late, sour
             if ones[arm] >= 0.0:
                 total += world.binomial(n, ones[arm]) * UNIT
             else:
-                total += _reward_sum(place, arm, first, n, world)
+                total += reward_sum(place, arm, first, n, world)
             count = float(length if late.filled else n)
             if per_release > 0 and not (shape.raw_first and closed[arm] == 0):
                 total += compiled_laplace(noise, shape.success)
@@ -305,6 +315,7 @@ def simulate(numbers, shape: Shape, known: Known, place: Place, late: Late, sour
             counts[arm] = joined(shape.keep, counts[arm], base_counts[arm], count)
             draws[arm] = joined(shape.keep, draws[arm], 0, per_release)
             closed[arm] += 1
+            shown[oldest], heard[oldest] = sums[arm], counts[arm]
             under_way[arm] -= length
             to_draw[arm] -= per_release
             until[arm] = -1
@@ -323,6 +334,7 @@ def simulate(numbers, shape: Shape, known: Known, place: Place, late: Late, sour
         if used == size:
             ends, codes, who = np.append(ends, ends), np.append(codes, codes), np.append(who, who)
             due, came = np.append(due, due), np.append(came, came)
+            shown, heard = np.append(shown, shown), np.append(heard, heard)
             size *= 2
         stop = now + length
         settled, drawn, sure = settled_at(late, now, stop, settled, arrivals)
@@ -333,4 +345,5 @@ def simulate(numbers, shape: Shape, known: Known, place: Place, late: Late, sour
         now = min(stop, rounds)
     if used > 0:
         ends[used - 1] = rounds
-    return ends[:used], codes[:used], pulls, oldest
+    log = ReleaseLog(who[:used], due[:oldest], shown[:oldest], heard[:oldest])
+    return ends[:used], codes[:used], pulls, log

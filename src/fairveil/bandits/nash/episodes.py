@@ -13,16 +13,16 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairveil.bandits.environments.laws import RECORDED, UNIT
+from fairveil.arrays import Floats, Ints
+from fairveil.bandits.environments.arms import RECORDED, UNIT
 from fairveil.bandits.feedback import ARRIVALS_IN_WORDS as ARRIVALS_IN_WORDS
-from fairveil.bandits.feedback import Lateness
-from fairveil.bandits.nash.base import NashPolicy, check_arm, world_of
+from fairveil.bandits.nash.base import NashPolicy, check_arm, unit_reward, world_of
 from fairveil.bandits.nash.blocks import (
     Known,
     Pending,
     Place,
+    ReleaseLog,
     Shape,
     block_length,
     candidates,
@@ -35,10 +35,9 @@ from fairveil.bandits.nash.blocks import (
     simulate,
     sources_of,
 )
-from fairveil.bandits.nash.intake import unit_reward
-from fairveil.bandits.nash.intervals import Evidence, block_looks
 from fairveil.bandits.nash.late import compiled_lateness, regular
-from fairveil.bandits.nash.runs import ArmSimulator, Stretch, Summary
+from fairveil.bandits.nash.optimism import Evidence, block_looks
+from fairveil.bandits.nash.tally import Stretch
 from fairveil.bandits.protocol import (
     HEADER,
     Block,
@@ -51,8 +50,9 @@ from fairveil.bandits.protocol import (
     raw_feedback,
 )
 from fairveil.bandits.quotes import Noisy, laplace_noise
-from fairveil.bandits.simulate import Case, Streams
+from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.errors import InputError, PrivacyError
+from fairveil.privacy.calibration import noise_level
 from fairveil.privacy.events import Event, ParallelEvent, PureEvent
 from fairveil.privacy.noise import GRID_BITS, Noise, ZeroNoise, laplace_parameter
 from fairveil.privacy.sums.batch import BatchSum
@@ -103,7 +103,7 @@ class EpisodePolicy(NashPolicy):
     def hides_arrivals(self) -> bool:
         return bool(self.arrivals == "private")
 
-    @property
+    @cached_property
     def release_epsilon(self) -> float:
         """What the noise on one sum costs: all of epsilon, or half of it when the count is noised too."""
         epsilon: float = self.epsilon
@@ -117,7 +117,7 @@ class EpisodePolicy(NashPolicy):
     @property
     def success(self) -> float:
         """The noise of one release as the parameter of compiled draws."""
-        return laplace_parameter(self.sum.sigma)
+        return laplace_parameter(noise_level(UNIT, self.release_epsilon))
 
     def event(self) -> Event:
         return ParallelEvent(PureEvent(self.epsilon))
@@ -127,6 +127,13 @@ class EpisodePolicy(NashPolicy):
         state = self.start()
         for _, value in releases:
             if value is not None:
+                if len(value[HEADER]) != 3:
+                    raise InputError(
+                        "these releases were made by arrival",
+                        path="release",
+                        given=self.name,
+                        fix='build the policy with release = "arrivals", as its run was',
+                    )
                 arm, first, stop = (int(number) for number in value[HEADER])
                 open_block(known_of(state), arm, stop - first)
                 total, count = int(value["total"][0]), float(value["count"][0])
@@ -137,8 +144,8 @@ class EpisodePolicy(NashPolicy):
     def noises(self) -> tuple[Noisy, ...]:
         return (laplace_noise("the sum of a block of one arm", self.release_epsilon, max(self._shape.draws, 1)),)
 
-    def rounds_by_arm(self, state: State) -> NDArray[np.int64]:
-        rounds: NDArray[np.int64] = state["played"].copy()
+    def rounds_by_arm(self, state: State) -> Ints:
+        rounds: Ints = state["played"].copy()
         np.subtract.at(rounds, state["open"][:, ARM], state["open"][:, STOP] - state["open"][:, FIRST])
         return rounds
 
@@ -162,7 +169,7 @@ class EpisodePolicy(NashPolicy):
         }
 
     def open(self, state: State, now: int, rng: Generator) -> State:
-        first = int(state["ahead"][0])
+        first = self.reach(state)
         if now < first:
             return state
         if now > first:
@@ -178,6 +185,9 @@ class EpisodePolicy(NashPolicy):
     def reopen(self, state: State, block: Block) -> State:
         return self._with_block(state, [block.arm, block.first, block.stop, 1, 0])
 
+    def reach(self, state: State) -> int:
+        return int(state["ahead"][0])
+
     def _with_block(self, state: State, row: list[int]) -> State:
         after = copy_state(state)
         open_block(known_of(after), row[ARM], row[STOP] - row[FIRST])
@@ -190,7 +200,7 @@ class EpisodePolicy(NashPolicy):
 
         It follows all blocks that are open, and its rewards enter one release as those of any block.
         """
-        after, first = copy_state(state), int(state["ahead"][0])
+        after, first = copy_state(state), self.reach(state)
         open_block(known_of(after), arm, rounds)
         row = np.array([[arm, first, first + rounds, 1, 0]], np.int64)
         after["open"] = np.concatenate([after["open"], row])
@@ -198,7 +208,7 @@ class EpisodePolicy(NashPolicy):
         return after
 
     def _pending(self, state: State) -> Pending:
-        rows: NDArray[np.int64] = state["open"]
+        rows: Ints = state["open"]
         rounds = np.zeros(self.arms, np.int64)
         np.add.at(rounds, rows[:, ARM], rows[:, STOP] - rows[:, FIRST])
         return Pending(rounds, np.bincount(rows[:, ARM], minlength=self.arms) * self._shape.draws)
@@ -215,7 +225,18 @@ class EpisodePolicy(NashPolicy):
                 fix="call open before decide, one round after the other",
             )
         arm, _, _, ties, symmetric = (int(value) for value in rows[place])
-        return Decision(arm, 1.0 / ties, symmetric=bool(symmetric))
+        law = None if ties == 1 else self._coin(state, place)
+        return Decision(arm, 1.0 / ties, law, symmetric=bool(symmetric))
+
+    def _coin(self, state: State, place: int) -> Floats | None:
+        """The law of the coin that chose a block's arm, where it chose among all arms that had had no block.
+
+        Those are its own arm, the arms of blocks opened since, and the arms that have no block yet.
+        """
+        rows = state["open"][place:]
+        among = (state["played"] == 0) | np.isin(np.arange(self.arms), rows[:, ARM])
+        ties = int(rows[0, TIES])
+        return among / ties if int(among.sum()) == ties else None
 
     # Learning and releases --------------------------------------------------------------------------------------------
 
@@ -303,12 +324,13 @@ class EpisodePolicy(NashPolicy):
 
     # Simulation -------------------------------------------------------------------------------------------------------
 
-    def simulator(self, case: Case, streams: Streams) -> ArmSimulator | None:
-        world = world_of(case)
-        recorded = bool((world.laws.kind == RECORDED).any())
-        if streams.noise.stream is None or (recorded and not regular(case.lateness)):
-            return None
-        return BlockSimulator(self, self.place(case), case.lateness, streams)
+    def coarse(self, case: Case) -> bool:
+        recorded = bool((world_of(case).laws.kind == RECORDED).any())
+        drawn = regular(case.lateness) or (case.lateness.even and not recorded)
+        return case.spec["noise"] == "seeded" and drawn
+
+    def simulator(self, case: Case, streams: Streams) -> BlockSimulator | None:
+        return BlockSimulator(self, case, streams) if self.coarse(case) and streams.noise.stream is not None else None
 
     def place(self, case: Case) -> Place:
         """The arms as this policy sees them."""
@@ -320,25 +342,24 @@ class EpisodePolicy(NashPolicy):
         return float(self.epsilon) if releases > 0 else 0.0
 
 
-class BlockSimulator(ArmSimulator):
-    """A whole run as blocks."""
+class BlockSimulator(Simulator[Stretch]):
+    """A whole run as blocks; ``log`` says what was published when."""
 
-    coarse = True
+    log: ReleaseLog
 
-    def __init__(self, policy: EpisodePolicy, place: Place, lateness: Lateness, streams: Streams) -> None:
-        self.policy, self.place, self.late = policy, place, compiled_lateness(lateness)
-        self.sources = sources_of(streams, regular(lateness))
-        self.pulls, self.known = np.zeros(policy.arms, np.int64), empty_known(policy.arms)
+    def __init__(self, policy: EpisodePolicy, case: Case, streams: Streams) -> None:
+        self.policy, self.world, self.place = policy, case.environment, policy.place(case)
+        self.late, self.sources = compiled_lateness(case.lateness), sources_of(streams, regular(case.lateness))
+        self.known = empty_known(policy.arms)
 
     def advance(self, stop: int) -> Stretch:
         policy = self.policy
-        ends, codes, self.pulls, self.releases = simulate(
+        ends, codes, pulls, self.log = simulate(
             policy._numbers, policy._shape, self.known, self.place, self.late, self.sources, 0, stop
         )
-        return Stretch(codes, ends)
-
-    def summary(self) -> Summary:
-        return Summary(self.pulls, 0, self.releases, self.policy.spent(self.releases))
+        self.releases = len(self.log.at)
+        self.spent = policy.spent(self.releases)
+        return Stretch(codes, pulls, 0, ends)
 
     def published(self) -> State:
         return self.known._asdict()

@@ -7,14 +7,12 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from fairveil.bandits.environments.laws import UNIT
+from fairveil.bandits.environments.arms import UNIT
 from fairveil.bandits.feedback import ARRIVALS_IN_WORDS
-from fairveil.bandits.nash.base import global_guarantee
+from fairveil.bandits.nash.base import global_guarantee, laplace_scale
 from fairveil.bandits.nash.index import index_of
-from fairveil.bandits.nash.intake import laplace_scale
-from fairveil.bandits.nash.intervals import Evidence, block_looks
-from fairveil.bandits.nash.phase_one import ABOVE, TIMED, Exploration, Finish
-from fairveil.bandits.nash.two_phases import TwoPhasePolicy
+from fairveil.bandits.nash.optimism import Evidence, block_looks
+from fairveil.bandits.nash.two_phases import ABOVE, TIMED, Exploration, Finish, TwoPhasePolicy
 from fairveil.bandits.quotes import Noisy, laplace_noise
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
@@ -148,7 +146,7 @@ class GdpNcb(TwoPhasePolicy):
         return Evidence(mean, count, draws, self.sum_epsilon, looks)
 
     def guarantee(self) -> Guarantee:
-        return global_guarantee(self.epsilon, ARRIVALS_IN_WORDS[self.arrivals])
+        return global_guarantee(self.epsilon, ARRIVALS_IN_WORDS[self.arrivals], strict=self.strict)
 
     def test(self, after: State, arm: int, noise: Noise) -> bool:
         """Above-threshold: the threshold is noised once, before the first query."""

@@ -7,8 +7,7 @@ from typing import Literal, NamedTuple
 
 from fairveil.bandits.nash.base import global_guarantee
 from fairveil.bandits.nash.index import index_of
-from fairveil.bandits.nash.phase_one import TIMED, Exploration, Finish
-from fairveil.bandits.nash.two_phases import TwoPhasePolicy
+from fairveil.bandits.nash.two_phases import TIMED, Exploration, Finish, TwoPhasePolicy
 from fairveil.configuration import configuration
 from fairveil.fields import Count, Epsilon, NonNegative, described
 from fairveil.privacy.guarantee import Guarantee
@@ -89,6 +88,7 @@ class FigureGdpNcb(TwoPhasePolicy):
             "not established: a reward of the uniform phase enters every later release of its arm, up to log2 T of "
             "them, while each costs epsilon / ln T: up to 1.44 epsilon from this alone",
             established=False,
+            strict=self.strict,
         )
 
     def publish_uniform(self, after: State, noise: Noise) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-from fairveil.bandits.environments.laws import UNIT
+from fairveil.bandits.environments.arms import UNIT
 from fairveil.bandits.nash.base import global_guarantee
 from fairveil.bandits.nash.index import index_of
-from fairveil.bandits.nash.phase_one import FRESH, Exploration, Finish
-from fairveil.bandits.nash.two_phases import TwoPhasePolicy
+from fairveil.bandits.nash.two_phases import FRESH, Exploration, Finish, TwoPhasePolicy
 from fairveil.configuration import configuration
 from fairveil.fields import Count, Epsilon, NonNegative, Positive, described
 from fairveil.privacy.guarantee import Guarantee
@@ -98,6 +97,7 @@ class PrintedGdpNcb(TwoPhasePolicy):
             "phase enters every later release of its arm, up to log2 T of them, while each costs epsilon / ln T: up to "
             "1.44 epsilon from this alone",
             established=False,
+            strict=self.strict,
         )
 
     def test(self, after: State, arm: int, noise: Noise) -> bool:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from fairveil.bandits.environments.laws import UNIT
+from fairveil.bandits.environments.arms import UNIT
 from fairveil.bandits.feedback import Lateness
 from fairveil.compiling import njit
 
 FIXED, GEOMETRIC, UNIFORM = range(3)
-_LAWS = {"fixed": FIXED, "geometric": GEOMETRIC, "uniform": UNIFORM}
+LAWS = {"fixed": FIXED, "geometric": GEOMETRIC, "uniform": UNIFORM}
 
 
 class Late(NamedTuple):
@@ -27,18 +28,19 @@ class Late(NamedTuple):
     default: int
 
 
+@lru_cache(maxsize=256)
 def compiled_lateness(lateness: Lateness) -> Late:
     """The same lateness for compiled code; the default reward in grid units, clipped as a reward is."""
     numbers = lateness.numbers
     default = int(min(1.0, max(0.0, lateness.default)) * UNIT)
     filled = lateness.treat == "default"
-    law = _LAWS[lateness.law]
+    law = LAWS[lateness.law]
     return Late(law, numbers[0], numbers[-1], lateness.window, lateness.missing, lateness.hidden, filled, default)
 
 
 def regular(lateness: Lateness) -> bool:
     """Every reward comes, all after the same wait: which rows are missing need not be drawn."""
-    return lateness.law == "fixed" and lateness.missing == 0
+    return lateness.even and lateness.law == "fixed" and lateness.missing == 0
 
 
 @njit(cache=True, nogil=True)

@@ -56,6 +56,7 @@ class LdpNcb(SequentialPolicy):
     """
 
     horizon_free: ClassVar[bool] = False
+    local: ClassVar[bool] = True
 
     arms: Count = described("number of treatments", example=3)
     horizon: Count = described("number of rounds it is built for", example=1000)
@@ -77,4 +78,4 @@ class LdpNcb(SequentialPolicy):
         return Habits(report=ONE_BIT, low=mechanism.low, slope=mechanism.slope, limit=limit, pace=STILL)
 
     def guarantee(self) -> Guarantee:
-        return local_guarantee(self.epsilon, REPORTS_ARE_PUBLIC)
+        return local_guarantee(self.epsilon, REPORTS_ARE_PUBLIC, strict=self.strict)

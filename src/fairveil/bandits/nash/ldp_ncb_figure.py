@@ -49,6 +49,7 @@ class FigureLdpNcb(SequentialPolicy):
     """
 
     horizon_free: ClassVar[bool] = False
+    local: ClassVar[bool] = True
 
     arms: Count = described("number of treatments", example=3)
     horizon: Count = described("number of rounds it is built for", example=1000)
@@ -74,4 +75,4 @@ class FigureLdpNcb(SequentialPolicy):
         return Habits(report=LAPLACE, success=success, limit=self.window + 1, pace=STILL)
 
     def guarantee(self) -> Guarantee:
-        return local_guarantee(self.epsilon, NOT_OFFERED, established=False)
+        return local_guarantee(self.epsilon, NOT_OFFERED, established=False, strict=self.strict)

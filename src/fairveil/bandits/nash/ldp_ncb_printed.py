@@ -77,6 +77,7 @@ class PrintedLdpNcb(SequentialPolicy):
     """
 
     horizon_free: ClassVar[bool] = False
+    local: ClassVar[bool] = True
 
     arms: Count = described("number of treatments", example=3)
     horizon: Count = described("number of rounds it is built for", example=1000)
@@ -93,4 +94,4 @@ class PrintedLdpNcb(SequentialPolicy):
         return Habits(report=LAPLACE, success=laplace_success(self.epsilon), limit=NO_LIMIT, pace=STILL)
 
     def guarantee(self) -> Guarantee:
-        return local_guarantee(self.epsilon, NOT_OFFERED, established=False)
+        return local_guarantee(self.epsilon, NOT_OFFERED, established=False, strict=self.strict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from fairveil.bandits.nash.base import REPORTS_ARE_PUBLIC, local_guarantee
 from fairveil.bandits.nash.index import index_of
@@ -46,6 +46,8 @@ class LdpUcb(SequentialPolicy):
     Reference: Ren, Zhou, Liu and Shroff 2020; errata: docs/errata/dp-ncb.md
     """
 
+    local: ClassVar[bool] = True
+
     arms: Count = described("number of treatments", example=3)
     epsilon: Epsilon = described("budget of one report", example=1.0)
     alpha: Positive = described("how cautious the index is; larger explores more", default=3.1)
@@ -61,4 +63,4 @@ class LdpUcb(SequentialPolicy):
         return Habits(report=ONE_BIT, low=mechanism.low, slope=mechanism.slope, pace=RISING)
 
     def guarantee(self) -> Guarantee:
-        return local_guarantee(self.epsilon, REPORTS_ARE_PUBLIC)
+        return local_guarantee(self.epsilon, REPORTS_ARE_PUBLIC, strict=self.strict)

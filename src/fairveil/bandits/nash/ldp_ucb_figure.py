@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -54,6 +54,8 @@ class FigureLdpUcb(SequentialPolicy):
     Reference: DP-NCB, its experiments (2026), after Ren, Zhou, Liu and Shroff 2020; errata: docs/errata/dp-ncb.md
     """
 
+    local: ClassVar[bool] = True
+
     arms: Count = described("number of treatments", example=3)
     epsilon: Epsilon = described("budget of one report", example=1.0)
     alpha: Positive = described("how cautious the index is; larger explores more", default=3.1)
@@ -71,4 +73,5 @@ class FigureLdpUcb(SequentialPolicy):
             self.epsilon,
             "kept to reproduce published results only; no claim is offered for this variant",
             established=False,
+            strict=self.strict,
         )

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from functools import cached_property
+from typing import ClassVar, Literal, NamedTuple
 
-from fairveil.bandits.nash.base import REPORTS_ARE_PUBLIC, local_guarantee, world_of
+from fairveil.bandits.nash.arrivals import PRIOR, Prior
+from fairveil.bandits.nash.base import (
+    REPORTS_ARE_PUBLIC,
+    bit_noise,
+    local_guarantee,
+    one_bit_report,
+    reported,
+    world_of,
+)
 from fairveil.bandits.nash.blocks import Place, Shape, place_of
-from fairveil.bandits.nash.episodes import EpisodePolicy
 from fairveil.bandits.nash.index import index_of
-from fairveil.bandits.nash.intake import bit_noise, one_bit_report, reported
-from fairveil.bandits.nash.intervals import Evidence, report_looks
-from fairveil.bandits.nash.optimism import optimistic_mean
+from fairveil.bandits.nash.optimism import Evidence, optimistic_mean, report_looks
 from fairveil.bandits.nash.rounds import RISING
+from fairveil.bandits.nash.waiting import RULE_IN_WORDS, Rule, WaitingPolicy, by_arrival
 from fairveil.bandits.protocol import HEADER, Feedback, Report
 from fairveil.bandits.quotes import Noisy
 from fairveil.bandits.simulate import Case
@@ -42,7 +49,7 @@ def index(numbers, mean, n, log_now, draws):
 
 @register("policy", "local-nash")
 @configuration
-class LocalNash(EpisodePolicy):
+class LocalNash(WaitingPolicy):
     """One-bit reports, a random first order, and a Kullback-Leibler bound on the mean of the bits.
 
     Guarantee: epsilon-DP (pure, local) for one user's reward: `report` turns it into one bit on the user's side and the
@@ -52,8 +59,9 @@ class LocalNash(EpisodePolicy):
 
     The mean of an arm's bits rises with its mean reward, so the index needs no decoding: it is the largest bit mean at
     level ``exploration`` ln(t / (arms n)). The choice is made anew when an arm's rounds have grown by ``growth``, which
-    costs nothing in privacy and lets the simulator draw a block's bits at once. Blocks wait until all their reports are
-    in or can come no more; what is under way is credited as in `private-nash`.
+    costs nothing in privacy and lets the simulator draw a block's bits at once. With ``release="arrivals"`` reports are
+    learned as they come, without pools; by blocks they wait until all of a block are in or can come no more. What is
+    under way is credited as in `private-nash`.
 
     >>> LocalNash(arms=3, epsilon=1.0).guarantee().model.value
     'local'
@@ -61,11 +69,14 @@ class LocalNash(EpisodePolicy):
     Reference: Warner 1965 (reports); Garivier, Hadiji, Menard and Stoltz 2022 (level).
     """
 
+    local: ClassVar[bool] = True
+
     arms: Count = described("number of treatments", example=3)
     epsilon: Epsilon = described("budget of one report", example=1.0)
     exploration: Positive = described("level of the index: 1 is the textbook's, less explores less", default=0.7)
     growth: Positive = described("length of an episode relative to the rounds its arm has had", default=0.2)
     strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
+    released_by: Rule = described(RULE_IN_WORDS, default="blocks", key="release", later=True)
 
     @property
     def arrivals(self) -> Literal["public"]:
@@ -97,7 +108,7 @@ class LocalNash(EpisodePolicy):
         return NothingEvent()
 
     def guarantee(self) -> Guarantee:
-        return local_guarantee(self.epsilon, REPORTS_ARE_PUBLIC)
+        return local_guarantee(self.epsilon, REPORTS_ARE_PUBLIC, strict=self.strict)
 
     def report(self, feedback: Feedback, noise: Noise) -> Report:
         return one_bit_report(self.mechanism, feedback, self.strict, noise)
@@ -109,8 +120,14 @@ class LocalNash(EpisodePolicy):
         plain, mechanism = super().evidence(state), self.mechanism
         return plain._replace(looks=report_looks(plain.size), low=mechanism.low, slope=mechanism.slope)
 
+    @cached_property
+    def prior(self) -> Prior:
+        return Prior(PRIOR * self.mechanism.slope**2, self.epsilon)
+
     def draw(self, state: State, noise: Noise) -> State:
         """The number of ones in the oldest block: reports carry their noise, so none is added."""
+        if by_arrival(state):
+            return super().draw(state, noise)
         count = state["answered"].astype(float)
         return {HEADER: self._oldest(state).header, "total": nested(state, "sum")["open"].copy(), "count": count}
 

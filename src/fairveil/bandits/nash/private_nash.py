@@ -7,10 +7,11 @@ from typing import Literal, NamedTuple
 
 from fairveil.bandits.nash.base import global_guarantee
 from fairveil.bandits.nash.blocks import Shape
-from fairveil.bandits.nash.episodes import ARRIVALS_IN_WORDS, EpisodePolicy
+from fairveil.bandits.nash.episodes import ARRIVALS_IN_WORDS
 from fairveil.bandits.nash.index import index_of
 from fairveil.bandits.nash.optimism import optimistic_mean
 from fairveil.bandits.nash.rounds import RISING
+from fairveil.bandits.nash.waiting import RULE_IN_WORDS, Rule, WaitingPolicy
 from fairveil.configuration import configuration
 from fairveil.fields import Count, Epsilon, Positive, described
 from fairveil.privacy.guarantee import Guarantee
@@ -37,7 +38,7 @@ def index(numbers, mean, n, log_now, draws):
 
 @register("policy", "private-nash")
 @configuration
-class PrivateNash(EpisodePolicy):
+class PrivateNash(WaitingPolicy):
     """Random first order, growing blocks that all count, and an optimistic mean under one level for both errors.
 
     Guarantee: epsilon-DP (pure, global) for one user's reward; every reward enters exactly one release, with Laplace
@@ -51,7 +52,9 @@ class PrivateNash(EpisodePolicy):
     times the rounds it has had; noisy sums of all its blocks add up, and the index is the largest mean that explains
     the noisy sum at level ``exploration`` ln(t / (arms n)): see `fairveil.bandits.nash.optimism`. ``exploration=1`` is
     the textbook level; the default explores less, which pays at every horizon that was measured. Rewards that are under
-    way are credited as if they confirmed the published mean, so a delay of D rounds costs about D uniform rounds.
+    way are credited at what they are expected to be, so a delay of D rounds costs about D uniform rounds.
+    ``release="arrivals"``: a reward joins the release that is open for its arm when it comes, so one that never comes
+    holds up nobody (`fairveil.bandits.nash.arrivals` has the rule, with its proof).
 
     >>> import fairveil
     >>> spec = {"task": "bandit", "policy": {"name": "private-nash", "epsilon": 0.5}, "runs": 4, "rounds": 20000,
@@ -70,6 +73,7 @@ class PrivateNash(EpisodePolicy):
     arrivals: Literal["public", "private"] = described(
         "whether it is public that a reward arrived (else counts get noise too)", default="public"
     )
+    released_by: Rule = described(RULE_IN_WORDS, default="blocks", key="release", later=True)
 
     def numbers(self) -> Numbers:
         return Numbers(self.exploration, self.release_epsilon, self.arms)
@@ -87,4 +91,4 @@ class PrivateNash(EpisodePolicy):
         )
 
     def guarantee(self) -> Guarantee:
-        return global_guarantee(self.epsilon, ARRIVALS_IN_WORDS[self.arrivals])
+        return global_guarantee(self.epsilon, ARRIVALS_IN_WORDS[self.arrivals], *self.assumed, strict=self.strict)

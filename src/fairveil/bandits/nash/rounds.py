@@ -4,6 +4,11 @@ Uniform exploration (phase 0) and index play (phase 1). An index changes for the
 slowly through ln t, so the pulled arm keeps its turn while it stays above the runner-up, and a tournament finds the
 next one in O(log arms). Where ln t moves, the keys are bounds computed for a slightly later round and only arms whose
 bound reaches the best exact value are looked at: the arms are exactly those of a full scan every round.
+
+A tournament over arms: the largest key in O(1), a changed key in O(log arms), ties to the lowest arm.
+
+Node 1 is the root, leaf i sits at ``size + i``; a node holds the largest key below it. Values rather than winners are
+stored, so that climbing has no chain of dependent loads.
 """
 
 from __future__ import annotations
@@ -14,16 +19,68 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.bandits.environments.arms import ArmEnvironment
-from fairveil.bandits.environments.laws import BERNOULLI, RECORDED, UNIT, draw
+from fairveil.arrays import Floats, Ints
+from fairveil.bandits.environments.arms import BERNOULLI, RECORDED, UNIT, ArmEnvironment, draw
 from fairveil.bandits.nash.index import explored, index, kept, taken
-from fairveil.bandits.nash.runs import ArmSimulator, Stretch, Summary
-from fairveil.bandits.nash.tree import make_tree, play_matches, runner_up, set_key, top
-from fairveil.bandits.simulate import Streams
+from fairveil.bandits.nash.tally import Stretch
+from fairveil.bandits.simulate import Simulator, Streams
 from fairveil.compiling import Kernel, njit
 from fairveil.privacy.noise import compiled_laplace
 from fairveil.randomness import Generator
 from fairveil.state import State
+
+
+@njit(cache=True, nogil=True)
+def make_tree(arms):
+    """An empty tree; its length is twice the next power of two."""
+    size = 1
+    while size < arms:
+        size *= 2
+    return np.full(2 * size, -np.inf)
+
+
+@njit(cache=True, nogil=True)
+def play_matches(tree):
+    """Fill the inner nodes from the leaves."""
+    for node in range(tree.size // 2 - 1, 0, -1):
+        tree[node] = max(tree[2 * node], tree[2 * node + 1])
+
+
+@njit(cache=True, nogil=True)
+def set_key(tree, arm, key):
+    """Change one key and play its matches again."""
+    node = tree.size // 2 + arm
+    tree[node] = key
+    while node > 1:
+        sibling = tree[node ^ 1]
+        if sibling > key:
+            key = sibling
+        node >>= 1
+        tree[node] = key
+
+
+@njit(cache=True, nogil=True)
+def top(tree):
+    """The lowest arm with the largest key."""
+    node, size = 1, tree.size // 2
+    while node < size:
+        node *= 2
+        if tree[node + 1] > tree[node]:
+            node += 1
+    return node - size
+
+
+@njit(cache=True, nogil=True)
+def runner_up(tree, arm):
+    """The largest key of the other arms (-inf if there is none)."""
+    node, key = tree.size // 2 + arm, -np.inf
+    while node > 1:
+        sibling = tree[node ^ 1]
+        if sibling > key:
+            key = sibling
+        node >>= 1
+    return key
+
 
 RAW, LAPLACE, ONE_BIT = range(3)
 """How a reward reaches the learner."""
@@ -52,9 +109,9 @@ class Habits(NamedTuple):
 class Arms(NamedTuple):
     """What is known of every arm, and [adaptive or not, uniform rounds so far]: the state of the step API."""
 
-    counts: NDArray[np.int64]
-    sums: NDArray[np.float64]
-    phase: NDArray[np.int64]
+    counts: Ints
+    sums: Floats
+    phase: Ints
 
 
 class Sources(NamedTuple):
@@ -65,7 +122,7 @@ class Sources(NamedTuple):
     noise: Generator
 
 
-class RoundSimulator(ArmSimulator):
+class RoundSimulator(Simulator[Stretch]):
     """Advances one run of a sequential policy; its arrays are those of the step API."""
 
     def __init__(
@@ -75,18 +132,17 @@ class RoundSimulator(ArmSimulator):
         self.known = Arms(state["counts"], state["sums"], state["phase"])
         noise: Any = streams.noise.stream
         self.sources = Sources(streams.explore, streams.world, noise)
-        self.pulls, self.now = np.zeros(world.arms, np.int64), 0
+        self.laws, self.means, self.now = world.laws, world.true_means, 0
 
     def advance(self, stop: int) -> Stretch:
         out = np.empty(stop - self.now, np.int32)
-        laws, means = self.world.laws, self.world.true_means
-        play(self.numbers, self.habits, laws, means, self.known, self.sources, self.now, out)
+        self.play(out)
         self.now = stop
-        self.pulls = self.known.counts.copy()
-        return Stretch(out)
+        return Stretch(out, self.known.counts.copy(), int(self.known.phase[1]))
 
-    def summary(self) -> Summary:
-        return Summary(self.pulls, int(self.known.phase[1]), 0, self.spent)
+    def play(self, out: NDArray[np.int32]) -> None:
+        """Decide the next rounds, one for each entry."""
+        play(self.numbers, self.habits, self.laws, self.means, self.known, self.sources, self.now, out)
 
     def published(self) -> State:
         return self.known._asdict()

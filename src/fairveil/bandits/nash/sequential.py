@@ -8,13 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from fairveil.bandits.environments.laws import UNIT
+from fairveil.bandits.environments.arms import UNIT
 from fairveil.bandits.feedback import AT_ONCE
-from fairveil.bandits.nash.base import NashPolicy, check_arm, check_horizon, world_of
-from fairveil.bandits.nash.intake import bit_noise, laplace_scale, one_bit_report, reported, unit_reward
-from fairveil.bandits.nash.intervals import Evidence, report_looks
+from fairveil.bandits.nash.base import (
+    NashPolicy,
+    bit_noise,
+    check_arm,
+    check_horizon,
+    laplace_scale,
+    one_bit_report,
+    reported,
+    unit_reward,
+    world_of,
+)
+from fairveil.bandits.nash.optimism import Evidence, report_looks
 from fairveil.bandits.nash.rounds import NO_LIMIT, ONE_BIT, RAW, Habits, RoundSimulator, best_arm, take_in
-from fairveil.bandits.nash.runs import ArmSimulator
 from fairveil.bandits.protocol import Decision, Feedback, Report, Round, raw_feedback
 from fairveil.bandits.quotes import Noisy
 from fairveil.bandits.simulate import Case, Streams
@@ -116,7 +124,7 @@ class SequentialPolicy(NashPolicy):
             after["phase"][0] = over or self._limit_reached(feedback.index + 1)
         return after
 
-    def simulator(self, case: Case, streams: Streams) -> ArmSimulator | None:
+    def simulator(self, case: Case, streams: Streams) -> RoundSimulator | None:
         if streams.noise.stream is None or case.lateness != AT_ONCE:
             return None
         spent = getattr(self, "epsilon", 0.0)

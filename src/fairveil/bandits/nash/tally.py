@@ -1,7 +1,7 @@
 """Welfare of a bandit run, round by round, for many runs at once and in memory that does not grow with rounds.
 
 The fair regrets of this family apply a concave function to E[mu_{I_t}] of every round, so the mean over runs comes
-before the logarithm. A `Tally` is fed segments: for each run the arm of each segment and the number of rounds it
+before the logarithm. A `Welfare` is fed segments: for each run the arm of each segment and the number of rounds it
 lasts. For every power p (1: average, 0: Nash) it keeps the sum over rounds of m_t^p (or log m_t), and for every run
 its influence on that sum: sum over rounds of m_t^(p-1) x_rt. The influences give the infinitesimal jackknife over
 runs; the second-order term of the logarithm gives the bias of an average of few runs.
@@ -12,15 +12,39 @@ mu (code ``arms``): the expectation over the policy's own coin, which has the sa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairveil.arrays import Floats, Ints
+from fairveil.bandits.family import Tally
+from fairveil.bandits.nash.base import NashPolicy, unknown_arms
+from fairveil.bandits.protocol import Policy
+from fairveil.bandits.simulate import Case, Simulator
 from fairveil.compiling import njit
+from fairveil.task import Part
 
-Floats = NDArray[np.float64]
+CHUNK_CELLS = 1 << 20
+"""Runs times rounds that are held at a time; memory does not grow beyond it."""
+WORLD = "world."
+"""Before the names of what a world counted itself."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """What one run hands over: ``codes[j]`` is the arm, or the number of arms for a round that counts at the mean over
+    arms, until ``ends[j]``.
+
+    ``pulls`` of every arm and ``uniform`` rounds (drawn at random) are counted from the start of the run. ``ends`` is
+    None where every entry is one round.
+    """
+
+    codes: NDArray[np.int32]
+    pulls: Ints
+    uniform: int = 0
+    ends: Ints | None = None
 
 
 @dataclass(frozen=True)
@@ -53,7 +77,7 @@ class Segments(NamedTuple):
     tiny: bool
 
 
-class Tally:
+class Welfare:
     """Accumulates segments of all runs; `snapshot` may be taken at any time."""
 
     def __init__(self, means: Floats, log_means: Floats, powers: list[float], runs: int) -> None:
@@ -70,7 +94,7 @@ class Tally:
         self.bias = np.zeros(1)
         self.log_runs = np.zeros(runs)
 
-    def add(self, codes: NDArray[np.int32], lengths: NDArray[np.int64]) -> None:
+    def add(self, codes: NDArray[np.int32], lengths: Ints) -> None:
         """``codes[r, s]`` is the arm (``arms``: uniform) of run r in segment s, which lasts ``lengths[s]`` rounds."""
         _add(codes, lengths, self.means, self.logs, self.powers, self.sums, self.shifts, self.influence, self.bias)
         _add_logs(codes, lengths, self.logs, self.log_runs)
@@ -78,16 +102,108 @@ class Tally:
 
     def snapshot(self) -> Snapshot:
         welfare, influence = np.zeros(len(self.powers)), np.zeros_like(self.influence)
+        spread = self.influence - self.influence.mean(axis=1, keepdims=True)
         for row, p in enumerate(self.powers):
-            spread = self.influence[row] - self.influence[row].mean()
             if p == 0:
                 welfare[row] = np.exp(self.sums[row] / self.rounds)
-                influence[row] = welfare[row] * spread / self.rounds
+                influence[row] = welfare[row] * spread[row] / self.rounds
             elif self.sums[row] > 0:
                 welfare[row] = np.exp((self.shifts[row] + np.log(self.sums[row] / self.rounds)) / p)
-                influence[row] = welfare[row] * spread / self.sums[row]
+                influence[row] = welfare[row] * spread[row] / self.sums[row]
         bias = float(self.bias[0] / self.rounds)
         return Snapshot(self.rounds, welfare, influence, bias, self.log_runs / self.rounds)
+
+
+class NashTally(Tally[Stretch]):
+    """What a part holds of every run: pulls, releases, what its world counted and what it has published."""
+
+    policy: Policy
+    last: list[Stretch]
+
+    def add(self, seen: list[Stretch]) -> None:
+        self.last = seen
+
+    def mark(self, played: list[Simulator[Stretch]]) -> None:
+        """Nothing is kept at a checkpoint."""
+
+    def part(self, played: list[Simulator[Stretch]]) -> Part:
+        counted = [run.world.counted() for run in played]
+        return {
+            "pulls": np.array([stretch.pulls for stretch in self.last], np.int64),
+            "phase_rounds": np.array([stretch.uniform for stretch in self.last], np.int64),
+            "releases": np.array([run.releases for run in played], np.int64),
+            "spent": np.array([run.spent for run in played], np.float64),
+            **{WORLD + name: np.array([own[name] for own in counted]) for name in counted[0]},
+            **published(self.policy, played),
+        }
+
+
+def published(policy: Policy, simulators: list[Simulator[Stretch]]) -> Part:
+    """Estimates (runs, arms, 3) and the number of rewards behind them; nothing for policies without estimates."""
+    promise = policy.promise
+    if not isinstance(policy, NashPolicy) or (promise is not None and not promise.established):
+        return {}
+    states = [simulator.published() for simulator in simulators]
+    rows, used, silent = [], [], []
+    for state in states:
+        if state is None:  # nothing is open: a window of its own coins
+            rows.append(unknown_arms(policy.arms))
+            used.append(0.0)
+        else:
+            rows.append(policy.arm_intervals(state))
+            silent.append(policy.answers(state))
+            used.append(float(sum(array.sum() for name, array in state.items() if name.split("/")[-1] == "counts")))
+    found = {"estimates": np.array(rows), "used": np.array(used)}
+    known = [[astuple(arm) for arm in run] for run in silent if run is not None]
+    return {**found, "answers": np.array(known)} if len(known) == len(rows) else found
+
+
+class WholeRuns(NashTally):
+    """Runs that are few long stretches: a part keeps them, and `merge` puts those of all parts side by side."""
+
+    def __init__(self, case: Case) -> None:
+        self.policy, self.checkpoints, self.rounds, self.chunk = case.policy, [], case.rounds, case.rounds
+
+    def part(self, played: list[Simulator[Stretch]]) -> Part:
+        every = np.arange(1, self.rounds + 1)
+        ends = [every if stretch.ends is None else stretch.ends for stretch in self.last]
+        return {
+            **super().part(played),
+            "ends": np.concatenate(ends),
+            "codes": np.concatenate([stretch.codes for stretch in self.last]),
+            "cuts": np.cumsum([len(part) for part in ends])[:-1],
+        }
+
+
+class SideBySide(NashTally):
+    """All runs of a case, round by round in chunks: their welfare at every checkpoint, and rounds of every arm."""
+
+    threaded = True
+
+    def __init__(self, case: Case, welfare: Welfare) -> None:
+        self.policy, self.checkpoints, self.rounds = case.policy, case.checkpoints, case.checkpoints[-1]
+        self.chunk = int(np.clip(CHUNK_CELLS // welfare.runs, 256, 1 << 16))
+        self.welfare, self.snapshots = welfare, list[Snapshot]()
+        self.allocation = np.zeros((len(case.checkpoints), len(welfare.means)))
+
+    def add(self, seen: list[Stretch]) -> None:
+        self.last = seen
+        codes = np.stack([stretch.codes for stretch in seen])
+        self.welfare.add(codes, np.ones(codes.shape[1], np.int64))
+        self.allocation[len(self.snapshots)] += np.bincount(codes.ravel(), minlength=self.allocation.shape[1])
+
+    def mark(self, played: list[Simulator[Stretch]]) -> None:
+        self.snapshots.append(self.welfare.snapshot())
+
+    def part(self, played: list[Simulator[Stretch]]) -> Part:
+        return {
+            **super().part(played),
+            "welfare": np.array([snapshot.welfare for snapshot in self.snapshots]),
+            "influence": np.array([snapshot.influence for snapshot in self.snapshots]),
+            "bias": np.array([snapshot.bias for snapshot in self.snapshots]),
+            "log_runs": np.array([snapshot.log_runs for snapshot in self.snapshots]),
+            "allocation": self.allocation,
+        }
 
 
 @njit(cache=True, nogil=True)
@@ -176,9 +292,7 @@ def _add_logs(codes, lengths, logs, log_runs):
         log_runs[r] += gathered
 
 
-def merge(
-    ends: list[NDArray[np.int64]], codes: list[NDArray[np.int32]], tally: Tally, checkpoints: list[int]
-) -> list[Snapshot]:
+def merge(ends: list[Ints], codes: list[NDArray[np.int32]], welfare: Welfare, checkpoints: list[int]) -> list[Snapshot]:
     """Feed runs given as intervals (run r pulls codes[r][j] until round ends[r][j]), with a snapshot a checkpoint."""
     offsets = np.concatenate([[0], np.cumsum([len(part) for part in ends])]).astype(np.int64)
     all_ends, all_codes = np.concatenate(ends), np.concatenate(codes).astype(np.int32)
@@ -187,10 +301,10 @@ def merge(
     buffer, lengths = np.empty((len(ends), limit), np.int32), np.empty(limit, np.int64)
     snapshots = []
     for checkpoint in checkpoints:
-        while tally.rounds < checkpoint:
-            used = _segments(all_ends, all_codes, place, tally.rounds, checkpoint, buffer, lengths)
-            tally.add(np.ascontiguousarray(buffer[:, :used]), lengths[:used])
-        snapshots.append(tally.snapshot())
+        while welfare.rounds < checkpoint:
+            used = _segments(all_ends, all_codes, place, welfare.rounds, checkpoint, buffer, lengths)
+            welfare.add(np.ascontiguousarray(buffer[:, :used]), lengths[:used])
+        snapshots.append(welfare.snapshot())
     return snapshots
 
 

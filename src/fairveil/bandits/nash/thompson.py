@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairveil.bandits.environments.laws import draw_one
+from fairveil.arrays import Floats, Ints
+from fairveil.bandits.environments.arms import draw_one
 from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.nash.base import world_of
 from fairveil.bandits.nash.rounds import Habits, RoundSimulator
-from fairveil.bandits.nash.runs import ArmSimulator, Stretch
 from fairveil.bandits.nash.sequential import SequentialPolicy
 from fairveil.bandits.protocol import Decision, Round
 from fairveil.bandits.simulate import Case, Streams
@@ -31,6 +32,12 @@ class Numbers(NamedTuple):
 
     successes: float
     failures: float
+
+
+@cache
+def _quadrature() -> tuple[Floats, Floats]:
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    return nodes, weights
 
 
 @register("policy", "thompson")
@@ -73,13 +80,13 @@ class Thompson(SequentialPolicy):
 
         a = self.successes + state["sums"]
         b = self.failures + state["counts"] - state["sums"]
-        nodes, weights = np.polynomial.legendre.leggauss(NODES)
+        nodes, weights = _quadrature()
         draws = betaincinv(a[arm], b[arm], (nodes + 1) / 2)
         others = np.delete(np.arange(self.arms), arm)
         below = betainc(a[others, None], b[others, None], draws[None, :]).prod(axis=0)
         return float(np.clip((weights / 2) @ below, 1e-12, 1.0))
 
-    def simulator(self, case: Case, streams: Streams) -> ArmSimulator | None:
+    def simulator(self, case: Case, streams: Streams) -> RoundSimulator | None:
         if streams.noise.stream is None or case.lateness != AT_ONCE:
             return None
         return ThompsonSimulator(self._numbers, self._habits, self.start(), world_of(case), streams, 0.0)
@@ -88,15 +95,12 @@ class Thompson(SequentialPolicy):
 class ThompsonSimulator(RoundSimulator):
     """Advances one run; its arrays are those of the step API."""
 
-    def advance(self, stop: int) -> Stretch:
-        out = np.empty(stop - self.now, np.int32)
-        _play(self.numbers, self.known, self.world.laws, self.sources, self.now, out)
-        self.now, self.pulls = stop, self.known.counts.copy()
-        return Stretch(out)
+    def play(self, out: NDArray[np.int32]) -> None:
+        _play(self.numbers, self.known, self.laws, self.sources, self.now, out)
 
 
 @njit(cache=True, nogil=True)
-def drawn_arm(numbers: Any, sums: NDArray[np.float64], counts: NDArray[np.int64], rng: Generator) -> int:
+def drawn_arm(numbers: Any, sums: Floats, counts: Ints, rng: Generator) -> int:
     """The arm with the largest draw from its posterior."""
     best, arm = -1.0, 0
     for i in range(counts.size):

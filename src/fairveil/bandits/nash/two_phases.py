@@ -2,19 +2,22 @@
 
 Blocks close on the number of decisions; a reward that comes after its block has closed is never used, because putting
 it into a later one would choose its block after the fact. Where rewards come late, use `private-nash`.
+
+The uniform phase of GDP-NCB in compiled code: timed, with a sound noisy threshold, or with fresh printed tests.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from fairveil.bandits.environments.laws import UNIT
+from fairveil.arrays import Ints
+from fairveil.bandits.environments.arms import BERNOULLI, UNIT, draw
 from fairveil.bandits.feedback import AT_ONCE
-from fairveil.bandits.nash.base import NashPolicy, check_arm, check_horizon, world_of
+from fairveil.bandits.nash.base import NashPolicy, check_arm, check_horizon, laplace_scale, world_of
 from fairveil.bandits.nash.blocks import (
     Known,
     Shape,
@@ -30,18 +33,98 @@ from fairveil.bandits.nash.blocks import (
     simulate,
     sources_of,
 )
-from fairveil.bandits.nash.intake import laplace_scale
 from fairveil.bandits.nash.late import compiled_lateness
-from fairveil.bandits.nash.phase_one import TIMED, Exploration, Finish, Gathered, explore_uniformly
 from fairveil.bandits.nash.rounds import STILL
-from fairveil.bandits.nash.runs import ArmSimulator, Stretch, Summary
+from fairveil.bandits.nash.tally import Stretch
 from fairveil.bandits.protocol import Decision, Feedback, Report, Round, raw_feedback
-from fairveil.bandits.simulate import Case, Streams
+from fairveil.bandits.simulate import Case, Simulator, Streams
+from fairveil.compiling import njit
 from fairveil.privacy.events import Event, ParallelEvent, PureEvent
 from fairveil.privacy.grid import clip_unit, to_units
-from fairveil.privacy.noise import Noise, laplace_parameter
+from fairveil.privacy.noise import Noise, compiled_laplace, laplace_parameter
 from fairveil.randomness import Generator
 from fairveil.state import State, copy_state
+
+TIMED, ABOVE, FRESH = range(3)
+
+
+class Exploration(NamedTuple):
+    """How the phase ends: after ``limit`` rounds, or when a noisy sum reaches ``tau`` (grid steps) before that.
+
+    ``scale``: of the noise on a test and on the threshold, in grid steps, and ``success`` the same as the parameter of
+    compiled draws; both 0 where nothing is tested.
+    """
+
+    kind: int
+    limit: int
+    tau: int = 0
+    scale: float = 0.0
+    success: float = 0.0
+
+
+class Finish(NamedTuple):
+    """What is released when the phase ends: noise on every arm's sum (parameter 0: raw sums stay the base of all later
+    releases, as printed), on its count too, and whether every noisy test was published on the way.
+    """
+
+    success: float
+    noisy_counts: bool
+    publish_tests: bool
+
+
+class Gathered(NamedTuple):
+    """Raw sums (grid units) and numbers of rewards of every arm in the uniform phase."""
+
+    sums: Ints
+    counts: Ints
+
+
+@njit(cache=True, nogil=True)
+def explore_uniformly(rule, finish, known, raw, laws, sources, rounds):
+    """Play the phase for at most ``rounds`` rounds; returns rounds, tests made, and whether the phase is over."""
+    explore, world, noise = sources.explore, sources.world, sources.noise
+    kind, chance, low, high, rows, _ = laws
+    sums, counts, shown_sums, shown_counts = raw.sums, raw.counts, known.sums, known.counts  # once: rounds read them
+    arms = counts.size
+    threshold, drawn, tests = 0, False, 0
+    now, over = 0, False
+    limit = min(rounds, rule.limit)
+    while now < limit and not over:
+        arm = explore.integers(0, arms)
+        if kind[arm] == BERNOULLI:
+            sums[arm] += UNIT if world.random() < chance[arm] else 0
+        else:
+            sums[arm] += np.int64(draw(kind, chance, low, high, rows, arm, now, world) * UNIT)
+        counts[arm] += 1
+        now += 1
+        if rule.kind == TIMED:
+            continue
+        if rule.kind == ABOVE and not drawn:
+            threshold = compiled_laplace(noise, rule.success)
+            drawn = True
+        query = sums[arm] + compiled_laplace(noise, rule.success)
+        tests += 1
+        if finish.publish_tests:
+            shown_sums[arm], shown_counts[arm] = query, counts[arm]
+            over = query > rule.tau
+        else:
+            over = query >= rule.tau + threshold
+    over = over or now >= rule.limit
+    if not over:
+        return now, tests, False
+    for arm in range(arms):
+        if finish.success > 0:
+            shown_sums[arm] = sums[arm] + compiled_laplace(noise, finish.success)
+            shown_counts[arm] = counts[arm]
+            if finish.noisy_counts:
+                shown_counts[arm] += compiled_laplace(noise, finish.success) / UNIT
+            known.base_sums[arm], known.base_counts[arm] = shown_sums[arm], shown_counts[arm]
+        else:
+            shown_counts[arm] = counts[arm]
+            known.base_sums[arm], known.base_counts[arm] = sums[arm], counts[arm]
+        known.played[arm] = shown_counts[arm] > 0
+    return now, tests, True
+
 
 ARM, FIRST, STOP = range(3)
 """Entries of ``open``."""
@@ -246,41 +329,36 @@ class TwoPhasePolicy(NashPolicy):
 
     # Simulation -------------------------------------------------------------------------------------------------------
 
-    def simulator(self, case: Case, streams: Streams) -> ArmSimulator | None:
-        if streams.noise.stream is None or case.lateness != AT_ONCE:
-            return None
-        return TwoPhaseSimulator(self, case, streams)
+    def coarse(self, case: Case) -> bool:
+        return case.spec["noise"] == "seeded" and case.lateness == AT_ONCE
+
+    def simulator(self, case: Case, streams: Streams) -> TwoPhaseSimulator | None:
+        known = self.coarse(case) and streams.noise.stream is not None
+        return TwoPhaseSimulator(self, case, streams) if known else None
 
 
-class TwoPhaseSimulator(ArmSimulator):
+class TwoPhaseSimulator(Simulator[Stretch]):
     """A whole run: the uniform phase round by round, then blocks."""
 
-    coarse = True
-
     def __init__(self, policy: TwoPhasePolicy, case: Case, streams: Streams) -> None:
-        self.policy, self.world = policy, world_of(case)
+        self.policy, self.world, self.arms = policy, case.environment, world_of(case)
         self.sources = sources_of(streams, True)
-        self.done = Summary(np.zeros(policy.arms, np.int64))
         self.known: Known = policy._blank()
 
     def advance(self, stop: int) -> Stretch:
-        policy, laws = self.policy, self.world.laws
+        policy, laws = self.policy, self.arms.laws
         known, uniform = self.known, np.int32(policy.arms)
         raw = Gathered(np.zeros(policy.arms, np.int64), np.zeros(policy.arms, np.int64))
         now, tests, over = explore_uniformly(policy._rule, policy.finish(), known, raw, laws, self.sources, stop)
         pulls, self.releases = raw.counts.copy(), tests
         ends, codes = np.array([now]), np.array([uniform])
         if over:
-            place, late = place_of(laws, self.world.true_means), compiled_lateness(AT_ONCE)
+            place, late = place_of(laws, self.arms.true_means), compiled_lateness(AT_ONCE)
             more = simulate(policy._numbers, policy.shape(), known, place, late, self.sources, now, stop)
             ends, codes = np.append(now, more[0]), np.append(uniform, more[1])
-            pulls, self.releases = pulls + more[2], tests + more[3] + (policy.finish().success > 0)
-        spent = policy.cost(int(known.closed.max()), int(raw.counts.max()), self.releases)
-        self.done = Summary(pulls, now, self.releases, spent)
-        return Stretch(codes.astype(np.int32), ends)
-
-    def summary(self) -> Summary:
-        return self.done
+            pulls, self.releases = pulls + more[2], tests + len(more[3].at) + (policy.finish().success > 0)
+        self.spent = policy.cost(int(known.closed.max()), int(raw.counts.max()), self.releases)
+        return Stretch(codes.astype(np.int32), pulls, now, ends)
 
     def published(self) -> State:
         return self.known._asdict()

@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fairveil.classify.checks import groups_of
-from fairveil.classify.estimator import plain_number
-from fairveil.classify.fair.auditor import Steps, play
-from fairveil.classify.fair.blocks import Blocks, choose_blocks, least_people
+from fairveil.arrays import Floats, Ints
+from fairveil.classify.fair.auditor import AwareMargin, BlindMargin, Margin, Plays, Steps, play, votes
 from fairveil.classify.fair.learner import PrivateFair
-from fairveil.classify.fair.margin import AwareMargin, BlindMargin, Margin, Plays, votes
-from fairveil.classify.fair.notions import Notion
 from fairveil.classify.fair.report import release_report, summary
 from fairveil.classify.fair.score import eta, extended, fit_blocks, fit_score, memberships
-from fairveil.classify.fair.zones import Zones, release_zones
-from fairveil.classify.randomised import Randomised
+from fairveil.classify.fair.zones import Blocks, Zones, choose_blocks, least_people, release_zones
+from fairveil.classify.mixins import SPENDING, Configured, Randomised, estimator_of
+from fairveil.classify.people import groups_of
 from fairveil.classify.spending import Spending
 from fairveil.data.inputs import classes_of, features_of, refuse_weights
-from fairveil.fairness.counting import Counter
-from fairveil.fairness.groups import Groups
-from fairveil.privacy.events import Event
-from fairveil.privacy.guarantee import Guarantee
-from fairveil.privacy.ledger import Ledger
+from fairveil.fairness.groups import Counter, Groups
+from fairveil.fairness.notions import Notion
 from fairveil.privacy.noise import Noise
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
-
-class PrivateFairClassifier(Spending, Randomised, ClassifierMixin, BaseEstimator):
+@estimator_of(PrivateFair, also=SPENDING, epsilon=1.0, norm_bound=1.0)
+class PrivateFairClassifier(Configured, Spending, Randomised, ClassifierMixin, BaseEstimator):
     """Differentially private classification under a group fairness constraint.
 
     Guarantee: (epsilon, delta)-DP for one person's whole row (features, group and label), taken out
@@ -61,77 +52,11 @@ class PrivateFairClassifier(Spending, Randomised, ClassifierMixin, BaseEstimator
 
     private = True
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        delta: float = 1e-5,
-        fairness: str = "equal-opportunity",
-        awareness: str = "aware",
-        slack: float = 0.0,
-        neighbours: str = "zero-out-row",
-        norm_bound: float = 1.0,
-        groups: tuple[str, ...] | None = None,
-        randomised: bool = True,
-        classes: tuple[Any, Any] | None = (0, 1),
-        rounds: int = 200,
-        count_share: float = 0.35,
-        count_parts: tuple[float, float, float] = (0.2, 0.65, 0.15),
-        score_share: float = 0.5,
-        block_models: int = 3,
-        least: float = 8.0,
-        cap: float = 4.0,
-        strength: float | None = None,
-        retrainings: int | None = None,
-        rows: int | None = None,
-        most_rows: int | None = None,
-        ledger: Ledger | str | os.PathLike[str] | None = None,
-        noise: Noise | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.fairness = fairness
-        self.awareness = awareness
-        self.slack = slack
-        self.neighbours = neighbours
-        self.norm_bound = norm_bound
-        self.groups = groups
-        self.randomised = randomised
-        self.classes = classes
-        self.rounds = rounds
-        self.count_share = count_share
-        self.count_parts = count_parts
-        self.score_share = score_share
-        self.block_models = block_models
-        self.least = least
-        self.cap = cap
-        self.strength = strength
-        self.retrainings = retrainings
-        self.rows = rows
-        self.most_rows = most_rows
-        self.ledger = ledger
-        self.noise = noise
-        self.random_state = random_state
-
     def learner(self) -> PrivateFair:
         """The public configuration; raises SpecError for a parameter out of range."""
-        numbers = ("epsilon", "delta", "slack", "norm_bound", "count_share", "score_share", "least", "cap", "strength")
-        same = ("neighbours", "randomised", "rounds", "block_models", "retrainings", "rows", "most_rows")
-        table = {name: plain_number(getattr(self, name)) for name in numbers}
-        table |= {name: getattr(self, name) for name in (*same, "awareness")}
-        notion = Notion.of(self.fairness).name
-        parts = tuple(plain_number(part) for part in self.count_parts)
-        names = None if self.groups is None else tuple(str(name) for name in self.groups)
-        return PrivateFair(**table, fairness=notion, count_parts=parts, groups=names, classes=self.classes)  # type: ignore[arg-type]
-
-    def event(self) -> Event:
-        """What one person pays over all planned fits; known before any data."""
-        return self.learner().event()
-
-    def guarantee(self) -> Guarantee:
-        """After a fit what was promised then (``guarantee_``), before it what these parameters would promise."""
-        return self.guarantee_ if hasattr(self, "guarantee_") else self.learner().guarantee()
+        Notion.of(self.fairness)
+        made: PrivateFair = self._configured(groups=None if self.groups is None else tuple(map(str, self.groups)))
+        return made
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, sensitive_features: Any = None, **extra: Any) -> PrivateFairClassifier:
         """Charge, then score, zones, block models, audits and report: one release of all of them together."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, Strict
 
 from fairveil.classify.fair.accounting import NeighboursName, Plan
-from fairveil.classify.fair.notions import AwarenessName, FairnessName, Notion
-from fairveil.classify.learner import Learner, Public, estimator_class, planned_fits
+from fairveil.classify.learner import PlannedLearner, Public, estimator_class
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
+from fairveil.fairness.notions import FairnessName, Notion
 from fairveil.fields import Count, Delta, Epsilon, OpenUnit, Positive, described
 from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Guarantee, Neighbours
@@ -30,7 +30,7 @@ Names = Annotated[tuple[str, ...], Strict(False)]
 
 @register("learner", "private-fair")
 @configuration
-class PrivateFair(Learner):
+class PrivateFair(PlannedLearner):
     """Private classification under a group fairness constraint: private score, noisy audits, plug-in margin.
 
     Guarantee: (epsilon, delta)-DP, global, one person's row with its group and label, taken out (zero-out-row) or
@@ -48,17 +48,19 @@ class PrivateFair(Learner):
     epsilon: Epsilon = described("budget over all retrainings", example=1.0)
     delta: Delta = described("delta over all retrainings", default=1e-5)
     fairness: FairnessName = described("what is to be equal between groups", default="equal-opportunity")
-    awareness: AwarenessName = described("whether the rule reads the group when it decides", default="aware")
+    awareness: Literal["aware", "blind"] = described(
+        "whether the rule reads the group when it decides", default="aware"
+    )
     slack: Slack = described("gap that is tolerated", default=0.0)
     neighbours: NeighboursName = described("whether a row is taken out or replaced", default="zero-out-row")
     norm_bound: Positive | None = described("public bound on a row's norm; the encoding's own by default", default=None)
     groups: Names | None = described("public names of the groups; read from the data by default", default=None)
     randomised: bool = described("hand out the mixture of plays, or one play at their mean", default=True)
     classes: Annotated[tuple[Any, Any], Strict(False)] | None = described("the two public labels", default=(0, 1))
-    rounds: Rounds = described("audits", default=200)
-    count_share: OpenUnit = described("part of the budget for counts", default=0.35)
-    count_parts: Parts = described("parts of the counts: zones, audits, report", default=(0.2, 0.65, 0.15))
-    score_share: OpenUnit = described("blind: part of the rest that the score gets", default=0.5)
+    rounds: Rounds = described("audits", default=Plan.rounds)
+    count_share: OpenUnit = described("part of the budget for counts", default=Plan.count_share)
+    count_parts: Parts = described("parts of the counts: zones, audits, report", default=Plan.count_parts)
+    score_share: OpenUnit = described("blind: part of the rest that the score gets", default=Plan.score_share)
     block_models: Models = described("blind: most models of blocks", default=3)
     least: Positive = described("people in a block, in standard deviations of its noise", default=8.0)
     cap: Positive = described("largest multiplier", default=4.0)
@@ -73,10 +75,7 @@ class PrivateFair(Learner):
                 "the parts of the counts do not sum to 1", path="count_parts", given=self.count_parts,
                 allowed="three positive numbers with sum 1",
             )  # fmt: skip
-        for name in ("norm_bound", "strength"):
-            value = getattr(self, name)
-            if value is not None and not 1e-12 <= value <= 1e12:
-                raise SpecError("floating point cannot keep up", path=name, given=value, allowed="in [1e-12, 1e12]")
+        self.check_numbers()
         if self.groups is not None and len(set(self.groups)) != len(self.groups):
             raise SpecError("the names of the groups repeat themselves", path="groups", given=self.groups)
         self.check_groups(0 if self.groups is None else len(self.groups))
@@ -87,10 +86,6 @@ class PrivateFair(Learner):
             raise SpecError("this budget is too small: the noise leaves the grid", path="epsilon", given=self.epsilon)
 
     @property
-    def fits(self) -> int:
-        return 1 if self.retrainings is None else self.retrainings
-
-    @property
     def blind(self) -> bool:
         return self.awareness == "blind"
 
@@ -98,12 +93,8 @@ class PrivateFair(Learner):
     def reads_group(self) -> bool:
         return self.fairness != "none" and not self.blind
 
-    @property
-    def bound_of_features(self) -> float:
-        return 1.0 if self.norm_bound is None else self.norm_bound
-
     def check_groups(self, count: int) -> None:
-        from fairveil.classify.checks import MAX_GROUPS
+        from fairveil.classify.people import MAX_GROUPS
 
         if count > MAX_GROUPS:
             raise SpecError("there are too many groups", path="groups", given=count, allowed=f"at most {MAX_GROUPS}")
@@ -125,10 +116,6 @@ class PrivateFair(Learner):
             self.strength,
         )
 
-    def planned(self, fits: int, rows: int, most: int) -> PrivateFair:
-        retrainings, nominal = planned_fits(self.retrainings, fits), self.rows or rows
-        return replace(self, retrainings=retrainings, rows=nominal, most_rows=max(self.most_rows or 0, most, nominal))
-
     def with_public(self, public: Public) -> PrivateFair:
         return replace(
             self,
@@ -138,8 +125,7 @@ class PrivateFair(Learner):
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
         made = estimator_class("fairveil.classify.fair.estimator.PrivateFairClassifier")
-        same = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "norm_bound"}
-        return made(**same, norm_bound=self.bound_of_features, noise=noise)
+        return made(**self.parameters(), noise=noise)
 
     def event(self) -> Event:
         return self.plan(2).event()

@@ -6,14 +6,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairveil.arrays import Floats, Ints
 from fairveil.classify.fair.zones import Zones
-from fairveil.fairness.counting import Counter
+from fairveil.fairness.groups import Counter
 from fairveil.fairness.metrics import gaps_of, rates_only, weighted_of
 from fairveil.privacy.noise import Noise
 
-Floats = NDArray[np.float64]
 TOO_WIDE = 0.5
 REACH = 1.959964
 REASON = "too few people for the noise: the interval is wider than one half"
@@ -26,7 +25,7 @@ RATES: dict[str, tuple[tuple[int, int], ...]] = {
 """Cells (label, decision) whose people a rate counts; it is divided by all people of those labels."""
 
 
-def release_report(counter: Counter, voted: NDArray[np.int64], plays: int, sigma: float, noise: Noise) -> Floats:
+def release_report(counter: Counter, voted: Ints, plays: int, sigma: float, noise: Noise) -> Floats:
     """Votes by group, label and decision with noise, in people (votes over plays).
 
     A row with j of M votes adds (j, M - j) to two cells: its l2 weight is at most M, whatever j is.

@@ -8,15 +8,13 @@ regression a block but the largest, on rows (z, 2y - 1) with the target "in this
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from fairveil.arrays import Floats, Ints
 from fairveil.classify.fair.accounting import Plan
 from fairveil.privacy.grid import clip_norm
 from fairveil.privacy.noise import Noise
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 LEAST_CHANCE = 1e-3
 
 

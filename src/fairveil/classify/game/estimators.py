@@ -5,27 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fairveil.classify.checks import groups_of
+from fairveil.arrays import Floats
 from fairveil.classify.fair.score import eta, extended, fit_score
 from fairveil.classify.game import hypotheses as classes_of_rules
 from fairveil.classify.game.learners import ExponentialFair, PrivateGame
-from fairveil.classify.game.people import LedgerLike, People, configured
 from fairveil.classify.game.private_game import Game
-from fairveil.classify.randomised import Randomised
+from fairveil.classify.mixins import SPENDING, Configured, Randomised, estimator_of
+from fairveil.classify.people import CLASSES, TrainingPeople, groups_of
 from fairveil.classify.spending import Spending
 from fairveil.data.inputs import features_of
-from fairveil.privacy.events import Event
-from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
 
-Floats = NDArray[np.float64]
 
-
-class _FiniteClass(Spending, Randomised, ClassifierMixin, BaseEstimator):
+class _FiniteClass(Configured, Spending, Randomised, ClassifierMixin, BaseEstimator):
     """A private choice from a finite class, perhaps over a private score; the rule is a mixture of chosen plays."""
 
     private = True
@@ -34,25 +30,14 @@ class _FiniteClass(Spending, Randomised, ClassifierMixin, BaseEstimator):
     count: int
     norm_bound: float
 
-    def event(self) -> Event:
-        """What one person pays; known before any data."""
-        return self.learner().event()
-
-    def guarantee(self) -> Guarantee:
-        """After a fit what was promised then (``guarantee_``), before it what these parameters would promise."""
-        return self.guarantee_ if hasattr(self, "guarantee_") else self.learner().guarantee()
-
-    def learner(self) -> Any:
-        raise NotImplementedError
-
-    def _choose(self, people: People, table: Floats, noise: Noise) -> dict[str, Any]:
+    def _choose(self, people: TrainingPeople, table: Floats, noise: Noise) -> dict[str, Any]:
         raise NotImplementedError
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, sensitive_features: Any = None, **extra: Any) -> Any:
         """Charge, then a private score (threshold pairs) and a private choice: one release."""
         learner = self.learner()
         self._check_budget(learner.event())
-        people = People(self, X, y, sensitive_features, extra)
+        people = TrainingPeople(self, X, y, sensitive_features, extra)
         noise = self._source(learner.name)
 
         def draw(source: Noise) -> dict[str, Any]:
@@ -96,6 +81,7 @@ class _FiniteClass(Spending, Randomised, ClassifierMixin, BaseEstimator):
         return classes_of_rules.make(self.hypotheses, width, len(self.group_names_), self.count)  # type: ignore[arg-type]
 
 
+@estimator_of(ExponentialFair, also=CLASSES | SPENDING, epsilon=1.0, norm_bound=1.0)
 class ExponentialFairClassifier(_FiniteClass):
     """One rule of a finite class by the exponential mechanism (learner ``exponential-fair``).
 
@@ -109,86 +95,19 @@ class ExponentialFairClassifier(_FiniteClass):
     (2, 5.0)
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        delta: float = 1e-5,
-        hypotheses: str = "stumps",
-        count: int = 500,
-        weight: float = 1.0,
-        neighbours: str = "zero-out-row",
-        variant: str = "sound",
-        norm_bound: float = 1.0,
-        attributes: dict[str, tuple[str, ...]] | None = None,
-        classes: tuple[Any, Any] | None = (0, 1),
-        ledger: LedgerLike = None,
-        noise: Noise | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.hypotheses = hypotheses
-        self.count = count
-        self.weight = weight
-        self.neighbours = neighbours
-        self.variant = variant
-        self.norm_bound = norm_bound
-        self.attributes = attributes
-        self.classes = classes
-        self.ledger = ledger
-        self.noise = noise
-        self.random_state = random_state
-
-    def learner(self) -> ExponentialFair:
-        """The public configuration; raises SpecError for a parameter out of range."""
-        return configured(ExponentialFair, self)
-
-    def _choose(self, people: People, table: Floats, noise: Noise) -> dict[str, Any]:
+    def _choose(self, people: TrainingPeople, table: Floats, noise: Noise) -> dict[str, Any]:
         learner, counts = self.learner(), people.counter.people.astype(np.float64)
         return learner.pick().choose(table, counts, len(people.rows), noise)
 
 
+@estimator_of(PrivateGame, also=CLASSES | SPENDING, epsilon=1.0, norm_bound=1.0)
 class PrivateGameClassifier(_FiniteClass):
     """The private fairness game over a finite class (learner ``private-game``).
 
     Guarantee: that of `fairveil.classify.game.learners.PrivateGame`; every fit is a release.
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        delta: float = 1e-5,
-        rounds: int = 60,
-        bound: float = 5.0,
-        hypotheses: str = "threshold-pairs",
-        count: int = 500,
-        norm_bound: float = 1.0,
-        attributes: dict[str, tuple[str, ...]] | None = None,
-        classes: tuple[Any, Any] | None = (0, 1),
-        ledger: LedgerLike = None,
-        noise: Noise | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.rounds = rounds
-        self.bound = bound
-        self.hypotheses = hypotheses
-        self.count = count
-        self.norm_bound = norm_bound
-        self.attributes = attributes
-        self.classes = classes
-        self.ledger = ledger
-        self.noise = noise
-        self.random_state = random_state
-
-    def learner(self) -> PrivateGame:
-        """The public configuration; raises SpecError for a parameter out of range."""
-        return configured(PrivateGame, self)
-
-    def _choose(self, people: People, table: Floats, noise: Noise) -> dict[str, Any]:
+    def _choose(self, people: TrainingPeople, table: Floats, noise: Noise) -> dict[str, Any]:
         learner = self.learner()
         game = Game(learner.rounds, learner.bound, learner.rho, len(people.rows))
         counts = people.counter.people.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Algorithm 1 of Cummings et al. (2019) made sound: pick a rule by fairness plus error with the exponential mechanism.
+"""Algorithm 1 of Cummings et al. (2019), sound and as printed: a rule by fairness plus error, picked exponentially.
 
 Noisy sizes D_a = max(1, n_1a + discrete Laplace) stand in the denominators, so given D the utility
 
@@ -6,30 +6,37 @@ Noisy sizes D_a = max(1, n_1a + discrete Laplace) stand in the denominators, so 
 
 has a constant sensitivity for every data set: P_a(h) counts accepted positives of group a. A replaced row changes two
 P_a by at most one, so Delta = weight (sum of the two largest 1/D_a) + 1/n; a row taken out changes one, Delta = weight
-max 1/D_a + 1/n. e1 pays for D (l1 sensitivity 2, or 1), e2 for the pick: pure (e1 + e2)-DP. `exponential_printed.py`
-has the published form.
+max 1/D_a + 1/n. e1 pays for D (l1 sensitivity 2, or 1), e2 for the pick: pure (e1 + e2)-DP.
+
+As printed, M = min_a n_1a + Laplace(1/eps) - sqrt(n)/eps stands for the smallest group and Delta = 2/(M - 1) + 1/n.
+Where the smallest group has fewer than about sqrt(n)/eps + 1 positives M - 1 is negative: the scale changes its sign,
+bad rules are preferred, and the claim of 2 eps does not hold.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairveil.arrays import Floats, Ints
 from fairveil.classify.game.hypotheses import PUBLIC, UNIT, errors
 from fairveil.errors import PrivacyError
 from fairveil.privacy.events import ApproximateEvent, Event, PureEvent
 from fairveil.privacy.guarantee import Guarantee, Neighbours
 from fairveil.privacy.mechanisms import DiscreteLaplace, Exponential
-from fairveil.privacy.noise import Noise
+from fairveil.privacy.noise import GRID_BITS, Noise
 
-Floats = NDArray[np.float64]
 SIZE_SHARE = 0.1
 """Part of the budget that pays for the noisy sizes."""
 LEAST_CHOICE = 0.01
 _UP = 1 + 1e-9
+WHY = (
+    "the printed scale 2/(M-1) is negative or far too small when a group has few positives; delta is tied to the "
+    "number of rows"
+)
 
 
 @dataclass(frozen=True)
@@ -40,18 +47,18 @@ class Sound:
     weight: float
     replaced: bool
 
-    def sizes(self, positives: NDArray[np.int64], noise: Noise) -> NDArray[np.int64]:
+    def sizes(self, positives: Ints, noise: Noise) -> Ints:
         """Noisy numbers of positives by group, at least 1."""
         mechanism = DiscreteLaplace(
             sensitivity=2 if self.replaced else 1, epsilon=SIZE_SHARE * self.epsilon, dimension=len(positives)
         )
         return np.maximum(1, np.atleast_1d(mechanism.release(positives, noise)))
 
-    def sensitivity(self, sizes: NDArray[np.int64], rows: int) -> float:
+    def sensitivity(self, sizes: Ints, rows: int) -> float:
         shares = np.sort(1 / sizes)[::-1]
         return (self.weight * float(shares[: 2 if self.replaced else 1].sum()) + 1 / rows) * _UP
 
-    def mechanism(self, sizes: NDArray[np.int64], rows: int) -> Exponential:
+    def mechanism(self, sizes: Ints, rows: int) -> Exponential:
         """Refuses when the noisy sizes leave nothing to choose by: a function of what was released alone."""
         spread, left = self.sensitivity(sizes, rows), (1 - SIZE_SHARE) * self.epsilon
         if left * (self.weight + 1) / (2 * spread) < LEAST_CHOICE:
@@ -61,12 +68,12 @@ class Sound:
             )  # fmt: skip
         return Exponential(sensitivity=spread, epsilon=left)
 
-    def utility(self, table: Floats, people: Floats, sizes: NDArray[np.int64], rows: int) -> Floats:
+    def utility(self, table: Floats, people: Floats, sizes: Ints, rows: int) -> Floats:
         """Loss of every hypothesis: unfairness by noisy sizes plus error."""
         rates = np.minimum(table[:, :, 1] / sizes, 1.0)
         return self.weight * (rates.max(axis=1) - rates.min(axis=1)) + errors(table, people) / rows
 
-    def pick(self, table: Floats, people: Floats, rows: int, noise: Noise) -> tuple[int, NDArray[np.int64]]:
+    def pick(self, table: Floats, people: Floats, rows: int, noise: Noise) -> tuple[int, Ints]:
         """The chosen hypothesis and the noisy sizes it rests on."""
         sizes = self.sizes(people[:, 1].astype(np.int64), noise)
         loss = self.utility(table, people, sizes, rows)
@@ -86,3 +93,54 @@ class Sound:
     def guarantee(epsilon: float, delta: float, neighbours: Neighbours, *, over_score: bool) -> Guarantee:
         facts: dict[str, Any] = {"model": "global", "unit": UNIT, "neighbours": neighbours, "notes": (PUBLIC,)}
         return Guarantee.approximate(epsilon, delta, **facts) if over_score else Guarantee.pure(epsilon, **facts)
+
+
+@dataclass(frozen=True)
+class Printed:
+    """Algorithm 1 as printed, with its epsilon so that the claimed total is ``epsilon`` = 2 eps. Not established."""
+
+    epsilon: float
+    weight: float = 1.0
+    replaced: bool = True
+    """The claim is for a row replaced, whatever was asked for."""
+
+    def scale(self, positives: Ints, rows: int, noise: Noise) -> float:
+        """Delta of the printed algorithm, which may be negative."""
+        eps = self.epsilon / 2
+        laplace = float(noise.laplace(2.0**GRID_BITS / eps)[0]) / 2.0**GRID_BITS
+        margin = float(positives.min()) + laplace - math.sqrt(rows) / eps
+        return 2 / (margin - 1) + 1 / rows if margin != 1 else math.inf
+
+    def utility(self, table: Floats, people: Floats, rows: int) -> Floats:
+        rates = table[:, :, 1] / np.maximum(people[:, 1], 1.0)
+        return self.weight * (rates.max(axis=1) - rates.min(axis=1)) + errors(table, people) / rows
+
+    def pick(self, table: Floats, people: Floats, rows: int, noise: Noise) -> tuple[int, float]:
+        """The chosen hypothesis and the scale it was chosen with."""
+        spread = self.scale(people[:, 1].astype(np.int64), rows, noise)
+        loss = self.utility(table, people, rows) * math.copysign(1.0, spread)
+        gaps = np.rint((loss - loss.min()) * 2.0**30).astype(np.int64)
+        unit = min(max(1, round(2 * abs(spread) / (self.epsilon / 2) * 2.0**30)), 2**61)
+        return int(noise.select(gaps, unit)[0]), spread
+
+    def choose(self, table: Floats, people: Floats, rows: int, noise: Noise) -> dict[str, Any]:
+        """What a fit publishes."""
+        return {"plays": [self.pick(table, people, rows, noise)[0]]}
+
+    @staticmethod
+    def event(epsilon: float, delta: float, *, over_score: bool) -> Event:
+        """What is claimed."""
+        return ApproximateEvent(epsilon, delta)
+
+    @staticmethod
+    def guarantee(epsilon: float, delta: float, neighbours: Neighbours, *, over_score: bool) -> Guarantee:
+        """The claim: rows replaced, whatever was asked for."""
+        return Guarantee.approximate(
+            epsilon,
+            delta,
+            model="global",
+            unit=UNIT,
+            neighbours=Neighbours.REPLACE_ROW,
+            established=False,
+            notes=(WHY,),
+        )

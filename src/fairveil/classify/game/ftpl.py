@@ -1,4 +1,4 @@
-"""FTPL* (Algorithm 2 of Cummings et al. 2019): follow the perturbed leader over a finite class, in its sound form."""
+"""FTPL* (Algorithm 2 of Cummings et al. 2019): the perturbed leader over a finite class, sound and as printed."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from fairveil.classify.game.ftpl_printed import NoisedEveryRound
+from fairveil.arrays import Floats
 from fairveil.errors import InputError, SpecError
 from fairveil.privacy.conversions import zcdp_rho
-from fairveil.privacy.events import Event, ZcdpEvent
+from fairveil.privacy.events import ApproximateEvent, Event, ZcdpEvent
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
 
-Floats = NDArray[np.float64]
 FINE = 2.0**30
 """Noise is at least this many grid units wide."""
 PUBLIC = "features are public; labels and groups are protected"
@@ -59,6 +58,40 @@ class NoisedOnce:
         return total
 
 
+@dataclass(frozen=True)
+class NoisedEveryRound:
+    """As printed: fresh Laplace noise on the raw cumulative sum in every round.
+
+    A person is in t terms of the sum of round t, so the noise hides too little; the claim is not established.
+    """
+
+    epsilon: float
+    delta: float
+    rounds: int
+    sensitivity: float
+
+    @property
+    def laplace_scale(self) -> float:
+        """1/eps' as printed: Delta sqrt(T ln(1/delta))/epsilon."""
+        return self.sensitivity * math.sqrt(self.rounds * math.log(1 / self.delta)) / self.epsilon
+
+    def event(self) -> Event:
+        return ApproximateEvent(self.epsilon, self.delta)
+
+    def guarantee(self, public: str, **facts: Any) -> Guarantee:
+        why = "round t adds noise for one loss vector to a sum of t raw ones, and the oracle reads raw features"
+        return Guarantee.approximate(self.epsilon, self.delta, **facts, established=False, notes=(public, why))
+
+    def observed(self, vector: Floats, noise: Noise) -> Floats:
+        """Raw losses are kept."""
+        return vector
+
+    def played(self, total: Floats, noise: Noise) -> Floats:
+        bits = 30 - math.floor(math.log2(self.laplace_scale))
+        drawn = noise.laplace(math.ldexp(self.laplace_scale, bits), len(total))
+        return total + np.ldexp(drawn.astype(np.float64), -bits)
+
+
 FORMS: dict[str, type[NoisedOnce] | type[NoisedEveryRound]] = {"sound": NoisedOnce, "printed": NoisedEveryRound}
 
 
@@ -77,7 +110,7 @@ class FollowPerturbedLeader:
     ``sound``: features are public and each loss vector is noised once (discrete Gaussian, zCDP) when it is observed;
     the noisy vectors are kept and summed. ``sensitivity`` bounds the l2 change of one loss vector. Guarantee: rho-zCDP,
     stated as (epsilon, delta), one person's label and group, features public, whatever the number of plays.
-    ``printed``: fresh Laplace noise on the raw cumulative sum in every round (`ftpl_printed.py`); not established.
+    ``printed``: fresh Laplace noise on the raw cumulative sum in every round (`NoisedEveryRound`); not established.
     Cost: observe O(people), play O(hypotheses x people); memory O(people).
 
     >>> from fairveil.privacy.noise import ZeroNoise

@@ -10,15 +10,12 @@ import itertools
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairveil.arrays import Bools, Floats, Ints
 from fairveil.errors import SpecError
-from fairveil.fairness.counting import Counter
+from fairveil.fairness.groups import Counter
 from fairveil.randomness import generator
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 UNIT = "one person's row (features, group and label)"
 PUBLIC = (
     "public: the list of hypotheses, bounds and bins of the features, the two labels, the groups, the number of rows"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import replace
 from functools import lru_cache
@@ -11,10 +10,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Strict
 
 from fairveil.classify.fair.accounting import NeighboursName, Plan
-from fairveil.classify.game.exponential import Sound
-from fairveil.classify.game.exponential_printed import Printed
+from fairveil.classify.game.exponential import Printed, Sound
 from fairveil.classify.game.hypotheses import PUBLIC, UNIT, HypothesesName
-from fairveil.classify.learner import Learner, Public, estimator_class
+from fairveil.classify.learner import BoundedLearner, Public, estimator_class
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Count, Delta, Epsilon, NonNegative, Positive, described
@@ -33,11 +31,10 @@ PICKS: dict[str, type[Sound] | type[Printed]] = {"sound": Sound, "printed": Prin
 _rho = lru_cache(maxsize=64)(zcdp_rho)
 
 
-class GameLearner(Learner):
+class GameLearner(BoundedLearner):
     """What the four share: public names, a bound on the norm, and an estimator with the same parameters."""
 
     longterm = False
-    norm_bound: float | None
     attributes: dict[str, tuple[str, ...]] | None
 
     def with_public(self, public: Public) -> GameLearner:
@@ -46,14 +43,6 @@ class GameLearner(Learner):
             "attributes": dict(public.attributes) or None if self.attributes is None else self.attributes,
         }
         return replace(self, **known)  # type: ignore[type-var]
-
-    @property
-    def bound_of_features(self) -> float:
-        return 1.0 if self.norm_bound is None else self.norm_bound
-
-    def _parameters(self) -> dict[str, Any]:
-        given = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}  # type: ignore[arg-type]
-        return {**given, "norm_bound": self.bound_of_features}
 
 
 class FiniteLearner(GameLearner):
@@ -114,7 +103,7 @@ class ExponentialFair(FiniteLearner):
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
         made = estimator_class("fairveil.classify.game.estimators.ExponentialFairClassifier")
-        return made(**self._parameters(), noise=noise)
+        return made(**self.parameters(), noise=noise)
 
     def pick(self) -> Sound | Printed:
         """How the rule is picked, in this variant."""
@@ -162,7 +151,7 @@ class PrivateGame(FiniteLearner):
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
         made = estimator_class("fairveil.classify.game.estimators.PrivateGameClassifier")
-        return made(**self._parameters(), noise=noise)
+        return made(**self.parameters(), noise=noise)
 
     def event(self) -> Event:
         return ApproximateEvent(self.epsilon, self.delta) if self.over_score else ZcdpEvent(self.rho)
@@ -196,7 +185,7 @@ class FairNR(GameLearner):
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
         made = estimator_class("fairveil.classify.game.no_regret.FairNRClassifier")
-        return made(**self._parameters(), random_state=int(rng.integers(2**31)))
+        return made(**self.parameters(), random_state=int(rng.integers(2**31)))
 
 
 @register("learner", "private-fair-nr")
@@ -220,7 +209,7 @@ class PrivateFairNR(GameLearner):
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
         made = estimator_class("fairveil.classify.game.no_regret.PrivateFairNRClassifier")
-        return made(**self._parameters(), noise=noise)
+        return made(**self.parameters(), noise=noise)
 
     def event(self) -> Event:
         return ApproximateEvent(self.epsilon, self.delta)

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairveil.arrays import Bools, Floats, Ints
 from fairveil.classify.game.hypotheses import errors, violations
 from fairveil.privacy.mechanisms import Exponential
 from fairveil.privacy.noise import Noise
 
-Floats = NDArray[np.float64]
 _UP = 1 + 1e-9
 
 
@@ -61,7 +60,7 @@ class Game:
         spread = played * (1 + self.bound) / self.rows
         return _pick(spread * _UP, 2 * self.rate * spread)
 
-    def play(self, table: Floats, people: Floats, members: NDArray[np.bool_], noise: Noise) -> NDArray[np.int64]:
+    def play(self, table: Floats, people: Floats, members: Bools, noise: Noise) -> Ints:
         """The hypotheses of all rounds; the rule is their uniform mixture. O(rounds x hypotheses x subgroups)."""
         error = errors(table, people) / self.rows
         signed = violations(table, people, members, self.rows)

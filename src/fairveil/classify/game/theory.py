@@ -50,7 +50,7 @@ def required_samples(
 
 
 @dataclass(frozen=True)
-class Rounds:
+class GameSizes:
     """Sizes that Algorithm 3 sets, and the epsilon that its condition (2) demands."""
 
     rounds: float
@@ -64,7 +64,7 @@ class Rounds:
         return asdict(self)
 
 
-def theory_rounds(n: int, alpha: float, beta: float, dimension: int, epsilon: float, delta: float) -> Rounds:
+def theory_rounds(n: int, alpha: float, beta: float, dimension: int, epsilon: float, delta: float) -> GameSizes:
     """T, m, the number of oracle calls, the noise and the demanded epsilon of Private-FairNR (c_0 = 1, C = 1/alpha).
 
     >>> found = theory_rounds(1000, 0.1, 0.05, 5, 1.0, 1e-5)
@@ -82,4 +82,4 @@ def theory_rounds(n: int, alpha: float, beta: float, dimension: int, epsilon: fl
     plays = complexity * cap**2 * rounds / (math.sqrt(n) * (1 + cap) ** 2 * wrong)
     scale = (2 + cap) / n * math.sqrt(plays * rounds * math.log(1 / delta)) / epsilon
     demanded = 24 * math.sqrt(complexity) * (1 + math.log(n)) / (alpha**2 * math.sqrt(math.sqrt(n) * wrong))
-    return Rounds(rounds, plays, rounds * plays, scale, (1 + cap) / n, demanded * math.sqrt(math.log(1 / delta)))
+    return GameSizes(rounds, plays, rounds * plays, scale, (1 + cap) / n, demanded * math.sqrt(math.log(1 / delta)))

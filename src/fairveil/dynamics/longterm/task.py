@@ -11,9 +11,8 @@ from pydantic import Field, ValidationError
 from fairveil.classify.learner import Learner, Public
 from fairveil.configuration import describe
 from fairveil.dynamics.instances import SpecTable
-from fairveil.dynamics.longterm.loop import Loop, Own, simulate
-from fairveil.dynamics.longterm.world import World
-from fairveil.dynamics.participation.retention import retention
+from fairveil.dynamics.longterm.loop import Loop, Own, World, simulate
+from fairveil.dynamics.participation.model import retention
 from fairveil.errors import SpecError, at, spec_error
 from fairveil.fields import NonNegative, OpenUnit, Probability
 from fairveil.privacy.guarantee import Guarantee, Neighbours

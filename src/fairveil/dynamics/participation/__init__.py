@@ -1,16 +1,23 @@
 """Participation: one-shot decisions, retention, reshaping, limits, and the criterion a dynamics calls for."""
 
-from fairveil.dynamics.participation.criteria import FairSet, fair_set, resting_ratio, sustaining
-from fairveil.dynamics.participation.criterion_task import CriterionTask
-from fairveil.dynamics.participation.growth import GROWTH, Growth
+from fairveil.dynamics.participation.criteria import CriterionTask, FairSet, fair_set, resting_ratio, sustaining
 from fairveil.dynamics.participation.learned import empirical_thresholds, kernel_thresholds, simulate_learned
 from fairveil.dynamics.participation.limits import RestingShares, limit, response
-from fairveil.dynamics.participation.model import History, Participation, model, simulate
-from fairveil.dynamics.participation.reshape import Composition, Effort
-from fairveil.dynamics.participation.retention import DRIVERS, Response, retention
+from fairveil.dynamics.participation.model import (
+    DRIVERS,
+    GROWTH,
+    Composition,
+    Effort,
+    Growth,
+    History,
+    Participation,
+    Response,
+    model,
+    retention,
+    simulate,
+)
 from fairveil.dynamics.participation.task import ParticipationTask
-from fairveil.dynamics.participation.trained import LossTable, loss_table, shares_over_time
-from fairveil.dynamics.participation.trained_task import TrainedTask
+from fairveil.dynamics.participation.trained import LossTable, TrainedTask, loss_table, shares_over_time
 
 __all__ = [
     "DRIVERS",

@@ -6,8 +6,7 @@ import math
 from typing import Any
 
 from fairveil.dynamics.distributions import distribution
-from fairveil.dynamics.participation.model import Participation, model
-from fairveil.dynamics.participation.reshape import Drift
+from fairveil.dynamics.participation.model import Drift, Participation, model
 from fairveil.randomness import Generator
 
 

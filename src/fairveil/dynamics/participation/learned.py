@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from fairveil.dynamics.distributions import Distribution, distribution
-from fairveil.dynamics.measures import measure
 from fairveil.dynamics.participation.model import History, Participation
-from fairveil.dynamics.population import best_thresholds, population
+from fairveil.dynamics.population import best_thresholds, measure, population
 from fairveil.errors import SpecError
+from fairveil.fairness.notions import by_rule
 from fairveil.randomness import Generator
 
 LEVELS = 400
@@ -51,7 +51,13 @@ def empirical_thresholds(fairness: str, rate: str, samples: Samples) -> np.ndarr
         return np.full(len(samples), _lowest(grid, loss))
     levels = np.linspace(0.0, 1.0, 4 * LEVELS)
     source = {"dp": pooled, "fpr": [x0 for x0, _ in samples], "tpr": [x1 for _, x1 in samples]}
-    chosen = source["dp" if fairness == "dp" else rate]
+    level = by_rule(fairness, rate).level
+    if level not in source:
+        raise SpecError(
+            "this criterion has no learned thresholds", path="fairness", given=fairness,
+            allowed="none, simple, eqloss, " + ", ".join(source), fix='decisions = "kernel" takes every criterion',
+        )  # fmt: skip
+    chosen = source[level]
     places = np.array([np.quantile(x, levels) for x in chosen])
     loss = np.sum([weight[s] * errors(s, places[s]) for s in range(len(samples))], axis=0)
     return places[:, int(np.argmin(loss))]

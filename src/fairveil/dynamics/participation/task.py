@@ -12,11 +12,10 @@ from fairveil.dynamics import assumptions
 from fairveil.dynamics.instances import FeatureTable, ModelSpec, ModelTask, SpecTable, expand, nest, shape_of
 from fairveil.dynamics.participation.learned import LEARNERS, simulate_learned
 from fairveil.dynamics.participation.limits import limit
-from fairveil.dynamics.participation.model import model, simulate
-from fairveil.dynamics.participation.reshape import DRIFTS
-from fairveil.dynamics.participation.retention import retention
+from fairveil.dynamics.participation.model import DRIFTS, model, retention, simulate
 from fairveil.dynamics.population import Population
 from fairveil.errors import SpecError
+from fairveil.fairness.notions import ParticipationRule, RateName
 from fairveil.fields import Count, NonNegative, Positive
 from fairveil.randomness import generator
 from fairveil.registry import register
@@ -42,10 +41,10 @@ class Reshape(SpecTable):
 class ParticipationSpec(ModelSpec):
     """Keys of a participation spec; see `retention` and `growth` for the models of staying and growing."""
 
-    fairness: Literal["none", "simple", "eqopt", "dp", "eqloss", "eqloss-above"] = Field(
+    fairness: ParticipationRule = Field(
         "none", description="constraint on the two groups' thresholds; eqopt equalises the rate that `rate` names"
     )
-    rate: Literal["tpr", "fpr"] = Field(
+    rate: RateName = Field(
         "fpr",
         description="what eqopt equalises: false-positive (fpr, as in the thesis) or true-positive rates (tpr)",
     )

@@ -1,28 +1,32 @@
 """Qualification rates under repeated decisions: dynamics, equilibria, interventions, checks of the theory."""
 
-from fairveil.dynamics.qualification.conditions import Uniqueness, common_condition, condition, uniqueness
 from fairveil.dynamics.qualification.equilibria import (
     Longrun,
     Settling,
+    common_rates,
+    constant_thresholds,
+    equalising,
     equilibria,
     fixed_point,
     jacobian,
     long_run,
-    settle,
-    stable,
-)
-from fairveil.dynamics.qualification.interventions import (
-    common_rates,
-    constant_thresholds,
-    equalising,
     other_utility,
     raised,
     reachable,
+    settle,
+    stable,
 )
-from fairveil.dynamics.qualification.model import Qualification, model, path
+from fairveil.dynamics.qualification.model import (
+    Qualification,
+    Uniqueness,
+    common_condition,
+    condition,
+    model,
+    path,
+    uniqueness,
+)
 from fairveil.dynamics.qualification.task import QualificationTask
-from fairveil.dynamics.qualification.trained import ResponseTable, endings, response_table, transition_grid
-from fairveil.dynamics.qualification.trained_task import TrainedTask
+from fairveil.dynamics.qualification.trained import ResponseTable, TrainedTask, endings, response_table, transition_grid
 
 __all__ = [
     "Longrun",

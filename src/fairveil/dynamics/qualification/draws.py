@@ -12,7 +12,7 @@ from fairveil.randomness import Generator
 def random_transitions(rng: Generator, case: str, gap: float = 1.0) -> list[list[float]]:
     """Transitions [[T00, T01], [T10, T11]] in one of the cases 1a-1d; ``gap`` < 1 brings T0 and T1 of a state together.
 
-    >>> from fairveil.dynamics.qualification.conditions import condition
+    >>> from fairveil.dynamics.qualification.model import condition
     >>> from fairveil.randomness import generator
     >>> condition(random_transitions(generator(0), "1c"))
     '1c'
@@ -62,6 +62,23 @@ def random_model(
     }
     gain = _enough(first, second, moves) * float(rng.uniform(1.0, 2.0)) if ordered else 1.0
     return model(groups, {"gain": gain, "loss": 1.0}, fairness)
+
+
+def moved_model(rng: Generator, case: str, fairness: str = "none") -> Qualification:
+    """Two normal groups with the same transitions; b's features are a's, stretched and moved."""
+    width, std = float(rng.uniform(2.0, 6.0)), float(rng.uniform(3.0, 6.0))
+    stretch, by = float(rng.uniform(0.5, 2.0)), float(rng.uniform(-5.0, 5.0))
+    moves, share = random_transitions(rng, case, 0.5), float(rng.uniform(0.2, 0.8))
+
+    def group(part: float, scale: float, shift: float) -> dict[str, Any]:
+        features = {
+            "0": ["normal", shift - scale * width, scale * std],
+            "1": ["normal", shift + scale * width, scale * std],
+        }
+        return {"share": part, "qualified": 0.5, "features": features, "transitions": moves}
+
+    groups = {"a": group(share, 1.0, 0.0), "b": group(1.0 - share, stretch, by)}
+    return model(groups, {"gain": float(rng.uniform(0.5, 2.0)), "loss": 1.0}, fairness)
 
 
 def _enough(first: dict[str, Any], second: dict[str, Any], moves: list[list[float]]) -> float:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from pydantic import Field
 
 from fairveil.dynamics import assumptions
 from fairveil.dynamics.instances import GroupTable, ModelSpec, ModelTask, Utility, expand, nest, shape_of
-from fairveil.dynamics.qualification.conditions import common_condition
-from fairveil.dynamics.qualification.equilibria import long_run
-from fairveil.dynamics.qualification.interventions import constant_thresholds
-from fairveil.dynamics.qualification.model import Qualification, model, path
+from fairveil.dynamics.qualification.equilibria import constant_thresholds, long_run
+from fairveil.dynamics.qualification.model import Qualification, common_condition, model, path
 from fairveil.dynamics.strategic.task import gaps
 from fairveil.errors import SpecError
+from fairveil.fairness.notions import QualificationRule, RateName
 from fairveil.fields import Count
 from fairveil.registry import register
 from fairveil.task import Outcome, Part
@@ -33,12 +32,8 @@ class QualificationSpec(ModelSpec):
     """Keys of a qualification spec. ``thresholds`` fixes them for good instead of optimising at every step."""
 
     utility: Utility = Field(default_factory=Utility, description="what right and wrong acceptances are worth")
-    fairness: Literal["none", "simple", "eqopt", "dp"] = Field(
-        "none", description="constraint on the two groups' thresholds"
-    )
-    rate: Literal["tpr", "fpr"] = Field(
-        "tpr", description="what eqopt equalises: true-positive (tpr) or false-positive rates (fpr)"
-    )
+    fairness: QualificationRule = Field("none", description="constraint on the two groups' thresholds")
+    rate: RateName = Field("tpr", description="what eqopt equalises: true-positive (tpr) or false-positive rates (fpr)")
     steps: Count = Field(200, description="number of decisions")
     thresholds: dict[str, float] | None = Field(
         None, description="constant thresholds by group, instead of the best ones at every step"

@@ -1,20 +1,83 @@
-"""One population of the strategic model with the curves the theory speaks about: benefit, gain, turning points."""
+"""One population of the strategic model with the curves the theory speaks about: benefit, gain, turning points.
+
+`solve` has the four policies of a decision maker who may anticipate manipulation and may be bound to equal rates.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from fairveil.dynamics import assumptions, search, thresholds, utility
+from fairveil.dynamics import assumptions, search, thresholds
 from fairveil.dynamics.distributions import Distribution, pair
-from fairveil.dynamics.measures import measure
-from fairveil.dynamics.population import Population, population
+from fairveil.dynamics.population import (
+    POINTS,
+    Measures,
+    Population,
+    best_thresholds,
+    measure,
+    optimal_thresholds,
+    population,
+)
 from fairveil.dynamics.problem import Stakes
-from fairveil.dynamics.strategic.policies import POINTS, Solution, solve
 from fairveil.errors import SpecError
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Thresholds of a batch and what they lead to when people respond; arrays are (instances, groups)."""
+
+    thresholds: np.ndarray
+    measures: Measures
+    share: np.ndarray
+
+    @property
+    def utility(self) -> np.ndarray:
+        """The decision maker's true utility per group, with manipulation."""
+        return self.measures.utility
+
+    @property
+    def total(self) -> np.ndarray:
+        return (self.share * self.measures.utility).sum(axis=1)
+
+    @property
+    def manipulation(self) -> np.ndarray:
+        """Share of unqualified people who manipulate."""
+        return self.measures.manipulation
+
+    def unfairness(self, criterion: str) -> np.ndarray:
+        """Rate of the first group minus rate of the second (instances,), before manipulation."""
+        rate = self.measures.rate(criterion)
+        return rate[:, 0] - rate[:, 1]
+
+
+def solve(
+    people: Population,
+    fairness: str = "none",
+    strategic: bool = True,
+    rate: str = "tpr",
+    points: int = POINTS,
+) -> Solution:
+    """Optimal policy; a strategic decision maker anticipates manipulation, the other one takes features as they come.
+
+    The strategic problem can have several peaks and is searched on ``points`` thresholds per group; the other problem
+    has one root when the likelihood ratio is monotone.
+
+    >>> from fairveil.dynamics import fico_groups, population
+    >>> groups = {name: {**group, "cost": ["beta", 10, 2]}
+    ...           for name, group in fico_groups(["caucasian", "african-american"]).items()}
+    >>> float(solve(population(groups)).unfairness("eqopt")[0].round(3))       # printed in table 6.2
+    0.355
+    """
+    if strategic:
+        thresholds = best_thresholds(people, fairness, rate, points)
+    else:
+        thresholds = optimal_thresholds(people, fairness, rate)
+    return Solution(thresholds, measure(people, thresholds), people.share)
 
 
 class Scene:
@@ -85,12 +148,12 @@ class Scene:
     def benefit(self, s: int, x: float) -> float:
         """F0(x) - F1(x)."""
         f0, f1 = self.features(s)
-        return float(utility.benefit(pair(f0, f1), float(x)))
+        return float(search.benefit(pair(f0, f1), float(x)))
 
     def marginal(self, s: int, x: float) -> float:
         """The marginal manipulation gain at threshold x."""
         cost = self.cost(s)
-        return self.loss * (1.0 - self.alpha(s)) * float(utility.pressure(cost.code, cost.params, self.benefit(s, x)))
+        return self.loss * (1.0 - self.alpha(s)) * float(search.pressure(cost.code, cost.params, self.benefit(s, x)))
 
     def top_marginal(self, s: int) -> float:
         """Largest marginal gain over all thresholds; at x* when it rises with the benefit (assumption 12)."""
@@ -105,7 +168,7 @@ class Scene:
         cost = self.cost(s)
         code = cost.code if aware else -1
         at = Stakes(self.alpha(s), pair(f0, f1), code, cost.params, self.gain, self.loss)
-        return float(utility.value(at, float(x)))
+        return float(search.value(at, float(x)))
 
     def level(self, s: int, criterion: str, x: float) -> float:
         """Share below x: of the qualified (eqopt) or of everybody (dp)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -11,10 +11,10 @@ from fairveil.dynamics import assumptions
 from fairveil.dynamics.distributions import distribution, pair
 from fairveil.dynamics.instances import GroupTable, ModelSpec, ModelTask, Utility, expand, nest, shape_of
 from fairveil.dynamics.population import Population, population
-from fairveil.dynamics.strategic.policies import solve
-from fairveil.dynamics.strategic.scene import Scene
+from fairveil.dynamics.strategic.scene import Scene, solve
 from fairveil.dynamics.thresholds import free
 from fairveil.errors import SpecError
+from fairveil.fairness.notions import RateName, StrategicRule
 from fairveil.registry import register
 from fairveil.task import Outcome, Part
 
@@ -32,11 +32,9 @@ class StrategicSpec(ModelSpec):
     """Keys of a strategic spec. ``rate`` is what ``eqopt`` equalises; ``points`` the thresholds scanned per group."""
 
     utility: Utility = Field(default_factory=Utility, description="what right and wrong acceptances are worth")
-    fairness: Literal["none", "eqopt", "dp"] = Field("none", description="constraint on the two groups' thresholds")
+    fairness: StrategicRule = Field("none", description="constraint on the two groups' thresholds")
     strategic: bool = Field(True, description="whether the decision maker expects manipulation")
-    rate: Literal["tpr", "fpr"] = Field(
-        "tpr", description="what eqopt equalises: true-positive (tpr) or false-positive rates (fpr)"
-    )
+    rate: RateName = Field("tpr", description="what eqopt equalises: true-positive (tpr) or false-positive rates (fpr)")
     points: int = Field(default=4096, ge=256, le=10**6, description="thresholds scanned per group")
 
 

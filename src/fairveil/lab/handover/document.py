@@ -9,7 +9,7 @@ NOT_RELEASED = "not released"
 
 
 @dataclass(frozen=True)
-class Grid:
+class TextGrid:
     """A table: its head and its rows."""
 
     head: tuple[str, ...]
@@ -32,14 +32,23 @@ class Curves:
     entries: tuple[tuple[str, tuple[float, ...], tuple[float, ...], float], ...]
 
 
+@dataclass(frozen=True)
+class BandedLines:
+    """Curves with bands over a logarithmic axis, to be drawn; entries (name, x, y, low, high)."""
+
+    title: str
+    x_label: str
+    entries: tuple[tuple[str, tuple[float, ...], tuple[float, ...], tuple[float, ...], tuple[float, ...]], ...]
+
+
 @dataclass
-class Section:
+class DocumentSection:
     """A heading with sentences, points, tables and drawings; ``withheld`` says what is not released, and why."""
 
     title: str
     text: list[str] = field(default_factory=list)
-    grids: list[Grid] = field(default_factory=list)
-    drawings: list[Bars | Curves] = field(default_factory=list)
+    grids: list[TextGrid] = field(default_factory=list)
+    drawings: list[Bars | Curves | BandedLines] = field(default_factory=list)
     points: list[str] = field(default_factory=list)
     withheld: list[str] = field(default_factory=list)
     code: list[str] = field(default_factory=list)
@@ -55,8 +64,10 @@ class Document:
     about: str
     banner: str = ""
     figures: list[tuple[str, str]] = field(default_factory=list)
-    sections: list[Section] = field(default_factory=list)
+    sections: list[DocumentSection] = field(default_factory=list)
     made: str = ""
+    deployment: Any = None
+    """What a registry asks for (`fairveil.lab.handover.registry_entry.Deployment`), None where nobody is protected."""
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -85,9 +96,9 @@ HEADS = {
 }
 
 
-def estimates_section(found: dict[str, Any]) -> Section:
+def estimates_section(found: dict[str, Any]) -> DocumentSection:
     """Estimates with intervals as tables and drawings, from the plain data of `Estimates.to_dict`."""
-    section = Section("What is known, and how surely")
+    section = DocumentSection("What is known, and how surely")
     if not found["items"]:
         section.withheld.append("This policy publishes its decisions and nothing else.")
         return section
@@ -101,7 +112,7 @@ def estimates_section(found: dict[str, Any]) -> Section:
         bounded = any(item["low"] is not None for item in items)
         head = (HEADS.get(kind, kind), "estimate", *((f"{share} interval",) if bounded else ()))
         rows = [(item["name"], number(item["value"]), *((_span(item),) if bounded else ())) for item in items]
-        section.grids.append(Grid(head, tuple(rows)))
+        section.grids.append(TextGrid(head, tuple(rows)))
         known = [item for item in items if item["value"] is not None and item["low"] is not None]
         if known:
             entries = tuple((item["name"], item["value"], item["low"], item["high"]) for item in known)

@@ -9,11 +9,14 @@ from typing import Any
 from fairveil._version import __version__
 from fairveil.bandits.ledgered import fingerprint
 from fairveil.bandits.nash.base import NashPolicy
+from fairveil.bandits.nash.stopping import separation
+from fairveil.bandits.nash.stopping import words as verdict
 from fairveil.bandits.protocol import Policy
 from fairveil.errors import SpecError
-from fairveil.lab.handover.document import Document, Grid, Section, estimates_section, number
+from fairveil.lab.handover.document import Document, DocumentSection, TextGrid, estimates_section, number
+from fairveil.lab.handover.registry_entry import Deployment
 from fairveil.lab.handover.words import promise_section, public_section, unprotected_section
-from fairveil.privacy.ledger.verify import Report, entries, releases, verify
+from fairveil.ledger.verify import Report, entries, releases, verify
 
 SIMULATED = (
     "Simulated: this ledger takes seeded noise. It protects nobody, and nothing in this report may be used as if."
@@ -29,8 +32,11 @@ def report_on_ledger(
     ledger: str | None = None,
     key: bytes | None = None,
     names: dict[str, str] | None = None,
+    loop: str | None = None,
+    anytime: bool = False,
 ) -> Document:
-    """Check the ledger, then say what it holds. ``names``: what "arm 0" or "group 1" is called.
+    """Check the ledger, then say what it holds. ``names``: what "arm 0" or "group 1" is called; ``loop``: the loop of
+    the service whose account it is, if one made it; ``anytime``: intervals and verdict of the stopping rule.
 
     Without a policy there are no estimates: a ledger stores the numbers of releases and not what they mean.
     """
@@ -49,7 +55,7 @@ def report_on_ledger(
     ]
     if policy is None:
         document.sections.append(
-            Section(
+            DocumentSection(
                 "What was decided, and what is known",
                 withheld=[
                     "The ledger holds the published numbers, not what they mean. Name the policy they belong to "
@@ -58,45 +64,79 @@ def report_on_ledger(
             )
         )
     else:
-        account = _account_of(policy, accounts)
-        state = policy.restored(releases(path, account, ledger=ledger, key=key))
+        account = _account_of(policy, accounts, loop)
+        made = releases(path, account, ledger=ledger, key=key)
+        state = policy.restored([(name.rpartition("/")[2], value) for name, value in made])
         document.sections += [
             decided_section(policy, state, names or {}),
-            estimates_section(policy.estimates(state).to_dict(names)),
+            known_section(policy, state, names or {}, anytime),
             fairness_section(policy.family),
         ]
-    document.sections.append(_budget(checked, accounts))
+    document.sections.append(budget_section(checked, accounts))
     promise = None if policy is None else policy.guarantee()
+    if policy is not None and promise is not None and promise.established and not checked.simulated:
+        document.deployment = Deployment(
+            loop or policy.name,
+            promise,
+            policy.name,
+            checked.unit or promise.unit,
+            f"{checked.published:,} releases, {checked.spent} of {checked.limit} spent",
+            accounts[0]["time"][:10],
+        )
     if policy is not None:
         document.sections.append(promise_section(promise))
     else:
         text = (
             f"The ledger admits releases up to {checked.promise} in total. Protected is {checked.unit or 'the unit'}."
         )
-        document.sections.append(Section("What is promised to the people in the data", text=[text]))
+        document.sections.append(DocumentSection("What is promised to the people in the data", text=[text]))
     document.sections += [public_section(promise), unprotected_section(promise), _verifying(path, checked, policy)]
     return document
 
 
-def _account_of(policy: Policy, accounts: list[dict[str, Any]]) -> str:
-    """The account that this policy holds; another policy's numbers are never read as its own."""
+def _account_of(policy: Policy, accounts: list[dict[str, Any]], loop: str | None) -> str:
+    """The account that this policy holds; another policy's numbers are never read as its own.
+
+    Accounts of the service have no holder: they carry the loop's name, and what they paid for must be the policy's.
+    """
     mine = [entry["name"] for entry in accounts if entry.get("holder") == fingerprint(policy)]
-    if len(mine) != 1:
-        raise SpecError(
-            "no account of this ledger belongs to this policy"
-            if not mine
-            else "several accounts belong to this policy",
-            path="policy",
-            given=policy.name,
-            allowed=", ".join(f"the policy of {entry['name']!r}" for entry in accounts) or "a ledger with releases",
-            fix="give the spec with exactly the parameters that the releases were made with",
-        )
-    return str(mine[0])
+    if not mine and loop is not None:
+        paid = policy.event().to_dict()
+        mine = [
+            entry["name"]
+            for entry in accounts
+            if entry["name"] == loop and "holder" not in entry and entry.get("event") == paid
+        ]
+    if len(mine) == 1:
+        return str(mine[0])
+    loops = [entry["name"] for entry in accounts if "holder" not in entry]
+    raise SpecError(
+        "no account of this ledger belongs to this policy" if not mine else "several accounts belong to this policy",
+        path="policy",
+        given=policy.name,
+        allowed=", ".join(f"the policy of {entry['name']!r}" for entry in accounts) or "a ledger with releases",
+        fix=f"the service made it: fairveil report STORE --loop {loops[0]}, or --policy with the loop's whole table"
+        if loops
+        else "give the spec with exactly the parameters that the releases were made with",
+    )
 
 
-def decided_section(policy: Policy, state: dict[str, Any], names: dict[str, str]) -> Section:
+def known_section(policy: Policy, state: dict[str, Any], names: dict[str, str], anytime: bool) -> DocumentSection:
+    """Estimates with their usual intervals, or with those of the stopping rule and its verdict."""
+    if not anytime:
+        return estimates_section(policy.estimates(state).to_dict(names))
+    if not isinstance(policy, NashPolicy):
+        raise SpecError("the stopping rule is for plain arms", path="anytime", given=policy.name, fix="leave it out")
+    found = separation(policy, state)
+    section = estimates_section(found.estimates().to_dict(names))
+    called = [names.get(f"arm {arm}", f"arm {arm}") for arm in range(policy.arms)]
+    section.text.append(f"The stopping rule was used. {verdict(found, called)}")
+    return section
+
+
+def decided_section(policy: Policy, state: dict[str, Any], names: dict[str, str]) -> DocumentSection:
     """How often each option was chosen, where arms are public; otherwise that this is not released."""
-    section = Section("What was decided, and how often")
+    section = DocumentSection("What was decided, and how often")
     rounds = policy.rounds_by_arm(state) if isinstance(policy, NashPolicy) else None
     if rounds is not None:
         total = max(int(rounds.sum()), 1)
@@ -108,7 +148,7 @@ def decided_section(policy: Policy, state: dict[str, Any], names: dict[str, str]
             (names.get(f"arm {arm}", f"arm {arm}"), number(float(count)), f"{count / total:.1%}")
             for arm, count in enumerate(rounds)
         ]
-        section.grids.append(Grid(("option", "decisions", "share"), tuple(rows)))
+        section.grids.append(TextGrid(("option", "decisions", "share"), tuple(rows)))
     elif policy.family == "nash":
         section.withheld.append("How often each option was chosen: the releases of this policy do not hold it.")
     else:
@@ -124,9 +164,9 @@ def how_often(family: str) -> str:
     )
 
 
-def fairness_section(family: str) -> Section:
+def fairness_section(family: str) -> DocumentSection:
     """Fairness figures are releases like others."""
-    section = Section("Fairness")
+    section = DocumentSection("Fairness")
     if family == "meritocratic":
         section.text.append(
             "Candidates are compared by their rank within their own group. How unsure these ranks are for each group "
@@ -145,8 +185,9 @@ def fairness_section(family: str) -> Section:
     return section
 
 
-def _budget(checked: Report, accounts: list[dict[str, Any]]) -> Section:
-    section = Section("What was spent")
+def budget_section(checked: Report, accounts: list[dict[str, Any]]) -> DocumentSection:
+    """Limit, spent and left, and what was paid for."""
+    section = DocumentSection("What was spent")
     rows = [
         ("limit", checked.limit),
         ("spent", checked.spent),
@@ -156,17 +197,17 @@ def _budget(checked: Report, accounts: list[dict[str, Any]]) -> Section:
         ("protected unit", checked.unit or "one unit, as its events define it"),
         ("releases", f"{checked.published:,} published, {checked.lost:,} lost, {checked.under_way:,} under way"),
     ]
-    section.grids.append(Grid(("budget", ""), tuple(rows)))
+    section.grids.append(TextGrid(("budget", ""), tuple(rows)))
     if accounts:
         paid = [(entry["name"], entry["time"][:10], entry["charged"]) for entry in accounts]
-        section.grids.append(Grid(("paid for", "on", "charge"), tuple(paid)))
+        section.grids.append(TextGrid(("paid for", "on", "charge"), tuple(paid)))
     section.points += [note[0].upper() + note[1:] + "." for note in checked.notes]
     return section
 
 
-def _verifying(path: str | os.PathLike[str], checked: Report, policy: Policy | None) -> Section:
+def _verifying(path: str | os.PathLike[str], checked: Report, policy: Policy | None) -> DocumentSection:
     name = Path(str(path)).name
-    section = Section("How to check this report")
+    section = DocumentSection("How to check this report")
     section.text.append(
         "Everything above follows from the ledger file. Whoever has a copy can check it with the same software:"
     )

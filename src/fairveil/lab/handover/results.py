@@ -9,7 +9,7 @@ from typing import Any
 from fairveil import registry
 from fairveil.bandits.task import EVALUATION
 from fairveil.errors import SpecError
-from fairveil.lab.handover.document import Bars, Document, Grid, Section, estimates_section, number
+from fairveil.lab.handover.document import Bars, Document, DocumentSection, TextGrid, estimates_section, number
 from fairveil.lab.handover.ledgers import fairness_section, how_often
 from fairveil.lab.handover.words import promise_section, public_section, unprotected_section
 from fairveil.privacy.guarantee import Guarantee
@@ -112,23 +112,23 @@ def _figures(spec: dict[str, Any], metrics: dict[str, Any], promise: Guarantee |
     return found
 
 
-def _bandit(spec: dict[str, Any], metrics: dict[str, Any]) -> list[Section]:
+def _bandit(spec: dict[str, Any], metrics: dict[str, Any]) -> list[DocumentSection]:
     family = registry.target_of("policy", spec["policy"], "policy").family or "nash"
-    decided = Section("What was decided, and how often")
+    decided = DocumentSection("What was decided, and how often")
     if "pull_share" in metrics:
         names = metrics.get("arms") or [f"arm {arm}" for arm in range(len(metrics["pull_share"]))]
         rows = [
             (str(name), number(share * spec["rounds"]), f"{share:.1%}")
             for name, share in zip(names, metrics["pull_share"])
         ]
-        decided.grids.append(Grid(("option", "decisions", "share"), tuple(rows)))
+        decided.grids.append(TextGrid(("option", "decisions", "share"), tuple(rows)))
     else:
         decided.withheld.append(how_often(family))
     known = [estimates_section(metrics["estimates"])] if "estimates" in metrics else []
     return [decided, *known, fairness_section(family)]
 
 
-def _valued(spec: dict[str, Any], estimates: dict[str, Any]) -> Section:
+def _valued(spec: dict[str, Any], estimates: dict[str, Any]) -> DocumentSection:
     """The private value of a rule: what the noisy sums say."""
     target = ", ".join(str(value) for value in spec["target"].values() if value is not None)
     outcome, low, high = (spec["log"][key] for key in ("outcome", "low", "high"))
@@ -136,13 +136,13 @@ def _valued(spec: dict[str, Any], estimates: dict[str, Any]) -> Section:
         (name, number(found["value"]), f"{number(found['low'])} to {number(found['high'])}")
         for name, found in estimates.items()
     ]
-    return Section(
+    return DocumentSection(
         "What the rule would have earned",
         text=[
             f"Mean outcome ({outcome}, from {low:g} to {high:g}) of the rule: {target}. Computed from two noisy sums "
             "and nothing else."
         ],
-        grids=[Grid(("estimator", "value", f"{spec['level']:.0%} interval, with the noise"), tuple(rows))],
+        grids=[TextGrid(("estimator", "value", f"{spec['level']:.0%} interval, with the noise"), tuple(rows))],
         drawings=[
             Bars(
                 f"mean {outcome}",
@@ -152,7 +152,7 @@ def _valued(spec: dict[str, Any], estimates: dict[str, Any]) -> Section:
     )
 
 
-def _lab(metrics: dict[str, Any]) -> Section:
+def _lab(metrics: dict[str, Any]) -> DocumentSection:
     section = _numbers("Known because everything was simulated", metrics)
     section.marked = (
         "Lab numbers: they use true means and unreleased data, and do not exist for a study of real people."
@@ -160,7 +160,7 @@ def _lab(metrics: dict[str, Any]) -> Section:
     return section
 
 
-def _numbers(title: str, metrics: dict[str, Any]) -> Section:
+def _numbers(title: str, metrics: dict[str, Any]) -> DocumentSection:
     """Single numbers, and the last ones of courses over time."""
     skipped = ("estimates", "spent", "checkpoints", "evaluation", "lab", "pull_share", "arms")
     flat = dict(_flat({name: value for name, value in metrics.items() if name not in skipped}))
@@ -169,7 +169,7 @@ def _numbers(title: str, metrics: dict[str, Any]) -> Section:
         for name, value in flat.items()
         if not name.split(" ")[0].endswith("_std")
     ]
-    return Section(title, grids=[Grid(("number", "value"), tuple(rows[:MOST_NUMBERS]))] if rows else [])
+    return DocumentSection(title, grids=[TextGrid(("number", "value"), tuple(rows[:MOST_NUMBERS]))] if rows else [])
 
 
 def _flat(metrics: dict[str, Any], before: str = "") -> list[tuple[str, float]]:
@@ -184,8 +184,8 @@ def _flat(metrics: dict[str, Any], before: str = "") -> list[tuple[str, float]]:
     return found
 
 
-def _budget(metrics: dict[str, Any], promise: Guarantee | None) -> Section:
-    section = Section("What was spent")
+def _budget(metrics: dict[str, Any], promise: Guarantee | None) -> DocumentSection:
+    section = DocumentSection("What was spent")
     if promise is None:
         section.text.append("Nothing: there is no privacy promise that could cost anything.")
         return section
@@ -196,15 +196,15 @@ def _budget(metrics: dict[str, Any], promise: Guarantee | None) -> Section:
     }
     shown = spent or {"epsilon": promise.epsilon, "delta": promise.delta}
     rows = [(name, f"{value:.4g}") for name, value in shown.items() if value]
-    section.grids.append(Grid(("budget", "spent on one protected unit"), tuple(rows)))
+    section.grids.append(TextGrid(("budget", "spent on one protected unit"), tuple(rows)))
     section.text.append(
         "This run is not tied to a ledger: whether the same data were used elsewhere does not show here."
     )
     return section
 
 
-def _verifying(spec: dict[str, Any]) -> Section:
-    section = Section("How to check this report")
+def _verifying(spec: dict[str, Any]) -> DocumentSection:
+    section = DocumentSection("How to check this report")
     section.text.append("The result names its complete specification; the same software runs it again and attacks it:")
     name = _subject(spec)
     section.code += ["fairveil run spec.toml", f"fairveil explain {name}"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from fairveil.errors import SpecError
-from fairveil.lab.handover.document import Grid, Section, sentence
+from fairveil.lab.handover.document import DocumentSection, TextGrid, sentence
 from fairveil.privacy.guarantee import Guarantee
 
 SEVERAL = (1, 2, 3, 5, 10, 20)
@@ -46,9 +46,9 @@ def belief(epsilon: float) -> float:
     return 1.0 / (1.0 + math.exp(-epsilon))
 
 
-def promise_section(promise: Guarantee | None) -> Section:
+def promise_section(promise: Guarantee | None) -> DocumentSection:
     """What is promised for one contribution and for one person with k of them."""
-    section = Section("What is promised to the people in the data")
+    section = DocumentSection("What is promised to the people in the data")
     if promise is None:
         section.marked = "No privacy promise: this run protects nobody's data."
         return section
@@ -84,7 +84,7 @@ def _formal(promise: Guarantee) -> str:
     return f"{promise.definition.value} differential privacy in the {promise.model.value} model, {numbers}"
 
 
-def _several(promise: Guarantee) -> Grid:
+def _several(promise: Guarantee) -> TextGrid:
     rows = []
     for count in SEVERAL:
         try:
@@ -97,12 +97,12 @@ def _several(promise: Guarantee) -> Grid:
         numbers = f"epsilon {epsilon:.3g}" + (f", delta {delta:.1g}" if delta else "")
         words = f"at most {sure:.1%}" if sure < CERTAIN and delta < 0.1 else "practically nothing is promised any more"
         rows.append((str(count), numbers, words))
-    return Grid(("contributions of one person", "budget", "how sure an undecided reader can become"), tuple(rows))
+    return TextGrid(("contributions of one person", "budget", "how sure an undecided reader can become"), tuple(rows))
 
 
-def public_section(promise: Guarantee | None, *, decides: bool = True) -> Section:
+def public_section(promise: Guarantee | None, *, decides: bool = True) -> DocumentSection:
     """What is taken to be public, as the guarantee notes it; ``decides``: people were decided about."""
-    section = Section("What is public")
+    section = DocumentSection("What is public")
     section.text.append(
         "The configuration of the software, the number of rounds and when decisions were made are taken to be public."
         if decides
@@ -112,7 +112,7 @@ def public_section(promise: Guarantee | None, *, decides: bool = True) -> Sectio
     return section
 
 
-def unprotected_section(promise: Guarantee | None, *, decides: bool = True) -> Section:
+def unprotected_section(promise: Guarantee | None, *, decides: bool = True) -> DocumentSection:
     """What no budget covers; where nobody was decided about, only who holds the data and what always holds."""
     own = () if promise is None else NOT_PROTECTED.get(promise.model.value, ())
-    return Section("What is not protected", points=[*(own if decides else own[:1]), *ALWAYS])
+    return DocumentSection("What is not protected", points=[*(own if decides else own[:1]), *ALWAYS])

@@ -9,9 +9,11 @@ from importlib import import_module
 
 MODULES = (
     "dp_ncb",
+    "dp_ncb_theorems",
     "private_fair_greedy",
     "fairx",
     "fairx_map",
+    "fairx_theorems",
     "thesis_consensus_convergence",
     "thesis_consensus_private",
     "thesis_consensus_ours",

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from fairveil.fairness.notions import by_cutoffs
 from fairveil.lab.artefact import Chart, Claim, Picture, Results, Scale, have, line
 from fairveil.lab.papers.thesis_participation import CRITERIA, SUPPORTS, Spec, chart, groups
-from fairveil.lab.papers.thesis_words import ThesisArtefact
+from fairveil.lab.papers.thesis_words import ParticipationArtefact
 from fairveil.registry import register
+
+MOVING = ("simple", "fpr", "fnr")
+"""Criteria of figure 4.8 under which shares drift apart."""
 
 
 @register("artefact", "thesis/4.8")
-class Figure48(ThesisArtefact):
+class Figure48(ParticipationArtefact):
     """Adult: groups by sex, race and nationality, classifier retrained as groups leave."""
 
     title = "Figure 4.8: representation on Adult with trained classifiers"
@@ -44,13 +48,12 @@ class Figure48(ThesisArtefact):
         return specs
 
     def pictures(self, results: Results) -> list[Picture]:
-        names = {"simple": "Simple", "fpr": "equal false positives", "fnr": "equal false negatives", "eqloss": "EqLos"}
         return [
             Chart(
                 f"Groups by {label}",
                 "time",
                 "n_a",
-                tuple(line(name, found, f"share_{key}") for key, name in names.items()),
+                tuple(line(by_cutoffs(key).words, found, f"share_{key}") for key in found["spec"]["criteria"]),
             )
             for label, found in results.items()
         ]
@@ -58,7 +61,7 @@ class Figure48(ThesisArtefact):
     def claims(self, results: Results) -> list[Claim]:
         moved, steady, against = [], [], []
         for found in results.values():
-            for key in ("simple", "fpr", "fnr"):
+            for key in MOVING:
                 share = np.array(found["series"][f"share_{key}"]["y"])
                 moved.append(abs(share[-1] - 0.5))
                 change = np.diff(share)
@@ -67,7 +70,7 @@ class Figure48(ThesisArtefact):
         return [
             Claim.exact("EqLos sustains both groups", "section 4.5", 1e-9 - max(steady)),
             Claim.exact(
-                "shares drift apart without a constraint and with equal false positives or negatives",
+                f"shares drift apart with {', '.join(by_cutoffs(key).words for key in MOVING)}",
                 "figure 4.8",
                 min(moved) - 0.01,
             ),
@@ -76,7 +79,7 @@ class Figure48(ThesisArtefact):
 
 
 @register("artefact", "thesis/4.10")
-class Figure410(ThesisArtefact):
+class Figure410(ParticipationArtefact):
     """Decisions learned from the users who remain, against Bayes optimal ones."""
 
     title = "Figure 4.10: learned decisions make disparity worse"

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairveil.lab.artefact import Chart, Claim, Heatmap, Line, Picture, Results, Scale, Table, line
-from fairveil.lab.papers.thesis_words import ThesisArtefact
+from fairveil.lab.papers.thesis_words import ParticipationArtefact
 from fairveil.registry import register
 
 Spec = dict[str, Any]
 
+UNCONSTRAINED = "UN"
 CRITERIA = {"Simple": "simple", "EqOpt": "eqopt", "DP": "dp", "EqLos": "eqloss"}
 TOTAL = 20000.0
 RATIOS = {"beta_a = beta_b": 0.5, "beta_a = 3 beta_b": 0.75, "beta_a = beta_b/3": 0.25}
@@ -74,7 +75,7 @@ def backward(result: Spec) -> float:
 
 
 @register("artefact", "thesis/4.3")
-class Figure43(ThesisArtefact):
+class Figure43(ParticipationArtefact):
     """Which pairs of thresholds sustain both groups, under two dynamics."""
 
     title = "Figure 4.3: pairs of thresholds that sustain the groups' proportions"
@@ -131,23 +132,32 @@ class Figure43(ThesisArtefact):
                 )
             )
             out.append(
-                Claim.exact(
-                    f"{label}: a larger tolerance admits more pairs", "figure 4.3", inside["0.5"] - inside["0.05"]
+                Claim.illustration(
+                    f"{label}: a larger tolerance admits more pairs",
+                    "figure 4.3",
+                    inside["0.5"] - inside["0.05"],
+                    "pairs within the smaller tolerance are within the larger one",
                 )
             )
         return out
 
 
 @register("artefact", "thesis/4.4")
-class Figure44(ThesisArtefact):
+class Figure44(ParticipationArtefact):
     """Shares and average loss over time under four criteria."""
 
     title = "Figure 4.4: group proportion and average loss, retention by accuracy"
     source = "section 4.5"
-    notes = (SUPPORTS,)
+    notes = (
+        SUPPORTS,
+        "the thesis' Simple is one common threshold for both groups; the unconstrained policy, a threshold each, is "
+        "drawn beside it and is not in the thesis' figure",
+    )
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
-        return paths({"quick": 60, "standard": 200, "paper": 2000}[scale])
+        steps = {"quick": 60, "standard": 200, "paper": 2000}[scale]
+        free = {f"{UNCONSTRAINED}, {ratio}": spec("none", share, steps) for ratio, share in RATIOS.items()}
+        return paths(steps) | free
 
     def pictures(self, results: Results) -> list[Picture]:
         limits = Table(
@@ -160,13 +170,13 @@ class Figure44(ThesisArtefact):
         )
         charts: list[Picture] = []
         for ratio in RATIOS:
-            here = at_ratio(results, ratio)
+            here = {**at_ratio(results, ratio), UNCONSTRAINED: results[f"{UNCONSTRAINED}, {ratio}"]}
             charts.append(chart(f"(a) share of group a, {ratio}", "n_a", here, "share_a"))
             charts.append(chart(f"(b) average loss, {ratio}", "average loss", here, "average_loss"))
         return [*charts, limits]
 
     def claims(self, results: Results) -> list[Claim]:
-        skewed = [found for name, found in results.items() if not name.startswith("EqLos")]
+        skewed = [found for name, found in results.items() if not name.startswith(("EqLos", UNCONSTRAINED))]
         equal = [found for name, found in results.items() if name.startswith("EqLos")]
         away = [
             abs(found["metrics"]["limit"]["a"] - found["spec"]["groups"]["a"]["arrivals"] / TOTAL) for found in skewed
@@ -184,7 +194,7 @@ class Figure44(ThesisArtefact):
 
 
 @register("artefact", "thesis/4.5")
-class Figure45(ThesisArtefact):
+class Figure45(ParticipationArtefact):
     """Final share of group a as a function of both groups' arrivals."""
 
     title = "Figure 4.5: long-run proportion against arrivals"
@@ -237,7 +247,7 @@ class Figure45(ThesisArtefact):
 
 
 @register("artefact", "thesis/4.6")
-class Figure46(ThesisArtefact):
+class Figure46(ParticipationArtefact):
     """A wider spread of b's unqualified features and what it does to the shares under DP."""
 
     title = "Figure 4.6: unqualified features of group b with deviations 1 to 7, demographic parity"
@@ -317,7 +327,7 @@ class Figure47(Figure43):
 
 
 @register("artefact", "thesis/4.9")
-class Figure49(ThesisArtefact):
+class Figure49(ParticipationArtefact):
     """Other reasons to leave: false positives, and each label's own loss."""
 
     title = "Figure 4.9: shares under two other dynamics"

@@ -1,8 +1,7 @@
 """Real-time release of sequential data: figures 3.4 to 3.7 and 3.10 of the thesis, on recorded sequences.
 
-Errors are the printed relative error, ||z - x||_2/(T max|z|). Weights, process variances and numbers of frequencies
-marked best are chosen on the true error, as in the thesis, which reads the data. Our `private-kalman` is drawn dashed
-at the same budget; it is told the public calendar and nothing else.
+Errors are the printed relative error, ||z - x||_2/(T max|z|). What is marked best is chosen on the true error, as in
+the thesis, which reads the data. Our `private-kalman` is dashed, at the same budget; it knows the public calendar only.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from fairveil.registry import register
 from fairveil.streams.sequences import build_sequence, draw_sequence
 
 Spec = dict[str, Any]
+Pairs = list[tuple[str, str]]
 DELTA = 1e-7
 RUNS = {"quick": 2, "standard": 5, "paper": 10}
 ORACLE = "weights, process variances and frequencies are chosen on the true error, as printed: this reads the data"
@@ -94,6 +94,14 @@ def smaller(results: Results, text: str, where: str, pairs: Iterable[tuple[str, 
     margin, reach = float(np.mean(logs)), 1.96 * math.sqrt(sum(variances)) / len(logs)
     won = f"in {sum(value > 0 for value in logs)} of {len(logs)} cells; worst ratio {math.exp(-min(logs)):.3g}"
     return Claim(text, where, margin, margin - reach, margin + reach, f"{won}. {note}".strip())
+
+
+def larger_lead(results: Results, text: str, where: str, here: Pairs, there: Pairs) -> Claim:
+    """'The first of a pair is ahead by more here than there': the difference of mean log ratios, with its band."""
+    first, second = (smaller(results, text, where, pairs) for pairs in (here, there))
+    margin, reach = first.margin - second.margin, math.hypot(first.high - first.margin, second.high - second.margin)
+    note = f"mean ratio to the other {math.exp(-first.margin):.3g} here, {math.exp(-second.margin):.3g} there"
+    return Claim(text, where, margin, margin - reach, margin + reach, note)
 
 
 def curves(results: Results, title: str, methods: Iterable[str], cells: list[tuple[float, str]], x: str) -> Chart:
@@ -173,13 +181,14 @@ class Figure34(StreamArtefact):
         return Table("What equal variance costs", columns, tuple(rows))
 
     def claims(self, results: Results) -> list[Claim]:
-        def pairs(kind: str, first: str, second: str, most: float = math.inf) -> list[tuple[str, str]]:
+        def pairs(kind: str, first: str, second: str, most: float = math.inf) -> Pairs:
             cells = [c for found in self._cells(results, kind).values() for level, c in found if level <= most]
             return [(f"{cell} | {first}", f"{cell} | {second}") for cell in cells]
 
         fast, dft, normal = "FAST (best process variance)", "DFT (best frequencies)", "baseline-Normal"
         where = "figure 3.4"
-        high = [(a, b) for a, b in pairs("noise", PROPOSED, fast) if ", noise 10 " in a or ", noise 3 " in a]
+        against = pairs("noise", PROPOSED, fast)
+        low, high = ([(a, b) for a, b in against if f", noise {level:g} " in a] for level in (0.1, 10))
         late = [(a, b) for a, b in pairs("noise", PROPOSED, dft) if ", noise 10 " in a]
         ratio = max(error(results, a)[0] / error(results, b)[0] for a, b in late)
         return [
@@ -188,8 +197,8 @@ class Figure34(StreamArtefact):
             smaller(results, "at equal epsilon the proposed method is below FAST", where, pairs("eps", PROPOSED, fast),
                     "FAST pays pure epsilon: the gap is the composition"),
             smaller(results, "at equal epsilon DFT is generally better", where, pairs("eps", dft, PROPOSED)),
-            smaller(results, "at equal variance the proposed method outperforms FAST, more so at high privacy", where,
-                    high, "cells with 3 and 10 stds of noise"),
+            smaller(results, "at equal variance the proposed method outperforms FAST", where, against, "all levels"),
+            larger_lead(results, "and its lead over FAST is larger at high privacy", where, high, low),
             smaller(results, "at equal variance DFT is better", where, pairs("noise", dft, PROPOSED)),
             Claim.exact("at high noise the proposed method is similar to DFT (within 20 %)", where, 1.2 - ratio,
                         f"worst ratio {ratio:.2f} at 10 stds of noise"),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
+from fairveil.fairness.notions import by_rule
 from fairveil.lab.artefact import Claim, Picture, Results, Scale, Table
 from fairveil.lab.papers.thesis_participation import Spec
 from fairveil.lab.papers.thesis_words import ThesisArtefact
-from fairveil.lab.theorems.sweeps import statements
+from fairveil.lab.theorems.sweeps import LINKED, statements
 from fairveil.registry import register
 
-CRITERIA = {"simple": "one threshold for all", "eqopt": "equal false positives", "dp": "demographic parity"}
+CRITERIA = {rule: by_rule(rule, "fpr").words for rule in LINKED}
 REACTIONS = {"labels": "label rates react", "features": "features react"}
 MANY = ("theorem 15", "theorem 16", "theorem 26.1")
 """Statements that a whole thousand of instances is wanted for from the standard scale on."""
@@ -25,6 +26,8 @@ class Theorems(ThesisArtefact):
     notes = (
         "statements are read with the corrections of the errata; instances are drawn until enough meet the premises",
         "theorem 16 under demographic parity with label rates that react has counterexamples: see the errata",
+        "theorem 19 as printed has counterexamples wherever the unconstrained policy is itself fair: see the errata; "
+        "the line without 'as printed' has the missing premise",
     )
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
@@ -65,6 +68,6 @@ def spoken(statement: str) -> str:
     >>> spoken("theorem 16 dp labels")
     'theorem 16 (demographic parity, label rates react)'
     """
-    words = {**CRITERIA, **REACTIONS, "extreme": "in the limit"}
+    words = {**CRITERIA, **REACTIONS, "extreme": "in the limit", "printed": "as printed, features moved or stretched"}
     name, *more = re.split(r"(?<=\d) ", statement)
     return f"{name} ({', '.join(words[word] for word in more[0].split())})" if more else name

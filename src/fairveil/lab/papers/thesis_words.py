@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from fairveil.fairness.notions import thesis_words
 from fairveil.lab.artefact import Artefact
 
-CRITERIA = {
-    "Simple": "no constraint",
-    "UN": "no constraint",
-    "EqOpt": "equal opportunity",
-    "eqopt": "equal opportunity",
-    "DP": "demographic parity",
-    "dp": "demographic parity",
-    "EqLos": "equal loss",
-}
 SYMBOLS = {
     **{f"alpha_{name}": f"qualification rate of group {name}" for name in "ab"},
     **{f"n_{name}": f"share of group {name}" for name in "ab"},
@@ -41,7 +33,19 @@ GROUPS = {
 }
 
 
+def _criteria(rate: str) -> dict[str, str]:
+    """Criteria as the thesis and its specs write them."""
+    words = thesis_words(rate)
+    return {**words, "eqopt": words["EqOpt"], "dp": words["DP"]}
+
+
 class ThesisArtefact(Artefact):
     """Base of the figures and tables of the thesis."""
 
-    words: ClassVar[dict[str, str]] = {**CRITERIA, **SYMBOLS, **GROUPS}
+    words: ClassVar[dict[str, str]] = {**_criteria("tpr"), **SYMBOLS, **GROUPS}
+
+
+class ParticipationArtefact(ThesisArtefact):
+    """Base of the figures of chapter 4, whose EqOpt is equal false positives."""
+
+    words: ClassVar[dict[str, str]] = {**ThesisArtefact.words, **_criteria("fpr")}

@@ -1,3 +1,170 @@
-"""One self-contained offline HTML report: figures, tables, claims with traffic lights, guarantees, environment."""
+"""Building the report from reproductions (or any sections) with one template and one inlined script."""
 
-from fairveil.lab.report.page import write_report as write_report
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fairveil._version import __version__
+from fairveil.errors import DependencyError
+from fairveil.lab import papers
+from fairveil.lab.artefact import DECIDING, PLURAL, Chart, Claim, Heatmap, Picture, Table, readable, say
+from fairveil.lab.plots import draw
+from fairveil.lab.reproduce import Reproduction
+from fairveil.running.store import machine_facts, write_atomically, writing
+
+MANY_FIGURES = 4
+"""A section with this many figures shows them two by two, so that neighbours can be compared."""
+
+
+@dataclass
+class Section:
+    """One part of a report."""
+
+    name: str
+    title: str
+    group: str = ""
+    text: list[str] = field(default_factory=list)
+    pictures: list[Picture] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+    guarantees: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    warning: str = ""
+    facts: str = ""
+
+
+def section_of(made: Reproduction) -> Section:
+    """A reproduction as a section."""
+    artefact = made.artefact
+    promises = [
+        (label, result["guarantee"]) for label, result in made.results.items() if result["guarantee"] is not None
+    ]
+    warning, paper = "", artefact.name.split("/")[0]
+    if made.generated:
+        warning = f"Made with generated data: {', '.join(made.generated)} not on this machine (fairveil data fetch)."
+    return Section(
+        name=artefact.name,
+        title=artefact.title,
+        group=papers.NAMES.get(paper, paper),
+        text=[say((type(artefact).__doc__ or "").strip(), artefact.words), f"Source: {artefact.source}."],
+        pictures=made.pictures,
+        claims=made.claims,
+        guarantees=_distinct(promises),
+        notes=[say(note, artefact.words) for note in artefact.notes],
+        warning=warning,
+        facts=f"scale {made.scale}; {len(made.results)} specs; {made.cpu_seconds:.1f} CPU s",
+    )
+
+
+def _distinct(promises: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
+    """Equal guarantees once, with all their labels."""
+    merged: dict[str, tuple[list[str], dict[str, Any]]] = {}
+    for label, promise in promises:
+        key = json.dumps(promise, sort_keys=True)
+        merged.setdefault(key, ([], promise))[0].append(label)
+    return [(", ".join(labels), promise) for labels, promise in merged.values()]
+
+
+def write_report(sections: list[Section], file: Path, *, title: str, lead: str = "") -> Path:
+    """Write one HTML file that opens without a network: interactive figures, static ones in print or without script."""
+    try:
+        import jinja2
+        import vl_convert
+    except ImportError:
+        raise DependencyError("the report needs jinja2 and vl-convert", fix="pip install 'fairveil[lab]'") from None
+    here = Path(__file__).parent
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string((here / "template.html").read_text())
+    figures: dict[str, Any] = {}
+    rendered = [_render(section, number, figures) for number, section in enumerate(sections)]
+    order = [section["group"] for section in rendered]
+    counts = {
+        verdict: sum(claim["verdict"] == verdict for section in rendered for claim in section["claims"])
+        for verdict in DECIDING
+    }
+    page = template.render(
+        title=title,
+        lead=lead,
+        sections=rendered,
+        groups={group: [one for one in rendered if one["group"] == group] for group in dict.fromkeys(order)},
+        counts=counts,
+        plural=PLURAL,
+        readable=readable,
+        style=(here / "style.css").read_text(),
+        machine={"fairveil": __version__, **machine_facts()},
+        script=_bundle(vl_convert) if figures else "",
+        figures=json.dumps(figures).replace("</", "<\\/"),
+    )
+    with writing(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, page.encode())
+    return file
+
+
+FILLED = {"type": "fit-x", "contains": "padding"}
+"""Axes and legends count: every chart of a page is as wide as its place, so that their edges line up."""
+STILL = 760
+"""Width of a chart on paper and before the page's script has drawn it."""
+
+
+def _render(section: Section, number: int, figures: dict[str, Any]) -> dict[str, Any]:
+    import vl_convert
+
+    pictures: list[dict[str, Any]] = []
+    for index, picture in enumerate(section.pictures):
+        if isinstance(picture, Table):
+            pictures.append(
+                {"kind": "table", "title": picture.title, "columns": picture.columns, "rows": _cells(picture)}
+            )
+            continue
+        key = f"figure-{number}-{index}"
+        spec = draw(picture, STILL).to_dict() | {"autosize": FILLED}
+        figures[key] = spec
+        svg = re.sub(r"<\?xml[^>]*\?>", "", vl_convert.vegalite_to_svg(spec))
+        svg = re.sub(r"\b(gradient_|clip)(\d+)", rf"{key}-\1\2", svg)  # ids are unique in the whole page
+        pictures.append({"kind": "figure", "key": key, "words": in_words(picture), "svg": svg})
+    return {
+        "name": section.name,
+        "anchor": re.sub(r"[^a-zA-Z0-9]+", "-", section.name),
+        "title": section.title,
+        "group": section.group,
+        "text": [text for text in section.text if text],
+        "pictures": pictures,
+        "many": sum(picture["kind"] == "figure" for picture in pictures) >= MANY_FIGURES,
+        "claims": [claim.to_dict() for claim in section.claims],
+        "guarantees": section.guarantees,
+        "notes": section.notes,
+        "warning": section.warning,
+        "facts": section.facts,
+    }
+
+
+def in_words(picture: Chart | Heatmap) -> str:
+    """What a figure shows, for people who hear the page: its axes, and where each curve ends."""
+    if isinstance(picture, Heatmap):
+        values = [value for row in picture.values for value in row if value is not None]
+        span = f" from {readable(min(values))} to {readable(max(values))}" if values else ""
+        return f"{picture.title}: map of {picture.value_label} over {picture.x_label} and {picture.y_label},{span}."
+    ends = [f"{item.name} {readable(item.y[-1])}" for item in picture.lines if item.y and item.y[-1] is not None]
+    last = f" Last values: {', '.join(ends)}." if len(ends) <= 12 else f" {len(ends)} series."
+    return f"{picture.title}: {picture.y_label} against {picture.x_label}.{last}"
+
+
+def _cells(table: Table) -> list[list[str]]:
+    return [[_cell(value) for value in row] for row in table.rows]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return readable(value) if isinstance(value, int | float) else str(value)
+
+
+def _bundle(vl_convert: Any) -> str:
+    """Vega, Vega-Lite and the embedder as one script, inlined once for all figures."""
+    return str(vl_convert.javascript_bundle("window.fairveilEmbed = vegaEmbed;")).replace("</script", "<\\/script")

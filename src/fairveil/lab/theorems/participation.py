@@ -9,12 +9,10 @@ import numpy as np
 
 from fairveil.dynamics.assumptions import assumption_7, feature_violations
 from fairveil.dynamics.distributions import pair
-from fairveil.dynamics.measures import measure
 from fairveil.dynamics.mixtures import log_ratio
 from fairveil.dynamics.participation.limits import limit
-from fairveil.dynamics.participation.model import History, Participation, simulate
-from fairveil.dynamics.participation.reshape import Composition
-from fairveil.dynamics.population import Population, optimal_thresholds
+from fairveil.dynamics.participation.model import Composition, History, Participation, simulate
+from fairveil.dynamics.population import Population, measure, optimal_thresholds
 from fairveil.lab.theorems.checks import Check, check
 
 #: Thresholds pinned to the end of a support, where a density jumps, are known to about 1e-9.

@@ -146,6 +146,13 @@ def qualification_sweeps() -> dict[str, list[Try]]:
             for f in RATES
             for same in (True, False)
         ],
+        "theorem 19 printed": [
+            on_model(
+                lambda r, c=c: rates.moved_model(r, c), lambda m, f=f: qualify.theorem_19(m, f, 0.45, printed=True)
+            )
+            for c in cases
+            for f in RATES
+        ],
         "theorem 20": [
             on_model(lambda r, c=c: rates.random_model(r, c), lambda m, f=f: qualify.theorem_20(m, f))
             for c in cases

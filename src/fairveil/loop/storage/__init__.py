@@ -1,6 +1,105 @@
-"""Where loops are kept: SQLite in a file, or PostgreSQL; a few dozen statements, no mapper between."""
+"""Where loops are kept: SQLite in a file, or PostgreSQL; a few dozen statements, no mapper between.
 
-from fairveil.loop.storage.choice import driver_of
+Tables are made by numbered migrations, applied in order inside a transaction; the version is kept in ``meta``.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from pathlib import Path
+
+from fairveil.errors import SpecError
 from fairveil.loop.storage.driver import Driver, Transaction
 
-__all__ = ["Driver", "Transaction", "driver_of"]
+__all__ = ["Driver", "Transaction", "bring_up_to_date", "driver_of", "version_of"]
+
+
+def driver_of(url: str) -> Driver:
+    """``sqlite:///folder/store.db`` (four slashes for an absolute path) or ``postgresql://user@host/database``."""
+    kind, mark, rest = url.partition("://")
+    if mark and kind == "sqlite" and rest.startswith("/") and len(rest) > 1:
+        from fairveil.loop.storage.sqlite import SqliteDriver
+
+        return SqliteDriver(Path(rest[1:]))
+    if mark and kind in ("postgresql", "postgres"):
+        from fairveil.loop.storage.postgres import PostgresDriver
+
+        return PostgresDriver(url)
+    raise SpecError(
+        "no store can be kept there",
+        path="store",
+        given=f"{kind}://..." if mark else "a path without ://",
+        allowed="sqlite:///folder/store.db or postgresql://user@host/database",
+    )
+
+
+def steps(dialect: str) -> dict[int, str]:
+    """The statements of every version, for one database."""
+    found = {}
+    for file in resources.files(__name__).joinpath("migrations").iterdir():
+        name = re.fullmatch(rf"([0-9]{{4}})_[a-z_]+\.{dialect}\.sql", file.name)
+        if name is not None:
+            found[int(name[1])] = file.read_text()
+    return dict(sorted(found.items()))
+
+
+def version_of(driver: Driver) -> int:
+    """The version of the tables that are there, 0 when there are none."""
+    query = {
+        "sqlite": "SELECT count(*) FROM sqlite_master WHERE name = 'meta'",
+        "postgresql": "SELECT count(*) FROM pg_class WHERE oid = to_regclass('meta')",
+    }[driver.dialect]
+    with driver.reading() as tx:
+        if not tx.execute(query)[0][0]:
+            return 0
+        found = tx.execute("SELECT value FROM meta WHERE key = 'version'")
+        return int(found[0][0]) if found else 0
+
+
+def bring_up_to_date(driver: Driver, *, migrate: bool) -> None:
+    """Make a new store, or check the version of an old one; ``migrate`` upgrades it."""
+    known = steps(driver.dialect)
+    newest, found = max(known), version_of(driver)
+    if found > newest:
+        raise SpecError(
+            "this store was written by a newer release",
+            path="store",
+            given=found,
+            allowed=f"up to {newest}",
+            fix="upgrade fairveil",
+        )
+    if 0 < found < newest and not migrate:
+        raise SpecError(
+            "this store has an older version",
+            path="store",
+            given=found,
+            allowed=str(newest),
+            fix="run fairveil store migrate",
+        )
+    if found == newest:
+        return
+    with driver.writing() as tx:
+        if driver.dialect == "postgresql":
+            tx.execute("SET LOCAL statement_timeout = 0")  # a large table takes its time
+            tx.execute("SELECT pg_advisory_xact_lock(7290112)")
+        for number, script in known.items():
+            if number > _inside(driver, tx):
+                for statement in script.split(";\n"):
+                    if statement.strip():
+                        tx.execute(statement)
+                tx.execute("DELETE FROM meta WHERE key = 'version'")
+                tx.execute("INSERT INTO meta (key, value) VALUES ('version', ?)", (str(number),))
+    if found:
+        driver.rewrite()
+
+
+def _inside(driver: Driver, tx: Transaction) -> int:
+    """The version as this transaction sees it: another process may have been faster."""
+    table = "sqlite_master WHERE name" if driver.dialect == "sqlite" else "pg_class WHERE relname"
+    if driver.dialect == "postgresql":
+        there = tx.execute("SELECT to_regclass('meta') IS NOT NULL")[0][0]
+    else:
+        there = tx.execute(f"SELECT count(*) FROM {table} = 'meta'")[0][0]
+    found = tx.execute("SELECT value FROM meta WHERE key = 'version'") if there else []
+    return int(found[0][0]) if found else 0

@@ -7,18 +7,18 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
+from fairveil.loop.events import Event
 from fairveil.loop.problems import StorageFailed
 
 Row = tuple[Any, ...]
-EVENT = (
-    "loop, key, body, round, decided, until, action, propensity, version, mode, learn, reason, activated, own, "
-    "reward, rewarded, context"
-)
+EVENT = ", ".join(Event._fields)
 """The columns of an event, in the order in which rows are given and read."""
 
 
 class Transaction(Protocol):
     """Statements inside one transaction. Values stand where the statement has a question mark."""
+
+    dialect: str
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> list[Row]: ...
 
@@ -39,7 +39,9 @@ class Transaction(Protocol):
         """The row of a loop, which nobody else writes until the transaction ends; columns as in `STATUS`."""
 
 
-STATUS = "mode, round, settled, version, revision, epoch, clock, erased, forgotten, ledger_sequence, stopped, closed"
+STATUS = (
+    "mode, round, settled, released, version, revision, epoch, clock, erased, aged, ledger_sequence, stopped, closed"
+)
 """The columns of a loop's row that its writer reads and changes."""
 
 
@@ -64,8 +66,17 @@ class Driver(Protocol):
     def ledgers(self) -> list[str]:
         """The names of all ledgers."""
 
-    def tidy(self) -> None:
-        """Called now and then after erasures: what was erased also leaves the log."""
+    def beside(self, ledger: str) -> Driver:
+        """Where the pages of a ledger's blocks are: a store of its own, or this one on a server."""
+
+    def tidy(self) -> bool:
+        """Take what was erased out of the log too; False when somebody who reads must end first."""
+
+    def time(self, tx: Transaction) -> int | None:
+        """The time of day of the database's own machine; None where that is this machine."""
+
+    def rewrite(self) -> None:
+        """After a migration: what older versions left behind of erased rows goes."""
 
     def explain(self, problem: Exception) -> StorageFailed: ...
 

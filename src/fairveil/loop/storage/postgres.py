@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
 from fairveil.loop.problems import StorageFailed
 from fairveil.loop.storage.driver import EVENT, STATUS, Row
-from fairveil.privacy.ledger.faults import point
-from fairveil.privacy.ledger.postgres.connect import check_durable, connect, driver, leave, without_secrets
+from fairveil.storage.postgres import driver, kind_of, server_of, without_secrets, words_of
 
 _KINDS = [
     "bigint",
@@ -32,6 +29,7 @@ _KINDS = [
     "float8",
     "bigint",
     "bytea",
+    "text",
 ]
 _INSERT = f"INSERT INTO events ({EVENT}) SELECT * FROM unnest({', '.join(f'%s::{kind}[]' for kind in _KINDS)})"
 # Each key by itself through the unique index: a server that has not looked at the table yet believes that few events
@@ -47,7 +45,6 @@ _REWARD = (
     "WHERE e.seq = v.seq"
 )
 _LOCK = f"SELECT {STATUS} FROM loops WHERE id = %s FOR UPDATE"
-_WAIT = 30.0
 _KEY = EVENT.split(", ").index("key")
 
 
@@ -57,6 +54,8 @@ def _marked(statement: str) -> str:
 
 
 class PostgresTransaction:
+    dialect = "postgresql"
+
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
@@ -95,49 +94,31 @@ class PostgresTransaction:
 
 
 class PostgresDriver:
-    """A database on a server; connections are kept and used again."""
+    """A database on a server; connections are of the process, and every one of them keeps what it commits."""
 
     dialect = "postgresql"
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.failures: tuple[type[Exception], ...] = (driver().Error, OSError)
-        self._idle: list[Any] = []
-        self._turn = threading.Lock()
-        self._owner = os.getpid()
+        self._server = server_of(url).join(self)
 
     def __str__(self) -> str:
-        return without_secrets(self.url, "store").partition("#")[0]
+        return without_secrets(self.url)
 
     def prepare(self) -> None:
-        with self.writing() as tx:
-            check_durable(tx._connection, str(self))
+        with self.writing():
+            pass
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[PostgresTransaction]:
-        with self._connection() as connection:
-            point("store-begin")
-            connection.execute("BEGIN")
-            try:
-                point("store-begun")
-                yield PostgresTransaction(connection)
-                point("store-commit")
-                connection.execute("COMMIT")
-            except BaseException:
-                with contextlib.suppress(driver().Error):
-                    connection.execute("ROLLBACK")
-                raise
-            point("store-committed")
+        with self._server.writing(prefix="store-") as connection:
+            yield PostgresTransaction(connection)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[PostgresTransaction]:
-        with self._connection() as connection:
-            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            try:
-                yield PostgresTransaction(connection)
-            finally:
-                with contextlib.suppress(driver().Error):
-                    connection.execute("ROLLBACK")
+        with self._server.reading() as connection:
+            yield PostgresTransaction(connection)
 
     def ledger(self, name: str) -> tuple[str, str | None]:
         return self.url, name
@@ -148,43 +129,30 @@ class PostgresDriver:
                 return []
             return [row[0] for row in tx.execute("SELECT DISTINCT ledger FROM entries ORDER BY 1")]
 
-    def tidy(self) -> None:
+    def beside(self, ledger: str) -> PostgresDriver:
+        return self
+
+    def tidy(self) -> bool:
         """Autovacuum does it; the server's log and dead rows keep erased content until they are recycled."""
+        return True
+
+    def time(self, tx: Any) -> int | None:
+        [(seconds,)] = tx.execute("SELECT extract(epoch FROM clock_timestamp())")
+        return round(seconds * 1_000_000)
+
+    def rewrite(self) -> None:
+        """The server's own vacuum does it."""
 
     def explain(self, problem: Exception) -> StorageFailed:
-        errors = driver().errors
-        text = (str(problem) or type(problem).__name__).splitlines()[0]
-        if isinstance(problem, errors.DiskFull):
-            fix = "free space on the disk of the server"
-        elif isinstance(problem, errors.InsufficientPrivilege | errors.ReadOnlySqlTransaction):
-            fix = "let this user write to the database"
-        else:
-            fix = "check that the server runs and can be reached"
-        return StorageFailed("the store cannot be written", path=str(self), given=text, fix=f"{fix}, then repeat")
+        fix = {
+            "full": "free space on the disk of the server",
+            "denied": "let this user write to the database",
+            "undurable": "change the setting of the server, the database or the user",
+        }.get(kind_of(problem), "check that the server runs and can be reached")
+        given = words_of(problem)
+        failed = StorageFailed("the store cannot be written", path=str(self), given=given, fix=f"{fix}, then repeat")
+        failed.kind = kind_of(problem)
+        return failed
 
     def close(self) -> None:
-        with self._turn:
-            while self._idle:
-                self._idle.pop().close()
-
-    @contextlib.contextmanager
-    def _connection(self) -> Iterator[Any]:
-        self._after_fork()
-        with self._turn:
-            connection = self._idle.pop() if self._idle else None
-        if connection is None or connection.closed:
-            connection = connect(self.url, _WAIT)
-        try:
-            yield connection
-        finally:
-            if not connection.closed and connection.info.transaction_status == driver().pq.TransactionStatus.IDLE:
-                self._idle.append(connection)
-            else:  # broken, or a transaction that could not be taken back: it must not be part of the next commit
-                connection.close()
-                self.close()  # where one was cut off the idle ones were too
-
-    def _after_fork(self) -> None:
-        if self._owner != os.getpid():
-            for connection in self._idle:
-                leave(connection, self._owner)
-            self._owner, self._idle, self._turn = os.getpid(), [], threading.Lock()
+        self._server.leave(self)

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import sqlite3
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from fairveil.loop.kept import ROOM
 from fairveil.loop.problems import StorageFailed
 from fairveil.loop.storage.driver import EVENT, STATUS, Row
-from fairveil.privacy.ledger.faults import point
+from fairveil.storage.sqlite import BUSY, FAILURES, LOCK, SqliteFile, kind_of, locked
 
 _PLACES = ", ".join("?" for _ in EVENT.split(","))
-_INSERT = f"INSERT INTO events ({EVENT}) VALUES ({_PLACES})"
+_INSERT = f"INSERT INTO events ({EVENT}, room) VALUES ({_PLACES}, zeroblob({ROOM}))"
 _FIND = f"SELECT {EVENT} FROM events WHERE loop = ? AND key = ?"
-_REWARD = "UPDATE events SET reward = ?, rewarded = ? WHERE loop = ? AND key = ?"
+_REWARD = "UPDATE events SET reward = ?, rewarded = ?, room = NULL WHERE loop = ? AND key = ?"
 _LOCK = f"SELECT {STATUS} FROM loops WHERE id = ?"
+PATIENCE = 200
+"""Milliseconds that emptying the log waits for readers, with writers behind it; then it is tried again later."""
+PAGE, MARGIN = 4000, 1000
+"""Rows that are looked at together, and how many without content lie between one that may move and one with content.
+
+A page of SQLite has at most about a hundred of them, and a change of size moves rows of three pages at most.
+"""
+_PRAGMAS = ("journal_mode = WAL", "secure_delete = ON", "temp_store = MEMORY", "cache_size = -16384")
 
 
 class SqliteTransaction:
+    dialect = "sqlite"
+
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
@@ -58,24 +67,24 @@ class SqliteTransaction:
 
 
 class SqliteDriver:
-    """One file. Writers of this process take turns by a lock, processes by flock, which the dead let go."""
+    """One file. Writers take turns by a lock beside it, which the dead let go."""
 
     dialect = "sqlite"
-    failures: tuple[type[Exception], ...] = (sqlite3.Error, OSError)
+    failures = FAILURES
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._turn = threading.Lock()
-        self._owner = os.getpid()
-        self._writer: sqlite3.Connection | None = None
-        self._readers: list[sqlite3.Connection] = []
-        self._lock: int | None = None
+        self._file = SqliteFile(path.absolute(), _PRAGMAS)
+        self._lock = f"{path.absolute()}{LOCK}"
 
     def __str__(self) -> str:
         return f"sqlite:///{self.path}"
 
     def prepare(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        if not self.path.exists():
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL, 0o600))
         with self.writing() as tx:
             [(mode,)] = tx.execute("PRAGMA journal_mode")
         if mode != "wal":
@@ -83,51 +92,13 @@ class SqliteDriver:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[SqliteTransaction]:
-        self._after_fork()
-        with self._turn:
-            connection, lock = self._connected()
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            try:
-                point("store-begin")
-                connection.execute("BEGIN IMMEDIATE")
-                try:
-                    point("store-begun")
-                    yield SqliteTransaction(connection)
-                    point("store-commit")
-                    connection.execute("COMMIT")
-                except BaseException:
-                    with contextlib.suppress(sqlite3.Error):
-                        connection.execute("ROLLBACK")
-                    if connection.in_transaction:
-                        self._disconnect()  # what could not be taken back must not be part of the next commit
-                    raise
-                point("store-committed")
-            except self.failures:
-                self._disconnect()  # nothing that a connection remembers of a failed transaction is kept
-                raise
-            finally:
-                fcntl.flock(lock, fcntl.LOCK_UN)
+        with locked(self._lock, mode=0o600), self._file.writing("store-") as connection:
+            yield SqliteTransaction(connection)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[SqliteTransaction]:
-        self._after_fork()
-        try:
-            connection = self._readers.pop()
-        except IndexError:
-            connection = _connect(self.path)
-        try:
-            connection.execute("BEGIN")
-            try:
-                yield SqliteTransaction(connection)
-            finally:
-                connection.execute("ROLLBACK")
-        except BaseException as problem:
-            if isinstance(problem, self.failures) or connection.in_transaction:
-                connection.close()
-            else:
-                self._readers.append(connection)
-            raise
-        self._readers.append(connection)
+        with self._file.reading() as connection:
+            yield SqliteTransaction(connection)
 
     def ledger(self, name: str) -> tuple[str | Path, str | None]:
         folder = self.path.parent / "ledgers"
@@ -137,66 +108,53 @@ class SqliteDriver:
     def ledgers(self) -> list[str]:
         return sorted(file.stem for file in (self.path.parent / "ledgers").glob("*.db"))
 
-    def tidy(self) -> None:
-        with self._turn:
-            connection, _ = self._connected()
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    def beside(self, ledger: str) -> SqliteDriver:
+        path, _ = self.ledger(ledger)
+        return SqliteDriver(Path(path).with_suffix(".events"))
+
+    def tidy(self) -> bool:
+        while self._pack():
+            pass
+        with locked(self._lock, mode=0o600), self._file.connection() as connection:
+            try:
+                connection.execute(f"PRAGMA busy_timeout = {PATIENCE}")
+                [(busy, _, _)] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                connection.execute(f"PRAGMA busy_timeout = {round(BUSY * 1000)}")
+        return not busy
+
+    def _pack(self) -> bool:
+        """Take the zeros out of old rows, as far as no row with content is near; whether more is left."""
+        with self.writing() as tx:
+            [(packed,)] = tx.execute("SELECT value FROM meta WHERE key = 'packed'")
+            query = "SELECT seq, erased FROM events WHERE seq > ? ORDER BY seq LIMIT ?"
+            rows = tx.execute(query, (int(packed), PAGE))
+            empty = next((place for place, (_, erased) in enumerate(rows) if erased is None), len(rows))
+            if empty <= MARGIN:
+                return False
+            last = rows[empty - MARGIN - 1][0]
+            tx.execute("UPDATE events SET room = NULL WHERE seq > ? AND seq <= ?", (int(packed), last))
+            tx.execute("UPDATE meta SET value = ? WHERE key = 'packed'", (str(last),))
+            return len(rows) == PAGE
+
+    def time(self, tx: Any) -> int | None:
+        return None
+
+    def rewrite(self) -> None:
+        with locked(self._lock, mode=0o600), self._file.connection() as connection:
+            connection.execute("VACUUM")
+        self.tidy()
 
     def explain(self, problem: Exception) -> StorageFailed:
-        low = str(problem).lower()
-        if "readonly" in low or "read-only" in low or "permission" in low or "unable to open" in low:
-            fix = "make the folder of the store writable for this user"
-        elif "full" in low or "no space" in low or "too large" in low or "disk i/o" in low:
-            fix = "free space on the disk of the store"
-        elif "malformed" in low or "not a database" in low:
-            fix = "the file is damaged: restore it from a backup (fairveil store restore)"
-        else:
-            fix = "see the error of the system"
+        fix = {
+            "denied": "make the folder of the store writable for this user",
+            "full": "free space on the disk of the store",
+            "damaged": "the file is damaged: restore it from a backup (fairveil store restore)",
+        }.get(kind_of(problem), "see the error of the system")
         reason = str(problem) or type(problem).__name__
-        return StorageFailed("the store cannot be written", path=str(self), given=reason, fix=f"{fix}, then repeat")
+        failed = StorageFailed("the store cannot be written", path=str(self), given=reason, fix=f"{fix}, then repeat")
+        failed.kind = kind_of(problem)
+        return failed
 
     def close(self) -> None:
-        with self._turn:
-            self._disconnect()
-            while self._readers:
-                self._readers.pop().close()
-            if self._lock is not None:
-                os.close(self._lock)
-                self._lock = None
-
-    def _connected(self) -> tuple[sqlite3.Connection, int]:
-        if self._lock is None:
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-            self._lock = os.open(self.path.with_name(self.path.name + ".lock"), flags, 0o600)
-        if self._writer is None:
-            self._writer = _connect(self.path)
-        return self._writer, self._lock
-
-    def _disconnect(self) -> None:
-        if self._writer is not None:
-            with contextlib.suppress(sqlite3.Error):
-                self._writer.close()
-            self._writer = None
-
-    def _after_fork(self) -> None:
-        """A child has connections and locks of its own; its parent's are left as they are."""
-        if self._owner != os.getpid():
-            self._owner, self._turn = os.getpid(), threading.Lock()
-            _left_behind.append((self._writer, self._readers))
-            self._writer, self._readers, self._lock = None, [], None
-
-
-_left_behind: list[Any] = []
-"""Connections that a forked child inherited: closing them there would drop the parent's locks."""
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    fresh = not path.exists()
-    connection = sqlite3.connect(path, timeout=30.0, isolation_level=None, check_same_thread=False)
-    if fresh:
-        os.chmod(path, 0o600)
-    for pragma in ("journal_mode = WAL", "synchronous = FULL", "fullfsync = ON", "secure_delete = ON"):
-        connection.execute(f"PRAGMA {pragma}")
-    for pragma in ("trusted_schema = OFF", "temp_store = MEMORY", "cache_size = -16384"):
-        connection.execute(f"PRAGMA {pragma}")
-    return connection
+        self._file.close()

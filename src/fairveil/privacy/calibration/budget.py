@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 from fairveil.errors import SpecError
 from fairveil.privacy.conversions import GRID_CONSTANT, gdp_mu, zcdp_rho
@@ -16,6 +17,15 @@ from fairveil.privacy.events import FINE_GRID, Event, GaussianEvent, PureEvent, 
 
 ROUND_UP = 1 + 2.0**-40
 """Noise levels are enlarged by this factor, far more than the rounding errors of the arithmetic that gave them."""
+
+
+def noise_level(sensitivity: float, mu: float) -> float:
+    """Std of Gaussian noise of this mu, or scale of Laplace noise of this epsilon: sensitivity/mu, rounded up.
+
+    >>> noise_level(1.0, 0.5) > 2.0
+    True
+    """
+    return sensitivity / mu * ROUND_UP
 
 
 @dataclass(frozen=True)
@@ -38,7 +48,7 @@ class Budget:
                 allowed="mu, or rho, or epsilon with delta, or epsilon alone (scalar batch sums, Laplace noise)",
             )
 
-    @property
+    @cached_property
     def pure(self) -> bool:
         return self.epsilon is not None and self.delta is None
 

@@ -1,6 +1,5 @@
 """Private histograms over public bins: hierarchical counts or Toeplitz prefixes, and what they publish."""
 
-from fairveil.privacy.histograms.histogram import Histogram
-from fairveil.privacy.histograms.result import PrivateHistogram
+from fairveil.privacy.histograms.histogram import Histogram, PrivateHistogram
 
 __all__ = ["Histogram", "PrivateHistogram"]

@@ -1,9 +1,12 @@
-"""Private histograms over public bins with a consistent, monotone distribution function."""
+"""Private histograms over public bins with a consistent, monotone distribution function.
+
+A published one is post-processing and may be used any number of times.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Annotated, Literal
 
@@ -11,17 +14,75 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, Strict
 
+from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError
 from fairveil.fields import Delta, Epsilon, Positive, described
 from fairveil.privacy.calibration import ROUND_UP, Budget
 from fairveil.privacy.events import Event, ParallelEvent
 from fairveil.privacy.histograms import prefix, tree
-from fairveil.privacy.histograms.result import PrivateHistogram
 from fairveil.privacy.noise import MAX_SCALE, Noise
+from fairveil.privacy.stability import ROW, Chain, Clip, FanOut
 from fairveil.privacy.sums.base import State
-from fairveil.privacy.sums.shapes import CAPACITY, Floats, Ints
+from fairveil.privacy.sums.shapes import CAPACITY
 from fairveil.registry import register
+
+
+@dataclass(frozen=True)
+class PrivateHistogram:
+    """Counts per bin, their total, and a distribution function that rises from 0 to 1.
+
+    ``counts`` are unbiased and may be negative; ``levels[k]`` is the share of the first k bins, made monotone by
+    least squares (isotonic regression) and kept in [0, 1]. ``empty`` says that the total is below one: nothing is known
+    and the distribution function is that of the uniform law.
+
+    >>> shown = PrivateHistogram.of(0.0, 1.0, np.array([1.0, 3.0, 0.0, 4.0]), 8.0)
+    >>> shown.cdf([0.0, 0.25, 0.5, 2.0]).tolist(), float(shown.quantile(0.5))
+    ([0.0, 0.125, 0.5, 1.0], 0.5)
+    """
+
+    edges: Floats
+    counts: Floats
+    total: float
+    levels: Floats
+    empty: bool
+
+    @classmethod
+    def of(cls, low: float, high: float, counts: Floats, total: float) -> PrivateHistogram:
+        from scipy.optimize import isotonic_regression
+
+        edges = np.linspace(low, high, len(counts) + 1)
+        empty = not total >= 1.0
+        if empty:
+            levels = np.linspace(0.0, 1.0, len(edges))
+        else:
+            inner = isotonic_regression(np.cumsum(counts)[:-1]).x if len(counts) > 1 else np.zeros(0)
+            levels = np.concatenate([[0.0], np.clip(inner / total, 0.0, 1.0), [1.0]])
+        for array in (edges, counts, levels):
+            array.setflags(write=False)
+        return cls(edges, counts, float(total), levels, empty)
+
+    def cdf(self, points: ArrayLike) -> Floats:
+        """Share of values at or below each point, linear inside a bin, in [0, 1] and monotone."""
+        return np.asarray(np.interp(_numbers(points), self.edges, self.levels))
+
+    def quantile(self, shares: ArrayLike) -> Floats:
+        """The smallest point whose `cdf` reaches each share in [0, 1]."""
+        wanted = _numbers(shares)
+        if ((wanted < 0) | (wanted > 1)).any():
+            raise InputError("a share is out of range", path="shares", allowed="in [0, 1]")
+        right = np.clip(np.searchsorted(self.levels, wanted, side="left"), 1, len(self.levels) - 1)
+        below, above = self.levels[right - 1], self.levels[right]
+        part = np.clip((wanted - below) / np.where(above > below, above - below, 1.0), 0.0, 1.0)
+        return np.asarray(self.edges[right - 1] + part * (self.edges[right] - self.edges[right - 1]))
+
+
+def _numbers(values: ArrayLike) -> Floats:
+    array = np.asarray(values, np.float64)
+    if np.isnan(array).any():
+        raise InputError("a point is not a number", path="points", allowed="numbers")
+    return array
+
 
 Number = Annotated[float, Strict(), Field(ge=-1e300, le=1e300, allow_inf_nan=False)]
 
@@ -98,7 +159,11 @@ class Histogram:
         """l2 change of all noisy counts (without the total) when one unit moves between bins; 0 for a single bin."""
         if self.bins == 1:
             return 0.0
-        return math.sqrt(2 * self.levels) if self.method == "tree" else prefix.pair_sensitivity(self.bins)
+        return self._nodes(True).sensitivity.l2 if self.method == "tree" else prefix.pair_sensitivity(self.bins)
+
+    def _nodes(self, replaced: bool) -> Chain:
+        """One unit counts once on every level of the tree."""
+        return Chain(ROW, FanOut(self.levels), Clip(0.0, 1.0), replaced=replaced)
 
     @cached_property
     def _absent(self) -> float:
@@ -106,7 +171,7 @@ class Histogram:
         if self.bins == 1:
             return 0.0
         coefficients = prefix.bin_coefficients(self.bins).astype(np.float64)
-        return math.sqrt(self.levels) if self.method == "tree" else float(np.linalg.norm(coefficients))
+        return self._nodes(False).sensitivity.l2 if self.method == "tree" else float(np.linalg.norm(coefficients))
 
     @cached_property
     def _factor(self) -> float:
@@ -157,7 +222,7 @@ class Histogram:
         """What one value pays, however many batches are released."""
         return ParallelEvent(self._calibration[1])
 
-    @property
+    @cached_property
     def _root(self) -> float:
         """Variance of the total in units of the variance of a node or of a coded count."""
         return (self.total_sigma / self.sigma) ** 2
@@ -227,6 +292,6 @@ class Histogram:
         """The release that was due is charged but its value is gone: drop the batch."""
         return self.start()
 
-    @property
+    @cached_property
     def _weight(self) -> float:
         return float(prefix.bin_coefficients(self.bins)[0]) if self.method == "toeplitz" else 1.0

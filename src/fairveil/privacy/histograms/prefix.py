@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from fairveil.privacy.sums.shapes import Floats, Ints
+from fairveil.arrays import Floats, Ints
 from fairveil.privacy.sums.toeplitz import default_coefficient_bits, integer_coefficients, reciprocal
 
 

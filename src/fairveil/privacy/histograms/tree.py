@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairveil.privacy.sums.shapes import Floats, Ints
+from fairveil.arrays import Floats, Ints
 
 
 def tree_size(bins: int) -> int:

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, Strict
 
+from fairveil.arrays import Ints
 from fairveil.configuration import configuration
 from fairveil.errors import HorizonError
 from fairveil.fields import Epsilon, Positive, described
 from fairveil.privacy.events import Event, PureEvent
-from fairveil.privacy.grid import to_units
+from fairveil.privacy.grid import float_above, grid_bits, to_units, units_above
 from fairveil.privacy.mechanisms.base import Mechanism, as_scores, as_vector
-from fairveil.privacy.mechanisms.exact import float_above, grid_bits, units_above
-from fairveil.privacy.noise import Ints, Noise
+from fairveil.privacy.noise import Noise
 from fairveil.registry import register
 from fairveil.state import State
 

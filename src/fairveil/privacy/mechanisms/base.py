@@ -1,18 +1,24 @@
-"""What every mechanism has: a sensitivity, an event, a guarantee, and one release."""
+"""What every mechanism has: a sensitivity, an event, a guarantee, and one release.
+
+`Selection` is what the three selection mechanisms share: scores on an integer grid and an integer scale.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairveil.arrays import Floats, Ints
 from fairveil.errors import InputError
 from fairveil.privacy.events import ApproximateEvent, BoundedRangeEvent, Event, PureEvent, ZcdpEvent
-from fairveil.privacy.grid import LARGEST_UNIT
+from fairveil.privacy.grid import LARGEST_UNIT, grid_bits, to_units, units_above
 from fairveil.privacy.guarantee import Guarantee
-from fairveil.privacy.noise import Ints, Noise
+from fairveil.privacy.noise import Noise
 
 
 class Mechanism(ABC):
@@ -55,7 +61,7 @@ class Mechanism(ABC):
         raise NotImplementedError
 
 
-def as_vector(value: ArrayLike, dimension: int) -> NDArray[np.float64]:
+def as_vector(value: ArrayLike, dimension: int) -> Floats:
     """A value as ``dimension`` finite coordinates; a plain number is one coordinate."""
     array = np.atleast_1d(np.asarray(value, np.float64))
     if array.shape != (dimension,) or not np.isfinite(array).all():
@@ -84,7 +90,7 @@ def as_integers(value: ArrayLike, dimension: int) -> Ints:
     return np.clip(array.astype(np.int64), -LARGEST_UNIT, LARGEST_UNIT)
 
 
-def as_scores(scores: ArrayLike) -> NDArray[np.float64]:
+def as_scores(scores: ArrayLike) -> Floats:
     """A non-empty vector of scores without NaN."""
     array = np.asarray(scores, np.float64)
     if array.ndim != 1 or len(array) == 0 or np.isnan(array).any():
@@ -96,3 +102,41 @@ def as_scores(scores: ArrayLike) -> NDArray[np.float64]:
 def shaped(rows: NDArray[Any], value: ArrayLike) -> NDArray[Any]:
     """One row a release; releases of a plain number are plain numbers."""
     return rows[:, 0] if np.ndim(value) == 0 else rows
+
+
+class Selection(Mechanism):
+    """Base of mechanisms that pick one of several candidates with a high score.
+
+    Scores are rounded toward zero to a grid on which both the sensitivity and the scale are at least 2^20 units;
+    rounding moves two scores apart by at most the sensitivity in units, rounded up. The scale is an integer number of
+    units, rounded up. Scores beyond 2^61 units saturate, which brings no two of them further apart.
+    """
+
+    sensitivity: float
+    epsilon: float
+    monotone: bool
+
+    @property
+    def _factor(self) -> int:
+        # changing one record moves every score by up to the sensitivity, and the best one the other way;
+        # monotone scores all move in one direction, so the gap to the best moves by one sensitivity only
+        return 1 if self.monotone else 2
+
+    @cached_property
+    def bits(self) -> int:
+        """Scores are counted in units of 2^-bits."""
+        return grid_bits(self.sensitivity, Fraction(self.sensitivity) / Fraction(self.epsilon))
+
+    @cached_property
+    def scale_units(self) -> int:
+        """factor * sensitivity / epsilon in units, rounded up to an integer."""
+        units = self._factor * units_above(self.sensitivity, self.bits)
+        return units_above(Fraction(units) / Fraction(self.epsilon), 0)
+
+    def _units(self, scores: ArrayLike) -> Ints:
+        return to_units(as_scores(scores), self.bits)
+
+    def _gaps(self, scores: ArrayLike) -> Ints:
+        """Distance of each score to the best one, in units: at least 0, and below 2^63 because scores saturate."""
+        units = self._units(scores)
+        return units.max() - units

@@ -7,12 +7,13 @@ from functools import lru_cache
 
 from numpy.typing import ArrayLike
 
+from fairveil.arrays import Ints
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Count, Delta, Epsilon, described
 from fairveil.privacy.events import ApproximateEvent, Event
 from fairveil.privacy.mechanisms.base import Mechanism, as_integers
-from fairveil.privacy.noise import Ints, Noise
+from fairveil.privacy.noise import Noise
 from fairveil.registry import register
 
 MOST_COINS = 2**26

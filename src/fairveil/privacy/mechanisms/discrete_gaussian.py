@@ -5,16 +5,17 @@ from __future__ import annotations
 from functools import cached_property, lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Count, Delta, Epsilon, Positive, described
 from fairveil.privacy.conversions import zcdp_rho
 from fairveil.privacy.events import Event, ZcdpEvent
+from fairveil.privacy.grid import sigma_above
 from fairveil.privacy.mechanisms.base import Mechanism, as_integers, shaped
-from fairveil.privacy.mechanisms.exact import sigma_above
-from fairveil.privacy.noise import MAX_SCALE, Ints, Noise
+from fairveil.privacy.noise import MAX_SCALE, Noise
 from fairveil.registry import register
 
 
@@ -78,7 +79,7 @@ class DiscreteGaussian(Mechanism):
     def event(self) -> Event:
         return ZcdpEvent(self.spent)
 
-    def probability(self, z: ArrayLike) -> NDArray[np.float64]:
+    def probability(self, z: ArrayLike) -> Floats:
         """P(noise = z), normalised over 40 sigma."""
         reach = int(40 * self.sigma) + 2
         mass = np.exp(-0.5 * (np.arange(-reach, reach + 1) / self.sigma) ** 2).sum()

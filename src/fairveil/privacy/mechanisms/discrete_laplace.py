@@ -7,14 +7,15 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
 from fairveil.fields import Count, Epsilon, described
 from fairveil.privacy.events import Event, PureEvent
+from fairveil.privacy.grid import float_above
 from fairveil.privacy.mechanisms.base import Mechanism, as_integers, shaped
-from fairveil.privacy.mechanisms.exact import float_above
-from fairveil.privacy.noise import Ints, Noise
+from fairveil.privacy.noise import Noise
 from fairveil.registry import register
 
 
@@ -51,7 +52,7 @@ class DiscreteLaplace(Mechanism):
     def std(self) -> float:
         return 0.0 if self.scale < 1e-3 else 1 / (math.sqrt(2) * math.sinh(1 / (2 * self.scale)))
 
-    def probability(self, z: ArrayLike) -> NDArray[np.float64]:
+    def probability(self, z: ArrayLike) -> Floats:
         """P(noise = z) = tanh(1/(2s)) exp(-|z|/s)."""
         return math.tanh(1 / (2 * self.scale)) * np.exp(-np.abs(np.asarray(z, np.float64)) / self.scale)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
 from fairveil.fields import Epsilon, Positive, described
 from fairveil.privacy.events import BoundedRangeEvent, Event
-from fairveil.privacy.mechanisms.selection import Selection
-from fairveil.privacy.noise import Ints, Noise
+from fairveil.privacy.mechanisms.base import Selection
+from fairveil.privacy.noise import Noise
 from fairveil.registry import register
 
 
@@ -48,7 +49,7 @@ class Exponential(Selection):
     def event(self) -> Event:
         return BoundedRangeEvent(self.epsilon)
 
-    def probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
+    def probabilities(self, scores: ArrayLike) -> Floats:
         """The law of the pick, as floats."""
         weights = np.exp(-self._gaps(scores) / self.scale_units)
         return weights / weights.sum()

@@ -7,18 +7,17 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fairveil.arrays import Floats
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Count, Delta, Epsilon, Positive, described
 from fairveil.privacy.conversions import GRID_CONSTANT, gdp_epsilon, gdp_mu, zcdp_epsilon
 from fairveil.privacy.events import Event, GaussianEvent
-from fairveil.privacy.grid import from_units, to_units
+from fairveil.privacy.grid import float_above, from_units, grid_bits, to_units, units_above
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.mechanisms.base import Mechanism, as_vector, shaped
-from fairveil.privacy.mechanisms.exact import float_above, grid_bits, units_above
 from fairveil.privacy.noise import MAX_SCALE, Noise
 from fairveil.registry import register
 
@@ -27,7 +26,7 @@ RESERVE = 1e-4
 _FINENESS = 26
 
 
-class Plan(NamedTuple):
+class GridNoise(NamedTuple):
     """The Gaussian-DP parameter, the grid (units of 2^-bits) and the noise on it."""
 
     mu: float
@@ -85,7 +84,7 @@ class Gaussian(Mechanism):
         return cls(sensitivity=1.0, epsilon=1.0, delta=1e-5)
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> GridNoise:
         """Everything the budget and the sensitivity determine."""
         return _plan(self.sensitivity, self.epsilon, self.delta, self.mu, self.dimension)
 
@@ -113,7 +112,7 @@ class Gaussian(Mechanism):
             notes=("holds for every neighbouring relation under which the stated sensitivity is a bound",),
         )
 
-    def releases(self, value: ArrayLike, noise: Noise, count: int) -> NDArray[np.float64]:
+    def releases(self, value: ArrayLike, noise: Noise, count: int) -> Floats:
         vector = as_vector(value, self.dimension)
         plan = self.plan
         drawn = noise.gaussian(plan.sigma_units, count * self.dimension).reshape(count, self.dimension)
@@ -126,7 +125,9 @@ def _log_loss(epsilon: float, dimension: int) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _plan(sensitivity: float, epsilon: float | None, delta: float | None, mu: float | None, dimension: int) -> Plan:
+def _plan(
+    sensitivity: float, epsilon: float | None, delta: float | None, mu: float | None, dimension: int
+) -> GridNoise:
     fineness = _FINENESS
     if mu is None and epsilon is not None and delta is not None:
         loss = _log_loss(epsilon, dimension) - math.log(RESERVE * delta)
@@ -137,4 +138,4 @@ def _plan(sensitivity: float, epsilon: float | None, delta: float | None, mu: fl
     units: float = units_above(sensitivity, bits)
     if dimension > 1:
         units = math.nextafter(units + math.sqrt(dimension), math.inf)
-    return Plan(float(budget), bits, float_above(Fraction(units) / budget))
+    return GridNoise(float(budget), bits, float_above(Fraction(units) / budget))

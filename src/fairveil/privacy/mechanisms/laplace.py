@@ -7,15 +7,15 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fairveil.arrays import Floats
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Count, Epsilon, Positive, described
 from fairveil.privacy.events import Event, PureEvent
-from fairveil.privacy.grid import from_units, to_units
+from fairveil.privacy.grid import float_above, from_units, grid_bits, to_units, units_above
 from fairveil.privacy.mechanisms.base import Mechanism, as_vector, shaped
-from fairveil.privacy.mechanisms.exact import float_above, grid_bits, units_above
 from fairveil.privacy.noise import Noise
 from fairveil.registry import register
 
@@ -84,7 +84,7 @@ class Laplace(Mechanism):
     def event(self) -> Event:
         return PureEvent(self.epsilon)
 
-    def releases(self, value: ArrayLike, noise: Noise, count: int) -> NDArray[np.float64]:
+    def releases(self, value: ArrayLike, noise: Noise, count: int) -> Floats:
         vector = as_vector(value, self.dimension)
         if self.low is not None and self.high is not None:
             vector = np.clip(vector, self.low, self.high)

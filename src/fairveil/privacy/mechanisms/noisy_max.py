@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fairveil.arrays import Ints
 from fairveil.configuration import configuration
 from fairveil.fields import Epsilon, Positive, described
 from fairveil.privacy.events import Event, PureEvent
-from fairveil.privacy.mechanisms.selection import Selection
-from fairveil.privacy.noise import Ints, Noise
+from fairveil.privacy.mechanisms.base import Selection
+from fairveil.privacy.noise import Noise
 from fairveil.registry import register
 
 _BLOCK = 2**20

@@ -8,16 +8,16 @@ from functools import cached_property
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import Field, Strict
 
+from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
 from fairveil.fields import Epsilon, Positive, described
 from fairveil.privacy.events import Event, PureEvent
-from fairveil.privacy.grid import from_units, to_units
+from fairveil.privacy.grid import from_units, grid_bits, to_units, units_above
 from fairveil.privacy.mechanisms.base import Mechanism, as_vector, shaped
-from fairveil.privacy.mechanisms.exact import grid_bits, units_above
-from fairveil.privacy.noise import Ints, Noise
+from fairveil.privacy.noise import Noise
 from fairveil.registry import register
 
 LARGEST_DIMENSION = 24
@@ -84,7 +84,7 @@ class NormGamma(Mechanism):
     def event(self) -> Event:
         return PureEvent(self.epsilon)
 
-    def releases(self, value: ArrayLike, noise: Noise, count: int) -> NDArray[np.float64]:
+    def releases(self, value: ArrayLike, noise: Noise, count: int) -> Floats:
         units = to_units(as_vector(value, self.dimension), self.bits)
         return shaped(from_units(units + self._draw(noise, count), self.bits), value)
 

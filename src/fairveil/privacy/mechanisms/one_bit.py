@@ -7,16 +7,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
 from fairveil.fields import Epsilon, described
 from fairveil.privacy.events import Event, PureEvent
-from fairveil.privacy.grid import clip_unit
+from fairveil.privacy.grid import COINS, clip_unit, keep_weight
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.mechanisms.base import Mechanism
-from fairveil.privacy.mechanisms.exact import COINS, keep_weight
-from fairveil.privacy.noise import Ints, Noise
+from fairveil.privacy.noise import Noise
 from fairveil.registry import register
 
 
@@ -80,15 +80,15 @@ class OneBit(Mechanism):
         kept = noise.uniform_integers(COINS, values.size) < keep_weight(self.epsilon)
         return (rounded == kept).astype(np.int64).reshape(values.shape)
 
-    def decode(self, bits: ArrayLike) -> NDArray[np.float64]:
+    def decode(self, bits: ArrayLike) -> Floats:
         """Unbiased estimates of x: ((e^eps + 1) bit - 1) / (e^eps - 1)."""
         return (np.asarray(bits, np.float64) - self.low) / self.slope
 
-    def release(self, value: ArrayLike, noise: Noise) -> NDArray[np.float64]:
+    def release(self, value: ArrayLike, noise: Noise) -> Floats:
         """The decoded report (one for every entry of an array)."""
         return self.decode(self.encode(value, noise))
 
-    def releases(self, value: float, noise: Noise, count: int) -> NDArray[np.float64]:
+    def releases(self, value: float, noise: Noise, count: int) -> Floats:
         return self.release(np.full(count, value), noise)
 
 

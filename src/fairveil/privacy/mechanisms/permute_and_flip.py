@@ -5,13 +5,14 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
 from fairveil.fields import Epsilon, Positive, described
 from fairveil.privacy.events import Event, PureEvent
-from fairveil.privacy.mechanisms.selection import Selection
-from fairveil.privacy.noise import Ints, Noise
+from fairveil.privacy.mechanisms.base import Selection
+from fairveil.privacy.noise import Noise
 from fairveil.registry import register
 
 _BLOCK = 2**20
@@ -49,7 +50,7 @@ class PermuteAndFlip(Selection):
     def event(self) -> Event:
         return PureEvent(self.epsilon)
 
-    def probabilities(self, scores: ArrayLike) -> NDArray[np.float64]:
+    def probabilities(self, scores: ArrayLike) -> Floats:
         """The law of the pick, as floats, by inclusion and exclusion over the other candidates (for small k)."""
         keep = np.exp(-self._gaps(scores) / self.scale_units)
         law = np.zeros(len(keep))

@@ -7,17 +7,18 @@ from functools import cached_property
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import Field, Strict
 
+from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
 from fairveil.errors import InputError
 from fairveil.fields import Epsilon, described
 from fairveil.privacy.events import Event, PureEvent
+from fairveil.privacy.grid import COINS, exp_below
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.mechanisms.base import Mechanism
-from fairveil.privacy.mechanisms.exact import COINS, exp_below
-from fairveil.privacy.noise import Ints, Noise
+from fairveil.privacy.noise import Noise
 from fairveil.registry import register
 
 
@@ -91,7 +92,7 @@ class RandomizedResponse(Mechanism):
         lie = np.where(drawn < first, drawn, drawn - truth) // other
         return np.where(honest, own, lie + (lie >= own)).reshape(array.shape)
 
-    def estimate(self, reports: ArrayLike) -> NDArray[np.float64]:
+    def estimate(self, reports: ArrayLike) -> Floats:
         """Unbiased shares of all categories from many reports."""
         array = np.asarray(reports, np.int64).ravel()
         shares = np.bincount(array, minlength=self.categories) / len(array)

@@ -26,13 +26,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, Strict
 
+from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
 from fairveil.errors import HorizonError, InputError, SpecError
 from fairveil.fields import Count, Delta, Epsilon, Positive, described
-from fairveil.privacy.calibration import ROUND_UP, Budget
-from fairveil.privacy.events import Event
+from fairveil.privacy.calibration import Budget, noise_level
+from fairveil.privacy.events import Event, PureEvent
 from fairveil.privacy.noise import MAX_SCALE, Noise
-from fairveil.privacy.sums.shapes import CAPACITY, Floats, Grid, Ints
+from fairveil.privacy.sums.shapes import CAPACITY, Grid
 from fairveil.state import State
 
 JOINT_BLOCK = 4096
@@ -124,6 +125,8 @@ class RunningSum(ABC):
 
     @cached_property
     def _calibration(self) -> tuple[float, Event]:
+        if self.epsilon is not None and self.delta is None:
+            return self.epsilon, PureEvent(self.epsilon)
         return self.budget.calibrate(
             self.grid.sensitivity * self._factor(), float(self.grid.spread.min()), self._draws() * self.grid.width
         )
@@ -131,7 +134,7 @@ class RunningSum(ABC):
     @cached_property
     def sigma(self) -> float:
         """Noise level of one draw in grid units: std (on the diagonal for matrices), or Laplace scale."""
-        return self.grid.sensitivity * self._factor() / self._calibration[0] * ROUND_UP
+        return noise_level(self.grid.sensitivity * self._factor(), self._calibration[0])
 
     def event(self) -> Event:
         """What one unit pays over the whole life of the sum."""

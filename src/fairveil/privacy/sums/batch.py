@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from typing import Self
 
 import numpy as np
 
+from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
-from fairveil.errors import InputError
-from fairveil.privacy.events import Event, ParallelEvent
+from fairveil.errors import InputError, SpecError
+from fairveil.privacy.events import Event, GaussianEvent, ParallelEvent, SharedGaussianEvent
+from fairveil.privacy.grid import share_above
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import RunningSum, State
-from fairveil.privacy.sums.shapes import Floats, Ints
 from fairveil.registry import register
 
 
@@ -40,6 +43,24 @@ class BatchSum(RunningSum):
 
     def event(self) -> Event:
         return ParallelEvent(self._calibration[1])
+
+    def shared(self, honest: int) -> Self:
+        """The same sum as one of several parties draws it: ``honest`` of them together have the noise of this one."""
+        twin = copy.copy(self)
+        share = share_above(self.sigma, honest)
+        twin.__dict__.update(grid=self.grid, sigma=share, _calibration=self._calibration)
+        return twin
+
+    def shared_event(self, honest: int) -> Event:
+        """What a row pays where at least ``honest`` shares of the noise stay unknown."""
+        whole = self._calibration[1]
+        if not isinstance(whole, GaussianEvent):
+            raise SpecError(
+                "the grid of these sums is too coarse for shares of noise", path="sums", given="secure",
+                allowed="own", fix="choose a smaller epsilon or leave bits out",
+            )  # fmt: skip
+        share = whole.grid_sigma / math.sqrt(honest)
+        return ParallelEvent(SharedGaussianEvent(whole.mu, whole.draws, whole.grid_sigma, share, honest))
 
     def _relative_variance(self, releases: int) -> float:
         return releases * (2.0 if self.budget.pure else 1.0)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import Field, Strict
 
+from fairveil.arrays import Floats
 from fairveil.configuration import configuration
 from fairveil.errors import HorizonError
 from fairveil.fields import described
@@ -16,7 +17,6 @@ from fairveil.privacy.calibration import ROUND_UP
 from fairveil.privacy.events import Event, ParallelEvent
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import BoundedSum, RunningSum, State
-from fairveil.privacy.sums.shapes import Floats
 from fairveil.privacy.sums.toeplitz import (
     ToeplitzSum,
     column_norm,

@@ -31,12 +31,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairveil.arrays import Floats, Ints
 from fairveil.errors import InputError
 from fairveil.privacy.grid import row_units, scalar_units
 from fairveil.privacy.noise import Noise
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 SENSITIVITY = {
     ("scalar", "replace-row"): 1.0,
@@ -64,7 +62,7 @@ class Grid:
     bits: int
     copies: int = 1
 
-    @property
+    @cached_property
     def sum_bits(self) -> int:
         """Products of two rows count in squared units."""
         return 2 * self.bits if self.shape == "symmetric" else self.bits
@@ -78,12 +76,12 @@ class Grid:
     def _single(self) -> int:
         return self.dimension * (self.dimension + 1) // 2 if self.shape == "symmetric" else self.dimension
 
-    @property
+    @cached_property
     def row_limit(self) -> float:
         """Largest norm of an integer row."""
         return math.ldexp(self.bound, self.bits)
 
-    @property
+    @cached_property
     def entry_limit(self) -> float:
         """Largest absolute value that one row adds to one number of the sum."""
         return self.row_limit**2 if self.shape == "symmetric" else self.row_limit

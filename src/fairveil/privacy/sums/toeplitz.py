@@ -7,15 +7,14 @@ from functools import cached_property
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, Strict
 
+from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Count, described
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import BoundedSum, State
-from fairveil.privacy.sums.shapes import Floats, Ints
 from fairveil.registry import register
 
 MAX_RELEASES = 2**26
@@ -33,7 +32,7 @@ def square_root_coefficients(count: int) -> Floats:
     return np.concatenate([[1.0], np.cumprod((2 * steps - 1) / (2 * steps))])
 
 
-def convolve(first: Floats, second: NDArray[np.float64], count: int) -> Floats:
+def convolve(first: Floats, second: Floats, count: int) -> Floats:
     """The first ``count`` coefficients of a product of power series, along axis 0 of ``second`` (FFT)."""
     from scipy.fft import irfft, next_fast_len, rfft
 

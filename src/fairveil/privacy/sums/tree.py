@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fairveil.arrays import Floats, Ints
 from fairveil.compiling import njit
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import described
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import JOINT_BLOCK, BoundedSum, State
-from fairveil.privacy.sums.shapes import Floats, Ints
 from fairveil.registry import register
 
 PATH_BLOCK = 2048
@@ -69,7 +69,7 @@ def refine_step(nodes, variances, leaf, noisy):
     return level
 
 
-class Closed(NamedTuple):
+class ClosedLeaves(NamedTuple):
     """What is kept of the leaves so far: prefixes by their lowest set bit, refined nodes and their variances."""
 
     stack: Floats
@@ -226,7 +226,7 @@ class TreeSum(BoundedSum):
     def _path(self, parts: Iterable[Ints], releases: int, size: int) -> Floats:
         """The noise of all prefixes, given what their leaves drew in parts of ``size`` leaves."""
         out, shape = np.empty((releases, self.grid.width)), (self.levels, self.grid.width)
-        closed, unit = Closed(np.zeros(shape), np.zeros(shape), np.zeros(self.levels)), 2.0**-self.grid.sum_bits
+        closed, unit = ClosedLeaves(np.zeros(shape), np.zeros(shape), np.zeros(self.levels)), 2.0**-self.grid.sum_bits
         for place, drawn in enumerate(parts):
             first = place * size
             tree_path(drawn, first, closed, self.refine, unit, out[first : first + size])

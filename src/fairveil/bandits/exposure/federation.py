@@ -1,0 +1,192 @@
+"""A federation of exposure-fair agents: what its plan means, and a party with its rounds.
+
+Where rounds come from (``source``): ``environment`` (the simulated world of the plan, to try it out), or
+``python:module.attribute``, an object with ``contexts()`` and ``reward(action)``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fairveil import registry
+from fairveil.bandits.environments.exposure import ExposureWorld
+from fairveil.bandits.exposure.agent import Agent
+from fairveil.bandits.exposure.batched_priv_fairx import BatchedPrivFairx
+from fairveil.bandits.exposure.letters import form_of
+from fairveil.bandits.exposure.private import PrivatePolicy
+from fairveil.bandits.exposure.secure_agent import SecureAgent
+from fairveil.bandits.protocol import Round
+from fairveil.configuration import describe
+from fairveil.errors import DataError, SpecError
+from fairveil.federated import Form, Kind, Plan, Worker
+from fairveil.federated.schedules import NEVER
+from fairveil.ledger import Ledger
+from fairveil.privacy.events import Event
+from fairveil.privacy.guarantee import Guarantee
+from fairveil.privacy.noise import Noise
+from fairveil.randomness import Generator, generator
+from fairveil.registry import register
+
+
+class RoundSource(Protocol):
+    """Where a party's rounds come from."""
+
+    def contexts(self) -> ArrayLike:
+        """The actions of the next round, one row of features each."""
+
+    def reward(self, action: int) -> float | None:
+        """What the chosen one earned; None: that is never known."""
+
+
+@register("federation", "exposure")
+class ExposureKind(Kind):
+    """Agents of a private exposure policy: each decides on its own rounds and learns from everybody's noisy sums."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        if plan.policy is None or plan.algorithm is not None or plan.data is not None:
+            raise SpecError("a federation of agents has a policy, and no algorithm or data", path="policy")
+        table = {"agents": len(plan.party), **plan.policy, **self._sums()}
+        policy = registry.build("policy", table, "policy")
+        promise = policy.guarantee()
+        if not isinstance(policy, PrivatePolicy) or promise is None or not promise.established:
+            raise SpecError(
+                "this policy has no established guarantee for a federation", path="policy.name",
+                given=plan.policy.get("name"), allowed="batched-priv-fairx, priv-fairx",
+            )  # fmt: skip
+        if policy.agents != len(plan.party):
+            raise SpecError(
+                "the policy has another number of agents than the plan has parties", path="policy.agents",
+                given=policy.agents, allowed=str(len(plan.party)), fix="leave it out",
+            )  # fmt: skip
+        self.policy = policy
+
+    def _sums(self) -> dict[str, Any]:
+        """The plan's choice of sums as keys of the policy; a policy that says otherwise is refused."""
+        wanted = {"sums": self.plan.sums, "colluding": self.plan.colluding} if self.plan.sums == "secure" else {}
+        given = {key: (self.plan.policy or {})[key] for key in ("sums", "colluding") if key in (self.plan.policy or {})}
+        if any(wanted.get(key, "own") != value for key, value in given.items()):
+            raise SpecError(
+                "sums and colluding belong to the plan", path="policy.sums", fix="write them above [policy]"
+            )
+        if wanted and (self.plan.policy or {}).get("name") != "batched-priv-fairx":
+            raise SpecError(
+                "this policy has no secure sums", path="policy.name", given=(self.plan.policy or {}).get("name"),
+                allowed="batched-priv-fairx", fix="a tree shows prefixes, and each would need a union of its own",
+            )  # fmt: skip
+        return wanted
+
+    @property
+    def syncs(self) -> int:
+        return self.policy.syncs
+
+    def table(self) -> dict[str, Any]:
+        return describe(self.policy)
+
+    def form(self, sync: int) -> Form:
+        return form_of(self.policy)
+
+    def time(self, sync: int) -> int | None:
+        times = self.policy.times
+        return None if times is None else times[sync]
+
+    def numbers(self, sync: int) -> int:
+        return self.policy.running.grid.width
+
+    def event(self) -> Event:
+        return self.policy.event()
+
+    def guarantee(self) -> Guarantee:
+        promise = self.policy.guarantee()
+        assert promise is not None
+        return promise
+
+    def facts(self) -> dict[str, Any]:
+        [noise] = self.policy.noises()
+        return {
+            "synchronisations": self.syncs,
+            "rounds of the synchronisations": self.policy.times,
+            "numbers in a message": self.numbers(0),
+            "noise": f"{noise.law}, std {noise.std:.3g} {noise.unit} if one party adds all of it",
+        }
+
+    def worker(
+        self, index: int, source: str, ledger: Ledger, folder: Path, noise_of: Callable[[int], Noise] | None
+    ) -> AgentWorker:
+        neighbours = self.guarantee().neighbours
+        secure = isinstance(self.policy, BatchedPrivFairx) and self.policy.secure
+        agent = (SecureAgent if secure else Agent)(self.policy, index, ledger, neighbours=neighbours, resume=True)
+        return AgentWorker(agent, self._rounds(index, source), seeded=noise_of is not None)
+
+    def _rounds(self, index: int, source: str) -> Callable[[int], RoundSource]:
+        if source == "environment":
+            world, seed = self._world()
+            return lambda sync: SimulatedRounds(world, index, generator(seed, "federation", index, sync))
+        kind, _, name = source.partition(":")
+        module, _, attribute = name.rpartition(".")
+        if kind != "python" or not module:
+            raise SpecError(
+                "this source of rounds is not known", path="data", given=source,
+                allowed="environment, python:module.attribute",
+            )  # fmt: skip
+        try:
+            found: RoundSource = getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError):
+            raise DataError("the source of rounds cannot be imported", path="data", given=source) from None
+        return lambda sync: found
+
+    def _world(self) -> tuple[ExposureWorld, int]:
+        facts = {"agents": len(self.plan.party), "dimension": self.policy.dimension, **(self.plan.environment or {})}
+        seed = int(facts.pop("seed", 0))
+        world = registry.build("environment", {"name": "exposure", **facts}, "environment")
+        return world.prepare(generator(seed, "federation", "world")), seed
+
+
+class SimulatedRounds:
+    """RoundSource of a simulated world: the same for the same party and synchronisation, also after a restart."""
+
+    def __init__(self, world: ExposureWorld, index: int, rng: Generator) -> None:
+        self.world, self.index, self.rng = world, index, rng
+        self.shown: Round | None = None
+
+    def contexts(self) -> ArrayLike:
+        self.shown = self.world.show(self.index, self.rng)
+        return np.array([candidate.features for candidate in self.shown.candidates])
+
+    def reward(self, action: int) -> float:
+        assert self.shown is not None
+        return self.world.reward(self.shown, action, self.rng)
+
+
+class AgentWorker(Worker):
+    """An agent that plays its rounds until its next message is due."""
+
+    party: Agent
+
+    def __init__(self, agent: Agent, rounds: Callable[[int], RoundSource], *, seeded: bool) -> None:
+        self.party, self.rounds, self.seeded = agent, rounds, seeded
+
+    def work(self) -> None:
+        agent = self.party
+        stop = int(agent.state["next"]) if agent.state["next"] != NEVER else agent.policy.horizon
+        if agent.played >= stop:
+            return
+        path = ("federation", "explore", agent.index, agent.syncs)
+        rounds, rng = self.rounds(agent.syncs), generator(0, *path) if self.seeded else np.random.default_rng()
+        while agent.played < stop:
+            decision = agent.act(rounds.contexts(), rng)
+            agent.observe(rounds.reward(decision.arm))
+
+    def progress(self) -> dict[str, Any]:
+        return {"round": self.party.played, "of": self.party.policy.horizon}
+
+    def result(self) -> dict[str, Any]:
+        agent = self.party
+        belief = agent.state["centre"][agent.index].tolist()
+        return {"rounds": agent.played, "synchronisations": agent.syncs, "belief": belief}

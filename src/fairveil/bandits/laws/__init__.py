@@ -1,1 +1,0 @@
-"""The laws that `fairveil.bandits.contract` runs every policy through."""

@@ -1,0 +1,265 @@
+"""A whole run of a policy that releases by arrival, in compiled code: the rule of `arrivals` in a loop.
+
+Where seats are given in the order of rounds (one fixed delay for all, or hidden arrivals, which count when the window
+closes) answers come in stretches, so a run of T rounds costs a number of steps that grows with log T. Otherwise every
+round has a wait of its own, and a step.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from fairveil.arrays import Floats, Ints
+from fairveil.bandits.environments.arms import UNIT, draw
+from fairveil.bandits.lateness import Lateness
+from fairveil.bandits.nash.arrivals import Pools, Prior, Turns, _candidates, enough, is_due, publish, turn_length
+from fairveil.bandits.nash.blocks import Place, Shape, Sources, nth, reward_sum
+from fairveil.bandits.nash.late import GEOMETRIC, LAWS, UNIFORM, compiled_lateness, regular
+from fairveil.compiling import Kernel, njit
+from fairveil.privacy.noise import compiled_laplace
+
+
+class Waits(NamedTuple):
+    """A `Lateness` as numbers, one law an arm.
+
+    ``in_order``: seats come in the order of rounds, each ``delay`` decisions after its own, and an answer is there with
+    chance ``chance``; ``valued``: every reward is drawn by itself, because its delay or its place in a sum depends on
+    it; ``outages``: rows (first, stop, more).
+    """
+
+    law: Ints
+    low: Floats
+    high: Floats
+    missing: Floats
+    chance: Floats
+    outages: Ints
+    factor: float
+    window: int
+    delay: int
+    hidden: bool
+    filled: bool
+    default: int
+    in_order: bool
+    valued: bool
+
+
+@lru_cache(maxsize=256)
+def compiled_waits(lateness: Lateness, arms: int) -> Waits:
+    """The same lateness for compiled code."""
+    each = [lateness.of_arm(arm) for arm in range(arms)]
+    numbers = compiled_lateness(lateness)
+    valued = lateness.factor != 1.0 or (lateness.hidden and bool(lateness.outages))
+    in_order = (lateness.hidden and not valued) or regular(lateness)
+    return Waits(
+        law=np.array([LAWS[one.law] for one in each], np.int64),
+        low=np.array([one.numbers[0] for one in each]),
+        high=np.array([one.numbers[-1] for one in each]),
+        missing=np.array([one.missing for one in each]),
+        chance=np.array([_chance(*one, lateness.window) for one in each]),
+        outages=np.array(lateness.outages, np.int64).reshape(-1, 3),
+        factor=lateness.factor,
+        window=lateness.window,
+        delay=lateness.window if lateness.hidden else int(lateness.numbers[0]),
+        hidden=lateness.hidden,
+        filled=numbers.filled,
+        default=numbers.default,
+        in_order=in_order,
+        valued=valued,
+    )
+
+
+def _chance(law: str, numbers: tuple[float, ...], missing: float, window: int) -> float:
+    """That a reward is in when its window closes."""
+    low, high = numbers[0], numbers[-1]
+    inside = float(low <= window)
+    if law == "geometric":
+        inside = 1.0 - (low / (1.0 + low)) ** (window + 1)
+    elif law == "uniform":
+        inside = min(1.0, max(0.0, (window - low + 1.0) / (high - low + 1.0)))
+    return (1.0 - missing) * inside
+
+
+@njit(cache=True, nogil=True)
+def _wait(waits: Waits, arm, round, reward, rng):
+    """The wait of one reward, -1 when it misses its window; the draws of `Lateness.wait`, in their order."""
+    wait = np.int64(waits.low[arm])
+    if waits.law[arm] == GEOMETRIC:
+        wait = rng.geometric(1.0 / (1.0 + waits.low[arm])) - 1
+    elif waits.law[arm] == UNIFORM:
+        wait = rng.integers(np.int64(waits.low[arm]), np.int64(waits.high[arm]) + 1)
+    if waits.factor != 1.0:
+        wait = np.int64(np.floor(wait * (1.0 + (waits.factor - 1.0) * reward) + 0.5))
+    for row in range(waits.outages.shape[0]):
+        if waits.outages[row, 0] <= round < waits.outages[row, 1]:
+            wait += waits.outages[row, 2]
+    lost = wait > waits.window
+    if waits.missing[arm] > 0.0:
+        lost |= rng.random() < waits.missing[arm]
+    return np.int64(-1) if lost else np.int64(wait)
+
+
+class Raw(NamedTuple):
+    """What is in the pools and nobody may see: of every arm the sum of rewards drawn so far, and how many answered."""
+
+    sums: Ints
+    here: Ints
+
+
+@njit(cache=True, nogil=True)
+def _release(shape: Shape, pools: Pools, raw: Raw, place: Place, waits: Waits, sources: Sources, arm, seats):
+    """Publish the pool of an arm: its rewards are drawn now, as one number where the law allows it."""
+    n = raw.here[arm]
+    if waits.in_order and waits.chance[arm] < 1.0:
+        n = sources.arrivals.binomial(seats, waits.chance[arm])
+    total = raw.sums[arm]
+    if not waits.valued and place.ones[arm] >= 0.0:
+        total += sources.world.binomial(n, place.ones[arm]) * UNIT
+    elif waits.in_order and waits.chance[arm] < 1.0:
+        total += reward_sum(place, arm, 0, n, sources.world)
+    count = float(n)
+    if waits.filled and not waits.valued:
+        total += (seats - n) * waits.default
+    if waits.filled:
+        count = float(seats)
+    draws = 0
+    if shape.success > 0.0:
+        draws = 2 if shape.private_counts else 1
+        total += compiled_laplace(sources.noise, shape.success)
+    if shape.private_counts:
+        count += compiled_laplace(sources.noise, shape.success) / UNIT
+    publish(shape, pools, arm, total, count, draws, seats)
+    raw.sums[arm], raw.here[arm] = 0, 0
+
+
+@njit(cache=True, nogil=True)
+def _arrive_in_order(shape, turns, pools, raw, place, waits, sources, who, ends, at, upto):
+    """Rounds at[1] .. upto - 1 get their seats; ``at``: the turn they are in and the next round. Gives the releases."""
+    releases = 0
+    while at[1] < upto:
+        arm, stop = who[at[0]], min(ends[at[0]], upto)
+        pool = turns.came[arm] - pools.taken[arm]
+        take = stop - at[1]
+        if shape.success > 0.0:
+            take = min(take, enough(shape, pools.seats[arm], pools.last[arm]) - pool)
+        if place.ones[arm] < 0.0 and waits.chance[arm] >= 1.0:
+            raw.sums[arm] += reward_sum(place, arm, at[1], take, sources.world)
+        raw.here[arm] += take
+        turns.came[arm] += take
+        at[1] += take
+        if at[1] == ends[at[0]]:
+            at[0] += 1
+        given, came, closed = turns.given[arm], turns.came[arm], turns.closed[arm]
+        if is_due(shape, given, came, closed, pools.taken[arm], pools.seats[arm], pools.last[arm]):
+            _release(shape, pools, raw, place, waits, sources, arm, pool + take)
+            releases += take if shape.success == 0.0 else 1
+    return releases
+
+
+class Slots(NamedTuple):
+    """Rounds under way, in a ring: ``head[moment]`` leads to the rounds that are answered then, through ``after``."""
+
+    head: Ints
+    after: Ints
+    arm: Ints
+    value: Ints
+    open: Ints
+
+
+@njit(cache=True, nogil=True)
+def _decide(waits, slots, place, sources, arm, round, rounds):
+    """One round is decided: draw its reward where it must be known, and when it comes."""
+    size, reward, value = slots.head.size, 0.0, np.int64(0)
+    if waits.valued or place.ones[arm] < 0.0:
+        kind, chance, low, high, rows, _ = place.laws
+        reward = draw(kind, chance, low, high, rows, arm, round, sources.world)
+        value = np.int64(reward * UNIT)
+        if place.slope > 0.0:
+            value = np.int64(sources.world.random() < place.low + place.slope * reward) * UNIT
+    wait = _wait(waits, arm, round, reward, sources.arrivals)
+    slot = round % size
+    slots.arm[slot], slots.value[slot], slots.open[slot] = arm, value, 1
+    if waits.hidden:
+        if wait < 0:
+            slots.value[slot], slots.open[slot] = waits.default if waits.filled else 0, 2
+    elif wait >= 0 and round + wait < rounds:
+        moment = (round + wait) % size
+        slots.after[slot] = slots.head[moment]
+        slots.head[moment] = slot
+
+
+@njit(cache=True, nogil=True)
+def _moment(shape, turns, pools, raw, place, waits, sources, slots, round):
+    """After a round was decided: what comes and what closes then, and every pool that falls due. Gives the releases."""
+    size, due, releases = slots.head.size, False, 0
+    slot = slots.head[round % size]
+    slots.head[round % size] = -1
+    while slot >= 0:
+        arm = slots.arm[slot]
+        turns.came[arm] += 1
+        raw.here[arm] += 1
+        raw.sums[arm] += slots.value[slot]
+        slots.open[slot] = 0
+        due |= is_due(shape, turns.given[arm], turns.came[arm], turns.closed[arm], pools.taken[arm], pools.seats[arm],
+                      pools.last[arm])  # fmt: skip
+        slot = slots.after[slot]
+    if round >= waits.window:
+        slot = (round - waits.window) % size
+        if slots.open[slot] > 0:
+            arm = slots.arm[slot]
+            if waits.hidden or shape.private_counts:
+                turns.came[arm] += 1
+                raw.here[arm] += 1 if waits.hidden and slots.open[slot] == 1 else 0
+                raw.sums[arm] += slots.value[slot] if waits.hidden else 0
+            else:
+                turns.closed[arm] += 1
+            slots.open[slot] = 0
+            due |= is_due(shape, turns.given[arm], turns.came[arm], turns.closed[arm], pools.taken[arm],
+                          pools.seats[arm], pools.last[arm])  # fmt: skip
+    if due:
+        for i in range(turns.given.size):
+            given, came, taken = turns.given[i], turns.came[i], pools.taken[i]
+            if is_due(shape, given, came, turns.closed[i], taken, pools.seats[i], pools.last[i]):
+                _release(shape, pools, raw, place, waits, sources, i, came - taken)
+                releases += 1
+    return releases
+
+
+@Kernel
+def simulate(numbers, shape: Shape, prior: Prior, turns: Turns, pools: Pools, place, waits: Waits, sources, rounds):
+    """Rounds 0 .. rounds - 1 as turns: their ends, arms (or the number of arms), pulls and number of releases."""
+    arms = turns.given.size
+    pulls, marked, at = np.zeros(arms, np.int64), np.zeros(arms, np.bool_), np.zeros(2, np.int64)
+    raw = Raw(np.zeros(arms, np.int64), np.zeros(arms, np.int64))
+    ring = 1 if waits.in_order else min(rounds, waits.window) + 1
+    slots = Slots(np.full(ring, -1, np.int64), np.full(ring, -1, np.int64), np.zeros(ring, np.int64),
+                  np.zeros(ring, np.int64), np.zeros(ring, np.int64))  # fmt: skip
+    size, used, releases, now = 256, 0, 0, 0
+    ends, codes, who = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int64)
+    while now < rounds:
+        found = _candidates(numbers, shape, prior, turns, pools, marked, now)
+        arm = nth(marked, sources.explore.integers(0, found) if shape.shuffle and found > 1 else 0)
+        fresh = releases == 0 and turns.closed.sum() == 0
+        symmetric = shape.shuffle and (turns.given[arm] == 0 or fresh)
+        length = turn_length(shape, pools.seats[arm], pools.last[arm])
+        turns.given[arm] += length
+        if used == size:
+            ends, codes, who = np.append(ends, ends), np.append(codes, codes), np.append(who, who)
+            size *= 2
+        stop = min(now + length, rounds)
+        ends[used], codes[used], who[used] = now + length, arms if symmetric else arm, arm
+        used += 1
+        pulls[arm] += stop - now
+        if waits.in_order:
+            upto = stop - waits.delay
+            releases += _arrive_in_order(shape, turns, pools, raw, place, waits, sources, who, ends, at, upto)
+        else:
+            for round in range(now, stop):
+                _decide(waits, slots, place, sources, arm, round, rounds)
+                releases += _moment(shape, turns, pools, raw, place, waits, sources, slots, round)
+        now = stop
+    if used > 0:
+        ends[used - 1] = rounds
+    return ends[:used], codes[:used], pulls, releases

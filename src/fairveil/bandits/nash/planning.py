@@ -1,0 +1,370 @@
+"""Planning in people: runs on a declared guess, followed release by release, for several budgets and sizes.
+
+A run is simulated once, far beyond the planned number of people, and cut at every size that is asked for: a policy
+without a horizon does the same with its first n people, however many follow. What is published when is in the
+simulator's log of releases, so the stopping rule is asked after each of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairveil import registry
+from fairveil.arrays import Bools, Floats, Ints
+from fairveil.bandits.environments.arms import BERNOULLI, ArmEnvironment
+from fairveil.bandits.estimates import CONFIDENCE
+from fairveil.bandits.facts import settled_table
+from fairveil.bandits.feedback import Lateness
+from fairveil.bandits.nash.episodes import BlockSimulator, EpisodePolicy
+from fairveil.bandits.nash.stopping import Silence, rule_intervals
+from fairveil.bandits.plans import ArmOutlook, Likely, Outlook, TrialPlan, chance
+from fairveil.bandits.simulate import Case, start_run
+from fairveil.configuration import describe
+from fairveil.errors import SpecError
+
+EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+"""Budgets of the table beside the one that is asked for."""
+SIZES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""Numbers of people of the second table, relative to the one that is asked for."""
+EXPLORATIONS = (2.0, 4.0, 8.0, 16.0)
+"""Steps of the third table: more people on worse arms, and an earlier separation."""
+LONGEST = 1 << 21
+"""Runs go on to so many people where a block is one draw; elsewhere to `FURTHER` times the people of the plan."""
+FURTHER = 8
+SEED = 20_260
+SURE = 0.8
+"""Below this chance to name the best arm a plan is warned about."""
+NEVER = np.iinfo(np.int64).max
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class PlanQuestion:
+    """What a plan is asked: a policy over plain arms, the guessed world, how late rewards are, and the numbers."""
+
+    policy: EpisodePolicy
+    world: ArmEnvironment
+    names: tuple[str, ...]
+    people: int
+    runs: int
+    late: Lateness
+    level: float
+    silence: Silence
+
+    @property
+    def longest(self) -> int:
+        cheap = bool((self.world.laws.kind == BERNOULLI).all())
+        return max(LONGEST, FURTHER * self.people) if cheap else FURTHER * self.people
+
+
+@dataclass(frozen=True)
+class Followed:
+    """One run: ends and arms of its blocks; after each release (``at`` people) all estimates with their usual
+    intervals (``rows``) and those of the rule (``ruled``), both (releases, arms, 3); ``stopped``: people at the first
+    separation, ``verdict``: the arm that the rule named then."""
+
+    ends: Ints
+    played: Ints
+    at: Ints
+    rows: Floats
+    ruled: Floats
+    stopped: int
+    verdict: int
+
+    def place(self, people: int) -> int:
+        """Releases that were made with so many people, minus one."""
+        return int(np.searchsorted(self.at, people, side="right")) - 1
+
+
+def follow(case: Case, question: PlanQuestion, policy: EpisodePolicy, run: int) -> Followed:
+    """Play one run to the end of the case and ask after every release."""
+    simulator = start_run(case, case.streams(run))
+    assert isinstance(simulator, BlockSimulator)
+    stretch, log, arms = simulator.advance(case.rounds), simulator.log, policy.arms
+    assert stretch.ends is not None
+    ends, released, shape = stretch.ends, log.arms[: len(log.at)], policy.shape()
+    number = _counted(released, np.ones(len(released), np.int64), arms)
+    state = {
+        "sums": log.sums,
+        "counts": log.counts,
+        "draws": number * shape.draws if shape.keep else np.full(len(number), shape.draws, np.int64),
+        "closed": number,
+        "behind": _counted(released, np.diff(ends, prepend=0)[: len(released)], arms).astype(np.float64),
+    }
+    usual = _carried(policy.arm_intervals(state, CONFIDENCE), released, arms)
+    silence = question.silence if shape.keep else "independent"
+    ruled = _carried(rule_intervals(policy, state, arms, question.level, silence), released, arms)
+    best = np.argmax(ruled[:, :, 1], axis=1)
+    highs = ruled[:, :, 2].copy()
+    highs[np.arange(len(best)), best] = -np.inf
+    apart: Bools = ruled[np.arange(len(best)), best, 1] > highs.max(axis=1, initial=-np.inf)
+    first = int(np.argmax(apart)) if apart.any() else -1
+    stopped, verdict = (int(log.at[first]), int(best[first])) if first >= 0 and arms > 1 else (NEVER, -1)
+    return Followed(ends, log.arms, log.at, usual, ruled, stopped, verdict)
+
+
+def _counted(arms: Ints, amounts: Ints, most: int) -> Ints:
+    """Running totals of amounts, each arm by itself."""
+    found = np.zeros(len(arms), np.int64)
+    for arm in range(most):
+        mine = arms == arm
+        found[mine] = np.cumsum(amounts[mine])
+    return found
+
+
+def _carried(rows: Floats, arms: Ints, most: int) -> Floats:
+    """(releases, arms, 3): what is known of every arm after each release; nothing: a mean in [0, 1]."""
+    found = np.tile([np.nan, 0.0, 1.0], (len(arms), most, 1))
+    for arm in range(most):
+        last = np.maximum.accumulate(np.where(arms == arm, np.arange(len(arms)), -1)) if len(arms) else arms
+        found[last >= 0, arm] = rows[last[last >= 0]]
+    return found
+
+
+@dataclass(frozen=True)
+class PlanChoice:
+    """What is varied in a plan: the budget, and how much the policy explores (None where it has no such number)."""
+
+    epsilon: float
+    exploration: float | None
+
+    def words(self) -> str:
+        return f"epsilon {self.epsilon:g}" + ("" if self.exploration is None else f", exploration {self.exploration:g}")
+
+
+def outlook(
+    question: PlanQuestion, choice: PlanChoice, people: int, runs: Sequence[Followed], needed: int | None
+) -> Outlook:
+    """What the runs say about a plan with so many people."""
+    means, arms = question.world.true_means, len(question.names)
+    best, count = set(np.flatnonzero(means == means.max()).tolist()), len(runs)
+    on_arm = np.array([_people_by_arm(run, people, arms) for run in runs])
+    ends = [run.rows[place] if (place := run.place(people)) >= 0 else None for run in runs]
+    halves = np.array([np.full(arms, 0.5) if rows is None else (rows[:, 2] - rows[:, 1]) / 2 for rows in ends])
+    hits = sum(rows is not None and _leader(rows) in best for rows in ends)
+    stops = np.array([run.stopped for run in runs])
+    over = stops <= people
+    wrong = sum(run.verdict not in best for run, done in zip(runs, over) if done)
+    worse = people - on_arm[:, sorted(best)].sum(axis=1)
+    middle = int(np.sort(stops)[(count - 1) // 2])
+    return Outlook(
+        epsilon=choice.epsilon,
+        exploration=choice.exploration,
+        people=people,
+        arms=tuple(
+            ArmOutlook(name, float(means[arm]), _span(on_arm[:, arm]), float(halves[:, arm].mean()))
+            for arm, name in enumerate(question.names)
+        ),
+        worse=_span(worse),
+        named=chance(int(hits), count),
+        separated=chance(int(over.sum()), count),
+        wrong=wrong / count,
+        stop=middle if middle != NEVER else None,
+        needed=needed,
+    )
+
+
+def _leader(rows: Floats) -> int:
+    return -1 if np.isnan(rows[:, 0]).all() else int(np.nanargmax(rows[:, 0]))
+
+
+def _people_by_arm(run: Followed, people: int, arms: int) -> Floats:
+    starts = np.concatenate([[0], run.ends[:-1]])
+    overlap = np.maximum(np.minimum(run.ends, people) - starts, 0)
+    return np.bincount(run.played, weights=overlap.astype(np.float64), minlength=arms).astype(np.float64)
+
+
+def _span(values: Floats) -> Likely:
+    low, high = np.quantile(values, (0.05, 0.95))
+    return Likely(float(values.mean()), float(low), float(high))
+
+
+def simulate_plan(question: PlanQuestion, choice: PlanChoice, world: ArmEnvironment, say: Say) -> list[Followed]:
+    """All runs with one budget in one world, released by blocks: by arrival fewer people wait for missing outcomes,
+    so a plan with a long window asks for too many rather than for too few."""
+    more: dict[str, Any] = {} if choice.exploration is None else {"exploration": choice.exploration}
+    more |= {"release": "blocks"} if "release" in describe(question.policy) else {}
+    table = {**describe(question.policy), "epsilon": choice.epsilon, **more}
+    facts = world.facts(question.longest) | question.late.facts()
+    policy = registry.build("policy", settled_table("policy", table, facts), "policy")
+    case = Case.of(policy, world, question.longest, lateness=question.late, seed=SEED)
+    found = []
+    for run in range(question.runs):
+        found.append(follow(case, question, policy, run))
+        say(choice.words())
+    return found
+
+
+def choices(policy: EpisodePolicy, epsilons: Sequence[float]) -> tuple[PlanChoice, list[PlanChoice], list[PlanChoice]]:
+    """The budget that is asked for, all budgets of the table, and the steps of exploration at the asked one."""
+    asked = PlanChoice(float(policy.epsilon), getattr(policy, "exploration", None))
+    budgets = [PlanChoice(epsilon, asked.exploration) for epsilon in sorted({*epsilons, asked.epsilon})]
+    if asked.exploration is None:
+        return asked, budgets, []
+    steps = [PlanChoice(asked.epsilon, step) for step in EXPLORATIONS if step > asked.exploration]
+    return asked, budgets, [asked, *steps]
+
+
+def make_plan(
+    question: PlanQuestion, *, difference: float, wanted: float, epsilons: Sequence[float] = EPSILONS, say: Say | None
+) -> TrialPlan:
+    """The tables and the warnings; every choice is simulated in the guess and where the best arm leads by
+    ``difference``."""
+    asked, budgets, steps = choices(question.policy, epsilons)
+    tell = say or (lambda words: None)
+    apart = _led_by(question.world, difference)
+    played: dict[PlanChoice, list[Followed]] = {}
+    needed: dict[PlanChoice, int | None] = {}
+    for choice in dict.fromkeys((*budgets, *steps)):
+        played[choice] = simulate_plan(question, choice, question.world, tell)
+        stops = sorted(run.stopped for run in simulate_plan(question, choice, apart, tell))
+        enough = stops[max(0, math.ceil(wanted * len(stops)) - 1)]
+        needed[choice] = enough if enough <= question.longest else None
+
+    def row(choice: PlanChoice, people: int = question.people) -> Outlook:
+        return outlook(question, choice, people, played[choice], needed[choice])
+
+    main = row(asked)
+    sizes = sorted({max(1, round(question.people * factor)) for factor in SIZES})
+    by_exploration = tuple(row(choice) for choice in steps)
+    return TrialPlan(
+        policy=question.policy.name,
+        guess=f"simulated on a guess: {_in_words(question)}",
+        people=question.people,
+        runs=question.runs,
+        level=question.level,
+        difference=difference,
+        chance=wanted,
+        longest=question.longest,
+        asked=main,
+        by_epsilon=tuple(row(choice) for choice in budgets),
+        by_people=tuple(row(asked, size) for size in sizes),
+        by_exploration=by_exploration,
+        warnings=tuple(cautions(question, main, by_exploration, difference, wanted)),
+    )
+
+
+def simulations(policy: EpisodePolicy, runs: int) -> int:
+    """How many runs a plan plays, for a progress bar."""
+    _, budgets, steps = choices(policy, EPSILONS)
+    return 2 * runs * len({*budgets, *steps})
+
+
+def _in_words(question: PlanQuestion) -> str:
+    pairs = zip(question.names, question.world.true_means)
+    return ", ".join(f"{name} {mean:.3g}" for name, mean in pairs)
+
+
+def _led_by(world: ArmEnvironment, difference: float) -> ArmEnvironment:
+    """A world in which the best arm is better than every other by exactly ``difference``."""
+    best = max(float(world.true_means.max()), difference)
+    means = [best - difference] * world.arms
+    means[int(world.true_means.argmax())] = best
+    found: ArmEnvironment = registry.build("environment", {"name": "bernoulli", "means": means}, "environment")
+    return found
+
+
+def cautions(
+    question: PlanQuestion, main: Outlook, steps: Sequence[Outlook], difference: float, wanted: float
+) -> list[str]:
+    """Where the plan cannot work, and what would."""
+    people, late = question.people, question.late
+    found = list(question.policy.quote(people).warnings)
+    under_way = late.window if late.hidden else max(late.numbers)
+    if under_way > people / 2:
+        found.append(
+            f"outcomes take {under_way:,.0f} further people and the plan has {people:,}: most of it is over before "
+            "anything is learned; shorten the wait"
+        )
+    elif under_way > people / 4:
+        found.append(f"the first {under_way:,.0f} people of {people:,} are allotted before anything is learned")
+    means = np.sort(question.world.true_means)
+    if len(means) > 1 and means[-1] == means[-2]:
+        found.append("several arms are best in the guess: there is nothing to separate")
+    elif main.named.value < SURE:
+        found.append(
+            f"the best arm has the largest estimate in {main.named.value:.0%} of the runs only: more noise than"
+        )
+        found[-1] += " the plan can carry; take more people or a larger epsilon"
+    if main.needed is not None and main.needed <= people:
+        return found
+    reached = f"{main.needed:,}" if main.needed is not None else f"more than {question.longest:,}"
+    found.append(
+        f"with {people:,} people a difference of {difference:g} is not separated with chance {wanted:g}: that needs "
+        f"{reached} people"
+    )
+    reaching = [step for step in steps[1:] if step.needed is not None]
+    better = min(reaching, key=lambda step: step.needed or 0, default=None)
+    if better is not None and main.needed is None:
+        found[-1] += (
+            f", because worse arms get few people on purpose; exploration = {better.exploration:g} gives them "
+            f"{better.worse.value:,.0f} instead of {main.worse.value:,.0f} and needs {better.needed:,}"
+        )
+    return found
+
+
+def guessed_world(guess: Any, arms: int | None = None) -> tuple[ArmEnvironment, tuple[str, ...]]:
+    """The world of a guess, and what its arms are called: means by name, a list of means, or an environment's table.
+
+    >>> guessed_world({"usual care": 0.4, "new drug": 0.55})[1]
+    ('usual care', 'new drug')
+    """
+    names: tuple[str, ...] | None = None
+    table: dict[str, Any]
+    if isinstance(guess, Mapping) and "name" not in guess:
+        names, table = tuple(map(str, guess)), {"name": "bernoulli", "means": list(guess.values())}
+    else:
+        table = dict(guess) if isinstance(guess, Mapping) else {"name": "bernoulli", "means": list(guess)}
+    world = registry.build("environment", table, "guess")
+    if not isinstance(world, ArmEnvironment) or world.recorded or not world.compiled:
+        raise SpecError(
+            "a plan is simulated on a guess, never on people's data",
+            path="guess",
+            given=table["name"],
+            allowed='means by name, such as {"usual care": 0.4, "new drug": 0.55}, or bernoulli, mixed, extreme',
+        )
+    if arms is not None and world.arms != arms:
+        raise SpecError("the guess has another number of arms", path="guess", given=world.arms, allowed=str(arms))
+    return world, names or world.arm_names or tuple(f"arm {arm}" for arm in range(world.arms))
+
+
+def plan(
+    policy: Any,
+    guess: Any,
+    runs: int,
+    *,
+    people: int,
+    difference: float,
+    wanted: float,
+    level: float,
+    silence: Silence,
+    feedback: Mapping[str, Any] | None,
+    names: Sequence[str] | None = None,
+    say: Say | None = None,
+) -> TrialPlan:
+    """`Policy.plan` for plain arms; see there."""
+    if not isinstance(policy, EpisodePolicy):
+        raise SpecError(
+            "a plan follows a policy from release to release",
+            path="policy.name",
+            given=policy.name,
+            allowed="private-nash, adap-ucb, local-nash, ldp-ucb",
+            fix="quote says what other policies cost",
+        )
+    for path, number, low, high in (("difference", difference, 0, 1), ("chance", wanted, 0, 1), ("level", level, 0, 1)):
+        if not low < number < high:
+            raise SpecError("this is not a share", path=path, given=number, allowed="between 0 and 1, both excluded")
+    for path, whole in (("people", people), ("runs", runs)):
+        if whole < 1:
+            raise SpecError("this is a number of at least one", path=path, given=whole, allowed="1, 2, ...")
+    world, found = guessed_world(guess, policy.arms)
+    late = Lateness.of(None if feedback is None else dict(feedback))
+    late.check(policy)
+    called = tuple(names) if names is not None else found
+    question = PlanQuestion(policy, world, called, people, runs, late, level, silence)
+    return make_plan(question, difference=difference, wanted=wanted, say=say)

@@ -1,0 +1,78 @@
+"""Carrying bytes between a coordinator and parties: what every transport does, and the one in this process.
+
+A carrier promises nothing: bytes may be lost, repeated, late or reordered. `drive` asks until the run is over.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fairveil.federated.coordinator import Coordinator
+
+
+class Carrier(ABC):
+    """How bytes travel. Who a party is, is the carrier's word; what it says is signed."""
+
+    @abstractmethod
+    def ask(self, party: int, request: bytes) -> None:
+        """Send a request to a party; does not wait."""
+
+    @abstractmethod
+    def answers(self) -> list[tuple[int, bytes]]:
+        """What came back since the last call, in any order; may be empty."""
+
+    def pause(self) -> None:  # noqa: B027  a carrier in this process has nothing to wait for
+        """Wait a little before answers are looked for again."""
+
+
+class Inline(Carrier):
+    """Parties in this process, each a function from a request to its answer. Everything arrives, once, in order.
+
+    >>> carrier = Inline({0: bytes.upper, 1: bytes.title})
+    >>> carrier.ask(1, b"round"), carrier.ask(0, b"round"), carrier.answers(), carrier.answers()
+    (None, None, [(1, b'Round'), (0, b'ROUND')], [])
+    """
+
+    def __init__(self, parties: Mapping[int, Callable[[bytes], bytes]]) -> None:
+        self.parties = dict(parties)
+        self._answers: list[tuple[int, bytes]] = []
+
+    def ask(self, party: int, request: bytes) -> None:
+        self._answers.append((party, self.parties[party](request)))
+
+    def answers(self) -> list[tuple[int, bytes]]:
+        found, self._answers = self._answers, []
+        return found
+
+
+def drive(
+    coordinator: Coordinator,
+    carrier: Carrier,
+    *,
+    clock: Callable[[], float] = time.time,
+    patience: float = 0.0,
+    watch: Callable[[Coordinator], None] | None = None,
+) -> None:
+    """Ask everybody who is awaited, take what comes back, until the run is over.
+
+    A party that has not answered is asked again after ``patience`` seconds: delivery is at most once, and parties
+    repeat what they have said. ``watch`` is called after every round of answers.
+    """
+    asked: dict[int, float] = {}
+    while not coordinator.finished:
+        now = clock()
+        coordinator.tick(now)
+        for party in coordinator.awaited:
+            if now - asked.get(party, -float("inf")) >= patience:
+                asked[party] = now
+                carrier.ask(party, coordinator.ask(party))
+        for party, answer in carrier.answers():
+            asked.pop(party, None)
+            coordinator.take(party, answer, clock())
+        if watch is not None:
+            watch(coordinator)
+        carrier.pause()

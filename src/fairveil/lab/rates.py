@@ -1,0 +1,82 @@
+"""How a measured quantity grows with a size: its exponent, and whether an O(.) statement keeps its constant.
+
+A statement with a free constant cannot fail. So the constant is fitted on the smaller half of the sizes and tested on
+the larger half.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fairveil.lab.artefact import Claim
+
+
+class Point(NamedTuple):
+    """A size, what was measured there, and the standard error of that."""
+
+    size: float
+    value: float
+    error: float
+
+
+def exponent(points: Sequence[Point]) -> tuple[float, float]:
+    """Least-squares slope of log value over log size, and its standard error from the errors of the values.
+
+    >>> exponent([Point(n, 3.0 * n**-0.5, 0.0) for n in (10, 100, 1000)])
+    (-0.5, 0.0)
+    """
+    x = np.log([point.size for point in points])
+    y = np.log([point.value for point in points])
+    relative = np.array([point.error / point.value for point in points])
+    away = x - x.mean()
+    slope = float(away @ y / (away @ away))
+    return round(slope, 12), float(np.sqrt(((away * relative) ** 2).sum()) / (away @ away))
+
+
+def keeps_its_constant(
+    text: str, where: str, points: Sequence[Point], bound: Callable[[float], float], note: str = ""
+) -> Claim:
+    """'``value`` is O(``bound``)': the largest ratio over the smaller sizes is not passed at any larger one.
+
+    Needs four sizes. The note has the ratios.
+    """
+    if len(points) < 4:
+        raise ValueError(f"{len(points)} sizes cannot test a constant that was fitted on half of them; take at least 4")
+    ratios = [
+        Point(size, value / bound(size), error / bound(size))
+        for size, value, error in sorted(points, key=lambda p: p[0])
+    ]
+    half = len(ratios) // 2
+    fitted = max(ratios[:half], key=lambda ratio: ratio.value)
+    tested = [Claim.difference("", "", fitted.value, fitted.error, ratio.value, ratio.error) for ratio in ratios[half:]]
+    shown = ", ".join(f"{ratio.value:.3g}" for ratio in ratios)
+    said = f"measured over bound at {len(ratios)} sizes: {shown}; the constant is the largest of the first {half}"
+    return Claim.every(text, where, tested, f"{said}; {note}" if note else said)
+
+
+def decay(text: str, where: str, points: Sequence[Point], steeper_than: float, note: str = "") -> Claim:
+    """'the value falls faster than size ** -``steeper_than``'."""
+    slope, error = exponent(points)
+    margin = -slope - steeper_than
+    shown = f"exponent {slope:.2f} \u00b1 {1.96 * error:.2f}".replace("-", "\u2212")
+    return Claim(
+        text, where, margin, margin - 1.96 * error, margin + 1.96 * error, f"{shown}; {note}" if note else shown
+    )
+
+
+def growth_below(text: str, where: str, points: Sequence[Point], limit: float = 1.0) -> Claim:
+    """'the value grows more slowly than size ** ``limit``'."""
+    slope, error = exponent(points)
+    margin = limit - slope
+    return Claim(text, where, margin, margin - 1.96 * error, margin + 1.96 * error, f"exponent {slope:.2f}")
+
+
+def within(text: str, where: str, values: Sequence[float], factor: float, note: str = "") -> Claim:
+    """'these are of one order': the largest over the smallest is below ``factor``."""
+    spread = max(values) / min(values)
+    said = f"largest over smallest {spread:.3f}, must be below {factor:g}"
+    return Claim.exact(text, where, math.log(factor / spread), f"{said}; {note}" if note else said)

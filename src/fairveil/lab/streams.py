@@ -1,0 +1,109 @@
+"""A released series as a picture for the public: dates, the line with its band, the last weeks large, the whole small.
+
+Reads the output of `fairveil release` and nothing else.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from fairveil.errors import InputError
+from fairveil.lab.plots import FONTS, PALETTE, charting, write_picture
+
+RECENT = 336
+"""Steps of the large picture: two weeks of hours."""
+MOST = 180
+"""Points of the small picture: means of neighbouring steps, with the lowest low and the highest high among them."""
+
+
+def read_released(file: Path, *, as_json: bool) -> list[dict[str, Any]]:
+    """The lines of an output."""
+    with open(file, newline="", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines] if as_json else list(csv.DictReader(lines))
+
+
+def points(rows: Sequence[dict[str, Any]], label: str, names: Sequence[str]) -> tuple[list[dict[str, Any]], bool]:
+    """One point a step and column with its interval, and whether labels are times."""
+    found: list[dict[str, Any]] = []
+    dated = bool(rows) and all(_is_time(str(row[label])) for row in (rows[0], rows[-1])) and label != "step"
+    for place, row in enumerate(rows):
+        for name in names:
+            if row[name] not in ("", None):
+                low, value, high = (float(row[f"{name}{part}"]) for part in ("_low", "", "_high"))
+                at = str(row[label]) if dated else place
+                found.append({"x": at, "name": name, "y": value, "low": low, "high": high})
+    if not found:
+        raise InputError("nothing was released that could be drawn", path="plot", allowed="an output with lines")
+    return found, dated
+
+
+def _is_time(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def thinned(rows: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
+    """At most so many points a column: groups of neighbours, with their mean and their whole band."""
+    found: list[dict[str, Any]] = []
+    for name in dict.fromkeys(row["name"] for row in rows):
+        mine = [row for row in rows if row["name"] == name]
+        size = -(-len(mine) // most)
+        for first in range(0, len(mine), size):
+            part = mine[first : first + size]
+            found.append(
+                {
+                    "x": part[0]["x"],
+                    "name": name,
+                    "y": sum(row["y"] for row in part) / len(part),
+                    "low": min(row["low"] for row in part),
+                    "high": max(row["high"] for row in part),
+                }
+            )
+    return found
+
+
+def stream_chart(rows: Sequence[dict[str, Any]], label: str, names: Sequence[str]) -> Any:
+    """The last steps large, everything small below it."""
+    alt = charting()
+    every, dated = points(rows, label, names)
+    last = [row for name in names for row in [one for one in every if one["name"] == name][-RECENT:]]
+    colours = alt.Scale(domain=list(names), range=[PALETTE[i % len(PALETTE)] for i in range(len(names))])
+    kind = "T" if dated else "Q"
+
+    def part(data: list[dict[str, Any]], height: int, title: str, top: bool) -> Any:
+        x = alt.X(f"x:{kind}", title=None if dated else "step", axis=alt.Axis(labelOverlap="greedy", **FONTS))
+        scale = alt.Scale(zero=False)
+        legend = alt.Legend(orient="bottom", title=None) if top and len(names) > 1 else None
+        base = alt.Chart(alt.Data(values=data)).encode(x=x, color=alt.Color("name:N", scale=colours, legend=legend))
+        axis = alt.Axis(tickCount=6 if top else 3, **FONTS)
+        band = base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", scale=scale, axis=axis, title=None), y2="high:Q")
+        tips = [alt.Tooltip(f"x:{kind}", title=label), "name:N", alt.Tooltip("y:Q", format=",.4~g")]
+        line = base.mark_line(strokeWidth=1.6 if top else 1).encode(
+            y=alt.Y("y:Q", scale=scale, title=None), tooltip=tips
+        )
+        return (band + line).properties(width=860, height=height, title=title)
+
+    steps = len({row["x"] for row in last})
+    every = thinned(every, MOST)
+    large = part(last, 300, f"private: {', '.join(names)}, the last {steps:,} steps; shaded: the interval", True)
+    if steps >= len(rows):
+        return large
+    return alt.vconcat(
+        large,
+        part(
+            every, 90, f"all {len(rows):,} steps: means of neighbours, and everything that their intervals hold", False
+        ),
+    )
+
+
+def draw_stream(out: Path, label: str, names: Sequence[str], file: Path, *, as_json: bool = False) -> None:
+    """Draw the output of a release."""
+    write_picture(stream_chart(read_released(out, as_json=as_json), label, names), file)

@@ -1,0 +1,244 @@
+"""A ledger in an SQLite file and what lies beside it: rows appended in durable transactions, never changed.
+
+A new ledger is made complete under another name and renamed, so a file that exists without its first entry was damaged,
+not half made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from fairveil.errors import LedgerError, LedgerTampered
+from fairveil.ledger.anchor import sync_folder
+from fairveil.ledger.chain import LOST, PUBLISH, RESERVE, LedgerGone, Row
+from fairveil.storage.alive import Session
+from fairveil.storage.faults import point
+from fairveil.storage.sqlite import FAILURES, LOCK, SqliteFile, connect, durable, folder_life, kind_of, locked
+
+_SCHEMA = {
+    "entries": (
+        "CREATE TABLE entries (sequence INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, "
+        "account TEXT, facts TEXT NOT NULL, value TEXT, hash TEXT NOT NULL)"
+    ),
+    "entries_by_name": "CREATE UNIQUE INDEX entries_by_name ON entries (name, kind)",
+    "entries_by_account": "CREATE INDEX entries_by_account ON entries (account) WHERE account IS NOT NULL",
+    "entries_keep": (
+        "CREATE TRIGGER entries_keep BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END"
+    ),
+    "entries_stay": (
+        "CREATE TRIGGER entries_stay BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END"
+    ),
+}
+_COLUMNS = "sequence, kind, name, account, facts, value, hash"
+_PRAGMAS = ("cell_size_check = ON",)
+
+
+class SqliteRows:
+    """The rows of a ledger through one connection."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._connection = connection
+
+    @property
+    def durable(self) -> bool:
+        """Whether a commit returns only when it is on disk."""
+        return durable(self._connection)
+
+    def append(self, row: Row) -> None:
+        point("insert")
+        _insert(self._connection, row)
+        point("inserted")
+
+    def last(self) -> tuple[int, str] | None:
+        """Sequence number and hash of the last row."""
+        found = self._connection.execute("SELECT sequence, hash FROM entries ORDER BY sequence DESC LIMIT 1").fetchone()
+        return None if found is None else (found[0], found[1])
+
+    def hash_at(self, sequence: int) -> str | None:
+        found = self._connection.execute("SELECT hash FROM entries WHERE sequence = ?", (sequence,)).fetchone()
+        return None if found is None else found[0]
+
+    def find(self, kind: str, name: str) -> Row | None:
+        found = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM entries WHERE name = ? AND kind = ?", (name, kind)
+        ).fetchone()
+        return None if found is None else Row(*found)
+
+    def rows(self, after: int = -1, at_most: int = -1) -> Iterator[Row]:
+        """Rows in order after a sequence number, in constant memory; -1 for ``at_most``: all of them."""
+        query = f"SELECT {_COLUMNS} FROM entries WHERE sequence > ? ORDER BY sequence LIMIT ?"
+        for found in self._connection.execute(query, (after, at_most)):
+            yield Row(*found)
+
+    def releases_under(self, account: str, before: int) -> int:
+        """How many releases were reserved under an account before this sequence number."""
+        query = "SELECT count(*) FROM entries WHERE account = ? AND sequence < ?"
+        return self._connection.execute(query, (account, before)).fetchone()[0]
+
+    def first_under(self, account: str) -> str | None:
+        """The name of the first block that was reserved under an account."""
+        query = f"SELECT name FROM entries WHERE account = ? AND kind = '{RESERVE}' ORDER BY sequence LIMIT 1"
+        found = self._connection.execute(query, (account,)).fetchone()
+        return None if found is None else found[0]
+
+    def pending(self) -> list[Row]:
+        """Reservations that are neither published nor lost."""
+        settled = f"SELECT 1 FROM entries s WHERE s.name = r.name AND s.kind IN ('{PUBLISH}', '{LOST}')"
+        query = f"SELECT {_COLUMNS} FROM entries r WHERE kind = '{RESERVE}' AND NOT EXISTS ({settled})"
+        return [Row(*found) for found in self._connection.execute(query)]
+
+    def names(self, kind: str) -> Iterator[str]:
+        query = "SELECT name FROM entries WHERE kind = ? ORDER BY sequence"
+        for found in self._connection.execute(query, (kind,)):
+            yield found[0]
+
+    def check_pages(self) -> None:
+        """SQLite's own check of pages and indexes."""
+        found = self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if found != "ok":
+            raise LedgerTampered(
+                "the ledger file is damaged", path=str(self.path), given=found, fix="restore it from a copy"
+            )
+
+
+class SqlitePlace:
+    """The path of a ledger file."""
+
+    failures = FAILURES
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._real = Path(os.path.realpath(path))
+        self._file = SqliteFile(self._real, _PRAGMAS, self._check_schema, self._gone)
+        self._lock = f"{self._real}{LOCK}"
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def check_new(self) -> None:
+        if not self.path.parent.is_dir():
+            raise LedgerError("the folder of the ledger does not exist", path=str(self), fix="create the folder first")
+
+    def check(self, wait: float) -> None:
+        with self._file.connection() as connection:
+            self._check_schema(connection)
+
+    def create(self, wait: float, first: Callable[[], Row]) -> None:
+        with self.turn(wait):
+            if not self._real.exists():
+                _make(self._real, first())
+
+    def turn(self, wait: float) -> contextlib.AbstractContextManager[None]:
+        return locked(self._lock, wait, mode=0o600)
+
+    @contextlib.contextmanager
+    def writing(self, wait: float) -> Iterator[SqliteRows]:
+        with self._file.writing() as connection:
+            yield SqliteRows(self.path, connection)
+
+    @contextlib.contextmanager
+    def snapshot(self, wait: float) -> Iterator[SqliteRows]:
+        with self._file.reading() as connection:
+            yield SqliteRows(self.path, connection)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[SqliteRows]:
+        """The file and its log are copied aside when the folder is read-only."""
+        if not self.path.is_file():
+            raise LedgerError("there is no ledger here", path=str(self), allowed="a ledger file", fix="check the path")
+        with contextlib.ExitStack() as stack:
+            source = self._real
+            if not os.access(source.parent, os.W_OK) or not os.access(source, os.W_OK):
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="fairveil-ledger-"))
+                copy = Path(folder) / source.name
+                for suffix in ("", "-wal"):
+                    if _beside(source, suffix).exists():
+                        shutil.copyfile(_beside(source, suffix), _beside(copy, suffix))
+                source = copy
+            file = stack.enter_context(contextlib.closing(SqliteFile(source, _PRAGMAS)))
+            connection = stack.enter_context(file.reading())
+            self._check_schema(connection)
+            yield SqliteRows(self.path, connection)
+
+    def session(self) -> Session:
+        return Session(folder_life(self._real.parent), str(self._real))
+
+    def explain(self, problem: Exception, effect: str) -> LedgerError:
+        if isinstance(problem, LedgerError):
+            return problem
+        kind, text = kind_of(problem), str(problem) or type(problem).__name__
+        if kind == "damaged":
+            fix = "restore it from a copy"
+            return LedgerTampered("the ledger file is damaged", path=str(self), given=text, fix=fix)
+        if isinstance(problem, TimeoutError):
+            fix = f"wait for it or end it; {effect}"
+            return LedgerError("another process keeps the ledger locked", path=str(self), given=text, fix=fix)
+        fix = {
+            "denied": "make the folder of the ledger (and of its anchor) writable for this user",
+            "full": "free space on the disk of the ledger (and of its anchor)",
+            "busy": "wait for the other process, or end it",
+        }.get(kind, "see the error of the system")
+        return LedgerError("the ledger cannot be written", path=str(self), given=text, fix=f"{fix}; {effect}")
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _gone(self) -> LedgerGone:
+        return LedgerGone("the ledger file is gone", path=str(self), fix="restore it from a copy")
+
+    def _check_schema(self, connection: sqlite3.Connection) -> None:
+        found = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
+        if found != _SCHEMA:
+            raise LedgerTampered(
+                "this file is not an unchanged fairveil ledger",
+                path=str(self),
+                given=", ".join(sorted(found)) or "no tables",
+                allowed="the tables that fairveil made",
+                fix="check the path, or restore the file from a copy",
+            )
+
+
+def _make(path: Path, first: Row) -> None:
+    """Make a ledger file with its first row; call it under the writer lock, when no such file exists."""
+    fresh = _beside(path, ".new")
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        _beside(fresh, suffix).unlink(missing_ok=True)
+    point("create-begin")
+    os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))  # the log beside it gets the same mode
+    connection = connect(str(fresh), _PRAGMAS)
+    try:
+        # a rollback journal here: with a write-ahead log a full disk could leave the content outside the file
+        connection.execute("PRAGMA journal_mode = DELETE")
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in _SCHEMA.values():
+            connection.execute(statement)
+        _insert(connection, first)
+        point("create-commit")
+        connection.execute("COMMIT")
+        mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    finally:
+        connection.close()
+    if mode != "wal" or _beside(fresh, "-wal").exists():
+        raise sqlite3.OperationalError("the file system does not take a write-ahead log, or the disk is full")
+    point("create-rename")
+    os.rename(fresh, path)
+    sync_folder(path.parent)
+    point("create-done")
+
+
+def _insert(connection: sqlite3.Connection, row: Row) -> None:
+    connection.execute(
+        f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (row.sequence, row.kind, row.name, row.account, row.facts, row.value, row.hash),
+    )
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)

@@ -1,0 +1,44 @@
+"""What a new loop pays from: the limit of a ledger of its own, or the room that a shared one has."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from fairveil.errors import BudgetError
+from fairveil.ledger import Ledger, Limit
+from fairveil.loop.config import LoopSpec
+from fairveil.privacy.charges import UNITS, Charge, exactly
+from fairveil.privacy.events import ComposedEvent, Event, NothingEvent
+
+
+def limit_of(spec: LoopSpec, event: Any, scheduled: list[Event]) -> Limit | None:
+    """The limit of the ledger that is to be made, None when it must exist already.
+
+    A ledger of the loop's own covers its policy and its scheduled reports exactly, and ``reports.spare``.
+    """
+    budget = spec.budget
+    if budget.epsilon is not None:
+        return Limit.pure(budget.epsilon) if budget.delta is None else Limit.approximate(budget.epsilon, budget.delta)
+    if budget.ledger is not None:
+        return None
+    if isinstance(event, NothingEvent):
+        return Limit.pure(1e-6)
+    limit = Limit.covering(ComposedEvent((event, *scheduled)) if scheduled else event)
+    spare = 0.0 if spec.reports is None else spec.reports.spare
+    units = limit.units + math.floor(exactly(spare) * UNITS[limit.currency])
+    promised = units / UNITS[limit.currency] if limit.epsilon is not None else None
+    return replace(limit, units=units, epsilon=promised)
+
+
+def check_room(ledger: Ledger, events: list[Event]) -> None:
+    """A shared ledger pays for learning and all scheduled reports, or for nothing."""
+    needed = [ledger.limit.charge(event) for event in events if not isinstance(event, NothingEvent)]
+    total = sum((one.units for one in needed), 0), sum((one.delta_units for one in needed), 0)
+    if len(needed) > 1 and not Charge(*total).within(ledger.remaining):
+        raise BudgetError(
+            "the ledger cannot pay for learning and reports", path="budget",
+            given=ledger.limit.words(Charge(*total)), allowed=ledger.limit.words(ledger.remaining),
+            fix="a larger limit, or a smaller budget for reports",
+        )  # fmt: skip

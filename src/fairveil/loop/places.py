@@ -1,0 +1,279 @@
+"""Places: every decision that can be reported, numbered, with the facts a report needs beside it.
+
+A place is a decision of modes online, apprentice or frozen that is no sticky repeat and whose subjects stand at
+fewer places than ``max_events``; learned and reported appearances are counted apart. Its content is one blob of fixed
+length (whether it is live, whether it was shown, the reward in [0, 1], groups, chances of the targets), so that a row
+never changes its size: what is erased is overwritten where it stands. Only loops that declare ``reports`` have places.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from fairveil.arrays import Floats
+from fairveil.loop.play import ArmsPlay
+from fairveil.loop.reporting import chances
+from fairveil.loop.storage import Driver, Transaction
+from fairveil.reports.rows import PlaceRows
+
+if TYPE_CHECKING:
+    from fairveil.loop.batch import Batch
+    from fairveil.loop.events import Event
+    from fairveil.loop.facts import Facts
+    from fairveil.loop.requests import Ask
+
+PAGE = 2000
+_HEAD = struct.Struct("<BBd")
+"""Live (0 once it is erased), shown (0 while it is deferred), reward (NaN while there is none)."""
+LIVE = b"\x01\x01"
+PLACED = ("online", "apprentice", "frozen")
+
+
+@dataclass
+class Counters:
+    """The row of a loop's places. ``first``: the first that may be reported; ``erased``: all below have no content."""
+
+    place: int = 0
+    settled: int = 0
+    first: int = 0
+    erased: int = 0
+    limited: int = 0
+    sticky: int = 0
+    shadow: int = 0
+
+
+_COLUMNS = ", ".join(field.name for field in fields(Counters))
+
+
+def counters(tx: Transaction, loop: int) -> Counters:
+    found = tx.execute(f"SELECT {_COLUMNS} FROM reporting WHERE loop = ?", (loop,))
+    return Counters(*found[0]) if found else Counters()
+
+
+def save(tx: Transaction, loop: int, now: Counters) -> None:
+    values = tuple(getattr(now, field.name) for field in fields(Counters))
+    marks = ", ".join("?" for _ in values)
+    changed = ", ".join(f"{field.name} = excluded.{field.name}" for field in fields(Counters))
+    tx.execute(
+        f"INSERT INTO reporting (loop, {_COLUMNS}) VALUES (?, {marks}) ON CONFLICT (loop) DO UPDATE SET {changed}",
+        (loop, *values),
+    )
+
+
+class Placing:
+    """The places of one batch: nothing is written before the batch is."""
+
+    def __init__(self, facts: Facts, tx: Transaction, now: int, grace: int) -> None:
+        self.facts, self.tx, self.now, self.grace = facts, tx, now, grace
+        self.changed = False
+        self._new: dict[bytes, list[Any]] = {}
+        self._rewritten: dict[bytes, bytes] = {}
+        self._people: dict[bytes, int] = {}
+        self._stands: list[tuple[int, bytes, int]] = []
+        self._counters: Counters | None = None
+
+    @property
+    def counters(self) -> Counters:
+        if self._counters is None:
+            self._counters = counters(self.tx, self.facts.id)
+        return self._counters
+
+    def decided(self, ask: Ask, made: Event) -> None:
+        """Give a decision its place, or count it among those outside."""
+        self.changed, now = True, self.counters
+        if made.mode not in PLACED:
+            now.shadow += 1
+        elif made.reason == "sticky":
+            now.sticky += 1
+        elif self._over(ask):
+            now.limited += 1
+        else:
+            content = self._content(ask, made)
+            self._new[made.key] = [
+                now.place,
+                made.decided,
+                made.until,
+                made.action,
+                made.propensity,
+                made.mode,
+                content,
+            ]
+            for key in ask.subjects:
+                self._stands.append((self.facts.id, key, now.place))
+                if self.facts.counts_persons:
+                    self._people[key] += 1
+            now.place += 1
+
+    def _over(self, ask: Ask) -> bool:
+        limit = self.facts.spec.person.max_events
+        if limit is None:
+            return False
+        query = "SELECT places FROM place_people WHERE loop = ? AND key = ?"
+        for key in ask.subjects:
+            if key not in self._people:
+                found = self.tx.execute(query, (self.facts.id, key))
+                self._people[key] = found[0][0] if found else 0
+        return any(self._people[key] >= limit for key in ask.subjects)
+
+    def _content(self, ask: Ask, made: Event) -> bytes:
+        facts = self.facts
+        if isinstance(facts.play, ArmsPlay):
+            numbers, actions = [ask.group or 0], facts.play.arms
+        else:
+            pick = made.action if ask.allowed is None else ask.allowed.index(made.action)
+            counts = np.bincount([one.group for one in ask.shown], minlength=facts.groups)
+            numbers, actions = [ask.shown[pick].group, *counts.tolist()], len(ask.names)
+        law = chances(facts.rules, ask, made.action, actions)
+        head = _HEAD.pack(1, 0 if ask.defer else 1, float("nan"))
+        return head + np.array(numbers, np.uint16).tobytes() + law.tobytes()
+
+    def start_behind(self, places: list[int]) -> None:
+        """After a store was put back: no place up to here is ever reported, because a lost copy may have been."""
+        now = self.counters
+        now.place = now.settled = now.first = max([now.place, *places])
+        self.changed = True
+
+    def rewarded(self, key: bytes, value: float) -> None:
+        """The first reward of a place inside its window stands."""
+        self._rewrite(key, lambda live, shown, reward: (live, shown, value if reward != reward else reward))
+
+    def activated(self, key: bytes) -> None:
+        self._rewrite(key, lambda live, shown, reward: (live, 1, reward))
+
+    def _rewrite(self, key: bytes, change: Any) -> None:
+        fresh = self._new.get(key)
+        if fresh is not None:
+            until, content = fresh[2], fresh[-1]
+        else:
+            query = "SELECT place, until, content FROM places WHERE loop = ? AND event = ?"
+            found = self.tx.execute(query, (self.facts.id, key))
+            if not found or found[0][0] < self.counters.settled:
+                return
+            until, content = found[0][1], self._rewritten.get(key, bytes(found[0][2]))
+        live, shown, reward = _HEAD.unpack_from(content)
+        if not live or (self.now > until and self.now >= self.grace):
+            return
+        made = _HEAD.pack(*change(live, shown, reward)) + content[_HEAD.size :]
+        if fresh is not None:
+            fresh[-1] = made
+        elif made != content:
+            self.changed = True
+            self._rewritten[key] = made
+
+    def write(self) -> None:
+        if not self.changed:
+            return
+        loop, tx = self.facts.id, self.tx
+        rows = [(loop, key, *values) for key, values in self._new.items()]
+        if rows:
+            tx.many(
+                "INSERT INTO places (loop, event, place, decided, until, action, propensity, mode, content) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                rows,
+            )
+        if self._rewritten:
+            changed = [(content, loop, key) for key, content in self._rewritten.items()]
+            tx.many("UPDATE places SET content = ? WHERE loop = ? AND event = ?", changed)
+        if self._stands:
+            tx.many("INSERT INTO place_appearances (loop, subject, place) VALUES (?, ?, ?)", self._stands)
+        if self._people:
+            tx.many(
+                "INSERT INTO place_people (loop, key, places) VALUES (?, ?, ?) "
+                "ON CONFLICT (loop, key) DO UPDATE SET places = excluded.places",
+                [(loop, key, count) for key, count in self._people.items()],
+            )
+        if self._counters is not None:
+            save(tx, loop, self._counters)
+        self._new, self._rewritten, self._people, self._stands, self.changed = {}, {}, {}, [], False
+
+
+def settle(batch: Batch) -> Counters:
+    """Move ``settled``: windows close in the order of places. Look in the middle."""
+    placing = batch.places
+    assert placing is not None, "a loop that reports has places"
+    now, low, high = placing.counters, placing.counters.settled, placing.counters.place
+    if batch.now >= batch.grace:
+        query = "SELECT until FROM places WHERE loop = ? AND place = ?"
+        while low < high:
+            middle = (low + high) // 2
+            found = batch.tx.execute(query, (batch.facts.id, middle))
+            low, high = (middle + 1, high) if not found or found[0][0] < batch.now else (low, middle)
+    if low != now.settled:
+        now.settled, placing.changed = low, True
+    return now
+
+
+_ERASED = {"sqlite": "zeroblob(length(content))", "postgresql": "decode(repeat('00', length(content)), 'hex')"}
+
+
+def erase_person(batch: Batch, dialect: str, subject: bytes) -> int:
+    """Take the content out of all places at which a person stands: no later report reads them. Gives how many."""
+    loop = batch.facts.id
+    found = batch.tx.execute("SELECT place FROM place_appearances WHERE loop = ? AND subject = ?", (loop, subject))
+    query = f"UPDATE places SET content = {_ERASED[dialect]} WHERE loop = ? AND place = ?"
+    batch.tx.many(query, [(loop, place) for (place,) in found])
+    batch.tx.execute("DELETE FROM place_appearances WHERE loop = ? AND subject = ?", (loop, subject))
+    return len(found)
+
+
+def erase_below(batch: Batch, dialect: str, stop: int) -> bool:
+    """Erase the content of places below ``stop``, one page; whether more is left."""
+    placing = batch.places
+    assert placing is not None, "a loop that reports has places"
+    first = placing.counters.erased
+    last = min(first + PAGE, stop)
+    if first >= last:
+        return False
+    query = f"UPDATE places SET content = {_ERASED[dialect]} WHERE loop = ? AND place >= ? AND place < ?"
+    batch.tx.execute(query, (batch.facts.id, first, last))
+    gone = "DELETE FROM place_appearances WHERE loop = ? AND place >= ? AND place < ?"
+    batch.tx.execute(gone, (batch.facts.id, first, last))
+    placing.counters.erased, placing.changed = last, True
+    return last < stop
+
+
+# Reading --------------------------------------------------------------------------------------------------------------
+
+
+class PlacePage(NamedTuple):
+    """Live places as a report reads them, and the weights of every target."""
+
+    rows: PlaceRows
+    weights: Floats
+
+
+def pages(facts: Facts, driver: Driver, first: int, stop: int) -> Iterator[PlacePage]:
+    """The places of a range in pages, all of one moment; erased ones and those never shown are left out."""
+    query = (
+        "SELECT place, action, propensity, mode, content FROM places WHERE loop = ? AND place >= ? AND place < ? "
+        "ORDER BY place LIMIT ?"
+    )
+    with driver.reading() as tx:
+        while first < stop:
+            found = tx.execute(query, (facts.id, first, stop, PAGE))
+            yield _page(facts, [row for row in found if bytes(row[4])[:2] == LIVE])
+            if len(found) < PAGE:
+                return
+            first = found[-1][0] + 1
+
+
+def _page(facts: Facts, kept: list[tuple[Any, ...]]) -> PlacePage:
+    arms, rules, count = isinstance(facts.play, ArmsPlay), len(facts.rules), len(kept)
+    width = 1 if arms else 1 + facts.groups
+    contents = [bytes(row[4]) for row in kept]
+    numbers = np.array([np.frombuffer(c, np.uint16, width, _HEAD.size) for c in contents], np.int64)
+    numbers = numbers.reshape(count, width)
+    laws = np.array([np.frombuffer(c, np.float64, rules, _HEAD.size + 2 * width) for c in contents])
+    reward = np.array([_HEAD.unpack_from(content)[2] for content in contents], np.float64)
+    if facts.missing == "default":
+        reward = np.where(np.isnan(reward), facts.unit_default, reward)
+    propensity = np.array([row[2] for row in kept], np.float64)
+    weights = np.nan_to_num(laws.reshape(count, rules), nan=0.0) / propensity[:, None]
+    taken = np.array([row[1] for row in kept], np.int64) if arms else None
+    shown = None if arms else numbers[:, 1:]
+    return PlacePage(PlaceRows(group=numbers[:, 0], shown=shown, reward=reward, arm=taken), weights)

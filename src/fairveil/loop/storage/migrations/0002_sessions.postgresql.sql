@@ -1,0 +1,3 @@
+CREATE TABLE sessions (
+  hash BYTEA PRIMARY KEY, token TEXT NOT NULL, created BIGINT NOT NULL, expires BIGINT NOT NULL
+);

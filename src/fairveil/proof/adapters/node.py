@@ -1,0 +1,166 @@
+"""A node of a consensus run as an adapter; its own laws: messages for rows, a plan and a question that were fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairveil.consensus.node import Node, remember_rows
+from fairveil.consensus.private_admm import PrivateAdmm
+from fairveil.consensus.rows import Rows
+from fairveil.errors import LedgerError, PrivacyError
+from fairveil.federated import Inbox
+from fairveil.ledger import Account, Ledger, Released, RunCost
+from fairveil.privacy.limits import Limit
+from fairveil.proof.adapters import SAID_LOST, Adapter, checks_of
+from fairveil.proof.engine.adapter import Checks, adapter
+from fairveil.proof.laws import algorithms as laws
+from fairveil.proof.laws import must
+from fairveil.proof.laws.algorithms import SETTING
+from fairveil.proof.mutants import Mutant, function, method
+
+Method = Callable[..., Any]
+ALGORITHM = PrivateAdmm(epsilon=1.0, rounds=2)
+
+
+def asked_again(folder: Path) -> None:
+    """A node that is asked again sends what it has sent, and reads no rows for it."""
+    laws.asked_again(ALGORITHM)
+
+
+def rows_of(first: float = 0.6) -> Rows:
+    return Rows.dense(np.tile([[first, 0.8], [0.8, -0.6]], (10, 1)), np.tile([1.0, -1.0], 10))
+
+
+def node_in(folder: Path, ledger: Ledger, algorithm: Any = ALGORITHM, rows: Rows | None = None) -> Node:
+    full = algorithm.complete(SETTING)
+    return Node(full, SETTING, 0, rows_of() if rows is None else rows, ledger=ledger, folder=folder)
+
+
+def met(node: Node) -> Node:
+    node.meet([{"node": 1, "plan": node.fingerprint, "rows": SETTING.sizes[1]}])
+    return node
+
+
+def _event() -> Any:
+    return ALGORITHM.complete(SETTING).event(SETTING, 0)
+
+
+def _ledger(folder: Path) -> Ledger:
+    return Ledger.create(folder / "ledger.db", limit=Limit.covering(_event()))
+
+
+class SendingNode:
+    """A node that has met the others and sends its first message."""
+
+    def __init__(self, node: Node, ledger: Ledger) -> None:
+        self.node, self.ledger = node, ledger
+
+    def release(self) -> Any:
+        message = self.node.send()
+        return SAID_LOST if message.lost else {name: part.tobytes() for name, part in message.payload.items()}
+
+
+@contextmanager
+def sender(folder: Path, number: int) -> Iterator[SendingNode]:
+    with _ledger(folder) as ledger:
+        yield SendingNode(met(node_in(folder, ledger)), ledger)
+
+
+def other_rows(folder: Path) -> None:
+    with _ledger(folder) as ledger:
+        node_in(folder, ledger, rows=rows_of(0.5))
+
+
+def another_plan(folder: Path) -> None:
+    with _ledger(folder) as ledger:
+        met(node_in(folder, ledger, replace(ALGORITHM, slope=0.25))).send()
+
+
+def account(ledger: Ledger) -> Account:
+    full = ALGORITHM.complete(SETTING)
+    plan = Node(full, SETTING, 0, rows_of()).fingerprint
+    return Account(ledger, "run/node-0", RunCost(_event()), plan)
+
+
+def _refused(what: Callable[[], Any], problem: str) -> None:
+    try:
+        what()
+    except (PrivacyError, LedgerError):
+        return
+    must(False, problem)
+
+
+def plans_are_compared(folder: Path) -> None:
+    """Nothing is released before everybody's plan and number of rows were compared."""
+    with _ledger(folder) as ledger:
+        node = node_in(folder, ledger)
+        _refused(node.send, "a message is sent before the plans were compared")
+        for facts in ({"plan": "another", "rows": SETTING.sizes[1]}, {"plan": node.fingerprint, "rows": 1}):
+            _refused(partial(node.meet, [{"node": 1, **facts}]), "another plan passes")
+
+
+def another_question_is_refused(folder: Path) -> None:
+    """A stored message was drawn at one public point: at another one it is not handed out."""
+    with _ledger(folder) as ledger:
+        met(node_in(folder, ledger)).send()
+        again = met(node_in(folder, ledger))
+        with method(type(again.local), "question", lambda _: lambda self, iteration: np.ones(3)):
+            _refused(again.send, "a stored message answers another question")
+
+
+def _plant(owner: type, name: str, change: Callable[[Method], Method]) -> Callable[[Any], AbstractContextManager[None]]:
+    return lambda _: method(owner, name, change)
+
+
+def _met_already(original: Method) -> Method:
+    def broken(self: Node, noise: Any = None) -> Any:
+        self._met = True
+        return original(self, noise)
+
+    return broken
+
+
+def _any_plan(original: Method) -> Method:
+    def broken(self: Node, introductions: Any) -> None:
+        self._met = True
+
+    return broken
+
+
+def _unasked(original: Method) -> Method:
+    """The node is told that what was stored is what it asks for."""
+
+    def broken(self: Released, *, drawn: Method, stored: Method, lost: Method) -> Any:
+        cells = zip(stored.__code__.co_freevars, stored.__closure__ or (), strict=True)
+        asked = next(cell.cell_contents for name, cell in cells if name == "asked")
+        return original(self, drawn=drawn, stored=lambda value: stored({**value, "asked": asked}), lost=lost)
+
+    return broken
+
+
+@adapter("node")
+def node_checks() -> Checks:
+    """A node of a consensus run: `fairveil.consensus.node`."""
+    return checks_of(Adapter(
+        sender,
+        (type(ALGORITHM.complete(SETTING).local(SETTING, 0)), "draw"),
+        account,
+        lambda name, value: set(value) <= {"asked", "f", "g", "m", "v"},
+        (other_rows, another_plan),
+        (asked_again, plans_are_compared, another_question_is_refused),
+        (
+            Mutant("message-forgotten", "a message that is asked for twice is drawn twice",
+                   _plant(Inbox, "own", lambda _: lambda self, sync: None)),
+            Mutant("not-met", "messages before the plans were compared", _plant(Node, "send", _met_already)),
+            Mutant("any-plan", "nobody compares plans", _plant(Node, "meet", _any_plan)),
+            Mutant("any-rows", "other rows under the same run", lambda _: function(remember_rows, lambda *given: None)),
+            Mutant("any-question", "a stored message at another point", _plant(Released, "answer", _unasked)),
+        ),
+    ))  # fmt: skip

@@ -1,0 +1,146 @@
+"""Who stands behind the rows of a served loop, as laws and mutants: what a person's promise counts is all there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from fairveil.loop import kept, public
+from fairveil.loop.batch import Batch
+from fairveil.loop.clock import ManualClock
+from fairveil.loop.config import Person, Reward
+from fairveil.loop.facts import Facts
+from fairveil.loop.loop import Loop
+from fairveil.loop.problems import SubjectTwice
+from fairveil.loop.requests import Preparer
+from fairveil.loop.store import Store
+from fairveil.proof.engine.adapter import Checks, adapter
+from fairveil.proof.laws import must
+from fairveil.proof.mutants import Mutant, function, method
+
+Method = Callable[..., Any]
+POLICY = {"name": "batched-private-fair-greedy", "epsilon": 1.0, "delta": 1e-6, "first_batch": 8}
+FEATURES = [{"name": "x", "low": -1.0, "high": 1.0}]
+EVENTS, PLACES = (1, 2), (1, 3)
+"""Limits that are tried: events of a person, and places of one request at which a person may stand."""
+
+
+@contextmanager
+def queue(folder: Path, person: Person) -> Iterator[Loop]:
+    """A loop that chooses between people."""
+    with Store.open(f"sqlite:///{folder}/store.db", clock=ManualClock(), key=bytes(32)) as store:
+        name = f"queue-{person.max_events}-{person.candidates}"
+        yield store.create(name, policy=POLICY, groups=["a", "b"], features=FEATURES, reward=Reward(), person=person)
+
+
+def standing(event: str, places: int) -> dict[str, Any]:
+    """A request in which one person stands at so many places, beside somebody who comes once."""
+    who = [f"beside {event}", *["one person"] * places]
+    people = [{"group": "ab"[place % 2], "features": [0.1], "subject": one} for place, one in enumerate(who)]
+    return {"event_id": event, "candidates": people}
+
+
+def learned_within_the_promise(folder: Path) -> None:
+    """Places of a person in what is learned, single or in a batch, are at most the units that the promise counts."""
+    for events, places in product(EVENTS, PLACES):
+        with queue(folder, Person(max_events=events, candidates=places)) as loop:
+            promise, units = loop.facts.guarantee, events * places
+            assert promise is not None
+            told = public.loop_table(loop)["person_guarantee"]
+            must(told == promise.for_units(units).to_dict(), "a promise to a person leaves out events or places")
+            stands = [places + 1, places, 1, places, places + 2, places]
+            asked = [standing(f"e-{number}", stand) for number, stand in enumerate(stands)]
+            replies = [*loop.decide_many(asked[:3]), *(loop.decide_many([one])[0] for one in asked[3:])]
+            pending = [getattr(reply, "learning", "never") == "pending" for reply in replies]
+            learned = sum(stand for stand, taken in zip(stands, pending, strict=True) if taken)
+            must(0 < learned <= units, "a person is learned at more places than the promise counts")
+
+
+def refused_without_a_trace(folder: Path) -> None:
+    """One person at too many places is refused with the places and without a name, and leaves nothing in the store."""
+    with queue(folder, Person(max_events=1)) as loop:
+        fine, twice = loop.decide_many([standing("fine", 1), standing("twice", 2)])
+        must(isinstance(twice, SubjectTwice), "one person at two places is not refused")
+        assert isinstance(twice, SubjectTwice)
+        must("1" in twice.allowed and "2" in twice.path, "a refusal does not name both places")
+        must("one person" not in f"{twice.path} {twice.given} {twice.allowed}", "a refusal repeats who it is about")
+        with loop.store.reading() as tx:
+            [(events,)] = tx.execute("SELECT count(*) FROM events")
+            [(people,)] = tx.execute("SELECT count(*) FROM subjects")
+        must((events, people) == (1, 2), "a refused request is in the store")
+        must(getattr(fine, "learning", "") == "pending", "another request of the batch is refused with it")
+
+
+def erased_at_any_seat(folder: Path) -> None:
+    """After an erasure no raw content is left of requests in which the person stood, at whichever place."""
+    with queue(folder, Person(max_events=3)) as loop:
+        for place in range(3):
+            request = standing(f"e-{place}", 1)
+            others = [{**request["candidates"][0], "subject": f"{other} of {place}"} for other in range(2)]
+            request["candidates"] = [*others[:place], request["candidates"][1], *others[place:]]
+            loop.decide_many([request])
+            loop.reward(f"e-{place}", 1.0)
+        must(loop.erase_subject("one person") == 3, "an erasure misses a place")
+        with loop.store.reading() as tx:
+            [(learned,)] = tx.execute("SELECT count(*) FROM events WHERE learn <> 'erased'")
+        left = kept.left_behind(loop.store, loop.facts.id, loop.status().round)
+    must(not left, f"{', '.join(left)} of an erased person stays")
+    must(learned == 0, "a round that is erased waits for its reward")
+
+
+def _places_left_out(facts: Facts, epoch: int, _total: Any = None) -> Any:
+    guarantee, most = facts.policy.guarantee(), facts.spec.person.max_events
+    return None if guarantee is None or most is None else guarantee.for_units(most * (epoch + 1)).to_dict()
+
+
+def _uncounted(original: Method) -> Method:
+    def broken(self: Batch, ask: Any) -> None:
+        counted = {key: self.people[key].events for key in ask.subjects}
+        original(self, ask)
+        for key, events in counted.items():
+            self.people[key].events = events
+
+    return broken
+
+
+def _first_seat_alone(original: Method) -> Method:
+    def broken(self: Batch, ask: Any) -> None:
+        before = len(self.appearances)
+        original(self, ask)
+        del self.appearances[before + 1 :]
+
+    return broken
+
+
+def _forgets_seats_alone(self: Loop, subject: str, actor: str = "local") -> int:
+    def change(batch: Batch) -> int:
+        key = self.store.keys.subject(subject)
+        found = batch.tx.execute("SELECT event FROM appearances WHERE subject = ?", (key,))
+        for (event,) in found:
+            batch.tx.execute("DELETE FROM appearances WHERE event = ?", (event,))
+        return len(found)
+
+    return int(self.writer.act(change))
+
+
+@adapter("people")
+def people_checks() -> Checks:
+    """People of a served loop: `fairveil.loop.requests`, `fairveil.loop.batch` and the promise to a person."""
+    return Checks(
+        (learned_within_the_promise, refused_without_a_trace, erased_at_any_seat),
+        (
+            Mutant("subject-twice-taken", "one person at many places of a request counts as one event",
+                   lambda _: method(Preparer, "_check_places", lambda _: lambda self, people: None)),
+            Mutant("places-left-out", "a promise to a person counts events and not places",
+                   lambda _: function(public.person_guarantee, _places_left_out)),
+            Mutant("limit-not-counted", "events of a person are learned and not counted",
+                   lambda _: method(Batch, "_count", _uncounted)),
+            Mutant("first-seat-alone", "only the first person of a request is found by an erasure",
+                   lambda _: method(Batch, "_note_persons", _first_seat_alone)),
+            Mutant("rows-kept-after-erasure", "an erasure forgets where a person stood and keeps the rows",
+                   lambda _: method(Loop, "erase_subject", lambda _: _forgets_seats_alone)),
+        ),
+    )  # fmt: skip

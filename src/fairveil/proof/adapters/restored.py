@@ -1,0 +1,249 @@
+"""A store that comes back, as laws and mutants: from a backup, with or without its ledger, its pages or its anchors.
+
+Breaks behind it: one event was learned in released blocks of three epochs, and no note said so; a store and its ledger
+that were restored together drew published blocks again, and nothing said that nobody would notice.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fairveil.ledger.anchor import FileAnchor, Mark
+from fairveil.ledger.book import Book
+from fairveil.loop import public, recovery, upkeep
+from fairveil.loop.clock import ManualClock
+from fairveil.loop.config import Reward
+from fairveil.loop.loop import Loop
+from fairveil.loop.pages import Pages
+from fairveil.loop.public import loop_table
+from fairveil.loop.store import Store
+from fairveil.proof.engine.adapter import Checks, adapter
+from fairveil.proof.laws import must
+from fairveil.proof.mutants import Mutant, function, method
+from fairveil.storage import faults
+
+Method = Callable[..., Any]
+POLICY = {"name": "private-nash", "arms": 2, "epsilon": 1.0}
+ROUNDS, WAIT = 24, 60
+
+
+class Place:
+    """A store in a folder with its anchors, a backup, and the time."""
+
+    def __init__(self, folder: Path, anchored: bool = False) -> None:
+        self.data, self.copy, self.clock = folder / "data", folder / "copy", ManualClock()
+        self.anchors = folder / "anchors" if anchored else None
+
+    @contextmanager
+    def opened(self) -> Iterator[Loop]:
+        url = f"sqlite:///{self.data}/store.db"
+        with Store.open(url, clock=self.clock, key=bytes(32), anchors=self.anchors) as store:
+            known = "trial" in store.names()
+            if not known:
+                store.create("trial", policy=POLICY, reward=Reward(0, 1, wait=f"{WAIT}s", missing="default"))
+            yield store.loop("trial")
+
+    def play(self, loop: Loop, first: int) -> list[Any]:
+        """Events by number, decided, answered and due."""
+        replies = [loop.decide(f"e-{number}") for number in range(first, first + ROUNDS)]
+        for reply in replies:
+            loop.reward(reply.event_id, 1.0)
+        self.tick(loop)
+        return replies
+
+    def tick(self, loop: Loop) -> None:
+        self.clock.advance(WAIT + 1)
+        loop.store.tick()
+
+    def begin(self) -> set[str]:
+        """Some releases, a backup, and more releases of the events from ROUNDS on: which of these were released."""
+        with self.opened() as loop:
+            self.play(loop, 0)
+            upkeep.backup(loop.store, self.copy)
+            replies = self.play(loop, ROUNDS)
+            return {reply.event_id for reply in replies if reply.round < loop.status().erased}
+
+    def put_back(self, everything: bool) -> None:
+        """The copy in the place of the store; ``everything``: of its ledger, too."""
+        if everything:
+            shutil.rmtree(self.data)
+        for file in self.data.glob("store.db*"):
+            file.unlink()
+        upkeep.restore(self.copy, self.data / "store.db")
+
+    def lose_pages(self) -> None:
+        for file in (self.data / "ledgers").glob("*.events*"):
+            file.unlink()
+
+
+def an_event_is_released_once(folder: Path) -> None:
+    """However often a store is put back, a released event is decided and not learned, and epochs are named."""
+    place = Place(folder)
+    released = place.begin()
+    must(released, "nothing is released")
+    for epoch in (1, 2):
+        place.put_back(everything=False)
+        with place.opened() as loop:
+            place.tick(loop)
+            must(loop.status().epoch == epoch, "a store that was put back goes on as if it was not")
+            again = place.play(loop, ROUNDS)
+            learned = {reply.event_id for reply in again if reply.learning == "pending"}
+            must(not released & learned, "an event is learned again from a copy")
+            released |= learned
+            fresh = place.play(loop, 100 * epoch)
+            must(all(reply.learning == "pending" for reply in fresh), "nothing is learned after a restore")
+            notes = " ".join(loop_table(loop)["guarantee"]["notes"])
+            must(f"put back {epoch} time" in notes, "the guarantee does not name the epochs")
+
+
+def without_pages_learning_waits(folder: Path) -> None:
+    """Keys of released events that are lost stop learning, not decisions; the guarantee counts what is accepted."""
+    place = Place(folder)
+    place.begin()
+    place.put_back(everything=False)
+    place.lose_pages()
+    with place.opened() as loop:
+        place.tick(loop)
+        before = loop.status().version
+        replies = place.play(loop, ROUNDS)
+        must(all(reply.learning == "frozen" for reply in replies), "events are learned again, and nobody accepted that")
+        must(loop.status().version == before, "a block is released in an epoch that nobody accepted")
+        upkeep.accept_epoch(loop.store, "trial", uncharged=True)
+        place.tick(loop)
+        must(all(reply.learning == "pending" for reply in place.play(loop, 200)), "an accepted epoch does not learn")
+        must(loop_table(loop)["guarantee"]["epsilon"] == 2.0, "the guarantee does not count an accepted epoch")
+
+
+def pages_come_before_values(folder: Path) -> None:
+    """When a value is stored the keys of its events are on disk, and its digest is theirs."""
+    place, seen = Place(folder), list[int]()
+    with place.opened() as loop:
+
+        def look(point: str) -> None:
+            if point == "drawn" and loop.pages is not None:
+                with loop.store.driver.beside("trial").reading() as tx:
+                    there = tx.execute("SELECT count(*) FROM sqlite_master WHERE name = 'released_pages'")[0][0]
+                    seen.append(tx.execute("SELECT count(*) FROM released_pages")[0][0] if there else 0)
+
+        faults.hook = look
+        try:
+            place.play(loop, 0)
+        finally:
+            faults.hook = None
+        digests = recovery._digests(loop)
+        assert loop.pages is not None
+        must(seen and min(seen) > 0, "a value is drawn before the keys of its events are on disk")
+        must(digests and not loop.pages.missing(digests), "a published block has no page")
+
+
+def put_back_together_is_refused(folder: Path) -> None:
+    """With an anchor, store and ledger from one backup decide and publish nothing, and no command makes them."""
+    place = Place(folder, anchored=True)
+    place.begin()
+    place.put_back(everything=True)
+    with place.opened() as loop:
+        place.play(loop, ROUNDS)
+        must(loop.decide("later").reason == "ledger", "a ledger that was put back is learned into")
+
+
+def a_lost_mark_stops_learning(folder: Path) -> None:
+    """Without its mark a loop decides and does not learn until somebody accepts it, which the ledger says for ever."""
+    place = Place(folder, anchored=True)
+    assert place.anchors is not None
+    with place.opened() as loop:
+        place.play(loop, 0)
+    (place.anchors / "trial.anchor").unlink()
+    with place.opened() as loop:
+        place.play(loop, ROUNDS)
+        must(loop.status().stopped == "ledger", "an anchor that is lost begins again by itself")
+        upkeep.reanchor(loop.store, "trial")
+        place.tick(loop)
+        must(loop.status().stopped is None, "an accepted anchor does not learn")
+        notes = upkeep.check(loop.store)["ledgers"]["trial"]["notes"]
+    must("started anew" in " ".join(notes), "a ledger does not say that its anchor was lost")
+
+
+def a_mark_never_goes_back(folder: Path) -> None:
+    """Of two processes that move a mark, the later entry stays."""
+    anchor = FileAnchor(folder / "one.anchor")
+    for sequence in (5, 4):
+        anchor.write(Mark("one", sequence, str(sequence)))
+    must(anchor.read() == Mark("one", 5, "5"), "the mark of the slower process takes the anchor back")
+
+
+def a_backup_holds_no_mark(folder: Path) -> None:
+    """A mark that is put back with its ledger shows nothing: no file of a backup holds one."""
+    place = Place(folder)
+    place.anchors = place.data / "anchors"
+    place.begin()
+    mark = FileAnchor(place.anchors / "trial.anchor").read()
+    with place.opened() as loop:
+        must(loop.store.anchoring == "beside the store", "anchors in the store's own folder pass for a second place")
+    shutil.rmtree(place.copy)
+    with place.opened() as loop:
+        upkeep.backup(loop.store, place.copy)
+    texts = [file.read_bytes() for file in place.copy.rglob("*") if file.is_file() and file.suffix != ".db"]
+    must(mark is not None and not any(mark.head.encode() in text for text in texts), "a backup holds a mark")
+
+
+def _always_again(original: Method) -> Method:
+    return lambda self, again: original(self, True)
+
+
+def _write_back(original: Method) -> Method:
+    return lambda self, mark: self._write(mark)
+
+
+def _marks_too(original: Method) -> Method:
+    def broken(store: Store, folder: Path) -> Any:
+        made = original(store, folder)
+        if store.anchors is not None:
+            shutil.copytree(store.anchors, folder / "anchors")
+        return made
+
+    return broken
+
+
+def _written_later(original: Method) -> Method:
+    def broken(self: Pages, blocks: Any) -> dict[str, str]:
+        return {block: self.keys.page(block, events) for block, events in blocks.items()}
+
+    return broken
+
+
+@adapter("restored")
+def restored_checks() -> Checks:
+    """A store that was put back: `fairveil.loop.recovery`, `.pages`, `.upkeep` and `fairveil.ledger.anchor`."""
+    return Checks(
+        (
+            an_event_is_released_once,
+            without_pages_learning_waits,
+            pages_come_before_values,
+            put_back_together_is_refused,
+            a_lost_mark_stops_learning,
+            a_mark_never_goes_back,
+            a_backup_holds_no_mark,
+        ),
+        (
+            Mutant("pages-not-asked", "a copy learns events that were released",
+                   lambda _: method(Pages, "among", lambda _: lambda self, tx, keys: frozenset())),
+            Mutant("pages-not-written", "a value is stored without the keys of its events",
+                   lambda _: method(Pages, "write", _written_later)),
+            Mutant("blind-epoch", "an epoch without its pages learns by itself",
+                   lambda _: method(Pages, "missing", lambda _: lambda self, digests: [])),
+            Mutant("epochs-not-named", "the guarantee of a restored loop is that of a new one",
+                   lambda _: function(public.event_guarantee, lambda loop, epoch: loop.facts.guarantee)),
+            Mutant("anchor-begins-again", "a lost anchor is made anew and nobody is asked",
+                   lambda _: method(Book, "adopt_anchor", _always_again)),
+            Mutant("mark-goes-back", "the slower of two processes takes the anchor back",
+                   lambda _: method(FileAnchor, "write", _write_back)),
+            Mutant("marks-in-the-backup", "a backup holds the marks that should show that it was put back",
+                   lambda _: function(upkeep.backup, _marks_too(upkeep.backup))),
+            Mutant("set-back-passes", "a ledger that its anchor has seen longer is written to",
+                   lambda _: method(Book, "_check_anchor", lambda _: lambda self, store: None)),
+        ),
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""What every audit, law and mutant runs on."""

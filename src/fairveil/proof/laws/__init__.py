@@ -1,0 +1,52 @@
+"""Laws: what every thing of a kind keeps, each a function that raises ContractError where it is broken.
+
+>>> def has_a_name(thing):
+...     must(thing.name, "it has no name", "give it one")
+>>> from types import SimpleNamespace
+>>> check_laws({"has_a_name": has_a_name}, SimpleNamespace(name="tree"))
+['has_a_name']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fairveil.arrays import Ints
+from fairveil.errors import ContractError, FairveilError
+from fairveil.privacy.noise import SeededNoise
+
+
+def must(holds: object, problem: str, fix: str = "") -> None:
+    """What a law asks for."""
+    if not holds:
+        raise ContractError(problem, fix=fix)
+
+
+def check_laws(laws: Mapping[str, Callable[..., Any]], thing: Any, *more: Any) -> list[str]:
+    """Run every law on a thing; returns their names, raises ContractError, which names the law, at the first broken."""
+    for name, law in laws.items():
+        try:
+            law(thing, *more)
+        except FairveilError as problem:  # a thing that refuses what the law asks of it keeps that law no more
+            raise ContractError(f"{name}: {problem.problem}", path=thing.name, fix=problem.fix) from problem
+    return list(laws)
+
+
+class Asked(SeededNoise):
+    """Seeded noise that remembers what it was asked for, as (scale, how many draws): a law adds up what they cost."""
+
+    __slots__ = ("gaussian_levels", "laplace_scales")
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.laplace_scales: list[tuple[float, int]] = []
+        self.gaussian_levels: list[tuple[float, int]] = []
+
+    def laplace(self, scale: float, size: int = 1) -> Ints:
+        self.laplace_scales.append((float(scale), size))
+        return super().laplace(scale, size)
+
+    def gaussian(self, sigma: float, size: int = 1) -> Ints:
+        self.gaussian_levels.append((float(sigma), size))
+        return super().gaussian(sigma, size)

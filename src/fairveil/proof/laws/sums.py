@@ -1,0 +1,116 @@
+"""The law of sums and histograms: their noise is enough, computed and not estimated.
+
+What is published is linear in the rows and in every integer that is drawn. So each draw is moved by itself, through the
+methods that serve people, and the change of the worst row is written in the draws: x with A S x = d, where S holds the
+level that each draw was asked for. The whole transcript then costs mu = |x|_2 with Gaussian noise, epsilon = |x|_1 with
+Laplace noise, to many digits: a sensitivity that is wrong by a root of two, or a tree with a level too few, shows.
+
+>>> from fairveil.privacy.sums import TreeSum
+>>> round(exact_cost(TreeSum(releases=8, mu=1.0)), 3)
+1.0
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fairveil.arrays import Floats, Ints
+from fairveil.errors import ContractError
+from fairveil.privacy.histograms.histogram import Histogram
+from fairveil.privacy.noise import Noise, ZeroNoise
+from fairveil.privacy.sums.base import RunningSum
+from fairveil.proof.pairs import claim_of, finer_claim
+from fairveil.proof.pairs.privacy import watched, worst_rows
+from fairveil.registry import register
+
+MOVE = 2**28
+"""How far one draw is moved: far beyond rounding, far below the room of the grid."""
+SLACK = 1e-4
+WIDTH = 3
+
+
+class Probe(Noise):
+    """Draws nothing, but for one place in the order of draws; remembers the level that every draw was asked for."""
+
+    __slots__ = ("levels", "place")
+
+    def __init__(self, place: int = -1) -> None:
+        self.place, self.levels = place, list[float]()
+
+    def _drawn(self, levels: Floats) -> Ints:
+        found = np.zeros(levels.size, np.int64)
+        at = self.place - len(self.levels)
+        if 0 <= at < levels.size:
+            found[at] = MOVE
+        self.levels.extend(levels.ravel().tolist())
+        return found.reshape(levels.shape)
+
+    def gaussian(self, sigma: float, size: int = 1) -> Ints:
+        return self._drawn(np.full(size, sigma))
+
+    def gaussians(self, sigmas: ArrayLike) -> Ints:
+        return self._drawn(np.asarray(sigmas, np.float64))
+
+    def laplace(self, scale: float, size: int = 1) -> Ints:
+        return self._drawn(np.full(size, scale))
+
+    def uniform_integers(self, high: int, size: int = 1) -> Ints:
+        return ZeroNoise().uniform_integers(high, size)
+
+
+def transcript(sums: Any, world: int, noise: Noise) -> Floats:
+    """Everything published when the first leaf holds the worst row or the other one."""
+    if isinstance(sums, Histogram):
+        state = sums.add(sums.start(), [(sums.low, sums.high)[world]])
+        return np.asarray(sums.measure(state, noise, 1), np.float64).ravel()
+    rows = worst_rows(sums)[world]
+    state, seen = sums.add(sums.start(), rows if sums.shape != "scalar" else rows[..., 0]), []
+    for _ in range(watched(sums)):
+        state, estimate = sums.release(state, noise)
+        seen.append(np.asarray(estimate, np.float64).ravel())
+    return np.concatenate(seen)
+
+
+def exact_cost(sums: Any) -> float:
+    """What the worst change of a row costs in the whole transcript: mu, or epsilon with Laplace noise."""
+    pure = isinstance(sums, RunningSum) and sums.budget.pure
+    return cost_of(partial(transcript, sums), pure)
+
+
+def cost_of(shown: Callable[[int, Noise], Floats], pure: bool) -> float:
+    """The same for anything whose output in two worlds is linear in its draws."""
+    still = Probe()
+    base, other = shown(0, still), shown(1, Probe())
+    levels = np.array(still.levels)
+    moves = np.stack([shown(0, Probe(place)) - base for place in range(len(levels))], axis=1) / MOVE
+    found = np.linalg.lstsq(moves * levels, base - other, rcond=1e-9)[0]
+    if np.linalg.norm(moves @ (levels * found) - (base - other)) > SLACK * np.linalg.norm(base - other):
+        return math.inf  # the row shows where no draw reaches
+    return float(np.abs(found).sum() if pure else np.linalg.norm(found))
+
+
+@register("laws", "sum")
+def check_sum(sums: Any) -> list[str]:
+    """Its noise is enough for the worst row, in the shape that it has and in others; raises ContractError."""
+    shapes = [sums]
+    if isinstance(sums, RunningSum) and not sums.budget.pure:
+        shapes += [replace(sums, shape=shape, dimension=WIDTH) for shape in ("vector", "symmetric")]
+    for one in shapes:
+        if exact_cost(one) > promised(one) * (1 + SLACK):
+            raise ContractError("noise_is_enough: the worst row costs more than is promised", path=sums.name)
+    return ["noise_is_enough"]
+
+
+def promised(sums: Any) -> float:
+    """The mu, or the epsilon, that its event stands for."""
+    claim = finer_claim(sums.event())
+    if claim is None:
+        return claim_of(sums.event())[0]
+    return math.sqrt(2 * claim.value) if claim.name == "rho" else claim.value

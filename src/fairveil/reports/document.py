@@ -1,0 +1,264 @@
+"""What a report says: a document of plain numbers and sentences, made from noisy sums and public numbers alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from fairveil.arrays import Floats
+from fairveil.reports.figures import Apart, Figure, averaged, means_apart, rated, rates_apart
+from fairveil.reports.intervals import GroupSums, Limits, Tail, balanced, pair_alpha
+from fairveil.reports.words import fairness_words
+
+if TYPE_CHECKING:
+    from fairveil.reports.fairness import FairnessReport, PublicCounts
+
+SMALL = 0.02
+"""Groups below this share of those shown are marked in an impact ratio."""
+
+
+class NoisyParts(NamedTuple):
+    """The parts of a vector by name, and the variance of the noise of one sum."""
+
+    report: FairnessReport
+    sums: Floats
+    variance: float
+
+    def part(self, name: Any) -> Floats | None:
+        place = self.report.layout.slice(name)
+        return None if place is None else self.sums[place]
+
+
+def written(report: FairnessReport, sums: Floats, public: PublicCounts) -> dict[str, Any]:
+    noisy = NoisyParts(report, sums, report.vector.std**2)
+    make = {"meritocratic": _screening, "nash": _trial, "exposure": _exposure}[report.family]
+    found = make(noisy, public)
+    law = "laplace" if report.price.laplace else "gaussian"
+    table = {
+        "kind": "fairness",
+        "family": report.family,
+        "places": public.places,
+        "level": report.level,
+        "noise": {"law": law, "std": report.vector.std, "sums": report.layout.dimension},
+        "charge": report.price.to_dict(),
+        "guarantee": report.guarantee().to_dict(),
+        **found,
+    }
+    table["words"] = fairness_words(table)
+    return plain(table)
+
+
+def _screening(noisy: NoisyParts, public: PublicCounts) -> dict[str, Any]:
+    report, v = noisy.report, noisy.variance
+    names, declared = report.names, report.declared
+    groups = len(names)
+    chosen = balanced(_held(noisy, "chosen"), float(public.places))
+    shown, rounds, shown_noise = _shown(noisy, public)
+    sums = GroupSums(chosen, shown, rounds, v * (1 - 1 / groups), shown_noise, -v / groups)
+    figure = rated(sums, report.level, report.price.laplace)
+    gap, ratio = rates_apart(sums, figure, report.level, report.price.laplace)
+    means = _means(noisy, chosen, v * (1 - 1 / groups))
+    total = max(float(shown.sum()), 1.0)
+    rows = [
+        {
+            "name": name,
+            "shown": float(shown[g]),
+            "chosen": float(chosen[g]),
+            "rate": _told(figure, g),
+            **({} if means is None else {"mean": _told(means, g, (report.low, report.high))}),
+            "simultaneous": _ends(figure.simultaneous, g),
+            "status": _status(figure, g, shown, shown_noise),
+            "small": bool(shown[g] < SMALL * total),
+        }
+        for g, name in enumerate(names)
+    ]
+    margins = [
+        _margin(noisy, word, cells, place, chosen, shown, rounds, shown_noise, public)
+        for place, (word, cells) in enumerate(declared.margins)
+    ]
+    return {
+        "groups": rows,
+        **({"margins": margins} if margins else {}),
+        "gap": _pair(gap, names, figure),
+        "ratio": _pair(ratio, names, figure, turned=True),
+    }
+
+
+def _margin(noisy: NoisyParts, name: str, cells: Sequence[int], place: int, chosen: Floats, shown: Floats,
+            rounds: Floats, shown_noise: float, public: PublicCounts) -> dict[str, Any]:  # fmt: skip
+    """One margin: the sum of its cells, whose noise adds up (and shares the public total)."""
+    report, held, of = noisy.report, list(cells), len(noisy.report.names)
+    if public.margins is not None:
+        reached = float(public.margins[place])
+    else:
+        reached = float(min(rounds[held].sum(), public.places))
+    spread = noisy.variance * len(held) * (1 - len(held) / of)
+    one = [np.array([float(part[held].sum())]) for part in (chosen, shown)]
+    sums = GroupSums(one[0], one[1], np.array([reached]), spread, shown_noise * len(held))
+    figure = rated(sums, report.level, report.price.laplace)
+    row = {
+        "name": name, "of": [report.names[cell] for cell in held], "shown": float(one[1][0]),
+        "chosen": float(one[0][0]), "rate": _told(figure, 0), "status": _status(figure, 0, one[1], sums.shown_noise),
+    }  # fmt: skip
+    reward, answered = noisy.part("reward"), noisy.part("answered")
+    if reward is not None:
+        count = one[0] if answered is None else np.array([float(answered[held].sum())])
+        count_noise = spread if answered is None else noisy.variance * len(held)
+        total = np.array([float(reward[held].sum())])
+        mean = averaged(total, count, noisy.variance * len(held), count_noise, report.level, report.price.laplace)
+        row["mean"] = _told(mean, 0, (report.low, report.high))
+    return row
+
+
+def _trial(noisy: NoisyParts, public: PublicCounts) -> dict[str, Any]:
+    """Means by arm and group, and by group over all arms; counts are public, or noisy with the arms' public totals."""
+    report, v = noisy.report, noisy.variance
+    names, arms = report.names, report.actions
+    shape = (len(arms), len(names))
+    total = _held(noisy, "reward").reshape(shape)
+    counts, count_noise, shared = _counted(noisy, public, shape)
+    answered = noisy.part("answered")
+    if public.answered is not None:
+        base, base_noise, shared = public.answered.reshape(shape).astype(float), 0.0, 0.0
+    elif answered is not None:
+        base, base_noise, shared = answered.reshape(shape), v, 0.0
+    else:
+        base, base_noise = counts, count_noise
+    level, laplace = report.level, report.price.laplace
+    cells = averaged(total.ravel(), base.ravel(), v, base_noise, level, laplace)
+    many = len(arms)
+    sums = (total.sum(axis=0), base.sum(axis=0), v * many, base_noise * many)
+    figure = averaged(*sums, level, laplace)
+    gap, ratio = means_apart(*sums, shared * many, figure, level, laplace)
+    people, span = counts.sum(axis=0), (report.low, report.high)
+    rows = [
+        {
+            "name": name,
+            "shown": float(people[g]),
+            "mean": _told(figure, g, span),
+            "simultaneous": _ends(figure.simultaneous, g, span),
+            "status": _status(figure, g, people, count_noise * many),
+            "arms": [
+                {"action": arm, "chosen": float(counts[a, g]), "mean": _told(cells, a * len(names) + g, span),
+                 "status": _status(cells, a * len(names) + g, counts.ravel(), count_noise)}
+                for a, arm in enumerate(arms)
+            ],
+        }
+        for g, name in enumerate(names)
+    ]  # fmt: skip
+    wide = {"gap": _pair(gap, names, figure, scale=report.high - report.low)}
+    if report.low == 0:  # a ratio of means has no meaning where zero is not nothing
+        wide["ratio"] = _pair(ratio, names, figure, turned=True)
+    return {"groups": rows, **wide}
+
+
+def _counted(noisy: NoisyParts, public: PublicCounts, shape: tuple[int, int]) -> tuple[Floats, float, float]:
+    """Counts by arm and group, the variance of their noise, and its covariance inside an arm."""
+    if public.cells is not None:
+        return public.cells.reshape(shape).astype(float), 0.0, 0.0
+    arms = np.asarray(public.arms, np.float64)
+    counts = balanced(_held(noisy, "chosen").reshape(shape), arms)
+    return counts, noisy.variance * (1 - 1 / shape[1]), -noisy.variance / shape[1]
+
+
+def _exposure(noisy: NoisyParts, public: PublicCounts) -> dict[str, Any]:
+    """Shares of exposure that were played and deserved, and how far they are apart."""
+    report, v, n = noisy.report, noisy.variance, max(public.places, 1)
+    groups = len(report.names)
+    played, deserved = (balanced(_held(noisy, part), float(public.places)) / n for part in ("played", "deserved"))
+    apart = played - deserved
+    noise = 2 * v * (1 - 1 / groups) / n**2
+    spread = np.maximum(np.clip(played, 0, 1) + np.clip(deserved, 0, 1) - apart**2, 0.0) / n
+    tail = Tail.at(1 - report.level, report.price.laplace)
+
+    def around(value: Floats, sampling: Floats | float, own: float, bottom: float) -> Limits:
+        half = tail.z * np.sqrt(sampling + tail.factor**2 * own)
+        return Limits(value, np.clip(value - half, bottom, 1), np.clip(value + half, bottom, 1))
+
+    figures = [
+        (name, around(value, np.clip(value * (1 - value), 0, None) / n, noise / 2, 0.0), around(value, 0, noise / 2, 0))
+        for name, value in (("played", played), ("deserved", deserved))
+    ]
+    figures.append(("difference", around(apart, spread, noise, -1.0), around(apart, 0.0, noise, -1.0)))
+    rows = [
+        {"name": name, **{key: {"value": float(one.value[g]), "expected": _ends(one, g), "realised": _ends(two, g)}
+                          for key, one, two in figures}, "status": "estimated"}
+        for g, name in enumerate(report.names)
+    ]  # fmt: skip
+    most, least = int(apart.argmax()), int(apart.argmin())
+    wide = float(apart[most] - apart[least])
+    shared = Tail.at(pair_alpha(1 - report.level, groups), report.price.laplace)
+    both = 2 * noise * groups / max(groups - 1, 1)  # of a difference: the noise of two groups, negatively correlated
+    up, down = (one.z * math.sqrt(4 * float(spread.max()) + one.factor**2 * both) for one in (tail, shared))
+    gap = {"pair": [report.names[most], report.names[least]], "value": wide,
+           "low": max(0.0, wide - down), "high": min(2.0, wide + up)}  # fmt: skip
+    return {"groups": rows, "gap": gap}
+
+
+def _held(noisy: NoisyParts, name: str) -> Floats:
+    found = noisy.part(name)
+    assert found is not None, f"the layout of this family holds {name}"
+    return found
+
+
+def _shown(noisy: NoisyParts, public: PublicCounts) -> tuple[Floats, Floats, float]:
+    """Candidates and rounds by group, and the variance of their noise."""
+    if public.shown is not None and public.rounds is not None:
+        return public.shown.astype(float), public.rounds.astype(float), 0.0
+    shown = _held(noisy, "shown")
+    return shown, np.clip(_held(noisy, "rounds"), 1.0, max(public.places, 1)), noisy.variance
+
+
+def _means(noisy: NoisyParts, chosen: Floats, chosen_noise: float) -> Figure | None:
+    reward, answered = noisy.part("reward"), noisy.part("answered")
+    if reward is None:
+        return None
+    count, noise = (chosen, chosen_noise) if answered is None else (answered, noisy.variance)
+    return averaged(reward, count, noisy.variance, noise, noisy.report.level, noisy.report.price.laplace)
+
+
+UNIT = (0.0, 1.0)
+
+
+def _told(figure: Figure, at: int, span: tuple[float, float] = UNIT) -> dict[str, Any]:
+    """One group's figure, mapped from [0, 1] to the range of the rewards where it is a mean."""
+    value = span[0] + (span[1] - span[0]) * float(figure.expected.value[at])
+    return {"value": value, "expected": _ends(figure.expected, at, span), "realised": _ends(figure.realised, at, span)}
+
+
+def _ends(limits: Limits, at: int, span: tuple[float, float] = UNIT) -> list[float]:
+    return [span[0] + (span[1] - span[0]) * float(end[at]) for end in (limits.low, limits.high)]
+
+
+def _status(figure: Figure, at: int, shown: Floats, noise: Floats | float) -> str:
+    if bool(figure.known[at]):
+        return "estimated"
+    return "nobody was shown" if noise == 0 and shown[at] == 0 else "unestimable"
+
+
+def _pair(apart: Apart, names: Sequence[str], figure: Figure, turned: bool = False,
+          scale: float = 1.0) -> dict[str, Any]:  # fmt: skip
+    left_out = [name for name, known in zip(names, figure.known.tolist(), strict=True) if not known]
+    enough = len(names) - len(left_out) >= 2
+    pair = [names[int(apart.most)], names[int(apart.least)]]
+    found = {
+        "pair": (pair[::-1] if turned else pair) if enough else None,
+        "value": scale * apart.value,
+        "low": scale * apart.low,
+        "high": scale * apart.high,
+    }
+    return found | ({"left_out": left_out} if left_out else {})
+
+
+def plain(value: Any) -> Any:
+    """Plain JSON: numbers that are none become null."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.item() if value.ndim == 0 else value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,122 @@
+"""The page of a loop, and what an operator does there."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from fairveil.errors import FairveilError
+from fairveil.service.messages import Refused, of_error
+from fairveil.service.pages.entry import AGAIN
+from fairveil.service.pages.verdicts import (
+    JOB_WORDS,
+    arm_name,
+    chances,
+    figure,
+    first_learning,
+    job_of,
+    shares,
+    state_of,
+    verdict,
+    weights_of,
+)
+from fairveil.service.pages.visit import Onward, Page, Visit
+from fairveil.service.pages.words import guarantee, rounded
+from fairveil.service.routes import route
+
+PATH = "/loops/{loop}"
+
+
+@route("GET", PATH, "public", "one loop", page=True)
+def show(visit: Visit) -> Page:
+    return draw(visit)
+
+
+def draw(visit: Visit, **more: Any) -> Page:
+    """The page, with what came of a form."""
+    table, budget = visit.ask("GET", visit.loop), visit.ask("GET", f"{visit.loop}/budget")
+    releases = visit.ask("GET", f"{visit.loop}/releases")["releases"]
+    state, why = state_of(table)
+    arms = table["published"].get("arms", [])
+    best: list[float] | list[None] = chances(arms) or [None] * len(arms)
+    context = {
+        "it": table,
+        "job": job_of(table),
+        "job_words": JOB_WORDS[job_of(table)],
+        "state": state,
+        "why": why,
+        "verdict": verdict(table),
+        "first": None if table["version"] else first_learning(table),
+        "figure": figure(table),
+        "arms": [
+            {**row, "name": arm_name(row), "share": share, "chance": chance}
+            for row, share, chance in zip(arms, shares(arms), best)
+        ],
+        "weights": weights_of(table),
+        "waiting": table["rounds"] - table["settled"],
+        "published": table["open_blocks"][0]["first"] if table["open_blocks"] else table["settled"],
+        "promise": guarantee(table["guarantee"]),
+        "person": table["person_guarantee"],
+        "person_words": guarantee(table["person_guarantee"]) if table["person_guarantee"] else None,
+        "budget": {**budget, **{key: rounded(budget[key]) for key in ("limit", "spent", "remaining", "words")}},
+        "releases": list(reversed(releases)),
+        "may": visit.visitor.may("operate", visit.names[0]),
+        "may_audit": visit.visitor.may("audit", visit.names[0]),
+        "given": visit.form,
+        "notice": None,
+        "price": None,
+        "currency": {"zcdp": "rho"}.get(budget["definition"], "epsilon"),
+        "last": next((one for one in reversed(releases) if one["kind"] == "fairness"), None),
+        **more,
+    }
+    return Page("loop.html", context, int(more["problem"]["status"]) if more.get("problem") else 200)
+
+
+def asked(form: dict[str, str]) -> dict[str, Any]:
+    """A release as its form describes it."""
+    made: dict[str, Any] = {"kind": form.get("kind", "")}
+    currency = form.get("currency", "")
+    numbers: list[tuple[str, str, Any]] = [("first", "first", int), ("stop", "stop", int)]
+    if currency in ("epsilon", "rho"):
+        numbers.append(("amount", currency, float))
+    for name, key, kind in numbers:
+        text = form.get(name, "").strip()
+        try:
+            made |= {key: kind(text)} if text else {}
+        except ValueError:
+            raise Refused(422, "invalid", "this is not a number", path=key, allowed="a number") from None
+    if form.get("target", "").strip():
+        made["settings"] = {"target": form["target"].strip()}
+    return made
+
+
+@route("POST", PATH, "operate", "what an operator does with a loop", page=True)
+def act(visit: Visit) -> Page | Onward:
+    form, loop = visit.form, visit.loop
+    done = f"/loops/{quote(visit.names[0], safe='')}"
+    what = form.get("do", "")
+    try:
+        if what == "mode":
+            visit.ask("PUT", f"{loop}/mode", {"mode": form.get("mode", "")})
+            return Onward(done)
+        if what == "release":
+            made = visit.ask("POST", f"{loop}/releases", asked(form))
+            return Onward(f"{done}/releases/{quote(made['id'], safe='')}")
+        if what == "price":
+            return draw(visit, price=visit.ask("POST", f"{loop}/budget/quote", asked(form)))
+        if what == "erase":
+            found = visit.ask("DELETE", f"{loop}/subjects", {"subject": form.get("subject", "")})
+            events = found["events"]
+            words = f"Raw data of that person is erased: {events} event{'' if events == 1 else 's'}."
+            return draw(visit.without_form(), notice=words)
+        if what == "close":
+            if form.get("sure") != visit.names[0]:
+                fix = "write the name of the loop to close it"
+                raise Refused(422, "invalid", "closing cannot be undone", path="sure", fix=fix)
+            visit.ask("DELETE", loop)
+            return Onward(done)
+        if what == AGAIN:
+            return draw(visit, notice="You are logged in again. Nothing was sent: press the button once more.")
+        raise Refused(422, "invalid", "this form does nothing that is known", path="do")
+    except (FairveilError, Refused) as error:
+        return draw(visit, problem={**of_error(error), "do": what})

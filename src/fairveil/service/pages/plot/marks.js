@@ -1,0 +1,1 @@
+export {plot, dot, ruleX, ruleY, lineY, text, barX} from "@observablehq/plot";

@@ -1,0 +1,186 @@
+"""Public pages: all loops, what a release says, and what is kept."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from typing import Any
+from urllib.parse import quote
+
+from fairveil.loop.kept import TABLE, UNTIL
+from fairveil.service.pages.verdicts import (
+    JOB_WORDS,
+    arm_name,
+    figure,
+    interval,
+    job_of,
+    state_of,
+    verdict,
+    weights_of,
+)
+from fairveil.service.pages.visit import File, Onward, Page, Visit
+from fairveil.service.pages.words import amount, count, guarantee
+from fairveil.service.routes import route
+
+STATES = ("attention", "learning", "shadow", "frozen", "closed")
+RELEASE = "/loops/{loop}/releases/{release}"
+
+
+@route("GET", "/", "public", "all loops", page=True)
+def home(visit: Visit) -> Page | Onward:
+    limited = visit.visitor.token.loop
+    if limited is not None:
+        return Onward(f"/loops/{quote(limited, safe='')}")
+    rows = [_row(table) for table in visit.ask("GET", "/v1/loops")["loops"]]
+    rows.sort(key=lambda row: (STATES.index(row["state"]) if row["state"] in STATES else 1, row["name"]))
+    wanted = visit.query.get("state", "")
+    counts = {
+        state: sum(row["state"] == state for row in rows) for state in dict.fromkeys(row["state"] for row in rows)
+    }
+    shown = [row for row in rows if wanted in ("", row["state"])]
+    return Page("home.html", {"rows": shown, "counts": counts, "wanted": wanted, "all": len(rows)})
+
+
+def _row(table: dict[str, Any]) -> dict[str, Any]:
+    state, why = state_of(table)
+    job = job_of(table)
+    return {
+        "name": table["name"],
+        "job": JOB_WORDS[job],
+        "state": state,
+        "why": why,
+        "decided": table["rounds"],
+        "waiting": table["rounds"] - table["settled"],
+        "version": table["version"],
+        "verdict": verdict(table),
+        "simulated": table["simulated"],
+    }
+
+
+@route("GET", "/docs/kept", "public", "what is stored where and how long", page=True)
+def kept(visit: Visit) -> Page:
+    """From the table that erasure itself reads: a page cannot promise what the code does not do."""
+    groups = [(words, [line for line in TABLE if line.until == until]) for until, words in UNTIL.items()]
+    return Page("kept.html", {"groups": [(words.replace("`", ""), lines) for words, lines in groups if lines]})
+
+
+@route("GET", RELEASE, "public", "one release", page=True)
+def release(visit: Visit) -> Page:
+    made = _release(visit)
+    table = visit.ask("GET", visit.loop)
+    context = {"release": made, "it": table, "rows": flat(made["value"]), **told(made, table)}
+    return Page("release.html", context)
+
+
+@route("GET", f"{RELEASE}/json", "public", "one release as a JSON file", page=True)
+def release_json(visit: Visit) -> File:
+    made = _release(visit)
+    return File(json.dumps(made, indent=1).encode(), "application/json", _file_name(visit, "json"))
+
+
+@route("GET", f"{RELEASE}/csv", "public", "one release as a CSV file", page=True)
+def release_csv(visit: Visit) -> File:
+    made = _release(visit)
+    return File(as_csv(flat(made["value"])), "text/csv; charset=utf-8", _file_name(visit, "csv"))
+
+
+def told(made: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
+    """What a release says: a sentence, a figure, tables and facts. A summary speaks like the loop did then."""
+    if made["kind"] != "summary":
+        return reported(made)
+    then = {**table, **{key: value for key, value in made["value"].items() if key in table}}
+    arms = then["published"].get("arms", [])
+    rows = [
+        (arm_name(row), amount(row["mean"]), "unknown" if row["mean"] is None else interval(row["low"], row["high"]))
+        for row in arms
+    ]
+    tables: list[dict[str, Any]] = (
+        [{"title": "Estimates", "columns": ("Option", "Mean", "Interval (95 %)"), "rows": rows}] if rows else []
+    )
+    weights = [(row["name"], amount(row["value"])) for row in weights_of(then)]
+    if weights:
+        tables.append({"title": "Weights", "columns": ("Feature", "Published weight"), "rows": weights})
+    facts = [
+        ("Covers", f"{count(made['stop'])} settled rounds, in {count(then['version'])} releases"),
+        ("Cost", "nothing: it is made of published numbers"),
+        ("Promise for one person", guarantee(then["person_guarantee"]) if then["person_guarantee"] else "none"),
+        ("Promise for one event", guarantee(then["guarantee"])),
+    ]
+    return {"sentence": verdict(then), "figure": figure(then), "tables": tables, "facts": facts}
+
+
+def reported(made: dict[str, Any]) -> dict[str, Any]:
+    """What a private report says, in its own words."""
+    value = made["value"]
+    words = [str(line) for line in value.get("words", [])] or [made["id"]]
+    rows, drawn = [], []
+    for one in value.get("groups", []):
+        rate = one.get("rate") or {}
+        known = one.get("status") == "estimated" and rate.get("value") is not None
+        low, high = rate.get("expected") or (0.0, 1.0)
+        realised = rate.get("realised") or (0.0, 1.0)
+        cells = (amount(rate["value"]), interval(low, high), interval(*realised)) if known else ("unknown",) * 3
+        rows.append((one["name"], *cells, str(one.get("status", ""))))
+        if known:
+            drawn.append({"name": one["name"], "value": rate["value"], "low": low, "high": high})
+    head = ("Group", "Rate", "Behind it", "In this period", "Status")
+    label = "rate of each group, with the interval of the rate behind it"
+    shown = {"kind": "intervals", "label": label, "rows": drawn, "domain": None, "says": words[0]}
+    charge = ", ".join(f"{name} {amount(number)}" for name, number in (value.get("charge") or {}).items())
+    facts = [("Covers", f"places {count(made['first'])} to {count(made['stop'])}"), ("Cost", charge or "nothing")]
+    facts += [("How sure", line) for line in words[1:]]
+    if value.get("guarantee"):
+        facts.append(("Promise of this release", guarantee(value["guarantee"])))
+    tables = [{"title": "Rates by group", "columns": head, "rows": rows}] if rows else []
+    return {"sentence": words[0], "figure": shown if drawn else None, "tables": tables, "facts": facts}
+
+
+def _release(visit: Visit) -> dict[str, Any]:
+    found: dict[str, Any] = visit.ask("GET", f"{visit.loop}/releases/{quote(visit.names[1], safe='')}")
+    return found
+
+
+def _file_name(visit: Visit, kind: str) -> str:
+    """Of harmless characters alone, whatever names hold."""
+    plain = [re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-") or "x" for name in visit.names]
+    return f"{'-'.join(plain)}.{kind}"
+
+
+def flat(value: Any, path: str = "") -> list[tuple[str, Any]]:
+    """A table of tables as rows of path and value.
+
+    >>> flat({"a": {"b": 1}, "c": [2, None]})
+    [('a.b', 1), ('c.0', 2), ('c.1', None)]
+    """
+    if isinstance(value, dict):
+        items: Any = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
+    else:
+        return [(path, value)]
+    return [row for key, one in items for row in flat(one, f"{path}.{key}" if path else str(key))]
+
+
+def as_csv(rows: list[tuple[str, Any]], head: tuple[str, ...] = ("what", "value")) -> bytes:
+    """CSV that no spreadsheet runs: text that begins like a formula gets an apostrophe.
+
+    >>> as_csv([("=1+1", 2), ("-x", -0.5)])
+    b"what,value\\r\\n'=1+1,2\\r\\n'-x,-0.5\\r\\n"
+    """
+    made = io.StringIO()
+    write = csv.writer(made)
+    write.writerow(head)
+    for row in rows:
+        write.writerow([_harmless(cell) for cell in row])
+    return made.getvalue().encode()
+
+
+def _harmless(cell: Any) -> Any:
+    if cell is None:
+        return ""
+    text = str(cell) if not isinstance(cell, str) else cell
+    if isinstance(cell, int | float):
+        return text
+    return f"'{text}" if text.lstrip()[:1] in ("=", "+", "-", "@") or text[:1] in ("\t", "\r", "\n") else text

@@ -1,0 +1,172 @@
+"""What a loop's published numbers say, in one sentence, a figure and a table. Published values alone are read.
+
+Chance to be best: the published means and intervals read as independent normal curves; an approximation, and marked
+as one on the page.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from fairveil import registry
+from fairveil.errors import FairveilError
+from fairveil.service.pages.words import amount, count, listed, span
+
+JOBS = {"nash": "trial", "meritocratic": "screening", "exposure": "recommender"}
+JOB_WORDS = {
+    "trial": "a trial: the better option more often",
+    "screening": "a screening queue: one of several candidates",
+    "recommender": "a recommender: shown in proportion to merit",
+    "loop": "decisions by a plug-in policy",
+}
+REASONS = {
+    "mode": "its mode does not learn",
+    "horizon": "the rounds it was made for are over",
+    "budget": "its budget does not allow it",
+    "ledger": "its ledger refused; see the status page",
+}
+CURVE = 2001
+LEVEL = 1.959964
+
+
+def job_of(table: dict[str, Any]) -> str:
+    """Which of the three jobs a loop does, by the family of its policy."""
+    try:
+        family = registry.get("policy", table["policy"]["name"], "policy").family
+    except (FairveilError, AttributeError):
+        family = ""
+    return JOBS.get(family, "trial" if "arms" in table["published"] else "loop")
+
+
+def state_of(table: dict[str, Any]) -> tuple[str, str]:
+    """A short name of what a loop does now, and why."""
+    if table["closed"] is not None:
+        return "closed", "no more decisions; what was published stays"
+    if table["learning"]["state"] == "open":
+        return "learning", f"decides and learns ({table['mode']})"
+    reason = table["learning"]["reason"]
+    if reason == "mode":
+        return table["mode"], f"decides and does not learn: mode {table['mode']}"
+    return "attention", f"decides and does not learn: {REASONS.get(reason, reason)}"
+
+
+def arm_name(row: dict[str, Any]) -> str:
+    return row["action_id"] if row["action_id"] is not None else f"option {row['action']}"
+
+
+def interval(low: float, high: float) -> str:
+    return f"{amount(low)} to {amount(high)}"
+
+
+def first_learning(table: dict[str, Any]) -> str:
+    """When a loop that has published nothing will."""
+    wait, missing = span(table["reward"]["wait"]), table["reward"]["missing"]
+    when = f"{wait} after each decision" if missing != "public" else f"when rewards are in, at most {wait} after"
+    if table["learning"]["state"] != "open":
+        return "Nothing is published, and nothing will be while it does not learn."
+    blocks = table["open_blocks"]
+    if not blocks:
+        return f"Nothing is published yet. It begins with the first decision; rounds settle {when}."
+    left = max(blocks[0]["stop"] - table["settled"], 0)
+    return (
+        f"Nothing is published yet. The first numbers appear when {count(left)} more "
+        f"round{' is' if left == 1 else 's are'} settled: {when}."
+    )
+
+
+def verdict(table: dict[str, Any], fairness: dict[str, Any] | None = None) -> str:
+    """The sentence at the top of a loop's page."""
+    if fairness is not None and (fairness["value"].get("words") if isinstance(fairness["value"], dict) else None):
+        words = fairness["value"]["words"]
+        return words if isinstance(words, str) else str(words[0])
+    if not table["version"]:
+        return first_learning(table)
+    if "arms" in table["published"]:
+        return _best(table["published"]["arms"])
+    releases = f"{count(table['version'])} release{'' if table['version'] == 1 else 's'}"
+    weights = weights_of(table)
+    if weights:
+        most = max(weights, key=lambda row: abs(row["value"]))
+        return f"After {releases} {most['name']} weighs most: {amount(most['value'])}."
+    return f"{releases} published."
+
+
+def _best(arms: list[dict[str, Any]]) -> str:
+    known = sorted((row for row in arms if row["mean"] is not None), key=lambda row: -row["mean"])
+    if not known:
+        return "Blocks were released, but no option has an estimate yet."
+    best, others = known[0], [row for row in arms if row is not known[0]]
+    says = f"{amount(best['mean'])}, {interval(best['low'], best['high'])}"
+    highs = [row["high"] for row in others if row["high"] is not None]
+    if others and len(highs) == len(others) and best["low"] > max(highs):
+        return f"{arm_name(best)} is best: {says}."
+    return f"{arm_name(best)} looks best: {says}; not yet separated."
+
+
+def weights_of(table: dict[str, Any]) -> list[dict[str, Any]]:
+    """Published weights by feature, where the policy has them."""
+    published, features = table["published"], table["features"] or []
+    found = published.get("direction", published.get("centre"))
+    while isinstance(found, list) and len(found) == 1 and isinstance(found[0], list):
+        found = found[0]
+    if not isinstance(found, list) or len(found) != len(features) or any(value is None for value in found):
+        return []
+    return [{"name": feature["name"], "value": float(value)} for feature, value in zip(features, found)]
+
+
+def chances(arms: list[dict[str, Any]]) -> list[float] | None:
+    """The chance of each option to be best, None while one has no estimate.
+
+    >>> rows = [{"mean": 0.5, "low": 0.4, "high": 0.6}, {"mean": 0.5, "low": 0.4, "high": 0.6}]
+    >>> [round(chance, 6) for chance in chances(rows)]
+    [0.5, 0.5]
+    """
+    if not arms or any(row["mean"] is None for row in arms):
+        return None
+    means = np.array([row["mean"] for row in arms])
+    spreads = np.array([max(row["high"] - row["low"], 1e-9) / (2 * LEVEL) for row in arms])
+    points = np.linspace((means - 6 * spreads).min(), (means + 6 * spreads).max(), CURVE)
+    scaled = (points[:, None] - means) / spreads
+    curves, below = np.exp(-(scaled**2) / 2) / spreads, ndtr(scaled)
+    found = []
+    for arm in range(len(arms)):
+        rest = np.delete(below, arm, axis=1).prod(axis=1)
+        found.append(float(np.trapezoid(curves[:, arm] * rest, points)))
+    whole = math.fsum(found)
+    return [chance / whole for chance in found]
+
+
+def shares(arms: list[dict[str, Any]]) -> list[float | None]:
+    """How decisions were shared out."""
+    numbers = [row.get("decided", row["rounds"]) for row in arms]
+    whole = sum(numbers)
+    return [number / whole if whole else None for number in numbers]
+
+
+def figure(table: dict[str, Any]) -> dict[str, Any] | None:
+    """The chart of a loop's family, as data for charts.js."""
+    if not table["version"]:
+        return None
+    if "arms" in table["published"]:
+        rows = [
+            {"name": arm_name(row), "value": row["mean"], "low": row["low"], "high": row["high"]}
+            for row in table["published"]["arms"]
+            if row["mean"] is not None
+        ]
+        label = "estimated mean reward, with the interval it lies in (95 %)"
+        domain = [table["reward"]["low"], table["reward"]["high"]]
+        return {"kind": "intervals", "label": label, "rows": rows, "domain": domain, "says": _best_says(rows)}
+    rows = weights_of(table)
+    if not rows:
+        return None
+    says = listed([f"{row['name']} {amount(row['value'])}" for row in rows])
+    return {"kind": "bars", "label": "published weight of each feature", "rows": rows, "says": f"Weights: {says}."}
+
+
+def _best_says(rows: list[dict[str, Any]]) -> str:
+    parts = [f"{row['name']} {amount(row['value'])} ({interval(row['low'], row['high'])})" for row in rows]
+    return f"Estimates: {listed(parts)}." if parts else "No estimate yet."

@@ -1,0 +1,80 @@
+"""Numbers and times as people read them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+
+def amount(value: float | None) -> str:
+    """Three digits.
+
+    >>> amount(0.520564351265), amount(1.0), amount(5.342), amount(None), amount(12345.0), amount(0.0)
+    ('0.521', '1', '5.34', 'unknown', '12,345', '0')
+    """
+    if value is None:
+        return "unknown"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def count(value: int | None) -> str:
+    """
+    >>> count(20000), count(None)
+    ('20,000', 'unknown')
+    """
+    return "unknown" if value is None else f"{value:,}"
+
+
+def moment(text: str | None) -> str:
+    """A time of the store, to the minute.
+
+    >>> moment("2026-11-17T06:02:26.517+00:00"), moment(None)
+    ('2026-11-17 06:02 UTC', 'never')
+    """
+    return "never" if text is None else f"{text[:10]} {text[11:16]} UTC"
+
+
+def day(text: str | None) -> str:
+    return "never" if text is None else text[:10]
+
+
+def span(text: str) -> str:
+    """A duration as it is written in a loop.
+
+    >>> span("90d"), span("1h"), span("60s")
+    ('90 days', '1 hour', '60 seconds')
+    """
+    found = re.fullmatch(r"([0-9]+)([smhd])", text)
+    if found is None:
+        return text
+    name = {"s": "second", "m": "minute", "h": "hour", "d": "day"}[found[2]]
+    return f"{found[1]} {name}{'' if found[1] == '1' else 's'}"
+
+
+def rounded(text: str) -> str:
+    """A charge in the words of a ledger, its numbers to three digits.
+
+    >>> rounded("rho 0.520564351265"), rounded("epsilon 1")
+    ('rho 0.521', 'epsilon 1')
+    """
+    return re.sub(r"[0-9]+\.[0-9]+(?:e-?[0-9]+)?", lambda found: amount(float(found[0])), text)
+
+
+def listed(names: list[str]) -> str:
+    """
+    >>> listed(["a", "b", "c"]), listed(["a"])
+    ('a, b and c', 'a')
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def guarantee(table: dict[str, Any] | None) -> str:
+    """A promise in one sentence."""
+    if table is None:
+        return "no promise"
+    size = [f"epsilon {amount(table['epsilon'])}"] if table.get("epsilon") is not None else []
+    if table.get("delta"):
+        size.append(f"delta {table['delta']:g}")
+    return f"{' and '.join(size)} for {table['unit']}"

@@ -1,0 +1,1 @@
+"""Compiled filters: they read plain releases and public facts, never data."""

@@ -1,0 +1,249 @@
+"""One run of `fairveil release`: read a step, store its release, print its line, and only then read the next.
+
+After a stop the same command goes on: stored releases are replayed through the filter, the output is cut back to its
+last whole line and completed, rows that were released already are matched by their time, and nothing is drawn twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairveil.arrays import Floats
+from fairveil.errors import HorizonError, InputError, LedgerError
+from fairveil.ledger import Ledger
+from fairveil.privacy.noise import Noise, SecureNoise, SeededNoise
+from fairveil.streams.columns import Columns, exact_limit
+from fairveil.streams.protocol import LOST, TIME, State, Track, join_tracks, single_track
+from fairveil.streams.serving.feed import Feed, Step
+from fairveil.streams.serving.journal import MOST, Journal, check_real_time
+from fairveil.streams.serving.output import Layout, Output
+
+Hook = Callable[[str], None]
+
+
+@dataclass
+class ReleaseRun:
+    """Everything a run needs; ``facts`` are the public options that a resumed run must repeat."""
+
+    columns: Columns
+    feed: Feed
+    layout: Layout
+    out: Path | None
+    ledger: Path | None = None
+    seed: int | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    hook: Hook = lambda _: None
+    """Called between the steps of a run with their names: tests stop the process there."""
+
+    announce: Callable[[], None] = lambda: None
+    """Called once, when nothing can be refused any more and before the first line."""
+
+    def __post_init__(self) -> None:
+        self._states: list[State] = self.columns.start()
+        self._journal: Journal | None = None
+        self._labels: list[str] = []
+        self._output = Output(self.out, self.layout)
+        self._printed = 0
+        self.lost = 0
+        self.clipped = 0
+        self.busy = False
+        self.stopping = False
+
+    @property
+    def lines(self) -> int:
+        """Lines that stand in the output."""
+        return self._printed
+
+    def interrupt(self) -> None:
+        """Stop now, or, while steps are charged and not printed yet, as soon as they are."""
+        self.stopping = True
+        if not self.busy:
+            raise KeyboardInterrupt
+
+    @contextlib.contextmanager
+    def _whole(self) -> Iterator[None]:
+        """What is begun here is finished before an interruption is heard."""
+        self.busy = True
+        try:
+            yield
+        finally:
+            self.busy = False
+        if self.stopping:
+            raise KeyboardInterrupt
+
+    @property
+    def noise(self) -> Noise:
+        return SecureNoise() if self.seed is None else SeededNoise(self.seed, "release")
+
+    def run(self) -> int:
+        """Release everything there is; returns the number of steps."""
+        check_real_time(self.columns)
+        self.check_places()
+        source = self._noise = self.noise
+        with contextlib.ExitStack() as stack:
+            opened = False
+            for group in self.feed.steps():
+                if not opened and group:
+                    self._check_first(group)
+                    stack.callback(self._output.close)
+                    with self._whole():
+                        self._open(stack, source)
+                    opened = True
+                self._take(group)
+            if not opened:
+                raise InputError("the input has no rows", path="in", allowed="a header and at least one row")
+            self._finish()
+        return self._step
+
+    def _check_first(self, group: list[Step]) -> None:
+        """Refuse what a new stream begins with before it is charged and written."""
+        if self.ledger is None or not self.ledger.exists():
+            with contextlib.suppress(HorizonError):  # the steps that fit are released first
+                self.columns.check(self._states, np.array([step.values for step in group], np.float64))
+
+    def check_places(self) -> None:
+        there = self.out is not None and self.out.exists()
+        if there and (self.ledger is None or not self.ledger.exists()):
+            raise LedgerError(
+                "the output exists, but its ledger does not",
+                path=str(self.out),
+                given=str(self.ledger) if self.ledger is not None else "no ledger",
+                fix="name the ledger it was written with, or another output; a new ledger would release steps again",
+            )
+
+    def _open(self, stack: contextlib.ExitStack, source: Noise) -> None:
+        """Charge the stream (once in its life), replay what is stored, and repair the output."""
+        written = self._output.resume()
+        if self.ledger is not None:
+            ledger = stack.enter_context(self._ledger(self.ledger))
+            self.hook("ledger")
+            facts = {**self.facts, "header": self.feed.header}
+            self._journal = Journal(self.columns, ledger, noise=source if self.seed is not None else None, facts=facts)
+            stack.callback(self._journal.close)
+            self._states = self._journal.states
+            if self._journal.step and self.feed.people is not None and not self.feed.lines.can_be_read_again():
+                raise InputError(
+                    "people's rows must be read again from their beginning to go on",
+                    path="in",
+                    allowed="a file",
+                    fix="the counters of people are never stored; a pipe cannot be read again",
+                )
+        self._old = self._stored_rows()
+        self._printed = len(written)
+        if len(written) > self._step:
+            raise LedgerError(
+                "the output has more lines than the ledger has steps",
+                path=str(self.out),
+                given=len(written),
+                allowed=f"at most {self._step}",
+                fix="name the ledger this output was written with",
+            )
+        self.announce()
+        self._output.open()
+        self.hook("output")
+
+    def _ledger(self, path: Path) -> Ledger:
+        """The ledger that is there, or a new one with exactly this stream's budget."""
+        simulated = self.seed is not None
+        if path.exists():
+            return Ledger.open(path, simulated=simulated)
+        unit = self.columns.guarantee().unit
+        return Ledger.create(path, limit=exact_limit(self.columns), simulated=simulated, unit=unit)
+
+    def _stored_rows(self) -> list[Track]:
+        if self._journal is None or not self._journal.tracks:
+            return []
+        return [join_tracks(list(parts)) for parts in zip(*self._journal.tracks, strict=True)]
+
+    @property
+    def _step(self) -> int:
+        return int(self._states[0]["counts"][TIME])
+
+    def _take(self, group: list[Step]) -> None:
+        """Match what was released before, release the rest."""
+        known = [step for step in group if step.number < self._known]
+        fresh = [step for step in group if step.number >= self._known]
+        self._labels += [step.label for step in known]
+        if known and len(self._labels) == self._known:
+            self._repair()
+        for chunk in _chunks(fresh, self._journal.most if self._journal is not None else MOST):
+            self._release(chunk)
+
+    @property
+    def _known(self) -> int:
+        """Steps that were stored before this run."""
+        return len(self._old[0].step) if self._old else 0
+
+    def _repair(self) -> None:
+        """All rows of before were read: check the lines that are there, print those that are not."""
+        places = np.flatnonzero(self._old[0].step >= 0).tolist()
+        lines = [self._line(self._old, place) for place in places]
+        exact = self.columns.behind == 0  # a lag may have been flushed at the end of an earlier input
+        self._output.check(lines if exact else [], [self._labels[place] for place in range(len(places))])
+        self._print(self._old)
+
+    def _line(self, tracks: list[Track], place: int) -> str:
+        return self.layout.line(self._labels[int(tracks[0].step[place])], tracks, place)
+
+    def _print(self, tracks: list[Track]) -> None:
+        """Print the steps that tracks are about, unless they are printed (a lag begins with none)."""
+        steps = tracks[0].step.tolist()
+        fresh = [place for place, step in enumerate(steps) if step >= self._printed]
+        self._output.write([self._line(tracks, place) for place in fresh])
+        self._printed += len(fresh)
+        self.lost += sum(any(track.status[place] == LOST for track in tracks) for place in fresh)
+
+    def _release(self, chunk: list[Step]) -> None:
+        values = np.array([step.values for step in chunk], np.float64)
+        self._labels += [step.label for step in chunk]
+        room = self._room(values)
+        if room:
+            with self._whole():
+                self._store(values[:room])
+        if room < len(chunk):
+            self.columns.check(self._states, values[room:])  # raises: the horizon is used up, or a value is refused
+
+    def _room(self, values: Floats) -> int:
+        """How many of these steps can be released: the horizon may end, and a later value may be refused."""
+        for rows in range(len(values), 0, -1):
+            with contextlib.suppress(HorizonError, InputError):
+                self.columns.check(self._states, values[:rows])
+                return rows
+        return 0
+
+    def _store(self, values: Floats) -> None:
+        for one, column in zip(self.columns.releasers, values.T, strict=True):
+            low, high = getattr(one, "range", None) or (-np.inf, np.inf)
+            self.clipped += int(((column < low) | (column > high)).sum())
+        self.hook("before")
+        if self._journal is not None:
+            tracks = self._journal.release(values)
+        else:
+            tracks = self.columns.advance(self._states, values, self._noise)
+        self.hook("stored")
+        self._print(tracks)
+        self.hook("printed")
+
+    def _finish(self) -> None:
+        """The input has ended: print what a lag still holds."""
+        if len(self._labels) < self._known:
+            raise InputError(
+                "the input is shorter than what was released from it",
+                path="in",
+                allowed=f"at least {self._known} steps",
+                fix="give the same input again, longer or as it was",
+            )
+        late = [one.finish(state) for one, state in zip(self.columns.releasers, self._states, strict=True)]
+        for rows in zip(*late, strict=True):
+            self._print([single_track(row) for row in rows])
+
+
+def _chunks(steps: list[Step], size: int) -> Iterator[list[Step]]:
+    for first in range(0, len(steps), size):
+        yield steps[first : first + size]

@@ -1,0 +1,143 @@
+"""Plans in people: the same numbers as independent runs, by name, with warnings where a plan cannot work."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from fairveil import registry
+from fairveil.bandits.nash.planning import LONGEST, guessed_world
+from fairveil.bandits.nash.private_nash import PrivateNash
+from fairveil.bandits.plans import chance
+from fairveil.bandits.simulate import Case, start_run
+from fairveil.cli import app
+from fairveil.errors import SpecError
+
+GUESS = {"usual care": 0.4, "new drug": 0.55, "low dose": 0.45}
+POLICY = PrivateNash(arms=3, epsilon=0.1)
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return POLICY.plan(GUESS, 200, people=2_000)
+
+
+def test_the_chance_to_name_the_best_arm_is_that_of_independent_runs(plan):
+    """200 and 1,000 runs of other seeds; four standard errors of their difference are .12."""
+    world, _ = guessed_world(GUESS)
+    case = Case.of(POLICY, world, 2_000, seed=99)
+    hits, on_best = 0, []
+    for run in range(1_000):
+        simulator = start_run(case, case.streams(run))
+        on_best.append(int(simulator.advance(2_000).pulls[1]))
+        hits += int(np.nanargmax(POLICY.arm_intervals(simulator.published())[:, 0])) == 1
+    assert plan.asked.named.value == pytest.approx(hits / 1_000, abs=0.12)
+    assert plan.asked.arms[1].people.value == pytest.approx(np.mean(on_best), abs=170)  # 4 x 540 x sqrt(1/200 + 1/1000)
+
+
+def test_people_add_up_and_more_budget_or_people_never_hurt(plan):
+    assert [arm.name for arm in plan.asked.arms] == list(GUESS)
+    assert sum(arm.people.value for arm in plan.asked.arms) == pytest.approx(2_000)
+    assert plan.asked.worse.value == pytest.approx(2_000 - plan.asked.arms[1].people.value)
+    assert [row.epsilon for row in plan.by_epsilon] == [0.1, 0.2, 0.5, 1.0, 2.0, 5.0]
+    assert plan.by_epsilon[0].worse.value > 2 * plan.by_epsilon[-1].worse.value
+    assert plan.by_people[0].arms[1].half_width > 2 * plan.by_people[-1].arms[1].half_width
+    assert all(row.wrong <= 0.05 for row in (*plan.by_epsilon, *plan.by_people, *plan.by_exploration))
+    assert json.dumps(plan.to_dict(), allow_nan=False)
+
+
+def test_a_plan_is_a_table_that_says_simulated(plan):
+    table = plan.to_frame()
+    assert table.attrs["kind"] == "simulated"
+    assert len(table) == len(plan.by_epsilon) + len(plan.by_people) + len(plan.by_exploration)
+    assert table["people on new drug"][0] == plan.by_epsilon[0].arms[1].people.value
+
+
+def test_exploration_buys_separation_with_people_on_worse_arms(plan):
+    rows = plan.by_exploration
+    assert [row.exploration for row in rows] == [0.7, 2.0, 4.0, 8.0, 16.0]
+    assert rows[0].needed is None
+    assert plan.longest == LONGEST
+    assert rows[-1].needed < rows[2].needed
+    assert rows[-1].worse.value > rows[0].worse.value
+    assert any("exploration = 16" in words and "few people on purpose" in words for words in plan.warnings)
+
+
+def test_warnings_where_the_plan_cannot_work():
+    late = POLICY.plan([0.4, 0.5, 0.6], 10, people=100, feedback={"delay": 80})
+    assert any("most of it is over" in words for words in late.warnings)
+    assert any("stays above the sampling error" in words for words in late.warnings)
+    some = POLICY.plan([0.4, 0.5, 0.6], 10, people=300, feedback={"delay": 100})
+    assert any("the first 100 people of 300" in words for words in some.warnings)
+    same = POLICY.plan([0.5, 0.5, 0.5], 10, people=100)
+    assert any("nothing to separate" in words for words in same.warnings)
+    assert same.asked.worse.value == 0
+
+
+def test_what_is_refused():
+    for wrong in ({"difference": 0.0}, {"chance": 1.0}, {"level": 2.0}, {"people": 0}, {"runs": 0}):
+        with pytest.raises(SpecError):
+            POLICY.plan(GUESS, **{"runs": 10, "people": 100, **wrong})
+    with pytest.raises(SpecError, match="another number of arms"):
+        POLICY.plan([0.4, 0.5], 10, people=100)
+    with pytest.raises(SpecError, match="never on people's data"):
+        POLICY.plan({"name": "table", "rewards": [[0.0, 1.0, 1.0]]}, 10, people=100)
+    for table in ({"name": "ucb", "arms": 3}, {"name": "oful", "features": 2}):
+        with pytest.raises(SpecError, match="plan"):
+            registry.build("policy", table, "policy").plan(GUESS, 10, people=100)
+
+
+def test_a_share_of_runs_has_an_interval():
+    assert chance(0, 10).low == 0.0
+    assert chance(10, 10).high == pytest.approx(1.0)
+
+
+SPEC = {"task": "bandit", "rounds": 500, "policy": {"name": "private-nash", "epsilon": 1.0}}
+
+
+def test_the_command_prints_tables_json_and_a_page(tmp_path):
+    file, page = tmp_path / "trial.json", tmp_path / "plan.html"
+    file.write_text(json.dumps(SPEC))
+    arms = ["--arm", "usual care=0.4", "--arm", "new drug=0.55"]
+    shown = CliRunner().invoke(
+        app, ["plan", str(file), *arms, "--runs", "20", "--out", str(page)], env={"COLUMNS": "80"}
+    )
+    assert shown.exit_code == 0, shown.output
+    assert "usual care" in shown.stdout
+    assert "on a worse arm" in shown.stdout
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+    assert "<svg" in page.read_text()
+    assert "new drug" in page.read_text()
+    told = CliRunner().invoke(app, ["plan", str(file), *arms, "--runs", "20", "--json"])
+    assert json.loads(told.stdout)["asked"]["arms"][1]["name"] == "new drug"
+    stored = tmp_path / "plan.json"
+    again = CliRunner().invoke(app, ["plan", str(file), *arms, "--runs", "20", "--out", str(stored)])
+    assert again.exit_code == 0
+    assert json.loads(stored.read_text()) == json.loads(told.stdout)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--arm", "new drug"], "a name and a mean"),
+        (["--arm", "a=40", "--arm", "b=50"], "shares, not percentages"),
+        (["--arm", "a=0.4", "--arm", "b=0.5", "--out", "plan.docx"], "written as one of these"),
+    ],
+)
+def test_the_command_says_what_is_wrong(tmp_path, more, said):
+    file = tmp_path / "trial.json"
+    file.write_text(json.dumps(SPEC))
+    problem = CliRunner().invoke(app, ["plan", str(file), *more]).exception
+    assert isinstance(problem, SpecError)
+    assert said in str(problem)
+
+
+def test_people_s_data_are_replaced_by_a_guess_with_their_names(tmp_path):
+    (tmp_path / "arms.csv").write_text("usual care,new drug\n" + "0,1\n1,1\n" * 100)
+    file = tmp_path / "trial.json"
+    file.write_text(json.dumps({**SPEC, "rounds": 200, "environment": {"name": "table", "file": "arms.csv"}}))
+    told = CliRunner().invoke(app, ["plan", str(file), "--runs", "10", "--json"])
+    arms = json.loads(told.stdout)["asked"]["arms"]
+    assert [arm["name"] for arm in arms] == ["usual care", "new drug"]
+    assert [arm["guess"] for arm in arms] == [0.4, 0.6]

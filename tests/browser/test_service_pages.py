@@ -1,0 +1,354 @@
+"""The pages of the service in Chromium: one test a sentence of what people do there, with script and without."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from running_service import listening
+
+from fairveil.loop import ManualClock, Store, tokens
+from fairveil.service.app import Service
+from fairveil.service.pages.jobs import JOBS
+from fairveil.service.settings import Settings
+
+pytestmark = pytest.mark.browser
+WIDE, NARROW = 1280, 360
+HOSTILE = "<script>alert(1)</script> with a very long name indeed"
+PATIENT = 30_000
+SCRIPT = pytest.mark.parametrize("script", [True, False], ids=["script", "no-script"])
+
+
+class Place:
+    """A service on loopback with a clock that is moved by hand."""
+
+    def __init__(self, folder):
+        self.clock = ManualClock()
+        self.store = Store.open(f"sqlite:///{folder}/store.db", clock=self.clock)
+        self.url = ""
+
+    def token(self, *roles):
+        with self.store.writing() as tx:
+            return tokens.add(tx, " and ".join(roles), list(roles), self.clock.now())
+
+    def trial(self, name, **more):
+        policy = {"name": "private-nash", "arms": 2, "epsilon": 1.0}
+        table = {"policy": policy, "actions": ["inhaler A", HOSTILE], "reward": {"wait": "7d"}, **more}
+        return self.store.create(name, **table)
+
+    def queue(self, name):
+        features = [{"name": word, "low": -1.0, "high": 1.0} for word in ("score", "years")]
+        policy = {"name": "batched-private-fair-greedy", "epsilon": 5.0, "delta": 1e-6, "first_batch": 20}
+        return self.store.create(
+            name, policy=policy, groups=["north", HOSTILE], features=features, reward={"wait": "60s"}
+        )
+
+    def decide(self, loop, count, start=0):
+        for index in range(start, start + count):
+            if loop.facts.spec.groups:
+                people = [{"group": "north", "features": [0.1 * k, 0.2]} for k in range(3)]
+                loop.decide(f"e-{index}", candidates=people)
+            else:
+                loop.decide(f"e-{index}")
+            loop.reward(f"e-{index}", float(index % 3 == 0))
+
+    def settle(self, days=8):
+        self.clock.advance(days * 86400)
+        self.store.tick()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Open to this machine: no token."""
+    made = Place(tmp_path_factory.mktemp("open"))
+    done = made.trial("done")
+    made.decide(done, 60)
+    made.settle()
+    done.release("summary")
+    made.decide(made.queue("queue"), 30)
+    made.settle()
+    made.trial("empty", simulated=True)
+    made.trial("over").close()
+    with listening(Service(made.store, Settings())) as url:
+        made.url = url
+        yield made
+    made.store.close()
+
+
+@pytest.fixture(scope="module")
+def shut(tmp_path_factory):
+    """With tokens for each role."""
+    made = Place(tmp_path_factory.mktemp("shut"))
+    made.decide(made.trial("trial"), 30)
+    made.settle()
+    made.tokens = {role: made.token(role) for role in ("decide", "operate", "audit")}
+    with listening(Service(made.store, Settings())) as url:
+        made.url = url
+        yield made
+    made.store.close()
+
+
+@contextlib.contextmanager
+def tab(browser, url, script=True, width=WIDE, theme="light", refusals=False):
+    """A page that notes everything it should not do: console messages, errors, requests to elsewhere."""
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=theme, java_script_enabled=script
+    )
+    context.set_default_timeout(PATIENT)
+    page, wrong = context.new_page(), []
+    page.on("console", lambda message: wrong.append(message.text))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("request", lambda request: None if request.url.startswith(url + "/") else wrong.append(request.url))
+    page.set_default_navigation_timeout(PATIENT)
+    yield page
+    kept = [words for words in wrong if not (refusals and "the server responded with a status of 4" in words)]
+    context.close()
+    assert not kept
+
+
+def fits(page):
+    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+
+
+def log_in(page, url, token, onward="/"):
+    page.goto(f"{url}/login?next={onward}")
+    page.fill("#token", token)
+    page.click("#log-in")
+
+
+# What people do ------------------------------------------------------------------------------------------------------
+
+
+@SCRIPT
+@pytest.mark.parametrize("job", JOBS)
+def test_create_a_loop_with_each_jobs_form_and_see_the_quote_move(place, browser, job, script):
+    name = f"made-{job}-{script}".lower()
+    with tab(browser, place.url, script) as page:
+        page.goto(f"{place.url}/loops/new")
+        page.click(f"#job-{job}")
+        before = page.text_content("#cost")
+        page.fill("#epsilon", "3")
+        if not script:
+            page.click("#show-price")
+        if script:
+            page.wait_for_function("before => document.getElementById('cost').textContent !== before", arg=before)
+        assert page.text_content("#cost") != before
+        assert page.input_value("#epsilon") == "3"
+        page.fill("#name", name)
+        page.click("#create")
+        page.wait_for_url(f"**/loops/{name}")
+        assert "Nothing is published yet" in page.text_content("#verdict")
+    assert place.store.loop(name).facts.policy.epsilon == 3.0
+
+
+@SCRIPT
+def test_watch_decisions_settlement_and_a_release(place, browser, script):
+    loop = place.trial(f"watched-{script}".lower())
+    with tab(browser, place.url, script) as page:
+        page.goto(f"{place.url}/loops/{loop.name}")
+        assert page.text_content("#decided") == "0"
+
+        def seen(id, words):
+            if script:
+                same = "([id, words]) => document.getElementById(id).textContent === words"
+                page.wait_for_function(same, arg=[id, words])
+            else:
+                page.reload()
+            assert page.text_content(f"#{id}") == words
+
+        place.decide(loop, 50)
+        seen("decided", "50")
+        assert page.text_content("#settled") == "0"
+        place.settle()
+        seen("settled", "50")
+        assert int(page.text_content("#version")) >= 1
+        assert "looks best" in page.text_content("#verdict") or "is best" in page.text_content("#verdict")
+        assert page.locator("figure.chart.drawn svg").count() == (1 if script else 0)
+        assert page.locator("table tbody tr").first.is_visible()
+        assert page.locator("figcaption").first.is_visible() == script, "captions stand beside charts alone"
+
+
+@SCRIPT
+def test_release_with_its_price(place, browser, script):
+    loop = place.trial(f"released-{script}".lower())
+    with tab(browser, place.url, script) as page:
+        page.goto(f"{place.url}/loops/{loop.name}")
+        assert "Price: nothing" in page.text_content(".operate")
+        page.click("#release-summary")
+        page.wait_for_url("**/releases/summary-0-0")
+        assert "nothing: it is made of published numbers" in page.text_content("main")
+        with page.expect_download() as csv:
+            page.click("#as-csv")
+        assert csv.value.suggested_filename == f"{loop.name}-summary-0-0.csv"
+
+
+@SCRIPT
+def test_freeze_and_thaw(place, browser, script):
+    loop = place.trial(f"frozen-{script}".lower())
+    with tab(browser, place.url, script) as page:
+        page.goto(f"{place.url}/loops/{loop.name}")
+        page.click("#freeze")
+        page.wait_for_selector("#thaw")
+        assert loop.status().mode == "frozen"
+        assert page.locator("#live-state").inner_text() == "frozen"
+        page.click("#thaw")
+        page.wait_for_selector("#freeze")
+        assert loop.status().mode == "online"
+
+
+@SCRIPT
+@pytest.mark.parametrize("role", ["decide", "operate", "audit"])
+def test_log_in_and_out_with_each_role(shut, browser, role, script):
+    with tab(browser, shut.url, script, refusals=True) as page:
+        page.goto(f"{shut.url}/")
+        assert page.title().startswith("Log in")
+        page.fill("#token", "fv_wrong")
+        page.click("#log-in")
+        assert "No valid token" in page.text_content("#problem")
+        page.fill("#token", shut.tokens[role])
+        page.click("#log-in")
+        links = page.locator("nav[aria-label=pages] a").all_inner_texts()
+        if role == "decide":
+            assert "for a program" in page.text_content("#problem")
+        else:
+            assert page.locator("h1").inner_text() == "Loops"
+            assert ("New loop" in links, "Ledgers" in links) == (role == "operate", role == "audit")
+        page.click("#log-out")
+        page.wait_for_url("**/login")
+        page.goto(f"{shut.url}/loops/trial")
+        assert page.title().startswith("Log in")
+
+
+@SCRIPT
+def test_a_session_that_ends_keeps_the_form(shut, browser, script):
+    text = shut.token("operate")
+    with tab(browser, shut.url, script, refusals=True) as page:
+        log_in(page, shut.url, text, "/loops/new?job=trial")
+        page.fill("#name", "written-long-ago")
+        with shut.store.writing() as tx:
+            tokens.revoke(tx, text.split("_")[1], shut.clock.now())
+        page.click("#create")
+        page.wait_for_selector("#kept")
+        page.fill("#token", shut.tokens["operate"])
+        page.click("#log-in")
+        assert "Nothing was sent" in page.text_content("#notice")
+        assert page.input_value("#name") == "written-long-ago"
+        if script:
+            return
+        page.click("#create")
+        page.wait_for_url("**/loops/written-long-ago")
+
+
+def test_keyboard_only(place, browser):
+    """From the list to a new loop and its freezing: tabulator, enter and space."""
+    with tab(browser, place.url) as page:
+        page.goto(f"{place.url}/")
+
+        def reach(id):
+            for _ in range(60):
+                page.keyboard.press("Tab")
+                if page.evaluate("document.activeElement.id") == id:
+                    return
+            raise AssertionError(f"{id} cannot be reached")
+
+        reach("new-loop")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#job-trial")
+        reach("job-trial")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#name")
+        reach("name")
+        page.keyboard.type("by-keyboard")
+        reach("create")
+        page.keyboard.press("Space")
+        page.wait_for_selector("#freeze")
+        reach("freeze")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#thaw")
+    assert place.store.loop("by-keyboard").status().mode == "frozen"
+
+
+def test_fragments_keep_focus_and_open_disclosures(place, browser):
+    loop = place.trial("focused")
+    with tab(browser, place.url) as page:
+        page.goto(f"{place.url}/loops/focused")
+        page.click("#ledger-details summary")
+        page.fill("#subject", "half written")
+        place.decide(loop, 5)
+        page.wait_for_function("() => document.getElementById('decided').textContent === '5'")
+        assert page.evaluate("document.getElementById('ledger-details').open")
+        assert page.input_value("#subject") == "half written"
+        assert page.evaluate("document.activeElement.id") == "subject"
+
+
+# How it looks --------------------------------------------------------------------------------------------------------
+
+PATHS = ["/", "/?state=closed", "/loops/done", "/loops/queue", "/loops/empty", "/loops/over", "/loops/new",
+         "/loops/new?job=trial", "/loops/new?job=screening", "/loops/new?job=recommender", "/ledgers",
+         "/ledgers/done", "/trail", "/tokens", "/status", "/docs/kept", "/login", "/loops/none",
+         "/nowhere"]  # fmt: skip
+
+
+def release_path(place):
+    return f"/loops/done/releases/{place.store.loop('done').release('summary')['id']}"
+
+
+def serious(page):
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page).response["violations"]
+    return [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", WIDE), ("dark", WIDE), ("light", NARROW)])
+def test_axe_finds_nothing_serious_and_nothing_is_cut_off(place, browser, theme, width):
+    with tab(browser, place.url, width=width, theme=theme, refusals=True) as page:
+        for path in [*PATHS, release_path(place)]:
+            page.goto(place.url + path)
+            page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+            assert not serious(page), (path, serious(page))
+            assert fits(page), f"{path} is wider than {width}"
+
+
+@pytest.mark.parametrize("role", ["decide", "operate", "audit"])
+def test_axe_in_every_role_and_when_refused(shut, browser, role):
+    with tab(browser, shut.url, refusals=True) as page:
+        log_in(page, shut.url, shut.tokens[role])
+        for path in ("/", "/loops/trial", "/loops/new", "/ledgers/trial", "/trail", "/tokens", "/status"):
+            page.goto(shut.url + path)
+            assert not serious(page), path
+        if role == "operate":
+            page.goto(f"{shut.url}/loops/new?job=trial")
+            page.fill("#epsilon", "much")
+            page.click("#create")
+            page.wait_for_selector("#epsilon-wrong")
+            assert not serious(page)
+
+
+def test_the_policy_allows_no_inline_script_or_style(place, browser):
+    with tab(browser, place.url) as page:
+        answer = page.goto(f"{place.url}/loops/done")
+        policy = answer.headers["content-security-policy"]
+        assert "unsafe" not in policy
+        assert "default-src 'self'" in policy
+        page.wait_for_selector("figure.chart.drawn svg")
+
+
+def test_print_shows_the_numbers_and_no_controls(place, browser):
+    with tab(browser, place.url) as page:
+        page.goto(f"{place.url}/loops/done")
+        page.wait_for_selector("figure.chart.drawn svg")
+        page.emulate_media(media="print")
+        assert not page.locator(".operate").is_visible()
+        assert not page.locator("nav[aria-label=pages]").is_visible()
+        assert page.locator("table").first.is_visible()
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+
+def test_tables_stand_when_the_chart_script_does_not_load(place, browser):
+    with tab(browser, place.url, refusals=True) as page:
+        page.route("**/plot.js*", lambda route: route.fulfill(status=404, body=""))
+        page.goto(f"{place.url}/loops/done")
+        page.wait_for_load_state("networkidle")
+        assert page.locator("figure.chart.drawn").count() == 0
+        assert page.locator("table tbody tr").first.is_visible()

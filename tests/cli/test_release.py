@@ -1,0 +1,173 @@
+"""`fairveil release`: options, quote and picture."""
+
+import json
+from datetime import datetime, timedelta
+
+import pytest
+from release_place import Place, run
+
+from fairveil.errors import FairveilError, InputError, SpecError
+from fairveil.lab.plots import in_the_dark_too
+from fairveil.lab.streams import stream_chart
+from fairveil.streams.serving.release_run import ReleaseRun
+
+BAD_OPTIONS = {
+    "epsilon 0": (["--epsilon", 0, "--delta", 1e-6], "epsilon"),
+    "epsilon negative": (["--epsilon", -1, "--delta", 1e-6], "epsilon"),
+    "epsilon nan": (["--epsilon", "nan", "--delta", 1e-6], "epsilon"),
+    "epsilon inf": (["--epsilon", "inf", "--delta", 1e-6], "epsilon"),
+    "epsilon subnormal": (["--epsilon", 1e-310, "--delta", 1e-6], "epsilon"),
+    "delta 0": (["--epsilon", 1, "--delta", 0], "delta"),
+    "no delta": (["--epsilon", 1], "delta"),
+    "no horizon": (["--epsilon", 1, "--delta", 1e-6, "--endless"], "horizon"),
+    "window without w": (["--epsilon", 1, "--delta", 1e-6, "--unit", "window"], "window"),
+    "participation": (["--epsilon", 1, "--delta", 1e-6, "--participation", 50], "participation"),
+    "memory with sequence": (["--epsilon", 1, "--delta", 1e-6, "--memory", 0.5], "memory"),
+    "period 1": (["--epsilon", 1, "--delta", 1e-6, "--seasons", "1"], "seasons"),
+    "period text": (["--epsilon", 1, "--delta", 1e-6, "--seasons", "2.5"], "seasons"),
+    "three periods": (["--epsilon", 1, "--delta", 1e-6, "--seasons", "7,12,24"], "seasons"),
+    "phases": (["--epsilon", 1, "--delta", 1e-6, "--seasons", "20000"], "seasons"),
+    "range": (["--epsilon", 1, "--delta", 1e-6, "--range", "5,5"], "range"),
+    "seed": (["--epsilon", 1, "--delta", 1e-6, "--seed", 3], "seed"),
+    "seed 0": (["--epsilon", 1, "--delta", 1e-6, "--seed", 0], "seed"),
+    "step without time": (["--epsilon", 1, "--delta", 1e-6, "--step", "1h"], "step"),
+    "range and sensitivity": (["--epsilon", 1, "--delta", 1e-6, "--range", "0,9", "--sensitivity", 2], "sensitivity"),
+    "offline": (["--epsilon", 1, "--releaser", "dft"], "releaser"),
+    "no such releaser": (["--epsilon", 1, "--releaser", "magic"], "releaser"),
+}
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path)
+
+
+def test_json_lines_quote_and_picture(place, capsys):
+    run("release", "--column", "n", "--epsilon", 1, "--delta", 1e-6, "--horizon", 9, "--quote", "--json")
+    assert json.loads(capsys.readouterr().out)["columns"]["n"]["noise_std"] > 0
+    place.release(place.rows(range(9)), "--json", "--plot", place.folder / "picture.svg")
+    assert [json.loads(line)["step"] for line in place.out.read_text().splitlines()] == [str(n) for n in range(9)]
+    assert (place.folder / "picture.svg").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("case", BAD_OPTIONS)
+def test_bad_options_charge_and_write_nothing(place, case):
+    budget, path = BAD_OPTIONS[case]
+    with pytest.raises(FairveilError) as caught:
+        place.release(place.rows(range(5)), budget=tuple(budget))
+    assert path in caught.value.path
+    assert place.untouched()
+
+
+def test_a_picture_needs_an_output(place):
+    with pytest.raises(SpecError, match="output file"):
+        run("release", "--in", place.rows([1]), "--column", "n", "--epsilon", 1, "--delta", 1e-6, "--horizon", 3,
+            "--plot", place.folder / "p.svg")  # fmt: skip
+
+
+def test_a_person_column_needs_a_public_clock():
+    with pytest.raises(SpecError) as caught:
+        run("release", "--person", "id", "--epsilon", 1, "--delta", 1e-6, "--horizon", 3)
+    assert caught.value.path == "time"
+
+
+def lines(place):
+    return place.out.read_text().splitlines()[1:]
+
+
+def test_an_outlier_inside_a_declared_range_is_clipped_and_its_step_released(place, capsys):
+    """1e308 among fives: clipped to the range, released, and ten steps later the line is back at five."""
+    values = [5.0] * 30 + [1e308] + [5.0] * 10
+    budget = ("--epsilon", 5, "--delta", 1e-6, "--range", "0,10")
+    place.release(place.rows(values), "--unit", "event", budget=budget, horizon=50)
+    shown = [line.split(",") for line in lines(place)]
+    assert len(shown) == len(values)
+    assert shown[30][-1] == "released"
+    assert abs(float(shown[40][1]) - 5.0) < 10.0  # the noise of a step has standard deviation 9.1
+    told = capsys.readouterr().err
+    assert "RAW, for you alone: 1 values" in told
+    beside = [file.read_bytes() for file in place.folder.iterdir() if file.suffix in (".csv", ".json", ".db")]
+    assert not any(b"clipped to it; this" in data for data in beside)
+
+
+def test_without_a_range_what_the_grid_cannot_carry_is_refused_and_the_steps_before_it_are_there(place):
+    values = [5.0] * 30 + [1e308] + [5.0] * 10
+    with pytest.raises(InputError, match="larger than the grid"):
+        place.release(place.rows(values), horizon=50)
+    assert place.untouched()  # a stream that begins with it is not charged
+    place.release(place.rows(values[:30]), horizon=50)
+    with pytest.raises(InputError) as caught:
+        place.release(place.rows(values), horizon=50)
+    assert "larger than the grid can carry" in str(caught.value)
+    assert "1e+308" not in str(caught.value)
+    assert len(lines(place)) == 30
+    place.release(place.rows([5.0] * 30 + [""] + [5.0] * 10), horizon=50)  # the cell is emptied: it goes on
+    shown = [line.split(",") for line in lines(place)]
+    assert shown[30][-1] == "missing"
+    reach = float(shown[40][3]) - float(shown[40][2])
+    assert abs(float(shown[40][1]) - 5.0) < 3 * reach
+
+
+def test_whole_numbers_are_printed_as_such(place):
+    place.release(place.rows(range(5)), "--round")
+    assert all(cell.lstrip("-").isdigit() for line in lines(place) for cell in line.split(",")[1:4])
+
+
+def test_the_end_says_how_many_lines_where_and_what_it_costs(place, capsys):
+    place.release(place.rows(range(5)))
+    told = capsys.readouterr().err
+    assert "5 lines in" in told
+    assert "0 lost" in told
+    assert "each number is within" in told
+    assert "epsilon" in told.splitlines()[-1]
+
+
+@pytest.mark.parametrize("moment", ["ledger", "output", "before", "stored", "printed"])
+def test_ctrl_c_finishes_what_is_charged_and_loses_nothing(place, moment, monkeypatch):
+    """An interrupt between charge and line is heard after the line; the same command goes on without a lost step."""
+    heard = []
+
+    def interrupt(run, name):
+        if name == moment and not heard:
+            heard.append(name)
+            run.interrupt()
+
+    made = ReleaseRun.__post_init__
+
+    def with_hook(self):
+        made(self)
+        self.hook = lambda name: interrupt(self, name)
+
+    monkeypatch.setattr(ReleaseRun, "__post_init__", with_hook)
+    place.release(place.rows(range(5)))  # the command line turns the interrupt into its exit code
+    assert heard
+    ready = lines(place)
+    assert len(ready) == (5 if moment in ("before", "stored", "printed") else 0)
+    place.release(place.rows(range(8)))
+    assert lines(place)[: len(ready)] == ready
+    assert all(line.endswith("released") for line in lines(place))
+    assert len(lines(place)) == 8
+
+
+def test_the_picture_has_dates_and_two_scales(tmp_path):
+    start = datetime(2024, 1, 1)
+    rows = [
+        {"when": (start + timedelta(hours=i)).isoformat(), "n": str(i % 24), "n_low": "-5", "n_high": "30"}
+        for i in range(2_000)
+    ]
+    chart = stream_chart(rows, "when", ["n"]).to_dict()
+    large, small = chart["vconcat"]
+    assert large["layer"][0]["encoding"]["x"]["type"] == "temporal"
+    assert large["title"].startswith("private: n")
+    assert len(small["layer"][0]["data"]["values"] if "data" in small["layer"][0] else small["data"]["values"]) <= 180
+    few = stream_chart(rows[:20], "when", ["n"]).to_dict()
+    assert "vconcat" not in few
+    page = in_the_dark_too("<html><head></head></html>")
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_the_sensitivity_of_people_is_computed_and_no_other_is_taken():
+    clock = ("--time", "t", "--start", "2024-01-01")
+    with pytest.raises(SpecError, match="computed") as caught:
+        run("release", "--person", "id", *clock, "--epsilon", 1, "--delta", 1e-6, "--horizon", 3, "--sensitivity", 0.5)
+    assert caught.value.path == "sensitivity"

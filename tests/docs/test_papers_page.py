@@ -1,0 +1,80 @@
+"""`docs/papers.md`: nothing of the five documents is without a row, and every row leads somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fairveil import registry
+from fairveil.lab import papers
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/papers.md").read_text()
+TEXTS = ROOT.parent / "shared/papers"
+SECTIONS = {
+    "DP-NCB": "dp-ncb",
+    "FairX": "fairx-federated",
+    "Private-Fair-Greedy": "private-fair-greedy",
+    "Fair private classification": "fair-private-classification",
+    "Thesis": "thesis",
+}
+NUMBERED = re.compile(
+    r"\b(Theorem|Lemma|Proposition|Corollary|Remark|Algorithm|Figure|Table) (\d+(?:\.\d+)?|A\.\d)(?!\w|\.\d)"
+)
+ELSEWHERE = {
+    "fairx-federated": {"Lemma 22", "Proposition 2", "Remark 3", "Theorem 2"},
+    "private-fair-greedy": {"Lemma 1.7", "Proposition 1.3", "Proposition 1.6", "Theorem 1.2"},
+    "thesis": {"Theorem 3.2"},
+}
+"""Items of other authors' papers that a text cites by number."""
+
+
+def rows(title):
+    part = PAGE.split(f"\n## {title}")[1].split("\n## ")[0]
+    found = [line.strip("|").split("|") for line in part.splitlines() if line.startswith("|")][2:]
+    return {cells[0].strip(): (cells[1].strip(), cells[2].strip()) for cells in found}
+
+
+def listed(title):
+    """Items of a section; a range ('Lemmas 10 to 12') counts for each of its numbers."""
+    found = set()
+    for item in rows(title):
+        span = re.match(r"(\w+?)s (\d+) to (\d+)$", item)
+        found |= {f"{span[1]} {n}" for n in range(int(span[2]), int(span[3]) + 1)} if span else {item}
+    return found
+
+
+@pytest.mark.parametrize("title", SECTIONS)
+def test_every_numbered_item_of_the_text_has_a_row(title):
+    text = TEXTS / f"{SECTIONS[title]}.txt"
+    if not text.exists():
+        pytest.skip("the papers' texts are not beside the repository")
+    numbered = {f"{kind} {number}" for kind, number in NUMBERED.findall(text.read_text())}
+    numbered -= ELSEWHERE.get(SECTIONS[title], set())
+    panels = {item.split(" (")[0] for item in listed(title)}
+    assert numbered - panels == set()
+
+
+@pytest.mark.parametrize("title", SECTIONS)
+def test_every_row_leads_somewhere(title):
+    papers.load()
+    artefacts = {entry.name for entry in registry.entries("artefact")}
+    for item, (where, verdict) in rows(title).items():
+        assert verdict, item
+        if where in ("not done", "cited"):
+            assert verdict.startswith(f"{where}: "), item
+            continue
+        for name in re.findall(r"`([a-z0-9-]+/[a-z0-9.-]+)`", where):
+            if not name.startswith("fairness/"):
+                assert name in artefacts, (item, name)
+        for path in re.findall(r"`(tests/[\w/.]+)`", where):
+            assert (ROOT / path).exists(), (item, path)
+        for link in re.findall(r"\]\((errata/[\w-]+\.md)\)", where):
+            assert (ROOT / "docs" / link).exists(), (item, link)
+
+
+def test_every_artefact_is_named():
+    papers.load()
+    named = set(re.findall(r"`([a-z0-9-]+/[a-z0-9.-]+)`", PAGE))
+    between = {f"fairx/exp{n}" for n in (2, 3)}
+    assert {entry.name for entry in registry.entries("artefact")} - named - between == set()

@@ -1,0 +1,210 @@
+"""One command from a running trial to the board: from the service's store, its ledger, or what it publishes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+from running_service import QUEUE, listening
+from typer.testing import CliRunner
+
+from fairveil.bandits.nash.stopping import separation
+from fairveil.cli import app
+from fairveil.errors import PrivacyError, SpecError
+from fairveil.lab.handover import report_on_ledger, report_on_loop, report_on_store
+from fairveil.lab.handover.registry_entry import deployment_of, registry_entry
+from fairveil.lab.handover.write import to_markdown
+from fairveil.loop import ManualClock, Store
+from fairveil.loop.accept import policy_of
+from fairveil.loop.config import read_spec
+from fairveil.loop.public import public_view
+from fairveil.service.app import Service
+from fairveil.service.settings import Settings
+
+TRIAL = {
+    "name": "trial-7",
+    "policy": {"name": "private-nash", "epsilon": 2.0},
+    "actions": ["usual care", "new drug"],
+    "reward": {"low": 0.0, "high": 10.0, "wait": "60s", "missing": "public"},
+    "person": {"max_events": 2},
+}
+run = CliRunner().invoke
+
+
+def play(store, clock, rounds=200):
+    """A trial in which the new drug helps more often; the last rounds have no outcome yet."""
+    loop = store.create(**TRIAL)
+    for number in range(rounds):
+        reply = loop.decide(f"e-{number}", subject=f"p-{number}")
+        if number < rounds - 5:
+            loop.reward(f"e-{number}", 10.0 if number % (2 + 2 * (reply.action == 0)) == 0 else 0.0)
+        if number % 20 == 19:
+            loop.tick()
+    return loop
+
+
+@pytest.fixture
+def folder(tmp_path):
+    clock = ManualClock()
+    with Store.open(f"sqlite:///{tmp_path}/data/store.db", clock=clock) as store:
+        play(store, clock)
+    return tmp_path / "data"
+
+
+def lines(document):
+    return to_markdown(document)
+
+
+def test_a_store_gives_decided_and_learned_rounds_names_person_and_checked_ledger(folder):
+    with Store.open(f"sqlite:///{folder}/store.db") as store:
+        loop = store.loop("trial-7")
+        learned = int(loop.facts.policy.rounds_by_arm(loop.status().state).sum())
+        decided = loop.status().round
+        document = report_on_store(store, "trial-7")
+    text = lines(document)
+    assert 0 < learned < decided
+    assert ("decided", f"{decided:,}") in document.figures
+    assert ("learned", f"{learned:,}") in document.figures
+    assert "| usual care |" in text
+    assert "arm 0" not in text
+    assert "mean outcome, from 0 to 10" in text
+    assert "at most 2 time(s): epsilon 4" in text
+    assert "fairveil ledger verify trial-7.db" in text
+    assert "head " in text
+
+
+def test_planned_rounds_of_an_open_block_are_not_rounds(folder):
+    """What the service publishes by arm adds up to what is released, never to more than was decided."""
+    with Store.open(f"sqlite:///{folder}/store.db") as store:
+        table = public_view(store, "trial-7").loops["trial-7"]
+    assert sum(arm["rounds"] for arm in table["published"]["arms"]) <= table["rounds"]
+    waiting = sum(min(block["stop"], table["rounds"]) - block["first"] for block in table["open_blocks"])
+    assert sum(arm["rounds"] for arm in table["published"]["arms"]) == table["rounds"] - waiting
+
+
+def test_the_same_numbers_from_the_store_the_ledger_and_the_routes(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    by_store = run(app, ["report", str(folder), "--out", "store.md"])
+    assert by_store.exit_code == 0, by_store.output
+    by_ledger = run(app, ["report", str(folder / "ledgers" / "trial-7.db"), "--out", "ledger.md"])
+    assert by_ledger.exit_code == 0, by_ledger.output
+    (tmp_path / "loop.json").write_text(json.dumps(TRIAL))
+    copy = tmp_path / "copy.db"  # a ledger that was handed out without its store
+    copy.write_bytes((folder / "ledgers" / "trial-7.db").read_bytes())
+    alone = run(app, ["report", str(copy), "--policy", "loop.json", "--out", "copy.md"])
+    assert alone.exit_code == 0, alone.output
+    with Store.open(f"sqlite:///{folder}/store.db") as store, listening(Service(store, Settings())) as address:
+        over = run(app, ["report", "--url", address, "--loop", "trial-7", "--out", "url.md"])
+        assert over.exit_code == 0, over.output
+    pages = {name: (tmp_path / f"{name}.md").read_text() for name in ("store", "ledger", "copy", "url")}
+    assert pages["store"] == pages["ledger"]
+    rounds = [next(row for row in text.splitlines() if row.startswith("| new drug |")) for text in pages.values()]
+    assert len(set(rounds)) == 1
+    for text in pages.values():
+        for title in ("What was decided", "What is known", "What was spent", "What is promised", "How to check"):
+            assert title in text
+
+
+def test_the_stopping_rule_is_said_to_be_used(folder):
+    with Store.open(f"sqlite:///{folder}/store.db") as store:
+        loop = store.loop("trial-7")
+        text = lines(report_on_store(store, "trial-7", anytime=True))
+        found = separation(loop.facts.policy, loop.status().state)
+        path, _ = store.driver.ledger("trial-7")
+        policy = loop.facts.policy
+    assert "The stopping rule was used." in text
+    assert f"{10 * found.rows[1, 0]:.3g}" in text
+    names = {"arm 0": "usual care", "arm 1": "new drug"}
+    ledger = lines(report_on_ledger(path, policy, names=names, loop="trial-7", anytime=True))
+    assert "The stopping rule was used." in ledger
+
+
+def test_candidates_over_the_published_tables():
+    clock = ManualClock()
+    with Store.open("sqlite:///queue-store/store.db", clock=clock) as store:
+        loop = store.create(**QUEUE)
+        for number in range(60):
+            candidates = [{"group": group, "features": [0.1 * number % 1, 0.5, 0.2]} for group in ("a", "b")]
+            loop.decide(f"e-{number}", candidates=candidates)
+            loop.reward(f"e-{number}", 1.0)
+        clock.advance(120)
+        loop.tick()
+        view = public_view(store, "queue")
+        table = json.loads(json.dumps(view.loops["queue"]))
+        document = report_on_loop(table, view.budgets["queue"], source="tables")
+        said = loop.facts.policy.estimates(loop.status().state).to_dict()
+    text = lines(document)
+    assert "How often each group was chosen" in text
+    first = next(item for item in said["items"] if item["value"] is not None)
+    assert f"| {first['name']} | {first['value']:.3g} |" in text
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_an_entry_of_the_registry_says_flavour_unit_parameters_and_what_is_not_protected(folder, tmp_path):
+    told = run(app, ["report", str(folder), "--out", "r.md", "--registry", "entry.yaml"])
+    assert told.exit_code == 0, told.output
+    entry = yaml.safe_load((tmp_path / "entry.yaml").read_text())
+    found = entry["deployment"]
+    assert entry["tier"] == 3
+    assert found["dp_flavor"]["name"] == "Pure DP"
+    assert found["privacy_loss"]["privacy_parameters"] == {"epsilon": 2.0, "person_level": {"epsilon": 4.0}}
+    assert found["model"]["model_name"] == "Central"
+    assert any("arrived is public" in words for words in found["dp_flavor"]["unprotected_quantities"])
+    assert "spent" in found["accounting"]["composition"]
+    assert set(found) == {
+        "product",
+        "dp_flavor",
+        "privacy_loss",
+        "model",
+        "accounting",
+        "implementation",
+        "resources",
+    }
+
+
+def test_what_protects_nobody_is_not_registered():
+    loop = {
+        "name": "x", "policy": {"name": "private-nash", "arms": 2, "epsilon": 1.0}, "guarantee": None, "rounds": 0,
+        "published": {"arms": []}, "open_blocks": [], "created": "2026-01-01", "version": 0, "mode": "online",
+        "reward": {"low": 0, "high": 1}, "ledger": "x", "simulated": True,
+    }  # fmt: skip
+    budget = {
+        "spent": "0", "limit": "1", "reserved": "0", "remaining": "1", "epsilon": 0.0, "delta": 0.0, "unit": "",
+        "accounts": [],
+    }  # fmt: skip
+    document = report_on_loop(loop, budget, source="tables")
+    assert "protects nobody" in document.banner
+    with pytest.raises(PrivacyError, match="registered"):
+        registry_entry(deployment_of(document))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "what should the report be on"),
+        (["--url", "http://127.0.0.1:1"], "which loop"),
+        (["rows.csv"], "this is a CSV file"),
+        (["data/store.db", "--loop", "other"], "which loop"),
+        (["data/ledgers/trial-7.db", "--policy", "wrong.json"], "no account of this ledger belongs to this policy"),
+        (["data", "--registry", "entry.txt"], "YAML"),
+        (["--url", "http://127.0.0.1:1", "--loop", "trial-7", "--anytime"], "does not go with"),
+    ],
+)
+def test_mistakes_get_a_sentence(words, said, folder, tmp_path):
+    (tmp_path / "rows.csv").write_text("usual care,new drug\n0,1\n")
+    wrong = {**TRIAL, "policy": {"name": "private-nash", "epsilon": 1.0}}
+    (tmp_path / "wrong.json").write_text(json.dumps(wrong))
+    problem = run(app, ["report", *words]).exception
+    assert isinstance(problem, SpecError)
+    assert said in str(problem)
+
+
+def test_another_loop_does_not_read_the_numbers(folder):
+    policy = policy_of(read_spec({**TRIAL, "policy": {"name": "private-nash", "epsilon": 2.0}}))
+    with pytest.raises(SpecError, match="no account"):
+        report_on_ledger(folder / "ledgers" / "trial-7.db", policy, loop="trial-8")

@@ -1,0 +1,306 @@
+"""Reports of a loop: what they cover, what they cost, what is refused with numbers, the same bytes for ever."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from fairveil.errors import BudgetError, SpecError
+from fairveil.ledger import Limit
+from fairveil.loop import ManualClock, Person, Reward, Store
+from fairveil.loop.problems import Invalid, NoBudget, NoSupport, NotDue, NotKept, Overlap, SaysNothing
+from fairveil.loop.public import budget_table, loop_table, release_tables
+from fairveil.loop.upkeep import check
+from fairveil.reports.export import as_json
+
+KEY = bytes(range(32))
+POLICY = {"name": "even-blocks", "arms": 3, "epsilon": 1.0}
+GROUPS = ["a", "b", "unknown"]
+
+
+def made(store, name="trial", **more):
+    table = {"reports": {"spare": 2.0}, "explore": 0.3, "targets": [{"name": "uniform"}], **more}
+    return store.create(name, policy=POLICY, groups=GROUPS, reward=Reward(0, 1, wait="60s"), **table)
+
+
+def play(store, loop, count=60, first=0, **more):
+    for number in range(first, first + count):
+        loop.decide(f"e-{number}", group=GROUPS[number % 2], **more)
+        loop.reward(f"e-{number}", float(number % 3 == 0))
+    store.clock.clock.advance(120)
+    store.tick()
+
+
+def bytes_of(release):
+    return json.dumps(release, sort_keys=True)
+
+
+def test_a_report_covers_settled_places_and_is_the_same_for_ever(store_url, clock):
+    with Store.open(store_url, clock=clock, key=KEY) as store:
+        loop = made(store)
+        play(store, loop)
+        before = loop.ledger.spent.units
+        found = loop.release("fairness", first=0, stop=60, epsilon=0.5)
+        assert loop.ledger.spent.units - before == 500_000
+        assert found["value"]["places"] == 60
+        assert [group["name"] for group in found["value"]["groups"]] == GROUPS
+        assert found["block"] == "trial/0/report-fairness-0-60"
+        assert bytes_of(loop.release("fairness", first=0, stop=60, epsilon=0.5)) == bytes_of(found)
+        assert loop.ledger.spent.units - before == 500_000
+    with Store.open(store_url, clock=clock, key=KEY) as store:
+        loop = store.loop("trial")
+        store.tick()
+        assert bytes_of(loop.release("fairness", first=0, stop=60, epsilon=0.5)) == bytes_of(found)
+        assert loop.status().epoch == 0
+        check(store)
+
+
+def test_a_frozen_loop_is_reported_and_nobody_above_the_limit_is(store):
+    loop = made(store, person=Person(max_events=2))
+    loop.set_mode("frozen")
+    for number in range(30):
+        loop.decide(f"e-{number}", group="a", subject=f"p-{number % 10}")
+    table = loop_table(loop)
+    assert table["rounds"] == 0
+    assert table["places"]["decided"] == 20
+    assert table["places"]["outside"] == {"limit": 10, "sticky": 0, "shadow": 0}
+    store.clock.clock.advance(120)
+    store.tick()
+    assert loop.release("fairness", epsilon=0.5)["value"]["places"] == 20
+
+
+def test_sticky_repeats_and_shadow_are_outside(store):
+    loop = made(store, person=Person(sticky=True))
+    for number in range(6):
+        loop.decide(f"e-{number}", group="a", subject=f"p-{number % 3}")
+    loop.set_mode("shadow")
+    loop.decide("s", group="a", subject="p-9")
+    places = loop_table(loop)["places"]
+    assert (places["decided"], places["outside"]) == (3, {"limit": 0, "sticky": 3, "shadow": 1})
+
+
+def test_after_erasure_a_person_is_in_no_later_report(store):
+    loop = made(store)
+    for number in range(20):
+        loop.decide(f"e-{number}", group="a", subject=f"p-{number % 10}")
+        loop.reward(f"e-{number}", 1.0)
+    store.clock.clock.advance(120)
+    store.tick()
+    loop.erase_subject("p-3")
+    assert loop.release("fairness", epsilon=0.5)["value"]["places"] == 18
+    with store.reading() as tx:
+        contents = [bytes(row[0]) for row in tx.execute("SELECT content FROM places ORDER BY place")]
+        assert not tx.execute("SELECT 1 FROM place_appearances WHERE place IN (3, 13)")
+    assert [place for place, content in enumerate(contents) if not any(content)] == [3, 13]
+
+
+def test_what_cannot_be_reported_is_refused_with_numbers_and_costs_nothing(store):
+    loop = made(store)
+    play(store, loop)
+    loop.decide("late", group="a")
+    loop.release("fairness", first=10, stop=40, epsilon=0.5)
+    before = loop.ledger.spent.units
+    for asked, problem, words in [
+        ({"first": 30, "stop": 60, "epsilon": 0.1}, Overlap, r"\[10, 40\)"),
+        ({"first": 40, "stop": 61, "epsilon": 0.1}, NotDue, "at most 60 of 61"),
+        ({"first": 40, "stop": 60, "epsilon": 5.0}, NoBudget, "1.5"),
+        ({"first": 10, "stop": 40, "epsilon": 0.4}, Overlap, "other settings"),
+        ({"first": 40, "stop": 40, "epsilon": 0.1}, Invalid, "60 settled"),
+        ({"first": 40, "stop": 60}, Invalid, "budget"),
+    ]:
+        with pytest.raises(problem, match=words):
+            loop.release("fairness", **asked)
+    assert loop.ledger.spent.units == before
+    assert loop.release("fairness", first=40, stop=60, epsilon=1.5)["value"]["places"] == 20
+    plain = store.create("plain", policy=POLICY)
+    with pytest.raises(NotKept, match="start_from"):
+        plain.release("fairness", epsilon=0.1)
+    with pytest.raises(Invalid, match="unknown kind"):
+        loop.release("gossip")
+
+
+def test_scheduled_reports_are_paid_in_advance_and_their_content_goes(store):
+    loop = made(store, reports={"every": 20, "epsilon": 5.0, "kinds": ["fairness", "evaluation"]}, explore=0.5)
+    assert loop.ledger.spent.units == 11_000_000
+    assert budget_table(loop)["words"] == "learning is paid in full; nothing is kept for reports"
+    play(store, loop, 50)
+    names = [one["id"] for one in release_tables(loop)]
+    kinds = ("evaluation", "fairness")
+    assert sorted(names) == [f"report-{kind}-{first}-{first + 20}" for kind in kinds for first in (0, 20)]
+    assert loop.ledger.spent.units == 11_000_000
+    with store.reading() as tx:
+        contents = [bytes(row[0]) for row in tx.execute("SELECT content FROM places ORDER BY place")]
+    assert [any(content) for content in contents] == [False] * 40 + [True] * 10
+    with pytest.raises(NoBudget):
+        loop.release("fairness", first=40, stop=50, epsilon=0.1)
+
+
+def test_content_is_kept_no_longer_than_declared(store):
+    loop = made(store, reports={"spare": 1.0, "keep": "1h"})
+    play(store, loop)
+    store.clock.clock.advance(2 * 3600)
+    store.tick()
+    with pytest.raises(NotKept, match="at least 60"):
+        loop.release("fairness", first=0, stop=60, epsilon=0.5)
+
+
+def test_values_of_other_rules_and_their_refusals(store):
+    targets = [{"name": "uniform"}, {"name": "arm", "arm": 1}, {"name": "baseline"}]
+    loop = made(store, targets=targets, explore=0.5, reports={"spare": 100.0})
+    play(store, loop, 600)
+    found = loop.release("evaluation", first=0, stop=400, epsilon=20.0, settings={"targets": ["uniform", "arm 1"]})
+    by_name = {row["name"]: row for row in found["value"]["targets"]}
+    assert by_name["uniform"]["largest_weight"] == 2.0
+    assert by_name["arm 1"]["largest_weight"] == 6.0
+    assert by_name["uniform"]["low"] < 1 / 3 < by_name["uniform"]["high"]
+    before = loop.ledger.spent.units
+    with pytest.raises(SaysNothing, match="width"):
+        loop.release("evaluation", first=400, stop=600, epsilon=0.05)
+    loop.set_mode("apprentice")
+    play(store, loop, 7, first=600, baseline=1)
+    with pytest.raises(NoSupport, match="7 places"):
+        loop.release("evaluation", first=400, stop=607, epsilon=20.0)
+    blind = made(store, "blind", explore=0.0)
+    play(store, blind, 50, first=1000)
+    with pytest.raises(NoSupport, match=r"explore of about|no share"):
+        blind.release("evaluation", first=0, stop=50, epsilon=1.0)
+    assert loop.ledger.spent.units == before
+
+
+def test_rewards_that_never_came_are_left_out_and_said_or_there_is_no_evaluation(store):
+    """Counted with weight 0 they pulled every value toward the middle of the range: .875 here instead of 1."""
+    table = {"policy": POLICY, "groups": GROUPS, "targets": [{"name": "uniform"}], "explore": 0.5}
+    kept = {**table, "reports": {"spare": 100.0}}
+    loop = store.create("open", reward=Reward(0, 1, wait="60s", missing="public"), **kept)
+    for number in range(600):
+        loop.decide(f"o-{number}", group="a")
+        if number % 4:
+            loop.reward(f"o-{number}", 1.0)
+    store.clock.clock.advance(120)
+    store.tick()
+    found = loop.release("evaluation", first=0, stop=600, epsilon=50.0)["value"]
+    assert (found["places"], found["answered"]) == (600, 450)
+    assert found["targets"][0]["low"] <= 1.0 <= found["targets"][0]["high"]
+    assert found["targets"][0]["value"] > 0.93
+    assert any("150 of 600 decisions have no reward" in words for words in found["words"])
+    kept["policy"] = table["policy"] = {"name": "private-nash", "arms": 3, "epsilon": 1.0, "arrivals": "private"}
+    hidden = store.create("hidden", reward=Reward(0, 1, wait="60s", missing="private"), **kept)
+    play(store, hidden, 60, first=2000)
+    with pytest.raises(NoSupport, match="hides whether a reward came"):
+        hidden.release("evaluation", first=0, stop=60, epsilon=50.0)
+    with pytest.raises(NoSupport, match="hides whether a reward came"):
+        store.create("planned", reward=Reward(0, 1, wait="60s", missing="private"), **table,
+                     reports={"every": 20, "epsilon": 5.0, "kinds": ["evaluation"]})  # fmt: skip
+
+
+def test_chances_are_a_law_over_what_the_request_allowed(store):
+    targets = [{"name": "uniform"}, {"name": "arm", "arm": 2}, {"name": "mixture", "shares": [0.5, 0.25, 0.25]}]
+    loop = made(store, targets=[*targets, {"name": "baseline"}])
+    loop.decide("one", group="a", exclude=[2], baseline=0)
+    with store.reading() as tx:
+        [(action, content)] = tx.execute("SELECT action, content FROM places")
+    law = np.frombuffer(bytes(content), np.float64, 4, len(bytes(content)) - 32)
+    assert law[0] == 0.5
+    assert law[1] == 0.5
+    assert law[2] == pytest.approx(2 / 3 if action == 0 else 1 / 3)
+    assert law[3] == float(action == 0)
+
+
+def test_a_request_id_names_a_request_whose_range_is_left_open(store):
+    loop = made(store)
+    play(store, loop, 30)
+    found = loop.release("fairness", epsilon=0.5, request_id="r-1")
+    play(store, loop, 30, first=30)
+    assert bytes_of(loop.release("fairness", epsilon=0.5, request_id="r-1")) == bytes_of(found)
+    assert (found["first"], found["stop"]) == (0, 30)
+    assert loop.release("fairness", epsilon=0.5, request_id="r-2")["first"] == 30
+
+
+def test_a_quote_says_what_it_costs_and_the_budget_that_a_half_width_needs(store):
+    loop = made(store)
+    play(store, loop)
+    quoted = loop.quote_release("fairness", first=0, stop=60, epsilon=0.5)
+    assert quoted["cost"] == "epsilon 0.5"
+    assert quoted["admitted"]
+    assert not loop.quote_release("fairness", first=0, stop=60, epsilon=2.5)["admitted"]
+    wanted = loop.quote_release("fairness", first=0, stop=60, half_width=0.4)
+    assert max(max(row["at"].values()) for row in wanted["half_widths"]) <= 0.4
+    assert loop.quote_release("summary")["cost"] == "nothing"
+    assert loop.ledger.spent.units == 1_000_000
+
+
+def test_the_last_unit_of_a_shared_ledger_is_won_by_one_of_two_loops(store):
+    shared = {"ledger": "hospital", "epsilon": 2.5}
+    first, second = made(store, "first", budget=shared), made(store, "second", budget={"ledger": "hospital"})
+    for number, loop in enumerate((first, second)):
+        play(store, loop, 30, first=100 * number)
+    assert first.release("fairness", epsilon=0.5)["value"]["places"] == 30
+    with pytest.raises(NoBudget, match="epsilon 0"):
+        second.release("fairness", epsilon=0.5)
+    assert store.ledger("hospital").spent.units == 2_500_000
+    assert store.ledger("hospital").limit.same(Limit.pure(2.5))
+    with pytest.raises(BudgetError):
+        made(store, "third", budget={"ledger": "hospital"}, reports={"every": 10, "epsilon": 0.5})
+
+
+def test_a_person_is_told_learning_and_reports_together(store):
+    loop = made(store, person=Person(max_events=2), reports={"every": 10, "epsilon": 0.25, "spare": 1.0})
+    assert loop_table(loop)["person_guarantee"]["epsilon"] == pytest.approx(2 * 1.25)
+    for number in range(10):
+        loop.decide(f"e-{number}", group="a", subject=f"p-{number}")
+    store.clock.clock.advance(120)
+    store.tick()
+    for number in range(10, 15):
+        loop.decide(f"e-{number}", group="a", subject=f"p-{number}")
+    store.clock.clock.advance(120)
+    store.tick()
+    loop.release("fairness", first=10, stop=15, epsilon=0.5)
+    table = loop_table(loop)
+    assert table["person_guarantee"]["epsilon"] == pytest.approx(2 * 1.75)
+    assert table["guarantee"]["epsilon"] == 1.0
+    free = store.create("free", policy=POLICY)
+    assert loop_table(free)["person_guarantee"] is None
+    assert "max_events" in loop_table(free)["person_reason"]
+
+
+def test_arms_say_what_is_decided_and_learned(store):
+    loop = store.create("nash", policy={"name": "private-nash", "arms": 3, "epsilon": 1.0}, reward=Reward(wait="60s"))
+    for number in range(40):
+        loop.decide(f"e-{number}")
+    store.clock.clock.advance(120)
+    store.tick()
+    for number in range(40, 45):
+        loop.decide(f"e-{number}")
+    arms = loop_table(loop)["published"]["arms"]
+    assert sum(arm["decided"] for arm in arms) == 45
+    assert 0 < sum(arm["learned"] for arm in arms) <= 40
+
+
+@pytest.mark.parametrize(
+    "table, path",
+    [
+        ({"reports": {"every": 10}}, "reports.epsilon"),
+        ({"reports": {"every": 10, "epsilon": 1.0, "rho": 1.0}}, "reports.epsilon"),
+        ({"reports": {"colour": 1}}, "reports.colour"),
+        ({"targets": [{"name": "arm", "arm": 9}]}, "targets.0.arm"),
+        ({"targets": [{"name": "mixture", "shares": [0.5, 0.2, 0.2]}]}, "targets.0.shares"),
+        ({"targets": [{"name": "linear", "weights": [1.0]}]}, "targets.0.name"),
+        ({"targets": [{"name": "uniform"}] * 2}, "targets"),
+    ],
+)
+def test_mistakes_are_named(table, path, tmp_path):
+    with Store.open(f"sqlite:///{tmp_path}/store.db", clock=ManualClock(), key=KEY) as store:
+        with pytest.raises(SpecError) as caught:
+            made(store, **table)
+        assert caught.value.path == path
+
+
+def test_a_group_that_a_report_needs_is_asked_for(store):
+    loop = store.create("x", policy=POLICY, groups=["a", "b"], reports={"spare": 1.0})
+    with pytest.raises(Invalid, match="reports by group"):
+        loop.decide("e")
+    known = made(store)
+    known.decide("e")
+    assert as_json({"decided": loop_table(known)["places"]["decided"]}) == '{"decided":1}'

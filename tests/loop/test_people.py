@@ -1,0 +1,93 @@
+"""Who stands behind a candidate: one person at several places of a request is several units of the promise.
+
+The break that this reduces: ten candidates with one subject counted as one event, so a person's promise said epsilon 1
+where the noise hides ten changed candidates.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from fairveil.errors import SpecError
+from fairveil.loop import Person, Reward
+from fairveil.loop.problems import LoopError
+from fairveil.loop.public import loop_table, quote
+
+QUEUE = {
+    "policy": {"name": "batched-private-fair-greedy", "epsilon": 1.0, "delta": 1e-6, "first_batch": 8},
+    "groups": ["a", "b"],
+    "features": [{"name": "x", "low": -1.0, "high": 1.0}],
+    "reward": Reward(0, 1, wait="60s"),
+}
+
+
+def shown(*subjects):
+    return [{"group": "ab"[place % 2], "features": [0.1 * place], "subject": one} for place, one in enumerate(subjects)]
+
+
+def stored(loop):
+    with loop.store.reading() as tx:
+        tables = ("events", "subjects", "appearances")
+        return [tx.execute(f"SELECT count(*) FROM {name} WHERE loop = ?", (loop.facts.id,))[0][0] for name in tables]
+
+
+@pytest.mark.parametrize("person", [Person(), Person(max_events=1)], ids=["any", "limited"])
+@pytest.mark.parametrize("mode", ["online", "apprentice", "shadow"])
+def test_one_person_at_two_places_is_refused_before_anything_is_stored(store, person, mode):
+    loop = store.create("queue", **QUEUE, person=person, mode=mode)
+    with pytest.raises(LoopError) as caught:
+        loop.decide("e", candidates=shown("ann", "bob", "eve", "bob"))
+    problem = caught.value
+    assert (problem.code, problem.status, problem.path) == ("subject-twice", 422, "candidates.3.subject")
+    assert "candidates.1.subject" in problem.allowed
+    assert "bob" not in str(problem)
+    assert stored(loop) == [0, 0, 0]
+    assert loop.decide("e", candidates=shown("ann", "bob", "eve", "dan")).round == (None if mode == "shadow" else 0)
+
+
+def test_in_a_batch_it_is_refused_by_itself(store):
+    loop = store.create("queue", **QUEUE, person=Person(max_events=1))
+    asked = [
+        {"event_id": "fine", "candidates": shown("ann", "bob")},
+        {"event_id": "twice", "candidates": shown("eve", "eve")},
+    ]
+    fine, twice = loop.decide_many(asked)
+    assert fine.learning == "pending"
+    assert twice.code == "subject-twice"
+    assert stored(loop) == [1, 2, 2]
+    assert loop.decide("later", candidates=shown("eve", "dan")).learning == "pending"
+
+
+def test_a_place_that_is_excluded_does_not_count(store):
+    loop = store.create("queue", **QUEUE, person=Person(max_events=1))
+    assert loop.decide("e", candidates=shown("ann", "bob", "ann"), exclude=[2]).learning == "pending"
+
+
+def test_a_declared_number_of_places_is_counted_in_the_promise(store):
+    once = store.create("once", **QUEUE, person=Person(max_events=1))
+    thrice = store.create("thrice", **QUEUE, person=Person(max_events=1, candidates=3))
+    twice_each = store.create("twice", **QUEUE, person=Person(max_events=2, candidates=3))
+    for loop, units in ((once, 1), (thrice, 3), (twice_each, 6)):
+        told = loop_table(loop)["person_guarantee"]
+        promise = loop.facts.policy.guarantee().for_units(units)
+        assert (told["epsilon"], told["delta"], told["unit"]) == (promise.epsilon, promise.delta, promise.unit)
+    assert loop_table(thrice)["person"]["candidates"] == 3
+    assert thrice.decide("e", candidates=shown("ann", "ann", "bob", "ann")).learning == "pending"
+    with pytest.raises(LoopError) as caught:
+        thrice.decide("f", candidates=shown("eve", "eve", "bob", "eve", "eve"))
+    assert caught.value.code == "subject-twice"
+    assert caught.value.path == "candidates.4.subject"
+    for place in (0, 1, 3):
+        assert f"candidates.{place}.subject" in caught.value.allowed
+    table = {**QUEUE, "reward": {"wait": "60s"}, "name": "q", "person": {"max_events": 1, "candidates": 3}}
+    assert quote(table)["person_guarantee"] == loop_table(thrice)["person_guarantee"]
+
+
+def test_places_are_for_loops_with_candidates(store):
+    arms = {"policy": {"name": "even-blocks", "arms": 3, "epsilon": 1.0}}
+    with pytest.raises(SpecError) as caught:
+        store.create("trial", **arms, person=Person(max_events=1, candidates=2))
+    assert caught.value.path == "person.candidates"
+    with pytest.raises(SpecError) as caught:
+        store.create("queue", **QUEUE, max_candidates=4, person=Person(max_events=1, candidates=5))
+    assert caught.value.path == "person.candidates"

@@ -1,0 +1,180 @@
+"""What stands in deploy/ fits the program: units, image, compose, manifests, alerts; and people whom a proxy names."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from running_service import Direct
+
+from fairveil.errors import SpecError
+from fairveil.loop import trail
+from fairveil.service.app import ROUTES, Service
+from fairveil.service.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+
+
+def options_of(words):
+    return {word for word in words if word.startswith("--")}
+
+
+def known_options():
+    text = subprocess.run(
+        [sys.executable, "-m", "fairveil.cli", "serve", "--help"], capture_output=True, text=True, check=True,
+        env={"COLUMNS": "200", "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT / "src"), "TERM": "dumb"},
+    ).stdout  # fmt: skip
+    return set(re.findall(r"--[a-z-]+", text))
+
+
+def test_every_option_in_deploy_exists():
+    known, used = known_options(), set()
+    unit = (DEPLOY / "fairveil.service").read_text()
+    used |= options_of(re.search(r"ExecStart=(.*)", unit)[1].split())
+    used |= options_of(yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["one"]["command"])
+    [deployment, *_] = yaml.safe_load_all((DEPLOY / "kubernetes" / "fairveil.yaml").read_text())
+    used |= options_of(deployment["spec"]["template"]["spec"]["containers"][0]["args"])
+    last = (DEPLOY / "Containerfile").read_text().splitlines()[-1]
+    used |= options_of(re.findall(r'"([^"]+)"', last))
+    assert used
+    assert used <= known
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_the_units_are_well_formed_and_little_exposed(tmp_path):
+    place = tmp_path / "fairveil.service"
+    text = (DEPLOY / "fairveil.service").read_text()
+    place.write_text(text.replace("/opt/fairveil/bin/fairveil", sys.executable))
+    found = subprocess.run(["systemd-analyze", "verify", str(place)], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    assert not found.stderr.strip()
+    asked = ["systemd-analyze", "security", "--offline=true", "--threshold=20", "--no-pager", str(place)]
+    rated = subprocess.run(asked, capture_output=True, text=True)
+    assert rated.returncode == 0, rated.stdout[-300:]
+    assert float(re.search(r"exposure level.*?: ([0-9.]+)", rated.stdout)[1]) <= 2.0
+
+
+def test_the_image_copies_what_is_there_and_runs_without_rights():
+    lines = (DEPLOY / "Containerfile").read_text().splitlines()
+    copied = [word for line in lines if line.startswith("COPY") for word in line.split()[1:-1]]
+    assert copied
+    for name in copied:
+        assert (ROOT / name).exists(), name
+    verbs = {line.split()[0] for line in lines if re.match(r"[A-Z]+ ", line)}
+    assert verbs <= {
+        "FROM",
+        "WORKDIR",
+        "COPY",
+        "RUN",
+        "ENV",
+        "USER",
+        "VOLUME",
+        "EXPOSE",
+        "HEALTHCHECK",
+        "ENTRYPOINT",
+        "CMD",
+    }
+    assert "USER 10001" in lines
+    assert any(line.startswith("HEALTHCHECK") for line in lines)
+    assert any("/ready" in line for line in lines)
+
+
+def test_compose_is_whole():
+    table = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    assert set(table["services"]) == {"database", "one", "two", "proxy"}
+    for name, service in table["services"].items():
+        assert ("image" in service) != ("build" in service), name
+        for volume in service.get("volumes", []):
+            source = volume.split(":")[0]
+            assert source in table["volumes"] or (DEPLOY / source).exists(), volume
+        secrets = [one if isinstance(one, str) else one["source"] for one in service.get("secrets", [])]
+        assert set(secrets) <= set(table["secrets"])
+    for one in ("one", "two"):
+        assert table["services"][one]["read_only"]
+        assert one in (DEPLOY / "Caddyfile").read_text()
+
+
+def test_every_metric_of_the_alerts_is_served(trial):
+    served = set(re.findall(r"^(fairveil_[a-z_]+)", trial.get("/metrics").text, re.MULTILINE))
+    rules = yaml.safe_load((DEPLOY / "alerts.yml").read_text())["groups"][0]["rules"]
+    assert len(rules) >= 8
+    for rule in rules:
+        named = set(re.findall(r"fairveil_[a-z_]+", rule["expr"]))
+        assert named <= served, rule["alert"]
+        assert {"summary", "description"} == set(rule["annotations"])
+    routes = re.findall(r'route="([^"]+)"', (DEPLOY / "alerts.yml").read_text())
+    assert set(routes) <= {route.path for route in ROUTES}
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_the_alerts_fire():
+    for verb in (["check", "rules", "alerts.yml"], ["test", "rules", "alerts_test.yml"]):
+        subprocess.run(["promtool", *verb], cwd=DEPLOY, check=True, capture_output=True)
+
+
+def test_the_age_of_the_oldest_unsettled_round(trial, clock, service):
+    def age():
+        return float(re.search(r'settled_age_seconds\{loop="trial"\} ([0-9.]+)', trial.get("/metrics").text)[1])
+
+    assert age() == 0.0
+    trial.post("/v1/loops/trial/decisions", json={"event_id": "e"})
+    clock.advance(30)
+    assert age() == 30.0
+    clock.advance(31)
+    service.store.tick()
+    assert age() == 0.0
+
+
+# People whom a proxy names -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def proxied(store):
+    """Behind a stand-in of oauth2-proxy: it sends X-Forwarded-User and X-Forwarded-Groups."""
+    mapped = ("clinic-ops=operate", "auditors=audit")
+    client = Direct(Service(store, Settings(behind_proxy=True, trust_user="X-Forwarded-User", map=mapped)))
+    yield client
+    client.close()
+
+
+def named(user, *groups):
+    return {"x-forwarded-user": user, "x-forwarded-groups": ",".join(groups)}
+
+
+def test_groups_of_a_proxy_are_roles(proxied):
+    ann, ben, eve = named("ann@example.org", "staff", "clinic-ops"), named("ben", "auditors"), named("eve", "staff")
+    assert proxied.get("/tokens", headers=ann).status_code == 200
+    assert "ann@example.org" in proxied.get("/", headers=ann).text
+    assert proxied.get("/ledgers", headers=ann).status_code == 403
+    assert proxied.get("/ledgers", headers=ben).status_code == 200
+    refused = proxied.get("/", headers=eve)
+    assert refused.status_code == 403
+    assert "none of your groups" in refused.text
+    assert proxied.get("/").status_code == 401, "without the header nobody is anybody, although no token exists"
+    assert proxied.get("/v1/loops").status_code == 401
+    assert proxied.get("/v1/loops", headers=ann).status_code == 401, "programs send tokens"
+
+
+def test_forms_of_people_whom_a_proxy_names_are_bound_to_them(proxied):
+    ann, ben = named("ann", "clinic-ops"), named("ben", "clinic-ops")
+    field = re.search(r'name="form" value="([0-9a-f]+)"', proxied.get("/tokens", headers=ann).text)[1]
+    form = {"form": field, "do": "add", "name": "x", "role": "operate"}
+    assert proxied.post("/tokens", headers=ben, data=form).status_code == 403
+    assert "shown once" in proxied.post("/tokens", headers=ann, data=form).text
+    with proxied.service.store.reading() as tx:
+        assert trail.entries(tx)[-1]["actor"] == "ann"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"trust_user": "X-User"}, {"trust_user": "X-User", "behind_proxy": True, "host": "0.0.0.0"}, {"map": ("a=boss",)}],
+)
+def test_a_header_is_not_trusted_where_anybody_could_send_it(options):
+    with pytest.raises(SpecError):
+        Settings(**options)

@@ -1,0 +1,84 @@
+"""Rows as steps: clocks and gaps; a bad row is refused without showing it."""
+
+import json
+import os
+import traceback
+
+import pytest
+from release_place import SECRET, run
+
+from fairveil.errors import InputError
+
+BAD_ROWS = {
+    "text": (["1", f"x{SECRET}"], [], InputError),
+    "infinite": (["inf"], [], InputError),
+    "the word nan": (["nan"], [], InputError),
+    "fraction": ([SECRET], ["--law", "discrete-gaussian"], InputError),
+    "coins": ([SECRET], ["--law", "binomial"], InputError),
+    "too few cells": ([""], ["--time", "ts"], InputError),
+    "too many cells": ([f"1,{SECRET}"], [], InputError),
+}
+
+
+def test_a_clock_fills_gaps_and_columns_share_a_budget(place):
+    rows = ["2024-01-01T00:00,1,2", "2024-01-01T01:00,3,", "2024-01-01T04:00,5,6"]
+    file = place.rows(rows, header="ts,n,m")
+    words = ["--in", file, "--column", "n", "--column", "m", "--time", "ts", "--step", "1h", "--plain", "--seed", 7]
+    run("release", *words, "--epsilon", 1, "--delta", 1e-6, "--horizon", 5, "--out", place.out, "--simulate")
+    shown = place.lines()
+    assert [row["status"] for row in shown] == ["released", "released", "missing", "missing", "released"]
+    assert shown[2]["ts"] == "2024-01-01T02:00:00"
+    assert {"n_plain", "m_low", "simulated"} <= set(shown[0])
+
+
+@pytest.mark.parametrize("case", BAD_ROWS)
+def test_bad_first_rows_are_refused_without_showing_them(place, case):
+    rows, more, kind = BAD_ROWS[case]
+    file = place.rows(rows[-1:] if "ts" not in more else ["1"], header="n" if "ts" not in more else "n,ts")
+    with pytest.raises(kind) as caught:
+        place.release(file, *more)
+    assert SECRET not in str(caught.value)
+    assert SECRET not in json.dumps(caught.value.to_dict())
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+    for file in place.folder.iterdir():
+        if file.name != "in.csv":
+            assert SECRET.encode() not in file.read_bytes()
+    assert place.untouched()
+
+
+def test_a_value_that_is_refused_later_leaves_what_was_printed(place):
+    whole = ["--law", "discrete-gaussian"]
+    place.release(place.rows([1, 2]), *whole)
+    with pytest.raises(InputError, match="whole numbers") as caught:
+        place.release(place.rows([1, 2, 3, SECRET, 4]), *whole)
+    assert SECRET not in str(caught.value)
+    assert len(place.lines()) == 3
+
+
+def test_a_bad_row_later_leaves_what_was_printed(place):
+    with pytest.raises(InputError) as caught:
+        place.release(place.rows([1, 2, f"{SECRET}x", 4]))
+    assert caught.value.path == "row 4"
+    assert SECRET not in str(caught.value)
+    assert len(place.lines()) == 2
+
+
+@pytest.mark.parametrize("text", ["", "n\n"], ids=["empty file", "no rows"])
+def test_an_input_without_rows_is_refused(place, text):
+    file = place.folder / "in.csv"
+    file.write_text(text)
+    with pytest.raises(InputError):
+        place.release(file)
+    assert place.untouched()
+
+
+def test_a_column_that_is_not_there_and_times_that_go_back(place):
+    with pytest.raises(InputError, match="not in the header"):
+        place.release(place.rows([1], header="other"))
+    assert place.untouched()
+    for second in ("2024-01-01T00:00", "2023-12-31T23:00"):
+        file = place.rows(["2024-01-01T00:00,1", f"{second},2"], header="ts,n")
+        with pytest.raises(InputError, match="again or goes back"):
+            place.release(file, "--time", "ts", "--step", "1h", ledger=False)
+        place.out.unlink()
+        os.unlink(f"{place.out}.guarantee.json")

@@ -1,0 +1,54 @@
+"""Small federations for tests: plans with keys, hosts with seeded noise, everything in one process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fairveil.federated import Coordinator, Inline, Member, PartyHost, Plan, SigningKey, drive
+from fairveil.privacy.noise import SeededNoise
+
+NAMES = ("north", "east", "south", "west", "far")
+EXPOSURE: dict[str, Any] = {
+    "policy": {
+        "name": "batched-priv-fairx", "dimension": 2, "horizon": 24, "epsilon": 2.0, "delta": 1e-3,
+        "schedule": {"name": "growing", "factor": 2.0, "first": 4},
+    },
+    "environment": {"seed": 3, "actions": 3},
+}  # fmt: skip
+CONSENSUS: dict[str, Any] = {
+    "algorithm": {"name": "private-admm", "epsilon": 2.0, "rounds": 3},
+    "data": {"name": "logistic", "rows": 160, "features": 3, "test": 10, "seed": 2},
+}
+KINDS = {"exposure": EXPOSURE, "consensus": CONSENSUS}
+
+
+def keys(count: int) -> list[SigningKey]:
+    """Keys that are the same in every run."""
+    return [SigningKey(bytes([place + 1]) * 32) for place in range(count)]
+
+
+def plan_of(kind: str = "exposure", parties: int = 3, **facts: Any) -> Plan:
+    rows = 30 if kind == "consensus" else None
+    members = tuple(Member(name, signing_key=key.public, rows=rows) for name, key in zip(NAMES, keys(parties)))
+    return Plan("trial", kind, members, **{**KINDS[kind], **facts})
+
+
+def seeded(index: int) -> Any:
+    return lambda sync: SeededNoise(7, "federation", index, sync)
+
+
+def host_of(plan: Plan, index: int, folder: Path, source: str = "environment") -> PartyHost:
+    name = plan.party[index].name
+    key = keys(len(plan.party))[index]
+    return PartyHost(plan, name, source, folder / name, key, noise_of=seeded(index))
+
+
+def run(plan: Plan, folder: Path) -> tuple[Coordinator, list[PartyHost]]:
+    """A whole run in this process; hosts and coordinator are closed, and can be looked at."""
+    hosts = [host_of(plan, index, folder) for index in range(len(plan.party))]
+    coordinator = Coordinator(plan, folder / "coordinator")
+    drive(coordinator, Inline({host.index: host.answer for host in hosts}), clock=iter(range(10**6)).__next__)
+    for one in (*hosts, coordinator):
+        one.close()
+    return coordinator, hosts
