@@ -38,6 +38,17 @@ assert audit is fairveil.proof.audit and Ledger is fairveil.ledger.Ledger
     assert "<string>:2: DeprecationWarning: fairveil.privacy.audit has moved to fairveil.proof" in found.stderr
 
 
+def test_an_old_path_leaves_the_names_of_the_new_package_alone():
+    code = """
+import fairveil.privacy.ledger.verify
+from fairveil.ledger import verify
+from fairveil.privacy.ledger.verify import verify as old
+assert verify is old and callable(verify), verify
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+
+
 def test_a_pickle_that_names_an_old_module_loads():
     from fairveil.ledger.chain import Row  # any class of a module that has moved
 

@@ -132,6 +132,18 @@ def new_name(name: str) -> str | None:
     return MOVED[place] + below
 
 
+class _KeepsItsNames(ModuleType):
+    """A package whose own names win over modules: the import system binds a module into its parent after loading it.
+
+    ``import fairveil.privacy.ledger.verify`` would otherwise put the module in the place of `fairveil.ledger.verify`, a
+    function, for everybody else in the process.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (isinstance(value, ModuleType) and not isinstance(vars(self).get(name, value), ModuleType)):
+            super().__setattr__(name, value)
+
+
 class _Alias:
     """Gives the module at its new place under its old name."""
 
@@ -140,6 +152,7 @@ class _Alias:
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = importlib.import_module(self.new)
+        sys.modules[spec.name.rpartition(".")[0]].__class__ = _KeepsItsNames
         self.spec: Any = module.__spec__
         return module
 
