@@ -221,7 +221,9 @@ def _moment(shape, turns, pools, raw, place, waits, sources, slots, round):
 
 
 @by_kind
-def _play(waits: Any, scene: Any, slots: Slots, who: Ints, ends: Ints, at: Ints, now: int, stop: int, rounds: int) -> Any:
+def _play(
+    waits: Any, scene: Any, slots: Slots, who: Ints, ends: Ints, at: Ints, now: int, stop: int, rounds: int
+) -> Any:
     """Rounds now .. stop - 1 of one turn are decided, and what comes meanwhile is taken in. Gives the releases."""
     shape, turns, pools, raw, place, waits, sources = scene
     arm, releases = who[at[0]], 0
