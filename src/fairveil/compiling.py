@@ -50,7 +50,8 @@ def njit(*given: Any, **options: Any) -> Any:
 
     Functions of numba that ours call are compiled as ours are.
     """
-    return numba.njit(*given, no_cfunc_wrapper=True, **options)
+    made: Any = numba.njit
+    return made(*given, no_cfunc_wrapper=True, **options)
 
 
 def inner(function: F) -> Any:

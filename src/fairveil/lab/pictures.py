@@ -80,10 +80,9 @@ def _numbers(metrics: Mapping[str, Any], above: str = "") -> list[tuple[str, Any
 
 def _kind_of_all(results: Mapping[str, Result]) -> Kind:
     kinds = {kind_of(one) for one in results.values()}
-    for kind in ("raw", "simulated"):
-        if kind in kinds:
-            return kind  # type: ignore[return-value]
-    return "private"
+    if "raw" in kinds:
+        return "raw"
+    return "simulated" if "simulated" in kinds else "private"
 
 
 def plot(found: Any, metric: str | None = None) -> Any:
@@ -116,8 +115,8 @@ def _rates(found: GroupReport | GroupRates) -> Chart:
     lines = []
     for rate in RATES:
         known = table[table[rate].notna()]
-        ends = (tuple(known[f"{rate}_{end}"]) for end in ("low", "high"))
-        lines.append(Line(rate.replace("_", " "), tuple(known["group"]), tuple(known[rate]), *ends))
+        low, high = (tuple(known[f"{rate}_{end}"]) for end in ("low", "high"))
+        lines.append(Line(rate.replace("_", " "), tuple(known["group"]), tuple(known[rate]), low, high))
     return Chart("rates by group, 95 % intervals", "group", "rate", tuple(lines), kind="bars", y_range=(0.0, 1.0))
 
 

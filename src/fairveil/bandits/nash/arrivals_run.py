@@ -222,7 +222,7 @@ def _moment(shape, turns, pools, raw, place, waits, sources, slots, round):
 
 @by_kind
 def _play(
-    waits: Any, scene: Any, slots: Slots, who: Ints, ends: Ints, at: Ints, now: int, stop: int, rounds: int
+    waits: Any, scene: Any, slots: Slots, who: Ints, ends: Ints, at: Ints, now: Any, stop: int, rounds: int
 ) -> Any:
     """Rounds now .. stop - 1 of one turn are decided, and what comes meanwhile is taken in. Gives the releases."""
     shape, turns, pools, raw, place, waits, sources = scene
@@ -236,7 +236,7 @@ def _play(
 
 @_play.of(InOrder)  # type: ignore[attr-defined]
 def _play_in_order(
-    waits: Any, scene: Any, slots: Slots, who: Ints, ends: Ints, at: Ints, now: int, stop: int, rounds: int
+    waits: Any, scene: Any, slots: Slots, who: Ints, ends: Ints, at: Ints, now: Any, stop: int, rounds: int
 ) -> Any:
     """Rounds at[1] .. stop - delay - 1 get their seats; ``at``: the turn they are in and the next round."""
     shape, turns, pools, raw, place, waits, sources = scene

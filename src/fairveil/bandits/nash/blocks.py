@@ -275,7 +275,7 @@ def publish(keep: bool, known: Known, arm: int, total: int, count: float, draws:
 
 
 @by_kind
-def reward_sum(place: Any, arm: int, now: int, count: int, world: Any) -> Any:
+def reward_sum(place: Any, arm: int, now: Any, count: int, world: Any) -> Any:
     """The sum of ``count`` rewards in grid units, or of their one-bit reports, where it is not a binomial number."""
     if place.slope == 0.0:
         return draw_sum(place.laws, arm, now, count, world)
@@ -286,7 +286,7 @@ def reward_sum(place: Any, arm: int, now: int, count: int, world: Any) -> Any:
 
 
 @reward_sum.of(Coins)  # type: ignore[attr-defined]
-def _no_sum(place: Any, arm: int, now: int, count: int, world: Any) -> Any:
+def _no_sum(place: Any, arm: int, now: Any, count: int, world: Any) -> Any:
     """Nobody asks."""
     return np.int64(0)
 
