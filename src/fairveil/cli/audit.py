@@ -22,7 +22,7 @@ def command(
         typer.Argument(
             help="A spec file (TOML or JSON), a name with an audit pair, or all.", autocompletion=common.names
         ),
-    ],
+    ] = "",
     trials: Annotated[int | None, typer.Option(help="Runs per world.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Budget of the named thing (names only).")] = None,
     confidence: Annotated[float | None, typer.Option(help="Confidence of the lower bound.")] = None,
@@ -36,12 +36,19 @@ def command(
     repeat: Annotated[
         int, typer.Option(min=1, help="With all: every audit so often, each time with the next seed.")
     ] = 1,
-    pages: Annotated[Path | None, typer.Option(help="With all: write results into the pages of this folder.")] = None,
+    pages: Annotated[
+        Path | None, typer.Option(help="With all: write results into the pages of this folder; with --sign: its pages.")
+    ] = None,
+    sign: Annotated[
+        str | None, typer.Option(help="Sign a page of proofs, or all whose code changed, when its audits stand.")
+    ] = None,
+    why: Annotated[str | None, typer.Option(help="With --sign: one sentence why the proof still holds.")] = None,
     plugin: Annotated[list[Path] | None, typer.Option(help="A Python file that registers names of its own.")] = None,
 ) -> None:
     """Tell two neighbouring worlds apart and bound epsilon from below; exit code 6 when the claim is broken.
 
-    With ``all`` everything that promises privacy is examined: claim, lower bound, power, and mutants of its code.
+    With ``all`` everything that promises privacy is examined: claim, lower bound, power, and mutants of its code. With
+    ``--sign`` the audits, mutants and tests of a page of proofs are run; when all stand it says what changed and signs.
 
     Example: fairveil audit laplace --trials 100000
     """
@@ -52,6 +59,14 @@ def command(
     registry.get("task", "audit")  # says so where a deployment was made without fairveil.proof
     for file in plugin or []:
         plugins.load_file(file)
+    if sign is not None:
+        from fairveil.cli.audit_sign import audit_sign
+
+        audit_sign(sign, why, pages, seed or 0, workers or os.cpu_count() or 1)
+        return
+    if not target:
+        fix = "fairveil audit laplace, fairveil audit all"
+        raise SpecError("say what is audited", path="target", allowed="a spec file, a name, or all", fix=fix)
     if target == "all":
         from fairveil.cli.audit_all import audit_all
         from fairveil.proof.engine.everything import DEEP, QUICK, USUAL
