@@ -1,16 +1,17 @@
-"""`fairveil audit --sign`: a proof is signed again, once its audits, mutants and tests have stood on the code of today."""
+"""`fairveil audit --sign`: a proof is signed once its audits, mutants and tests stand on the code of today."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
 from fairveil.cli.audit_all import BEGIN, spread_over
-from fairveil.errors import AuditViolation, SpecError, choices
+from fairveil.errors import AuditViolation, SpecError
 from fairveil.proof.engine.everything import AuditEffort, Thing, examine, things
 from fairveil.proof.engine.signature import Signature, difference, read, sign
 
@@ -28,7 +29,9 @@ def audit_sign(page: str, why: str | None, folder: Path | None, seed: int, worke
         raise SpecError("a signature says in one sentence why the proof still holds", path="--why", given=why, fix=fix)
     pages = signed_pages(folder or FOLDER)
     if page != "all" and page not in pages:
-        raise SpecError("no page of proofs has this name", path="--sign", given=page, allowed=choices(list(pages)))
+        raise SpecError(
+            "no page of proofs has this name", path="--sign", given=page, allowed=", ".join((*pages, "all"))
+        )
     chosen = [one for name, one in pages.items() if name == page or (page == "all" and one.changed)]
     if not chosen:
         console.print("every page is signed as the code stands", highlight=False)
@@ -69,7 +72,7 @@ def show_changes(signature: Signature, console: Console) -> None:
 
 def problems(signature: Signature, seed: int, workers: int) -> list[str]:
     """What does not stand of a page: an audit, a law, a mutant that nobody catches, a test; empty when all do."""
-    listed, wrong = audited(signature.page), list[str]()
+    listed, wrong = audited(signature.page, things()), list[str]()
     with spread_over(workers) as spread:
         for verdict in spread(partial(examine, effort=SIGNING, seed=seed), listed):
             wrong += [f"{verdict.title}: {verdict.problem}"] if verdict.problem else []
@@ -83,7 +86,7 @@ def problems(signature: Signature, seed: int, workers: int) -> list[str]:
     return wrong
 
 
-def audited(page: Path) -> list[Thing]:
+def audited(page: Path, among: Iterable[Thing]) -> list[Thing]:
     """The things whose audits stand on a page."""
     named = [name for part in page.read_text().split(BEGIN)[1:] for name in part.partition("-->")[0].split()]
-    return [thing for thing in things() if thing.title in named]
+    return [thing for thing in among if thing.title in named]

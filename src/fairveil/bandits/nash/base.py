@@ -120,7 +120,7 @@ def global_guarantee(epsilon: float, *notes: str, established: bool = True, stri
         unit=UNIT_IN_WORDS,
         neighbours="replace-reward",
         established=established,
-        notes=(*notes, UNRELEASED, *((REFUSED,) if strict else ())),
+        notes=(*notes, *((UNRELEASED,) if established else ()), *((REFUSED,) if strict else ())),
     )
 
 
@@ -132,7 +132,7 @@ def local_guarantee(epsilon: float, *notes: str, established: bool = True, stric
         unit=UNIT_IN_WORDS,
         neighbours="any-two-inputs",
         established=established,
-        notes=(*notes, ONCE, *((REFUSED,) if strict else ())),
+        notes=(*notes, *((ONCE,) if established else ()), *((REFUSED,) if strict else ())),
     )
 
 

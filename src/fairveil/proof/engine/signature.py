@@ -149,7 +149,7 @@ def _without_docstring(body: list[ast.AST]) -> list[ast.AST]:
 
 
 def difference(name: str, signed: str) -> str:
-    """What changed in a function since it was signed, from the history of its file; a sentence where that has not it."""
+    """What changed in a function since it was signed, from the history of its file, or that it is not there."""
     file, inside = place_of(name)
     now = _find(_tree(file), inside) if file.exists() else None
     if not signed:
