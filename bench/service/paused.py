@@ -192,7 +192,10 @@ def case(which: str, turns: int, seconds: float, again: float) -> bool:
         rows = [asyncio.run(turn(service, noop, number, pausing, seconds, again)) for number in range(turns)]
     for name in rows[0]:
         values = [row[name] for row in rows]
-        print(f"{which:11} {name:24} median {statistics.median(values):8.3f}   all " + " ".join(f"{v:.3f}" for v in values))
+        print(
+            f"{which:11} {name:24} median {statistics.median(values):8.3f}   all "
+            + " ".join(f"{v:.3f}" for v in values)
+        )
     health, idle = (statistics.median(row[name] for row in rows) for name in ("health p99, s", "no-op p99, s"))
     good = {
         "health": health <= 2 * idle + 0.05,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairveil.loop import Retention, Reward, Store
-from fairveil.loop import store as stores
+from fairveil.loop import Retention, Reward, Store, ticks
 from fairveil.loop.writer import Writer
 
 POLICY = {"name": "even-blocks", "arms": 3, "epsilon": 1.0}
@@ -93,8 +92,8 @@ def test_retention_of_an_idle_loop_comes_when_it_is_time(store, clock, touched):
 
 
 def test_ledgers_are_looked_at_in_the_background(many, monkeypatch):
-    monkeypatch.setattr(stores, "AT_LEAST", 5)
-    monkeypatch.setattr(stores, "BACKGROUND", 0.0)
+    monkeypatch.setattr(ticks, "AT_LEAST", 5)
+    monkeypatch.setattr(ticks, "BACKGROUND", 0.0)
     left = []
     for _ in range(4):
         many.tick()
