@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fairveil.loop.loop import Loop
 
 
-class Memory:
+class LoopMemory:
     """Loops and ledgers of one store. Who changes it holds the store's lock; `known` needs none."""
 
     def __init__(self) -> None:

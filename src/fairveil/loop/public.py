@@ -48,12 +48,8 @@ class PublicView:
     releases: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
-def public_view(store: Store, name: str | None = None, after: str = "", only: str | None = None) -> PublicView:
-    """The view of one loop, or a page of all that come after a name; ``only``: the one that may be listed."""
-    if name is None:
-        from fairveil.loop.listing import page
-
-        return PublicView(page(store, after, only))
+def public_view(store: Store, name: str) -> PublicView:
+    """The view of one loop; `fairveil.loop.listing` has all of them, in pages."""
     loop = store.loop(name)
     return PublicView({name: loop_table(loop)}, {name: budget_table(loop)}, {name: release_tables(loop)})
 

@@ -24,7 +24,7 @@ from fairveil.loop.facts import Facts, Status
 from fairveil.loop.keys import Keys, find_secret
 from fairveil.loop.loop import Loop
 from fairveil.loop.marks import check_key, confirmation, key_beside, latest_moment
-from fairveil.loop.memory import Memory
+from fairveil.loop.memory import LoopMemory
 from fairveil.loop.paying import check_room, limit_of, write_budget
 from fairveil.loop.play import warm
 from fairveil.loop.problems import NameTaken, UnknownLoop
@@ -67,7 +67,7 @@ class Store:
         self.rng: Generator | None = None
         self.last_problem: str | None = None
         self._untidy, self._tidied = True, (0.0, 0)
-        self.memory, self.ticks = Memory(), Ticks(self)
+        self.memory, self.ticks = LoopMemory(), Ticks(self)
         self._guard = threading.RLock()
 
     @classmethod

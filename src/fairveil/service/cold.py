@@ -14,6 +14,7 @@ from fairveil.errors import LedgerTampered
 from fairveil.ledger.verify import verify
 from fairveil.loop import trail
 from fairveil.loop.export import event_lines
+from fairveil.loop.listing import page
 from fairveil.loop.problems import Invalid, NameTaken, NotYet, Unknown
 from fairveil.loop.public import PublicView, accounts, ledger_table, loop_table, public_view, quote, same_spec
 from fairveil.loop.releases import quote_release, release
@@ -63,7 +64,9 @@ class Request:
 
     def view(self, store: Store) -> PublicView:
         """What a public handler sees."""
-        return public_view(store, self.names[0] if self.names else None, self.after_name, self.token.loop)
+        if self.names:
+            return public_view(store, self.names[0])
+        return PublicView(page(store, self.after_name, self.token.loop))
 
 
 Answer = tuple[int, Any]

@@ -28,7 +28,7 @@ SLOW = 60.0
 """Seconds for routes that create or report."""
 AFTER: dict[str, dict[str, Any]] = {
     "loops": {"type": "string", "maxLength": 200},
-    **dict.fromkeys(("entries", "trail"), {"type": "integer", "minimum": -1}),
+    **{end: {"type": "integer", "minimum": -1} for end in ("entries", "trail")},
 }
 """What listings go on after: ends of their paths."""
 COMMON = (400, 401, 403, 404, 405, 409, 410, 413, 415, 422, 429, 503)
