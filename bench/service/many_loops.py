@@ -16,6 +16,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 from parts import Running, folder, free_port, memory_of, postgres, running, wrk
@@ -150,11 +151,14 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20, help="how long idling is measured")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--which", default="sqlite", choices=["sqlite", "postgresql"])
+    parser.add_argument(
+        "--place", type=Path, help="a folder for SQLite stores, which are used again; default: a new one"
+    )
     asked = parser.parse_args()
     names = [f"loop-{index:05}" for index in range(asked.loops - 1)]
     with contextlib.ExitStack() as stack:
         if asked.which == "sqlite":
-            place = stack.enter_context(folder())
+            place = (asked.place or stack.enter_context(folder())).absolute()
             urls = {name: f"sqlite:///{place}/{name}/store.db" for name in ("empty", "one", "many")}
         else:
             urls = {name: stack.enter_context(postgres()) for name in ("empty", "one", "many")}
