@@ -70,6 +70,7 @@ TABLE = (
     Line("reports", (), "which places were reported, and when", "ever"),
     Line("subjects", (), "keyed hash of a person's id, how often learned, the arm kept", "ever"),
     Line("loops", (), "configuration, counters, published state", "ever"),
+    Line("budgets", (), "what a ledger holds, for lists", "ever"),
     Line("blocks", (), "which rounds were released, and when", "ever"),
     Line("releases", (), "released values", "ever"),
     Line("released_pages", (), "keyed hashes of released events, beside their ledger", "ever"),
