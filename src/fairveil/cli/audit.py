@@ -52,10 +52,6 @@ def command(
 
     Example: fairveil audit laplace --trials 100000
     """
-    from fairveil.running.engines import make_engine
-    from fairveil.running.progress import Bar
-    from fairveil.running.runner import run
-
     registry.get("task", "audit")  # says so where a deployment was made without fairveil.proof
     for file in plugin or []:
         plugins.load_file(file)
@@ -64,9 +60,6 @@ def command(
 
         audit_sign(sign, why, pages, seed or 0, workers or os.cpu_count() or 1)
         return
-    if not target:
-        fix = "fairveil audit laplace, fairveil audit all"
-        raise SpecError("say what is audited", path="target", allowed="a spec file, a name, or all", fix=fix)
     if target == "all":
         from fairveil.cli.audit_all import audit_all
         from fairveil.proof.engine.everything import DEEP, QUICK, USUAL
@@ -78,18 +71,26 @@ def command(
     spec = _spec(target, epsilon)
     changes = {"trials": trials, "confidence": confidence, "seed": seed, "noise": "secure" if secure else None}
     spec |= {key: value for key, value in changes.items() if value is not None}
-    workforce = make_engine(engine, workers)
-    try:
-        with Bar(f"audit {target}") as bar:
-            result = run(spec, engine=workforce, progress=bar)
-    finally:
-        workforce.close()
+    result = _run(spec, target, engine, workers)
     if as_json:
         typer.echo(json.dumps(result, allow_nan=False))
     else:
         show(result, Console())
     if result["metrics"]["verdict"] == "violated":
         raise _violation(result["metrics"])
+
+
+def _run(spec: dict[str, Any], target: str, engine: str, workers: int | None) -> dict[str, Any]:
+    from fairveil.running.engines import make_engine
+    from fairveil.running.progress import Bar
+    from fairveil.running.runner import run
+
+    workforce = make_engine(engine, workers)
+    try:
+        with Bar(f"audit {target}") as bar:
+            return run(spec, engine=workforce, progress=bar)
+    finally:
+        workforce.close()
 
 
 def _violation(metrics: dict[str, Any]) -> AuditViolation:
@@ -108,6 +109,9 @@ def _violation(metrics: dict[str, Any]) -> AuditViolation:
 
 def _spec(target: str, epsilon: float | None) -> dict[str, Any]:
     """A spec file as it is, or a spec for a registered name with its sample parameters."""
+    if not target:
+        fix = "fairveil audit laplace, fairveil audit all"
+        raise SpecError("say what is audited", path="target", allowed="a spec file, a name, or all", fix=fix)
     if target.endswith((".toml", ".json")):
         table = read_spec(Path(target))
         if table.get("task") != "audit":
