@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairveil.bandits.nash.base import NashPolicy, unknown_arms
+from fairveil.bandits.nash.closing import SHUT
 from fairveil.bandits.protocol import Policy
 from fairveil.configuration import describe
 from fairveil.errors import FairveilError
@@ -21,6 +22,7 @@ from fairveil.loop.accept import missing_of, policy_of
 from fairveil.loop.clock import in_words, seconds_of
 from fairveil.loop.config import LoopSpec, new_spec, read_spec, spec_table
 from fairveil.loop.facts import Facts, Status
+from fairveil.loop.guards import Serving
 from fairveil.loop.places import counters
 from fairveil.loop.play import ArmsPlay
 from fairveil.privacy.charges import DELTA_UNITS, UNITS, Charge, Currency
@@ -76,6 +78,9 @@ def loop_table(loop: Loop) -> dict[str, Any]:
         "published": published(facts, status.state, status.round),
         "reward": {**declared["reward"], "missing": facts.missing},
         "explore": spec.explore,
+        "allocation": declared["allocation"],
+        "serving": serving_table(loop),
+        "closed_actions": closed_actions(facts, status.state),
         "actions": spec.actions,
         "groups": spec.groups,
         "features": declared["features"],
@@ -109,10 +114,25 @@ def places_table(loop: Loop) -> dict[str, Any] | None:
     return {"decided": now.place, "settled": now.settled, "first": max(now.first, now.erased), "outside": outside}
 
 
+def serving_table(loop: Loop) -> dict[str, Any] | None:
+    """Shares served against shares declared, public counts; None where a loop throws no coins of its own."""
+    facts = loop.facts
+    if not facts.guards.coins:
+        return None
+    with loop.store.reading() as tx:
+        now = Serving.read(tx, facts.id, facts.things)
+    return now.to_dict(facts.arm_names or ["by the policy", "by equal chance"])
+
+
+def closed_actions(facts: Facts, state: State) -> list[str]:
+    """Ids of arms that were closed: they are never served again."""
+    return [name for name, shut in zip(facts.arm_names, state.get(SHUT, ())) if shut]
+
+
 def learning(facts: Facts, status: Status) -> dict[str, Any]:
     """Whether rounds are learned now, and why not."""
     reason = status.stopped
-    if status.mode in ("shadow", "frozen"):
+    if status.mode in ("shadow", "frozen", "paused"):
         reason = "mode"
     elif facts.horizon is not None and status.round >= facts.horizon:
         reason = "horizon"

@@ -25,7 +25,7 @@ from fairveil.loop.clock import SECOND
 from fairveil.loop.loop import Loop
 from fairveil.loop.play import warm, warm_noise
 from fairveil.loop.problems import StorageFailed
-from fairveil.loop.public import public_view
+from fairveil.loop.public import public_view, serving_table
 from fairveil.loop.store import Store
 from fairveil.loop.tokens import Token
 from fairveil.service import cold, hot
@@ -85,6 +85,7 @@ class Metrics:
         self.stopped = Gauge("fairveil_learning_stopped", "Loops that do not learn because a ledger refused", **made)
         self.age = Gauge("fairveil_loop_settled_age_seconds", "Age of the oldest unsettled round", ["loop"], **made)
         self.wait = Gauge("fairveil_loop_wait_seconds", "Length of a window", ["loop"], **made)
+        self.shares = Gauge("fairveil_loop_shares_fit", "Whether shares served fit the declared", ["loop"], **made)
         Info("fairveil_build", "This program", **made).info({"version": __version__})
         self._known: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
 
@@ -107,6 +108,8 @@ class Metrics:
         for loop in service.store.loops():
             self.age.labels(loop.name).set(loop.oldest_unsettled())
             self.wait.labels(loop.name).set(loop.facts.wait / SECOND)
+            served = serving_table(loop)
+            self.shares.labels(loop.name).set(served is None or served["fits"])
         return generate_latest(self.registry)
 
 
