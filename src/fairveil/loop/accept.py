@@ -7,12 +7,14 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from fairveil import registry
+from fairveil.bandits.nash.closing import SHUT
 from fairveil.bandits.protocol import Policy
 from fairveil.configuration import describe, field_names
 from fairveil.errors import FairveilError, SpecError
 from fairveil.loop.config import MAX_ACTIONS, LoopSpec
 from fairveil.loop.problems import UnsoundPolicy
 from fairveil.privacy.guarantee import Model
+from fairveil.state import State
 
 if TYPE_CHECKING:
     from fairveil.loop.facts import Facts
@@ -136,6 +138,11 @@ def check_kin(facts: Facts, other: Facts, closed: list[str]) -> None:
         raise SpecError(
             "this arm was closed, for ever", path="actions", given=again[0], fix="give a new arm a name of its own"
         )
+
+
+def closed_actions(facts: Facts, state: State) -> list[str]:
+    """Ids of arms that were closed: they are never served again."""
+    return [name for name, shut in zip(facts.arm_names, state.get(SHUT, ())) if shut]
 
 
 def _but_arms(policy: Policy) -> dict[str, Any]:

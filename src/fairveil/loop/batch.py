@@ -19,6 +19,8 @@ from fairveil.loop.requests import Ask
 from fairveil.loop.storage import Transaction
 from fairveil.randomness import Generator
 
+FOREVER = 2**63
+"""While the clock is in doubt no window closes."""
 OF_ONE = ("limit", "released")
 """Reasons that are about one event; the others stop the whole loop from learning."""
 OWN = ("online", "frozen")
@@ -299,9 +301,18 @@ class Batch:
                 if self.new or self.rewards or self.activations:
                     self._write_events()
                 revision = self.first.revision + (self.state is not self.first.state)
-                self.change(round=self.round, clock=self.now, state=self.state, revision=revision)
+                self.change(round=self.round, clock=self.now, state=self.state, revision=revision, due=self._due())
                 self.facts.save(self.tx, self.first, self.before)
         return self.before
+
+    def _due(self) -> int:
+        """When the loop needs its next tick: what is new now never needs one later than that."""
+        due = self.before.due
+        if self.new:
+            due = min(due, self.now + self.facts.keeps_unlearned + 1)
+        if self.facts.missing == "public" and (self.rewards or self.activations):
+            due = min(due, self.wall)
+        return due
 
     def _write_events(self) -> None:
         tx, loop = self.tx, self.facts.id
@@ -332,6 +343,10 @@ class Batch:
             return False
         block = self.facts.policy.block(after.state)
         return block is not None and block.stop <= after.round
+
+    def after_grace(self, until: int | None) -> int:
+        """When a window closes that is open ``until`` then; at once where that is not known any more."""
+        return 0 if until is None else until + 1 if self.grace == FOREVER else max(until + 1, self.grace)
 
     def change(self, **fields: Any) -> None:
         """Change the row of the loop; it is written with the rest of the batch."""

@@ -31,7 +31,7 @@ class Status:
     """The row of a loop: counters and modes, and the published state that they belong to.
 
     ``released``: rounds below are through, released or lost or abandoned; ``erased``: rounds below have no content
-    left; ``aged``: the same, by time, of events that are not learned.
+    left; ``aged``: the same, by time, of events that are not learned; ``due``: when it needs its next tick.
     """
 
     state: State
@@ -48,6 +48,7 @@ class Status:
     ledger_sequence: int
     stopped: str | None
     closed: int | None
+    due: int
 
 
 @dataclass(frozen=True)

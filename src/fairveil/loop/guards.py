@@ -20,8 +20,11 @@ from fairveil.errors import SpecError
 from fairveil.randomness import Generator
 
 if TYPE_CHECKING:
+    from fairveil.loop.facts import Facts
+    from fairveil.loop.loop import Loop
     from fairveil.loop.requests import Ask
     from fairveil.loop.storage import Transaction
+    from fairveil.loop.store import Store
 
 UNIFORM, BASELINE = "uniform", "baseline"
 Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
@@ -145,9 +148,12 @@ class Serving:
     @classmethod
     def read(cls, tx: Transaction, loop: int, things: int) -> Serving:
         found = tx.execute("SELECT decided, counts FROM serving WHERE loop = ?", (loop,))
-        if not found:
-            return cls(0, np.zeros((3, things)))
-        return cls(found[0][0], np.frombuffer(bytes(found[0][1]), np.float64).reshape(3, things).copy())
+        return cls.of(*found[0]) if found else cls(0, np.zeros((3, things)))
+
+    @classmethod
+    def of(cls, decided: int, counts: bytes) -> Serving:
+        """From its row."""
+        return cls(decided, np.frombuffer(bytes(counts), np.float64).reshape(3, -1).copy())
 
     def add(self, drawn: Thrown | None) -> None:
         self.decided += 1
@@ -187,3 +193,24 @@ class Serving:
             if whole
         ]
         return {"decided": self.decided, "shares": rows, "evidence": self.evidence, "fits": self.evidence < SURE}
+
+
+def serving_table(loop: Loop) -> dict[str, Any] | None:
+    """What a loop's coins gave; None where it throws none of its own."""
+    facts = loop.facts
+    if not facts.guards.coins:
+        return None
+    with loop.store.reading() as tx:
+        return served(facts, Serving.read(tx, facts.id, facts.things))
+
+
+def served(facts: Facts, now: Serving) -> dict[str, Any]:
+    return now.to_dict(facts.arm_names or ["by the policy", "by equal chance"])
+
+
+def shares_fit(store: Store) -> list[tuple[str, bool]]:
+    """Of every loop whether shares served fit those declared; one query."""
+    query = "SELECT l.name, s.decided, s.counts FROM loops l LEFT JOIN serving s ON s.loop = l.id"
+    with store.reading() as tx:
+        rows = tx.execute(query)
+    return [(name, counts is None or Serving.of(decided, counts).evidence < SURE) for name, decided, counts in rows]

@@ -72,6 +72,7 @@ TABLE = (
     Line("serving", (), "how often the loop's own coins chose what", "ever"),
     Line("audits", (), "audits of a loop's code on made-up rows, and what they found", "ever"),
     Line("loops", (), "configuration, counters, published state", "ever"),
+    Line("budgets", (), "what a ledger holds, for lists", "ever"),
     Line("blocks", (), "which rounds were released, and when", "ever"),
     Line("releases", (), "released values", "ever"),
     Line("released_pages", (), "keyed hashes of released events, beside their ledger", "ever"),

@@ -24,7 +24,7 @@ from fairveil.service.pages.verdicts import (
 )
 from fairveil.service.pages.visit import Onward, Page, Visit
 from fairveil.service.pages.words import guarantee, rounded
-from fairveil.service.routes import route
+from fairveil.service.routes import SLOW, route
 
 PATH = "/loops/{loop}"
 
@@ -99,7 +99,7 @@ def asked(form: dict[str, str]) -> dict[str, Any]:
     return made
 
 
-@route("POST", PATH, "operate", "what an operator does with a loop", page=True)
+@route("POST", PATH, "operate", "what an operator does with a loop", page=True, deadline=SLOW)
 def act(visit: Visit) -> Page | Onward:
     form, loop = visit.form, visit.loop
     done = f"/loops/{quote(visit.names[0], safe='')}"
