@@ -9,7 +9,7 @@ import pytest
 
 from fairveil.errors import PrivacyError
 from fairveil.evaluate.private import PrivateValue
-from fairveil.privacy.encodings import ONE_ROW, Encoding, computed, noisy_vector, rows_of
+from fairveil.privacy.encodings import ONE_ROW, RowEncoding, computed, noisy_vector, rows_of
 from fairveil.privacy.stability import PERSON, AtMost, Chain, household
 from fairveil.privacy.vectors import ONE, Price
 from fairveil.reports.layout import VectorLayout
@@ -59,5 +59,5 @@ def test_the_worst_unit_reaches_what_is_computed(kind, unit):
 
 def test_a_unit_without_a_limit_is_refused_and_released_objects_say_what_was_computed():
     with pytest.raises(PrivacyError, match="nothing bounds the rows of one person"):
-        noisy_vector(Price(epsilon=1.0), Chain(PERSON), Encoding(ONE, ONE**2, 1, "a number"))
+        noisy_vector(Price(epsilon=1.0), Chain(PERSON), RowEncoding(ONE, ONE**2, 1, "a number"))
     assert any(note.startswith("the sensitivity is computed for one row") for note in VALUE.guarantee().notes)

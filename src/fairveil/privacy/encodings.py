@@ -1,11 +1,11 @@
 """What a row becomes before noise meets it: a vector of integers, and how far a release of such rows can move.
 
-`fairveil.privacy.stability` says how many rows a unit can have; an `Encoding` says how far one replaced row moves the
-vector, with the proof beside the code that makes it. Rows are replaced one after the other, so n rows move the vector
-by at most n times as much in l1 and in l2: `noisy_vector` adds noise for that, and `computed` says it in a guarantee.
+`fairveil.privacy.stability` says how many rows a unit can have; a `RowEncoding` says how far one replaced row moves
+the vector, with the proof beside the code that makes it. Rows are replaced one after the other, so n rows move it by at
+most n times as much in l1 and in l2: `noisy_vector` adds noise for that, and `computed` says it in a guarantee.
 
 >>> from fairveil.privacy.stability import PERSON, AtMost
->>> pair = Encoding(ONE, ONE**2, 2, "one number in [0, 1]")
+>>> pair = RowEncoding(ONE, ONE**2, 2, "one number in [0, 1]")
 >>> noisy_vector(Price(epsilon=1.0), Chain(PERSON, AtMost(3)), pair).l1 // ONE
 3
 """
@@ -24,7 +24,7 @@ ONE_ROW = Chain(ROW, replaced=True)
 
 
 @dataclass(frozen=True)
-class Encoding:
+class RowEncoding:
     """How far one replaced row moves ``dimension`` sums, in grid units: ``l1``, and ``square`` of l2."""
 
     l1: int
@@ -42,13 +42,13 @@ def rows_of(chain: Chain) -> int:
     return int(rows)
 
 
-def noisy_vector(price: Price, chain: Chain, encoding: Encoding) -> NoisyVector:
+def noisy_vector(price: Price, chain: Chain, encoding: RowEncoding) -> NoisyVector:
     """The mechanism of one release of rows so encoded, for the unit of a chain."""
     rows = rows_of(chain)
     return NoisyVector(price, rows * encoding.l1, rows**2 * encoding.square, encoding.dimension)
 
 
-def computed(chain: Chain, encoding: Encoding) -> str:
+def computed(chain: Chain, encoding: RowEncoding) -> str:
     """A note: what was proven."""
     rows = rows_of(chain)
     l1, l2 = rows * encoding.l1 / ONE, rows * math.sqrt(encoding.square) / ONE
