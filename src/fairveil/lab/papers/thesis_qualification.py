@@ -185,7 +185,7 @@ class Table52(_RandomTable):
         rng = generator(52)
         columns = []
         for _ in range(count):
-            made = draws.random_model(rng, "1b", same_transitions=True, ordered=True)
+            made = draws.ordered_model(rng)
             change: Spec = {"utility.gain": float(made.people.gain[0])}
             for s, g in enumerate("ab"):
                 change[f"groups.{g}.transitions"] = made.transitions[0, s].tolist()
