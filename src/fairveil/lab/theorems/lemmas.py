@@ -30,13 +30,11 @@ def tempered(system: Participation, factors: np.ndarray) -> Participation:
         which[0, s, 1] = len(items)
         items.append(distribution(["tempered", people.feature(0, s, 1), low, high, float(factor)]))
     codes, params = stack(tuple(items))
-    return replace(
-        system, people=replace(people, which=which, codes=codes, params=params, distributions=tuple(items))
-    )
+    return replace(system, people=replace(people, which=which, codes=codes, params=params, distributions=tuple(items)))
 
 
 def thresholds_rise(name: str, system: Participation, changed: Participation) -> Check:
-    """Lemmas 17 and 19: at the same shares, lower label rates or features that left the overlap raise all thresholds."""
+    """Lemmas 17 and 19: at the same shares, lower label rates or features off the overlap raise all thresholds."""
     share = system.people.share
     before, after = (one.at_share(share)[0] for one in (system, changed))
     return check(

@@ -37,7 +37,7 @@ class Law:
             return p[0] - 8.0 * p[1], p[0] + 8.0 * p[1]
         return {"beta": (0.0, 1.0), "uniform": tuple(p[:2]), "truncnorm": tuple(p[2:4])}[kind]
 
-    def cdf(self, x: np.ndarray) -> np.ndarray:
+    def cdf(self, x: Any) -> Any:
         kind, *p = self.spec
         if kind == "normal":
             return special.ndtr((x - p[0]) / p[1])
@@ -50,7 +50,7 @@ class Law:
         first, all_, last = (special.ndtr((v - p[0]) / p[1]) for v in (low, x, high))
         return (all_ - first) / (last - first)
 
-    def pdf(self, x: np.ndarray) -> np.ndarray:
+    def pdf(self, x: Any) -> Any:
         kind, *p = self.spec
         low, high = self.ends()
         if kind == "uniform":
@@ -87,7 +87,7 @@ def case_of(transitions: Any) -> str:
     return "1a" if np.all(effect <= 0.0) else "1b" if np.all(effect >= 0.0) else ""
 
 
-def zoom(value: Callable[[np.ndarray], np.ndarray], low: float, high: float, rounds: int = 6) -> float:
+def zoom(value: Callable[[np.ndarray], Any], low: float, high: float, rounds: int = 6) -> float:
     """Where a function of one variable is largest: the best of a grid, looked at ever more closely."""
     for _ in range(rounds):
         x = np.linspace(low, high, 401)
@@ -98,7 +98,7 @@ def zoom(value: Callable[[np.ndarray], np.ndarray], low: float, high: float, rou
 
 @dataclass(frozen=True)
 class Side:
-    """One group: features of both labels, qualification rate, manipulation cost, gain and loss of the decision maker."""
+    """One group: features of both labels, qualification rate, gain and loss of a decision, manipulation cost."""
 
     f0: Law
     f1: Law
@@ -227,11 +227,12 @@ class Two:
     def thresholds(self, kind: str, aware: bool) -> tuple[float, float]:
         """Thresholds at the groups' own rates that are best under a criterion."""
         found = self.accepted(kind, np.array([side.rate for side in self.sides]), aware)
-        first, second = (
-            zoom(lambda x, f=side.f1, out=1.0 - float(found[s][1][0, 1]): -np.abs(f.cdf(x) - out), *side.reach)
-            for s, side in enumerate(self.sides)
-        )
-        return first, second
+
+        def place(s: int) -> float:
+            side, below = self.sides[s], 1.0 - float(found[s][1][0, 1])
+            return zoom(lambda x: -np.abs(side.f1.cdf(x) - below), *side.reach)
+
+        return place(0), place(1)
 
     def _table(self, s: int, kind: str, rates: np.ndarray) -> np.ndarray:
         """Acceptance of both labels (label, rate, place): by common level, or by threshold where there is none."""
@@ -266,8 +267,7 @@ class Two:
     def _next(self, kind: str, rates: np.ndarray) -> list[np.ndarray]:
         grids = np.meshgrid(rates, rates, indexing="ij")
         return [
-            gain * (1.0 - now) + keep * now
-            for (gain, keep), now in zip(self._moves(kind, rates), grids, strict=True)
+            gain * (1.0 - now) + keep * now for (gain, keep), now in zip(self._moves(kind, rates), grids, strict=True)
         ]
 
     def lone(self, kind: str) -> bool:
@@ -302,7 +302,8 @@ class Two:
         """The largest change of a rate when both rates move by at most one unit, to first order."""
         rates = np.linspace(0.005, 0.995, 2 * RATES - 1)
         return max(
-            float(np.abs(np.stack(np.gradient(later, rates, rates))).sum(axis=0).max()) for later in self._next(kind, rates)
+            float(np.abs(np.stack(np.gradient(later, rates, rates))).sum(axis=0).max())
+            for later in self._next(kind, rates)
         )
 
 
@@ -326,30 +327,23 @@ def _read(table: np.ndarray, places: np.ndarray, s: int) -> np.ndarray:
 
 def of_scene(scene: Any) -> Two:
     """The groups of a strategic scene."""
-    sides = tuple(
-        Side(
-            *(Law(tuple(group["features"][y])) for y in "01"),
-            group["qualified"],
-            scene.gain,
-            scene.loss,
-            Law(tuple(group["cost"])),
-        )
-        for group in scene.groups.values()
-    )
-    return Two(sides, tuple(group["share"] for group in scene.groups.values()))  # type: ignore[arg-type]
+
+    def side(group: dict[str, Any]) -> Side:
+        low, high, cost = (Law(tuple(spec)) for spec in (*map(group["features"].get, "01"), group["cost"]))
+        return Side(low, high, group["qualified"], scene.gain, scene.loss, cost)
+
+    first, second = scene.groups.values()
+    return Two((side(first), side(second)), (first["share"], second["share"]))
 
 
 def of_model(system: Any) -> Two:
     """The first instance of a model of qualification or participation."""
     people = system.people
-    sides = tuple(
-        Side(
-            *(Law(people.feature(0, s, y).spec) for y in (0, 1)),
-            float(people.qualified[0, s]),
-            float(people.gain[0]),
-            float(people.loss[0]),
-        )
-        for s in (0, 1)
-    )
+
+    def side(s: int) -> Side:
+        low, high = (Law(people.feature(0, s, y).spec) for y in (0, 1))
+        return Side(low, high, float(people.qualified[0, s]), float(people.gain[0]), float(people.loss[0]))
+
     moves = system.transitions[0] if hasattr(system, "transitions") else None
-    return Two(sides, tuple(people.share[0].tolist()), moves, system.rate)  # type: ignore[arg-type]
+    first, second = people.share[0].tolist()
+    return Two((side(0), side(1)), (first, second), moves, system.rate)

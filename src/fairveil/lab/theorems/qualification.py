@@ -80,7 +80,8 @@ def _settles(system: Qualification) -> bool:
 
 def theorem_18(system: Qualification) -> Check:
     """Small responses of h to the rates leave one equilibrium."""
-    two, found = of_model(system), []
+    two = of_model(system)
+    found: list[list[float]] = []
 
     def holds() -> bool:
         found[:] = [point.tolist() for point, _ in equilibria(system, per_axis=5)]
@@ -182,7 +183,8 @@ def _natural_equality(system: Qualification, rate: float, falling: bool) -> Qual
 
 def theorem_20(system: Qualification, fairness: str) -> Check:
     """Identical features: a constraint widens the gap under condition 1a, narrows it under 1b, and never turns it."""
-    two, seen = of_model(system), {}
+    two = of_model(system)
+    seen: dict[str, Any] = {}
 
     def holds(widening: str = "1a") -> bool:
         before, after = (float(-np.diff(_equilibrium(_under(system, f)))[0]) for f in ("none", fairness))
@@ -200,7 +202,8 @@ def theorem_20(system: Qualification, fairness: str) -> Check:
 
 def theorem_21(system: Qualification) -> Check:
     """Same transitions, same features of the qualified, lower features of b's unqualified: who gains from fairness?"""
-    two, gaps = of_model(system), {}
+    two = of_model(system)
+    gaps: dict[str, Any] = {}
     first, second = two.sides
     ladder = replace(first, f0=second.f0, f1=first.f0)
 
@@ -230,13 +233,14 @@ def _tilted(system: Qualification, two: Two, tilt: float) -> tuple[Qualification
     """Fair thresholds that are optimal for another loss: higher under condition 1a, lower under 1b."""
     gain, loss = float(system.people.gain[0]), float(system.people.loss[0])
     loss = loss * tilt if two.case == "1a" else loss / tilt
-    sides = tuple(replace(side, loss=loss) for side in two.sides)
-    return other_utility(system, gain, loss), replace(two, sides=sides)
+    first, second = (replace(side, loss=loss) for side in two.sides)
+    return other_utility(system, gain, loss), replace(two, sides=(first, second))
 
 
 def proposition_3(system: Qualification, tilt: float = 1.5) -> Check:
     """Sub-optimal fair thresholds raise qualification: higher ones under condition 1a, lower ones under 1b."""
-    two, seen = of_model(system), {}
+    two = of_model(system)
+    seen: dict[str, Any] = {}
     other, theirs = _tilted(system, two, tilt)
 
     def change() -> np.ndarray:
@@ -258,7 +262,8 @@ def proposition_3(system: Qualification, tilt: float = 1.5) -> Check:
 
 def proposition_3_utility(system: Qualification, tilts: tuple[float, ...] = (1.02, 1.002, 1.0002, 1.00002)) -> Check:
     """Appendix D.10: fair thresholds close enough to the optimal ones earn more in the long run (EqOpt, 1b)."""
-    two, seen = of_model(system), {}
+    two = of_model(system)
+    seen: dict[str, Any] = {}
 
     def earned(by: float) -> float:
         gains = []
@@ -331,7 +336,8 @@ def proposition_4_apart(system: Qualification) -> Check:
 
 def proposition_5(system: Qualification, group: int, state: int, decision: int, by: float = 0.02) -> Check:
     """Raising one transition of a group raises that group's equilibrium. ``other`` says what the other group's does."""
-    two, better, seen = of_model(system), raised(system, group, state, decision, by), {}
+    two, better = of_model(system), raised(system, group, state, decision, by)
+    seen: dict[str, Any] = {}
     theirs = of_model(better)
 
     def change() -> np.ndarray:

@@ -133,7 +133,9 @@ def strategic_statements() -> dict[str, Statement]:
             strategic_fair.MIRROR,
         ),
         "proposition 6": Statement(each(same, lambda s, c: strategic.proposition_6(s, c, _higher(of_scene(s))))),
-        "proposition 6.1": Statement([on_scene(same, lambda s: strategic.proposition_6_equal(s, _higher(of_scene(s))))]),
+        "proposition 6.1": Statement(
+            [on_scene(same, lambda s: strategic.proposition_6_equal(s, _higher(of_scene(s))))]
+        ),
         "proposition 6.2": Statement(
             each(
                 partial(draws.near_groups, same_features=True),
@@ -289,9 +291,7 @@ def _lemma(name: str, fairness: str) -> Try:
         part = 1.0 - spread(rng, 1e-4, 0.5) if name in ("lemma 18", "lemma 20") else float(rng.uniform(0.3, 1.0))
         parts = np.array([part, part ** float(rng.uniform(0.3, 3.0))])
         labels = name in ("lemma 17", "lemma 18")
-        changed = (
-            lemmas.lowered(system, system.people.qualified * parts) if labels else lemmas.tempered(system, parts)
-        )
+        changed = lemmas.lowered(system, system.people.qualified * parts) if labels else lemmas.tempered(system, parts)
         if name in ("lemma 17", "lemma 19"):
             return [(facts(system), lemmas.thresholds_rise(name, system, changed))]
         return [(facts(system), lemmas.losses_part(name, system, changed, float(rng.uniform(0.05, 0.95))))]

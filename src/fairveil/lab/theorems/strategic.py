@@ -12,7 +12,7 @@ from typing import Any
 
 from fairveil.dynamics.strategic.scene import Scene
 from fairveil.lab.theorems.checks import Check, check
-from fairveil.lab.theorems.premises import Two, zoom, of_scene
+from fairveil.lab.theorems.premises import Two, of_scene, zoom
 
 #: Levels closer than this are the same: a double cannot tell utilities apart there.
 SAME = 1e-9
@@ -45,7 +45,8 @@ def _close(scene: Scene, s: int, x: float, y: float) -> bool:
 
 def theorem_22(scene: Scene, s: int = 0) -> Check:
     """Where the anticipating threshold lies beside the naive one and x*, and which other extreme points exist."""
-    alpha, delta, seen = scene.alpha(s), scene.delta, {}
+    alpha, delta = scene.alpha(s), scene.delta
+    seen: dict[str, Any] = {}
 
     def holds() -> bool:
         peak, smart, naive = scene.peak(s), scene.theta(s), scene.theta(s, strategic=False)
@@ -71,14 +72,13 @@ def theorem_22(scene: Scene, s: int = 0) -> Check:
         """The claim without its bound: there is never another extreme point."""
         return len(scene.turning_points(s)) == 1
 
-    return check(
-        "theorem 22", premises(of_scene(scene)), holds, alone, qualified=alpha, break_even=delta, seen=seen
-    )
+    return check("theorem 22", premises(of_scene(scene)), holds, alone, qualified=alpha, break_even=delta, seen=seen)
 
 
 def theorem_23(scene: Scene, criterion: str, s: int = 0) -> Check:
     """Anticipation widens the gap when group s is majority-qualified and the other (of two) is not."""
-    r, two, seen = 1 - s, of_scene(scene), {}
+    r, two = 1 - s, of_scene(scene)
+    seen: dict[str, Any] = {}
     own, other = two.sides[s], two.sides[r]
 
     def holds() -> bool:
@@ -92,7 +92,9 @@ def theorem_23(scene: Scene, criterion: str, s: int = 0) -> Check:
         {
             OPPOSITE: own.rate > own.break_even > other.rate,
             **premises(two),
-            "level of x* no higher in the qualified group": lambda: own.level(criterion, own.peak) <= other.level(criterion, other.peak) + 1e-12,
+            "level of x* no higher in the qualified group": lambda: (
+                own.level(criterion, own.peak) <= other.level(criterion, other.peak) + 1e-12
+            ),
         },
         holds,
         seen=seen,
@@ -179,7 +181,8 @@ def proposition_6(scene: Scene, criterion: str, s: int = 0) -> Check:
 
 def proposition_6_turned(scene: Scene, criterion: str, s: int = 0) -> Check:
     """Part 2: a large marginal gain of group s at the threshold that matches the other group's turns the gap round."""
-    r, two, seen = 1 - s, of_scene(scene), {}
+    r, two = 1 - s, of_scene(scene)
+    seen: dict[str, Any] = {}
     own, other = two.sides[s], two.sides[r]
 
     def strong() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from fairveil.dynamics.strategic.scene import Scene
 from fairveil.lab.theorems.checks import Check, check
@@ -52,7 +53,8 @@ def theorem_25(scene: Scene, criterion: str, s: int = 0, near: float = 1e-6) -> 
     Case 1 is a plain statement; cases 2 and 3 are limits, taken to apply when the rate in question is within ``near``
     of break-even. Group s is the one ahead under the naive policy.
     """
-    two, seen = of_scene(scene), {}
+    two = of_scene(scene)
+    seen: dict[str, Any] = {}
     own, other = two.sides[s], two.sides[1 - s]
 
     def holds() -> bool:
@@ -77,7 +79,8 @@ def theorem_25(scene: Scene, criterion: str, s: int = 0, near: float = 1e-6) -> 
 
 def theorem_26(scene: Scene, criterion: str) -> Check:
     """Single-peaked utilities: a constraint raises one threshold and lowers the other."""
-    two, seen = of_scene(scene), {}
+    two = of_scene(scene)
+    seen: dict[str, Any] = {}
     first, second = two.sides
 
     def moves() -> list[float]:
@@ -166,7 +169,8 @@ def theorem_26_extreme(scene: Scene, criterion: str, s: int = 0) -> Check:
 
 def theorem_26_several(scene: Scene, criterion: str) -> Check:
     """Utilities with several peaks: what happens to incentives when both thresholds move the same way."""
-    two, seen = of_scene(scene), {}
+    two = of_scene(scene)
+    seen: dict[str, Any] = {}
     alpha, delta = [side.rate for side in two.sides], scene.delta
 
     def together() -> bool:
@@ -200,11 +204,18 @@ def theorem_26_several(scene: Scene, criterion: str) -> Check:
     )
 
 
-def disincentive_condition(two: Two, criterion: str, s: int = 0) -> bool:
+def disincentive_condition(scene: Scene, criterion: str, s: int = 0) -> bool:
     """The premise of theorem 27: the mirror of the other group's threshold lies beyond x* of group s, in levels.
 
-    Below x* when both are majority-qualified, above when both are majority-unqualified.
+    Below x* when both are majority-qualified, above when both are majority-unqualified. With the solvers' thresholds.
     """
+    r = 1 - s
+    gap = scene.level(s, criterion, scene.peak(s)) - scene.level(r, criterion, scene.mirror(r, scene.theta(r)))
+    return gap > 0.0 if min(scene.alpha(0), scene.alpha(1)) > scene.delta else gap < 0.0
+
+
+def _beyond(two: Two, criterion: str, s: int) -> bool:
+    """The same by brute force."""
     own, other = two.sides[s], two.sides[1 - s]
     gap = own.level(criterion, own.peak) - other.level(criterion, other.mirror(other.strategic))
     return gap > CLEAR if _alike(two) == "high" else gap < -CLEAR
@@ -232,7 +243,7 @@ def theorem_27(scene: Scene, criterion: str, s: int = 0) -> Check:
             "majorities alike": _alike(of_scene(scene)),
             **premises(limit),
             PEAKS: lambda: _single(limit),
-            MIRROR: lambda: disincentive_condition(limit, criterion, s),
+            MIRROR: lambda: _beyond(limit, criterion, s),
         },
         holds,
         seen=seen,
@@ -257,12 +268,6 @@ def proposition_7(scene: Scene, criterion: str, s: int = 0, near: float = 1e-7) 
         found = scene.changed(r, qualified=edge)
         return found.changed(s, qualified=edge) if criterion == "dp" else found
 
-    def holds() -> bool:
-        at = moved()
-        mirror = at.mirror(r, at.theta(r))
-        gap = at.level(s, criterion, at.peak(s)) - at.level(r, criterion, mirror)
-        return gap > 0.0 if high else gap < 0.0
-
     return check(
         f"proposition 7 ({criterion})",
         {
@@ -272,14 +277,15 @@ def proposition_7(scene: Scene, criterion: str, s: int = 0, near: float = 1e-7) 
             "gain and loss fit": criterion == "eqopt" or (scene.gain < scene.loss if high else scene.gain > scene.loss),
             PEAKS: lambda: _single(of_scene(moved())),
         },
-        holds,
+        lambda: disincentive_condition(moved(), criterion, s),
         gaps=gaps,
     )
 
 
 def proposition_8(scene: Scene) -> Check:
     """Identical features and opposite majorities: equal opportunity never disincentivises both groups."""
-    two, seen = of_scene(scene), {}
+    two = of_scene(scene)
+    seen: dict[str, Any] = {}
 
     def fell() -> bool:
         before, after = _manipulation(scene, "eqopt")

@@ -27,6 +27,6 @@ def cases(statement: Statement, rng: Generator, count: int, planted: bool = Fals
                 return
 
 
-def tested(statement: str, count: int, rng: Generator, planted: bool = False) -> Sweep:
-    """A statement on random instances, until ``count`` of them met its premises; ``planted`` tests its false variant."""
+def swept(statement: str, count: int, rng: Generator, planted: bool = False) -> Sweep:
+    """A statement, or its ``planted`` false variant, on random instances until ``count`` of them met its premises."""
     return sweep(statement, cases(statements()[statement], rng, count, planted))

@@ -10,7 +10,7 @@ from pydantic import Field
 from fairveil.errors import SpecError, did_you_mean
 from fairveil.fields import Count
 from fairveil.lab.theorems.statements import statements
-from fairveil.lab.theorems.sweeps import tested
+from fairveil.lab.theorems.sweeps import swept
 from fairveil.randomness import generator
 from fairveil.registry import register
 from fairveil.task import Outcome, Part, Task, TaskSpec, run_blocks
@@ -56,7 +56,7 @@ class TheoremTask(Task):
 
     def work(self, spec: dict[str, Any], block: dict[str, Any]) -> Part:
         rng = generator(spec["seed"], spec["statement"], block["first"])
-        seen = tested(spec["statement"], block["last"] - block["first"], rng, spec["planted"]).to_dict()
+        seen = swept(spec["statement"], block["last"] - block["first"], rng, spec["planted"]).to_dict()
         return {key: seen[key] for key in COUNTED} | {
             "counterexamples": json.dumps(seen["counterexamples"], default=float)
         }
