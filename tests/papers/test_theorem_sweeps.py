@@ -55,7 +55,7 @@ def test_premises_call_no_solver():
 
 @pytest.mark.parametrize("fairness", ["none", "eqopt", "dp"])
 def test_premises_agree_with_the_solvers(fairness):
-    features = {"0": ["beta", 1.2, 9.0], "1": ["beta", 2.5, 1.4]}
+    features = {"0": ["normal", -2, 5], "1": ["normal", 3, 5]}
     other = {"0": ["normal", -3, 4], "1": ["normal", 5, 4]}
     groups = {
         "a": {"share": 0.3, "qualified": 0.4, "features": features, "transitions": [[0.3, 0.5], [0.5, 0.9]]},
@@ -70,7 +70,7 @@ def test_premises_agree_with_the_solvers(fairness):
             assert found[s][y][0, 1] == pytest.approx(system.people.feature(0, s, y).sf(theta[s]), abs=2e-3)
     assert two.lone(fairness) == (len(equilibria(system, per_axis=5)) == 1)
     measured = uniqueness(system, 33)
-    assert two.responses(fairness) == pytest.approx((measured.own, measured.cross), rel=0.4, abs=0.02)
+    assert two.responses(fairness) == pytest.approx((measured.own, measured.cross), rel=0.2, abs=0.02)
 
 
 def test_premises_of_a_scene_agree_with_the_solvers():
