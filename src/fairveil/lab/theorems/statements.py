@@ -39,7 +39,7 @@ DRIVERS = ("accuracy", "disparity", "false-positive", "false-negative", "accepte
 
 
 @dataclass(frozen=True)
-class Statement:
+class Sentence:
     """Ways to draw an instance, which take turns, and the premise that the planted variant leaves out.
 
     With none to leave out ("") the planted variant has the opposite conclusion; a statement that is false in print
@@ -101,59 +101,57 @@ def _blurred(two: Two) -> int:
     return 0 if first < second else 1
 
 
-def strategic_statements() -> dict[str, Statement]:
+def strategic_statements() -> dict[str, Sentence]:
     free, same = draws.random_groups, partial(draws.random_groups, same_features=True)
 
     def each(make: Callable[..., draws.Drawn], see: Callable[[Scene, str], Check]) -> list[Try]:
         return [on_scene(make, lambda scene, c=c: see(scene, c)) for c in RATES]
 
     return {
-        "theorem 22": Statement([on_scene(free, lambda s: strategic.theorem_22(s, 0))]),
-        "theorem 23": Statement(
+        "theorem 22": Sentence([on_scene(free, lambda s: strategic.theorem_22(s, 0))]),
+        "theorem 23": Sentence(
             [
                 *each(free, lambda s, c: strategic.theorem_23(s, c, _higher(of_scene(s)))),
                 *each(same, lambda s, c: strategic.theorem_23(s, c, _higher(of_scene(s)))),
             ],
             strategic.OPPOSITE,
         ),
-        "theorem 24": Statement(
+        "theorem 24": Sentence(
             each(free, lambda s, c: strategic.theorem_24(s, c, _ahead(of_scene(s), c))), strategic.UNQUALIFIED
         ),
-        "theorem 25": Statement(
+        "theorem 25": Sentence(
             each(draws.near_groups, lambda s, c: strategic_fair.theorem_25(s, c, _ahead(of_scene(s), c))),
             strategic_fair.FITS,
         ),
-        "theorem 26.1": Statement(each(free, strategic_fair.theorem_26)),
-        "theorem 26.1 extreme": Statement(
+        "theorem 26.1": Sentence(each(free, strategic_fair.theorem_26)),
+        "theorem 26.1 extreme": Sentence(
             each(free, lambda s, c: strategic_fair.theorem_26_extreme(s, c, _higher(of_scene(s))))
         ),
-        "theorem 26.2": Statement(each(draws.peaked_groups, strategic_fair.theorem_26_several)),
-        "theorem 27": Statement(
+        "theorem 26.2": Sentence(each(draws.peaked_groups, strategic_fair.theorem_26_several)),
+        "theorem 27": Sentence(
             each(draws.even_groups, lambda s, c: strategic_fair.theorem_27(s, c, _blurred(of_scene(s)))),
             strategic_fair.MIRROR,
         ),
-        "proposition 6": Statement(each(same, lambda s, c: strategic.proposition_6(s, c, _higher(of_scene(s))))),
-        "proposition 6.1": Statement(
-            [on_scene(same, lambda s: strategic.proposition_6_equal(s, _higher(of_scene(s))))]
-        ),
-        "proposition 6.2": Statement(
+        "proposition 6": Sentence(each(same, lambda s, c: strategic.proposition_6(s, c, _higher(of_scene(s))))),
+        "proposition 6.1": Sentence([on_scene(same, lambda s: strategic.proposition_6_equal(s, _higher(of_scene(s))))]),
+        "proposition 6.2": Sentence(
             each(
                 partial(draws.near_groups, same_features=True),
                 lambda s, c: strategic.proposition_6_turned(s, c, _higher(of_scene(s))),
             ),
             strategic.STRONG,
         ),
-        "proposition 7": Statement(
+        "proposition 7": Sentence(
             each(partial(draws.even_groups, normals=True), lambda s, c: strategic_fair.proposition_7(s, c, 0)),
             strategic_fair.NARROW,
         ),
-        "proposition 8": Statement(
+        "proposition 8": Sentence(
             [on_scene(make, strategic_fair.proposition_8) for make in (same, draws.even_groups)], strategic.IDENTICAL
         ),
     }
 
 
-def qualification_statements() -> dict[str, Statement]:
+def qualification_statements() -> dict[str, Sentence]:
     free, alike = rates.random_groups, partial(rates.random_groups, same_features=True)
 
     def each(make: Callable[..., rates.Drawn], see: Callable[..., Check], kinds: tuple[str, ...] = KINDS) -> list[Try]:
@@ -172,29 +170,29 @@ def qualification_statements() -> dict[str, Statement]:
         ]
 
     return {
-        "theorem 17": Statement(each(free, qualify.theorem_17)),
-        "theorem 18": Statement(each(close, qualify.theorem_18)),
-        "corollary 2": Statement(each(free, qualify.corollary_2)),
-        "section 5.7 contraction": Statement(each(free, qualify.contraction), qualify.CONTRACTION),
-        "section 5.7 weaker": Statement(each(close, qualify.weaker), qualify.CONTRACTION),
-        "theorem 19": Statement(
+        "theorem 17": Sentence(each(free, qualify.theorem_17)),
+        "theorem 18": Sentence(each(close, qualify.theorem_18)),
+        "corollary 2": Sentence(each(free, qualify.corollary_2)),
+        "section 5.7 contraction": Sentence(each(free, qualify.contraction), qualify.CONTRACTION),
+        "section 5.7 weaker": Sentence(each(close, qualify.weaker), qualify.CONTRACTION),
+        "theorem 19": Sentence(
             [*equality(free, False), *equality(alike, False), *equality(rates.moved_groups, False)], qualify.MISSING
         ),
-        "theorem 19 printed": Statement(equality(rates.moved_groups, True), None),
-        "theorem 20": Statement(
+        "theorem 19 printed": Sentence(equality(rates.moved_groups, True), None),
+        "theorem 20": Sentence(
             [on_model(alike, lambda rng, build, k=k: qualify.theorem_20(build(), k)) for k in RATES]
         ),
-        "theorem 21": Statement(
+        "theorem 21": Sentence(
             [on_model(rates.split_groups, lambda rng, build: qualify.theorem_21(build()))], qualify.ENOUGH
         ),
-        "proposition 3": Statement(each(free, qualify.proposition_3)),
-        "proposition 3 utility": Statement(each(alike, qualify.proposition_3_utility, ("eqopt",))),
-        "proposition 4": Statement(
+        "proposition 3": Sentence(each(free, qualify.proposition_3)),
+        "proposition 3 utility": Sentence(each(alike, qualify.proposition_3_utility, ("eqopt",))),
+        "proposition 4": Sentence(
             [on_model(free, lambda rng, build: qualify.proposition_4(build(), float(rng.uniform(0.05, 0.95))))],
             qualify.CASE,
         ),
-        "proposition 4 apart": Statement(each(free, qualify.proposition_4_apart, ("none",)), qualify.APART),
-        "proposition 5": Statement(
+        "proposition 4 apart": Sentence(each(free, qualify.proposition_4_apart, ("none",)), qualify.APART),
+        "proposition 5": Sentence(
             [
                 on_model(free, lambda rng, build, k=k, y=y, d=d: qualify.proposition_5(build(k), 0, y, d))
                 for k in KINDS
@@ -212,7 +210,7 @@ def _retention(rng: Generator) -> dict[str, Any]:
     return {"driver": driver, "response": ["power", float(rng.uniform(0.5, 3.0))]}
 
 
-def participation_statements() -> dict[str, Statement]:
+def participation_statements() -> dict[str, Sentence]:
     def one_shot(see: Callable[..., Check], fairness: str) -> Try:
         def one(rng: Generator) -> Seen:
             first, second = rng.uniform(0.05, 0.95, 2).tolist()
@@ -267,16 +265,16 @@ def participation_statements() -> dict[str, Statement]:
         "features": (staying.overlapping_models, Effort(0.5), Effort(0.05)),
     }
     return {
-        "theorem 14": Statement([one_shot(stay.theorem_14, f) for f in LINKED]),
-        "theorem 12": Statement([driven(f) for f in LINKED], stay.MONOTONE),
-        "theorem 13": Statement([two_shares(f) for f in LINKED], stay.FALLING),
-        "theorem 15": Statement([settling(f) for f in LINKED]),
+        "theorem 14": Sentence([one_shot(stay.theorem_14, f) for f in LINKED]),
+        "theorem 12": Sentence([driven(f) for f in LINKED], stay.MONOTONE),
+        "theorem 13": Sentence([two_shares(f) for f in LINKED], stay.FALLING),
+        "theorem 15": Sentence([settling(f) for f in LINKED]),
         **{
-            f"theorem 16 {f} {what}": Statement([reacting(make, f, drift) for drift in drifts])
+            f"theorem 16 {f} {what}": Sentence([reacting(make, f, drift) for drift in drifts])
             for f in LINKED
             for what, (make, *drifts) in reactions.items()
         },
-        **{f"{name} {f}": Statement([_lemma(name, f)]) for name in _LEMMAS for f in LINKED},
+        **{f"{name} {f}": Sentence([_lemma(name, f)]) for name in _LEMMAS for f in LINKED},
     }
 
 
@@ -299,6 +297,6 @@ def _lemma(name: str, fairness: str) -> Try:
     return one
 
 
-def statements() -> dict[str, Statement]:
+def statements() -> dict[str, Sentence]:
     """Every statement, by chapter."""
     return {**strategic_statements(), **qualification_statements(), **participation_statements()}

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from fairveil.lab.theorems.checks import Check, Sweep, sweep
-from fairveil.lab.theorems.statements import Statement, statements
+from fairveil.lab.theorems.statements import Sentence, statements
 from fairveil.randomness import Generator
 
 #: Drawing stops at this many instances per instance wanted.
 PATIENCE = 1000
 
 
-def cases(statement: Statement, rng: Generator, count: int, planted: bool = False) -> Iterator[tuple[Any, Check]]:
+def cases(statement: Sentence, rng: Generator, count: int, planted: bool = False) -> Iterator[tuple[Any, Check]]:
     """Draw until enough instances meet the premises, taking variants in turn; give up at a thousand times as many."""
     tried = applied = 0
     for one in itertools.cycle(statement.tries):
