@@ -55,10 +55,10 @@ class Figure610(ThesisArtefact):
         out = []
         for source in _sources():
             groups = fico_groups(source=source, pooled=False)
-            falls = {
-                name: likelihood_ratio_fall(*(distribution(table["features"][y]) for y in "01"))
-                for name, table in groups.items()
-            }
+            falls = {}
+            for name, table in groups.items():
+                f0, f1 = (distribution(table["features"][y]) for y in "01")
+                falls[name] = likelihood_ratio_fall(f0, f1)
             where = ", ".join(f"{name} falls at {x:.2f}" for name, x in falls.items() if x is not None)
             text = f"{SOURCES[source]}: the likelihood ratio rises in every group"
             out.append(Claim.exact(text, "assumption 11", 0.5 - sum(x is not None for x in falls.values()), where))
