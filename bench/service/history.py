@@ -189,12 +189,12 @@ class Case:
         self.nursery.stop()
 
 
-async def drive(case: Case, kills: int, pauses: int) -> History:
+async def drive(case: Case, kills: int, pauses: int, longest: float) -> History:
     recorder = Recorder(case.urls)
     what = random.sample(["kill"] * kills + ["pause"] * pauses, kills + pauses)
     began = time.monotonic()
     async with httpx.AsyncClient(timeout=15, limits=httpx.Limits(max_connections=4 * CLIENTS)) as http:
-        (await http.post(f"{case.urls[0]}/v1/loops", json=LOOP, timeout=120)).raise_for_status()
+        await recorder.until(http, "create", "POST", "/v1/loops", LOOP)
         clients = [asyncio.create_task(recorder.run(http, client)) for client in range(CLIENTS)]
         for number, one in enumerate(what):
             await recorder.some_more(BETWEEN)
@@ -205,7 +205,7 @@ async def drive(case: Case, kills: int, pauses: int) -> History:
             if number == len(what) // 2:
                 await asyncio.to_thread(case.restart_database)
             print(f"\r{number + 1} of {len(what)} faults, {recorder.rewarded} pairs", end="", file=sys.stderr)
-            if time.monotonic() - began > LONGEST:
+            if time.monotonic() - began > longest:
                 break
         await recorder.some_more(BETWEEN)
         recorder.stopping = True
@@ -225,7 +225,7 @@ async def drive(case: Case, kills: int, pauses: int) -> History:
     return History(recorder.calls, entries)
 
 
-def run(which: str, processes: int, kills: int, pauses: int) -> int:
+def run(which: str, processes: int, kills: int, pauses: int, longest: float = LONGEST) -> int:
     import postgres_server
 
     folder = Path(tempfile.mkdtemp(prefix="fairveil-history-"))
@@ -235,7 +235,7 @@ def run(which: str, processes: int, kills: int, pauses: int) -> int:
     try:
         case = Case(store, processes, server)
         try:
-            history = asyncio.run(drive(case, kills, pauses))
+            history = asyncio.run(drive(case, kills, pauses, longest))
         finally:
             case.stop()
     finally:
@@ -261,9 +261,13 @@ def main() -> None:
     parser.add_argument("--processes", nargs="+", type=int, default=[1, 2], choices=[1, 2])
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--pauses", type=int, default=4)
+    parser.add_argument("--minutes", type=float, default=LONGEST / 60, help="after which a case makes no more faults")
     given = parser.parse_args()
     sys.path.insert(0, str(ROOT / "tests" / "support"))
-    wrong = sum(run(which, count, given.kills, given.pauses) for which in given.which for count in given.processes)
+    wrong = 0
+    for which in given.which:
+        for count in given.processes:
+            wrong += run(which, count, given.kills, given.pauses, 60 * given.minutes)
     sys.exit(1 if wrong else 0)
 
 
