@@ -69,6 +69,8 @@ TABLE = (
     Line("reporting", (), "counters of places", "ever"),
     Line("reports", (), "which places were reported, and when", "ever"),
     Line("subjects", (), "keyed hash of a person's id, how often learned, the arm kept", "ever"),
+    Line("serving", (), "how often the loop's own coins chose what", "ever"),
+    Line("audits", (), "audits of a loop's code on made-up rows, and what they found", "ever"),
     Line("loops", (), "configuration, counters, published state", "ever"),
     Line("budgets", (), "what a ledger holds, for lists", "ever"),
     Line("blocks", (), "which rounds were released, and when", "ever"),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from fairveil.bandits.nash.closing import left_of, without
 from fairveil.errors import FairveilError, LedgerError, PrivacyError, SpecError
 from fairveil.ledger import Ledger
 from fairveil.loop import settle, trail
@@ -19,7 +20,7 @@ from fairveil.loop.facts import Facts, Status
 from fairveil.loop.pages import Pages
 from fairveil.loop.paying import note_budget
 from fairveil.loop.places import erase_person
-from fairveil.loop.problems import Closed, Invalid
+from fairveil.loop.problems import Closed, Invalid, Unknown
 from fairveil.loop.recovery import EpochWaits, check_ledger
 from fairveil.loop.releases import quote_release, release
 from fairveil.loop.reports import moments
@@ -146,6 +147,7 @@ class Loop:
         """Change who decides and whether is learned; an entry of the trail."""
         if mode not in MODES:
             raise SpecError("unknown mode", path="mode", given=mode, allowed=", ".join(MODES))
+        self.facts.check_mode(mode)
 
         def change(batch: Batch) -> None:
             if batch.before.closed is not None:
@@ -163,6 +165,32 @@ class Loop:
             if batch.before.closed is None:
                 trail.note(batch.tx, batch.now, actor, "close", self.name)
                 batch.change(closed=batch.now)
+
+        self.writer.act(change)
+
+    def close_action(self, action: str, actor: str = "local") -> None:
+        """Take an arm out: its id is closed for ever. What was published of it stays; open rounds are still learned."""
+        names = self.facts.arm_names
+        if action not in names:
+            words = "there is no arm of this name" if names else "candidates come with each request"
+            raise Unknown(words, path="action", allowed=", ".join(names[:20]))
+        if not self.facts.policy.closes_arms:
+            fix = "exclude it in requests, or make a new loop without it"
+            raise Invalid("this policy closes no arm", path="action", given=self.facts.policy.name, fix=fix)
+        arm = names.index(action)
+
+        def change(batch: Batch) -> None:
+            if batch.before.closed is not None:
+                raise Closed("this loop is closed", path="loop")
+            left = left_of(batch.state)
+            open_arms = range(len(names)) if left is None else left.tolist()
+            if arm not in open_arms:
+                return
+            if len(open_arms) == 1:
+                raise Invalid("this is the last arm", path="action", allowed="one arm stays", fix="close the loop")
+            trail.note(batch.tx, batch.now, actor, "close-action", self.name, {"action": action})
+            batch.state = without(batch.state, arm, batch.round, len(names))
+            batch.change(clock=batch.now)
 
         self.writer.act(change)
 

@@ -17,10 +17,11 @@ from fairveil.bandits.protocol import Policy
 from fairveil.configuration import describe
 from fairveil.errors import FairveilError
 from fairveil.ledger import Ledger
-from fairveil.loop.accept import missing_of, policy_of
+from fairveil.loop.accept import closed_actions, missing_of, policy_of
 from fairveil.loop.clock import in_words, seconds_of
 from fairveil.loop.config import LoopSpec, new_spec, read_spec, spec_table
 from fairveil.loop.facts import Facts, Status
+from fairveil.loop.guards import serving_table
 from fairveil.loop.places import Counters, counters
 from fairveil.loop.play import ArmsPlay
 from fairveil.privacy.charges import DELTA_UNITS, UNITS, Charge, Currency
@@ -61,11 +62,13 @@ def loop_table(loop: Loop) -> dict[str, Any]:
         "guarantee": None if guarantee is None else guarantee.to_dict(),
         "person_guarantee": person_guarantee(facts, status.epoch, everything(loop)),
         "person_reason": person_reason(facts),
-        **stored_table(facts, status, places_table(loop)),
+        **stored_table(facts, status, places_table(loop), serving_table(loop)),
     }
 
 
-def stored_table(facts: Facts, status: Status, places: dict[str, Any] | None) -> dict[str, Any]:
+def stored_table(
+    facts: Facts, status: Status, places: dict[str, Any] | None, serving: dict[str, Any] | None
+) -> dict[str, Any]:
     """What the rows of a loop in the store say, without its ledger."""
     spec, policy = facts.spec, facts.policy
     declared = spec_table(spec, describe(policy))
@@ -82,6 +85,9 @@ def stored_table(facts: Facts, status: Status, places: dict[str, Any] | None) ->
         "published": published(facts, status.state, status.round),
         "reward": {**declared["reward"], "missing": facts.missing},
         "explore": spec.explore,
+        "allocation": declared["allocation"],
+        "serving": serving,
+        "closed_actions": closed_actions(facts, status.state),
         "actions": spec.actions,
         "groups": spec.groups,
         "features": declared["features"],
@@ -121,7 +127,7 @@ def counted(now: Counters) -> dict[str, Any]:
 def learning(facts: Facts, status: Status) -> dict[str, Any]:
     """Whether rounds are learned now, and why not."""
     reason = status.stopped
-    if status.mode in ("shadow", "frozen"):
+    if status.mode in ("shadow", "frozen", "paused"):
         reason = "mode"
     elif facts.horizon is not None and status.round >= facts.horizon:
         reason = "horizon"

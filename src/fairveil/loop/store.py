@@ -11,11 +11,12 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from fairveil.bandits.nash.closing import carried
 from fairveil.configuration import describe
 from fairveil.errors import LedgerError, SpecError
 from fairveil.ledger import Account, Ledger, Limit, RunCost
 from fairveil.loop import trail
-from fairveil.loop.accept import policy_of
+from fairveil.loop.accept import check_kin, closed_actions, policy_of
 from fairveil.loop.asked import scheduled_events
 from fairveil.loop.blocks import abandon
 from fairveil.loop.clock import SECOND, Clock, SystemClock, Time, seconds_of
@@ -130,6 +131,7 @@ class Store:
         spec = new_spec({"name": name, **table})
         policy = policy_of(spec)
         self._check_free(spec.name)
+        Facts(0, spec, policy, 0).check_mode(spec.mode)
         warm(Facts(0, spec, policy, 0))
         state, round = self._start(spec, policy)
         event = policy.event()
@@ -215,14 +217,12 @@ class Store:
             return fresh, 0
         other = self.loop(spec.start_from)
         status = other.status()
-        shapes = {name: (array.shape, array.dtype) for name, array in other.facts.policy.start().items()}
-        fits = other.facts.policy.name == policy.name and shapes == {
-            name: (array.shape, array.dtype) for name, array in fresh.items()
-        }
-        if not fits:
-            raise SpecError("the other loop has another shape", path="start_from", given=spec.start_from)
         facts = Facts(0, spec, policy, 0)
-        state, _, round = abandon(facts, status.state, status.round, coins())
+        check_kin(facts, other.facts, closed_actions(other.facts, status.state))
+        state, _, round = abandon(other.facts, status.state, status.round, coins())
+        if policy.closes_arms:
+            known = other.facts.arm_names
+            state = carried(fresh, state, [known.index(a) if a in known else None for a in facts.arm_names])
         return state, round
 
     # Time ------------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from fairveil._version import __version__
 from fairveil.errors import FairveilError, LedgerError
 from fairveil.ledger import Ledger
+from fairveil.loop.guards import shares_fit
 from fairveil.loop.listing import unsettled_ages
 from fairveil.loop.loop import Loop
 from fairveil.loop.marks import ready_mark
@@ -88,6 +89,7 @@ class Metrics:
         self.stopped = Gauge("fairveil_learning_stopped", "Loops that do not learn because a ledger refused", **made)
         self.age = Gauge("fairveil_loop_settled_age_seconds", "Age of the oldest unsettled round", ["loop"], **made)
         self.wait = Gauge("fairveil_loop_wait_seconds", "Length of a window", ["loop"], **made)
+        self.shares = Gauge("fairveil_loop_shares_fit", "Whether shares served fit the declared", ["loop"], **made)
         Info("fairveil_build", "This program", **made).info({"version": __version__})
         self._known: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
 
@@ -110,6 +112,8 @@ class Metrics:
         for name, age, wait in unsettled_ages(service.store):
             self.age.labels(name).set(age)
             self.wait.labels(name).set(wait)
+        for name, fits in shares_fit(service.store):
+            self.shares.labels(name).set(fits)
         return generate_latest(self.registry)
 
 

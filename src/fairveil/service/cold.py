@@ -89,6 +89,7 @@ class LoopBody(BaseModel):
     max_candidates: int | None = None
     budget: dict[str, Any] | None = None
     explore: float | None = None
+    allocation: dict[str, Any] | None = None
     targets: list[dict[str, Any]] | None = None
     reports: dict[str, Any] | None = None
     retention: dict[str, Any] | None = None
@@ -203,6 +204,13 @@ def put_mode(service: Service, call: Request) -> Answer:
 @route("DELETE", LOOP, "operate", "close a loop", statuses=(204,))
 def close_loop(service: Service, call: Request) -> Answer:
     service.store.loop(call.names[0]).close(call.token.name)
+    return 204, None
+
+
+@route("DELETE", f"{LOOP}/actions/{{action}}", "operate", "close an arm, for ever", statuses=(204,))
+def close_action(service: Service, call: Request) -> Answer:
+    """What was published of it stays. Adding an arm is a new loop with `start_from`."""
+    service.store.loop(call.names[0]).close_action(call.names[1], call.token.name)
     return 204, None
 
 

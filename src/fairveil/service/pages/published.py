@@ -25,7 +25,7 @@ from fairveil.service.pages.visit import File, Onward, Page, Visit
 from fairveil.service.pages.words import amount, count, guarantee
 from fairveil.service.routes import route
 
-STATES = ("attention", "learning", "shadow", "frozen", "closed")
+STATES = ("attention", "learning", "shadow", "frozen", "paused", "closed")
 RELEASE = "/loops/{loop}/releases/{release}"
 
 
