@@ -99,8 +99,8 @@ def asked(form: dict[str, str]) -> dict[str, Any]:
             made |= {key: kind(text)} if text else {}
         except ValueError:
             raise Refused(422, "invalid", "this is not a number", path=key, allowed="a number") from None
-    if form.get("target", "").strip():
-        made["settings"] = {"target": form["target"].strip()}
+    if made["kind"] == "evaluation" and form.get("target", "").strip():
+        made["settings"] = {"targets": [form["target"].strip()]}
     return made
 
 
