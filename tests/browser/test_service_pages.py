@@ -356,12 +356,13 @@ def test_fragments_keep_focus_and_open_disclosures(place, browser):
 
 # How it looks --------------------------------------------------------------------------------------------------------
 
-PATHS = ["/", "/?state=closed", "/loops/done", "/loops/queue", "/loops/empty", "/loops/over", "/loops/reported",
-         "/loops/new",         "/loops/reported/releases/report-fairness-0-300", "/loops/reported/releases/report-evaluation-0-300",
-         "/loops/reported/audits/a-1",
-         "/loops/new?job=trial", "/loops/new?job=screening", "/loops/new?job=recommender", "/ledgers",
-         "/ledgers/done", "/trail", "/tokens", "/status", "/docs/kept", "/login", "/loops/none",
-         "/nowhere"]  # fmt: skip
+PATHS = [
+    "/", "/?state=closed", "/loops/done", "/loops/queue", "/loops/empty", "/loops/over", "/loops/reported",
+    "/loops/new", "/loops/reported/releases/report-fairness-0-300",
+    "/loops/reported/releases/report-evaluation-0-300", "/loops/reported/audits/a-1", "/loops/new?job=trial",
+    "/loops/new?job=screening", "/loops/new?job=recommender", "/ledgers", "/ledgers/done", "/trail",
+    "/tokens", "/status", "/docs/kept", "/login", "/loops/none", "/nowhere",
+]  # fmt: skip
 
 
 def release_path(place):
