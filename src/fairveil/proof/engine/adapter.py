@@ -27,6 +27,7 @@ MODULES = (
     "node",
     "people",
     "policies",
+    "replayed_stream",
     "restored",
 )
 """Where adapters are made, in `fairveil.proof.adapters`."""
