@@ -27,6 +27,7 @@ MODULES = (
     "node",
     "people",
     "policies",
+    "replayed_loop",
     "replayed_stream",
     "restored",
 )

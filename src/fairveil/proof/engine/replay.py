@@ -48,7 +48,7 @@ Path_ = Callable[[Path, int], Said]
 RANDOM = re.compile(r"[0-9a-f]{32}")
 """A name that is drawn at random, in a block's id."""
 CHANCE = re.compile(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:.]+(?:Z|[+]00:00)?|\b[0-9a-f]{16,64}\b")
-"""Times of the wall clock and ids that are drawn at random, which differ between any two runs."""
+"""Times of the wall clock, ids that are drawn at random, and keyed digests, which say nothing without the key."""
 MOVE = 2**20
 EXACT = 1e-6
 """Relative error up to which moved draws give the difference of two worlds."""
@@ -154,7 +154,9 @@ def play(
                 found = list(leaves(value))
                 told = [isinstance(item, int | float) and not isinstance(item, bool) for _, item in found]
                 numbers = np.array([item for (_, item), is_number in zip(found, told) if is_number], np.float64)
-                facts = tuple((at, None if is_number else item) for (at, item), is_number in zip(found, told))
+                facts = tuple(
+                    (at, "" if is_number else without_chance(item)) for (at, item), is_number in zip(found, told)
+                )
                 blocks.append(Block(name, value, numbers, facts, tape.levels))
                 if place == last:
                     raise Stopped
