@@ -41,7 +41,7 @@ from fairveil.ledger import Account, Ledger, release_once
 from fairveil.ledger.account import stop
 from fairveil.privacy.events import Event
 from fairveil.privacy.grid import to_units
-from fairveil.privacy.guarantee import Guarantee
+from fairveil.privacy.guarantee import CHOSEN, Guarantee
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.vectors import ONE, NoisyVector, Price
 from fairveil.registry import register
@@ -116,6 +116,7 @@ class PrivateValue:
             notes=(
                 "public: the number of rows, the arms, the range of outcomes, the rule that is valued and the clip",
                 "published: the two noisy sums; value and interval are computed from them",
+                CHOSEN,
                 REFUSALS,
                 *self._clipping,
             ),

@@ -26,7 +26,7 @@ from fairveil.fields import Delta, Epsilon, OpenUnit, Positive, Vector, describe
 from fairveil.ledger import Ledger
 from fairveil.ledger.account import OneEvent, adopted, release_once
 from fairveil.privacy.events import Event
-from fairveil.privacy.guarantee import Guarantee
+from fairveil.privacy.guarantee import CHOSEN, Guarantee
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.vectors import NoisyVector, Price
 from fairveil.registry import build, register
@@ -99,6 +99,7 @@ class Evaluation:
                 "weights, the range of rewards, the level",
                 "published: two noisy sums a rule; values and intervals are computed from them",
                 "a person who stands in several places has that many units",
+                CHOSEN,
             ),
         )
 

@@ -27,7 +27,7 @@ from fairveil.ledger import Ledger
 from fairveil.ledger.account import OneEvent, adopted, release_once
 from fairveil.privacy.events import Event
 from fairveil.privacy.grid import clip_unit, to_units
-from fairveil.privacy.guarantee import Guarantee
+from fairveil.privacy.guarantee import CHOSEN, Guarantee
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.vectors import ONE, NoisyVector, Price
 from fairveil.registry import register
@@ -162,6 +162,7 @@ class FairnessReport:
                 f"public: {public}the range of rewards and the level",
                 "published: one noisy vector; every figure and whether a group can be estimated follow from it",
                 "a person who stands in several places has that many units",
+                CHOSEN,
             ),
         )
 

@@ -247,7 +247,7 @@ def loop_checks() -> Checks:
         (one_reward, one_person, candidates, erased, put_back),
         (
             Mutant("limit-without-rounds", "who somebody is moves the rows of others into other blocks",
-                   lambda _: method(Batch, "_keeps_round", lambda _: lambda self, choice, learn: False)),
+                   lambda _: method(Batch, "_keeps_round", lambda _: lambda self, ask, choice: False)),
             Mutant("settled-by-arrival", "rewards that are in settle their rounds, although that is hidden",
                    lambda _: function(settle.settle, _by_arrival(settle.settle))),
             Mutant("missing-left-out", "silence shows although a default was declared",

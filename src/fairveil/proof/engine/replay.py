@@ -71,7 +71,7 @@ class Tape(Noise):
     def _moved(self, drawn: Ints, law: str, level: float) -> Ints:
         first = len(self.levels)
         self.levels += [(law, float(level))] * len(drawn)
-        return np.asarray(drawn) + [self.moves.get(first + place, 0) for place in range(len(drawn))]
+        return drawn + np.array([self.moves.get(first + place, 0) for place in range(len(drawn))], np.int64)
 
     def laplace(self, scale: float, size: int = 1) -> Ints:
         return self._moved(self.inner.laplace(scale, size), "laplace", scale)
@@ -255,4 +255,5 @@ def _unlike(recorded: Played, other: Played) -> str | None:
 
 def _differences(recorded: Played, other: Played) -> tuple[str, ...]:
     names = sorted({*recorded.said, *other.said})
-    return tuple(name for name in names if recorded.said.get(name) != other.said.get(name))
+    told = [{name: repr(list(leaves(one.said.get(name)))) for name in names} for one in (recorded, other)]
+    return tuple(name for name in names if told[0][name] != told[1][name])
