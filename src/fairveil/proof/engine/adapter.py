@@ -28,6 +28,7 @@ MODULES = (
     "people",
     "policies",
     "replayed_loop",
+    "replayed_parties",
     "replayed_stream",
     "restored",
 )

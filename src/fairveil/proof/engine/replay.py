@@ -43,7 +43,7 @@ from fairveil.privacy.noise import Noise, SeededNoise
 from fairveil.proof.mutants import method
 
 Said = Mapping[str, Any]
-Path_ = Callable[[Path, int], Said]
+ServedPath = Callable[[Path, int], Said]
 """``path(folder, world)``: serve this world in an empty folder; what is said, by channel."""
 RANDOM = re.compile(r"[0-9a-f]{32}")
 """A name that is drawn at random, in a block's id."""
@@ -84,7 +84,7 @@ class Tape(Noise):
 
 
 @dataclass
-class Block:
+class TapedBlock:
     """What one block published: its numbers, what else is in it, and the levels of its draws."""
 
     name: str
@@ -95,11 +95,11 @@ class Block:
 
 
 @dataclass
-class Played:
+class Replay:
     """One run of a path."""
 
     said: Said
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[TapedBlock] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -132,17 +132,17 @@ class Stopped(BaseException):
 
 
 def play(
-    path: Path_,
+    path: ServedPath,
     world: int,
     moves: Mapping[int, Mapping[int, int]],
-    frozen: Sequence[Block] | None = None,
+    frozen: Sequence[TapedBlock] | None = None,
     last: int | None = None,
-) -> Played:
+) -> Replay:
     """Serve one world with the draws of the tape, up to block ``last``.
 
     ``frozen``: these values are published whatever was drawn.
     """
-    blocks: list[Block] = []
+    blocks: list[TapedBlock] = []
 
     def change(original: Callable[..., Any]) -> Callable[..., Any]:
         def release(self: Draws, names: Sequence[str], draw: Any, noise: Any, payment: Any) -> Any:
@@ -157,7 +157,7 @@ def play(
                 facts = tuple(
                     (at, "" if is_number else without_chance(item)) for (at, item), is_number in zip(found, told)
                 )
-                blocks.append(Block(name, value, numbers, facts, tape.levels))
+                blocks.append(TapedBlock(name, value, numbers, facts, tape.levels))
                 if place == last:
                     raise Stopped
                 return value if frozen is None or place >= len(frozen) else frozen[place].value
@@ -169,17 +169,17 @@ def play(
     said: Said = {}
     with tempfile.TemporaryDirectory() as folder, method(Draws, "release", change), suppress(Stopped):
         said = path(Path(folder), world)
-    return Played(said, blocks)
+    return Replay(said, blocks)
 
 
-def effect_of(path: Path_, recorded: Played, world: int, at: int) -> Floats:
+def effect_of(path: ServedPath, recorded: Replay, world: int, at: int) -> Floats:
     """What a move of each draw of a block does to its numbers, one column a draw."""
     block = recorded.blocks[at]
     moved = [play(path, world, {at: {place: MOVE}}, last=at).blocks[at] for place in range(len(block.levels))]
     return np.stack([one.numbers - block.numbers for one in moved], axis=1) / MOVE if moved else np.zeros((0, 0))
 
 
-def compare(path: Path_, worlds: tuple[int, int] = (0, 1)) -> Compared:
+def compare(path: ServedPath, worlds: tuple[int, int] = (0, 1)) -> Compared:
     """Record the first world, couple the second one to it, and price the difference."""
     recorded = play(path, worlds[0], {})
     moves: dict[int, dict[int, int]] = {}
@@ -229,7 +229,7 @@ def _price(effect: Floats, needed: Floats, found: Floats, levels: Sequence[tuple
     return epsilon, float(np.square(least).sum())
 
 
-def frozen(path: Path_, worlds: tuple[int, int] = (0, 1)) -> Compared:
+def frozen(path: ServedPath, worlds: tuple[int, int] = (0, 1)) -> Compared:
     """The same where published numbers are not linear in the draws: they are handed out as recorded, at no price."""
     recorded = play(path, worlds[0], {})
     other = play(path, worlds[1], {}, recorded.blocks)
@@ -237,11 +237,11 @@ def frozen(path: Path_, worlds: tuple[int, int] = (0, 1)) -> Compared:
     return Compared(0.0, 0.0, (problem,) if problem is not None else _differences(recorded, other))
 
 
-def _same(one: Block, two: Block) -> bool:
+def _same(one: TapedBlock, two: TapedBlock) -> bool:
     return np.array_equal(one.numbers, two.numbers)
 
 
-def _unlike(recorded: Played, other: Played) -> str | None:
+def _unlike(recorded: Replay, other: Replay) -> str | None:
     """What shows in which blocks there are, and with which noise."""
     if [one.name for one in recorded.blocks] != [two.name for two in other.blocks]:
         return "which blocks are released"
@@ -253,7 +253,7 @@ def _unlike(recorded: Played, other: Played) -> str | None:
     return None
 
 
-def _differences(recorded: Played, other: Played) -> tuple[str, ...]:
+def _differences(recorded: Replay, other: Replay) -> tuple[str, ...]:
     names = sorted({*recorded.said, *other.said})
     told = [{name: repr(list(leaves(one.said.get(name)))) for name in names} for one in (recorded, other)]
     return tuple(name for name in names if told[0][name] != told[1][name])
