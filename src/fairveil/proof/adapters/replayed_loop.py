@@ -91,7 +91,7 @@ class Place:
 
     def _wait(self, loop: Loop, seconds: Any, own: frozenset[str]) -> None:
         self.clock.advance(seconds)
-        loop.store.tick()
+        loop.tick()  # whether or not it is due
 
     def _erase(self, loop: Loop, person: Any, own: frozenset[str]) -> None:
         loop.erase_subject(person)

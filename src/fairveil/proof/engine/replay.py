@@ -95,7 +95,7 @@ class TapedBlock:
 
 
 @dataclass
-class Replay:
+class ReplayedRun:
     """One run of a path."""
 
     said: Said
@@ -137,7 +137,7 @@ def play(
     moves: Mapping[int, Mapping[int, int]],
     frozen: Sequence[TapedBlock] | None = None,
     last: int | None = None,
-) -> Replay:
+) -> ReplayedRun:
     """Serve one world with the draws of the tape, up to block ``last``.
 
     ``frozen``: these values are published whatever was drawn.
@@ -169,10 +169,10 @@ def play(
     said: Said = {}
     with tempfile.TemporaryDirectory() as folder, method(Draws, "release", change), suppress(Stopped):
         said = path(Path(folder), world)
-    return Replay(said, blocks)
+    return ReplayedRun(said, blocks)
 
 
-def effect_of(path: ServedPath, recorded: Replay, world: int, at: int) -> Floats:
+def effect_of(path: ServedPath, recorded: ReplayedRun, world: int, at: int) -> Floats:
     """What a move of each draw of a block does to its numbers, one column a draw."""
     block = recorded.blocks[at]
     moved = [play(path, world, {at: {place: MOVE}}, last=at).blocks[at] for place in range(len(block.levels))]
@@ -241,7 +241,7 @@ def _same(one: TapedBlock, two: TapedBlock) -> bool:
     return np.array_equal(one.numbers, two.numbers)
 
 
-def _unlike(recorded: Replay, other: Replay) -> str | None:
+def _unlike(recorded: ReplayedRun, other: ReplayedRun) -> str | None:
     """What shows in which blocks there are, and with which noise."""
     if [one.name for one in recorded.blocks] != [two.name for two in other.blocks]:
         return "which blocks are released"
@@ -253,7 +253,7 @@ def _unlike(recorded: Replay, other: Replay) -> str | None:
     return None
 
 
-def _differences(recorded: Replay, other: Replay) -> tuple[str, ...]:
+def _differences(recorded: ReplayedRun, other: ReplayedRun) -> tuple[str, ...]:
     names = sorted({*recorded.said, *other.said})
     told = [{name: repr(list(leaves(one.said.get(name)))) for name in names} for one in (recorded, other)]
     return tuple(name for name in names if told[0][name] != told[1][name])
