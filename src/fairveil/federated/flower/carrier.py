@@ -44,16 +44,16 @@ class FlowerCarrier(Carrier):
         self.tend, self.most_bytes = tend, most_bytes
         self.words: dict[int, str] = {}
         self.sent = self.received = 0
-        self._door, self._line, self._buffer = listen(file), None, b""
+        self._door, self._buffer = listen(file), b""
+        self._line: socket.socket | None = None
         self._lost: list[int] = []
         self._waiting: set[int] = set()
-        self._line: socket.socket | None
 
     def ask(self, party: int, request: bytes) -> None:
-        self._waiting.add(party)
         if self._line is None:
             self._lost.append(party)
             return
+        self._waiting.add(party)
         try:
             self._line.sendall(FRAME.pack(self.nodes[party], ANSWER, len(request)) + request)
             self.sent += len(request)

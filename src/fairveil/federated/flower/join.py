@@ -23,6 +23,8 @@ HEAD = struct.Struct("<32sQ")
 REPLY = struct.Struct("<BQ")
 OTHER_BUNDLE = b"refused: another bundle"
 TOO_LARGE = b"refused: too large"
+NOT_ACTIVATED = "Failed to activate SuperNode"
+REFUSED_SECONDS = 300.0
 LINGER = 120.0
 """Seconds after the last statement in which a lost answer is still repeated."""
 
@@ -91,6 +93,7 @@ class Joined:
         own = write_bundle(self.folder / "app" / "fairveil-federation")
         self.bundle = host.plan.bundle or bundle_digest(own)
         self.node = Kept("supernode", self.folder)
+        self.refused_since: float | None = None
 
     def run(self, watch: Callable[[Joined], None] | None = None) -> None:
         """Answer until the run is over and the coordinator knows it."""
@@ -121,8 +124,21 @@ class Joined:
         )  # fmt: skip
 
     def _check_end(self) -> None:
-        """A key that the coordinator does not know, or took back, does not get better by waiting."""
+        """A certificate that went bad, or a key that the coordinator took back, does not get better by waiting.
+
+        A SuperNode that was killed is refused in the same words, until it has been missed for a minute.
+        """
         check_server(self.name, self.port, self.authority)
+        if NOT_ACTIVATED not in self.node.last_words(1000):
+            self.refused_since = None
+            return
+        self.refused_since = self.refused_since or time.monotonic()
+        if time.monotonic() - self.refused_since > REFUSED_SECONDS:
+            raise PrivacyError(
+                "the coordinator does not take this node key", path="node_key",
+                given=self.host.plan.party[self.host.index].name,
+                fix="ask whether this party was retired, and whether another join runs with its key",
+            )  # fmt: skip
 
     def _over(self) -> bool:
         if not self.host.finished:

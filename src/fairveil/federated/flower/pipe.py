@@ -29,7 +29,7 @@ app = ClientApp()
 def answer(message: Message, context: Context) -> Message:
     """Pass a request on; an error is written down here and never sent."""
     try:
-        kind, content = passed_on(bytes(message.content["request"]["bytes"]))  # type: ignore[index, arg-type]
+        kind, content = passed_on(bytes(message.content["request"]["bytes"]))
     except Exception:
         traceback.print_exc()
         kind, content = 1, AWAY
@@ -58,6 +58,6 @@ def look_at_bundle(content: bytes, **_: Any) -> None:
 
 
 if __name__ == "__main__":
-    runtime.install_from_fab = look_at_bundle  # type: ignore[assignment]
-    runtime.get_load_client_app_fn = lambda **_: lambda *_: app  # type: ignore[assignment, misc]
+    runtime.install_from_fab = look_at_bundle
+    runtime.get_load_client_app_fn = lambda **_: lambda *_: app
     flwr_clientapp()

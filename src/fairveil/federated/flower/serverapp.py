@@ -63,7 +63,7 @@ def answers(grid: Grid, waiting: dict[str, int]) -> Iterator[tuple[int, int, byt
                 yield asked, NOTHING, b""
             continue
         record = reply.content["answer"]
-        yield node, int(record["kind"]), bytes(record["bytes"])  # type: ignore[arg-type, index]
+        yield node, int(record["kind"]), bytes(record["bytes"])
 
 
 def frames(buffer: bytes) -> tuple[list[tuple[int, int, bytes]], bytes]:
