@@ -53,6 +53,7 @@ def draw(
     read and drawn once, and all are stored in another commit before anybody sees one. The keys of their events are on
     disk before that (``pages``).
     """
+    check_people(facts, driver, blocks)
     states = [status.state]
     names = [block_name(facts, status.epoch, block.name) for block in blocks]
     digests: dict[str, str] = {}
@@ -71,6 +72,38 @@ def draw(
         return {**facts.policy.draw(full, source), DIGEST: digests[names[len(earlier)]]}
 
     return [numbers_of(released) for released in release_many(Paid(ledger, facts.spec.name), names, fold, noise)]
+
+
+STOOD = (
+    "SELECT count(*) FROM (SELECT count(*) AS stood, coalesce(max(s.events), 0) AS counted FROM events e "
+    "JOIN appearances a ON a.loop = e.loop AND a.event = e.key "
+    "LEFT JOIN subjects s ON s.loop = a.loop AND s.key = a.subject "
+    "WHERE e.loop = ? AND e.round >= ? AND e.round < ? AND e.learn = ? GROUP BY a.subject) AS people "
+    "WHERE counted > ? OR (stood > counted AND ? = 1)"
+)
+"""People with more counted events than the limit, or in more rows than were counted for them."""
+
+
+def check_people(facts: Facts, driver: Driver, blocks: Sequence[Block]) -> None:
+    """The limit a person, held against the rows that are about to be released, by whatever way they came.
+
+    Decisions count; here nothing of that is believed: nobody is over the limit, and nobody in more rows of the blocks
+    than were counted. (Candidates that may not be chosen are mentioned and not counted: the second is for arms.)
+    """
+    most = facts.spec.person.max_events
+    if most is None or not blocks:
+        return
+    every = int(not isinstance(facts.play, CandidatesPlay))
+    with driver.reading() as tx:
+        rows = (facts.id, blocks[0].first, blocks[-1].stop, PENDING)
+        [(over,)] = tx.execute(STOOD, (*rows, most, every))
+    if over:
+        raise PrivacyError(
+            "people are in more rows of a block than their limit allows",
+            path="person.max_events",
+            allowed=f"{most} events a person, each counted before it is learned",
+            fix="nothing was drawn; look at what writes to this store, or erase these people",
+        )
 
 
 def numbers_of(released: Released) -> Any:

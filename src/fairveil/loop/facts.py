@@ -7,9 +7,11 @@ from typing import Any
 
 from fairveil.bandits.feedback import with_arrivals
 from fairveil.bandits.protocol import Policy
+from fairveil.errors import SpecError
 from fairveil.loop.accept import missing_of
 from fairveil.loop.clock import SECOND, seconds_of
 from fairveil.loop.config import LoopSpec
+from fairveil.loop.guards import Guards, guards_of
 from fairveil.loop.play import ArmsPlay, CandidatesPlay, play_of
 from fairveil.loop.reporting import TargetRule, rules_of
 from fairveil.loop.storage import Transaction
@@ -29,7 +31,7 @@ class Status:
     """The row of a loop: counters and modes, and the published state that they belong to.
 
     ``released``: rounds below are through, released or lost or abandoned; ``erased``: rounds below have no content
-    left; ``aged``: the same, by time, of events that are not learned.
+    left; ``aged``: the same, by time, of events that are not learned; ``due``: when it needs its next tick.
     """
 
     state: State
@@ -46,6 +48,7 @@ class Status:
     ledger_sequence: int
     stopped: str | None
     closed: int | None
+    due: int
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class Facts:
     spec: LoopSpec
     policy: Policy
     created: int
+    guards: Guards = field(init=False)
     play: ArmsPlay | CandidatesPlay = field(init=False)
     wait: int = field(init=False)
     missing: str = field(init=False)
@@ -82,9 +86,11 @@ class Facts:
     def __post_init__(self) -> None:
         spec, policy = self.spec, self.policy
         raw, reward, limited = spec.retention.raw, spec.reward, spec.person.max_events is not None
+        guards = guards_of(spec.allocation, spec.explore, policy.arms, spec.actions)
         wait, keeps = reward.seconds, None if raw is None else seconds_of(raw, "retention.raw")
         vars(self).update(
-            play=play_of(policy, spec.explore),
+            guards=guards,
+            play=play_of(policy, guards),
             wait=wait * SECOND,
             missing=missing_of(spec, policy),
             horizon=None if policy.horizon_free else policy.horizon,
@@ -102,6 +108,24 @@ class Facts:
             most_actions=policy.arms or spec.max_candidates,
             unit_default=self.unit(default),
         )
+
+    def check_mode(self, mode: str) -> None:
+        """A loop is paused by the fallback that it declared."""
+        if mode == "paused" and self.guards.fallback is None:
+            raise SpecError(
+                "this loop declares no fallback", path="mode", given=mode, allowed="the other modes",
+                fix="freeze it; or declare allocation.fallback in a new loop, with start_from this one",
+            )  # fmt: skip
+
+    @property
+    def things(self) -> int:
+        """What the loop's own coins choose among: its arms; of candidates, whether a coin decided."""
+        return self.policy.arms or 2
+
+    @property
+    def arm_names(self) -> list[str]:
+        """The ids of its arms, numbers where none were given; of candidates none."""
+        return self.spec.actions or [str(arm) for arm in range(self.policy.arms or 0)]
 
     @property
     def guarantee(self) -> Guarantee | None:
