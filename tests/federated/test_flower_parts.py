@@ -25,7 +25,7 @@ from fairveil.federated.flower.carrier import ANSWER, FRAME, NOTHING, WORD, Flow
 from fairveil.federated.flower.coordinate import certificates as chain_for
 from fairveil.federated.flower.coordinate import check_node_keys
 from fairveil.federated.flower.front import Front
-from fairveil.federated.flower.programs import Kept, free_port, own_programs
+from fairveil.federated.flower.programs import KeptProgram, free_port, own_programs
 from fairveil.federated.wire import Answer, LogPart
 
 BUNDLE = hashlib.sha256(b"ours").hexdigest()
@@ -46,7 +46,7 @@ def through(folder: Path, request: bytes, bundle: str = BUNDLE, length: int | No
 @pytest.fixture
 def door(tmp_path):
     host = host_of(plan_of(), 0, tmp_path)
-    made = join.Door(host, BUNDLE)
+    made = join.PartyDoor(host, BUNDLE)
     yield made
     made.close()
     host.close()
@@ -267,7 +267,7 @@ SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 
 
 def test_a_kept_program_starts_again_and_ends_with_its_group(tmp_path):
-    kept, pidfile = Kept("sleeper", tmp_path, pause=0.0), tmp_path / "sleeper.pid"
+    kept, pidfile = KeptProgram("sleeper", tmp_path, pause=0.0), tmp_path / "sleeper.pid"
     assert kept.due()
     kept.start(SLEEPER, os.environ, tmp_path)
     until(lambda: pidfile.exists() and pidfile.read_text())
@@ -285,8 +285,8 @@ def test_a_kept_program_starts_again_and_ends_with_its_group(tmp_path):
 def test_a_kept_program_ends_when_its_owner_is_killed(tmp_path):
     code = f"""
 import os, pathlib, sys, time
-from fairveil.federated.flower.programs import Kept
-kept = Kept("sleeper", pathlib.Path({str(tmp_path)!r}))
+from fairveil.federated.flower.programs import KeptProgram
+kept = KeptProgram("sleeper", pathlib.Path({str(tmp_path)!r}))
 kept.start({SLEEPER!r}, os.environ, pathlib.Path({str(tmp_path)!r}))
 time.sleep(600)
 """

@@ -166,9 +166,9 @@ def coordinate(
     The SuperLink listens on loopback; the port given here passes the parties' requests to it and nothing else.
     Example: fairveil federate coordinate plan.toml --folder coordinator --host 10.0.0.5 --certificate c.pem --key k.pem
     """
-    from fairveil.federated.flower.coordinate import Federation
+    from fairveil.federated.flower.coordinate import FlowerFederation
 
-    made = Federation(read_plan(file), folder, host=host, port=port, certificate=certificate, key=key)
+    made = FlowerFederation(read_plan(file), folder, host=host, port=port, certificate=certificate, key=key)
     show = _Line()
     made.run(lambda now: show(f"port {now.front.port}, {_progress(now.coordinator)}"))
     typer.echo(f"complete: {made.coordinator.sync} synchronisations, log in {folder}")

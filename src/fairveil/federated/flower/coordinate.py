@@ -49,7 +49,7 @@ def certificates(folder: Path, host: str, certificate: Path | None, key: Path | 
     return made / CERTIFICATE, made / KEY
 
 
-class Federation:
+class FlowerFederation:
     """A coordinator on Flower. `run` ends when the plan is complete; stopped and started again, it goes on."""
 
     def __init__(
@@ -76,7 +76,7 @@ class Federation:
             self.coordinator.close()
             raise
 
-    def run(self, watch: Callable[[Federation], None] | None = None) -> None:
+    def run(self, watch: Callable[[FlowerFederation], None] | None = None) -> None:
         """Open the door, have the run carried, until everybody has the whole log."""
         plan, carrier = self.plan, None
         try:

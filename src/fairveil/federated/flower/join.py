@@ -15,7 +15,7 @@ from fairveil.federated.flower.bundle import bundle_digest, write_bundle
 from fairveil.federated.flower.carrier import listen
 from fairveil.federated.flower.certificates import check_server, node_public
 from fairveil.federated.flower.link import ttl
-from fairveil.federated.flower.programs import Kept, answers, environment, free_port, own_programs, program
+from fairveil.federated.flower.programs import KeptProgram, answers, environment, free_port, own_programs, program
 from fairveil.federated.host import PartyHost
 
 log = logging.getLogger("fairveil.federated")
@@ -29,7 +29,7 @@ LINGER = 120.0
 """Seconds after the last statement in which a lost answer is still repeated."""
 
 
-class Door:
+class PartyDoor:
     """Requests from the pipe, one at a time, to a party; the digest of the coordinator's bundle comes with each."""
 
     def __init__(self, host: PartyHost, bundle: str) -> None:
@@ -92,12 +92,12 @@ class Joined:
         check_server(self.name, self.port, self.authority)
         own = write_bundle(self.folder / "app" / "fairveil-federation")
         self.bundle = host.plan.bundle or bundle_digest(own)
-        self.node = Kept("supernode", self.folder)
+        self.node = KeptProgram("supernode", self.folder)
         self.refused_since: float | None = None
 
     def run(self, watch: Callable[[Joined], None] | None = None) -> None:
         """Answer until the run is over and the coordinator knows it."""
-        self.door = Door(self.host, self.bundle)
+        self.door = PartyDoor(self.host, self.bundle)
         try:
             while not self._over():
                 if self.node.due():

@@ -13,7 +13,7 @@ from typing import Any
 from fairveil.errors import StoreError
 from fairveil.federated.flower.bundle import bundle_digest, write_bundle
 from fairveil.federated.flower.certificates import AUTHORITY, CERTIFICATE, KEY, make_certificates
-from fairveil.federated.flower.programs import Kept, answers, environment, free_port, program
+from fairveil.federated.flower.programs import KeptProgram, answers, environment, free_port, program
 from fairveil.federated.journal import replace_file
 from fairveil.federated.plan import LEAST_TIMEOUT, Plan
 
@@ -38,7 +38,7 @@ class SuperLink:
             make_certificates(self.folder, LOOPBACK)
         self.app = write_bundle(self.folder / "app" / "fairveil-federation")
         self.socket = folder / "pipe"
-        self.kept = Kept("superlink", self.folder)
+        self.kept = KeptProgram("superlink", self.folder)
         self.port, self.submitted = 0, 0.0
 
     def digest(self) -> str:

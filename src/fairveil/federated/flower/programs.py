@@ -69,7 +69,7 @@ def answers(host: str, port: int, seconds: float = 2.0) -> bool:
     return True
 
 
-class Kept:
+class KeptProgram:
     """A program in a process group of its own that ends with this process, however that ends; its words go to a file.
 
     `tend` starts it again when it has ended, ``pause`` seconds after it did.
