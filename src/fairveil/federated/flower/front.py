@@ -35,9 +35,17 @@ class Front:
             ) from None
         self.most_bytes, self.upstream = most_bytes, ""
         self._client: Any = None
-        facts: dict[str, Any] = {"ssl_certfile": str(certificate), "ssl_keyfile": str(key), "lifespan": "off"}
+        facts: dict[str, Any] = {"ssl_certfile": str(certificate), "ssl_keyfile": str(key)}
         made = uvicorn.Config(
-            self._serve, host=host, port=port, interface="asgi3", log_config=None, access_log=False, **facts
+            self._serve,
+            host=host,
+            port=port,
+            interface="asgi3",
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            **facts,
         )
         self._server = uvicorn.Server(made)
         self._thread = threading.Thread(target=self._server.run, name="front", daemon=True)
