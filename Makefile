@@ -6,7 +6,7 @@ PY     := $(BIN)/python
 FLOWER := .venv-federation
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo demo-service test test-long which-tests lint docs bench delay estimates classification streams audit mutants machines reproduce constraints clean service-load service-kill service-soak service-learn service-history service-many service-paused service-crowd federation federation-test federation-kill
+.PHONY: help packages demo demo-service test test-long which-tests lint docs bench delay estimates classification streams audit mutants machines reproduce constraints clean service-load service-kill service-soak service-learn service-history service-many service-paused service-crowd
 
 help:            ## what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -44,6 +44,7 @@ $(FLOWER)/.made: pyproject.toml constraints/federation.txt
 	@$(FLOWER)/bin/python -m compileall -q $(FLOWER)/lib >/dev/null || true
 	@touch $@
 
+.PHONY: federation federation-test federation-kill
 federation: $(FLOWER)/.made ## Flower in an environment of its own; then .venv-federation/bin/fairveil federate --help
 
 federation-test: $(FLOWER)/.made ## a federation on Flower: three parties, a killed SuperNode, a hostile coordinator
@@ -96,6 +97,9 @@ service-many: $(VENV)/.dev ## ten thousand loops in one process: start, idling, 
 
 service-learn: $(VENV)/.dev ## regret through HTTP against simulation and against what a delay must cost
 	@$(PY) bench/service/learn.py
+
+packages: ## wheels and sdist, installed in fresh environments without the repository, and used there; about five minutes
+	@$(PYTHON) tests/support/installed.py
 
 audit: $(VENV)/.dev  ## audit secure noise on OS entropy; fails only at confidence 1 - 1e-6
 	@$(BIN)/fairveil audit all --deep
