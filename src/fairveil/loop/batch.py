@@ -23,6 +23,9 @@ FOREVER = 2**63
 """While the clock is in doubt no window closes."""
 OF_ONE = ("limit", "released")
 """Reasons that are about one event; the others stop the whole loop from learning."""
+OF_ITS_CONTENT = ("limit", "sticky", "excluded")
+"""Reasons that follow from who asks and for what: such an event keeps its round, which counts as a missing reward, so
+that what is in one request moves no row of another one into another block."""
 OWN = ("online", "frozen")
 """Modes in which the loop's own coins decide."""
 UNKEPT = ("shadow", "paused")
@@ -110,7 +113,7 @@ class Batch:
         facts, mode = self.facts, self.before.mode
         choice, learn = self._choose(ask)
         pending = learn == PENDING
-        placed = pending or (mode == "apprentice" and choice.reason == "baseline")
+        placed = pending or (mode == "apprentice" and choice.reason == "baseline") or self._keeps_round(ask, choice)
         made = Event(  # by position: a name for each costs every decision a microsecond
             facts.id,
             ask.key,
@@ -144,15 +147,15 @@ class Batch:
     def _choose(self, ask: Ask) -> tuple[Choice, str]:
         """What is done, with the reason why it is not learned, and whether it is."""
         facts, mode = self.facts, self.before.mode
-        kept = self._kept_arm(ask)
-        if kept is not None:
-            return kept, NEVER
         if mode == "paused":
             actions = len(ask.names) if facts.policy.arms is None else facts.policy.arms
             action, propensity = fallback(facts.guards, ask, actions, self.rng)
             return Choice(action, propensity, action, "paused"), FROZEN
-        blocked = self._blocked(ask)
-        at = self._open(blocked)
+        kept, blocked = self._kept_arm(ask), self._blocked(ask)
+        if kept is None or facts.keeps_rounds:
+            at = self._open(blocked)
+        if kept is not None:
+            return kept, NEVER
         if mode in ("shadow", "apprentice"):
             action = ask.baseline if ask.baseline is not None else (0 if ask.allowed is None else ask.allowed[0])
             choice = facts.play.taken(self.at_state, at, ask, action, self.rng)
@@ -164,6 +167,11 @@ class Batch:
         if blocked is not None:
             return choice._replace(reason=blocked), NEVER if blocked in OF_ONE else FROZEN
         return choice, PENDING if choice.reason is None else NEVER
+
+    def _keeps_round(self, ask: Ask, choice: Choice) -> bool:
+        """Whether an event that is not learned for what is in it takes a round all the same."""
+        of_content = self.facts.keeps_rounds and choice.reason in OF_ITS_CONTENT
+        return of_content and self._blocked(ask) in (None, "limit")
 
     def _blocked(self, ask: Ask) -> str | None:
         """Why this round is not learned, whatever is chosen."""

@@ -10,8 +10,8 @@ from fairveil.bandits.protocol import HEADER, Block, Feedback, Policy, Report
 from fairveil.errors import PrivacyError
 from fairveil.ledger import Ledger, Paid, Released, release_many
 from fairveil.ledger.account import adopt as keep
-from fairveil.loop.batch import Batch
-from fairveil.loop.events import ERASED, PENDING
+from fairveil.loop.batch import OF_ITS_CONTENT, Batch
+from fairveil.loop.events import ERASED, NEVER, PENDING
 from fairveil.loop.facts import Facts, Status
 from fairveil.loop.pages import DIGEST, Pages, without_page
 from fairveil.loop.play import CandidatesPlay
@@ -116,22 +116,26 @@ def _after(policy: Policy, state: State, block: Block, value: Any) -> State:
 
 
 def _pages(facts: Facts, driver: Driver, block: Block) -> Iterator[list[Feedback | Report]]:
-    """The rows of a block in the order of rounds; one that settled unused is left out, an erased one has no reward."""
+    """The rows of a block in the order of rounds; one that settled unused is left out.
+
+    One that is erased, or is not learned for what was in it, has no reward and the block's own arm.
+    """
+    marks = ", ".join("?" for _ in OF_ITS_CONTENT)
     query = (
-        "SELECT round, action, activated, reward, context FROM events "
-        "WHERE loop = ? AND round >= ? AND round < ? AND learn IN (?, ?) ORDER BY round LIMIT ?"
+        "SELECT round, action, activated, reward, context, learn FROM events WHERE loop = ? AND round >= ? "
+        f"AND round < ? AND (learn IN (?, ?) OR (learn = ? AND reason IN ({marks}))) ORDER BY round LIMIT ?"
     )
     first, feedback = block.first, facts.play.feedback
     needs_context = isinstance(facts.play, CandidatesPlay)
     while True:
         with driver.reading() as tx:
-            rows = tx.execute(query, (facts.id, first, block.stop, PENDING, ERASED, PAGE))
+            rows = tx.execute(query, (facts.id, first, block.stop, PENDING, ERASED, NEVER, *OF_ITS_CONTENT, PAGE))
         page = []
-        for round, action, activated, reward, context in rows:
+        for round, action, activated, reward, context, learn in rows:
             if activated == 0 or (needs_context and context is None):
                 continue
             value = facts.default if reward is None and facts.missing == "default" else reward
-            page.append(feedback(round, action, value, context))
+            page.append(feedback(round, block.arm if learn == NEVER and block.arm >= 0 else action, value, context))
         yield page
         if len(rows) < PAGE:
             return

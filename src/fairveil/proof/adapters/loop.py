@@ -141,7 +141,7 @@ def arrivals_say_nothing(folder: Path) -> None:
     """Where missing rewards count as a default, rewards that are in settle nothing before their window closes."""
     with trial(folder) as (loop, clock):
         play(loop)
-        must(loop.store.tick() == 0 and loop.status().settled == 0, "a reward that is in shows when it came")
+        must(loop.tick() == 0 and loop.status().settled == 0, "a reward that is in shows when it came")
         clock.advance(WAIT + 1)
         must(loop.store.tick() > 0, "closed windows settle nothing")
         must(loop.reward("e-0", 0.0).learned == "never", "a reward counts after its window")

@@ -10,7 +10,6 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
 from fairveil import registry
 from fairveil.errors import FairveilError
@@ -150,6 +149,8 @@ def chances(arms: list[dict[str, Any]]) -> list[float] | None:
     """
     if not arms or any(row["mean"] is None for row in arms):
         return None
+    from scipy.special import ndtr  # a tenth of a second of every start, for a page that is looked at now and then
+
     means = np.array([row["mean"] for row in arms])
     spreads = np.array([max(row["high"] - row["low"], 1e-9) / (2 * LEVEL) for row in arms])
     points = np.linspace((means - 6 * spreads).min(), (means + 6 * spreads).max(), CURVE)
