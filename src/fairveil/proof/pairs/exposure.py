@@ -249,6 +249,7 @@ def run_secure(policy: BatchedPrivFairx, world: int, trials: int, noise: Noise, 
     """The sum of a block without what the colluders know: agent 0's exact numbers under the shares of the others."""
     rows, projection = worst_interactions(policy), worst_direction(policy)
     twin = side_by_side(policy, policy.agents)
+    assert isinstance(twin, BatchedPrivFairx)
     context = rows[world][None, :-1] * policy.context_bound
     reward = float(rows[world][-1] / policy.reward_weight * policy.reward_bound)
     state = learned(twin, twin.start(), 0, context, np.zeros(twin.agents, np.int64), reward)
