@@ -8,13 +8,16 @@ from typing import Any
 
 from fairveil.errors import HorizonError
 from fairveil.loop.events import ERASED, FROZEN, NEVER, PENDING, Event, Reply, RewardReply, stored_event
-from fairveil.loop.facts import Facts, Status
+from fairveil.loop.facts import Facts, Status, first_tally
+from fairveil.loop.kept import without_content
 from fairveil.loop.places import Placing
 from fairveil.loop.play import Choice
 from fairveil.loop.problems import Closed, EventReused, Invalid, OutOfRange, RewardDiffers
 from fairveil.loop.requests import Ask
+from fairveil.loop.seats import Seating, due_seats
 from fairveil.loop.storage import Transaction
 from fairveil.randomness import Generator
+from fairveil.state import State
 
 OF_ONE = ("limit", "released")
 """Reasons that are about one event; the others stop the whole loop from learning."""
@@ -39,7 +42,8 @@ class Batch:
         self.round, self.state = status.round, status.state
         self.known: dict[bytes, Event] = {}
         self.new: dict[bytes, Event] = {}
-        self.rewards: dict[bytes, tuple[float | None, int]] = {}
+        self.rewards: dict[bytes, tuple[float | None, int, int | None]] = {}
+        self.seats = Seating(facts, status) if facts.by_seat else None
         self.activations: list[bytes] = []
         self.people: dict[bytes, Known] = {}
         self.changed: set[bytes] = set()
@@ -104,9 +108,13 @@ class Batch:
             None,
             None,
             facts.play.context(ask, choice.action) if pending else None,
+            None,
+            self.seats.line(choice.own) if self.seats is not None and placed else None,
         )
         if placed:
             self.round += 1
+            if self.seats is not None and not pending and made.queue is not None:
+                self.seats.close(made.queue)
         self._note_persons(ask)
         if pending and facts.counts_persons:
             self._count(ask)
@@ -154,7 +162,9 @@ class Batch:
         if self.facts.horizon is not None:
             at = min(at, self.facts.horizon - 1)
         if blocked is None or blocked in OF_ONE:
-            self.at_state = self.state = self.facts.policy.open(self.state, at, self.rng)
+            if self.seats is None or at >= self.facts.policy.reach(self.state):
+                self.state = self.facts.policy.open(self.status().state, at, self.rng)
+            self.at_state = self.state
             return at
         try:
             at = max(at, self.facts.policy.reach(self.state))
@@ -199,8 +209,9 @@ class Batch:
             self.places.rewarded(key, self.facts.unit(value))
         if row.learn != PENDING or row.round is None:
             return RewardReply(event, True, NEVER, ERASED if row.learn == ERASED else row.reason)
-        if row.round < self.before.released:  # whether or not one had come
-            return RewardReply(event, True, NEVER, "released")
+        through = self._through(row)
+        if through is not None:  # whether or not one had come
+            return RewardReply(event, True, NEVER, through)
         if row.rewarded is not None:
             if row.reward is None:
                 return RewardReply(event, True, NEVER, "late")
@@ -210,8 +221,15 @@ class Batch:
         if self._still_open(row):
             self._set(row, mapped)
             return RewardReply(event, True, PENDING)
-        self._set(row, None)
+        if row.erased is None:
+            self._set(row, None)
         return RewardReply(event, True, NEVER, "late")
+
+    def _through(self, row: Event) -> str | None:
+        """Why a round is not learned any more, whether or not its reward had come."""
+        if self.seats is not None:
+            return self.seats.through(row)
+        return "released" if row.round is not None and row.round < self.before.released else None
 
     def activate(self, event: str, key: bytes) -> bool:
         """Whether the round counts from now on; one whose window has closed does not."""
@@ -224,7 +242,7 @@ class Batch:
             return False
         if self.places is not None:
             self.places.activated(key)
-        self._put(row._replace(activated=1))
+        self._put(self._seated(row._replace(activated=1)))
         self.activations.append(key)
         return True
 
@@ -244,9 +262,19 @@ class Batch:
         return self.facts.mapped(min(max(value, low), high))
 
     def _set(self, row: Event, value: float | None) -> None:
-        self._put(row._replace(reward=value, rewarded=self.now))
+        row = self._seated(row._replace(reward=value, rewarded=self.now))
+        self._put(row)
         if row.key not in self.new:
-            self.rewards[row.key] = value, self.now
+            self.rewards[row.key] = value, self.now, row.seat
+
+    def _seated(self, row: Event) -> Event:
+        """The row with its seat, where it gets one now."""
+        if self.seats is None or row.seat is not None:
+            return row
+        made = self.seats.at_answer(row)
+        if made.seat is not None and row.key not in self.new:
+            self.seats.given[row.key] = made.seat
+        return made
 
     def _put(self, row: Event) -> None:
         """What this batch makes of a row: a new one, or one that is stored."""
@@ -256,18 +284,21 @@ class Batch:
 
     def status(self) -> Status:
         """The row of the loop as this batch has made it so far."""
-        return replace(self.before, state=self.state, round=self.round)
+        tally = self.before.tally if self.seats is None else self.seats.tally
+        return self.facts.present(replace(self.before, state=self.state, round=self.round, tally=tally))
 
     def write(self) -> Status:
         """Write all of it; gives the status that holds when the transaction commits."""
         if self.places is not None:
             self.places.write()
-        if self.new or self.rewards or self.activations or self.before is not self.first:
+        seated = self.seats is not None and self.seats.changed
+        if self.new or self.rewards or self.activations or seated or self.before is not self.first:
             with self.tx.together():
-                if self.new or self.rewards or self.activations:
+                if self.new or self.rewards or self.activations or seated:
                     self._write_events()
                 revision = self.first.revision + (self.state is not self.first.state)
-                self.change(round=self.round, clock=self.now, state=self.state, revision=revision)
+                after = self.status()
+                self.change(round=self.round, clock=self.now, state=after.state, revision=revision, tally=after.tally)
                 self.facts.save(self.tx, self.first, self.before)
         return self.before
 
@@ -276,7 +307,9 @@ class Batch:
         if self.new:
             tx.insert_events(list(self.new.values()))
         if self.rewards:
-            tx.set_rewards(loop, [(key, value, time) for key, (value, time) in self.rewards.items()])
+            tx.set_rewards(loop, [(key, *found) for key, found in self.rewards.items()])
+        if self.seats is not None:
+            tx.set_seats(loop, [(key, seat) for key, seat in self.seats.given.items() if key not in self.rewards])
         if self.activations:
             stored = [(loop, key) for key in self.activations if key not in self.new]
             tx.many("UPDATE events SET activated = 1 WHERE loop = ? AND key = ?", stored)
@@ -298,8 +331,23 @@ class Batch:
         """
         if self.facts.missing != "public" or not (self.rewards or self.activations):
             return False
+        if self.facts.by_seat:
+            return bool(due_seats(self.facts, after))
         block = self.facts.policy.block(after.state)
         return block is not None and block.stop <= after.round
+
+    def without_content(self, keys: Sequence[bytes]) -> None:
+        """Erase the content of stored events."""
+        gone = f"UPDATE events SET {without_content(self.tx.dialect)} WHERE loop = ? AND key = ? AND erased IS NULL"
+        rows = [(self.facts.id, key) for key in keys]
+        self.tx.many(gone, rows)
+        self.tx.many("DELETE FROM appearances WHERE loop = ? AND event = ?", rows)
+
+    def begin_lines(self, state: State, at: int, epoch: int) -> None:
+        """All rounds below ``at`` are through; seats are given anew, in another epoch."""
+        self.state = state
+        self.change(released=at, epoch=epoch, tally=first_tally(self.facts, state))
+        self.seats = Seating(self.facts, replace(self.before, state=state))
 
     def change(self, **fields: Any) -> None:
         """Change the row of the loop; it is written with the rest of the batch."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fairveil.bandits.estimates import Answers
 from fairveil.bandits.nash.base import NashPolicy, unknown_arms
 from fairveil.bandits.protocol import Policy
 from fairveil.configuration import describe
@@ -23,6 +24,8 @@ from fairveil.loop.config import LoopSpec, new_spec, read_spec, spec_table
 from fairveil.loop.facts import Facts, Status
 from fairveil.loop.places import counters
 from fairveil.loop.play import ArmsPlay
+from fairveil.loop.seats import decided_by_line
+from fairveil.loop.waiting import waiting
 from fairveil.privacy.charges import DELTA_UNITS, UNITS, Charge, Currency
 from fairveil.privacy.conversions import gdp_epsilon, zcdp_epsilon
 from fairveil.privacy.events import NothingEvent
@@ -72,7 +75,10 @@ def loop_table(loop: Loop) -> dict[str, Any]:
         "settled": status.settled,
         "version": status.version,
         "epoch": status.epoch,
-        "open_blocks": [{"first": block.first, "stop": block.stop} for block in policy.open_blocks(status.state)],
+        "open_blocks": []
+        if facts.by_seat
+        else [{"first": block.first, "stop": block.stop} for block in policy.open_blocks(status.state)],
+        "waiting": waiting(loop, status),
         "published": published(facts, status.state, status.round),
         "reward": {**declared["reward"], "missing": facts.missing},
         "explore": spec.explore,
@@ -95,7 +101,8 @@ def loop_table(loop: Loop) -> dict[str, Any]:
 def same_spec(facts: Facts, table: dict[str, Any]) -> bool:
     """Whether this description, defaults filled, is the one that a loop was made of."""
     spec = read_spec(table) if facts.spec.retention.raw is None else new_spec(table)  # none: a loop of release 0.1
-    asked, made = spec_table(spec, describe(policy_of(spec))), spec_table(facts.spec, describe(facts.policy))
+    policy = policy_of(spec, by_arrival=facts.by_seat)
+    asked, made = spec_table(spec, describe(policy)), spec_table(facts.spec, describe(facts.policy))
     return json.dumps(asked, sort_keys=True) == json.dumps(made, sort_keys=True)
 
 
@@ -168,6 +175,8 @@ def person_guarantee(facts: Facts, epoch: int, total: Guarantee | None = None) -
 def rounds_of_arms(facts: Facts, state: State, round: int | None) -> tuple[Any, Any]:
     """Rounds of each arm in published blocks, and rounds that are decided: in open blocks up to the present one."""
     decided = np.array(state.get("played", state["counts"]), np.int64)
+    if "given" in state:
+        decided = decided_by_line(state, round)
     known = facts.policy.rounds_by_arm(state) if isinstance(facts.policy, NashPolicy) else None
     learned = decided.copy() if known is None else known
     for block in facts.policy.open_blocks(state):
@@ -232,13 +241,21 @@ def _arms(facts: Facts, state: State, round: int | None) -> list[dict[str, Any]]
     names, played = facts.spec.actions, state.get("played", state["counts"]) if released is None else released
     found = policy.arm_intervals(state) if isinstance(policy, NashPolicy) else nothing
     learned, decided = rounds_of_arms(facts, state, round)
+    who = policy.answers(state) if isinstance(policy, NashPolicy) and facts.missing == "public" else None
     rows = []
     for arm, numbers in enumerate(found):
         scaled = [None] * 3 if np.isnan(numbers[0]) else [float(low + (high - low) * value) for value in numbers]
         row: dict[str, Any] = {"action": arm, "action_id": None if names is None else names[arm]}
         counted = {"rounds": int(played[arm]), "decided": int(decided[arm]), "learned": int(learned[arm])}
-        rows.append({**row, **dict(zip(("mean", "low", "high"), scaled)), **counted})
+        answers = {} if who is None else _who_answered(who[arm], low, high)
+        rows.append({**row, **dict(zip(("mean", "low", "high"), scaled)), **counted, **answers})
     return rows
+
+
+def _who_answered(answers: Answers, low: float, high: float) -> dict[str, Any]:
+    """Who stands behind an arm's number, and the bounds that hold whatever the others would say."""
+    wide = {"lowest": low + (high - low) * answers.lowest, "highest": low + (high - low) * answers.highest}
+    return {"answered": answers.answered, "open": answers.open, "closed": answers.closed, **wide}
 
 
 def _plain(array: Any) -> Any:
@@ -324,7 +341,7 @@ def release_tables(loop: Loop) -> list[dict[str, Any]]:
 def quote(table: dict[str, Any]) -> dict[str, Any]:
     """Cost, guarantees, noise, when releases come, and what to think about."""
     spec = new_spec(table)
-    policy = policy_of(spec)
+    policy = policy_of(spec, by_arrival=True)
     facts = Facts(0, spec, policy, 0)
     event, guarantee = policy.event(), facts.guarantee
     free = isinstance(event, NothingEvent)

@@ -17,10 +17,10 @@ from fairveil.ledger import Account, Ledger, Limit, RunCost
 from fairveil.loop import trail
 from fairveil.loop.accept import policy_of
 from fairveil.loop.asked import scheduled_events
-from fairveil.loop.blocks import abandon
+from fairveil.loop.blocks import abandon, begun_again
 from fairveil.loop.clock import SECOND, SLACK, Clock, SystemClock, Time, seconds_of
 from fairveil.loop.config import LoopSpec, new_spec, read_spec, spec_table
-from fairveil.loop.facts import Facts, Status
+from fairveil.loop.facts import Facts, Status, first_tally
 from fairveil.loop.keys import Keys, find_secret
 from fairveil.loop.loop import Loop
 from fairveil.loop.marks import check_key, confirmation, key_beside, latest_moment
@@ -129,7 +129,7 @@ class Store:
     def create(self, name: str, *, actor: str = "local", **table: Any) -> Loop:
         """A new loop, charged to its ledger at once or refused: it never collects what it cannot pay to learn from."""
         spec = new_spec({"name": name, **table})
-        policy = policy_of(spec)
+        policy = policy_of(spec, by_arrival=True)
         self._check_free(spec.name)
         warm(Facts(0, spec, policy, 0))
         state, round = self._start(spec, policy)
@@ -143,13 +143,15 @@ class Store:
             Account(ledger, account, one).pay()
         now = self.clock.now()
         values = (spec.name, json.dumps(spec_table(spec, describe(policy))), spec.mode, *[round] * 4, now, now)
+        tally = first_tally(Facts(0, spec, policy, 0), state)
         with self.writing() as tx:
             if tx.execute("SELECT 1 FROM loops WHERE name = ?", (spec.name,)):
                 raise _taken(spec.name)
             tx.execute(
                 "INSERT INTO loops (name, config, mode, round, settled, released, erased, clock, created, version, "
-                "revision, epoch, aged, ledger_sequence, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?)",
-                (*values, ledger.sequence, save_state(state)),
+                "revision, epoch, aged, ledger_sequence, state, tally) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?, ?)",
+                (*values, ledger.sequence, save_state(state), tally),
             )
             [(id,)] = tx.execute("SELECT id FROM loops WHERE name = ?", (spec.name,))
             trail.note(tx, now, actor, "create", spec.name, {"policy": policy.name, "mode": spec.mode})
@@ -213,6 +215,8 @@ class Store:
         if not fits:
             raise SpecError("the other loop has another shape", path="start_from", given=spec.start_from)
         facts = Facts(0, spec, policy, 0)
+        if facts.by_seat:
+            return begun_again(facts, status.state, status.round), status.round
         state, _, round = abandon(facts, status.state, status.round, coins())
         return state, round
 
@@ -368,7 +372,7 @@ class Store:
         if not found:
             raise UnknownLoop("this loop is gone", path="loop", given=facts.spec.name)
         *values, state = found[0]
-        return Status(load_state(bytes(state)), *values)
+        return facts.present(Status(load_state(bytes(state)), *values))
 
     def close(self) -> None:
         with self._guard:
