@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from fairveil.bandits.protocol import HEADER
@@ -37,10 +39,9 @@ def test_a_new_loop_releases_by_arrival_and_an_old_one_goes_on_by_blocks(store):
     assert create(store).facts.policy.released_by == "arrivals"
     other = store.create("old", policy={**NASH, "release": "blocks"}, reward=Reward(0, 1, wait="60s"))
     assert not other.facts.by_seat
+    said = ', "release": "arrivals"'
     with store.writing() as tx:  # a description as an earlier version wrote it
-        tx.execute(
-            "UPDATE loops SET config = replace(config, ?, '') WHERE name = 'trial'", (', "release": "arrivals"',)
-        )
+        tx.execute("UPDATE loops SET config = replace(config, ?, '') WHERE name = 'trial'", (said,))
     store._loops.clear()
     assert store.loop("trial").facts.policy.released_by == "blocks"
 
@@ -49,7 +50,7 @@ def test_rewards_get_seats_in_the_order_in_which_they_come(store, clock):
     loop = create(store)
     replies = decide(loop, 0, 6)
     arms = [reply.action for reply in replies]
-    assert arms[:3] == [arms[0]] * 3 and arms[3:] == [1 - arms[0]] * 3
+    assert arms == [arms[0]] * 3 + [1 - arms[0]] * 3
     loop.reward_many([("e-2", 1.0), ("e-4", 0.0), ("e-0", 1.0)])
     loop.reward("e-1", 0.0)
     assert seats(store) == {0: 1, 1: 2, 2: 0, 3: None, 4: 0, 5: None}
@@ -136,7 +137,7 @@ def test_what_comes_while_a_pool_is_drawn_has_a_later_seat(store, clock):
     store.tick()
     for arm in (0, 1):
         mine = sorted(tuple(header[1:3]) for header in headers(loop).values() if header[0] == arm)
-        assert all(before[1] == after[0] for before, after in zip(mine, mine[1:]))
+        assert all(before[1] == after[0] for before, after in itertools.pairwise(mine))
         assert mine[0][0] == 0
     check(store)
 
@@ -197,6 +198,10 @@ def test_a_crash_at_every_write_point_loses_or_keeps_each_reward_once(store_url,
         clock.advance(61)
         store.tick()
     loop = store.loop("trial")
+    decide(loop, 100, 12)
+    loop.reward_many([(f"e-{index}", 1.0) for index in range(100, 112)])
+    clock.advance(61)
+    store.tick()
     assert count
     assert loop.status().epoch == 0
     check(store)
@@ -276,7 +281,7 @@ def test_a_person_who_is_erased_keeps_the_seat_and_no_reward(store, clock):
     loop.erase_subject("s-1")
     assert seats(store) == {0: 0, 1: 1, 2: 2}
     store.tick()
-    assert list(headers(loop).values())[0][1:3] == [0, 3]
+    assert next(iter(headers(loop).values()))[1:3] == [0, 3]
     assert loop.status().state["counts"].sum() == 2.0
     check(store)
 

@@ -27,7 +27,7 @@ def waiting(loop: Loop, status: Status) -> list[dict[str, Any]] | None:
         return None
     with loop.store.reading() as tx:
         query = "SELECT arm, max(reach) FROM blocks WHERE loop = ? AND status = 'released' GROUP BY arm"
-        reach = dict(tx.execute(query, (facts.id,)))
+        reach: dict[int, int] = dict(tx.execute(query, (facts.id,)))  # type: ignore[arg-type]
     came, closed = counters(facts, status)
     if facts.arrived is not None:
         decided, taken = decided_by_line(status.state, status.round), status.state["taken"]
