@@ -49,7 +49,7 @@ def dies(store, point, count=1):
         left[0] -= name == point
         if left[0] == 0:
             faults.hook = None
-            for ledger in store._ledgers.values():
+            for ledger in store.memory.ledgers.values():
                 ledger._book.close()
             raise Killed
 
@@ -59,9 +59,9 @@ def dies(store, point, count=1):
             store.tick()
     finally:
         faults.hook = None
-    for ledger in store._ledgers.values():
+    for ledger in store.memory.ledgers.values():
         ledger.draws.session.forget()
-    store._ledgers.clear()
+    store.memory.ledgers.clear()
     store.close()
 
 

@@ -42,7 +42,7 @@ def fresh(service):
 
 
 def call(http, route, headers):
-    path = route.path.format(loop="trial", event="e", release="r", ledger="trial", audit="a")
+    path = route.path.format(loop="trial", event="e", release="r", ledger="trial", audit="a", action="1")
     body = BODIES.get(route.path) if route.body is not None else None
     return http.request(route.method, path, headers=headers, json=body).status_code
 

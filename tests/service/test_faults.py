@@ -96,7 +96,7 @@ def test_ticks_go_on_after_any_error(trial, service, clock, monkeypatch):
     service.start()
     strike(monkeypatch, type(loop.facts.policy), "draw")
     strike(monkeypatch, type(service), "_pause")
-    strike(monkeypatch, service.store, "_waiting", 2)
+    strike(monkeypatch, service.store.ticks, "due", 2)
     clock.advance(61)
     deadline = time.monotonic() + 30
     while loop.status().erased < 5 and time.monotonic() < deadline:

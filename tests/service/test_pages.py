@@ -7,6 +7,7 @@ import re
 from html import unescape
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 from running_service import LOOP, QUEUE, Direct
 
@@ -485,3 +486,27 @@ def test_a_report_by_hand_shows_its_price_then_its_page(http, store, clock):
     gone = http.post("/loops/queue", data={**form, "do": "release", "first": "30", "stop": "40", "amount": "0.02"})
     assert gone.status_code == 409
     assert "budget" in gone.text
+
+
+def test_guard_rails_and_shares_stand_on_the_page_and_an_option_is_closed(http, store):
+    rails = {"floor": 0.1, "holdout": "b", "holdout_share": 0.2, "burn_in": 10, "fallback": "a"}
+    policy = {"name": "private-nash", "epsilon": 1.0}
+    loop = store.create("rails", policy=policy, actions=["a", "b", "c"], allocation=rails)
+    for number in range(30):
+        loop.decide(f"e-{number}")
+    page = http.get("/loops/rails").text
+    for words in ("They fit.", "every option gets at least 10 %", "b is the holdout: 20 %", "in a pause a decides"):
+        assert words in page
+    form = {"form": hidden(http, "/loops/rails")}
+    assert http.post("/loops/rails", data={**form, "do": "mode", "mode": "paused"}).status_code == 303
+    assert "mode paused" in http.get("/loops/rails").text
+    assert http.post("/loops/rails", data={**form, "do": "close-action", "action": "c"}).status_code == 303
+    assert '<span class="state closed">closed</span>' in http.get("/loops/rails").text
+    refused = http.post("/loops/rails", data={**form, "do": "close-action", "action": "nothing"})
+    assert refused.status_code == 404
+    assert 'fairveil_loop_shares_fit{loop="rails"} 1.0' in http.get("/metrics").text
+    with store.writing() as tx:  # coins that fall otherwise than declared
+        tx.execute("UPDATE serving SET counts = ?", (np.array([[90.0, 5, 5], [40, 30, 30], [20, 20, 20]]).tobytes(),))
+    assert "They do not fit" in http.get("/loops/rails").text
+    assert "shares served are not those declared" in http.get("/").text
+    assert 'fairveil_loop_shares_fit{loop="rails"} 0.0' in http.get("/metrics").text

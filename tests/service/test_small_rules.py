@@ -190,7 +190,7 @@ class Measured:
         real = tx.execute
 
         def execute(statement, values=()):
-            if "'ready'" in statement:
+            if statement.startswith("INSERT") and "'ready'" in statement:
                 self.sizes.append(len(values[0]))
             return real(statement, values)
 

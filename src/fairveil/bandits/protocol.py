@@ -170,6 +170,8 @@ class Policy(ABC):
     """What is released together: what came since the last release (arrivals), or a stretch of decisions (blocks)."""
     keeps_history: ClassVar[bool] = False
     """Decisions read the raw history by definition: memory grows with rounds, and no ledger can store the state."""
+    closes_arms: ClassVar[bool] = False
+    """Arms can be closed, and published numbers taken over by other arms (`fairveil.bandits.nash.closing`)."""
     released: ClassVar[tuple[str, ...]] = ()
     """The state arrays that hold only released values and public counters: what a ledger may store of a release."""
     seals: ClassVar[tuple[str, ...]] = ()

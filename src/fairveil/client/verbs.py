@@ -150,8 +150,14 @@ class LoopPath(Generic[C]):
 
 
 def loops(sender: Sender) -> Steps[list[dict[str, Any]]]:
-    """What is public of all loops."""
-    return list((yield from sender.send(Call("GET", "/v1/loops")))["loops"])
+    """What is public of all loops, with budget and last release; asked for in pages."""
+    found: list[dict[str, Any]] = []
+    while True:
+        after = quoted(found[-1]["name"], safe="") if found else ""
+        page = (yield from sender.send(Call("GET", f"/v1/loops?after={after}")))["loops"]
+        if not page:
+            return found
+        found += page
 
 
 def create(sender: Sender, name: str, **table: Any) -> Steps[dict[str, Any]]:

@@ -62,11 +62,15 @@ class Book:
         with self.guard, self._explained("nothing was charged"):
             self._open_place().create(self.wait, first)
 
-    def load(self) -> None:
-        """Check the whole chain from its first row; constant memory, time linear in the length."""
+    def load(self, known: State | None = None) -> None:
+        """Check the whole chain from its first row, or from a known one; constant memory, time linear in the length."""
         with self.guard, self._explained("nothing was charged"), self._open_place().snapshot(self.wait) as store:
+            if known is not None:
+                self.state = known
+                return self._catch_up(store)
             for state, _ in replay(store, self.key):
                 self.state = state
+        return None
 
     def adopt_anchor(self, again: bool) -> None:
         """Start to use an anchor that has no mark yet. ``again``: the old mark was lost, say so in the ledger."""

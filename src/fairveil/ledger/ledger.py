@@ -11,7 +11,7 @@ from typing import Any
 from fairveil.errors import LedgerError, PrivacyError
 from fairveil.ledger.anchor import Anchor, FileAnchor
 from fairveil.ledger.book import Book
-from fairveil.ledger.chain import ACCOUNT, LOST, PUBLISH, RESERVE
+from fairveil.ledger.chain import ACCOUNT, LOST, PUBLISH, RESERVE, State
 from fairveil.ledger.checks import (
     ReleaseLost,
     check_event,
@@ -69,6 +69,7 @@ class Ledger:
         key: bytes | None = None,
         wait: float = 30.0,
         reanchor: bool = False,
+        known: State | None = None,
     ) -> Ledger:
         """Open a ledger that exists; the whole chain is checked. A ledger that is gone is an error, never a new budget.
 
@@ -76,13 +77,14 @@ class Ledger:
         given, it must be the ledger's own. ``anchor``: a file in a second place (or an `Anchor`) that shows when the
         ledger was set back. ``simulated``: takes seeded noise, protects nobody, and says so for ever. ``key``: the
         secret that a ledger was made with. ``wait``: seconds to wait for other processes. ``reanchor``: go on although
-        the old anchor is lost; the ledger records it.
+        the old anchor is lost; the ledger records it. ``known``: the state of a ledger that this process has had open
+        before; the chain is checked from there on.
         """
         book = _book(path, ledger, anchor, wait, key)
         with _closed_on_error(book):
             if not book.exists():
                 raise no_ledger(book.place)
-            return cls._opened(book, limit, simulated, reanchor)
+            return cls._opened(book, limit, simulated, reanchor, known)
 
     @classmethod
     def create(
@@ -112,8 +114,10 @@ class Ledger:
             return cls._opened(book, limit, simulated, False)
 
     @classmethod
-    def _opened(cls, book: Book, limit: Limit | None, simulated: bool, reanchor: bool) -> Ledger:
-        book.load()
+    def _opened(
+        cls, book: Book, limit: Limit | None, simulated: bool, reanchor: bool, known: State | None = None
+    ) -> Ledger:
+        book.load(known)
         check_same(book, limit, simulated)
         book.adopt_anchor(reanchor)
         opened = cls(book)
@@ -231,6 +235,16 @@ class Ledger:
     def seen(self) -> int:
         """The number of the last entry that this process has read or written; on disk there may be later ones."""
         return self._book.state.sequence
+
+    @property
+    def known(self) -> State:
+        """What this process has checked so far; see `open`."""
+        return self._book.state
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being drawn, and nothing was drawn that could not be stored yet."""
+        return not (self.draws.session.under_way or self.draws.session.kept)
 
     @property
     def simulated(self) -> bool:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairveil import registry
+from fairveil.bandits.nash.closing import SHUT
 from fairveil.bandits.protocol import Policy
 from fairveil.configuration import describe, field_names
 from fairveil.errors import FairveilError, SpecError
 from fairveil.loop.config import MAX_ACTIONS, LoopSpec
 from fairveil.loop.problems import UnsoundPolicy
 from fairveil.privacy.guarantee import Model
+from fairveil.state import State
+
+if TYPE_CHECKING:
+    from fairveil.loop.facts import Facts
 
 INSTEAD = {"nash": "private-nash", "meritocratic": "batched-private-fair-greedy", "exposure": "batched-priv-fairx"}
 
@@ -108,6 +113,39 @@ def _check(policy: Policy, spec: LoopSpec) -> None:
             allowed="public",
             fix="the report itself is protected on the person's side",
         )
+
+
+def check_kin(facts: Facts, other: Facts, closed: list[str]) -> None:
+    """Whether a new loop can read what another one published: the same policy and ranges, other arms at most."""
+    differs = [
+        path
+        for path, mine, theirs in (
+            ("policy", _but_arms(facts.policy), _but_arms(other.policy)),
+            ("reward.low", facts.spec.reward.low, other.spec.reward.low),
+            ("reward.high", facts.spec.reward.high, other.spec.reward.high),
+            ("features", facts.spec.features, other.spec.features),
+        )
+        if mine != theirs
+    ]
+    if differs:
+        raise SpecError(
+            "the other loop cannot be read by this one", path=differs[0], given=other.spec.name,
+            allowed="the same policy, reward range and features; arms may differ", fix="leave start_from out",
+        )  # fmt: skip
+    if again := sorted(set(facts.arm_names) & set(closed)):
+        raise SpecError(
+            "this arm was closed, for ever", path="actions", given=again[0], fix="give a new arm a name of its own"
+        )
+
+
+def closed_actions(facts: Facts, state: State) -> list[str]:
+    """Ids of arms that were closed: they are never served again."""
+    return [name for name, shut in zip(facts.arm_names, state.get(SHUT, ())) if shut]
+
+
+def _but_arms(policy: Policy) -> dict[str, Any]:
+    """A policy as its published numbers need it: how many arms there are matters to those that cannot close one."""
+    return {key: value for key, value in describe(policy).items() if key != "arms" or not policy.closes_arms}
 
 
 def missing_of(spec: LoopSpec, policy: Policy) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from fairveil.errors import FairveilError, SpecError
 from fairveil.loop.clock import in_words
+from fairveil.loop.guards import UNIFORM
 from fairveil.loop.places import counters
 from fairveil.loop.play import ArmsPlay
 from fairveil.loop.problems import Invalid, NoSupport, NotDue, NotKept, SaysNothing
@@ -73,7 +74,7 @@ def mechanism(
             low=low, high=high, **about,
         )  # fmt: skip
     rules = [rule for rule in facts.rules if rule.name in targets]
-    weights = tuple(rule.largest_weight(spec.explore, facts.most_actions) for rule in rules)
+    weights = tuple(rule.largest_weight(facts.guards.least, facts.most_actions) for rule in rules)
     return Evaluation(
         tuple(rule.name for rule in rules), weights, level=level, low=low, high=high, **price.to_dict()
     )  # fmt: skip
@@ -156,15 +157,17 @@ def _check_support(loop: Loop, asked: Wanted) -> None:
     facts, count = loop.facts, asked.stop - asked.first
     check_arrivals(facts)
     check_explored(facts, count, asked.price)
+    modes = ("online", "frozen", *(["paused"] if facts.guards.fallback == UNIFORM else []))
     query = (
-        "SELECT count(*) FROM places WHERE loop = ? AND place >= ? AND place < ? AND mode NOT IN ('online', 'frozen')"
+        "SELECT count(*) FROM places WHERE loop = ? AND place >= ? AND place < ? "
+        f"AND mode NOT IN ({', '.join('?' for _ in modes)})"
     )
     with loop.store.reading() as tx:
-        others = tx.execute(query, (facts.id, asked.first, asked.stop))[0][0]
+        others = tx.execute(query, (facts.id, asked.first, asked.stop, *modes))[0][0]
     if others:
         raise NoSupport(
-            "somebody else decided in this range, by a law that nobody knows", path="first", given=f"{others} places",
-            allowed="places of modes online and frozen", fix="choose a range without them",
+            "in this range the caller decided, or a fallback that leaves other arms no chance", path="first",
+            given=f"{others} places", allowed=f"places of modes {', '.join(modes)}", fix="choose a range without them",
         )  # fmt: skip
     check_says_something(asked.mechanism(facts), count)
 
@@ -190,7 +193,7 @@ def check_says_something(made: FairnessReport | Evaluation, count: int) -> None:
 
 
 def check_explored(facts: Facts, count: int, price: Price) -> None:
-    if facts.spec.explore > 0:
+    if facts.guards.least > 0:
         return
     share = advised_share(facts, count, price)
     raise NoSupport(

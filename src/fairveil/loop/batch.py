@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
+from fairveil.bandits.nash.closing import left_of
 from fairveil.errors import HorizonError
 from fairveil.loop.events import ERASED, FROZEN, NEVER, PENDING, Event, Reply, RewardReply, stored_event
-from fairveil.loop.facts import Facts, Status, first_tally
+from fairveil.loop.facts import Facts, Status
+from fairveil.loop.guards import Serving, fallback
 from fairveil.loop.kept import without_content
 from fairveil.loop.places import Placing
 from fairveil.loop.play import Choice
@@ -17,10 +20,15 @@ from fairveil.loop.requests import Ask
 from fairveil.loop.seats import Seating, due_seats
 from fairveil.loop.storage import Transaction
 from fairveil.randomness import Generator
-from fairveil.state import State
 
+FOREVER = 2**63
+"""While the clock is in doubt no window closes."""
 OF_ONE = ("limit", "released")
 """Reasons that are about one event; the others stop the whole loop from learning."""
+OWN = ("online", "frozen")
+"""Modes in which the loop's own coins decide."""
+UNKEPT = ("shadow", "paused")
+"""Modes in which nobody keeps an arm."""
 
 
 @dataclass(slots=True)
@@ -61,6 +69,11 @@ class Batch:
             found = self.tx.execute(query, (self.facts.id, key))
             self.people[key] = Known(*found[0]) if found else Known()
 
+    @cached_property
+    def serving(self) -> Serving:
+        """What the loop's own coins gave; written with the batch where it was asked for."""
+        return Serving.read(self.tx, self.facts.id, self.facts.things)
+
     def _find(self, key: bytes) -> Event:
         return stored_event(self.new.get(key) or self.known.get(key))
 
@@ -77,10 +90,21 @@ class Batch:
             return self._reply(row, ask, replayed=True)
         if self.before.closed is not None:
             raise Closed("this loop is closed", path="loop", fix="create another one")
+        ask = self._without_closed(ask)
         row = self.new[ask.key] = self._decided(ask)
         if self.places is not None:
             self.places.decided(ask, row)
         return self._reply(row, ask, replayed=False)
+
+    def _without_closed(self, ask: Ask) -> Ask:
+        """The request with the arms that are not closed."""
+        left = left_of(self.state)
+        if left is None:
+            return ask
+        allowed = tuple(arm for arm in left.tolist() if ask.permits(arm))
+        if not allowed:
+            raise Invalid("every action is excluded or closed", path="exclude", allowed="at least one action left")
+        return replace(ask, allowed=allowed)
 
     def _reply(self, row: Event, ask: Ask, replayed: bool) -> Reply:
         return Reply.of(row, ask.event, ask.name(row), self.facts.spec.simulated, replayed)
@@ -118,8 +142,10 @@ class Batch:
         self._note_persons(ask)
         if pending and facts.counts_persons:
             self._count(ask)
-        if facts.spec.person.sticky and mode != "shadow":
+        if facts.spec.person.sticky and mode not in UNKEPT:
             self._keep_arm(ask, choice)
+        if facts.guards.coins and mode in OWN:
+            self.serving.add(choice.drawn)
         return made
 
     def _choose(self, ask: Ask) -> tuple[Choice, str]:
@@ -128,13 +154,18 @@ class Batch:
         kept = self._kept_arm(ask)
         if kept is not None:
             return kept, NEVER
+        if mode == "paused":
+            actions = len(ask.names) if facts.policy.arms is None else facts.policy.arms
+            action, propensity = fallback(facts.guards, ask, actions, self.rng)
+            return Choice(action, propensity, action, "paused"), FROZEN
         blocked = self._blocked(ask)
         at = self._open(blocked)
         if mode in ("shadow", "apprentice"):
             action = ask.baseline if ask.baseline is not None else (0 if ask.allowed is None else ask.allowed[0])
             choice = facts.play.taken(self.at_state, at, ask, action, self.rng)
         else:
-            choice = facts.play.choose(self.at_state, at, ask, self.rng)
+            burning = facts.guards.burn_in > 0 and self.serving.decided < facts.guards.burn_in
+            choice = facts.play.choose(self.at_state, at, ask, self.rng, burning)
         if mode == "shadow":
             return choice._replace(reason="shadow"), NEVER
         if blocked is not None:
@@ -176,7 +207,7 @@ class Batch:
     # Persons ---------------------------------------------------------------------------------------------------------
 
     def _kept_arm(self, ask: Ask) -> Choice | None:
-        if not self.facts.spec.person.sticky or not ask.subjects or self.before.mode == "shadow":
+        if not self.facts.spec.person.sticky or not ask.subjects or self.before.mode in UNKEPT:
             return None
         known = self.people[ask.subjects[0]]
         if known.action is None or known.propensity is None or not ask.permits(known.action):
@@ -186,7 +217,7 @@ class Batch:
     def _keep_arm(self, ask: Ask, choice: Choice) -> None:
         for key in ask.subjects:
             known = self.people[key]
-            if known.action is None:
+            if known.action is None or not ask.permits(known.action):
                 known.action, known.propensity = choice.action, float(choice.propensity)
                 self.changed.add(key)
 
@@ -291,6 +322,8 @@ class Batch:
         """Write all of it; gives the status that holds when the transaction commits."""
         if self.places is not None:
             self.places.write()
+        if "serving" in vars(self):
+            self.serving.save(self.tx, self.facts.id)
         seated = self.seats is not None and self.seats.changed
         if self.new or self.rewards or self.activations or seated or self.before is not self.first:
             with self.tx.together():
@@ -298,9 +331,19 @@ class Batch:
                     self._write_events()
                 revision = self.first.revision + (self.state is not self.first.state)
                 after = self.status()
-                self.change(round=self.round, clock=self.now, state=after.state, revision=revision, tally=after.tally)
+                fields = {"state": after.state, "tally": after.tally, "due": self._due()}
+                self.change(round=self.round, clock=self.now, revision=revision, **fields)
                 self.facts.save(self.tx, self.first, self.before)
         return self.before
+
+    def _due(self) -> int:
+        """When the loop needs its next tick: what is new now never needs one later than that."""
+        due = self.before.due
+        if self.new:
+            due = min(due, self.now + self.facts.keeps_unlearned + 1)
+        if self.facts.missing == "public" and (self.rewards or self.activations):
+            due = min(due, self.wall)
+        return due
 
     def _write_events(self) -> None:
         tx, loop = self.tx, self.facts.id
@@ -343,11 +386,9 @@ class Batch:
         self.tx.many(gone, rows)
         self.tx.many("DELETE FROM appearances WHERE loop = ? AND event = ?", rows)
 
-    def begin_lines(self, state: State, at: int, epoch: int) -> None:
-        """All rounds below ``at`` are through; seats are given anew, in another epoch."""
-        self.state = state
-        self.change(released=at, epoch=epoch, tally=first_tally(self.facts, state))
-        self.seats = Seating(self.facts, replace(self.before, state=state))
+    def after_grace(self, until: int | None) -> int:
+        """When a window closes that is open ``until`` then; at once where that is not known any more."""
+        return 0 if until is None else until + 1 if self.grace == FOREVER else max(until + 1, self.grace)
 
     def change(self, **fields: Any) -> None:
         """Change the row of the loop; it is written with the rest of the batch."""

@@ -10,15 +10,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from fairveil.configuration import configuration, describe
 from fairveil.errors import SpecError, at, spec_error
 from fairveil.loop.clock import LONGEST, seconds_of
+from fairveil.loop.guards import Allocation, Share
 from fairveil.loop.kept import RAW
 from fairveil.loop.reporting import Reports
 
-Mode = Literal["shadow", "apprentice", "online", "frozen"]
-MODES = ("shadow", "apprentice", "online", "frozen")
+Mode = Literal["shadow", "apprentice", "online", "frozen", "paused"]
+MODES = ("shadow", "apprentice", "online", "frozen", "paused")
 Missing = Literal["default", "public", "private"]
 MAX_CANDIDATES, MAX_FEATURES, MAX_MAGNITUDE, MAX_ACTIONS = 200, 512, 1e6, 1000
 Number = Annotated[float, Field(allow_inf_nan=False, ge=-1e12, le=1e12)]
-Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
 
 
@@ -135,6 +135,7 @@ class LoopSpec(BaseModel):
     max_candidates: Annotated[int, Field(ge=1, le=MAX_CANDIDATES)] = 20
     budget: Budget = Budget()
     explore: Share = 0.0
+    allocation: Allocation | None = None
     retention: Retention = Retention()
     reports: Reports | None = None
     targets: list[dict[str, Any]] | None = None
@@ -144,7 +145,7 @@ class LoopSpec(BaseModel):
 
 
 PARTS: dict[str, type] = {"reward": Reward, "person": Person, "budget": Budget, "retention": Retention}
-OPTIONAL: dict[str, type] = {"reports": Reports}
+OPTIONAL: dict[str, type] = {"reports": Reports, "allocation": Allocation}
 """Parts that a loop may do without."""
 
 

@@ -11,9 +11,11 @@ import numpy as np
 from fairveil.arrays import Ints
 from fairveil.bandits.feedback import with_arrivals
 from fairveil.bandits.protocol import Block, Feedback, Policy, Report
+from fairveil.errors import SpecError
 from fairveil.loop.accept import missing_of
 from fairveil.loop.clock import SECOND, seconds_of
 from fairveil.loop.config import LoopSpec
+from fairveil.loop.guards import Guards, guards_of
 from fairveil.loop.play import ArmsPlay, CandidatesPlay, play_of
 from fairveil.loop.reporting import TargetRule, rules_of
 from fairveil.loop.storage import Transaction
@@ -48,8 +50,8 @@ class Status:
     """The row of a loop: counters and modes, and the published state that they belong to.
 
     ``released``: rounds below are through, released or lost or abandoned; ``erased``: rounds below have no content
-    left; ``aged``: the same, by time, of events that are not learned; ``tally``: seats given and rounds closed, of
-    every line (`fairveil.loop.seats`).
+    left; ``aged``: the same, by time, of events that are not learned; ``due``: when it needs its next tick; ``tally``:
+    seats given and rounds closed, of every line (`fairveil.loop.seats`).
     """
 
     state: State
@@ -66,6 +68,7 @@ class Status:
     ledger_sequence: int
     stopped: str | None
     closed: int | None
+    due: int
     tally: bytes | None = None
 
 
@@ -78,13 +81,15 @@ class Facts:
     long content of what waits for its block, content of what is not learned, and events are kept, in microseconds;
     ``rules``: the targets that may be valued; ``unit_default``: the default in [0, 1]; ``most_actions``: the most that
     one request can have; ``by_seat``: it releases by arrival, over ``lines`` of seats; ``arrived``: the policy where
-    each arm has a line; ``counts_persons``: events per person are limited; ``looks_at_persons``: that, or they keep an arm.
+    each arm has a line; ``counts_persons``: events per person are limited; ``looks_at_persons``: that, or they keep an
+    arm.
     """
 
     id: int
     spec: LoopSpec
     policy: Policy
     created: int
+    guards: Guards = field(init=False)
     play: ArmsPlay | CandidatesPlay = field(init=False)
     wait: int = field(init=False)
     missing: str = field(init=False)
@@ -106,9 +111,11 @@ class Facts:
     def __post_init__(self) -> None:
         spec, policy = self.spec, self.policy
         raw, reward, limited = spec.retention.raw, spec.reward, spec.person.max_events is not None
+        guards = guards_of(spec.allocation, spec.explore, policy.arms, spec.actions)
         wait, keeps = reward.seconds, None if raw is None else seconds_of(raw, "retention.raw")
         vars(self).update(
-            play=play_of(policy, spec.explore),
+            guards=guards,
+            play=play_of(policy, guards),
             wait=wait * SECOND,
             missing=missing_of(spec, policy),
             horizon=None if policy.horizon_free else policy.horizon,
@@ -129,6 +136,24 @@ class Facts:
             lines=policy.arms or 1,
             arrived=policy if policy.clock == "arrived" and isinstance(policy, ByArrival) else None,
         )
+
+    def check_mode(self, mode: str) -> None:
+        """A loop is paused by the fallback that it declared."""
+        if mode == "paused" and self.guards.fallback is None:
+            raise SpecError(
+                "this loop declares no fallback", path="mode", given=mode, allowed="the other modes",
+                fix="freeze it; or declare allocation.fallback in a new loop, with start_from this one",
+            )  # fmt: skip
+
+    @property
+    def things(self) -> int:
+        """What the loop's own coins choose among: its arms; of candidates, whether a coin decided."""
+        return self.policy.arms or 2
+
+    @property
+    def arm_names(self) -> list[str]:
+        """The ids of its arms, numbers where none were given; of candidates none."""
+        return self.spec.actions or [str(arm) for arm in range(self.policy.arms or 0)]
 
     @property
     def guarantee(self) -> Guarantee | None:

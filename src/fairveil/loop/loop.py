@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from fairveil.bandits.nash.closing import left_of, without
 from fairveil.bandits.protocol import Block
 from fairveil.errors import FairveilError, LedgerError, PrivacyError, SpecError
 from fairveil.ledger import Ledger
@@ -18,10 +19,12 @@ from fairveil.loop.config import MODES
 from fairveil.loop.events import Event, Reply, RewardReply, stored_event
 from fairveil.loop.facts import Facts, Status
 from fairveil.loop.pages import Pages
+from fairveil.loop.paying import note_budget
 from fairveil.loop.places import erase_person
-from fairveil.loop.problems import Closed, Invalid
+from fairveil.loop.problems import Closed, Invalid, Unknown
 from fairveil.loop.recovery import EpochWaits, check_ledger
 from fairveil.loop.releases import quote_release, release
+from fairveil.loop.reports import moments
 from fairveil.loop.reports import tick as report_tick
 from fairveil.loop.requests import DecisionRequest, Preparer, checked
 from fairveil.loop.seats import through
@@ -43,8 +46,8 @@ class Loop:
     beside it; memory does not grow with the number of events.
     """
 
-    def __init__(self, store: Store, facts: Facts, fits: bool = False) -> None:
-        """``fits``: store and ledger were written just now and need not be compared."""
+    def __init__(self, store: Store, facts: Facts, ledger: Ledger | None = None) -> None:
+        """``ledger``: its own, where that is open already."""
         self.store, self.facts = store, facts
         self.writer = Writer(
             facts, store.driver, store.clock, store.started, store.due, store.rng if facts.spec.simulated else None
@@ -52,10 +55,10 @@ class Loop:
         self.pages = self.writer.pages = _pages(store, facts)
         self._ticking = threading.Lock()
         self.reports_lock = threading.Lock()
-        self._ledger: Ledger | None = None
-        self._checked, self._over = fits, False
+        self._ledger = ledger
         self._forgot = 0
-        self._outlook: settle.Rest | None = None
+        self.used = True
+        """Since `fairveil.loop.memory` looked last."""
 
     @property
     def name(self) -> str:
@@ -142,18 +145,11 @@ class Loop:
         with self.store.reading() as tx:
             return self.store.status_of(tx, self.facts)
 
-    def oldest_unsettled(self) -> float:
-        """Seconds since the oldest round that is not settled was decided, 0 when all are; a public fact."""
-        with self.store.reading() as tx:
-            settled = self.store.status_of(tx, self.facts).settled
-            found = tx.execute("SELECT decided FROM events WHERE loop = ? AND round = ?", (self.facts.id, settled))
-        decided = found[0][0] if found else None
-        return 0.0 if decided is None else max(self.store.clock.now() - decided, 0) / SECOND
-
     def set_mode(self, mode: str, actor: str = "local") -> None:
         """Change who decides and whether is learned; an entry of the trail."""
         if mode not in MODES:
             raise SpecError("unknown mode", path="mode", given=mode, allowed=", ".join(MODES))
+        self.facts.check_mode(mode)
 
         def change(batch: Batch) -> None:
             if batch.before.closed is not None:
@@ -171,6 +167,32 @@ class Loop:
             if batch.before.closed is None:
                 trail.note(batch.tx, batch.now, actor, "close", self.name)
                 batch.change(closed=batch.now)
+
+        self.writer.act(change)
+
+    def close_action(self, action: str, actor: str = "local") -> None:
+        """Take an arm out: its id is closed for ever. What was published of it stays; open rounds are still learned."""
+        names = self.facts.arm_names
+        if action not in names:
+            words = "there is no arm of this name" if names else "candidates come with each request"
+            raise Unknown(words, path="action", allowed=", ".join(names[:20]))
+        if not self.facts.policy.closes_arms:
+            fix = "exclude it in requests, or make a new loop without it"
+            raise Invalid("this policy closes no arm", path="action", given=self.facts.policy.name, fix=fix)
+        arm = names.index(action)
+
+        def change(batch: Batch) -> None:
+            if batch.before.closed is not None:
+                raise Closed("this loop is closed", path="loop")
+            left = left_of(batch.state)
+            open_arms = range(len(names)) if left is None else left.tolist()
+            if arm not in open_arms:
+                return
+            if len(open_arms) == 1:
+                raise Invalid("this is the last arm", path="action", allowed="one arm stays", fix="close the loop")
+            trail.note(batch.tx, batch.now, actor, "close-action", self.name, {"action": action})
+            batch.state = without(batch.status().state, arm, batch.round, len(names))
+            batch.change(clock=batch.now)
 
         self.writer.act(change)
 
@@ -208,17 +230,25 @@ class Loop:
     # Releases --------------------------------------------------------------------------------------------------------
 
     @property
+    def ledger_name(self) -> str:
+        return self.facts.spec.budget.ledger or self.name
+
+    @property
     def ledger(self) -> Ledger:
         if self._ledger is None:
-            self._ledger = self.store.ledger(self.facts.spec.budget.ledger or self.name, self.facts.spec.simulated)
+            self._ledger = self.store.ledger(self.ledger_name, self.facts.spec.simulated)
         return self._ledger
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing of it is under way in this process: it may leave memory."""
+        busy = self.writer.busy or self._ticking.locked() or self.reports_lock.locked()
+        return not busy and (self._ledger is None or self._ledger.idle)
 
     def tick(self) -> int:
         """Move ``settled``, make the releases that are due, erase, forget. Gives the number of releases."""
         with self._ticking:
-            if self._over:
-                return 0
-            fits = self._checked or self._fits()
+            fits = self.checked or self._fits()
             status = self._settle()
             made = self._release_due(status) if fits else 0
             if fits:
@@ -228,30 +258,18 @@ class Loop:
             if now - self._forgot >= FORGET_EVERY:
                 self._forgot = now
                 self.forget()
-            self._over = self._checked and status.closed is not None and status.settled >= status.round
-            self._outlook = self.writer.act(settle.outlook)
+            self.writer.act(partial(_rests, forgets=self._forgot + FORGET_EVERY))
             return made
 
     @property
     def checked(self) -> bool:
         """Whether its ledger was compared with the store since the start."""
-        return self._checked
-
-    def is_due(self, now: int, round: int, settled: int, clock: int) -> bool:
-        """Whether a tick would find something to do; the numbers are those of its row now."""
-        seen = self._outlook
-        if seen is None or not self._checked or self.facts.spec.reports is not None:
-            return True  # places settle, are reported and are erased by the clock, frozen ones too
-        changed = clock != seen.clock and now - self._forgot >= FORGET_EVERY
-        if changed or now >= max(seen.forgets, self._forgot + FORGET_EVERY):
-            return True
-        public, known = self.facts.missing == "public", seen.settled == settled
-        return settled < round and (public or not known or now >= seen.closes or self.store.clock.doubt is not None)
+        return self.name in self.store.memory.checked
 
     def verify(self) -> bool:
         """Whether the ledger continues what is stored, looked at once after a start; where not, nothing is learned."""
         with self._ticking:
-            return self._checked or self._fits()
+            return self.checked or self._fits()
 
     def _fits(self) -> bool:
         try:
@@ -259,13 +277,14 @@ class Loop:
         except (LedgerError, PrivacyError) as problem:
             self._refuse(problem)
             return False
-        self._checked = True
+        self.store.memory.checked.add(self.name)
+        note_budget(self)
         return True
 
     def _refuse(self, problem: Exception) -> None:
         """The ledger stays open: what it has drawn and could not store is not drawn again."""
         self.store.report(problem)
-        self._checked = False
+        self.store.memory.checked.discard(self.name)
         self._stop("epoch" if isinstance(problem, EpochWaits) else "ledger")
 
     def _settle(self) -> Status:
@@ -304,7 +323,7 @@ class Loop:
 
         def change(batch: Batch) -> None:
             if batch.before.stopped != reason:
-                batch.change(stopped=reason)
+                batch.change(stopped=reason, due=batch.wall)
 
         self.writer.act(change)
 
@@ -326,6 +345,11 @@ def _settled(batch: Batch) -> tuple[int, Status]:
     before = batch.before.settled
     settle.settle(batch)
     return before, batch.status()
+
+
+def _rests(batch: Batch, forgets: int) -> None:
+    """Note when something is due again."""
+    settle.rest(batch, forgets, *moments(batch))
 
 
 def _adopted(batch: Batch, **drawn: Any) -> tuple[int, Status]:

@@ -14,8 +14,13 @@ from fairveil.loop.storage import Driver, Transaction
 def latest_moment(tx: Transaction) -> int | None:
     """The last moment that is stored: of a loop, or of a process that was ready."""
     [(loops,)] = tx.execute("SELECT max(clock) FROM loops")
-    seen = [int(value) for (value,) in tx.execute("SELECT value FROM meta WHERE key = 'ready'")]
-    return max([*seen, *([] if loops is None else [loops])], default=None)
+    return max((one for one in (loops, ready_mark(tx)) if one is not None), default=None)
+
+
+def ready_mark(tx: Transaction) -> int | None:
+    """The moment that a process wrote which was ready last."""
+    found = tx.execute("SELECT value FROM meta WHERE key = 'ready'")
+    return int(found[0][0]) if found else None
 
 
 def confirmation(tx: Transaction) -> str:

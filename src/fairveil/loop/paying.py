@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairveil.errors import BudgetError
 from fairveil.ledger import Ledger, Limit
 from fairveil.loop.config import LoopSpec
+from fairveil.loop.storage import Transaction
 from fairveil.privacy.charges import UNITS, Charge, exactly
 from fairveil.privacy.events import ComposedEvent, Event, NothingEvent
+
+if TYPE_CHECKING:
+    from fairveil.loop.loop import Loop
 
 
 def limit_of(spec: LoopSpec, event: Any, scheduled: list[Event]) -> Limit | None:
@@ -30,6 +35,34 @@ def limit_of(spec: LoopSpec, event: Any, scheduled: list[Event]) -> Limit | None
     units = limit.units + math.floor(exactly(spare) * UNITS[limit.currency])
     promised = units / UNITS[limit.currency] if limit.epsilon is not None else None
     return replace(limit, units=units, epsilon=promised)
+
+
+def budget_words(ledger: Ledger) -> dict[str, str]:
+    """Limit, spent and left in words, as a list of loops shows them."""
+    now = ledger.known.filter
+    words, whole = now.limit.words, now.limit.total
+    return {
+        "definition": now.limit.currency.value,
+        **{"limit": words(whole), "spent": words(now.spent), "remaining": words(now.remaining)},
+    }
+
+
+def write_budget(tx: Transaction, name: str, ledger: Ledger) -> None:
+    """Put what a ledger holds beside the loops, for lists; the ledger itself is what counts."""
+    tx.execute(
+        "INSERT INTO budgets (ledger, sequence, words) VALUES (?, ?, ?) ON CONFLICT (ledger) DO UPDATE SET "
+        "sequence = excluded.sequence, words = excluded.words WHERE excluded.sequence >= budgets.sequence",
+        (name, ledger.seen, json.dumps(budget_words(ledger))),
+    )
+
+
+def note_budget(loop: Loop) -> None:
+    """Write it where it differs from what is there."""
+    with loop.store.reading() as tx:
+        found = tx.execute("SELECT words FROM budgets WHERE ledger = ?", (loop.ledger_name,))
+    if not found or json.loads(found[0][0]) != budget_words(loop.ledger):
+        with loop.store.writing() as tx:
+            write_budget(tx, loop.ledger_name, loop.ledger)
 
 
 def check_room(ledger: Ledger, events: list[Event]) -> None:

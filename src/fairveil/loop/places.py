@@ -1,6 +1,6 @@
 """Places: every decision that can be reported, numbered, with the facts a report needs beside it.
 
-A place is a decision of modes online, apprentice or frozen that is no sticky repeat and whose subjects stand at
+A place is a decision of modes online, apprentice, frozen or paused that is no sticky repeat and whose subjects stand at
 fewer places than ``max_events``; learned and reported appearances are counted apart. Its content is one blob of fixed
 length (whether it is live, whether it was shown, the reward in [0, 1], groups, chances of the targets), so that a row
 never changes its size: what is erased is overwritten where it stands. Only loops that declare ``reports`` have places.
@@ -31,7 +31,7 @@ PAGE = 2000
 _HEAD = struct.Struct("<BBd")
 """Live (0 once it is erased), shown (0 while it is deferred), reward (NaN while there is none)."""
 LIVE = b"\x01\x01"
-PLACED = ("online", "apprentice", "frozen")
+PLACED = ("online", "apprentice", "frozen", "paused")
 
 
 @dataclass

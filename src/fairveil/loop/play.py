@@ -10,6 +10,7 @@ import numpy as np
 
 from fairveil.bandits.protocol import Candidate, Decision, Feedback, Policy, Report, Round
 from fairveil.errors import FairveilError
+from fairveil.loop.guards import Guards, Thrown
 from fairveil.loop.requests import Ask
 from fairveil.privacy.noise import SecureNoise, SeededNoise
 from fairveil.randomness import Generator, generator
@@ -24,19 +25,22 @@ _HEADER = struct.Struct("<HHH")
 class Choice(NamedTuple):
     """An action, its probability, what the policy itself would have done, and why the round is not learned (or None).
 
-    ``own`` is its action before exploration, exclusion and anybody else's choice.
+    ``own`` is its action before exploration, exclusion and anybody else's choice; ``drawn``: what the loop's own coins
+    chose among.
     """
 
     action: int
     propensity: float
     own: int
     reason: str | None = None
+    drawn: Thrown | None = None
 
 
 class Play(Protocol):
     """The two kinds of loops."""
 
-    def choose(self, state: State, round: int, ask: Ask, rng: Generator) -> Choice: ...
+    def choose(self, state: State, round: int, ask: Ask, rng: Generator, burning: bool = False) -> Choice:
+        """A decision; ``burning``: while a burn-in lasts, equal shares."""
 
     def taken(self, state: State, round: int, ask: Ask, action: int, rng: Generator) -> Choice:
         """The same when somebody else decided: may the policy learn what was taken?"""
@@ -50,25 +54,34 @@ class Play(Protocol):
 class ArmsPlay:
     """Arms: every round of a block has the block's arm; another arm is never learned."""
 
-    def __init__(self, policy: Policy, arms: int, explore: float) -> None:
-        self.policy, self.arms, self.explore = policy, arms, explore
+    def __init__(self, policy: Policy, arms: int, guards: Guards) -> None:
+        self.policy, self.arms, self.guards = policy, arms, guards
 
-    def choose(self, state: State, round: int, ask: Ask, rng: Generator) -> Choice:
+    def choose(self, state: State, round: int, ask: Ask, rng: Generator, burning: bool = False) -> Choice:
         decision = self.policy.decide(state, Round(round), rng)
-        arm, share = decision.arm, self.explore
-        if share == 0.0 and ask.allowed is None:
+        arm, guards = decision.arm, self.guards
+        share = 1.0 if burning else guards.uniform
+        held = guards.held if guards.holdout is not None and ask.permits(guards.holdout) else 0.0
+        if share == 0.0 and held == 0.0 and ask.allowed is None:
             return Choice(arm, decision.propensity, arm)
         left = range(self.arms) if ask.allowed is None else ask.allowed
         permitted = ask.permits(arm)
-        if rng.random() < share or not permitted:
-            action = int(left[int(rng.integers(len(left)))])
+        if held > 0.0 and rng.random() < held:
+            action, reason = guards.holdout or 0, "holdout"
+        elif rng.random() < share or not permitted:
+            action, reason = int(left[int(rng.integers(len(left)))]), _why(permitted, burning)
         else:
-            action = arm
+            action, reason = arm, ""
         # an arm that may not be chosen is exchanged for any of those that may, with equal probability
+        law = np.zeros(self.arms)
+        law[list(left)] = (share if permitted else 1.0) / len(left)
+        law[arm] += 1.0 - share if permitted else 0.0
+        law *= 1.0 - held
+        law[guards.holdout or 0] += held
         refused = 1.0 - sum(_law(decision, one) for one in left)
-        propensity = (1.0 - share) * (_law(decision, action) + refused / len(left)) + share / len(left)
-        reason = None if action == arm else ("explored" if permitted else "excluded")
-        return Choice(action, propensity, arm, reason)
+        own = (1.0 - share) * (_law(decision, action) + refused / len(left)) + share / len(left)
+        propensity = (1.0 - held) * own + (held if action == guards.holdout else 0.0)
+        return Choice(action, propensity, arm, None if action == arm else reason, Thrown(law, action))
 
     def taken(self, state: State, round: int, ask: Ask, action: int, rng: Generator) -> Choice:
         arm = self.policy.decide(state, Round(round), rng).arm
@@ -89,20 +102,22 @@ class ArmsPlay:
 class CandidatesPlay:
     """Candidates: the policy learns the row of whoever was chosen, also when a coin or the caller chose."""
 
-    def __init__(self, policy: Policy, explore: float) -> None:
-        self.policy, self.explore = policy, explore
+    def __init__(self, policy: Policy, guards: Guards) -> None:
+        self.policy, self.guards = policy, guards
 
-    def choose(self, state: State, round: int, ask: Ask, rng: Generator) -> Choice:
+    def choose(self, state: State, round: int, ask: Ask, rng: Generator, burning: bool = False) -> Choice:
         decision = self.policy.decide(state, Round(round, ask.shown), rng)
         place = pick = decision.arm
-        propensity = decision.propensity
-        if self.explore > 0.0:
-            if rng.random() < self.explore:
+        propensity, share, drawn = decision.propensity, 1.0 if burning else self.guards.uniform, None
+        if share > 0.0:
+            explored = rng.random() < share
+            if explored:
                 pick = int(rng.integers(len(ask.shown)))
-            propensity = (1.0 - self.explore) * _law(decision, pick) + self.explore / len(ask.shown)
+            propensity = (1.0 - share) * _law(decision, pick) + share / len(ask.shown)
+            drawn = Thrown(np.array([1.0 - share, share]), int(explored))
         if ask.allowed is None:
-            return Choice(pick, propensity, place)
-        return Choice(ask.allowed[pick], propensity, ask.allowed[place])
+            return Choice(pick, propensity, place, None, drawn)
+        return Choice(ask.allowed[pick], propensity, ask.allowed[place], None, drawn)
 
     def taken(self, state: State, round: int, ask: Ask, action: int, rng: Generator) -> Choice:
         place = self.policy.decide(state, Round(round, ask.shown), rng).arm
@@ -126,8 +141,13 @@ class CandidatesPlay:
         return Feedback(round, pick, reward, Round(round, shown))
 
 
-def play_of(policy: Policy, explore: float) -> ArmsPlay | CandidatesPlay:
-    return CandidatesPlay(policy, explore) if policy.arms is None else ArmsPlay(policy, policy.arms, explore)
+def play_of(policy: Policy, guards: Guards) -> ArmsPlay | CandidatesPlay:
+    return CandidatesPlay(policy, guards) if policy.arms is None else ArmsPlay(policy, policy.arms, guards)
+
+
+def _why(permitted: bool, burning: bool) -> str:
+    """Why an arm that is not the policy's own was taken by equal chance."""
+    return "burn-in" if burning else "explored" if permitted else "excluded"
 
 
 def _law(decision: Decision, action: int) -> float:

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairveil.bandits.estimates import Answers
 from fairveil.bandits.nash.base import NashPolicy, unknown_arms
 from fairveil.bandits.protocol import Policy
 from fairveil.configuration import describe
 from fairveil.errors import FairveilError
 from fairveil.ledger import Ledger
-from fairveil.loop.accept import missing_of, policy_of
+from fairveil.loop.accept import closed_actions, missing_of, policy_of
 from fairveil.loop.clock import in_words, seconds_of
 from fairveil.loop.config import LoopSpec, new_spec, read_spec, spec_table
 from fairveil.loop.facts import Facts, Status
-from fairveil.loop.places import counters
+from fairveil.loop.guards import serving_table
+from fairveil.loop.places import Counters, counters
 from fairveil.loop.play import ArmsPlay
 from fairveil.loop.seats import decided_by_line
-from fairveil.loop.waiting import waiting
+from fairveil.loop.waiting import waiting, who_answered
 from fairveil.privacy.charges import DELTA_UNITS, UNITS, Charge, Currency
 from fairveil.privacy.conversions import gdp_epsilon, zcdp_epsilon
 from fairveil.privacy.events import NothingEvent
@@ -51,24 +51,33 @@ class PublicView:
     releases: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
-def public_view(store: Store, name: str | None = None) -> PublicView:
-    """The view of one loop, or of all without budgets and releases."""
-    if name is None:
-        return PublicView({loop.name: loop_table(loop) for loop in store.loops()})
+def public_view(store: Store, name: str) -> PublicView:
+    """The view of one loop; `fairveil.loop.listing` has all of them, in pages."""
     loop = store.loop(name)
     return PublicView({name: loop_table(loop)}, {name: budget_table(loop)}, {name: release_tables(loop)})
 
 
 def loop_table(loop: Loop) -> dict[str, Any]:
     facts, status = loop.facts, loop.status()
-    spec, policy = facts.spec, facts.policy
-    declared, guarantee = spec_table(spec, describe(policy)), event_guarantee(loop, status.epoch)
+    guarantee = event_guarantee(loop, status.epoch)
     return {
-        "name": spec.name,
-        "policy": declared["policy"],
         "guarantee": None if guarantee is None else guarantee.to_dict(),
         "person_guarantee": person_guarantee(facts, status.epoch, everything(loop)),
         "person_reason": person_reason(facts),
+        "waiting": waiting(loop, status),
+        **stored_table(facts, status, places_table(loop), serving_table(loop)),
+    }
+
+
+def stored_table(
+    facts: Facts, status: Status, places: dict[str, Any] | None, serving: dict[str, Any] | None
+) -> dict[str, Any]:
+    """What the rows of a loop in the store say, without its ledger."""
+    spec, policy = facts.spec, facts.policy
+    declared = spec_table(spec, describe(policy))
+    return {
+        "name": spec.name,
+        "policy": declared["policy"],
         "mode": status.mode,
         "learning": learning(facts, status),
         "rounds": status.round,
@@ -78,10 +87,12 @@ def loop_table(loop: Loop) -> dict[str, Any]:
         "open_blocks": []
         if facts.by_seat
         else [{"first": block.first, "stop": block.stop} for block in policy.open_blocks(status.state)],
-        "waiting": waiting(loop, status),
         "published": published(facts, status.state, status.round),
         "reward": {**declared["reward"], "missing": facts.missing},
         "explore": spec.explore,
+        "allocation": declared["allocation"],
+        "serving": serving,
+        "closed_actions": closed_actions(facts, status.state),
         "actions": spec.actions,
         "groups": spec.groups,
         "features": declared["features"],
@@ -91,7 +102,7 @@ def loop_table(loop: Loop) -> dict[str, Any]:
         "ledger": spec.budget.ledger or spec.name,
         "reports": declared["reports"],
         "targets": [rule.name for rule in facts.rules],
-        "places": places_table(loop),
+        "places": places,
         "created": in_words(facts.created),
         "closed": None if status.closed is None else in_words(status.closed),
         "simulated": spec.simulated,
@@ -111,7 +122,10 @@ def places_table(loop: Loop) -> dict[str, Any] | None:
     if loop.facts.spec.reports is None:
         return None
     with loop.store.reading() as tx:
-        now = counters(tx, loop.facts.id)
+        return counted(counters(tx, loop.facts.id))
+
+
+def counted(now: Counters) -> dict[str, Any]:
     outside = {"limit": now.limited, "sticky": now.sticky, "shadow": now.shadow}
     return {"decided": now.place, "settled": now.settled, "first": max(now.first, now.erased), "outside": outside}
 
@@ -119,7 +133,7 @@ def places_table(loop: Loop) -> dict[str, Any] | None:
 def learning(facts: Facts, status: Status) -> dict[str, Any]:
     """Whether rounds are learned now, and why not."""
     reason = status.stopped
-    if status.mode in ("shadow", "frozen"):
+    if status.mode in ("shadow", "frozen", "paused"):
         reason = "mode"
     elif facts.horizon is not None and status.round >= facts.horizon:
         reason = "horizon"
@@ -247,15 +261,9 @@ def _arms(facts: Facts, state: State, round: int | None) -> list[dict[str, Any]]
         scaled = [None] * 3 if np.isnan(numbers[0]) else [float(low + (high - low) * value) for value in numbers]
         row: dict[str, Any] = {"action": arm, "action_id": None if names is None else names[arm]}
         counted = {"rounds": int(played[arm]), "decided": int(decided[arm]), "learned": int(learned[arm])}
-        answers = {} if who is None else _who_answered(who[arm], low, high)
+        answers = {} if who is None else who_answered(who[arm], low, high)
         rows.append({**row, **dict(zip(("mean", "low", "high"), scaled)), **counted, **answers})
     return rows
-
-
-def _who_answered(answers: Answers, low: float, high: float) -> dict[str, Any]:
-    """Who stands behind an arm's number, and the bounds that hold whatever the others would say."""
-    wide = {"lowest": low + (high - low) * answers.lowest, "highest": low + (high - low) * answers.highest}
-    return {"answered": answers.answered, "open": answers.open, "closed": answers.closed, **wide}
 
 
 def _plain(array: Any) -> Any:

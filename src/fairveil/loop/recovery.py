@@ -31,8 +31,9 @@ from fairveil.loop.blocks import (
     header_of,
     note,
 )
-from fairveil.loop.facts import Status
+from fairveil.loop.facts import Status, first_tally
 from fairveil.loop.pages import digest_of, without_page
+from fairveil.loop.seats import Seating
 
 if TYPE_CHECKING:
     from fairveil.loop.loop import Loop
@@ -195,5 +196,7 @@ def _left_behind(batch: Batch, stored: dict[str, Any], at: int, epoch: int) -> l
     state, passed = adopt_behind(facts, batch.status().state, stored)
     for block, status in passed:
         note(batch, block, status)
-    batch.begin_lines(begun_again(facts, state, at), at, epoch)
+    batch.state = begun_again(facts, state, at)
+    batch.change(released=at, epoch=epoch, tally=first_tally(facts, batch.state))
+    batch.seats = Seating(facts, replace(batch.before, state=batch.state))
     return passed

@@ -23,6 +23,7 @@ from fairveil.loop.asked import Wanted, account_name, check_range
 from fairveil.loop.batch import Batch
 from fairveil.loop.blocks import block_name
 from fairveil.loop.clock import SECOND, seconds_of
+from fairveil.loop.paying import note_budget
 from fairveil.loop.places import Counters, erase_below, pages, settle
 from fairveil.loop.problems import NoBudget, NoSupport, Overlap
 from fairveil.loop.reporting import Kind
@@ -68,6 +69,7 @@ def make(loop: Loop, asked: Wanted, actor: str = "local") -> tuple[dict[str, Any
                 "the ledger does not allow this report", path="epsilon", given=asked.price.words,
                 allowed=loop.ledger.limit.words(loop.ledger.remaining), fix="a smaller budget, or a loop with spare",
             ) from problem  # fmt: skip
+    note_budget(loop)
     made = stored(loop, asked.id)
     assert made is not None, "it was stored just now"
     return made, True
@@ -107,6 +109,7 @@ def _take(batch: Batch, asked: Wanted) -> int:
             "this range overlaps one that is reported", path="first", given=[asked.first, asked.stop],
             allowed=f"places outside [{first}, {stop})", fix="a place is in one report of a kind",
         )  # fmt: skip
+    batch.change(due=min(batch.before.due, now + STALE + 1))
     values = (loop, asked.kind, asked.first, asked.stop, batch.before.epoch, int(asked.scheduled))
     batch.tx.execute(
         "INSERT INTO reports (loop, kind, first, stop, epoch, status, scheduled, settings, request, created) "
@@ -224,6 +227,23 @@ def tick(loop: Loop) -> int:
     while loop.writer.act(lambda batch: erase_below(batch, loop.store.driver.dialect, stop)):
         pass
     return made
+
+
+def moments(batch: Batch) -> list[int]:
+    """When places need their next tick: a window closes, content is old, or a range was taken and left."""
+    declared, placing = batch.facts.spec.reports, batch.places
+    if declared is None or placing is None:
+        return []
+    tx, loop, now = batch.tx, batch.facts.id, placing.counters
+    found = []
+    if now.settled < now.place:
+        rows = tx.execute("SELECT until FROM places WHERE loop = ? AND place = ?", (loop, now.settled))
+        found.append(batch.after_grace(rows[0][0] if rows else None))
+    query = "SELECT decided, until FROM places WHERE loop = ? AND place >= ? ORDER BY place LIMIT 1"
+    keep = seconds_of(declared.keep, "reports.keep") * SECOND
+    found += [max(decided + keep, until) + 1 for decided, until in tx.execute(query, (loop, now.erased))]
+    query = "SELECT min(created) FROM reports WHERE loop = ? AND status = 'taken'"
+    return found + [created + STALE + 1 for (created,) in tx.execute(query, (loop,)) if created is not None]
 
 
 def _begun(loop: Loop) -> list[Wanted]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from fairveil.loop.batch import Batch
 from fairveil.loop.clock import SECOND
 from fairveil.loop.events import ERASED, PENDING
 from fairveil.loop.kept import without_anything, without_content
-from fairveil.loop.seats import PAGE, close_windows, first_waiting
+from fairveil.loop.seats import PAGE, close_windows, due_seats, first_waiting
 from fairveil.loop.storage import Transaction
 from fairveil.storage.faults import point
 
@@ -59,24 +58,36 @@ def _answered(tx: Transaction, loop: int, low: int, high: int) -> int:
     return found[0][0] if found else high
 
 
-class Rest(NamedTuple):
-    """When a loop needs its next tick: its first window closes, or retention has something to do.
+def rest(batch: Batch, forgets: int, *more: int) -> None:
+    """Say in the loop's row when it needs its next tick: a few steps into the indexes.
 
-    ``settled``, ``clock``: of the loop's row when this was found; once they differ somebody has written since.
+    ``forgets``: before this retention is not looked at again; ``more``: other moments at which something is due.
     """
+    before = batch.before
+    open_still = before.stopped is not None or before.erased < before.released
+    if open_still or (batch.facts.missing == "public" and _some_answered(batch)):
+        return batch.change(due=batch.wall)
+    moments = [batch.wall + LONGEST_REST, *more, max(_forgets(batch), forgets)]
+    if before.settled < batch.round:
+        query = "SELECT until FROM events WHERE loop = ? AND round = ?"
+        found = batch.tx.execute(query, (batch.facts.id, before.settled))
+        moments.append(batch.after_grace(found[0][0] if found else None))
+    return batch.change(due=min(moments))
 
-    settled: int
-    clock: int
-    closes: int
-    forgets: int
+
+def _some_answered(batch: Batch) -> bool:
+    """Whether somebody wrote a reward since `settle` looked."""
+    settled = batch.before.settled
+    if batch.seats is not None and due_seats(batch.facts, batch.status()):
+        return True
+    look = _answered if batch.seats is None else first_waiting
+    return look(batch.tx, batch.facts.id, settled, batch.round) > settled
 
 
-def outlook(batch: Batch) -> Rest:
-    """Look ahead, by a few steps into the indexes."""
+def _forgets(batch: Batch) -> int:
+    """When retention has something to do."""
     tx, loop, before, facts = batch.tx, batch.facts.id, batch.before, batch.facts
-    first = tx.execute("SELECT until FROM events WHERE loop = ? AND round = ?", (loop, before.settled))
-    closes = max(first[0][0] + 1, batch.grace) if first and first[0][0] is not None else 0
-    moments = [batch.now + LONGEST_REST]
+    moments = [batch.wall + LONGEST_REST]
     for query, start, keeps in (
         ("decided >= ?", before.aged, facts.keeps_unlearned),
         ("round >= ? AND erased IS NULL", before.released, facts.keeps_raw),
@@ -85,7 +96,7 @@ def outlook(batch: Batch) -> Rest:
         [(oldest,)] = tx.execute(f"SELECT min(decided) FROM events WHERE loop = ? AND {query}", (loop, start))
         if oldest is not None and keeps is not None:
             moments.append(oldest + keeps + 1)
-    return Rest(before.settled, before.clock, closes, min(moments))
+    return min(moments)
 
 
 def lower_mark(batch: Batch) -> None:

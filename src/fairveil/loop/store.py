@@ -11,32 +11,34 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from fairveil.bandits.nash.closing import carried
 from fairveil.configuration import describe
 from fairveil.errors import LedgerError, SpecError
 from fairveil.ledger import Account, Ledger, Limit, RunCost
 from fairveil.loop import trail
-from fairveil.loop.accept import policy_of
+from fairveil.loop.accept import check_kin, closed_actions, policy_of
 from fairveil.loop.asked import scheduled_events
 from fairveil.loop.blocks import abandon, begun_again
-from fairveil.loop.clock import SECOND, SLACK, Clock, SystemClock, Time, seconds_of
+from fairveil.loop.clock import SECOND, Clock, SystemClock, Time, seconds_of
 from fairveil.loop.config import LoopSpec, new_spec, read_spec, spec_table
 from fairveil.loop.facts import Facts, Status, first_tally
 from fairveil.loop.keys import Keys, find_secret
 from fairveil.loop.loop import Loop
 from fairveil.loop.marks import check_key, confirmation, key_beside, latest_moment
-from fairveil.loop.paying import check_room, limit_of
+from fairveil.loop.memory import LoopMemory
+from fairveil.loop.paying import check_room, limit_of, write_budget
 from fairveil.loop.play import warm
 from fairveil.loop.problems import NameTaken, UnknownLoop
+from fairveil.loop.settle import LONGEST_REST
 from fairveil.loop.storage import Driver, Transaction, bring_up_to_date, driver_of
 from fairveil.loop.storage.driver import STATUS
+from fairveil.loop.ticks import Ticks
 from fairveil.loop.writer import Due, coins
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 from fairveil.state import State, load_state, save_state
 
 CLOCK_GAP = "7d"
-AT_LEAST, BACKGROUND = 50, 0.1
-"""Loops that a tick looks at for the first time since the start: so many, and more for so many seconds."""
 TIDY_EVERY = 20
 """Seconds from one emptying of the log to the next, while content is erased: what is erased is gone within a minute."""
 
@@ -59,16 +61,14 @@ class Store:
     def __init__(self, driver: Driver, keys: Keys | None, clock: Time, anchors: Path | None) -> None:
         self.driver, self.clock, self.anchors = driver, clock, anchors
         self._keys = keys
-        self.started, self._confirmed, self._noted = clock.now(), "", False
-        self.key_place = "given"
-        self.unchecked, self._serious = 0, False
+        self.started, self.key_place = clock.now(), "given"
+        self._serious = -1, False
         self.due = Due()
         self.noise: Noise | None = None
         self.rng: Generator | None = None
         self.last_problem: str | None = None
         self._untidy, self._tidied = True, (0.0, 0)
-        self._loops: dict[str, Loop] = {}
-        self._ledgers: dict[str, Ledger] = {}
+        self.memory, self.ticks = LoopMemory(), Ticks(self)
         self._guard = threading.RLock()
 
     @classmethod
@@ -114,7 +114,7 @@ class Store:
         except driver.failures as problem:
             raise driver.explain(problem) from problem
         made = cls(driver, keys, time, None if anchors is None else Path(anchors))
-        made.key_place, made._confirmed = place, confirmed
+        made.key_place, made.ticks.confirmed = place, confirmed
         return made
 
     @property
@@ -131,6 +131,7 @@ class Store:
         spec = new_spec({"name": name, **table})
         policy = policy_of(spec, by_arrival=True)
         self._check_free(spec.name)
+        Facts(0, spec, policy, 0).check_mode(spec.mode)
         warm(Facts(0, spec, policy, 0))
         state, round = self._start(spec, policy)
         event = policy.event()
@@ -143,42 +144,52 @@ class Store:
             Account(ledger, account, one).pay()
         now = self.clock.now()
         values = (spec.name, json.dumps(spec_table(spec, describe(policy))), spec.mode, *[round] * 4, now, now)
+        paying = spec.budget.ledger or spec.name
         tally = first_tally(Facts(0, spec, policy, 0), state)
         with self.writing() as tx:
             if tx.execute("SELECT 1 FROM loops WHERE name = ?", (spec.name,)):
                 raise _taken(spec.name)
             tx.execute(
                 "INSERT INTO loops (name, config, mode, round, settled, released, erased, clock, created, version, "
-                "revision, epoch, aged, ledger_sequence, state, tally) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?, ?)",
-                (*values, ledger.sequence, save_state(state), tally),
+                "revision, epoch, aged, ledger_sequence, state, tally, ledger, due) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?, ?, ?, ?)",
+                (*values, ledger.sequence, save_state(state), tally, paying, now + LONGEST_REST),
             )
+            write_budget(tx, paying, ledger)
             [(id,)] = tx.execute("SELECT id FROM loops WHERE name = ?", (spec.name,))
             trail.note(tx, now, actor, "create", spec.name, {"policy": policy.name, "mode": spec.mode})
         with self._guard:
-            made = self._loops[spec.name] = Loop(self, Facts(id, spec, policy, now), fits=True)
-        return made
+            self.memory.checked.add(spec.name)
+            return self.memory.keep(Loop(self, Facts(id, spec, policy, now), ledger))
 
     def loop(self, name: str) -> Loop:
         with self._guard:
-            found = self._loops.get(name)
-            if found is None:
-                found = self._loops[name] = self._load(name)
-            return found
+            found = self.memory.find(name)
+            return self.memory.keep(self._load(name)) if found is None else found
 
     def known(self, name: str) -> Loop | None:
         """A loop that is in memory; asks nobody and takes no lock."""
-        return self._loops.get(name)
+        return self.memory.known(name)
 
     def in_memory(self) -> list[Loop]:
-        """Loops that were asked for since the start."""
-        return list(self._loops.values())
+        """Loops that were used lately."""
+        return self.memory.loops()
+
+    def leave(self, name: str) -> None:
+        """A loop may leave memory; who asks for it again gets it."""
+        with self._guard:
+            self.memory.leave(name)
+
+    def rest(self) -> None:
+        """All loops that were not used since this was asked last may."""
+        with self._guard:
+            self.memory.rest()
 
     def kinds(self) -> list[str]:
         """One loop of each policy."""
+        policy = self.driver.json("config", "policy", "name")
         with self.reading() as tx:
-            rows = tx.execute("SELECT name, config FROM loops ORDER BY name DESC")
-        return list({json.loads(config)["policy"]["name"]: name for name, config in rows}.values())
+            return [name for (name,) in tx.execute(f"SELECT min(name) FROM loops GROUP BY {policy}")]
 
     def names(self) -> list[str]:
         with self.reading() as tx:
@@ -208,16 +219,15 @@ class Store:
             return fresh, 0
         other = self.loop(spec.start_from)
         status = other.status()
-        shapes = {name: (array.shape, array.dtype) for name, array in other.facts.policy.start().items()}
-        fits = other.facts.policy.name == policy.name and shapes == {
-            name: (array.shape, array.dtype) for name, array in fresh.items()
-        }
-        if not fits:
-            raise SpecError("the other loop has another shape", path="start_from", given=spec.start_from)
         facts = Facts(0, spec, policy, 0)
-        if facts.by_seat:
-            return begun_again(facts, status.state, status.round), status.round
-        state, _, round = abandon(facts, status.state, status.round, coins())
+        check_kin(facts, other.facts, closed_actions(other.facts, status.state))
+        if other.facts.by_seat:
+            state, round = begun_again(other.facts, status.state, status.round), status.round
+        else:
+            state, _, round = abandon(other.facts, status.state, status.round, coins())
+        if policy.closes_arms:
+            known = other.facts.arm_names
+            state = carried(fresh, state, [known.index(a) if a in known else None for a in facts.arm_names])
         return state, round
 
     # Time ------------------------------------------------------------------------------------------------------------
@@ -225,42 +235,18 @@ class Store:
     def tick(self, only: Collection[str] | None = None) -> int:
         """Settle, release, erase and forget, for every loop that has something to do, or for some of them.
 
-        Gives the number of releases. Which ones have is one query and what is known of each since its last tick; loops
-        that were not looked at since the start follow in the background, a few at a time.
-
-        A loop whose tick fails does not keep the others from theirs; the first error is raised at the end.
+        Gives the number of releases. Ledgers that were not looked at since the start follow, a few at a time, and loops
+        that nobody uses leave memory. A loop whose tick fails does not keep the others from theirs; the first error is
+        raised at the end.
         """
-        made, failed = 0, list[Exception]()
-        self._look_at_clock()
-        for name in self._waiting() if only is None else only:
-            try:
-                made += self.loop(name).tick()
-            except Exception as problem:  # whatever it is, the other loops need their tick
-                failed.append(problem)
-        if failed:
-            raise failed[0]
+        made = self.ticks.run(only)
         self.tidy()
         return made
 
-    def _waiting(self) -> Iterator[str]:
-        """Names of loops with something to do, those that are in memory first."""
-        now, unseen = self.clock.now(), list[str]()
-        with self.reading() as tx:
-            rows = tx.execute(
-                "SELECT name, round, settled, clock, released > erased OR stopped IS NOT NULL FROM loops ORDER BY name"
-            )
-        for name, round, settled, clock, urgent in rows:
-            loop = self._loops.get(name)
-            if loop is None:
-                unseen.append(name)
-            elif urgent or loop.is_due(now, round, settled, clock):
-                yield name
-        began = monotonic()
-        for done, name in enumerate(unseen):
-            if done >= AT_LEAST and monotonic() - began > BACKGROUND:
-                break
-            yield name
-        self.unchecked = sum((loop := self._loops.get(row[0])) is None or not loop.checked for row in rows)
+    @property
+    def unchecked(self) -> int:
+        """Loops whose ledger was not looked at since the start."""
+        return self.ticks.unchecked
 
     @property
     def anchoring(self) -> str:
@@ -269,33 +255,21 @@ class Store:
         ``kept``; ``beside the store``: the marks are in its own folder, and who copies that copies them; ``none``;
         ``not needed``: all loops are simulated.
         """
-        if not self._serious:
+        last, serious = self._serious
+        if not serious:
             with self.reading() as tx:
-                query = "SELECT count(*), count(CASE WHEN config NOT LIKE ? THEN 1 END) FROM loops"
-                [(every, serious)] = tx.execute(query, ('%"simulated": true%',))
-            self._serious = serious > 0
-            if every and not serious:
+                [(newest,)] = tx.execute("SELECT coalesce(max(id), 0) FROM loops")
+                if newest != last:
+                    query = "SELECT 1 FROM loops WHERE config NOT LIKE ? LIMIT 1"
+                    serious = bool(tx.execute(query, ('%"simulated": true%',)))
+                    self._serious = newest, serious
+            if newest and not serious:
                 return "not needed"
         if self.anchors is None:
             return "none"
         path = getattr(self.driver, "path", None)
         inside = path is not None and self.anchors.resolve().is_relative_to(Path(path).resolve().parent)
         return "beside the store" if inside else "kept"
-
-    def _look_at_clock(self) -> None:
-        """Note at a start by how much time has passed unseen; while the clock is in doubt, ask for a confirmation."""
-        if not self._noted:
-            self._noted = True
-            if self.clock.gap > SLACK:
-                facts = {"seconds": self.clock.gap // SECOND, "believed": self.clock.doubt != "gap"}
-                with self.writing() as tx:
-                    trail.note(tx, self.clock.now(), "fairveil", "clock-gap", "store", facts)
-        if self.clock.doubt is not None:
-            with self.reading() as tx:
-                confirmed = confirmation(tx)
-            if confirmed != self._confirmed:
-                self._confirmed = confirmed
-                self.clock.confirm()
 
     def erased(self) -> None:
         """Say that content was erased: it is to leave the log of the database too."""
@@ -324,7 +298,7 @@ class Store:
     def ledger(self, name: str, simulated: bool = False, limit: Limit | None = None, unit: str = "") -> Ledger:
         """The ledger of this name, opened once; made when a limit is given and there is none."""
         with self._guard:
-            found = self._ledgers.get(name)
+            found = self.memory.ledgers.get(name)
             if found is not None and limit is not None and not limit.same(found.limit):
                 raise LedgerError(
                     "this ledger exists with another limit",
@@ -337,12 +311,13 @@ class Store:
                 path, inside = self.driver.ledger(name)
                 anchor = self.anchor_of(name)
                 if limit is None:
-                    found = Ledger.open(path, ledger=inside, anchor=anchor, simulated=simulated)
+                    known = self.memory.entries.get(name)
+                    found = Ledger.open(path, ledger=inside, anchor=anchor, simulated=simulated, known=known)
                 else:
                     found = Ledger.create(
                         path, ledger=inside, limit=limit, anchor=anchor, simulated=simulated, unit=unit
                     )
-                self._ledgers[name] = found
+                self.memory.ledgers[name] = found
             return found
 
     def anchor_of(self, name: str) -> Path | None:
@@ -376,13 +351,7 @@ class Store:
 
     def close(self) -> None:
         with self._guard:
-            for ledger in self._ledgers.values():
-                ledger.close()
-            for loop in self._loops.values():
-                if loop.pages is not None:
-                    loop.pages.close()
-            self._ledgers.clear()
-            self._loops.clear()
+            self.memory.close()
             self.tidy(at_once=True)
             self.driver.close()
 

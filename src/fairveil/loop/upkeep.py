@@ -23,6 +23,7 @@ from fairveil.loop.facts import Status
 from fairveil.loop.keys import BESIDE
 from fairveil.loop.loop import Loop
 from fairveil.loop.marks import key_beside, latest_moment
+from fairveil.loop.paying import note_budget
 from fairveil.loop.problems import StorageFailed
 from fairveil.loop.recovery import EpochWaits, check_ledger
 from fairveil.loop.seats import check_lines
@@ -186,6 +187,7 @@ def accept_epoch(store: Store, name: str, *, uncharged: bool = False, actor: str
             raise
         charged = False
     loop.pages.accept(epoch)
+    note_budget(loop)
     with store.writing() as tx:
         trail.note(tx, store.clock.now(), actor, "accept-epoch", name, {"epoch": epoch, "charged": charged})
 
@@ -213,6 +215,7 @@ def believe_clock(store: Store, actor: str = "local") -> dict[str, Any]:
     now = store.clock.now()
     with store.writing() as tx:
         tx.execute("UPDATE meta SET value = ? WHERE key = 'ready' AND CAST(value AS BIGINT) > ?", (str(now), now))
+        tx.execute("UPDATE loops SET due = 0")
         tx.execute("DELETE FROM meta WHERE key = 'clock'")
         tx.execute("INSERT INTO meta (key, value) VALUES ('clock', ?)", (f"{now} {secrets.token_hex(4)}",))
         facts = {"stored": before["stored"], "loops_ahead": before["loops_ahead"]}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fairveil.bandits.estimates import Answers
 from fairveil.loop.facts import Status, counters
 from fairveil.loop.seats import decided_by_line
 
@@ -16,6 +17,12 @@ CAP = 8
 """Rounds under way, relative to what is published, from which on an arm is worth a word."""
 OFTEN = 3
 """A window is long where it is so many times the usual delay."""
+
+
+def who_answered(answers: Answers, low: float, high: float) -> dict[str, Any]:
+    """Who stands behind an arm's number, and the bounds that hold whatever the others would say."""
+    wide = {"lowest": low + (high - low) * answers.lowest, "highest": low + (high - low) * answers.highest}
+    return {"answered": answers.answered, "open": answers.open, "closed": answers.closed, **wide}
 
 
 def waiting(loop: Loop, status: Status) -> list[dict[str, Any]] | None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fairveil.errors import FairveilError
-from fairveil.loop.batch import Batch
+from fairveil.loop.batch import FOREVER, Batch
 from fairveil.loop.clock import SECOND, Time
 from fairveil.loop.facts import Facts, Status
 from fairveil.loop.pages import Pages
@@ -28,8 +28,6 @@ from fairveil.randomness import Generator
 from fairveil.storage.faults import point
 
 MOST, WAITING = 1024, 4096
-FOREVER = 2**63
-"""While the clock is in doubt no window closes."""
 GRACE = 60 * SECOND
 """After a start no window closes for so long, or for a whole window: rewards that waited for it are in time."""
 
@@ -102,7 +100,6 @@ class Writer:
         self.grace = started + min(facts.wait, GRACE)
         self.status: Status | None = None
         self.waiting: deque[Item] = deque()
-        self.commits = 0
         self.finished: Callable[[Sequence[Item]], None] | None = None
         self.pages: Pages | None = None
         self._turn = threading.Lock()
@@ -114,6 +111,11 @@ class Writer:
         if len(self.waiting) + len(items) > WAITING:
             raise Overloaded("too many requests wait", path="loop", fix="repeat with the same event ids in a moment")
         self.waiting.extend(items)
+
+    @property
+    def busy(self) -> bool:
+        """Whether something waits or is being written."""
+        return bool(self.waiting) or self._turn.locked()
 
     def run(self, items: Sequence[Item]) -> None:
         """Put items in and return when they are done; their errors stay with them."""
@@ -178,7 +180,6 @@ class Writer:
                 after = batch.write()
                 point("batch-written")
             self.status = after
-            self.commits += 1
             point("batch-answers")
         except FairveilError as problem:
             self._fail(items, problem)

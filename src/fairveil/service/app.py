@@ -21,11 +21,13 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from fairveil._version import __version__
 from fairveil.errors import FairveilError, LedgerError
 from fairveil.ledger import Ledger
-from fairveil.loop.clock import SECOND
+from fairveil.loop.guards import shares_fit
+from fairveil.loop.listing import unsettled_ages
 from fairveil.loop.loop import Loop
+from fairveil.loop.marks import ready_mark
 from fairveil.loop.play import warm, warm_noise
 from fairveil.loop.problems import StorageFailed
-from fairveil.loop.public import public_view
+from fairveil.loop.storage import Transaction
 from fairveil.loop.store import Store
 from fairveil.loop.tokens import Token
 from fairveil.service import cold, hot
@@ -59,6 +61,8 @@ ROOM = 2**18
 """Bytes without which a store is full, although a look alone would fit."""
 COLD_THREADS = 8
 """Threads for all that is not decided or rewarded."""
+ASK = 30.0
+"""Seconds after which a look asks all loops for their last moment again."""
 STOPPING = 0.6
 """Seconds to finish what waits when the service stops."""
 BOUNDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -85,6 +89,7 @@ class Metrics:
         self.stopped = Gauge("fairveil_learning_stopped", "Loops that do not learn because a ledger refused", **made)
         self.age = Gauge("fairveil_loop_settled_age_seconds", "Age of the oldest unsettled round", ["loop"], **made)
         self.wait = Gauge("fairveil_loop_wait_seconds", "Length of a window", ["loop"], **made)
+        self.shares = Gauge("fairveil_loop_shares_fit", "Whether shares served fit the declared", ["loop"], **made)
         Info("fairveil_build", "This program", **made).info({"version": __version__})
         self._known: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
 
@@ -97,16 +102,18 @@ class Metrics:
         known[1].observe(seconds)
 
     def page(self, service: Service) -> bytes:
-        self.commits.set(service.pumps.commits())
+        self.commits.set(service.pumps.batches)
         self.waiting.set(service.pumps.waiting())
         if not service.watch.running:
             service.watch.once()
         table = service.watch.table
         self.ready.set(bool(table["ready"]))
         self.stopped.set(table.get("learning_stopped") or 0)
-        for loop in service.store.loops():
-            self.age.labels(loop.name).set(loop.oldest_unsettled())
-            self.wait.labels(loop.name).set(loop.facts.wait / SECOND)
+        for name, age, wait in unsettled_ages(service.store):
+            self.age.labels(name).set(age)
+            self.wait.labels(name).set(wait)
+        for name, fits in shares_fit(service.store):
+            self.shares.labels(name).set(fits)
         return generate_latest(self.registry)
 
 
@@ -126,6 +133,7 @@ class Service:
         self._said: str | None = None
         self._noted = (0.0, "")
         self._looked = False
+        self._asked: tuple[float, int | None] = (float("-inf"), None)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -188,7 +196,7 @@ class Service:
     def _call(self, route: Route, call: Request) -> tuple[int, Any]:
         """Public handlers get a view of published data; the others the service."""
         if route.channel == "public":
-            return route.handler(public_view(self.store, call.names[0] if call.names else None), call)
+            return route.handler(call.view(self.store), call)
         return route.handler(self, call)
 
     async def loop(self, name: str) -> Loop:
@@ -224,24 +232,29 @@ class Service:
 
     def ledger(self, name: str) -> Ledger:
         """A ledger for looking at, whoever it belongs to."""
-        for loop in self.store.loops():
-            if (loop.facts.spec.budget.ledger or loop.name) == name:
-                return loop.ledger
-        return self.store.ledger(name)
+        with self.store.reading() as tx:
+            found = tx.execute("SELECT name FROM loops WHERE ledger = ? LIMIT 1", (name,))
+        return self.store.loop(found[0][0]).ledger if found else self.store.ledger(name)
 
     def _look(self) -> dict[str, Any]:
         """Whether it can serve: the store takes a write, ledgers were looked at, time is not behind what is stored."""
         now = self.store.clock.now()
         self._check_space()
         with self.store.writing() as tx:
+            latest = self._latest(tx)
             tx.execute(_MARK, (str(now) + " " * (ROOM if self.watch.doubtful else 0),))
-            [(latest,)] = tx.execute("SELECT max(clock) FROM loops")
             [(stopped,)] = tx.execute("SELECT count(*) FROM loops WHERE stopped IS NOT NULL")
+            [(failed,)] = tx.execute("SELECT count(*) FROM loops WHERE stopped = 'ledger'")
         clock = self.store.clock.state(latest)
-        ready = clock == "sane"
+        ready = clock == "sane" and not failed
         unchecked = self.store.unchecked
         ledgers = "verified" if self._looked and not unchecked else "not yet"
-        table = {"store": "writable", "clock": clock, "ledgers": ledgers, "anchors": self.store.anchoring}
+        table = {
+            "store": "writable",
+            "clock": clock,
+            "ledgers": "failed" if failed else ledgers,
+            "anchors": self.store.anchoring,
+        }
         return {
             "ready": ready,
             **table,
@@ -249,6 +262,15 @@ class Service:
             "ticks": self._tick_problem or "well",
             "learning_stopped": stopped,
         }
+
+    def _latest(self, tx: Transaction) -> int | None:
+        """The last moment that is stored. All loops are asked once in a while, or while the answer is in doubt; between
+        that, what the process that looked last wrote: one whose clock is ahead writes it there too."""
+        marked, now = ready_mark(tx), time.monotonic()
+        if now - self._asked[0] >= ASK or self.store.clock.state(self._asked[1]) != "sane":
+            [(latest,)] = tx.execute("SELECT max(clock) FROM loops")
+            self._asked = now, latest
+        return max((one for one in (marked, self._asked[1]) if one is not None), default=None)
 
     def _check_space(self) -> None:
         """A disk that takes one more row may take no decision any more."""
@@ -327,6 +349,5 @@ class Service:
             log.error("learning stopped: %s", self._said)
 
     def _pause(self) -> float:
-        """Seconds from one tick of all loops to the next: one, or a tenth of the shortest window."""
-        windows = [loop.facts.wait / SECOND for loop in self.store.in_memory()]
-        return max(SHORTEST, min([TICK, *(window / 10 for window in windows)]))
+        """Seconds from one tick of all loops to the next: one, or less where something is due before that."""
+        return max(SHORTEST, min(TICK, self.store.ticks.next()))

@@ -14,8 +14,9 @@ from fairveil.errors import LedgerTampered
 from fairveil.ledger.verify import verify
 from fairveil.loop import trail
 from fairveil.loop.export import event_lines
+from fairveil.loop.listing import page
 from fairveil.loop.problems import Invalid, NameTaken, NotYet, Unknown
-from fairveil.loop.public import PublicView, accounts, ledger_table, loop_table, quote, same_spec
+from fairveil.loop.public import PublicView, accounts, ledger_table, loop_table, public_view, quote, same_spec
 from fairveil.loop.releases import quote_release, release
 from fairveil.loop.requests import Id
 from fairveil.loop.tokens import Token
@@ -23,6 +24,7 @@ from fairveil.reports.export import as_csv
 from fairveil.service.routes import EVENT, LOOP, SLOW, route
 
 if TYPE_CHECKING:
+    from fairveil.loop.store import Store
     from fairveil.service.app import Service
 
 PAGE = 500
@@ -55,6 +57,17 @@ class Request:
             raise Invalid("a listing goes on after a number", path="after", allowed="a whole number")
         return int(given)
 
+    @property
+    def after_name(self) -> str:
+        """The name after which a listing goes on; empty from the beginning."""
+        return parse_qs(self.query.decode("latin-1"), encoding="utf-8", errors="replace").get("after", [""])[-1]
+
+    def view(self, store: Store) -> PublicView:
+        """What a public handler sees."""
+        if self.names:
+            return public_view(store, self.names[0])
+        return PublicView(page(store, self.after_name, self.token.loop))
+
 
 Answer = tuple[int, Any]
 
@@ -76,6 +89,7 @@ class LoopBody(BaseModel):
     max_candidates: int | None = None
     budget: dict[str, Any] | None = None
     explore: float | None = None
+    allocation: dict[str, Any] | None = None
     targets: list[dict[str, Any]] | None = None
     reports: dict[str, Any] | None = None
     retention: dict[str, Any] | None = None
@@ -123,10 +137,9 @@ class ReleaseBody(QuoteBody):
 # Public: these see a PublicView, never the store ---------------------------------------------------------------------
 
 
-@route("GET", "/v1/loops", "public", "all loops")
+@route("GET", "/v1/loops", "public", "loops in pages, with budget and last release")
 def list_loops(view: PublicView, call: Request) -> Answer:
-    loops = [table for name, table in view.loops.items() if call.token.loop in (None, name)]
-    return 200, {"loops": loops}
+    return 200, {"loops": list(view.loops.values())}
 
 
 @route("GET", LOOP, "public", "one loop")
@@ -191,6 +204,13 @@ def put_mode(service: Service, call: Request) -> Answer:
 @route("DELETE", LOOP, "operate", "close a loop", statuses=(204,))
 def close_loop(service: Service, call: Request) -> Answer:
     service.store.loop(call.names[0]).close(call.token.name)
+    return 204, None
+
+
+@route("DELETE", f"{LOOP}/actions/{{action}}", "operate", "close an arm, for ever", statuses=(204,))
+def close_action(service: Service, call: Request) -> Answer:
+    """What was published of it stays. Adding an arm is a new loop with `start_from`."""
+    service.store.loop(call.names[0]).close_action(call.names[1], call.token.name)
     return 204, None
 
 

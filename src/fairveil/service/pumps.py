@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from fairveil.loop.loop import Loop
 from fairveil.loop.problems import StorageFailed
-from fairveil.loop.writer import Item
+from fairveil.loop.writer import Item, Writer
 from fairveil.service.threads import Threads
 from fairveil.service.watch import Watch, no_answer
 from fairveil.storage.patience import at_most
@@ -18,62 +19,52 @@ MOST = 8
 """Threads that write, whatever many loops there are."""
 
 
-class Pump:
-    """One loop's place in the queue of the writing threads: at most one of them is at it."""
-
-    def __init__(self, loop: Loop, pumps: Pumps) -> None:
-        self.writer, self._pumps = loop.writer, pumps
-        self.writer.finished = pumps.finished
-        self._scheduled = False
-
-    def put(self, items: Sequence[Item]) -> None:
-        self.writer.put(items)
-        if not self._scheduled:
-            self._scheduled = True
-            self._pumps.threads.submit(self._drain)
-
-    def _drain(self) -> None:
-        """One batch, then back to the end of the queue if more waits: every loop has its turn."""
-        try:
-            with at_most(self._pumps.patience), contextlib.suppress(Exception):  # errors stay with their items
-                self.writer.drain()
-        finally:
-            self._scheduled = False
-            if self.writer.waiting and not self._scheduled:
-                self._scheduled = True
-                self._pumps.threads.submit(self._drain)
-
-
 class Pumps:
-    """All pumps of a process."""
+    """The writing threads of a process: at most one of them is at a loop, and every loop has its turn."""
 
     def __init__(self, watch: Watch, deadline: float) -> None:
         self.watch, self.deadline = watch, deadline
         self.patience = 2 * deadline
         """Seconds that a writer waits for one answer of the database: longer than anybody waits for it."""
         self.threads = Threads("writer", MOST)
+        self.batches = 0
         self._server: asyncio.AbstractEventLoop | None = None
-        self._pumps: dict[str, Pump] = {}
+        self._queued: set[Writer] = set()
         self._closed = False
 
     async def run(self, loop: Loop, items: Sequence[Item]) -> None:
         """Return when the last item is done. After the deadline: 503, and the items are done all the same."""
         self.watch.check()
-        pump = self._pumps.get(loop.name)
-        if pump is None or pump.writer is not loop.writer:
-            if self._closed:
-                raise StorageFailed("the service is stopping", path="service", fix="repeat in a moment")
-            self._server = asyncio.get_running_loop()
-            pump = self._pumps[loop.name] = Pump(loop, self)
+        if self._closed:
+            raise StorageFailed("the service is stopping", path="service", fix="repeat in a moment")
         server = self._server
-        assert server is not None
+        if server is None:
+            server = self._server = asyncio.get_running_loop()
+        writer = loop.writer
+        writer.finished = self.finished
         future = items[-1].future = server.create_future()
-        pump.put(items)
+        writer.put(items)
+        self._queue(writer)
         late = server.call_later(self.deadline, self._give_up, future)
         try:
             await future
         finally:
             late.cancel()
+
+    def _queue(self, writer: Writer) -> None:
+        if writer not in self._queued:
+            self._queued.add(writer)
+            self.threads.submit(partial(self._drain, writer))
+
+    def _drain(self, writer: Writer) -> None:
+        """One batch, then back to the end of the queue if more waits."""
+        try:
+            with at_most(self.patience), contextlib.suppress(Exception):  # errors stay with their items
+                writer.drain()
+        finally:
+            self._queued.discard(writer)
+            if writer.waiting:
+                self._queue(writer)
 
     def _give_up(self, future: asyncio.Future[None]) -> None:
         self.watch.missed()
@@ -81,7 +72,8 @@ class Pumps:
             future.set_exception(no_answer(self.deadline))
 
     def finished(self, items: Sequence[Item]) -> None:
-        """Called in whatever thread has committed."""
+        """Called in whatever thread has written a batch."""
+        self.batches += 1
         futures = [item.future for item in items if item.future is not None]
         if futures and self._server is not None:
             self._server.call_soon_threadsafe(_resolve, futures)
@@ -95,10 +87,7 @@ class Pumps:
         self.threads.stop(max(deadline - time.monotonic(), 0.05))
 
     def waiting(self) -> int:
-        return sum(len(pump.writer.waiting) for pump in list(self._pumps.values()))
-
-    def commits(self) -> int:
-        return sum(pump.writer.commits for pump in list(self._pumps.values()))
+        return sum(len(writer.waiting) for writer in self._queued.copy())
 
 
 def _resolve(futures: Sequence[asyncio.Future[None]]) -> None:

@@ -26,6 +26,11 @@ CHANNELS = {"decide": "subject", "operate": "operator", "audit": "audit", "publi
 """Whom a role speaks for, unless a route says otherwise."""
 SLOW = 60.0
 """Seconds for routes that create or report."""
+AFTER: dict[str, dict[str, Any]] = {
+    "loops": {"type": "string", "maxLength": 200},
+    **{end: {"type": "integer", "minimum": -1} for end in ("entries", "trail")},
+}
+"""What listings go on after: ends of their paths."""
 COMMON = (400, 401, 403, 404, 405, 409, 410, 413, 415, 422, 429, 503)
 
 
@@ -154,9 +159,11 @@ def _operation(route: Route) -> dict[str, Any]:
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1, "maxLength": 200}}
         for name in names
     ]
-    if route.path.endswith(("/entries", "/trail")):
-        whole = {"type": "integer", "minimum": -1}
-        parameters.append({"name": "after", "in": "query", "required": False, "schema": whole})
+    if route.path.endswith(("/entries", "/trail")) or (route.method, route.path) == ("GET", "/v1/loops"):
+        after = (
+            {"type": "string", "maxLength": 200} if route.path == "/v1/loops" else {"type": "integer", "minimum": -1}
+        )
+        parameters.append({"name": "after", "in": "query", "required": False, "schema": after})
     problems = {
         str(status): {
             "description": "refused",

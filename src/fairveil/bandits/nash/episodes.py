@@ -35,6 +35,7 @@ from fairveil.bandits.nash.blocks import (
     simulate,
     sources_of,
 )
+from fairveil.bandits.nash.closing import SHUT, left_of, narrowed
 from fairveil.bandits.nash.late import compiled_lateness, regular
 from fairveil.bandits.nash.optimism import Evidence, block_looks
 from fairveil.bandits.nash.tally import Stretch
@@ -78,6 +79,7 @@ class EpisodePolicy(NashPolicy):
     """
 
     clock: ClassVar[Clock] = "settled"
+    closes_arms: ClassVar[bool] = True
     released: ClassVar[tuple[str, ...]] = (*_KNOWN, "open", "ahead", "released")
     epsilon: Any
     strict: Any
@@ -174,10 +176,13 @@ class EpisodePolicy(NashPolicy):
             return state
         if now > first:
             raise InputError("rounds are opened one after the other", path="now", given=now, allowed=str(first))
-        shape, known, scratch = self._shape, known_of(state), new_scratch(self.arms)
-        found = candidates(self._numbers, shape.pace, known, self._pending(state), scratch, now)
+        shape, known, left = self._shape, known_of(state), left_of(state)
+        scratch = new_scratch(self.arms if left is None else left.size)
+        pending = narrowed(self._pending(state), left)
+        found = candidates(self._numbers, shape.pace, narrowed(known, left), pending, scratch, now)
         coin = shape.shuffle and found > 1
-        arm = int(nth(scratch.marked, int(rng.integers(0, found)) if coin else 0))
+        pick = int(nth(scratch.marked, int(rng.integers(0, found)) if coin else 0))
+        arm = pick if left is None else int(left[pick])
         symmetric = shape.shuffle and bool(known.played[arm] == 0 or state["released"][0] == 0)
         stop = now + int(block_length(shape.first, shape.growth, known.played[arm], known.lengths[arm]))
         return self._with_block(state, [arm, now, stop, found if coin else 1, symmetric])
@@ -234,7 +239,8 @@ class EpisodePolicy(NashPolicy):
         Those are its own arm, the arms of blocks opened since, and the arms that have no block yet.
         """
         rows = state["open"][place:]
-        among = (state["played"] == 0) | np.isin(np.arange(self.arms), rows[:, ARM])
+        fresh = (state["played"] == 0) & ~state.get(SHUT, np.zeros(self.arms, np.bool_))
+        among = fresh | np.isin(np.arange(self.arms), rows[:, ARM])
         ties = int(rows[0, TIES])
         return among / ties if int(among.sum()) == ties else None
 

@@ -32,6 +32,7 @@ from fairveil.bandits.nash.arrivals import (
 from fairveil.bandits.nash.arrivals_run import ArrivalSimulator
 from fairveil.bandits.nash.base import check_arm, whatever_silence, world_of
 from fairveil.bandits.nash.blocks import nth
+from fairveil.bandits.nash.closing import among, left_of, narrowed
 from fairveil.bandits.nash.episodes import EpisodePolicy
 from fairveil.bandits.nash.late import regular
 from fairveil.bandits.nash.optimism import Evidence, block_looks
@@ -155,9 +156,10 @@ class WaitingPolicy(EpisodePolicy):
             return state if now < state["turn"][REACHED] else _reached(state, now + 1)
         if now > first:
             raise InputError("rounds are opened one after the other", path="now", given=now, allowed=str(first))
-        shape, turns, pools, marked = self._shape, turns_of(state), pools_of(state), np.zeros(self.arms, np.bool_)
-        found = candidates(self._numbers, shape, self.prior, turns, pools, marked, now)
-        coin = shape.shuffle and found > 1
+        shape, turns, pools, left = self._shape, turns_of(state), pools_of(state), left_of(state)
+        few = np.zeros(self.arms if left is None else left.size, np.bool_)
+        found = candidates(self._numbers, shape, self.prior, narrowed(turns, left), narrowed(pools, left), few, now)
+        coin, marked = shape.shuffle and found > 1, among(few, left, self.arms)
         arm = int(nth(marked, int(rng.integers(0, found)) if coin else 0))
         fresh = bool(state["released"][0] == 0 and not turns.closed.any())
         symmetric = shape.shuffle and (bool(turns.given[arm] == 0) or fresh)

@@ -44,7 +44,7 @@ class Transaction(Protocol):
 
 STATUS = (
     "mode, round, settled, released, version, revision, epoch, clock, erased, aged, ledger_sequence, stopped, closed, "
-    "tally"
+    "due, tally"
 )
 """The columns of a loop's row that its writer reads and changes."""
 
@@ -75,6 +75,9 @@ class Driver(Protocol):
 
     def tidy(self) -> bool:
         """Take what was erased out of the log too; False when somebody who reads must end first."""
+
+    def json(self, column: str, *path: str) -> str:
+        """An expression for what stands at a path in a column of JSON."""
 
     def time(self, tx: Transaction) -> int | None:
         """The time of day of the database's own machine; None where that is this machine."""

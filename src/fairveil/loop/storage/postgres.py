@@ -146,6 +146,9 @@ class PostgresDriver:
         """Autovacuum does it; the server's log and dead rows keep erased content until they are recycled."""
         return True
 
+    def json(self, column: str, *path: str) -> str:
+        return f"{column}::json #>> '{{{','.join(path)}}}'"
+
     def time(self, tx: Any) -> int | None:
         [(seconds,)] = tx.execute("SELECT extract(epoch FROM clock_timestamp())")
         return round(seconds * 1_000_000)

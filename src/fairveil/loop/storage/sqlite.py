@@ -146,6 +146,9 @@ class SqliteDriver:
             tx.execute("UPDATE meta SET value = ? WHERE key = 'packed'", (str(last),))
             return len(rows) == PAGE
 
+    def json(self, column: str, *path: str) -> str:
+        return f"json_extract({column}, '$.{'.'.join(path)}')"
+
     def time(self, tx: Any) -> int | None:
         return None
 

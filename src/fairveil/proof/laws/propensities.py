@@ -12,12 +12,14 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, settle
 from fairveil.bandits.simulate import Streams
 from fairveil.errors import InputError
+from fairveil.loop.guards import UNIFORM, Guards, fallback
 from fairveil.loop.play import play_of
 from fairveil.loop.requests import Ask
 from fairveil.privacy.noise import SeededNoise
@@ -240,23 +242,37 @@ def replies_are_frequencies(policy: Policy, world: Environment) -> None:
     for moment in moments(policy, world):
         if moment.round.index not in (0, ROUNDS - 1) or not (moment.opened or moment.round.index):
             continue
-        for explore, allowed in _served(policy, moment):
+        for guards, allowed in _served(policy, moment):
             moment = moment.doubled
             ask = Ask("", b"", b"", b"", (), (), allowed, moment.round.candidates, None, False, ())
-            play = play_of(policy, explore)
+            play = play_of(policy, guards)
+            for burning in (False, True) if guards.burn_in else (False,):
 
-            def reply(rng: Any, moment: Moment = moment, ask: Ask = ask, play: Any = play) -> Told:
-                choice = play.choose(moment.state(rng), moment.round.index, ask, rng)
-                return Told(choice.action, choice.propensity)
+                def reply(
+                    rng: Any, moment: Moment = moment, ask: Ask = ask, play: Any = play, burning: bool = burning
+                ) -> Told:
+                    choice = play.choose(moment.state(rng), moment.round.index, ask, rng, burning)
+                    return Told(choice.action, choice.propensity)
 
-            compare(reply)
+                compare(reply)
+            if guards.fallback is not None:
+                compare(partial(_paused, policy, guards, ask))
 
 
-def _served(policy: Policy, moment: Moment) -> list[tuple[float, tuple[int, ...] | None]]:
-    """Exploration and what is allowed: the policy's own arm left out, and another one."""
+def _paused(policy: Policy, guards: Guards, ask: Ask, rng: Any) -> Told:
+    return Told(*fallback(guards, ask, len(ask.shown) if policy.arms is None else policy.arms, rng))
+
+
+def _served(policy: Policy, moment: Moment) -> list[tuple[Guards, tuple[int, ...] | None]]:
+    """Guard rails and what is allowed: the policy's own arm left out, another one, the arm of the holdout."""
+    plain, explores = Guards(), Guards(EXPLORE, burn_in=1, fallback=UNIFORM)
     if policy.arms is None:
-        return [(0.0, None), (EXPLORE, None)]
-    arms = range(policy.arms)
-    own = moment.decision.arm
+        return [(plain, None), (explores, None)]
+    arms, own = range(policy.arms), moment.decision.arm
     without = [tuple(arm for arm in arms if arm != left) for left in (own, (own + 1) % len(arms))]
-    return [(EXPLORE, None), *((share, allowed) for share in (0.0, EXPLORE) for allowed in without if allowed)]
+    held = [
+        Guards(share, own if place else (own + 1) % len(arms), 0.125, 1, own)
+        for place, share in ((0, 0.0), (1, EXPLORE))
+    ]
+    rails = [explores, *held]
+    return [*((one, None) for one in rails), *((one, left) for one in (plain, *rails) for left in without if left)]

@@ -85,16 +85,24 @@ EXPLORE = Field(
 MODE = Field(
     "mode", "mode", "Starts as", "", "choice", "online",
     (("online", "online: decides and learns"), ("shadow", "shadow: watches what you decide"),
-     ("apprentice", "apprentice: learns from what you decide"), ("frozen", "frozen: decides, does not learn")),
+     ("apprentice", "apprentice: learns from what you decide"), ("frozen", "frozen: decides, does not learn"),
+     ("paused", "paused: decides by its fallback")),
 )  # fmt: skip
 START = Field(
-    "start_from", "start_from", "Starts from", "the name of a loop of the same shape; what it published is free"
+    "start_from", "start_from", "Starts from", "the name of a loop of the same kind; what it published is free"
+)
+BURN_IN = Field("burn_in", "allocation.burn_in", "Decisions with equal shares at first", "", "whole")
+FALLBACK = Field(
+    "fallback", "allocation.fallback", "Who decides in a pause", "an option's name, uniform or baseline; else no pause"
+)
+SPARE = Field(
+    "spare", "reports.spare", "Kept for reports by hand", "in the ledger's currency; without it no report", "number"
 )
 EVENTS = Field("keep", "retention.events", "Events are kept", "like 400d", "text", warns="raw rows")
 LEDGER = Field("ledger", "budget.ledger", "Shared ledger", "its name; empty for one of its own")
 LIMIT = Field("limit", "budget.epsilon", "Limit of a new shared ledger", "epsilon", "number")
 SIMULATED = Field("simulated", "simulated", "Simulated", "seeded noise: protects nobody, marks every page", "check")
-LAST = (EXPLORE, MODE, START, EVENTS, LEDGER, LIMIT, SIMULATED)
+LAST = (EXPLORE, BURN_IN, FALLBACK, SPARE, MODE, START, EVENTS, LEDGER, LIMIT, SIMULATED)
 
 
 @dataclass(frozen=True)
@@ -154,6 +162,9 @@ def _put(table: dict[str, Any], path: str, value: Any) -> None:
 
 ARMS = Field("actions", "actions", "Options", "one a line", "lines", "inhaler A\ninhaler B")
 STICKY = Field("sticky", "person.sticky", "Who comes back keeps the option", "", "check")
+FLOOR = Field("floor", "allocation.floor", "Least share of every option", "0 to 1 over their number", "number")
+HOLDOUT = Field("holdout", "allocation.holdout", "Holdout", "an option that keeps a share whatever is learned")
+HELD = Field("holdout_share", "allocation.holdout_share", "Share of the holdout", "0 to 1", "number")
 FIRST = Field("first_batch", "policy.first_batch", "Decisions before the first learning", "", "whole", "200")
 CANDIDATES = Field("max_candidates", "max_candidates", "Candidates in one request at most", "", "whole", "20")
 HORIZON = Field(
@@ -161,6 +172,7 @@ HORIZON = Field(
     warns="learning ends",
 )  # fmt: skip
 GROUPS_TOO = Field("groups", "groups", "Groups", "one a line; for fairness reports", "lines", "a\nb")
+OPTIONAL_GROUPS = Field("groups", "groups", "Groups", "one a line; for fairness reports", "lines")
 JOBS = {
     "trial": JobForm(
         "trial",
@@ -169,7 +181,7 @@ JOBS = {
         "much for what is learned.",
         "private-nash",
         (NAME, ARMS, EPSILON, WAIT, PEOPLE),
-        (MISSING, STICKY, LOW, HIGH, *LAST),
+        (OPTIONAL_GROUPS, MISSING, STICKY, LOW, HIGH, FLOOR, HOLDOUT, HELD, *LAST),
     ),
     "screening": JobForm(
         "screening",

@@ -10,11 +10,13 @@ from fairveil.service.messages import Refused, of_error
 from fairveil.service.pages.entry import AGAIN
 from fairveil.service.pages.verdicts import (
     JOB_WORDS,
+    arm_id,
     arm_name,
     chances,
     figure,
     first_learning,
     job_of,
+    rails,
     shares,
     state_of,
     verdict,
@@ -22,7 +24,7 @@ from fairveil.service.pages.verdicts import (
 )
 from fairveil.service.pages.visit import Onward, Page, Visit
 from fairveil.service.pages.words import guarantee, rounded
-from fairveil.service.routes import route
+from fairveil.service.routes import SLOW, route
 
 PATH = "/loops/{loop}"
 
@@ -53,6 +55,9 @@ def draw(visit: Visit, **more: Any) -> Page:
             for row, share, chance in zip(arms, shares(arms), best)
         ],
         "weights": weights_of(table),
+        "rails": rails(table),
+        "open_arms": [arm_id(row) for row in arms if arm_id(row) not in table["closed_actions"]],
+        "modes": ("online", "apprentice", "shadow", *(["paused"] if _fallback(table) else [])),
         "waiting": table["rounds"] - table["settled"],
         "published": table["open_blocks"][0]["first"] if table["open_blocks"] else table["settled"],
         "promise": guarantee(table["guarantee"]),
@@ -70,6 +75,10 @@ def draw(visit: Visit, **more: Any) -> Page:
         **more,
     }
     return Page("loop.html", context, int(more["problem"]["status"]) if more.get("problem") else 200)
+
+
+def _fallback(table: dict[str, Any]) -> bool:
+    return bool(table["allocation"] and table["allocation"]["fallback"])
 
 
 def asked(form: dict[str, str]) -> dict[str, Any]:
@@ -90,7 +99,7 @@ def asked(form: dict[str, str]) -> dict[str, Any]:
     return made
 
 
-@route("POST", PATH, "operate", "what an operator does with a loop", page=True)
+@route("POST", PATH, "operate", "what an operator does with a loop", page=True, deadline=SLOW)
 def act(visit: Visit) -> Page | Onward:
     form, loop = visit.form, visit.loop
     done = f"/loops/{quote(visit.names[0], safe='')}"
@@ -109,6 +118,9 @@ def act(visit: Visit) -> Page | Onward:
             events = found["events"]
             words = f"Raw data of that person is erased: {events} event{'' if events == 1 else 's'}."
             return draw(visit.without_form(), notice=words)
+        if what == "close-action":
+            visit.ask("DELETE", f"{loop}/actions/{quote(form.get('action', ''), safe='')}")
+            return Onward(done)
         if what == "close":
             if form.get("sure") != visit.names[0]:
                 fix = "write the name of the loop to close it"

@@ -11,7 +11,7 @@ from fairveil.service.pages.entry import AGAIN
 from fairveil.service.pages.jobs import JOBS, JobForm
 from fairveil.service.pages.visit import Onward, Page, Visit
 from fairveil.service.pages.words import guarantee, rounded
-from fairveil.service.routes import route
+from fairveil.service.routes import SLOW, route
 
 PATH = "/loops/new"
 
@@ -24,7 +24,7 @@ def show(visit: Visit) -> Page:
     return _page(job, job.defaults(), _quoted(visit, job, {**job.defaults(), "name": "example"}))
 
 
-@route("POST", PATH, "operate", "the form of a new loop: quote or create", page=True)
+@route("POST", PATH, "operate", "the form of a new loop: quote or create", page=True, deadline=SLOW)
 def make(visit: Visit) -> Page | Onward:
     form = visit.form
     job = JOBS.get(form.get("job", ""))

@@ -20,8 +20,8 @@ def status(visit: Visit) -> Page:
     if not watch.running:
         watch.once()
     ready = {"clock": "unknown", "ledgers": "unknown", "ticks": "unknown", "anchors": None, **watch.table}
-    facts = {"waiting": pumps.waiting(), "commits": pumps.commits(), "problem_words": visit.service.store.last_problem}
-    return Page("status.html", {"ready": ready, **facts, "loops": visit.ask("GET", "/v1/loops")["loops"]})
+    facts = {"waiting": pumps.waiting(), "commits": pumps.batches, "problem_words": visit.service.store.last_problem}
+    return Page("status.html", {"ready": ready, **facts})
 
 
 # Tokens --------------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from fairveil.loop.kept import TABLE, UNTIL
+from fairveil.loop.listing import PAGE as LISTED
 from fairveil.service.pages.verdicts import (
     JOB_WORDS,
     arm_name,
@@ -24,7 +25,7 @@ from fairveil.service.pages.visit import File, Onward, Page, Visit
 from fairveil.service.pages.words import amount, count, guarantee
 from fairveil.service.routes import route
 
-STATES = ("attention", "learning", "shadow", "frozen", "closed")
+STATES = ("attention", "learning", "shadow", "frozen", "paused", "closed")
 RELEASE = "/loops/{loop}/releases/{release}"
 
 
@@ -33,14 +34,17 @@ def home(visit: Visit) -> Page | Onward:
     limited = visit.visitor.token.loop
     if limited is not None:
         return Onward(f"/loops/{quote(limited, safe='')}")
-    rows = [_row(table) for table in visit.ask("GET", "/v1/loops")["loops"]]
+    after = visit.query.get("after", "")
+    rows = [_row(table) for table in visit.ask("GET", f"/v1/loops?after={quote(after, safe='')}")["loops"]]
+    more = max((row["name"] for row in rows), default="") if len(rows) == LISTED else ""
     rows.sort(key=lambda row: (STATES.index(row["state"]) if row["state"] in STATES else 1, row["name"]))
     wanted = visit.query.get("state", "")
     counts = {
         state: sum(row["state"] == state for row in rows) for state in dict.fromkeys(row["state"] for row in rows)
     }
     shown = [row for row in rows if wanted in ("", row["state"])]
-    return Page("home.html", {"rows": shown, "counts": counts, "wanted": wanted, "all": len(rows)})
+    facts = {"counts": counts, "wanted": wanted, "all": len(rows), "after": after, "more": more}
+    return Page("home.html", {"rows": shown, **facts})
 
 
 def _row(table: dict[str, Any]) -> dict[str, Any]:
@@ -56,6 +60,7 @@ def _row(table: dict[str, Any]) -> dict[str, Any]:
         "version": table["version"],
         "verdict": verdict(table),
         "simulated": table["simulated"],
+        "fairness": (table["last_release"] or {}).get("words"),
     }
 
 

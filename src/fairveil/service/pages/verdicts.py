@@ -46,6 +46,8 @@ def state_of(table: dict[str, Any]) -> tuple[str, str]:
     """A short name of what a loop does now, and why."""
     if table["closed"] is not None:
         return "closed", "no more decisions; what was published stays"
+    if table["serving"] and not table["serving"]["fits"]:
+        return "attention", "shares served are not those declared"
     if table["learning"]["state"] == "open":
         return "learning", f"decides and learns ({table['mode']})"
     reason = table["learning"]["reason"]
@@ -56,6 +58,27 @@ def state_of(table: dict[str, Any]) -> tuple[str, str]:
 
 def arm_name(row: dict[str, Any]) -> str:
     return row["action_id"] if row["action_id"] is not None else f"option {row['action']}"
+
+
+def arm_id(row: dict[str, Any]) -> str:
+    """What routes call an option."""
+    return str(row["action"] if row["action_id"] is None else row["action_id"])
+
+
+def rails(table: dict[str, Any]) -> list[str]:
+    """What was declared about shares, in words."""
+    given, found = table["allocation"] or {}, []
+    if table["explore"]:
+        found.append(f"{100 * table['explore']:g} % of decisions by equal chance")
+    if given.get("floor"):
+        found.append(f"every option gets at least {100 * given['floor']:g} %")
+    if given.get("holdout") is not None:
+        found.append(f"{given['holdout']} is the holdout: {100 * given['holdout_share']:g} % whatever is learned")
+    if given.get("burn_in"):
+        found.append(f"the first {count(given['burn_in'])} decisions have equal shares")
+    if given.get("fallback") is not None:
+        found.append(f"in a pause {given['fallback']} decides")
+    return found
 
 
 def interval(low: float, high: float) -> str:

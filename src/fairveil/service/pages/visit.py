@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from fairveil.loop.public import PublicView, public_view
+from fairveil.loop.public import PublicView
 from fairveil.loop.tokens import Token
 from fairveil.service.access import LISTS
 from fairveil.service.cold import Request
@@ -46,7 +46,7 @@ class Asking:
 
     def __init__(self, service: Service, router: Router, channel: str, token: Token) -> None:
         self._service, self._router, self._channel, self._token = service, router, channel, token
-        self._views: dict[str | None, PublicView] = {}
+        self._views: dict[tuple[tuple[str, ...], str], PublicView] = {}
 
     def __call__(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         """The answer of a route as plain data; refusals are raised."""
@@ -59,14 +59,15 @@ class Asking:
         parsed = None if route.body is None else parse(route.body, json.dumps(body or {}).encode())
         call = Request(tuple(names), parsed, self._token, query.encode())
         if route.channel == "public":
-            return route.handler(self._view(names[0] if names else None), call)[1]
+            return route.handler(self._view(call), call)[1]
         self._views.clear()
         return route.handler(self._service, call)[1]
 
-    def _view(self, name: str | None) -> PublicView:
-        if name not in self._views:
-            self._views[name] = public_view(self._service.store, name)
-        return self._views[name]
+    def _view(self, call: Request) -> PublicView:
+        asked = call.names[:1], call.after_name
+        if asked not in self._views:
+            self._views[asked] = call.view(self._service.store)
+        return self._views[asked]
 
 
 @dataclass(frozen=True)

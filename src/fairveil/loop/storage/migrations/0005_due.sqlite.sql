@@ -1,0 +1,8 @@
+ALTER TABLE loops ADD COLUMN due INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE loops ADD COLUMN ledger TEXT;
+UPDATE loops SET ledger = coalesce(json_extract(config, '$.budget.ledger'), name);
+CREATE INDEX loops_by_due ON loops (due);
+CREATE INDEX loops_by_ledger ON loops (ledger);
+CREATE INDEX loops_stopped ON loops (stopped) WHERE stopped IS NOT NULL;
+CREATE INDEX releases_by_time ON releases (loop, created);
+CREATE TABLE budgets (ledger TEXT PRIMARY KEY, sequence INTEGER NOT NULL, words TEXT NOT NULL) WITHOUT ROWID;

@@ -1,0 +1,5 @@
+CREATE TABLE serving (loop BIGINT PRIMARY KEY, decided BIGINT NOT NULL, counts BYTEA NOT NULL);
+CREATE TABLE audits (
+  loop BIGINT NOT NULL, id TEXT NOT NULL, settings TEXT NOT NULL, status TEXT NOT NULL, value TEXT NOT NULL,
+  created BIGINT NOT NULL, ended BIGINT, PRIMARY KEY (loop, id)
+);
