@@ -42,7 +42,7 @@ def test_a_new_loop_releases_by_arrival_and_an_old_one_goes_on_by_blocks(store):
     said = ', "release": "arrivals"'
     with store.writing() as tx:  # a description as an earlier version wrote it
         tx.execute("UPDATE loops SET config = replace(config, ?, '') WHERE name = 'trial'", (said,))
-    store._loops.clear()
+    store.leave("trial")
     assert store.loop("trial").facts.policy.released_by == "blocks"
 
 
@@ -158,7 +158,7 @@ def dies(store, point, count, work):
         left[0] -= name == point
         if left[0] == 0:
             faults.hook = None
-            for ledger in store._ledgers.values():
+            for ledger in store.memory.ledgers.values():
                 ledger._book.close()
             raise Killed
 
@@ -169,9 +169,9 @@ def dies(store, point, count, work):
         died.append(True)
     finally:
         faults.hook = None
-    for ledger in store._ledgers.values():
+    for ledger in store.memory.ledgers.values():
         ledger.draws.session.forget()
-    store._ledgers.clear()
+    store.memory.ledgers.clear()
     store.close()
     return bool(died)
 

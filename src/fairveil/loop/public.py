@@ -25,7 +25,7 @@ from fairveil.loop.guards import serving_table
 from fairveil.loop.places import Counters, counters
 from fairveil.loop.play import ArmsPlay
 from fairveil.loop.seats import decided_by_line
-from fairveil.loop.waiting import waiting, who_answered
+from fairveil.loop.waiting import TIME_TELLS, ends, planned, read_plan, waiting, warnings, who_answered
 from fairveil.privacy.charges import DELTA_UNITS, UNITS, Charge, Currency
 from fairveil.privacy.conversions import gdp_epsilon, zcdp_epsilon
 from fairveil.privacy.events import NothingEvent
@@ -65,6 +65,7 @@ def loop_table(loop: Loop) -> dict[str, Any]:
         "person_guarantee": person_guarantee(facts, status.epoch, everything(loop)),
         "person_reason": person_reason(facts),
         "waiting": waiting(loop, status),
+        "warnings": warnings(loop, status),
         **stored_table(facts, status, places_table(loop), serving_table(loop)),
     }
 
@@ -84,9 +85,7 @@ def stored_table(
         "settled": status.settled,
         "version": status.version,
         "epoch": status.epoch,
-        "open_blocks": []
-        if facts.by_seat
-        else [{"first": block.first, "stop": block.stop} for block in policy.open_blocks(status.state)],
+        "open_blocks": [] if facts.by_seat else [ends(block) for block in policy.open_blocks(status.state)],
         "published": published(facts, status.state, status.round),
         "reward": {**declared["reward"], "missing": facts.missing},
         "explore": spec.explore,
@@ -112,8 +111,8 @@ def stored_table(
 def same_spec(facts: Facts, table: dict[str, Any]) -> bool:
     """Whether this description, defaults filled, is the one that a loop was made of."""
     spec = read_spec(table) if facts.spec.retention.raw is None else new_spec(table)  # none: a loop of release 0.1
-    policy = policy_of(spec, by_arrival=facts.by_seat)
-    asked, made = spec_table(spec, describe(policy)), spec_table(facts.spec, describe(facts.policy))
+    asked = spec_table(spec, describe(policy_of(spec, by_arrival=facts.by_seat)))
+    made = spec_table(facts.spec, describe(facts.policy))
     return json.dumps(asked, sort_keys=True) == json.dumps(made, sort_keys=True)
 
 
@@ -347,8 +346,9 @@ def release_tables(loop: Loop) -> list[dict[str, Any]]:
 
 
 def quote(table: dict[str, Any]) -> dict[str, Any]:
-    """Cost, guarantees, noise, when releases come, and what to think about."""
-    spec = new_spec(table)
+    """Cost, guarantees, noise, when releases come, and what to think about; with ``plan``, what waiting does to it."""
+    plan = table.get("plan")
+    spec = new_spec({key: value for key, value in table.items() if key != "plan"})
     policy = policy_of(spec, by_arrival=True)
     facts = Facts(0, spec, policy, 0)
     event, guarantee = policy.event(), facts.guarantee
@@ -362,6 +362,7 @@ def quote(table: dict[str, Any]) -> dict[str, Any]:
         "noise": noise,
         "releases_at": policy.releases_at(SHOWN),
         "rounds_to_useful": useful,
+        "waiting": None if plan is None else planned(facts, read_plan(plan)),
         "warnings": _warnings(spec, policy),
     }
 
@@ -386,7 +387,7 @@ def _warnings(spec: LoopSpec, policy: Policy) -> list[str]:
     if not policy.horizon_free:
         found.append(f"learning ends after {policy.horizon} rounds; decisions go on")
     if missing_of(spec, policy) == "public" and not policy.local:
-        found.append("whether and when a reward came is public")
+        found.append(TIME_TELLS)
     if spec.person.max_events is None:
         found.append("events per person are not limited: the guarantee is for one event, not for one person")
     raw = spec.retention.raw

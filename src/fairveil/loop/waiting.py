@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairveil.bandits.estimates import Answers
-from fairveil.loop.facts import Status, counters
+from fairveil.bandits.forecast import MUCH_WAIT, waiting_in_words
+from fairveil.bandits.lateness import ARRIVALS_IN_WORDS, Lateness
+from fairveil.bandits.nash.base import NashPolicy
+from fairveil.bandits.nash.episodes import EpisodePolicy
+from fairveil.bandits.protocol import Block
+from fairveil.configuration import configuration
+from fairveil.errors import SpecError, at
+from fairveil.fields import Count, Positive
+from fairveil.loop.clock import SECOND, seconds_of
+from fairveil.loop.facts import Facts, Status, counters
 from fairveil.loop.seats import decided_by_line
 
 if TYPE_CHECKING:
@@ -15,6 +24,19 @@ if TYPE_CHECKING:
 
 CAP = 8
 """Rounds under way, relative to what is published, from which on an arm is worth a word."""
+GUESS, DAY = 6, 86400
+"""A window is guessed to be so many usual delays."""
+LOOKED_AT = 101
+"""Rewards by which the usual delay is judged."""
+TIME_TELLS = (
+    "whether and when a reward came is public: if good and bad outcomes are reported at different times the time tells "
+    'the outcome, and early figures are off; then use missing = "default"'
+)
+SILENT = (
+    "more than a tenth of the rounds of an arm have no answer: its interval describes those who answered so far, the "
+    "wider bounds hold whatever the others would say"
+)
+HELD_UP = "one missing answer holds up all arms until its window ends: a loop that releases by arrival does not wait"
 OFTEN = 3
 """A window is long where it is so many times the usual delay."""
 
@@ -34,7 +56,7 @@ def waiting(loop: Loop, status: Status) -> list[dict[str, Any]] | None:
         return None
     with loop.store.reading() as tx:
         query = "SELECT arm, max(reach) FROM blocks WHERE loop = ? AND status = 'released' GROUP BY arm"
-        reach: dict[int, int] = dict(tx.execute(query, (facts.id,)))  # type: ignore[arg-type]
+        reach: dict[int, int] = dict(tx.execute(query, (facts.id,)))
     came, closed = counters(facts, status)
     if facts.arrived is not None:
         decided, taken = decided_by_line(status.state, status.round), status.state["taken"]
@@ -53,3 +75,97 @@ def waiting(loop: Loop, status: Status) -> list[dict[str, Any]] | None:
         }
         for line in lines
     ]
+
+
+def ends(block: Block) -> dict[str, int]:
+    """A block of rounds as a public table has it."""
+    return {"first": block.first, "stop": block.stop}
+
+
+def under_way(table: dict[str, Any]) -> int:
+    """Rounds of a loop's public table that are decided and in no release, and may still be."""
+    if table.get("waiting") is not None:
+        return sum(row["under_way"] for row in table["waiting"])
+    return sum(max(0, min(block["stop"], table["rounds"]) - block["first"]) for block in table["open_blocks"])
+
+
+def warnings(loop: Loop, status: Status) -> list[str]:
+    """What an operator of a running loop should know about waiting; from public numbers alone."""
+    facts = loop.facts
+    if facts.arrived is None:
+        return _of_blocks(loop) if facts.missing == "public" and not facts.by_seat else []
+    state, found = status.state, []
+    under = decided_by_line(state, status.round) - state["closed"] - state["taken"]
+    first = facts.policy.shape().first if isinstance(facts.policy, EpisodePolicy) else 1
+    for arm, name in enumerate(facts.arm_names):
+        if state["came"][arm] == 0 and state["closed"][arm] >= 2 * first:
+            found.append(f"nobody answers for {name}: {state['closed'][arm]} windows closed without an answer")
+        elif state["seats"][arm] > 0 and under[arm] > CAP * state["seats"][arm]:
+            found.append(f"{name} has {under[arm]} rounds under way and {state['seats'][arm]} published")
+    who = facts.policy.answers(state) if facts.missing == "public" and isinstance(facts.policy, NashPolicy) else None
+    if who is not None and any(one.many_silent for one in who):
+        found.append(SILENT)
+    return found
+
+
+def _of_blocks(loop: Loop) -> list[str]:
+    query = (
+        "SELECT rewarded - decided FROM events WHERE loop = ? AND rewarded IS NOT NULL ORDER BY decided DESC LIMIT ?"
+    )
+    with loop.store.reading() as tx:
+        delays = sorted(delay for (delay,) in tx.execute(query, (loop.facts.id, LOOKED_AT)) if delay is not None)
+    slow = bool(delays) and loop.facts.wait > OFTEN * delays[len(delays) // 2]
+    return [HELD_UP] if slow else []
+
+
+# Before a loop exists -------------------------------------------------------------------------------------------------
+
+
+@configuration
+class Plan:
+    """What is planned, for a quote: ``people`` in all, ``per_day`` of them, ``typical`` delay of an outcome."""
+
+    people: Count
+    per_day: Positive
+    typical: str | None = None
+
+
+def read_plan(table: Any) -> Plan:
+    """A checked plan."""
+    try:
+        return Plan(**table)
+    except SpecError as problem:
+        raise at(problem, "plan") from None
+    except TypeError:
+        raise SpecError("this is a table", path="plan", allowed="people, per_day, typical") from None
+
+
+def planned(facts: Facts, plan: Plan) -> dict[str, Any]:
+    """What waiting will do to a plan: people who are decided for before anything counts, and sentences.
+
+    Where arrivals are hidden both ways stand side by side as soon as a quarter of the plan would wait.
+    """
+    wait, guessed = facts.wait / SECOND / DAY, plan.typical is None
+    typical = wait / GUESS if guessed else seconds_of(plan.typical or "", "plan.typical") / DAY
+    window, usual = round(plan.per_day * wait), round(plan.per_day * typical)
+    hidden = facts.missing != "public"
+    late = Lateness("fixed", (float(usual),), window, treat="default" if hidden else "public")
+    words = waiting_in_words(late, plan.people, facts.by_seat)
+    marked = " (a guess: a sixth of the window; say plan.typical)" if guessed else ""
+    public = {"missing": "public", "people": usual, "becomes_public": ARRIVALS_IN_WORDS["public"]}
+    table: dict[str, Any] = {"people": window if hidden else usual, "guessed": guessed and not hidden}
+    if not hidden:
+        words.append(
+            f"a long window costs nothing: waiting is for the answers themselves, about {usual:,} people{marked}"
+        )
+    elif window > MUCH_WAIT * plan.people:
+        own = {"missing": facts.missing, "people": window, "becomes_public": "nothing about arrivals"}
+        table["either"] = [own, {**public, "guessed": guessed}]
+    if facts.arrived is not None and isinstance(facts.policy, EpisodePolicy):
+        answers = facts.lines * 2 * facts.policy.shape().first
+        table["first_release"] = answers + table["people"]
+        words.append(
+            f"the first release comes after about {answers:,} answers and {table['people']:,} people; until something "
+            "of an arm is published it gets at most its equal share"
+        )
+    return {**table, "words": words}
