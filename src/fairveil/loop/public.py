@@ -25,7 +25,7 @@ from fairveil.loop.guards import serving_table
 from fairveil.loop.places import Counters, counters
 from fairveil.loop.play import ArmsPlay
 from fairveil.loop.seats import decided_by_line
-from fairveil.loop.waiting import TIME_TELLS, ends, planned, read_plan, waiting, warnings, who_answered
+from fairveil.loop.waiting import TIME_TELLS, ends, lines, planned, read_plan, waiting, warnings, who_answered
 from fairveil.privacy.charges import DELTA_UNITS, UNITS, Charge, Currency
 from fairveil.privacy.conversions import gdp_epsilon, zcdp_epsilon
 from fairveil.privacy.events import NothingEvent
@@ -64,9 +64,9 @@ def loop_table(loop: Loop) -> dict[str, Any]:
         "guarantee": None if guarantee is None else guarantee.to_dict(),
         "person_guarantee": person_guarantee(facts, status.epoch, everything(loop)),
         "person_reason": person_reason(facts),
+        **stored_table(facts, status, places_table(loop), serving_table(loop)),
         "waiting": waiting(loop, status),
         "warnings": warnings(loop, status),
-        **stored_table(facts, status, places_table(loop), serving_table(loop)),
     }
 
 
@@ -86,6 +86,7 @@ def stored_table(
         "version": status.version,
         "epoch": status.epoch,
         "open_blocks": [] if facts.by_seat else [ends(block) for block in policy.open_blocks(status.state)],
+        "waiting": lines(facts, status),
         "published": published(facts, status.state, status.round),
         "reward": {**declared["reward"], "missing": facts.missing},
         "explore": spec.explore,

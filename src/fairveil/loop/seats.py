@@ -107,7 +107,7 @@ def due_seats(facts: Facts, status: Status) -> list[Block]:
 # Windows that close ---------------------------------------------------------------------------------------------------
 
 
-class Waiting(NamedTuple):
+class Unseated(NamedTuple):
     """A round without a seat whose window has closed."""
 
     key: bytes
@@ -126,7 +126,7 @@ def close_windows(batch: Any, low: int, stop: int) -> None:
         "SELECT key, queue, activated FROM events WHERE loop = ? AND round >= ? AND round < ? AND seat IS NULL "
         "AND learn IN (?, ?) ORDER BY round"
     )
-    rows = [Waiting(*row) for row in batch.tx.execute(query, (facts.id, low, stop, PENDING, ERASED))]
+    rows = [Unseated(*row) for row in batch.tx.execute(query, (facts.id, low, stop, PENDING, ERASED))]
     settles = facts.missing != "public" or facts.policy.arms is None
     over = []
     for row in rows:

@@ -47,34 +47,37 @@ def who_answered(answers: Answers, low: float, high: float) -> dict[str, Any]:
     return {"answered": answers.answered, "open": answers.open, "closed": answers.closed, **wide}
 
 
-def waiting(loop: Loop, status: Status) -> list[dict[str, Any]] | None:
-    """Of every arm (or of the line of candidates): rounds ``under_way``, of which ``answered`` wait for their release,
-    and rounds of the loop ``since`` the last one fell due (since the beginning: None). None where blocks are released.
-    """
-    facts = loop.facts
+def lines(facts: Facts, status: Status) -> list[dict[str, Any]] | None:
+    """Of every arm (or of the line of candidates) rounds ``under_way``, of which ``answered`` wait for their release;
+    None where blocks are released."""
     if not facts.by_seat:
+        return None
+    came, closed = counters(facts, status)
+    names: list[int] | list[None] = list(range(facts.lines)) if facts.arrived is not None else [None]
+    if facts.arrived is not None:
+        decided, taken = decided_by_line(status.state, status.round), status.state["taken"]
+    else:
+        block = facts.policy.block(status.state)
+        decided, taken = np.array([status.round]), came if block is None else np.array([block.first])
+    under = decided - closed - taken
+    return [
+        {"action": name, "under_way": int(under[line]), "answered": int(came[line] - taken[line])}
+        for line, name in enumerate(names)
+    ]
+
+
+def waiting(loop: Loop, status: Status) -> list[dict[str, Any]] | None:
+    """The same with rounds of the loop ``since`` the last release fell due, None where there was none."""
+    found = lines(loop.facts, status)
+    if found is None:
         return None
     with loop.store.reading() as tx:
         query = "SELECT arm, max(reach) FROM blocks WHERE loop = ? AND status = 'released' GROUP BY arm"
-        reach: dict[int, int] = dict(tx.execute(query, (facts.id,)))
-    came, closed = counters(facts, status)
-    if facts.arrived is not None:
-        decided, taken = decided_by_line(status.state, status.round), status.state["taken"]
-        under = decided - closed - taken
-    else:
-        block = facts.policy.block(status.state)
-        taken = came if block is None else np.array([block.first])
-        under = np.array([status.round]) - closed - taken
-    lines = range(facts.lines) if facts.arrived is not None else [-1]
-    return [
-        {
-            "action": None if line < 0 else line,
-            "under_way": int(under[line]),
-            "answered": int(came[line] - taken[line]),
-            "since": status.round - reach[line] if line in reach else None,
-        }
-        for line in lines
-    ]
+        reach: dict[int, int] = dict(tx.execute(query, (loop.facts.id,)))
+    for row in found:
+        last = reach.get(-1 if row["action"] is None else row["action"])
+        row["since"] = None if last is None else status.round - last
+    return found
 
 
 def ends(block: Block) -> dict[str, int]:
@@ -122,7 +125,7 @@ def _of_blocks(loop: Loop) -> list[str]:
 
 
 @configuration
-class Plan:
+class Planned:
     """What is planned, for a quote: ``people`` in all, ``per_day`` of them, ``typical`` delay of an outcome."""
 
     people: Count
@@ -130,17 +133,17 @@ class Plan:
     typical: str | None = None
 
 
-def read_plan(table: Any) -> Plan:
+def read_plan(table: Any) -> Planned:
     """A checked plan."""
     try:
-        return Plan(**table)
+        return Planned(**table)
     except SpecError as problem:
         raise at(problem, "plan") from None
     except TypeError:
         raise SpecError("this is a table", path="plan", allowed="people, per_day, typical") from None
 
 
-def planned(facts: Facts, plan: Plan) -> dict[str, Any]:
+def planned(facts: Facts, plan: Planned) -> dict[str, Any]:
     """What waiting will do to a plan: people who are decided for before anything counts, and sentences.
 
     Where arrivals are hidden both ways stand side by side as soon as a quarter of the plan would wait.
