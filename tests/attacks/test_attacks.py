@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -21,6 +22,8 @@ GAMES = {
     "membership": 40,
     "deletion": 3,
     "copied-counter": 6,
+    "erased-subject": 3,
+    "restored-store": 2,
 }
 
 
@@ -32,6 +35,11 @@ def test_attack_works_on_the_bare_twin_and_fails_on_ours(name):
     assert result.held
     assert result.words
     assert result.game
+
+
+def test_every_attack_is_on_the_page_of_pitfalls():
+    page = (Path(__file__).parents[2] / "docs" / "pitfalls.md").read_text()
+    assert [name for name in registry.names("attack") if f"`fairveil attack {name}`" not in page] == []
 
 
 def test_intervals_and_chance():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import multiprocessing
+import os
 import pickle
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from fairveil.consensus import ConsensusClassifier
 from fairveil.ledger import Ledger
 from fairveil.privacy.charges import UNITS, Currency
 from fairveil.privacy.limits import Limit
-from fairveil.privacy.tally import COPIED
+from fairveil.privacy.tally import COPIED, Tally
 from fairveil.randomness import generator
 
 pytestmark = pytest.mark.filterwarnings("ignore::fairveil.classify.RefitWarning")
@@ -145,3 +146,9 @@ def test_a_consensus_that_is_fitted_again_says_so():
     assert (model.guarantee_.epsilon, model.guarantee_.established) == (2.0, False)
     plain = _made(ConsensusClassifier, algorithm="admm").fit(x, y).fit(x, y)
     assert plain.guarantee_ is None
+
+
+def test_the_file_that_copies_count_in_is_its_owners_alone():
+    counter = Tally()
+    counter._share()
+    assert os.stat(counter.file).st_mode & 0o077 == 0

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fairveil.consensus import Inline, Node, NodePlan, PrivateAdmm, PrivateMrAdmm, Rows, Setting, make_graph
+from fairveil.consensus.node import remember_rows
 from fairveil.errors import InputError, LedgerError, PrivacyError
 from fairveil.federated import Message
 from fairveil.ledger import Ledger, Limit
@@ -58,8 +59,9 @@ def test_nothing_is_released_before_the_plans_were_compared(tmp_path):
     other = Node(PrivateAdmm(epsilon=2.0, rounds=4), SETTING, 1, rows(1))
     with pytest.raises(PrivacyError, match="another plan"):
         node.meet([node.introduction(), other.introduction()])
-    with pytest.raises(PrivacyError, match="missing nodes"):
-        node.meet([node.introduction()])
+    for present in ([], [plans(tmp_path)[2].build().introduction()]):
+        with pytest.raises(PrivacyError, match="missing nodes"):
+            node.meet([node.introduction(), *present])
     lies = {**plans(tmp_path)[1].build().introduction(), "rows": 41}
     with pytest.raises(PrivacyError, match="another number of rows"):
         node.meet([lies])
@@ -225,3 +227,18 @@ def test_a_log_in_the_name_of_a_node_needs_its_ledger(tmp_path):
     assert fresh.ledger.spent.units == 0
     with pytest.raises(InputError, match="not finite"):
         fresh.catch_up([Message(1, 0, 1, {**messages[1].payload, "m": np.full(2, np.inf)}, messages[1].guarantee)])
+
+
+def test_labels_are_rows_too_and_their_digest_can_be_compared_with_nothing(tmp_path):
+    digests = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        remember_rows(tmp_path / name, "run", rows(0))
+        remember_rows(tmp_path / name, "run", rows(0))
+        digests.append((tmp_path / name / "rows.json").read_text())
+    assert digests[0] != digests[1]
+    found = rows(0)
+    other = Rows.dense(np.random.default_rng(0).normal(size=(40, 2)) / 2, -found.signs)
+    assert np.array_equal(other.values, found.values)
+    with pytest.raises(PrivacyError, match="not the rows"):
+        remember_rows(tmp_path / "one", "run", other)

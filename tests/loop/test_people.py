@@ -19,6 +19,7 @@ QUEUE = {
     "features": [{"name": "x", "low": -1.0, "high": 1.0}],
     "reward": Reward(0, 1, wait="60s"),
 }
+ARMS = {"name": "even-blocks", "arms": 2, "epsilon": 1.0}
 
 
 def shown(*subjects):
@@ -91,3 +92,29 @@ def test_places_are_for_loops_with_candidates(store):
     with pytest.raises(SpecError) as caught:
         store.create("queue", **QUEUE, max_candidates=4, person=Person(max_events=1, candidates=5))
     assert caught.value.path == "person.candidates"
+
+
+@pytest.mark.parametrize("mode", ["online", "apprentice"])
+def test_a_limit_counts_whatever_is_learned(store, mode):
+    loop = store.create("arms", policy=ARMS, reward=Reward(0, 1, wait="60s"), person=Person(max_events=2), mode=mode)
+    asked = [loop.decide(f"e-{number}", subject="ann") for number in range(4)]
+    assert [reply.learning for reply in asked] == ["pending", "pending", "never", "never"]
+
+
+@pytest.mark.parametrize("counted", [0, 3], ids=["uncounted", "over the limit"])
+def test_the_limit_is_held_against_the_rows_of_a_release(store, clock, counted):
+    loop = store.create("arms", policy=ARMS, reward=Reward(0, 1, wait="60s"), person=Person(max_events=2))
+    for number in range(12):
+        loop.decide(f"e-{number}", subject=f"p-{number // 2}")
+        loop.reward(f"e-{number}", 1.0)
+    with store.writing() as tx:
+        tx.execute("UPDATE subjects SET events = ? WHERE loop = ?", (counted, loop.facts.id))
+    clock.advance(61)
+    loop.tick()
+    assert loop.status().stopped == "ledger"
+    assert loop.status().version == 0
+    assert not any("arms/0/" in str(entry) for entry in loop.ledger.entries())
+    with store.writing() as tx:
+        tx.execute("UPDATE subjects SET events = 2 WHERE loop = ?", (loop.facts.id,))
+    loop.tick()
+    assert loop.status().version > 0

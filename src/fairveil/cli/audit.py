@@ -22,7 +22,7 @@ def command(
         typer.Argument(
             help="A spec file (TOML or JSON), a name with an audit pair, or all.", autocompletion=common.names
         ),
-    ],
+    ] = "",
     trials: Annotated[int | None, typer.Option(help="Runs per world.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Budget of the named thing (names only).")] = None,
     confidence: Annotated[float | None, typer.Option(help="Confidence of the lower bound.")] = None,
@@ -36,22 +36,30 @@ def command(
     repeat: Annotated[
         int, typer.Option(min=1, help="With all: every audit so often, each time with the next seed.")
     ] = 1,
-    pages: Annotated[Path | None, typer.Option(help="With all: write results into the pages of this folder.")] = None,
+    pages: Annotated[
+        Path | None, typer.Option(help="With all: write results into the pages of this folder; with --sign: its pages.")
+    ] = None,
+    sign: Annotated[
+        str | None, typer.Option(help="Sign a page of proofs, or all whose code changed, when its audits stand.")
+    ] = None,
+    why: Annotated[str | None, typer.Option(help="With --sign: one sentence why the proof still holds.")] = None,
     plugin: Annotated[list[Path] | None, typer.Option(help="A Python file that registers names of its own.")] = None,
 ) -> None:
     """Tell two neighbouring worlds apart and bound epsilon from below; exit code 6 when the claim is broken.
 
-    With ``all`` everything that promises privacy is examined: claim, lower bound, power, and mutants of its code.
+    With ``all`` everything that promises privacy is examined: claim, lower bound, power, and mutants of its code. With
+    ``--sign`` the audits, mutants and tests of a page of proofs are run; when all stand it says what changed and signs.
 
     Example: fairveil audit laplace --trials 100000
     """
-    from fairveil.running.engines import make_engine
-    from fairveil.running.progress import Bar
-    from fairveil.running.runner import run
-
     registry.get("task", "audit")  # says so where a deployment was made without fairveil.proof
     for file in plugin or []:
         plugins.load_file(file)
+    if sign is not None:
+        from fairveil.cli.audit_sign import audit_sign
+
+        audit_sign(sign, why, pages, seed or 0, workers or os.cpu_count() or 1)
+        return
     if target == "all":
         from fairveil.cli.audit_all import audit_all
         from fairveil.proof.engine.everything import DEEP, QUICK, USUAL
@@ -63,18 +71,26 @@ def command(
     spec = _spec(target, epsilon)
     changes = {"trials": trials, "confidence": confidence, "seed": seed, "noise": "secure" if secure else None}
     spec |= {key: value for key, value in changes.items() if value is not None}
-    workforce = make_engine(engine, workers)
-    try:
-        with Bar(f"audit {target}") as bar:
-            result = run(spec, engine=workforce, progress=bar)
-    finally:
-        workforce.close()
+    result = _run(spec, target, engine, workers)
     if as_json:
         typer.echo(json.dumps(result, allow_nan=False))
     else:
         show(result, Console())
     if result["metrics"]["verdict"] == "violated":
         raise _violation(result["metrics"])
+
+
+def _run(spec: dict[str, Any], target: str, engine: str, workers: int | None) -> dict[str, Any]:
+    from fairveil.running.engines import make_engine
+    from fairveil.running.progress import Bar
+    from fairveil.running.runner import run
+
+    workforce = make_engine(engine, workers)
+    try:
+        with Bar(f"audit {target}") as bar:
+            return run(spec, engine=workforce, progress=bar)
+    finally:
+        workforce.close()
 
 
 def _violation(metrics: dict[str, Any]) -> AuditViolation:
@@ -93,6 +109,9 @@ def _violation(metrics: dict[str, Any]) -> AuditViolation:
 
 def _spec(target: str, epsilon: float | None) -> dict[str, Any]:
     """A spec file as it is, or a spec for a registered name with its sample parameters."""
+    if not target:
+        fix = "fairveil audit laplace, fairveil audit all"
+        raise SpecError("say what is audited", path="target", allowed="a spec file, a name, or all", fix=fix)
     if target.endswith((".toml", ".json")):
         table = read_spec(Path(target))
         if table.get("task") != "audit":

@@ -36,7 +36,7 @@ def audit_all(
         again = turn > 0
         tried = replace(effort, factors=(), mutants=False, copies=False) if again else effort
         verdicts: list[Verdict] = []
-        with Bar("audit all") as bar, _mapper(workers) as spread:
+        with Bar("audit all") as bar, spread_over(workers) as spread:
             bar.start(len(listed), 0)
             for verdict in spread(partial(examine, effort=tried, noise=noise, seed=seed + turn), listed):
                 verdicts.append(verdict)
@@ -166,7 +166,7 @@ def results(verdicts: list[Verdict], effort: str, noise: str) -> str:
 
 
 @contextmanager
-def _mapper(workers: int) -> Iterator[Any]:
+def spread_over(workers: int) -> Iterator[Any]:
     """``map`` in this process, or over several."""
     if workers == 1:
         yield map

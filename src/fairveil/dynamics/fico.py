@@ -19,11 +19,14 @@ TABLE = {
 _IN_TABLES = {"caucasian": "white", "african-american": "black", "hispanic": "hispanic", "asian": "asian"}
 
 
-def fico_groups(names: Sequence[str] = tuple(TABLE), source: str = "fitted", cells: int = 40) -> dict[str, Any]:
+def fico_groups(
+    names: Sequence[str] = tuple(TABLE), source: str = "fitted", cells: int = 40, pooled: bool = True
+) -> dict[str, Any]:
     """Groups tables for a spec: ``source`` is ``fitted`` (built in) or ``tables`` (needs the fico data set).
 
     From the tables, scores are rescaled to [0, 1], pooled into ``cells`` equal cells, and split by repayment. Repayment
-    rates in single cells are noisy, so the likelihood ratio is made monotone by pooling neighbours that violate it.
+    rates in single cells are noisy, so the likelihood ratio is made monotone by pooling neighbours that violate it,
+    unless ``pooled`` is False.
 
     >>> fico_groups(["asian"])["asian"]["features"]["1"]
     ['beta', 2.31, 1.38]
@@ -42,7 +45,7 @@ def fico_groups(names: Sequence[str] = tuple(TABLE), source: str = "fitted", cel
     for name in names:
         rows = data["group"] == _IN_TABLES[name]
         score, below, repay = (np.asarray(data[key], dtype=float)[rows] for key in ("score", "cdf", "repay"))
-        groups[name] = _from_scores(score, below, repay, data.facts["shares"][_IN_TABLES[name]], cells)
+        groups[name] = _from_scores(score, below, repay, data.facts["shares"][_IN_TABLES[name]], cells, pooled)
     return groups
 
 
@@ -50,13 +53,16 @@ def _group(qualified: float, bad: list[Any], good: list[Any], share: float) -> d
     return {"share": share, "qualified": qualified, "features": {"0": list(bad), "1": list(good)}}
 
 
-def _from_scores(score: np.ndarray, below: np.ndarray, repay: np.ndarray, share: float, cells: int) -> dict[str, Any]:
+def _from_scores(
+    score: np.ndarray, below: np.ndarray, repay: np.ndarray, share: float, cells: int, pooled: bool
+) -> dict[str, Any]:
     mass = np.diff(below, prepend=0.0)
     edges = np.linspace(0.0, 1.0, cells + 1)
     cell = np.clip(np.searchsorted(edges, score / 100.0, side="left") - 1, 0, cells - 1)
     good = np.bincount(cell, mass * repay, cells)
     bad = np.bincount(cell, mass * (1.0 - repay), cells)
-    good, bad = _pool(good, bad)
+    if pooled:
+        good, bad = _pool(good, bad)
     features = {"0": ["histogram", edges.tolist(), bad.tolist()], "1": ["histogram", edges.tolist(), good.tolist()]}
     return {"share": share, "qualified": float(good.sum() / (good.sum() + bad.sum())), "features": features}
 

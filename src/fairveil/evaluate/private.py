@@ -39,9 +39,10 @@ from fairveil.evaluate.estimate import Estimate, quantile
 from fairveil.fields import Delta, Epsilon, Positive, described
 from fairveil.ledger import Account, Ledger, release_once
 from fairveil.ledger.account import stop
+from fairveil.privacy.encodings import ONE_ROW, RowEncoding, computed, noisy_vector
 from fairveil.privacy.events import Event
 from fairveil.privacy.grid import to_units
-from fairveil.privacy.guarantee import Guarantee
+from fairveil.privacy.guarantee import CHOSEN, Guarantee
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.vectors import ONE, NoisyVector, Price
 from fairveil.registry import register
@@ -98,8 +99,12 @@ class PrivateValue:
 
     def vector(self, rules: int = 1) -> NoisyVector:
         """The mechanism of so many rules on one log, in one release: every row moves the pair of every rule."""
+        return noisy_vector(self.price, ONE_ROW, self.encoding(rules))
+
+    def encoding(self, rules: int = 1) -> RowEncoding:
+        """u in [-1/2, 1/2] and k u^2 of a row: proven together, see docs/guarantees/evaluate.md."""
         length = ONE if self.price.laplace else ONE + 1
-        return NoisyVector(self.price, rules * length, rules * length**2, 2 * rules)
+        return RowEncoding(rules * length, rules * length**2, 2 * rules, "a clipped and centred value, with its square")
 
     @property
     def mechanism(self) -> NoisyVector:
@@ -116,6 +121,8 @@ class PrivateValue:
             notes=(
                 "public: the number of rows, the arms, the range of outcomes, the rule that is valued and the clip",
                 "published: the two noisy sums; value and interval are computed from them",
+                computed(ONE_ROW, self.encoding()),
+                CHOSEN,
                 REFUSALS,
                 *self._clipping,
             ),

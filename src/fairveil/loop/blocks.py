@@ -77,6 +77,7 @@ def draw(
     read and drawn once, and all are stored in another commit before anybody sees one. The keys of their events are on
     disk before that (``pages``).
     """
+    check_people(facts, driver, status.epoch, blocks)
     states = [status.state]
     names = [block_name(facts, status.epoch, block.name) for block in blocks]
     digests: dict[str, str] = {}
@@ -107,6 +108,43 @@ def _folded(facts: Facts, driver: Driver, state: State, epoch: int, block: Block
     for page in _pages(facts, driver, epoch, block):
         state = learn(state, page)
     return state
+
+
+STOOD = (
+    "SELECT count(*) FROM (SELECT count(*) AS stood, coalesce(max(s.events), 0) AS counted FROM events e "
+    "JOIN appearances a ON a.loop = e.loop AND a.event = e.key "
+    "LEFT JOIN subjects s ON s.loop = a.loop AND s.key = a.subject "
+    "WHERE {where} AND e.learn = ? GROUP BY a.subject) AS people "
+    "WHERE counted > ? OR (stood > counted AND ? = 1)"
+)
+"""People with more counted events than the limit, or in more rows than were counted for them."""
+
+
+def check_people(facts: Facts, driver: Driver, epoch: int, blocks: Sequence[Block]) -> None:
+    """The limit a person, held against the rows that are about to be released, by whatever way they came.
+
+    Decisions count; here nothing of that is believed: nobody is over the limit, and nobody in more rows of the blocks
+    than were counted. (Candidates that may not be chosen are mentioned and not counted: the second is for arms.)
+    """
+    most = facts.spec.person.max_events
+    if most is None or not blocks:
+        return
+    every = int(not isinstance(facts.play, CandidatesPlay))
+    ranges = blocks if facts.by_seat else [replace(blocks[0], stop=blocks[-1].stop)]
+    over = 0
+    with driver.reading() as tx:
+        for one in ranges:
+            number, _, values = _rows(facts, epoch, one)
+            line = " AND e.queue = ?" if number == "seat" else ""
+            query = STOOD.format(where=f"e.loop = ?{line} AND e.{number} >= ? AND e.{number} < ?")
+            over += tx.execute(query, (*values, one.first, one.stop, PENDING, most, every))[0][0]
+    if over:
+        raise PrivacyError(
+            "people are in more rows of a block than their limit allows",
+            path="person.max_events",
+            allowed=f"{most} events a person, each counted before it is learned",
+            fix="nothing was drawn; look at what writes to this store, or erase these people",
+        )
 
 
 def numbers_of(released: Released) -> Any:

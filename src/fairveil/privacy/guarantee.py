@@ -12,6 +12,10 @@ from fairveil.errors import SpecError
 
 REFUSED = "strict: a value outside its declared range is refused, and that it was depends on the value: not covered"
 """A note of every promise that is made with ``strict``."""
+UNRELEASED = "who comes next, and the coins of decisions, do not depend on rewards or features that are not released"
+"""What every proof about a policy takes for granted."""
+CHOSEN = "ranges and settings were chosen without looking at the rows"
+ONCE = "a person reports once for one reward, from a device that draws its own coins"
 
 
 class Definition(StrEnum):

@@ -25,8 +25,9 @@ from fairveil.evaluate.targets import Target, importance
 from fairveil.fields import Delta, Epsilon, OpenUnit, Positive, Vector, described
 from fairveil.ledger import Ledger
 from fairveil.ledger.account import OneEvent, adopted, release_once
+from fairveil.privacy.encodings import ONE_ROW, computed
 from fairveil.privacy.events import Event
-from fairveil.privacy.guarantee import Guarantee
+from fairveil.privacy.guarantee import CHOSEN, Guarantee
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.vectors import NoisyVector, Price
 from fairveil.registry import build, register
@@ -99,6 +100,8 @@ class Evaluation:
                 "weights, the range of rewards, the level",
                 "published: two noisy sums a rule; values and intervals are computed from them",
                 "a person who stands in several places has that many units",
+                computed(ONE_ROW, self.values[0].encoding(len(self.values))),
+                CHOSEN,
             ),
         )
 

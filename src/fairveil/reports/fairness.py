@@ -25,9 +25,10 @@ from fairveil.errors import InputError, SpecError
 from fairveil.fields import Delta, Epsilon, OpenUnit, Positive, described
 from fairveil.ledger import Ledger
 from fairveil.ledger.account import OneEvent, adopted, release_once
+from fairveil.privacy.encodings import ONE_ROW, computed, noisy_vector
 from fairveil.privacy.events import Event
 from fairveil.privacy.grid import clip_unit, to_units
-from fairveil.privacy.guarantee import Guarantee
+from fairveil.privacy.guarantee import CHOSEN, Guarantee
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.vectors import ONE, NoisyVector, Price
 from fairveil.registry import register
@@ -146,7 +147,7 @@ class FairnessReport:
 
     @cached_property
     def vector(self) -> NoisyVector:
-        return NoisyVector(self.price, self.layout.l1, self.layout.square, self.layout.dimension)
+        return noisy_vector(self.price, ONE_ROW, self.layout.encoding)
 
     def event(self) -> Event:
         return self.vector.event()
@@ -162,6 +163,8 @@ class FairnessReport:
                 f"public: {public}the range of rewards and the level",
                 "published: one noisy vector; every figure and whether a group can be estimated follow from it",
                 "a person who stands in several places has that many units",
+                computed(ONE_ROW, self.layout.encoding),
+                CHOSEN,
             ),
         )
 

@@ -22,6 +22,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Literal
 
+from fairveil.privacy.encodings import RowEncoding
 from fairveil.privacy.vectors import ONE
 
 Part = Literal["chosen", "answered", "reward", "shown", "rounds", "played", "deserved"]
@@ -76,6 +77,11 @@ class VectorLayout:
     @property
     def square(self) -> int:
         return int(max(two for _, two in self._cases) * ONE**2)
+
+    @property
+    def encoding(self) -> RowEncoding:
+        """What one place becomes."""
+        return RowEncoding(self.l1, self.square, self.dimension, f"in the sums {', '.join(self.parts)} of its group")
 
     def slice(self, part: Part) -> slice | None:
         """Where a part stands in the vector; None where it is not in it."""

@@ -271,7 +271,6 @@ def test_criterion_task():
 
 
 SWEEPS = {
-    "12": lambda r, f: theorems.theorem_12(draws.random_model(r, f, str(r.choice(["accuracy", "disparity"])))),
     "14": lambda r, f: theorems.theorem_14(draws.random_model(r, f), *r.uniform(0.05, 0.95, 2).tolist()),
     "15": lambda r, f: theorems.theorem_15(draws.random_model(r, f), 4000),
 }

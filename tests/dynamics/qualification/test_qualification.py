@@ -25,7 +25,6 @@ from fairveil.dynamics.qualification import (
 )
 from fairveil.errors import AssumptionError
 from fairveil.lab.theorems import qualification as theorems
-from fairveil.lab.theorems.checks import sweep
 from fairveil.randomness import generator
 
 FEATURES = {"0": ["normal", -5, 5], "1": ["normal", 5, 5]}
@@ -197,7 +196,7 @@ def test_raising_a_transition_can_hurt_the_other_group():
     groups = two([[0.5, 0.2], [0.9, 0.4]], [[0.6, 0.3], [0.8, 0.3]])
     seen = theorems.proposition_5(model(groups, fairness="dp"), 0, 1, 1, 0.1)
     assert seen.conclusion is True
-    assert seen.numbers["own"] > 0 > seen.numbers["other"]
+    assert seen.numbers["seen"]["own"] > 0 > seen.numbers["seen"]["other"]
 
 
 @pytest.mark.parametrize(
@@ -216,7 +215,7 @@ def test_theorem_19_as_printed_is_false_where_features_are_moved_or_stretched(fa
     assert point == pytest.approx([limit, limit], abs=5e-6)
     assert abs(point[0] - point[1]) < 1e-12
     if fairness != "none":
-        assert theorems.unfairness(system, fairness, limit) < 1e-12
+        assert theorems.unfairness(system, fairness, limit) < 1e-9
         printed = theorems.theorem_19(system, fairness, 0.45, printed=True)
         assert printed.counterexample
         assert theorems.theorem_19(system, fairness, 0.45).conclusion is None
@@ -225,33 +224,14 @@ def test_theorem_19_as_printed_is_false_where_features_are_moved_or_stretched(fa
 @pytest.mark.parametrize("fairness", ["eqopt", "dp"])
 def test_rounding_does_not_decide_theorem_19(fairness):
     rng = generator(19, fairness)
-    found = [theorems.theorem_19(draws.moved_model(rng, "1b"), fairness, 0.45, printed=True) for _ in range(8)]
-    gaps = [abs(seen.numbers["fair"][0] - seen.numbers["fair"][1]) for seen in found if seen.applies]
+    found = []
+    for _ in range(40):
+        groups, utility = draws.moved_groups(rng)
+        found.append(theorems.theorem_19(model(groups, utility), fairness, 0.45, printed=True))
+    gaps = [abs(np.subtract(*seen.numbers["seen"]["fair"])) for seen in found if seen.applies]
     assert len(gaps) >= 6
     assert max(gaps) < 1e-10
     assert all(seen.conclusion is False for seen in found if seen.applies)
-
-
-SWEEPS = {
-    "17": lambda r, c, f: theorems.theorem_17(draws.random_model(r, c, False, fairness=f)),
-    "18": lambda r, c, f: theorems.theorem_18(draws.random_model(r, c, False, gap=0.03, fairness=f), 9),
-    "19 same": lambda r, c, f: theorems.theorem_19(draws.random_model(r, c, True, gap=0.5), f, 0.45),
-    "19 different": lambda r, c, f: theorems.theorem_19(draws.random_model(r, c, False, gap=0.5), f, 0.45),
-    "20": lambda r, c, f: theorems.theorem_20(draws.random_model(r, c), f),
-    "P3": lambda r, c, f: theorems.proposition_3(draws.random_model(r, c, False, fairness=f)),
-    "P4": lambda r, c, f: theorems.proposition_4(draws.random_model(r, c, False)),
-    "P5": lambda r, c, f: theorems.proposition_5(draws.random_model(r, c, False, fairness=f), 1, 0, 0),
-}
-
-
-@pytest.mark.parametrize("case", ["1a", "1b"])
-@pytest.mark.parametrize("fairness", ["eqopt", "dp"])
-@pytest.mark.parametrize("name", SWEEPS)
-def test_theory_on_random_models(name, fairness, case):
-    rng = generator(5, name, fairness, case)
-    found = sweep(name, ((None, SWEEPS[name](rng, case, fairness)) for _ in range(8)))
-    assert found.applied >= 6
-    assert found.counterexamples == ()
 
 
 def test_theorem_18_says_nothing_about_large_responses():
@@ -263,14 +243,6 @@ def test_theorem_18_says_nothing_about_large_responses():
     seen = theorems.theorem_18(system)
     assert seen.premises["responses are below one"] is False
     assert seen.conclusion is None
-
-
-def test_theorem_21_on_random_models():
-    rng = generator(21)
-    made = [draws.random_model(rng, "1b", same_transitions=True, ordered=True) for _ in range(10)]
-    found = sweep("21", ((None, theorems.theorem_21(one)) for one in made))
-    assert found.applied >= 8
-    assert found.counterexamples == ()
 
 
 def test_many_equilibria_in_one_call():

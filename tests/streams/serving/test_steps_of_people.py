@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 
+from fairveil.errors import InputError
 from fairveil.streams import PersonCounts
 from fairveil.streams.serving.feed import Feed, Lines, Reading
 
@@ -77,3 +78,13 @@ def test_a_watermark_closes_steps_and_what_comes_late_is_dropped(tmp_path):
     assert counts(tmp_path, rows, watermark=True, until="2024-01-01T04:30").tolist() == [1, 0, 2, 1]
     assert counts(tmp_path, rows, until="2024-01-01T03:00").tolist() == [1, 1, 2]  # nobody's row closes nothing
     assert counts(tmp_path, rows, horizon=None, until="2024-01-01T03:30").tolist() == [1, 1, 2]
+
+
+def test_an_error_about_a_persons_row_says_neither_which_nor_when(tmp_path):
+    rows = [*rows_of()[:40], ("1987-06-05 late", "p7")]
+    with pytest.raises(InputError, match="not a time") as caught:
+        counts(tmp_path, rows)
+    said = f"{caught.value} {caught.value.to_dict()}"
+    assert caught.value.path == "time"
+    assert "1987" not in said
+    assert "4" not in said.replace("2024", "")  # neither the 41st row nor the 42nd line

@@ -24,7 +24,7 @@ from fairveil.errors import InputError, SpecError
 from fairveil.federated.schedules import Determinant
 from fairveil.fields import Count, Delta, Epsilon, Positive, described
 from fairveil.privacy.events import Event
-from fairveil.privacy.guarantee import REFUSED, Neighbours
+from fairveil.privacy.guarantee import REFUSED, UNRELEASED, Neighbours
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import RunningSum
 from fairveil.state import State, copy_state, nest, nested
@@ -139,6 +139,7 @@ class PrivatePolicy(ExposurePolicy):
         return (
             scope,
             "every agent is its own curator and spends this budget on its own rows; messages may be seen by anybody",
+            UNRELEASED,
             *((REFUSED,) if self.strict else ()),
         )
 

@@ -29,7 +29,7 @@ from fairveil.errors import InputError, SpecError
 from fairveil.fields import Count, Delta, Epsilon, OpenUnit, Positive, described
 from fairveil.privacy.calibration import Total, calibrated
 from fairveil.privacy.events import ComposedEvent, Event
-from fairveil.privacy.guarantee import Guarantee
+from fairveil.privacy.guarantee import UNRELEASED, Guarantee
 from fairveil.privacy.histograms import Histogram
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums import BatchSum
@@ -182,7 +182,7 @@ class BatchedPrivateFairGreedy(RulePolicy):
             model="joint",
             unit="one candidate of one round",
             neighbours="replace-tuple",
-            notes=(PUBLIC, *presence, *self.scaling.caveats, *seats, ARRIVALS_IN_WORDS["public"]),
+            notes=(PUBLIC, *presence, *self.scaling.caveats, *seats, UNRELEASED, ARRIVALS_IN_WORDS["public"]),
         )
 
     # Step interface --------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from fairveil.configuration import configuration
 from fairveil.fields import described
 from fairveil.privacy.calibration import Total, calibrated
 from fairveil.privacy.events import ComposedEvent, Event, ZcdpEvent
-from fairveil.privacy.guarantee import Guarantee
+from fairveil.privacy.guarantee import UNRELEASED, Guarantee
 from fairveil.privacy.sums import ToeplitzSum
 from fairveil.registry import register
 
@@ -102,7 +102,7 @@ class PrivateFairGreedy(NoisyHistory):
 
     def guarantee(self) -> Guarantee:
         stated = {} if self.rounds is None else self.total.stated
-        return Guarantee.approximate(self.epsilon, self.delta, **stated, notes=(PUBLIC,), **SHAPE)
+        return Guarantee.approximate(self.epsilon, self.delta, **stated, notes=(PUBLIC, UNRELEASED), **SHAPE)
 
     def simulator(self, case: Case, streams: Streams) -> NoisyRunner | None:
         return noisy_runner(self, case, streams)

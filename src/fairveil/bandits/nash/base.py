@@ -29,7 +29,7 @@ from fairveil.bandits.quotes import Noisy
 from fairveil.bandits.simulate import Case
 from fairveil.errors import HorizonError, InputError, SpecError
 from fairveil.privacy.grid import clip_unit, float_above
-from fairveil.privacy.guarantee import REFUSED, Guarantee
+from fairveil.privacy.guarantee import ONCE, REFUSED, UNRELEASED, Guarantee
 from fairveil.privacy.mechanisms.one_bit import OneBit
 from fairveil.privacy.noise import Noise
 from fairveil.state import State
@@ -120,7 +120,7 @@ def global_guarantee(epsilon: float, *notes: str, established: bool = True, stri
         unit=UNIT_IN_WORDS,
         neighbours="replace-reward",
         established=established,
-        notes=(*notes, REFUSED) if strict else notes,
+        notes=(*notes, *((UNRELEASED,) if established else ()), *((REFUSED,) if strict else ())),
     )
 
 
@@ -132,7 +132,7 @@ def local_guarantee(epsilon: float, *notes: str, established: bool = True, stric
         unit=UNIT_IN_WORDS,
         neighbours="any-two-inputs",
         established=established,
-        notes=(*notes, REFUSED) if strict else notes,
+        notes=(*notes, *((ONCE,) if established else ()), *((REFUSED,) if strict else ())),
     )
 
 

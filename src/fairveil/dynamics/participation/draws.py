@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from fairveil.dynamics.distributions import distribution
+from fairveil.dynamics.draws import spread
 from fairveil.dynamics.participation.model import Drift, Participation, model
 from fairveil.randomness import Generator
 
@@ -39,9 +39,9 @@ def random_models(rng: Generator, count: int, fairness: str, drift: Drift | None
 
 def overlapping_group(rng: Generator, width: tuple[float, float], arrivals: tuple[float, float]) -> dict[str, Any]:
     """Labels that overlap on an interval around zero, with the group's own optimum inside it."""
-    centre, length, part = rng.uniform(-1.0, 1.0), _spread(rng, *width), rng.uniform(0.1, 0.9)
+    centre, length, part = rng.uniform(-1.0, 1.0), spread(rng, *width), rng.uniform(0.1, 0.9)
     left, right = centre - part * length, centre + (1.0 - part) * length
-    std0, std1 = _spread(rng, 2.0, 8.0), _spread(rng, 2.0, 8.0)
+    std0, std1 = spread(rng, 2.0, 8.0), spread(rng, 2.0, 8.0)
     mean0, mean1 = left - rng.uniform(0.0, 1.5) * std0, right + rng.uniform(0.0, 1.5) * std1
     f0 = distribution(["truncnorm", mean0, std0, mean0 - 15.0, right])
     f1 = distribution(["truncnorm", mean1, std1, left, mean1 + 15.0])
@@ -49,13 +49,9 @@ def overlapping_group(rng: Generator, width: tuple[float, float], arrivals: tupl
     odds = f0.pdf(own) / f1.pdf(own)
     return {
         "qualified": float(odds / (1.0 + odds)),
-        "arrivals": _spread(rng, *arrivals),
+        "arrivals": spread(rng, *arrivals),
         "features": {"0": f0, "1": f1},
     }
-
-
-def _spread(rng: Generator, low: float, high: float) -> float:
-    return math.exp(rng.uniform(math.log(low), math.log(high)))
 
 
 def overlapping_models(rng: Generator, count: int, fairness: str, drift: Drift | None = None) -> Participation:

@@ -10,7 +10,7 @@ from fairveil.lab.artefact import Chart, Claim, Line, Picture, Results, Scale, h
 from fairveil.lab.papers.thesis_credit_tables import PEOPLE
 from fairveil.lab.papers.thesis_strategic_surfaces import Surfaces
 from fairveil.lab.papers.thesis_strategic_worlds import FICO, POLICIES, Spec, credit, spec
-from fairveil.lab.papers.thesis_words import ThesisArtefact
+from fairveil.lab.papers.thesis_words import SOURCES, CreditArtefact, ThesisArtefact
 from fairveil.registry import register
 
 
@@ -20,15 +20,23 @@ class Figure610(ThesisArtefact):
 
     title = "Figure 6.10: score distributions, profiles and likelihood ratios"
     source = "section 6.7"
-    notes = (FICO,)
+    data = ("fico",)
+    notes = (
+        FICO,
+        "the score tables are drawn with the pooled cells that the models use; the claim is about the raw ones",
+    )
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
         return {}
 
     def pictures(self, results: Results) -> list[Picture]:
+        return [picture for source in _sources() for picture in self._panels(source)]
+
+    def _panels(self, source: str) -> list[Picture]:
         x = np.linspace(0.01, 0.99, 99)
         pdf, cdf, profile, ratio = [], [], [], []
-        for name, table in fico_groups().items():
+        said = SOURCES[source]
+        for name, table in fico_groups(source=source).items():
             f0, f1 = (distribution(table["features"][y]) for y in ("0", "1"))
             alpha = table["qualified"]
             mixed = alpha * f1.pdf(x) + (1 - alpha) * f0.pdf(x)
@@ -37,22 +45,28 @@ class Figure610(ThesisArtefact):
             profile.append(Line(name, tuple(x), tuple(alpha * f1.pdf(x) / mixed)))
             ratio.append(Line(name, tuple(x), tuple(np.exp(f1.logpdf(x) - f0.logpdf(x)))))
         return [
-            Chart("Density of scores", "score", "density", tuple(pdf)),
-            Chart("Distribution of scores", "score", "share below", tuple(cdf)),
-            Chart("Qualification profile", "score", "share who repay at this score", tuple(profile)),
-            Chart("Likelihood ratio of repaying to not repaying", "score", "density ratio", tuple(ratio), log_y=True),
+            Chart(f"{said}: density of scores", "score", "density", tuple(pdf)),
+            Chart(f"{said}: distribution of scores", "score", "share below", tuple(cdf)),
+            Chart(f"{said}: qualification profile", "score", "share who repay at this score", tuple(profile)),
+            Chart(f"{said}: likelihood ratio of repaying", "score", "density ratio", tuple(ratio), log_y=True),
         ]
 
     def claims(self, results: Results) -> list[Claim]:
-        falls = [
-            likelihood_ratio_fall(distribution(table["features"]["0"]), distribution(table["features"]["1"]))
-            for table in fico_groups().values()
-        ]
-        return [
-            Claim.exact(
-                "the likelihood ratio rises in every group", "assumption 11", 0.5 - sum(f is not None for f in falls)
-            )
-        ]
+        out = []
+        for source in _sources():
+            groups = fico_groups(source=source, pooled=False)
+            falls = {}
+            for name, table in groups.items():
+                f0, f1 = (distribution(table["features"][y]) for y in "01")
+                falls[name] = likelihood_ratio_fall(f0, f1)
+            where = ", ".join(f"{name} falls at {x:.2f}" for name, x in falls.items() if x is not None)
+            text = f"{SOURCES[source]}: the likelihood ratio rises in every group"
+            out.append(Claim.exact(text, "assumption 11", 0.5 - sum(x is not None for x in falls.values()), where))
+        return out
+
+
+def _sources() -> list[str]:
+    return [source for source in SOURCES if source == "fitted" or have("fico")]
 
 
 @register("artefact", "thesis/6.11")
@@ -95,19 +109,26 @@ class Figure611(ThesisArtefact):
 CHOSEN = "the text does not name the groups of the panels, these were chosen because they show it"
 
 
+def shown(text: str, margin: float, note: str, source: str) -> Claim:
+    """On the betas an illustration, since the pairs were chosen there; the same pairs on the score tables can fail."""
+    if source == "fitted":
+        return Claim.illustration(text, "section 6.7", margin, f"{CHOSEN}; {note}" if note else CHOSEN)
+    return Claim.exact(text, "section 6.7", margin, note)
+
+
 @register("artefact", "thesis/6.12")
-class Figure612(ThesisArtefact):
+class Figure612(CreditArtefact):
     """Cheaper manipulation of the advantaged group mitigates and turns the unfairness."""
 
     title = "Figure 6.12: unfairness as the cost of group a falls"
     source = "section 6.7, theorem 24"
     notes = (FICO, "group a is Hispanic, group b African-American; b of group a's cost runs from 1 to 20")
 
-    def specs(self, scale: Scale) -> dict[str, Spec]:
+    def made(self, scale: Scale, source: str) -> dict[str, Spec]:
         count = {"quick": 12, "standard": 30, "paper": 60}[scale]
         utility = {"gain": 1.0, "loss": 2.0}
-        first = credit("hispanic", "african-american", (["beta", 10, 5], ["beta", 10, 5]))
-        second = credit("hispanic", "african-american", (["uniform", 0, 1], ["uniform", 0, 1]))
+        first = credit("hispanic", "african-american", (["beta", 10, 5], ["beta", 10, 5]), source)
+        second = credit("hispanic", "african-american", (["uniform", 0, 1], ["uniform", 0, 1]), source)
         made = {}
         for strategic, word in ((True, "strategic"), (False, "non-strategic")):
             beta = {"groups.hispanic.cost.2": np.linspace(1.0, 20.0, count).tolist()}
@@ -116,7 +137,7 @@ class Figure612(ThesisArtefact):
             made[f"uniform {word}"] = spec(second, "none", strategic, utility=utility, grid=uniform)
         return made
 
-    def pictures(self, results: Results) -> list[Picture]:
+    def drawn(self, results: Results) -> list[Picture]:
         out: list[Picture] = []
         panels = (
             ("beta", "Beta costs", "b, when the cost of group a is Beta(10, b): cheaper to the right"),
@@ -133,7 +154,7 @@ class Figure612(ThesisArtefact):
             out.append(Chart(title, label, "unfairness to group b", tuple(lines), level=0.0))
         return out
 
-    def claims(self, results: Results) -> list[Claim]:
+    def said(self, results: Results, source: str) -> list[Claim]:
         out = []
         for kind, cheap in (("beta", -1), ("uniform", 0)):
             for criterion in ("eqopt", "dp"):
@@ -155,7 +176,7 @@ class Figure612(ThesisArtefact):
 
 
 @register("artefact", "thesis/6.13")
-class Figure613(Surfaces):
+class Figure613(CreditArtefact, Surfaces):
     """Manipulation under strategic policies for the same beta costs in both groups."""
 
     title = "Figure 6.13: manipulation probabilities, costs of both groups Beta(a, b)"
@@ -170,18 +191,21 @@ class Figure613(Surfaces):
     def axis(self, key: str) -> str:
         return f"parameter {'a' if key.endswith('1') else 'b'} of both costs"
 
-    def specs(self, scale: Scale) -> dict[str, Spec]:
+    def drawn(self, results: Results) -> list[Picture]:
+        return Surfaces.pictures(self, results)
+
+    def made(self, scale: Scale, source: str) -> dict[str, Spec]:
         count = {"quick": 6, "standard": 15, "paper": 29}[scale]
         values = np.linspace(1.0, 15.0, count).tolist()
         made = {}
         for panel, (first, second) in zip(self.panels, self.pairs, strict=True):
             grid = {f"groups.{first}.cost.{k},groups.{second}.cost.{k}": values for k in (1, 2)}
-            people = credit(first, second, (["beta", 1, 1], ["beta", 1, 1]))
+            people = credit(first, second, (["beta", 1, 1], ["beta", 1, 1]), source)
             for name, code in POLICIES.items():
                 made[f"{panel}{name}"] = spec(people, code, grid=grid, points=2048)
         return made
 
-    def claims(self, results: Results) -> list[Claim]:
+    def said(self, results: Results, source: str) -> list[Claim]:
         first, second = (self.change(results, "(a) ", "EqOpt", name) for name in self.pairs[0])
         both = float(((first > 1e-6) & (second > 1e-6)).mean())
         apart = []
@@ -189,18 +213,13 @@ class Figure613(Surfaces):
             equal, parity = (self.change(results, "(b) ", policy, name) for policy in ("EqOpt", "DP"))
             apart.append(float((equal * parity < 0).mean()))
         return [
-            Claim.illustration(
-                "(a) fairness can incentivise both groups",
-                "section 6.7",
-                both - 1e-9,
-                f"{CHOSEN}; in {100 * both:.0f} % of costs",
-            ),
-            Claim.illustration("(b) EqOpt and DP can have opposite effects", "section 6.7", min(apart) - 1e-9, CHOSEN),
+            shown("(a) fairness can incentivise both groups", both - 1e-9, f"in {100 * both:.0f} % of costs", source),
+            shown("(b) EqOpt and DP can have opposite effects", min(apart) - 1e-9, "", source),
         ]
 
 
 @register("artefact", "thesis/6.14")
-class Figure614(Surfaces):
+class Figure614(CreditArtefact, Surfaces):
     """Manipulation under strategic policies for different uniform costs."""
 
     title = "Figure 6.14: manipulation probabilities, uniform costs"
@@ -216,18 +235,21 @@ class Figure614(Surfaces):
     def axis(self, key: str) -> str:
         return f"largest cost of the {key.split('.')[1]} group"
 
-    def specs(self, scale: Scale) -> dict[str, Spec]:
+    def drawn(self, results: Results) -> list[Picture]:
+        return Surfaces.pictures(self, results)
+
+    def made(self, scale: Scale, source: str) -> dict[str, Spec]:
         count = {"quick": 6, "standard": 15, "paper": 37}[scale]
         values = np.linspace(0.2, 2.0, count).tolist()
         made = {}
         for panel, (first, second) in zip(self.panels, self.pairs, strict=True):
             grid = {f"groups.{first}.cost.2": values, f"groups.{second}.cost.2": values}
-            people = credit(first, second, (["uniform", 0, 1], ["uniform", 0, 1]))
+            people = credit(first, second, (["uniform", 0, 1], ["uniform", 0, 1]), source)
             for name, code in POLICIES.items():
                 made[f"{panel}{name}"] = spec(people, code, grid=grid, points=2048)
         return made
 
-    def claims(self, results: Results) -> list[Claim]:
+    def said(self, results: Results, source: str) -> list[Claim]:
         out = []
         for panel, (first, second) in zip(self.panels, self.pairs, strict=True):
             for policy in ("EqOpt", "DP"):
@@ -240,6 +262,5 @@ class Figure614(Surfaces):
                     -self.change(results, panel, policy, first)[-1, 0],
                 )
                 text = f"{panel}{policy}: the group with cheap manipulation is incentivised, the other one not"
-                why = f"{CHOSEN}; {first} and {second}"
-                out.append(Claim.illustration(text, "section 6.7", float(min(cheap_a, cheap_b)), why))
+                out.append(shown(text, float(min(cheap_a, cheap_b)), f"{first} and {second}", source))
         return out

@@ -9,7 +9,7 @@ from fairveil.dynamics import fico_groups
 Spec = dict[str, Any]
 GAUSS = {"0": ["normal", -5, 5], "1": ["normal", 5, 5]}
 POLICIES = {"UN": "none", "EqOpt": "eqopt", "DP": "dp"}
-FICO = "features are the fitted betas of table 6.1"
+FICO = "features are the fitted betas of table 6.1, and the public score tables where they are present"
 
 
 def group(qualified: float, cost: list[Any], features: Any = GAUSS, share: float = 0.5) -> Spec:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar
 
 from fairveil.fairness.notions import thesis_words
-from fairveil.lab.artefact import Artefact
+from fairveil.lab.artefact import Artefact, Claim, Picture, Results, Scale, have
 
 SYMBOLS = {
     **{f"alpha_{name}": f"qualification rate of group {name}" for name in "ab"},
@@ -49,3 +50,59 @@ class ParticipationArtefact(ThesisArtefact):
     """Base of the figures of chapter 4, whose EqOpt is equal false positives."""
 
     words: ClassVar[dict[str, str]] = {**ThesisArtefact.words, **_criteria("fpr")}
+
+
+SOURCES = {"fitted": "Fitted betas", "tables": "Score tables"}
+
+
+class CreditArtefact(ThesisArtefact):
+    """Base of what is run on the thesis' betas and on the public score tables, with a verdict for each.
+
+    The betas of table 6.1 do not fit the public tables: ordinary fits give Caucasians who do not repay Beta(.95, 3.5).
+    """
+
+    data: ClassVar[tuple[str, ...]] = ("fico",)
+
+    def made(self, scale: Scale, source: str) -> dict[str, dict[str, Any]]:
+        """The specs on one source."""
+        raise NotImplementedError
+
+    def drawn(self, results: Results) -> list[Picture]:
+        """The pictures of one source."""
+        raise NotImplementedError
+
+    def said(self, results: Results, source: str) -> list[Claim]:
+        """The claims on one source."""
+        raise NotImplementedError
+
+    def specs(self, scale: Scale) -> dict[str, dict[str, Any]]:
+        sources = [source for source in SOURCES if source == "fitted" or have("fico")]
+        return {f"{source}: {label}": spec for source in sources for label, spec in self.made(scale, source).items()}
+
+    def pictures(self, results: Results) -> list[Picture]:
+        return [
+            replace(picture, title=f"{SOURCES[source]}: {picture.title}")
+            for source, own in self.by_source(results)
+            for picture in self.drawn(own)
+        ]
+
+    def claims(self, results: Results) -> list[Claim]:
+        return [
+            replace(claim, text=f"{SOURCES[source]}: {claim.text}")
+            for source, own in self.by_source(results)
+            for claim in self.said(own, source)
+        ]
+
+    @staticmethod
+    def by_source(results: Results) -> list[tuple[str, Results]]:
+        """The results of each source under their labels."""
+        found = []
+        for source in SOURCES:
+            own = {
+                label.removeprefix(f"{source}: "): result
+                for label, result in results.items()
+                if label.startswith(f"{source}: ")
+            }
+            if own:
+                found.append((source, own))
+        return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -11,13 +11,15 @@ from typing import Any
 class Check:
     """Premises by name, whether the conclusion was seen, and the numbers behind it.
 
-    ``conclusion`` is None when the premises do not hold: the theorem then says nothing.
+    ``conclusion`` is None when the premises do not hold: the theorem then says nothing. Premises are looked at in their
+    order and no further than the first that does not hold. ``planted`` is the same instance under a false statement.
     """
 
     theorem: str
     premises: dict[str, bool]
     conclusion: bool | None
     numbers: dict[str, Any] = field(default_factory=dict)
+    planted: Callable[[str], Check] | None = field(default=None, repr=False, compare=False)
 
     @property
     def applies(self) -> bool:
@@ -37,11 +39,38 @@ class Check:
         }
 
 
-def check(theorem: str, premises: dict[str, Any], conclusion: Callable[[], Any], **numbers: Any) -> Check:
-    """Build a check; the conclusion is only evaluated when every premise holds."""
-    plain = {name: bool(held) for name, held in premises.items()}
-    verdict = bool(conclusion()) if all(plain.values()) else None
-    return Check(theorem, plain, verdict, numbers)
+def refused(premise: str) -> Check:
+    """An instance that a premise turned away before anything was built."""
+    return Check("", {premise: False}, None)
+
+
+def check(
+    theorem: str,
+    premises: dict[str, Any],
+    conclusion: Callable[[], Any],
+    opposite: Callable[[], Any] | None = None,
+    **numbers: Any,
+) -> Check:
+    """Build a check; premises may be functions, and the conclusion is only looked at when every premise holds.
+
+    ``opposite`` is a false conclusion (the sign flipped, the claim without its bound) for the planted variant.
+    """
+
+    def planted(drop: str) -> Check:
+        if drop:
+            kept = {name: held for name, held in premises.items() if name != drop}
+            if len(kept) == len(premises):
+                raise ValueError(f"{theorem} has no premise {drop!r}; it has {', '.join(premises)}")
+            return replace(check(f"{theorem}, without a premise", kept, conclusion, **numbers), planted=None)
+        assert opposite is not None
+        return replace(check(f"{theorem}, opposite", premises, opposite, **numbers), planted=None)
+
+    plain: dict[str, bool] = {}
+    for name, held in premises.items():
+        plain[name] = bool(held() if callable(held) else held)
+        if not plain[name]:
+            return Check(theorem, plain, None, numbers, planted)
+    return Check(theorem, plain, bool(conclusion()), numbers, planted)
 
 
 @dataclass(frozen=True)

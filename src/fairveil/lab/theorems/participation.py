@@ -1,9 +1,10 @@
-"""Participation: theorems 12-16 and lemma 6 as checks on one instance of two groups."""
+"""Participation: theorems 12-16 as checks on one instance of two groups."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -14,9 +15,16 @@ from fairveil.dynamics.participation.limits import limit
 from fairveil.dynamics.participation.model import Composition, History, Participation, simulate
 from fairveil.dynamics.population import Population, measure, optimal_thresholds
 from fairveil.lab.theorems.checks import Check, check
+from fairveil.lab.theorems.premises import Two, of_model
 
 #: Thresholds pinned to the end of a support, where a density jumps, are known to about 1e-9.
 SAME = 1e-8
+
+#: What decisions found by brute force are off by, in rates.
+JITTER = 1e-3
+
+MONOTONE = "monotonicity condition"
+FALLING = "retention falls with the loss"
 
 #: Inside the overlap nothing jumps: shares are exact to a few rounding errors.
 ROUNDING = 1e-12
@@ -70,33 +78,78 @@ def theorem_14(system: Participation, share: float, other: float) -> Check:
             "the groups' own optima differ in level": bool(np.abs(change).max() > 1e-9),
         },
         lambda: fits and bool(change.min() >= -SAME or change.max() <= SAME),
+        lambda: bool(change.min() <= SAME and change.max() >= -SAME),
         psi=values,
         ratio=target,
         change=change.tolist(),
     )
 
 
+def _treated(two: Two, system: Participation, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Losses and retentions (shares, groups) of the decisions that brute force finds best at each share of group a."""
+    rates = np.array([side.rate for side in two.sides])
+    losses, stays = [], []
+    for share in shares:
+        found = replace(two, share=(float(share), 1.0 - float(share))).accepted(system.fairness, rates)
+        above0, above1 = (np.array([[found[s][y][0, 1] for s in (0, 1)]]) for y in (0, 1))
+        loss = rates * (1.0 - above1) + (1.0 - rates) * above0
+        accepted = rates * above1 + (1.0 - rates) * above0
+        seen = SimpleNamespace(loss=loss, above0=above0, below1=1.0 - above1, accepted=accepted, qualified=rates)
+        losses.append(loss[0])
+        assert system.stay is not None
+        stays.append(system.stay(seen)[0])  # type: ignore[arg-type]
+    return np.array(losses), np.array(stays)
+
+
+def monotone(system: Participation, first: float, points: int = 24) -> bool:
+    """The monotonicity condition, by brute force: a larger share of group a raises its retention and lowers b's."""
+    stay = _treated(of_model(system), system, np.linspace(0.5 * first, 0.5 * (1.0 + first), points))[1]
+    steps = np.diff(stay, axis=0) * (1.0, -1.0)
+    return bool(np.all(steps > -JITTER) and np.all(steps.sum(axis=0) > 0.01))
+
+
 def theorem_12(system: Participation, steps: int = 60) -> Check:
-    """A group whose retention is higher at first gains ground for ever: shares and retentions move one way."""
-    history = simulate(system, steps)
-    share, stay = history.share[:, 0, 0], history.retention[:, 0]
-    sign = np.sign(stay[0, 0] - stay[0, 1])
-    return check(
-        f"theorem 12 ({system.fairness})",
-        {
-            "features rise and fall on the overlap (assumption 7)": all(assumption_7(system.people).values()),
-            "simple, eqopt or dp": system.fairness in ("simple", "eqopt", "dp"),
-            "retention driven by loss or disparity": getattr(system.stay, "driver", "") in ("accuracy", "disparity"),
-            "retentions differ at first": sign != 0,
-        },
-        lambda: (
+    """Under the monotonicity condition the group that is kept better at first gains ground for ever."""
+    first = float(system.arrivals[0, 0] / system.arrivals[0].sum())
+    seen: dict[str, float] = {}
+
+    def holds() -> bool:
+        history = simulate(system, steps)
+        share, stay = history.share[:, 0, 0], history.retention[:, 0]
+        sign = np.sign(stay[0, 0] - stay[0, 1])
+        seen.update(first=float(share[0]), last=float(share[-1]))
+        return (
             bool(np.all(sign * np.diff(share) >= -SAME))
             and bool(np.all(sign * np.diff(stay[:, 0]) >= -SAME))
             and bool(np.all(sign * np.diff(stay[:, 1]) <= SAME))
-        ),
-        first=float(share[0]),
-        last=float(share[-1]),
-    )
+        )
+
+    def apart() -> bool:
+        stay = _treated(of_model(system), system, np.array([first]))[1][0]
+        return abs(stay[0] - stay[1]) > 2 * JITTER and float(stay.min()) > 0.0
+
+    premises = {"retentions differ at first": apart, MONOTONE: lambda: monotone(system, first)}
+    return check(f"theorem 12 ({system.fairness})", premises, holds, seen=seen)
+
+
+def theorem_13(system: Participation, share: float, other: float) -> Check:
+    """Retention that falls with the loss meets the monotonicity condition wherever losses differ between two shares."""
+    low, high = sorted((share, other))
+
+    def differ() -> bool:
+        losses = _treated(of_model(system), system, np.array([low, high]))[0]
+        return bool(np.abs(losses[1] - losses[0]).min() > 2 * JITTER)
+
+    def holds() -> bool:
+        assert system.stay is not None
+        stays = [system.stay(system.at_share(np.array([[n, 1.0 - n]]))[1])[0] for n in (low, high)]
+        return bool(stays[1][0] > stays[0][0] and stays[1][1] < stays[0][1])
+
+    premises = {
+        FALLING: getattr(system.stay, "driver", "") == "accuracy",
+        "losses differ between the two shares": differ,
+    }
+    return check(f"theorem 13 ({system.fairness})", premises, holds)
 
 
 def theorem_15(system: Participation, steps: int = 20000) -> Check:
@@ -113,7 +166,9 @@ def theorem_15_batch(system: Participation, steps: int = 20000) -> list[Check]:
     stay = system.stay(measure(system.people, end.thresholds))
     arrivals = system.arrivals
     ratio = arrivals[:, 0] / arrivals[:, 1] * (1.0 - stay[:, 1]) / (1.0 - stay[:, 0])
-    fits = np.abs(ratio * end.share[:, 1] / end.share[:, 0] - 1.0) < 1e-6
+    odds = end.share[:, 1] / end.share[:, 0]
+    fits = np.abs(ratio * odds - 1.0) < 1e-6
+    turned = np.abs((arrivals[:, 0] / arrivals[:, 1]) ** 2 / ratio * odds - 1.0) < 1e-6
     far = np.abs(_run_out(system, steps) - end.share[:, 0])
     held = monotone & fits & (far < 1e-4)
 
@@ -127,6 +182,7 @@ def theorem_15_batch(system: Participation, steps: int = 20000) -> list[Check]:
                 in ("accuracy", "disparity"),
             },
             lambda: held[k],
+            lambda: turned[k],
             limit=float(end.share[k, 0]),
             distance=float(far[k]),
         )
@@ -179,10 +235,11 @@ def theorem_16(system: Participation, steps: int = 40) -> Check:
             "simple, eqopt or dp": system.fairness in ("simple", "eqopt", "dp"),
             "retentions differ at first": sign != 0,
             "features react slowly (conditions 3 and 4)": held > 1,
-            "thresholds stay inside both overlaps": _inside(system, still.thresholds[: held + 1])[0]
-            and _inside(system, moving.thresholds[: held + 1])[0],
+            "thresholds stay inside both overlaps": inside(system, still.thresholds[: held + 1])[0]
+            and inside(system, moving.thresholds[: held + 1])[0],
         },
         lambda: bool(np.all(sign * np.diff(share) >= -ROUNDING) and np.all(sign * (share - fixed) >= -ROUNDING)),
+        lambda: bool(np.all(sign * (share - fixed) <= ROUNDING)),
         steps=held,
         fixed=float(fixed[-1]),
         moving=float(share[-1]),
@@ -194,12 +251,12 @@ def slow_at_first(system: Participation) -> np.ndarray:
 
     Well below a millisecond an instance, so that sweeps can look for the premises among many draws.
     """
-    found = _inside(system, simulate(replace(system, drift=None), 3).thresholds)
+    found = inside(system, simulate(replace(system, drift=None), 3).thresholds)
     rows = np.flatnonzero(found)
     if rows.size:
         some = system.select(rows)
         still, moving = _paths(some, 3)
-        found[rows] = _inside(some, moving.thresholds) & _slow_from(some, _course(still), still, moving, 1)
+        found[rows] = inside(some, moving.thresholds) & _slow_from(some, _course(still), still, moving, 1)
     return found
 
 
@@ -216,7 +273,7 @@ def _course(still: History) -> Course:
     return rising, np.where(rising, np.argmax(side, axis=1), np.argmin(side, axis=1))
 
 
-def _inside(system: Participation, thresholds: np.ndarray) -> np.ndarray:
+def inside(system: Participation, thresholds: np.ndarray) -> np.ndarray:
     """Where only one label lives, pushing a density down on the overlap raises it: the lemmas leave that out."""
     people = system.people
     reach = np.array([item.reach for item in people.distributions])[people.which]
@@ -227,12 +284,12 @@ def _inside(system: Participation, thresholds: np.ndarray) -> np.ndarray:
 def _slow_from(system: Participation, course: Course, still: History, moving: History, t: int) -> np.ndarray:
     """Condition 3 between steps t and t + 1 (counted from zero), and condition 4 at step t + 1."""
     new, y = moving.people[t + 1], moving.thresholds[t + 1]
-    slow = _slow_labels if isinstance(system.drift, Composition) else _slow_features
+    slow = slow_labels if isinstance(system.drift, Composition) else slow_features
     step = slow(course, moving.people[t], moving.thresholds[t], new, y)
     return step & slow(course, still.people[0], still.thresholds[t + 1], new, y)
 
 
-def _slow_labels(_: Course, old: Population, x: np.ndarray, new: Population, y: np.ndarray) -> np.ndarray:
+def slow_labels(_: Course, old: Population, x: np.ndarray, new: Population, y: np.ndarray) -> np.ndarray:
     """(C.3): what the moved label rates change is outweighed by the move x -> y, in both groups."""
     before = measure(old, x)
     shift = np.abs((new.qualified - old.qualified) * (before.above0 - before.below1))
@@ -240,7 +297,7 @@ def _slow_labels(_: Course, old: Population, x: np.ndarray, new: Population, y: 
     return np.all((shift < swing) & (swing > 1e-12), axis=1)
 
 
-def _slow_features(course: Course, old: Population, x: np.ndarray, new: Population, y: np.ndarray) -> np.ndarray:
+def slow_features(course: Course, old: Population, x: np.ndarray, new: Population, y: np.ndarray) -> np.ndarray:
     """(C.4): what the moved density can change is outweighed by the move x -> y, in the group left behind."""
     rising, behind = course
     every = np.arange(len(x))

@@ -1,28 +1,29 @@
-"""Fairness in the long run: theorems 17-21 and propositions 3-5 as checks on one instance of two groups."""
+"""Fairness in the long run: theorems 17-21, corollary 2 and propositions 3-5 as checks on one instance of two groups.
+
+Premises come from `fairveil.lab.theorems.premises`, conclusions from the solvers of the model.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from fairveil.dynamics.assumptions import feature_violations, likelihood_ratio_fall
-from fairveil.dynamics.distributions import pair
-from fairveil.dynamics.mixtures import log_ratio
+from fairveil.dynamics.population import measure
 from fairveil.dynamics.qualification.equilibria import (
-    common_rates,
     constant_thresholds,
     equalising,
     equilibria,
     fixed_point,
     other_utility,
     raised,
-    reachable,
     settle,
 )
-from fairveil.dynamics.qualification.model import Qualification, common_condition, uniqueness
-from fairveil.dynamics.thresholds import free
+from fairveil.dynamics.qualification.model import Qualification, uniqueness
+from fairveil.errors import AssumptionError
 from fairveil.lab.theorems.checks import Check, check
+from fairveil.lab.theorems.premises import BELOW_ONE, Two, of_model
 
 SAME = 1e-8
 
@@ -32,60 +33,100 @@ EQUAL = 1e-7
 #: A policy whose rates differ by less than this may as well keep the constraint.
 FAIR = 1e-3
 
+CONTRACTION = "the step is a contraction"
+MISSING = "same features, or the unconstrained policy is unfair (not in print)"
+IDENTICAL = "identical features"
+ENOUGH = "gain is large enough"
+CASE = "condition 1a or 1b"
+APART = "no rate can be reached by both groups"
+
 
 def _under(system: Qualification, fairness: str) -> Qualification:
     return replace(system, fairness=fairness, rule=None)
 
 
-def _only(system: Qualification) -> np.ndarray | None:
-    """The equilibrium if damped iteration from a grid of starts finds exactly one."""
-    found = equilibria(system, per_axis=4)
-    return found[0][0] if len(found) == 1 else None
+def _equilibrium(system: Qualification) -> np.ndarray:
+    """The equilibrium that damped iteration finds; premises say that there is one only."""
+    point, residual = fixed_point(system, np.full((1, 2), 0.5))
+    found: np.ndarray = point[0] if residual[0] < 1e-10 else equilibria(system, per_axis=5)[0][0]
+    return found
 
 
-def _same_features(system: Qualification) -> bool:
-    people = system.people
-    return all(people.feature(0, 0, y) == people.feature(0, 1, y) for y in (0, 1))
+def _basic(two: Two) -> dict[str, Any]:
+    return {
+        "monotone likelihood ratio (assumption 9)": lambda: two.rising,
+        "transitions in (0, 1)": lambda: two.inner,
+    }
+
+
+def _either(two: Two) -> dict[str, Any]:
+    return {**_basic(two), CASE: lambda: bool(two.case)}
 
 
 def theorem_17(system: Qualification) -> Check:
     """An equilibrium exists for any transitions strictly between 0 and 1."""
-    point, residual = fixed_point(system, system.people.qualified)
-    return check(
-        "theorem 17",
-        {
-            "monotone likelihood ratio (assumption 9)": not feature_violations(system.people),
-            "transitions in (0, 1)": bool(((system.transitions > 0) & (system.transitions < 1)).all()),
-        },
-        lambda: residual[0] < 1e-9 or bool(equilibria(system, per_axis=5)),
-        equilibrium=point[0].tolist(),
-        residual=float(residual[0]),
-    )
+
+    def holds() -> bool:
+        residual = fixed_point(system, system.people.qualified)[1]
+        return bool(residual[0] < 1e-9) or bool(equilibria(system, per_axis=5))
+
+    return check("theorem 17", _basic(of_model(system)), holds, lambda: _settles(system))
 
 
-def theorem_18(system: Qualification, points: int = 17) -> Check:
-    """Small responses of h to the rates leave one equilibrium; they are measured at ``points`` rates an axis."""
-    seen = uniqueness(system, points)
+def _settles(system: Qualification) -> bool:
+    """More than theorems 17 and 18 say: the plain dynamics comes to rest."""
+    return bool(settle(system).period[0] == 1)
+
+
+def theorem_18(system: Qualification) -> Check:
+    """Small responses of h to the rates leave one equilibrium."""
+    two = of_model(system)
     found: list[list[float]] = []
 
     def holds() -> bool:
-        found.extend(point.tolist() for point, _ in equilibria(system, per_axis=5))
+        found[:] = [point.tolist() for point, _ in equilibria(system, per_axis=5)]
         return len(found) == 1
 
-    return check(
-        f"theorem 18 ({system.fairness})",
-        {
-            "monotone likelihood ratio (assumption 9)": not feature_violations(system.people),
-            "transitions in (0, 1)": bool(((system.transitions > 0) & (system.transitions < 1)).all()),
-            "condition 1a or 1b": seen.case in ("0", "1a", "1b"),
-            "responses are below one": seen.holds,
-        },
-        holds,
-        case=seen.case,
-        own=seen.own,
-        cross=seen.cross,
-        equilibria=found,
-    )
+    premises = {**_either(two), "responses are below one": lambda: two.meets_18(system.fairness)}
+    return check(f"theorem 18 ({system.fairness})", premises, holds, lambda: _settles(system), equilibria=found)
+
+
+def corollary_2(system: Qualification) -> Check:
+    """Transitions that are close enough leave one equilibrium: they are drawn together until theorem 18 applies."""
+    middle = system.transitions.mean(axis=-1, keepdims=True)
+
+    def narrowed(part: float) -> Qualification:
+        return replace(system, transitions=middle + part * (system.transitions - middle))
+
+    def holds() -> bool:
+        part = 1.0
+        while not of_model(narrowed(part)).meets_18(system.fairness):
+            part *= 0.5
+            if part < 1e-6:
+                return False
+        return all(len(equilibria(narrowed(part * k), per_axis=5)) == 1 for k in (1.0, 0.4, 0.1))
+
+    two = of_model(system)
+    return check(f"corollary 2 ({system.fairness})", _either(two), holds, lambda: two.meets_18(system.fairness))
+
+
+def contraction(system: Qualification) -> Check:
+    """Section 5.7: a contraction has one equilibrium, and it is reached from everywhere."""
+    two = of_model(system)
+
+    def holds() -> bool:
+        ends = [settle(system, 400, np.array([start])).final[0] for start in np.ndindex(2, 2)]
+        return len(equilibria(system, per_axis=4)) == 1 and float(np.ptp(ends, axis=0).max()) < 1e-6
+
+    premises = {**_basic(two), CONTRACTION: lambda: two.lipschitz(system.fairness) < BELOW_ONE}
+    return check(f"section 5.7, contraction ({system.fairness})", premises, holds)
+
+
+def weaker(system: Qualification) -> Check:
+    """Section 5.7: theorem 18's condition is weaker than a contraction, read as: a contraction meets it."""
+    two = of_model(system)
+    premises = {**_either(two), CONTRACTION: lambda: two.lipschitz(system.fairness) < BELOW_ONE}
+    return check(f"section 5.7, weaker ({system.fairness})", premises, lambda: uniqueness(system, 17).holds)
 
 
 def theorem_19(system: Qualification, fairness: str, rate: float, printed: bool = False) -> Check:
@@ -96,43 +137,32 @@ def theorem_19(system: Qualification, fairness: str, rate: float, printed: bool 
     the premise that is missing in print: where the unconstrained policy satisfies the constraint by itself (features of
     one group are a translation or stretch of the other's), nothing changes and equality stays.
     """
-    case = common_condition(system.transitions[0])
-    built = _natural_equality(system, rate, case == "1a")
+    two = of_model(system)
+    built = _natural_equality(system, rate, two.case == "1a")
     start = np.full((1, 2), rate)
-    free_step = _under(built, "none").step(start) - start
-    fair = _only(_under(built, fairness))
-    identical = _same_features(system)
-    unfair = unfairness(system, fairness, rate)
+    seen: dict[str, Any] = {"unfair": unfairness(system, fairness, rate)}
     premises = {
-        "monotone likelihood ratio (assumption 9)": not feature_violations(system.people),
-        "condition 1a or 1b": case in ("1a", "1b"),
-        "the constrained equilibrium is unique": fair is not None,
+        **_either(two),
+        "the constrained equilibrium is unique": lambda: of_model(built).lone(fairness),
+        MISSING: lambda: two.same_features or seen["unfair"] > FAIR,
     }
-    if not printed:
-        premises["same features, or the unconstrained policy is unfair (not in print)"] = identical or unfair > FAIR
+    if printed:
+        del premises[MISSING]
 
     def holds() -> bool:
-        assert fair is not None
-        gap = abs(fair[0] - fair[1])
-        return float(np.abs(free_step).max()) < SAME and bool(gap < EQUAL if identical else gap > EQUAL)
+        fair = _equilibrium(_under(built, fairness))
+        seen["fair"] = fair.tolist()
+        gap, moved = abs(fair[0] - fair[1]), np.abs(_under(built, "none").step(start) - start).max()
+        return float(moved) < SAME and bool(gap < EQUAL if two.same_features else gap > EQUAL)
 
-    return check(
-        f"theorem 19 ({fairness}{', as printed' if printed else ''})",
-        premises,
-        holds,
-        identical=identical,
-        unfair=unfair,
-        residual=float(np.abs(free_step).max()),
-        fair=None if fair is None else fair.tolist(),
-    )
+    return check(f"theorem 19 ({fairness}{', as printed' if printed else ''})", premises, holds, seen=seen)
 
 
 def unfairness(system: Qualification, fairness: str, rate: float) -> float:
     """By how much the unconstrained policy misses a constraint (``eqopt``, ``dp``) when both groups have this rate."""
-    theta = _under(system, "none").thresholds(np.full((1, 2), rate))[0]
-    chosen = [[float(system.people.feature(0, s, y).sf(theta[s])) for y in (0, 1)] for s in (0, 1)]
-    levels = [own[1] if fairness == "eqopt" else (1.0 - rate) * own[0] + rate * own[1] for own in chosen]
-    return abs(levels[0] - levels[1])
+    sides = [replace(side, rate=rate) for side in of_model(system).sides]
+    first, second = (side.level(fairness, side.naive) for side in sides)
+    return abs(first - second)
 
 
 def _natural_equality(system: Qualification, rate: float, falling: bool) -> Qualification:
@@ -153,118 +183,177 @@ def _natural_equality(system: Qualification, rate: float, falling: bool) -> Qual
 
 def theorem_20(system: Qualification, fairness: str) -> Check:
     """Identical features: a constraint widens the gap under condition 1a, narrows it under 1b, and never turns it."""
-    case = common_condition(system.transitions[0])
-    plain, fair = _only(_under(system, "none")), _only(_under(system, fairness))
-    gaps = [None if point is None else float(point[0] - point[1]) for point in (plain, fair)]
+    two = of_model(system)
+    seen: dict[str, Any] = {}
 
-    def holds() -> bool:
-        before, after = gaps
-        assert before is not None
-        assert after is not None
-        ordered = abs(after) >= abs(before) - SAME if case == "1a" else abs(after) <= abs(before) + SAME
+    def holds(widening: str = "1a") -> bool:
+        before, after = (float(-np.diff(_equilibrium(_under(system, f)))[0]) for f in ("none", fairness))
+        seen.update(case=two.case, gap=before, fair_gap=after)
+        ordered = abs(after) >= abs(before) - SAME if two.case == widening else abs(after) <= abs(before) + SAME
         return ordered and before * after >= -SAME
 
-    return check(
-        f"theorem 20 ({fairness})",
-        {
-            "monotone likelihood ratio (assumption 9)": not feature_violations(system.people),
-            "identical features": _same_features(system),
-            "condition 1a or 1b": case in ("1a", "1b"),
-            "both equilibria are unique": None not in gaps,
-        },
-        holds,
-        case=case,
-        gap=gaps[0],
-        fair_gap=gaps[1],
-    )
+    premises = {
+        **_either(two),
+        IDENTICAL: lambda: two.same_features,
+        "both equilibria are unique": lambda: two.lone("none") and two.lone(fairness),
+    }
+    return check(f"theorem 20 ({fairness})", premises, holds, lambda: holds("1b"), seen=seen)
 
 
 def theorem_21(system: Qualification) -> Check:
     """Same transitions, same features of the qualified, lower features of b's unqualified: who gains from fairness?"""
-    people = system.people
-    a0, b0, top = people.feature(0, 0, 0), people.feature(0, 1, 0), people.feature(0, 0, 1)
-    ordered = top == people.feature(0, 1, 1) and a0 != b0 and likelihood_ratio_fall(b0, a0) is None
-    case = common_condition(system.transitions[0])
-    (t00, _t01), (t10, _t11) = system.transitions[0, 0]
-    cross = float(free(0.5, pair(b0, a0), 1.0, 1.0))
-    odds = float(np.exp(-log_ratio(pair(a0, top), cross)))
-    enough = people.gain[0] / people.loss[0] >= odds * (1.0 - t10) / t00
-    points = {name: _only(_under(system, name)) for name in ("none", "eqopt", "dp")}
-    gaps = {name: None if point is None else float(point[0] - point[1]) for name, point in points.items()}
+    two = of_model(system)
+    gaps: dict[str, Any] = {}
+    first, second = two.sides
+    ladder = replace(first, f0=second.f0, f1=first.f0)
+
+    def enough() -> bool:
+        (t00, _), (t10, _) = system.transitions[0, 0]
+        cross = ladder.peak
+        return first.gain / first.loss >= float(first.f0.pdf(cross) / first.f1.pdf(cross)) * (1.0 - t10) / t00
 
     def holds() -> bool:
-        plain, equal, parity = (gaps[name] or 0.0 for name in ("none", "eqopt", "dp"))
+        for name in ("none", "eqopt", "dp"):
+            gaps[name] = float(-np.diff(_equilibrium(_under(system, name)))[0])
+        plain, equal, parity = gaps.values()
         return plain > -SAME and -SAME <= equal <= plain + SAME and parity <= plain + SAME
 
-    return check(
-        "theorem 21",
-        {
-            "monotone likelihood ratio (assumption 9)": not feature_violations(people),
-            "features as in condition 2": ordered,
-            "same transitions": bool(np.all(system.transitions[0, 0] == system.transitions[0, 1])),
-            "condition 1b": case == "1b",
-            "gain is large enough": bool(enough),
-            "all equilibria are unique": None not in gaps.values(),
-        },
-        holds,
-        gaps=gaps,
-    )
+    premises = {
+        **_basic(two),
+        "features as in condition 2": lambda: first.f1 == second.f1 and ladder.rising,
+        "same transitions": lambda: bool(np.all(system.transitions[0, 0] == system.transitions[0, 1])),
+        "condition 1b": lambda: two.case == "1b",
+        ENOUGH: enough,
+        "all equilibria are unique": lambda: all(two.lone(name) for name in ("none", "eqopt", "dp")),
+    }
+    return check("theorem 21", premises, holds, gaps=gaps)
+
+
+def _tilted(system: Qualification, two: Two, tilt: float) -> tuple[Qualification, Two]:
+    """Fair thresholds that are optimal for another loss: higher under condition 1a, lower under 1b."""
+    gain, loss = float(system.people.gain[0]), float(system.people.loss[0])
+    loss = loss * tilt if two.case == "1a" else loss / tilt
+    first, second = (replace(side, loss=loss) for side in two.sides)
+    return other_utility(system, gain, loss), replace(two, sides=(first, second))
 
 
 def proposition_3(system: Qualification, tilt: float = 1.5) -> Check:
     """Sub-optimal fair thresholds raise qualification: higher ones under condition 1a, lower ones under 1b."""
-    case = common_condition(system.transitions[0])
-    gain, loss = float(system.people.gain[0]), float(system.people.loss[0])
-    other = other_utility(system, gain, loss * tilt if case == "1a" else loss / tilt)
-    before, after = _only(system), _only(other)
+    two = of_model(system)
+    seen: dict[str, Any] = {}
+    other, theirs = _tilted(system, two, tilt)
+
+    def change() -> np.ndarray:
+        seen.update(before=_equilibrium(system).tolist(), after=_equilibrium(other).tolist(), case=two.case)
+        return np.array(seen["after"]) - np.array(seen["before"])
+
+    premises = {
+        **_either(two),
+        "both equilibria are unique": lambda: two.lone(system.fairness) and theirs.lone(system.fairness),
+    }
     return check(
         f"proposition 3 ({system.fairness})",
-        {
-            "monotone likelihood ratio (assumption 9)": not feature_violations(system.people),
-            "condition 1a or 1b": case in ("1a", "1b"),
-            "both equilibria are unique": before is not None and after is not None,
-        },
-        lambda: before is not None and after is not None and bool(np.all(after > before - SAME)),
-        case=case,
-        before=None if before is None else before.tolist(),
-        after=None if after is None else after.tolist(),
+        premises,
+        lambda: np.all(change() > -SAME),
+        lambda: np.all(change() < SAME),
+        seen=seen,
     )
 
 
+def proposition_3_utility(system: Qualification, tilts: tuple[float, ...] = (1.02, 1.002, 1.0002, 1.00002)) -> Check:
+    """Appendix D.10: fair thresholds close enough to the optimal ones earn more in the long run (EqOpt, 1b)."""
+    two = of_model(system)
+    seen: dict[str, Any] = {}
+
+    def earned(by: float) -> float:
+        gains = []
+        for one in (system, _tilted(system, two, by)[0]):
+            rates = _equilibrium(one)[None]
+            people = one.people.with_rates(rates)
+            gains.append(float((people.share * measure(people, one.thresholds(rates)).utility).sum()))
+        seen.update(optimal=gains[0], other=gains[1])
+        return gains[1] - gains[0]
+
+    premises = {
+        **_either(two),
+        "equal true positive rates, condition 1b": lambda: system.fairness == "eqopt" and two.case == "1b",
+        IDENTICAL: lambda: two.same_features,
+        "both equilibria are unique": lambda: two.lone("eqopt") and _tilted(system, two, tilts[0])[1].lone("eqopt"),
+        "decisions matter": lambda: (
+            float(np.abs(np.diff(system.transitions)).min()) > 0.02
+            and all(0.01 < a < 0.99 for a in two.accepted("eqopt", np.array([0.2, 0.8]))[0][1].flat)
+        ),
+    }
+
+    def close_enough() -> bool:
+        return any(earned(tilt) > 0.0 for tilt in tilts)
+
+    return check("proposition 3, utility", premises, close_enough, lambda: earned(50.0) > 0.0, seen=seen)
+
+
+def _spans(system: Qualification) -> list[tuple[float, float]]:
+    """The intervals of proposition 4, for the odds (1 - alpha)/alpha."""
+    return [((1.0 - t[1].max()) / t[0].max(), (1.0 - t[1].min()) / t[0].min()) for t in system.transitions[0]]
+
+
 def proposition_4(system: Qualification, part: float = 0.5) -> Check:
-    """Constant thresholds of its own lead every group to any rate all of them can reach; else none does."""
-    case = common_condition(system.transitions[0])
-    span = common_rates(system)
+    """Constant thresholds of its own lead every group to any rate all of them can reach."""
+    two = of_model(system)
+    low, high = (pick(ends) for pick, ends in zip((max, min), zip(*_spans(system), strict=True), strict=True))
 
     def holds() -> bool:
-        if span is None:
-            spans = [reachable(table) for table in system.transitions[0]]
-            return max(low for low, _ in spans) > min(high for _, high in spans)
-        target = span[0] + part * (span[1] - span[0])
-        led = constant_thresholds(system, equalising(system, target))
+        target = 1.0 / (1.0 + low + part * (high - low))
+        try:
+            led = constant_thresholds(system, equalising(system, target))
+        except AssumptionError:
+            return False
         return all(
-            np.abs(settle(led, 500, _everywhere(led, start)).final - target).max() < 1e-6 for start in (0.02, 0.98)
+            np.abs(settle(led, 500, np.full((1, 2), start)).final - target).max() < 1e-6 for start in (0.02, 0.98)
         )
 
-    return check("proposition 4", {"condition 1a or 1b": case in ("1a", "1b")}, holds, case=case, rates=span)
+    premises = {**_basic(two), CASE: lambda: bool(two.case), "a rate can be reached by both groups": low < high}
+    return check("proposition 4", premises, holds)
 
 
-def _everywhere(system: Qualification, rate: float) -> np.ndarray:
-    return np.full((system.size, system.people.groups), rate)
+def proposition_4_apart(system: Qualification) -> Check:
+    """Where the intervals do not meet no thresholds lead both groups to one rate: every threshold is tried."""
+    two = of_model(system)
+    spans = _spans(system)
+
+    def holds() -> bool:
+        reached = []
+        for s, side in enumerate(two.sides):
+            theta = np.linspace(*side.reach, 801)
+            many = system.select(np.zeros(theta.size, dtype=int))
+            gain, keep = many.moves(np.repeat(theta[:, None], 2, axis=1))
+            rates = (gain / (1.0 - keep + gain))[:, s]
+            reached.append((float(rates.min()), float(rates.max())))
+        return max(low for low, _ in reached) > min(high for _, high in reached)
+
+    apart = max(low for low, _ in spans) > min(high for _, high in spans)
+    return check("proposition 4, apart", {**_either(two), APART: apart}, holds, spans=spans)
 
 
 def proposition_5(system: Qualification, group: int, state: int, decision: int, by: float = 0.02) -> Check:
     """Raising one transition of a group raises that group's equilibrium. ``other`` says what the other group's does."""
-    before, after = _only(system), _only(raised(system, group, state, decision, by))
-    change = None if before is None or after is None else after - before
+    two, better = of_model(system), raised(system, group, state, decision, by)
+    seen: dict[str, Any] = {}
+    theirs = of_model(better)
+
+    def change() -> np.ndarray:
+        moved = _equilibrium(better) - _equilibrium(system)
+        seen.update(own=float(moved[group]), other=float(moved[1 - group]))
+        return moved
+
+    premises = {
+        **_either(two),
+        "the raised chance is below one": lambda: theirs.inner and theirs.case == two.case,
+        "both equilibria are unique": lambda: two.lone(system.fairness) and theirs.lone(system.fairness),
+    }
     return check(
         f"proposition 5 ({system.fairness})",
-        {
-            "condition 1a or 1b": common_condition(system.transitions[0]) in ("1a", "1b"),
-            "monotone likelihood ratio (assumption 9)": not feature_violations(system.people),
-            "both equilibria are unique": change is not None,
-        },
-        lambda: change is not None and change[group] > -SAME,
-        own=None if change is None else float(change[group]),
-        other=None if change is None else float(change[1 - group]),
+        premises,
+        lambda: change()[group] > -SAME,
+        lambda: np.all(change() > -SAME),
+        seen=seen,
     )

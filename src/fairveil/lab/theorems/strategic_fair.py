@@ -3,12 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from fairveil.dynamics.distributions import Distribution
-from fairveil.dynamics.kernels import NORMAL
 from fairveil.dynamics.strategic.scene import Scene
 from fairveil.lab.theorems.checks import Check, check
-from fairveil.lab.theorems.strategic import SAME, premises
+from fairveil.lab.theorems.premises import Two, of_scene
+from fairveil.lab.theorems.strategic import CLEAR, IDENTICAL, SAME, premises
+
+FITS = "rates and marginal gains fit one of the three cases"
+PEAKS = "both utilities have one extreme point"
+MIRROR = "the mirror image lies beyond x*"
+NARROW = "the gaps are in the order the statement needs"
+
+
+def _single(two: Two) -> bool:
+    return all(side.single_peaked for side in two.sides)
+
+
+def _alike(two: Two) -> str:
+    """Both majorities qualified (high), both not (low), or neither."""
+    even = two.sides[0].break_even
+    rates = [side.rate for side in two.sides]
+    return "high" if min(rates) > even else "low" if max(rates) < even else ""
+
+
+def case_25(two: Two, criterion: str, s: int, near: float) -> int:
+    """Which of the three cases of theorem 25 rates and marginal gains are in; 0 when none."""
+    own, other = two.sides[s], two.sides[1 - s]
+    even = own.break_even
+    thresholds = two.thresholds(criterion, aware=False)
+    marginal = [float(side.marginal(x)) for side, x in zip(two.sides, thresholds, strict=True)]
+    rejected, accepted = ([pay * (1.0 + CLEAR) for pay in pays] for pays in _stakes(two))
+    if own.rate < even < other.rate and marginal[s] > rejected[s] and marginal[1 - s] > accepted[1 - s]:
+        return 1
+    if _alike(two) == "high" and own.rate - even < near and all(m > a for m, a in zip(marginal, accepted, strict=True)):
+        return 2
+    below = _alike(two) == "low" and even - other.rate < near
+    return 3 if below and all(m > r for m, r in zip(marginal, rejected, strict=True)) else 0
+
+
+def _stakes(two: Two) -> tuple[list[float], list[float]]:
+    """What rejecting all unqualified saves, and what accepting all qualified gains, by group."""
+    return [side.loss * (1.0 - side.rate) for side in two.sides], [side.gain * side.rate for side in two.sides]
 
 
 def theorem_25(scene: Scene, criterion: str, s: int = 0, near: float = 1e-6) -> Check:
@@ -17,49 +53,61 @@ def theorem_25(scene: Scene, criterion: str, s: int = 0, near: float = 1e-6) -> 
     Case 1 is a plain statement; cases 2 and 3 are limits, taken to apply when the rate in question is within ``near``
     of break-even. Group s is the one ahead under the naive policy.
     """
-    r = 1 - s
-    free, fair = scene.policy(strategic=False), scene.policy(criterion, strategic=False)
-    rate = free.measures.rate(criterion)[0]
-    alpha, delta = [scene.alpha(0), scene.alpha(1)], scene.delta
-    marginal = [scene.marginal(g, float(fair.thresholds[0, g])) for g in (0, 1)]
-    rejected = [scene.loss * (1.0 - alpha[g]) for g in (0, 1)]
-    accepted = [scene.gain * alpha[g] for g in (0, 1)]
-    case = 0
-    if alpha[s] < delta < alpha[r] and marginal[s] > rejected[s] and marginal[r] > accepted[r]:
-        case = 1
-    elif min(alpha) > delta and alpha[s] - delta < near and all(marginal[g] > accepted[g] for g in (0, 1)):
-        case = 2
-    elif max(alpha) < delta and delta - alpha[r] < near and all(marginal[g] > rejected[g] for g in (0, 1)):
-        case = 3
-    gained = (fair.utility - free.utility)[0]
+    two = of_scene(scene)
+    seen: dict[str, Any] = {}
+    own, other = two.sides[s], two.sides[1 - s]
+
+    def holds() -> bool:
+        free, fair = scene.policy(strategic=False), scene.policy(criterion, strategic=False)
+        gained = (fair.utility - free.utility)[0]
+        seen["gained"] = gained.tolist()
+        return bool(gained.min() > -1e-12)
+
     return check(
         f"theorem 25 ({criterion})",
         {
-            **premises(scene),
-            "group s is ahead under the naive policy": rate[s] > rate[r] + SAME,
-            "rates and marginal gains fit one of the three cases": case > 0,
+            **premises(two),
+            "group s is ahead under the naive policy": lambda: (
+                own.level(criterion, own.naive) < other.level(criterion, other.naive) - CLEAR
+            ),
+            FITS: lambda: case_25(two, criterion, s, near) > 0,
         },
-        lambda: gained.min() > -1e-12,
-        case=case,
-        gained=gained.tolist(),
+        holds,
+        seen=seen,
     )
 
 
 def theorem_26(scene: Scene, criterion: str) -> Check:
     """Single-peaked utilities: a constraint raises one threshold and lowers the other."""
-    free, fair = scene.policy().thresholds[0], scene.policy(criterion).thresholds[0]
-    levels = [[scene.level(s, criterion, x[s]) for s in (0, 1)] for x in (free, fair)]
-    moves = [levels[1][s] - levels[0][s] for s in (0, 1)]
+    two = of_scene(scene)
+    seen: dict[str, Any] = {}
+    first, second = two.sides
+
+    def moves() -> list[float]:
+        free, fair = scene.policy().thresholds[0], scene.policy(criterion).thresholds[0]
+        seen.update(free=free.tolist(), fair=fair.tolist())
+        return sorted(scene.level(s, criterion, fair[s]) - scene.level(s, criterion, free[s]) for s in (0, 1))
+
+    def holds() -> bool:
+        low, high = moves()
+        return low <= SAME and high >= -SAME
+
+    def together() -> bool:
+        low, high = moves()
+        return low >= -SAME or high <= SAME
+
     return check(
         f"theorem 26.1 ({criterion})",
         {
-            **premises(scene),
-            "both utilities have one extreme point": scene.single_peaked(0) and scene.single_peaked(1),
-            "the unconstrained policy is not fair already": abs(levels[0][0] - levels[0][1]) > 1e-6,
+            **premises(two),
+            PEAKS: lambda: _single(two),
+            "the unconstrained policy is not fair already": lambda: (
+                abs(first.level(criterion, first.strategic) - second.level(criterion, second.strategic)) > CLEAR
+            ),
         },
-        lambda: min(moves) <= SAME and max(moves) >= -SAME,
-        free=free.tolist(),
-        fair=fair.tolist(),
+        holds,
+        together,
+        seen=seen,
     )
 
 
@@ -84,78 +132,93 @@ def theorem_26_extreme(scene: Scene, criterion: str, s: int = 0) -> Check:
     The statement holds beyond unknown bounds, so group s's rate is moved towards 1 (or 0) and its share towards 1 until
     the pattern appears and stays. For opposite majorities the incentivised group must be s.
     """
-    r, delta = 1 - s, scene.delta
-    opposite = scene.alpha(s) > delta > scene.alpha(r)
-    high = min(scene.alpha(0), scene.alpha(1)) > delta
-    low = max(scene.alpha(0), scene.alpha(1)) < delta
+    r, two = 1 - s, of_scene(scene)
+    opposite = two.sides[s].rate > scene.delta > two.sides[r].rate
     seen: list[bool] = []
 
-    def holds() -> bool:
-        for trial in _towards(scene, s, 0.0 if low else 1.0):
+    def followed(turned: bool) -> bool:
+        seen.clear()
+        for trial in _towards(scene, s, 0.0 if _alike(two) == "low" else 1.0):
             free, fair = _manipulation(trial, criterion)
             up = [fair[g] - free[g] for g in (0, 1)]
             if seen and seen[-1] and min(abs(u) for u in up) < 1e-5:
                 # Further on the two thresholds of group s are the same number to the search.
                 break
-            pattern = up[s] > -SAME and up[r] < SAME
-            seen.append(pattern if opposite else pattern or (up[s] < SAME and up[r] > -SAME))
+            one, other = (r, s) if turned else (s, r)
+            pattern = up[one] > -SAME and up[other] < SAME
+            together = min(up) > -SAME or max(up) < SAME
+            apart = pattern or (up[other] > -SAME and up[one] < SAME)
+            seen.append(pattern if opposite else together if turned else apart)
         return bool(seen) and seen[-1]
 
     return check(
         f"theorem 26.1 extreme ({criterion})",
         {
-            **premises(scene),
-            "both utilities have one extreme point": scene.single_peaked(0) and scene.single_peaked(1),
-            "majorities opposite (s qualified) or alike": opposite or high or low,
-            "the other group's manipulation is visible in doubles": scene.benefit(r, scene.theta(r)) > 1e-4,
+            **premises(two),
+            "majorities opposite (s qualified) or alike": opposite or _alike(two),
+            PEAKS: lambda: _single(two),
+            "the other group's manipulation is visible in doubles": lambda: (
+                two.sides[r].benefit(two.sides[r].strategic) > CLEAR
+            ),
         },
-        holds,
-        opposite=opposite,
+        lambda: followed(False),
+        lambda: followed(True),
         seen=seen,
     )
 
 
 def theorem_26_several(scene: Scene, criterion: str) -> Check:
     """Utilities with several peaks: what happens to incentives when both thresholds move the same way."""
-    free, fair = scene.policy().thresholds[0], scene.policy(criterion).thresholds[0]
-    before, after = _manipulation(scene, criterion)
-    alpha, delta = [scene.alpha(0), scene.alpha(1)], scene.delta
-    together = (fair - free).min() > 1e-9 or (fair - free).max() < -1e-9
-    raised = fair[0] > free[0]
+    two = of_scene(scene)
+    seen: dict[str, Any] = {}
+    alpha, delta = [side.rate for side in two.sides], scene.delta
 
-    def holds() -> bool:
+    def together() -> bool:
+        fair = two.thresholds(criterion, aware=True)
+        moves = [float(side.f1.cdf(x) - side.f1.cdf(side.strategic)) for side, x in zip(two.sides, fair, strict=True)]
+        return min(moves) > 10 * CLEAR or max(moves) < -10 * CLEAR
+
+    def holds(turned: bool = False) -> bool:
+        free, fair = scene.policy().thresholds[0], scene.policy(criterion).thresholds[0]
+        before, after = _manipulation(scene, criterion)
+        seen.update(free=free.tolist(), fair=fair.tolist(), before=before, after=after)
         up = [after[g] >= before[g] - SAME for g in (0, 1)]
         down = [after[g] <= before[g] + SAME for g in (0, 1)]
         if max(alpha) > delta > min(alpha):
             s = 0 if alpha[0] > delta else 1
+            raised = (fair[0] > free[0]) != turned
             return (up[s] and down[1 - s]) if raised else (down[s] and up[1 - s])
-        return up[0] or up[1]
+        return all(down) if turned else any(up)
 
     return check(
         f"theorem 26.2 ({criterion})",
         {
-            **premises(scene),
-            "one utility has several extreme points": not (scene.single_peaked(0) and scene.single_peaked(1)),
+            **premises(two),
+            "one utility has several extreme points": lambda: not _single(two),
             "both thresholds move the same way": together,
             "no rate is at break-even": all(abs(a - delta) > 1e-9 for a in alpha),
         },
         holds,
-        free=free.tolist(),
-        fair=fair.tolist(),
-        before=before,
-        after=after,
+        lambda: holds(turned=True),
+        seen=seen,
     )
 
 
 def disincentive_condition(scene: Scene, criterion: str, s: int = 0) -> bool:
     """The premise of theorem 27: the mirror of the other group's threshold lies beyond x* of group s, in levels.
 
-    Below x* when both are majority-qualified, above when both are majority-unqualified.
+    Below x* when both are majority-qualified, above when both are majority-unqualified. With the solvers' thresholds.
     """
     r = 1 - s
-    mirror = scene.mirror(r, scene.theta(r))
-    gap = scene.level(s, criterion, scene.peak(s)) - scene.level(r, criterion, mirror)
+    gap = scene.level(s, criterion, scene.peak(s)) - scene.level(r, criterion, scene.mirror(r, scene.theta(r)))
     return gap > 0.0 if min(scene.alpha(0), scene.alpha(1)) > scene.delta else gap < 0.0
+
+
+def _beyond(two: Two, criterion: str, s: int) -> bool:
+    """The same by brute force."""
+    own, other = two.sides[s], two.sides[1 - s]
+    gap = own.level(criterion, own.peak) - other.level(criterion, other.mirror(other.strategic))
+    return gap > CLEAR if _alike(two) == "high" else gap < -CLEAR
 
 
 def theorem_27(scene: Scene, criterion: str, s: int = 0) -> Check:
@@ -163,10 +226,9 @@ def theorem_27(scene: Scene, criterion: str, s: int = 0) -> Check:
 
     The condition on levels depends on alpha_s under demographic parity, so it is asked at the limit, where it is used.
     """
-    alpha, delta = [scene.alpha(0), scene.alpha(1)], scene.delta
-    high, low = min(alpha) > delta, max(alpha) < delta
-    edge = list(_towards(scene, s, delta, 4))
-    limit = scene.changed(s, qualified=delta + (1e-9 if high else -1e-9))
+    high = _alike(of_scene(scene)) == "high"
+    edge = list(_towards(scene, s, scene.delta, 4))
+    limit = of_scene(scene.changed(s, qualified=scene.delta + (1e-9 if high else -1e-9)))
     seen: list[bool] = []
 
     def holds() -> bool:
@@ -178,10 +240,10 @@ def theorem_27(scene: Scene, criterion: str, s: int = 0) -> Check:
     return check(
         f"theorem 27 ({criterion})",
         {
+            "majorities alike": _alike(of_scene(scene)),
             **premises(limit),
-            "majorities alike": high or low,
-            "both utilities have one extreme point": limit.single_peaked(0) and limit.single_peaked(1),
-            "the mirror image lies beyond x*": (high or low) and disincentive_condition(limit, criterion, s),
+            PEAKS: lambda: _single(limit),
+            MIRROR: lambda: _beyond(limit, criterion, s),
         },
         holds,
         seen=seen,
@@ -192,49 +254,47 @@ def proposition_7(scene: Scene, criterion: str, s: int = 0, near: float = 1e-7) 
     """Gaussian features with one deviation: near break-even the condition of theorem 27 is met.
 
     For eqopt only the other group r is near break-even; for dp both are, and the sides of break-even and of the utility
-    must fit. Below break-even the eqopt branch needs the opposite order of the gaps.
+    must fit. Below break-even the eqopt branch needs the opposite order of the gaps. The condition is looked at with
+    the solvers' thresholds here, since it is what the proposition concludes.
     """
-    r = 1 - s
-    alpha, delta = [scene.alpha(0), scene.alpha(1)], scene.delta
-    high = min(alpha) > delta
-    gaps = [_gap(*scene.features(g)) for g in (0, 1)]
-    moved = scene.changed(r, qualified=delta + (near if high else -near))
-    if criterion == "dp":
-        moved = moved.changed(s, qualified=delta + (near if high else -near))
+    r, two = 1 - s, of_scene(scene)
+    high = _alike(two) == "high"
+    edge = scene.delta + (near if high else -near)
+    gaps = [side.f1.spec[1] - side.f0.spec[1] for side in two.sides]
+    laws = {(law.spec[0], law.spec[2]) for side in two.sides for law in (side.f0, side.f1)}
     narrow = 0 < gaps[s] < gaps[r] if high or criterion == "dp" else 0 < gaps[r] < gaps[s]
-    sides = criterion == "eqopt" or (scene.gain < scene.loss if high else scene.gain > scene.loss)
+
+    def moved() -> Scene:
+        found = scene.changed(r, qualified=edge)
+        return found.changed(s, qualified=edge) if criterion == "dp" else found
+
     return check(
         f"proposition 7 ({criterion})",
         {
-            "Gaussian features with one deviation": min(gaps) > 0,
-            "majorities alike": high or max(alpha) < delta,
-            "the gaps are in the order the statement needs": narrow,
-            "gain and loss fit": sides,
-            "both utilities have one extreme point": moved.single_peaked(0) and moved.single_peaked(1),
+            "Gaussian features with one deviation": len(laws) == 1 and laws.pop()[0] == "normal",
+            "majorities alike": _alike(two),
+            NARROW: narrow,
+            "gain and loss fit": criterion == "eqopt" or (scene.gain < scene.loss if high else scene.gain > scene.loss),
+            PEAKS: lambda: _single(of_scene(moved())),
         },
-        lambda: disincentive_condition(moved, criterion, s),
+        lambda: disincentive_condition(moved(), criterion, s),
         gaps=gaps,
     )
 
 
-def _gap(f0: Distribution, f1: Distribution) -> float:
-    if f0.code != NORMAL or f1.code != NORMAL or f0.params[1] != f1.params[1]:
-        return -1.0
-    return float(f1.params[0] - f0.params[0])
-
-
 def proposition_8(scene: Scene) -> Check:
     """Identical features and opposite majorities: equal opportunity never disincentivises both groups."""
-    before, after = _manipulation(scene, "eqopt")
-    alpha, delta = [scene.alpha(0), scene.alpha(1)], scene.delta
+    two = of_scene(scene)
+    seen: dict[str, Any] = {}
+
+    def fell() -> bool:
+        before, after = _manipulation(scene, "eqopt")
+        seen.update(before=before, after=after)
+        return all(after[g] < before[g] - SAME for g in (0, 1))
+
     return check(
         "proposition 8",
-        {
-            **premises(scene),
-            "identical features": scene.features(0) == scene.features(1),
-            "opposite majorities": max(alpha) > delta > min(alpha),
-        },
-        lambda: not all(after[g] < before[g] - SAME for g in (0, 1)),
-        before=before,
-        after=after,
+        {"opposite majorities": not _alike(two), IDENTICAL: lambda: two.same_features, **premises(two)},
+        lambda: not fell(),
+        seen=seen,
     )

@@ -9,7 +9,8 @@ from pydantic import Field
 
 from fairveil.errors import SpecError, did_you_mean
 from fairveil.fields import Count
-from fairveil.lab.theorems.sweeps import statements, tested
+from fairveil.lab.theorems.statements import statements
+from fairveil.lab.theorems.sweeps import swept
 from fairveil.randomness import generator
 from fairveil.registry import register
 from fairveil.task import Outcome, Part, Task, TaskSpec, run_blocks
@@ -25,6 +26,7 @@ class TheoremSpec(TaskSpec):
 
     statement: str = Field(description="which theorem or proposition, for example theorem 15")
     count: Count = Field(1000, description="instances that must meet the premises")
+    planted: bool = Field(False, description="test the statement's planted false variant instead, which must fail")
 
 
 @register("task", "theorem")
@@ -54,7 +56,7 @@ class TheoremTask(Task):
 
     def work(self, spec: dict[str, Any], block: dict[str, Any]) -> Part:
         rng = generator(spec["seed"], spec["statement"], block["first"])
-        seen = tested(spec["statement"], block["last"] - block["first"], rng).to_dict()
+        seen = swept(spec["statement"], block["last"] - block["first"], rng, spec["planted"]).to_dict()
         return {key: seen[key] for key in COUNTED} | {
             "counterexamples": json.dumps(seen["counterexamples"], default=float)
         }

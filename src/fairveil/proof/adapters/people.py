@@ -115,7 +115,7 @@ def _first_seat_alone(original: Method) -> Method:
     return broken
 
 
-def _forgets_seats_alone(self: Loop, subject: str, actor: str = "local") -> int:
+def forgets_seats_alone(self: Loop, subject: str, actor: str = "local") -> int:
     def change(batch: Batch) -> int:
         key = self.store.keys.subject(subject)
         found = batch.tx.execute("SELECT event FROM appearances WHERE subject = ?", (key,))
@@ -141,6 +141,6 @@ def people_checks() -> Checks:
             Mutant("first-seat-alone", "only the first person of a request is found by an erasure",
                    lambda _: method(Batch, "_note_persons", _first_seat_alone)),
             Mutant("rows-kept-after-erasure", "an erasure forgets where a person stood and keeps the rows",
-                   lambda _: method(Loop, "erase_subject", lambda _: _forgets_seats_alone)),
+                   lambda _: method(Loop, "erase_subject", lambda _: forgets_seats_alone)),
         ),
     )  # fmt: skip

@@ -61,13 +61,14 @@ def noise_is_enough(value: PrivateValue) -> None:
 
 
 def rows_enter_by_themselves(value: PrivateValue) -> None:
-    """What a row adds is the same whatever the other rows hold."""
-    adds = []
-    for weight, outcome in itertools.product(WEIGHTS, OUTCOMES):
-        others, results = np.array([weight * value.clip, value.clip]), np.array([outcome, 0.5])
-        whole = value.release(others, results, ZeroNoise())
-        adds.append(whole - value.release(others[:1], results[:1], ZeroNoise()))
-    must(np.allclose(adds, adds[0], rtol=0, atol=1e-9), "what a row counts for depends on another", "a public clip")
+    """What a row adds is the same whatever the other rows hold, for a row at its clip and for one far below it."""
+    for own in ((value.clip, 0.5), (0.25 * value.clip, 1.0)):
+        adds = []
+        for weight, outcome in itertools.product(WEIGHTS, OUTCOMES):
+            others, results = np.array([weight * value.clip, own[0]]), np.array([outcome, own[1]])
+            whole = value.release(others, results, ZeroNoise())
+            adds.append(whole - value.release(others[:1], results[:1], ZeroNoise()))
+        must(np.allclose(adds, adds[0], rtol=0, atol=1e-9), "what a row counts for depends on another", "a public clip")
 
 
 def clipping_is_said(value: PrivateValue) -> None:
