@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo demo-service test test-long which-tests lint docs bench delay estimates classification streams audit mutants machines reproduce constraints clean service-load service-kill service-soak service-learn service-history service-many
+.PHONY: help demo demo-service test test-long which-tests lint docs bench delay estimates classification streams audit mutants machines reproduce constraints clean service-load service-kill service-soak service-learn service-history service-many service-paused service-crowd
 
 help:            ## what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -69,7 +69,13 @@ service-soak: $(VENV)/.dev ## a million events, memory, restart, a block of 100,
 service-history: $(VENV)/.dev ## what clients saw through kills, pauses and restarts, checked (4 cases, bounded)
 	@$(PY) bench/service/history.py
 
-service-many: $(VENV)/.dev ## ten thousand loops in one process: start, idling, descriptors, connections
+service-paused: $(VENV)/.dev ## a store that stands still under 32 clients, on both databases
+	@$(PY) bench/service/paused.py
+
+service-crowd: $(VENV)/.dev ## a client beside 2,000 idle connections, slow and huge headers, half-sent bodies
+	@$(PY) bench/service/crowd.py
+
+service-many: $(VENV)/.dev ## ten thousand loops in one process: start, idling, descriptors, connections, lists, pairs
 	@$(PY) bench/service/many_loops.py
 
 service-learn: $(VENV)/.dev ## regret through HTTP against simulation and against what a delay must cost

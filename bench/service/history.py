@@ -4,7 +4,8 @@ checked (`checker`): one reply for each id, rounds without gaps, nothing lost, c
     python bench/service/history.py [--which sqlite postgresql] [--processes 1 2] [--kills 10] [--pauses 4]
 
 Bounded: ``kills`` of a process, ``pauses`` of a process or of the database for up to 8 s, one restart of the database
-where it is a server; loopback only; at most 20 minutes a case.
+where it is a server; loopback only; at most 30 minutes a case. Processes are forked from one that has loaded the
+program and nothing else, so that two hundred starts take minutes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ import httpx
 from checker import Call, History, violations
 from parts import ROOT, free_port, wait_until_ready
 
-CLIENTS, LONGEST, BETWEEN = 16, 1200.0, 60
+from fairveil.service.settings import Settings
+
+CLIENTS, LONGEST, BETWEEN = 16, 1800.0, 20
 KEY = "7" * 64
 LOOP = {
     "name": "history",
@@ -79,6 +82,10 @@ class Recorder:
         body = {"event_id": event, "subject": subject}
         await self.until(http, "decide", "POST", f"{PATH}/decisions", body, event=event, subject=subject)
 
+    async def look(self, http: httpx.AsyncClient, events: list[str]) -> None:
+        for event in events:
+            await self.until(http, "event", "GET", f"{PATH}/decisions/{event}", None, event=event)
+
     async def some_more(self, count: int) -> None:
         enough, deadline = self.rewarded + count, time.monotonic() + 120
         while self.rewarded < enough:
@@ -87,40 +94,91 @@ class Recorder:
             await asyncio.sleep(0.01)
 
 
+class Nursery:
+    """A process that has loaded the program, and forks one that serves for each line it reads: settings as JSON."""
+
+    PROGRAM = """
+import os, signal, sys
+import fairveil.service.app, fairveil.service.door, fairveil.service.serve as serve
+import fairveil.bandits.nash.private_nash, fairveil.privacy._opendp
+from fairveil.service.settings import Settings
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+made = []
+for line in sys.stdin:
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        serve.run(Settings.from_json(line), 1, lambda: None)
+        os._exit(0)
+    made.append(pid)
+    print(pid, flush=True)
+for pid in made[-2:]:  # whoever still serves ends with whoever asked for it
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+"""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-c", self.PROGRAM]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        self._process = subprocess.Popen(command, env={**os.environ, "FAIRVEIL_KEY": KEY}, **pipes)
+
+    def start(self, store: str, port: int) -> int:
+        """The id of a new process that serves."""
+        print(Settings(store=store, port=port).to_json(), file=self._process.stdin, flush=True)
+        assert self._process.stdout is not None
+        return int(self._process.stdout.readline())
+
+    def stop(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+
+
+def ended(pid: int, seconds: float = 30.0) -> None:
+    """Wait until a process is gone."""
+    deadline = time.monotonic() + seconds
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
 class Case:
     """Processes on one store, and what is done to them."""
 
     def __init__(self, store: str, processes: int, server: Path | None) -> None:
-        self.store, self.server = store, server
+        self.store, self.server, self.nursery = store, server, Nursery()
         self.ports = [free_port() for _ in range(processes)]
         self.processes = [self.start(port) for port in self.ports]
         self.urls = [f"http://127.0.0.1:{port}" for port in self.ports]
+        self.kills = self.pauses = 0
 
-    def start(self, port: int) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "fairveil.cli", "serve", "--store", self.store, "--port", str(port)]
-        process = subprocess.Popen(command, env={**os.environ, "FAIRVEIL_KEY": KEY}, stdout=subprocess.DEVNULL)
-        wait_until_ready(f"http://127.0.0.1:{port}", process, 120)
-        return process
+    def start(self, port: int) -> int:
+        pid = self.nursery.start(self.store, port)
+        wait_until_ready(f"http://127.0.0.1:{port}", None, 300)
+        return pid
 
     def kill(self) -> None:
         at = random.randrange(len(self.processes))
-        self.processes[at].kill()
-        self.processes[at].wait()
+        os.kill(self.processes[at], signal.SIGKILL)
+        ended(self.processes[at])
         self.processes[at] = self.start(self.ports[at])
+        self.kills += 1
 
     async def pause(self) -> None:
         """A process stands still, or the whole database does."""
         import postgres_server
 
         seconds = random.uniform(0.5, 8.0)
+        self.pauses += 1
         if self.server is not None and random.random() < 0.5:
             with postgres_server.paused(self.server):
                 await asyncio.sleep(seconds)
             return
         process = random.choice(self.processes)
-        process.send_signal(signal.SIGSTOP)
+        os.kill(process, signal.SIGSTOP)
         await asyncio.sleep(seconds)
-        process.send_signal(signal.SIGCONT)
+        os.kill(process, signal.SIGCONT)
 
     def restart_database(self) -> None:
         import postgres_server
@@ -130,18 +188,20 @@ class Case:
 
     def stop(self) -> None:
         for process in self.processes:
-            process.send_signal(signal.SIGCONT)
-            process.terminate()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGCONT)
+                os.kill(process, signal.SIGTERM)
         for process in self.processes:
-            process.wait(30)
+            ended(process)
+        self.nursery.stop()
 
 
-async def drive(case: Case, kills: int, pauses: int) -> History:
+async def drive(case: Case, kills: int, pauses: int, longest: float) -> History:
     recorder = Recorder(case.urls)
     what = random.sample(["kill"] * kills + ["pause"] * pauses, kills + pauses)
     began = time.monotonic()
     async with httpx.AsyncClient(timeout=15, limits=httpx.Limits(max_connections=4 * CLIENTS)) as http:
-        (await http.post(f"{case.urls[0]}/v1/loops", json=LOOP, timeout=120)).raise_for_status()
+        await recorder.until(http, "create", "POST", "/v1/loops", LOOP)
         clients = [asyncio.create_task(recorder.run(http, client)) for client in range(CLIENTS)]
         for number, one in enumerate(what):
             await recorder.some_more(BETWEEN)
@@ -152,13 +212,13 @@ async def drive(case: Case, kills: int, pauses: int) -> History:
             if number == len(what) // 2:
                 await asyncio.to_thread(case.restart_database)
             print(f"\r{number + 1} of {len(what)} faults, {recorder.rewarded} pairs", end="", file=sys.stderr)
-            if time.monotonic() - began > LONGEST:
+            if time.monotonic() - began > longest:
                 break
         await recorder.some_more(BETWEEN)
         recorder.stopping = True
         await asyncio.gather(*clients)
-        for event in dict.fromkeys(call.event for call in recorder.calls if call.kind == "decide"):
-            await recorder.until(http, "event", "GET", f"{PATH}/decisions/{event}", None, event=event)
+        events = list(dict.fromkeys(call.event for call in recorder.calls if call.kind == "decide"))
+        await asyncio.gather(*(recorder.look(http, events[client::CLIENTS]) for client in range(CLIENTS)))
         entries: list[Any] = []
         while True:
             after = entries[-1]["sequence"] if entries else -1
@@ -172,7 +232,7 @@ async def drive(case: Case, kills: int, pauses: int) -> History:
     return History(recorder.calls, entries)
 
 
-def run(which: str, processes: int, kills: int, pauses: int) -> int:
+def run(which: str, processes: int, kills: int, pauses: int, longest: float = LONGEST) -> int:
     import postgres_server
 
     folder = Path(tempfile.mkdtemp(prefix="fairveil-history-"))
@@ -182,7 +242,7 @@ def run(which: str, processes: int, kills: int, pauses: int) -> int:
     try:
         case = Case(store, processes, server)
         try:
-            history = asyncio.run(drive(case, kills, pauses))
+            history = asyncio.run(drive(case, kills, pauses, longest))
         finally:
             case.stop()
     finally:
@@ -193,7 +253,7 @@ def run(which: str, processes: int, kills: int, pauses: int) -> int:
     unknown = sum(call.status is None for call in history.calls)
     blocks = sum(entry["kind"] == "publish" for entry in history.entries)
     print(
-        f"{which}, {processes} process(es), {kills} kills, {pauses} pauses: {len(history.calls)} calls, "
+        f"{which}, {processes} process(es), {case.kills} kills, {case.pauses} pauses: {len(history.calls)} calls, "
         f"{len(history.of('decide'))} decisions, {unknown} without an answer, {blocks} releases, "
         f"{len(found)} violations"
     )
@@ -208,9 +268,13 @@ def main() -> None:
     parser.add_argument("--processes", nargs="+", type=int, default=[1, 2], choices=[1, 2])
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--pauses", type=int, default=4)
+    parser.add_argument("--minutes", type=float, default=LONGEST / 60, help="after which a case makes no more faults")
     given = parser.parse_args()
     sys.path.insert(0, str(ROOT / "tests" / "support"))
-    wrong = sum(run(which, count, given.kills, given.pauses) for which in given.which for count in given.processes)
+    wrong = 0
+    for which in given.which:
+        for count in given.processes:
+            wrong += run(which, count, given.kills, given.pauses, 60 * given.minutes)
     sys.exit(1 if wrong else 0)
 
 

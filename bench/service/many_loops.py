@@ -151,9 +151,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20, help="how long idling is measured")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--which", default="sqlite", choices=["sqlite", "postgresql"])
-    parser.add_argument(
-        "--place", type=Path, help="a folder for SQLite stores, which are used again; default: a new one"
-    )
+    parser.add_argument("--place", type=Path, help="a folder of SQLite stores to use again; default: new ones")
     asked = parser.parse_args()
     names = [f"loop-{index:05}" for index in range(asked.loops - 1)]
     with contextlib.ExitStack() as stack:

@@ -16,6 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 import even_blocks  # noqa: F401 - registers its policy
+import postgres_server
 
 from fairveil.loop import ManualClock, Reward, Store
 from fairveil.loop.problems import UnknownLoop
@@ -27,13 +28,15 @@ POLICY = {"name": "even-blocks", "arms": 2, "epsilon": 1.0}
 KEY, EVENTS = bytes(32), 7
 NAMES = ("report-fairness-0-4", "report-fairness-4-7")
 """By tick, and by hand."""
+SERVER = os.environ.get("FAIRVEIL_CRASH_SERVER")
 
 
 def opened(folder: Path) -> tuple[Store, object]:
     clock = ManualClock()
     clock.advance(1000 * (1 + len(list(folder.glob("life-*")))))
     (folder / f"life-{len(list(folder.glob('life-*')))}").touch()
-    store = Store.open(f"sqlite:///{folder}/store.db", clock=clock, key=KEY)
+    url = (folder / "url").read_text() if SERVER else f"sqlite:///{folder}/store.db"
+    store = Store.open(url, clock=clock, key=KEY)
     try:
         return store, store.loop("trial")
     except UnknownLoop:
@@ -100,18 +103,27 @@ def at_point(number: int):
     return hook
 
 
+def another(base: Path | None) -> Path:
+    """A store before its first report: a copy of one, or a new one on the server."""
+    folder = Path(tempfile.mkdtemp(prefix="report-", dir=os.environ.get("FAIRVEIL_CRASH_FOLDER")))
+    if base is not None and not SERVER:
+        return Path(shutil.copytree(base, folder, dirs_exist_ok=True))
+    if SERVER:
+        (folder / "url").write_text(postgres_server.own_schema(SERVER))
+    assert run_child(lambda: opened(folder)[0].close()) == 0
+    return folder
+
+
 def main() -> dict:
-    fast = os.environ.get("FAIRVEIL_CRASH_FOLDER")
-    base = Path(tempfile.mkdtemp(prefix="report-", dir=fast))
-    assert run_child(lambda: opened(base)[0].close()) == 0
+    base = another(None)
     names: list[str] = []
-    probe = Path(shutil.copytree(base, base.with_name(base.name + "-probe")))
+    probe = another(base)
     faults.hook = names.append
     life(probe)
     faults.hook = None
     lost = 0
     for number in range(len(names)):
-        folder = Path(shutil.copytree(base, base.with_name(f"{base.name}-{number}")))
+        folder = another(base)
         where = f"killed at {number} ({names[number]})"
 
         def work(folder=folder, number=number) -> None:
@@ -119,7 +131,7 @@ def main() -> dict:
             life(folder)
 
         ended = run_child(work)
-        if ended == 0 and number >= 100:  # the run of a child is a few points shorter than that of its parent
+        if ended == 0 and number >= 60:  # the run of a child is a few points shorter than that of its parent
             break
         assert ended == -signal.SIGKILL, f"{where}: {ended}"
         assert run_child(lambda folder=folder: life(folder)) == 0, where

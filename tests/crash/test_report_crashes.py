@@ -21,13 +21,23 @@ SUPPORT = Path(__file__).resolve().parents[1] / "support"
 
 @pytest.mark.slow
 def test_killed_at_every_write_point_of_a_report():
+    _killed()
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+def test_killed_at_every_write_point_of_a_report_on_a_server(postgres):
+    _killed(FAIRVEIL_CRASH_SERVER=postgres)
+
+
+def _killed(**more):
     fast = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     folder = tempfile.mkdtemp(prefix="fairveil-crash-", dir=fast)
     path = os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")])
     try:
         done = subprocess.run(
             [sys.executable, str(WORKER)], capture_output=True, text=True, timeout=900,
-            env={**os.environ, "PYTHONPATH": path, "FAIRVEIL_CRASH_FOLDER": folder},
+            env={**os.environ, "PYTHONPATH": path, "FAIRVEIL_CRASH_FOLDER": folder, **more},
         )  # fmt: skip
     finally:
         shutil.rmtree(folder)

@@ -33,6 +33,7 @@ BODIES = {
     "/v1/loops/{loop}/budget/quote": {"kind": "summary"},
     "/v1/loops/{loop}/releases": {"kind": "summary"},
     "/v1/loops/{loop}/subjects": {"subject": "p"},
+    "/v1/loops/{loop}/audits": {"trials": 100},
 }
 
 
@@ -48,7 +49,8 @@ def call(http, route, headers):
 
 
 @pytest.mark.parametrize("roles", [(), ("decide",), ("operate",), ("audit",), ("audit", "decide", "operate")])
-def test_every_route_for_every_role(trial, store, service, roles):
+def test_every_route_for_every_role(trial, store, service, roles, monkeypatch):
+    monkeypatch.setattr(service.auditor, "_run", lambda id, spec: None)
     headers = token(store, *roles) if roles else {}
     token(store, "audit")  # tokens exist: nothing is open
     decider = token(store, "decide")
@@ -150,9 +152,10 @@ def test_a_public_view_has_no_way_to_the_store(trial, service):
     assert dataclasses.is_dataclass(view)
 
 
-def public_bytes(http):
+def public_bytes(http, loop="queue", release="x"):
+    """Every public page and route."""
     paths = [route.path for route in ROUTES if route.channel == "public" and route.method == "GET"]
-    return {path: http.get(path.format(loop="queue", release="x")).text for path in paths}
+    return {path: http.get(path.format(loop=loop, release=release, audit="x")).text for path in paths}
 
 
 def test_public_routes_do_not_depend_on_one_persons_data_before_its_release(tmp_path):
@@ -192,6 +195,60 @@ def test_public_routes_do_not_depend_on_one_persons_data_before_its_release(tmp_
         first, second = (_without_times(pages[at]) for pages in seen)
         assert first == second
     assert seen[0][-1] != seen[1][-1]  # the block is released: now the data may show, noised
+
+
+def test_public_pages_and_routes_do_not_depend_on_a_person_before_a_report_is_released(tmp_path):
+    """Two services; one person has another group and another reward; coins and noise are the same."""
+    from fairveil.loop import ManualClock
+    from fairveil.privacy.noise import SeededNoise
+    from fairveil.randomness import generator
+
+    spec = {
+        "name": "queue", "policy": {"name": "private-nash", "arms": 2, "epsilon": 1.0}, "groups": ["a", "b"],
+        "reward": {"wait": "60s"}, "reports": {"every": 20, "epsilon": 1.0, "spare": 4.0}, "explore": 0.5,
+        "targets": [{"name": "uniform"}], "simulated": True, "mode": "frozen",
+    }  # fmt: skip
+    seen = []
+    for world in (0, 1):
+        clock = ManualClock()
+        store = Store.open(f"sqlite:///{tmp_path}/{world}/store.db", clock=clock, key=bytes(32))
+        store.noise, store.rng = SeededNoise(5), generator(5, "coins")
+        client, told = Direct(Service(store, Settings())), []
+        client.post("/v1/loops", json=spec)
+
+        def look(told=told, client=client):
+            text = json.dumps(public_bytes(client, release="report-fairness-0-20"))
+            told.append(_without_times(text))
+
+        for index in range(40):
+            odd = world and index == 27
+            body = {"event_id": f"e-{index}", "group": "b" if odd else "a", "subject": f"p-{index}"}
+            client.post("/v1/loops/queue/decisions", json=body)
+            client.post(f"/v1/loops/queue/decisions/e-{index}/reward", json={"value": float(not odd)})
+            if index % 10 == 9:
+                look()
+            if index == 19:
+                clock.advance(120)
+                store.tick()  # the first report is of others
+                look()
+        asked = {"kind": "fairness", "first": 20, "stop": 40, "epsilon": 1.0}
+        client.post("/v1/loops/queue/budget/quote", json=asked)
+        clock.advance(59)
+        store.tick()
+        look()
+        clock.advance(60)
+        store.tick()  # the report of that person
+        look()
+        seen.append(told)
+        client.close()
+        store.close()
+    *before, after = zip(*seen, strict=True)
+    for first, second in before:
+        one, other = json.loads(first), json.loads(second)
+        for path in one:
+            assert one[path].splitlines() == other[path].splitlines(), path
+    assert "report-fairness-0-20" in before[-1][0]
+    assert after[0] != after[1]
 
 
 def _without_times(text):

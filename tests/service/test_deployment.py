@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -110,6 +111,27 @@ def test_every_metric_of_the_alerts_is_served(trial):
         assert {"summary", "description"} == set(rule["annotations"])
     routes = re.findall(r'route="([^"]+)"', (DEPLOY / "alerts.yml").read_text())
     assert set(routes) <= {route.path for route in ROUTES}
+
+
+def test_every_metric_of_the_dashboard_is_served_and_its_panels_do_not_overlap(trial):
+    served = set(re.findall(r"^(fairveil_[a-z_]+)", trial.get("/metrics").text, re.MULTILINE))
+    panels = json.loads((DEPLOY / "grafana.json").read_text())["panels"]
+    taken = set()
+    for panel in panels:
+        assert set(re.findall(r"fairveil_[a-z_]+", panel["targets"][0]["expr"])) <= served, panel["title"]
+        at = panel["gridPos"]
+        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        assert not cells & taken
+        assert max(x for x, _ in cells) < 24
+        taken |= cells
+    assert len({panel["id"] for panel in panels}) == len(panels) >= 10
+
+
+def test_every_alert_has_a_test_that_fires_it():
+    rules = yaml.safe_load((DEPLOY / "alerts.yml").read_text())["groups"][0]["rules"]
+    tests = yaml.safe_load((DEPLOY / "alerts_test.yml").read_text())["tests"]
+    fired = {one["alertname"] for test in tests for one in test["alert_rule_test"] if one["exp_alerts"]}
+    assert {rule["alert"] for rule in rules} == fired
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")

@@ -41,13 +41,16 @@ def hidden(http, path, headers=None):
 
 
 def address(page):
-    return page.path.format(loop="trial", release="summary-0-0", ledger="trial", name="style.css", audit="x")
+    return page.path.format(loop="trial", release="summary-0-0", ledger="trial", name="style.css", audit="x-1")
 
 
 @pytest.fixture
 def shut(trial, store, service):
     """A service with tokens: nothing is open."""
     trial.post("/v1/loops/trial/releases", json={"kind": "summary"})
+    with store.writing() as tx:
+        row = (store.loop("trial").facts.id, "x-1", '{"target": {"name": "ucb"}}', "interrupted", "{}", 0)
+        tx.execute("INSERT INTO audits (loop, id, settings, status, value, created) VALUES (?, ?, ?, ?, ?, ?)", row)
     made(store, "decide")
     service.gate.renew()
     return trial

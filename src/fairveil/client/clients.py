@@ -105,6 +105,8 @@ class RemoteLoop(LoopPath[Client]):
     set_mode, release, close = _waits(verbs.set_mode), _waits(verbs.release), _waits(verbs.close)
     wait_release, releases = _waits(verbs.wait_release), _waits(verbs.releases)
     quote_release = _waits(verbs.quote_release)
+    audit, audits = _waits(verbs.audit), _waits(verbs.audits)
+    erase, close_action = _waits(verbs.erase), _waits(verbs.close_action)
 
     def _do(self, step: Call | Pause) -> httpx.Response | None:
         return self.client._do(step)
@@ -145,6 +147,8 @@ class AsyncLoop(LoopPath[AsyncClient]):
     set_mode, release, close = _awaits(verbs.set_mode), _awaits(verbs.release), _awaits(verbs.close)
     wait_release, releases = _awaits(verbs.wait_release), _awaits(verbs.releases)
     quote_release = _awaits(verbs.quote_release)
+    audit, audits = _awaits(verbs.audit), _awaits(verbs.audits)
+    erase, close_action = _awaits(verbs.erase), _awaits(verbs.close_action)
 
     async def _do(self, step: Call | Pause) -> httpx.Response | None:
         return await self.client._do(step)

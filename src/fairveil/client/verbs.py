@@ -260,6 +260,26 @@ def quote_release(place: LoopPath[Any], kind: str, **asked: Any) -> Steps[dict[s
     return dict((yield from place.send("POST", "budget", "quote", body={"kind": kind, **asked})))
 
 
+def audit(place: LoopPath[Any], trials: int = 20_000) -> Steps[dict[str, Any]]:
+    """Begin an audit of the loop's policy on made-up rows; `audits` says what became of it."""
+    return dict((yield from place.send("POST", "audits", body={"trials": trials})))
+
+
+def audits(place: LoopPath[Any]) -> Steps[list[dict[str, Any]]]:
+    """All audits and what they found."""
+    return list((yield from place.send("GET", "audits"))["audits"])
+
+
+def erase(place: LoopPath[Any], subject: str) -> Steps[int]:
+    """Erase a person's raw data; gives the number of events."""
+    return int((yield from place.send("DELETE", "subjects", body={"subject": subject}))["events"])
+
+
+def close_action(place: LoopPath[Any], action: str) -> Steps[None]:
+    """Close an arm, for ever."""
+    yield from place.send("DELETE", "actions", action)
+
+
 def wait_release(
     place: LoopPath[Any], version: int, timeout: float = 60.0, every: float = 0.2
 ) -> Steps[dict[str, Any]]:

@@ -56,6 +56,7 @@ class Loop:
         self._ticking = threading.Lock()
         self.reports_lock = threading.Lock()
         self._ledger = ledger
+        self.history: tuple[int, list[dict[str, Any]]] | None = None
         self._forgot = 0
         self.used = True
         """Since `fairveil.loop.memory` looked last."""

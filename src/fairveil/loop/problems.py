@@ -39,12 +39,6 @@ class UnsoundPolicy(LoopError):
     code, exit_code = "unsound-policy", 4
 
 
-class NotYet(LoopError):
-    """A part of the contract that this release does not serve."""
-
-    code = "invalid"
-
-
 class UnknownLoop(LoopError):
     code, status = "unknown-loop", 404
 
@@ -103,6 +97,12 @@ class SaysNothing(LoopError):
     """The interval would be wider than the range of the rewards."""
 
     code = "says-nothing"
+
+
+class OneAtATime(LoopError):
+    """Another one is under way."""
+
+    code, status = "busy", 409
 
 
 class Forgotten(LoopError):

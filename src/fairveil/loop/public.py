@@ -18,6 +18,7 @@ from fairveil.configuration import describe
 from fairveil.errors import FairveilError
 from fairveil.ledger import Ledger
 from fairveil.loop.accept import closed_actions, missing_of, policy_of
+from fairveil.loop.audits import audit_tables
 from fairveil.loop.clock import in_words, seconds_of
 from fairveil.loop.config import LoopSpec, new_spec, read_spec, spec_table
 from fairveil.loop.facts import Facts, Status
@@ -49,12 +50,15 @@ class PublicView:
     loops: dict[str, dict[str, Any]] = field(default_factory=dict)
     budgets: dict[str, dict[str, Any]] = field(default_factory=dict)
     releases: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    audits: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    history: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
 def public_view(store: Store, name: str) -> PublicView:
     """The view of one loop; `fairveil.loop.listing` has all of them, in pages."""
     loop = store.loop(name)
-    return PublicView({name: loop_table(loop)}, {name: budget_table(loop)}, {name: release_tables(loop)})
+    tables = loop_table(loop), budget_table(loop), release_tables(loop), audit_tables(loop)
+    return PublicView(*({name: table} for table in tables))  # type: ignore[arg-type]
 
 
 def loop_table(loop: Loop) -> dict[str, Any]:

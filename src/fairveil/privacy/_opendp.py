@@ -1,4 +1,8 @@
-"""OpenDP's exact discrete samplers behind two functions. Imported only where secure noise is drawn."""
+"""OpenDP's exact discrete samplers behind two functions. Imported only where secure noise is drawn.
+
+Not through `opendp.prelude`: that loads scikit-learn, SciPy's statistics and pandas where they are installed, a second
+of every start.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +10,24 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import opendp.prelude as dp
+from opendp.domains import atom_domain, vector_domain
+from opendp.measurements import make_gaussian, make_laplace
+from opendp.metrics import l1_distance, l2_distance
+from opendp.mod import enable_features
 
 from fairveil.arrays import Ints
 
-dp.enable_features("contrib")
+enable_features("contrib")
 
 
 @lru_cache(maxsize=256)
 def _laplace(scale: float) -> Any:
-    return dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64"), scale=scale)
+    return make_laplace(vector_domain(atom_domain(T="i64")), l1_distance(T="i64"), scale=scale)
 
 
 @lru_cache(maxsize=256)
 def _gaussian(sigma: float) -> Any:
-    return dp.m.make_gaussian(dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64"), scale=sigma)
+    return make_gaussian(vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), scale=sigma)
 
 
 def discrete_laplace(scale: float, size: int) -> Ints:

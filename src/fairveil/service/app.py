@@ -33,6 +33,7 @@ from fairveil.loop.tokens import Token
 from fairveil.loop.waiting import waiting
 from fairveil.service import cold, hot
 from fairveil.service.access import FRESH, Gate
+from fairveil.service.auditing import Auditor
 from fairveil.service.cold import Attachment, Request, encode_answer
 from fairveil.service.messages import (
     Receive,
@@ -137,7 +138,7 @@ class Service:
         self.gate, self.metrics = Gate(store, settings), Metrics()
         self.watch = Watch(self._look, self.gate.renew)
         self.pumps, self.threads = Pumps(self.watch, settings.deadline), Threads("cold", COLD_THREADS)
-        self.document = document(ROUTES)
+        self.document, self.auditor = document(ROUTES), Auditor(store)
         self.site = Site(self, ROUTER)
         self._stop = threading.Event()
         self._ticker: threading.Thread | None = None
@@ -208,7 +209,7 @@ class Service:
     def _call(self, route: Route, call: Request) -> tuple[int, Any]:
         """Public handlers get a view of published data; the others the service."""
         if route.channel == "public":
-            return route.handler(call.view(self.store), call)
+            return route.handler(call.view(self.store, route.path), call)
         return route.handler(self, call)
 
     async def loop(self, name: str) -> Loop:
@@ -326,6 +327,7 @@ class Service:
         self._stop.set()
         self.store.due.add()
         self.watch.stop()
+        self.auditor.stop()
         self.pumps.stop(STOPPING)
         self.threads.stop(0.1)
         if self._ticker is not None:

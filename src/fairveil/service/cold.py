@@ -13,9 +13,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from fairveil.errors import LedgerTampered
 from fairveil.ledger.verify import verify
 from fairveil.loop import trail
+from fairveil.loop.audits import audit_tables
 from fairveil.loop.export import event_lines
+from fairveil.loop.history import history
 from fairveil.loop.listing import page
-from fairveil.loop.problems import Invalid, NameTaken, NotYet, Unknown
+from fairveil.loop.problems import Invalid, NameTaken, Unknown
 from fairveil.loop.public import PublicView, accounts, ledger_table, loop_table, public_view, quote, same_spec
 from fairveil.loop.releases import quote_release, release
 from fairveil.loop.requests import Id
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 PAGE = 500
 LEDGER = "/v1/ledgers/{ledger}"
+HISTORY = f"{LOOP}/history"
 _RULES = ConfigDict(extra="forbid", strict=True)
 Budget = Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)]
 
@@ -62,8 +65,10 @@ class Request:
         """The name after which a listing goes on; empty from the beginning."""
         return parse_qs(self.query.decode("latin-1"), encoding="utf-8", errors="replace").get("after", [""])[-1]
 
-    def view(self, store: Store) -> PublicView:
-        """What a public handler sees."""
+    def view(self, store: Store, path: str) -> PublicView:
+        """What the public handler of a path sees."""
+        if path == HISTORY:
+            return PublicView(history={self.names[0]: history(store.loop(self.names[0]))})
         if self.names:
             return public_view(store, self.names[0])
         return PublicView(page(store, self.after_name, self.token.loop))
@@ -130,6 +135,14 @@ class QuoteBody(BaseModel):
         return {name: value for name, value in self if name not in ("kind", "settings") and value is not None}
 
 
+class AuditBody(BaseModel):
+    """``trials``: runs of each of two worlds that differ in one person."""
+
+    model_config = _RULES
+
+    trials: Annotated[int, Field(ge=100, le=1_000_000)] = 20_000
+
+
 class ReleaseBody(QuoteBody):
     half_width: None = None
     request_id: Id | None = None
@@ -146,6 +159,11 @@ def list_loops(view: PublicView, call: Request) -> Answer:
 @route("GET", LOOP, "public", "one loop")
 def get_loop(view: PublicView, call: Request) -> Answer:
     return 200, view.loops[call.names[0]]
+
+
+@route("GET", HISTORY, "public", "what was known after each release")
+def get_history(view: PublicView, call: Request) -> Answer:
+    return 200, {"releases": view.history[call.names[0]]}
 
 
 @route("GET", f"{LOOP}/budget", "public", "limit, spent and left")
@@ -248,10 +266,25 @@ def get_event(service: Service, call: Request) -> Answer:
     return 200, service.store.loop(call.names[0]).event(call.names[1])
 
 
-@route("POST", f"{LOOP}/audits", "operate", "not served yet", statuses=(422,))
-@route("GET", f"{LOOP}/audits/{{audit}}", "public", "not served yet", channel="operator", statuses=(422,))
-def not_yet(service: Service, call: Request) -> Answer:
-    raise NotYet("this part of the contract is not served yet")
+@route("POST", f"{LOOP}/audits", "operate", "attack the loop's policy on made-up rows", body=AuditBody, statuses=(202,))
+def begin_audit(service: Service, call: Request) -> Answer:
+    """One at a time, beside the service; `GET` says what became of it."""
+    loop = service.store.loop(call.names[0])
+    id = service.auditor.start(loop, call.body.trials, call.token.name)
+    return 202, next(table for table in audit_tables(loop) if table["id"] == id)
+
+
+@route("GET", f"{LOOP}/audits", "public", "all audits")
+def list_audits(view: PublicView, call: Request) -> Answer:
+    return 200, {"audits": view.audits[call.names[0]]}
+
+
+@route("GET", f"{LOOP}/audits/{{audit}}", "public", "one audit")
+def get_audit(view: PublicView, call: Request) -> Answer:
+    for one in view.audits[call.names[0]]:
+        if one["id"] == call.names[1]:
+            return 200, one
+    raise Unknown("there is no such audit", path="audit", fix="see the list of audits")
 
 
 # Audit ---------------------------------------------------------------------------------------------------------------

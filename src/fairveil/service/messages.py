@@ -46,6 +46,7 @@ TITLES = {
     "not-kept": "What is asked for is not kept",
     "no-support": "The log cannot answer this",
     "says-nothing": "The answer would say nothing",
+    "busy": "Another one is under way",
     "storage": "The store cannot be written",
     "overloaded": "Too many requests wait",
     "ledger": "The ledger refused",

@@ -305,10 +305,10 @@ class PrivatePolicy(ExposurePolicy):
     @cached_property
     def quantiles(self) -> Quantiles:
         """Chi-square quantiles against (fractional) degrees of freedom, at a chance that covers all releases."""
-        from scipy.stats import chi2
+        from scipy.special import chdtri
 
         degrees = np.linspace(0.0, self.dimension, QUANTILE_STEPS * self.dimension + 1)
-        values = chi2.isf(self.failure / self.room, np.maximum(degrees, FEW_DEGREES))
+        values = chdtri(np.maximum(degrees, FEW_DEGREES), self.failure / self.room)
         values[0] = 0.0
         return Quantiles(degrees, values)
 

@@ -15,6 +15,10 @@ from fairveil.loop.storage.driver import Driver, Transaction
 __all__ = ["Driver", "Transaction", "bring_up_to_date", "driver_of", "version_of"]
 
 
+NOTED = "index:"
+_INDEX = re.compile(r"CREATE INDEX (?P<name>\w+) ON (?P<table>\w+) ")
+
+
 def driver_of(url: str) -> Driver:
     """``sqlite:///folder/store.db`` (four slashes for an absolute path) or ``postgresql://user@host/database``."""
     kind, mark, rest = url.partition("://")
@@ -77,21 +81,41 @@ def bring_up_to_date(driver: Driver, *, migrate: bool) -> None:
             allowed=str(newest),
             fix="run fairveil store migrate",
         )
-    if found == newest:
-        return
+    if found < newest:
+        _upgrade(driver, known, beside=found > 0 and driver.dialect == "postgresql")
+        if found:
+            driver.rewrite()
+    if driver.dialect == "postgresql":
+        _make_indexes(driver)
+
+
+def _upgrade(driver: Driver, known: dict[int, str], beside: bool) -> None:
+    """All versions in one transaction: an interrupted upgrade has not begun. ``beside``: indexes of tables that have
+    rows are noted and made afterwards, without a lock on the table."""
     with driver.writing() as tx:
         if driver.dialect == "postgresql":
             tx.execute("SET LOCAL statement_timeout = 0")  # a large table takes its time
             tx.execute("SELECT pg_advisory_xact_lock(7290112)")
         for number, script in known.items():
             if number > _inside(driver, tx):
-                for statement in script.split(";\n"):
-                    if statement.strip():
+                for statement in filter(None, map(str.strip, script.split(";\n"))):
+                    index = _INDEX.match(statement) if beside else None
+                    if index is None or f"CREATE TABLE {index['table']} " in script:
                         tx.execute(statement)
+                    else:
+                        tx.execute("INSERT INTO meta (key, value) VALUES (?, ?)", (NOTED + index["name"], statement))
                 tx.execute("DELETE FROM meta WHERE key = 'version'")
                 tx.execute("INSERT INTO meta (key, value) VALUES ('version', ?)", (str(number),))
-    if found:
-        driver.rewrite()
+
+
+def _make_indexes(driver: Driver) -> None:
+    """Indexes that an upgrade has left to be made, one after the other; what is interrupted is made again."""
+    with driver.reading() as tx:
+        noted = tx.execute("SELECT key, value FROM meta WHERE key LIKE ? ORDER BY key", (NOTED + "%",))
+    for key, statement in noted:
+        if driver.index(key.removeprefix(NOTED), statement):
+            with driver.writing() as tx:
+                tx.execute("DELETE FROM meta WHERE key = ?", (key,))
 
 
 def _inside(driver: Driver, tx: Transaction) -> int:

@@ -85,6 +85,9 @@ class Driver(Protocol):
     def rewrite(self) -> None:
         """After a migration: what older versions left behind of erased rows goes."""
 
+    def index(self, name: str, statement: str) -> bool:
+        """Make an index while others write; False where another process is at it."""
+
     def explain(self, problem: Exception) -> StorageFailed: ...
 
     def close(self) -> None: ...

@@ -52,6 +52,8 @@ _SEAT = (
     "FROM unnest(%s::bytea[], %s::bigint[]) AS k(key, seat) OFFSET 0) AS v WHERE e.seq = v.seq"
 )
 _LOCK = f"SELECT {STATUS} FROM loops WHERE id = %s FOR UPDATE"
+_INDEXING = 7290113
+_INVALID = "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%s) AND NOT indisvalid"
 _KEY = EVENT.split(", ").index("key")
 
 
@@ -155,6 +157,20 @@ class PostgresDriver:
 
     def rewrite(self) -> None:
         """The server's own vacuum does it."""
+
+    def index(self, name: str, statement: str) -> bool:
+        with self._server.connection() as connection:
+            # nobody waits for this lock: whoever waits would hold a snapshot, for which the making of an index waits
+            if not connection.execute(f"SELECT pg_try_advisory_lock({_INDEXING})").fetchone()[0]:
+                return False
+            try:
+                connection.execute("SET statement_timeout = 0")
+                if connection.execute(_INVALID, (name,)).fetchone():
+                    connection.execute(f"DROP INDEX CONCURRENTLY {name}")
+                connection.execute(statement.replace("CREATE INDEX", "CREATE INDEX CONCURRENTLY IF NOT EXISTS", 1))
+            finally:
+                connection.execute(f"RESET statement_timeout; SELECT pg_advisory_unlock({_INDEXING})")
+        return True
 
     def explain(self, problem: Exception) -> StorageFailed:
         fix = {

@@ -157,6 +157,11 @@ class SqliteDriver:
             connection.execute("VACUUM")
         self.tidy()
 
+    def index(self, name: str, statement: str) -> bool:
+        with self.writing() as tx:
+            tx.execute(statement)
+        return True
+
     def explain(self, problem: Exception) -> StorageFailed:
         fix = {
             "denied": "make the folder of the store writable for this user",

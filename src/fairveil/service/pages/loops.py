@@ -18,6 +18,7 @@ from fairveil.service.pages.verdicts import (
     first_learning,
     job_of,
     rails,
+    series_of,
     shares,
     state_of,
     verdict,
@@ -57,6 +58,10 @@ def draw(visit: Visit, **more: Any) -> Page:
         ],
         "weights": weights_of(table),
         "rails": rails(table),
+        "series": series_of(table, visit.ask("GET", f"{visit.loop}/history")["releases"])
+        if table["version"] > 1
+        else [],
+        "audits": list(reversed(visit.ask("GET", f"{visit.loop}/audits")["audits"])),
         "open_arms": [arm_id(row) for row in arms if arm_id(row) not in table["closed_actions"]],
         "modes": ("online", "apprentice", "shadow", *(["paused"] if _fallback(table) else [])),
         "waiting": table["rounds"] - table["settled"],
@@ -100,9 +105,15 @@ def asked(form: dict[str, str]) -> dict[str, Any]:
             made |= {key: kind(text)} if text else {}
         except ValueError:
             raise Refused(422, "invalid", "this is not a number", path=key, allowed="a number") from None
-    if form.get("target", "").strip():
-        made["settings"] = {"target": form["target"].strip()}
+    if made["kind"] == "evaluation" and form.get("target", "").strip():
+        made["settings"] = {"targets": [form["target"].strip()]}
     return made
+
+
+@route("GET", f"{PATH}/audits/{{audit}}", "public", "one audit", page=True)
+def audit(visit: Visit) -> Page:
+    made = visit.ask("GET", f"{visit.loop}/audits/{quote(visit.names[1], safe='')}")
+    return Page("audit.html", {"audit": made, "it": visit.ask("GET", visit.loop)})
 
 
 @route("POST", PATH, "operate", "what an operator does with a loop", page=True, deadline=SLOW)
@@ -124,6 +135,9 @@ def act(visit: Visit) -> Page | Onward:
             events = found["events"]
             words = f"Raw data of that person is erased: {events} event{'' if events == 1 else 's'}."
             return draw(visit.without_form(), notice=words)
+        if what == "audit":
+            made = visit.ask("POST", f"{loop}/audits", {})
+            return Onward(f"{done}/audits/{quote(made['id'], safe='')}")
         if what == "close-action":
             visit.ask("DELETE", f"{loop}/actions/{quote(form.get('action', ''), safe='')}")
             return Onward(done)

@@ -120,26 +120,35 @@ def reported(made: dict[str, Any]) -> dict[str, Any]:
     """What a private report says, in its own words."""
     value = made["value"]
     words = [str(line) for line in value.get("words", [])] or [made["id"]]
-    rows, drawn = [], []
-    for one in value.get("groups", []):
-        rate = one.get("rate") or {}
-        known = one.get("status") == "estimated" and rate.get("value") is not None
-        low, high = rate.get("expected") or (0.0, 1.0)
-        realised = rate.get("realised") or (0.0, 1.0)
-        cells = (amount(rate["value"]), interval(low, high), interval(*realised)) if known else ("unknown",) * 3
-        rows.append((one["name"], *cells, str(one.get("status", ""))))
-        if known:
-            drawn.append({"name": one["name"], "value": rate["value"], "low": low, "high": high})
-    head = ("Group", "Rate", "Behind it", "In this period", "Status")
-    label = "rate of each group, with the interval of the rate behind it"
+    tables, drawn = list[dict[str, Any]](), list[dict[str, Any]]()
+    if value.get("groups"):
+        rows = [_group(one, drawn) for one in value["groups"]]
+        what = "Rate" if any(one.get("rate") for one in value["groups"]) else "Mean outcome"
+        head = ("Group", what, "Behind it", "In this period", "Status")
+        tables.append({"title": f"{what} by group", "columns": head, "rows": rows})
+    if value.get("targets"):
+        rows = [(one["name"], amount(one["value"]), interval(one["low"], one["high"])) for one in value["targets"]]
+        tables.append({"title": "Value of each rule", "columns": ("Rule", "Value", "Interval"), "rows": rows})
+        drawn += [{key: one[key] for key in ("name", "value", "low", "high")} for one in value["targets"]]
+    label = f"{tables[0]['title'].lower()}, with the interval of what is behind it" if tables else ""
     shown = {"kind": "intervals", "label": label, "rows": drawn, "domain": None, "says": words[0]}
     charge = ", ".join(f"{name} {amount(number)}" for name, number in (value.get("charge") or {}).items())
     facts = [("Covers", f"places {count(made['first'])} to {count(made['stop'])}"), ("Cost", charge or "nothing")]
     facts += [("How sure", line) for line in words[1:]]
     if value.get("guarantee"):
         facts.append(("Promise of this release", guarantee(value["guarantee"])))
-    tables = [{"title": "Rates by group", "columns": head, "rows": rows}] if rows else []
     return {"sentence": words[0], "figure": shown if drawn else None, "tables": tables, "facts": facts}
+
+
+def _group(one: dict[str, Any], drawn: list[dict[str, Any]]) -> tuple[str, ...]:
+    """A row of a report: a group's rate, or its mean outcome where nobody is chosen; what is known is drawn too."""
+    found = one.get("rate") or one.get("mean") or {}
+    status = str(one.get("status", ""))
+    if status != "estimated" or found.get("value") is None:
+        return (one["name"], *("unknown",) * 3, status)
+    low, high = found.get("expected") or (0.0, 1.0)
+    drawn.append({"name": one["name"], "value": found["value"], "low": low, "high": high})
+    return one["name"], amount(found["value"]), interval(low, high), interval(*found["realised"]), status
 
 
 def _release(visit: Visit) -> dict[str, Any]:

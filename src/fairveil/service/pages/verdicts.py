@@ -10,7 +10,6 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
 from fairveil import registry
 from fairveil.errors import FairveilError
@@ -155,6 +154,8 @@ def chances(arms: list[dict[str, Any]]) -> list[float] | None:
     """
     if not arms or any(row["mean"] is None for row in arms):
         return None
+    from scipy.special import ndtr  # a tenth of a second of every start, for a page that is looked at now and then
+
     means = np.array([row["mean"] for row in arms])
     spreads = np.array([max(row["high"] - row["low"], 1e-9) / (2 * LEVEL) for row in arms])
     points = np.linspace((means - 6 * spreads).min(), (means + 6 * spreads).max(), CURVE)
@@ -193,6 +194,35 @@ def figure(table: dict[str, Any]) -> dict[str, Any] | None:
         return None
     says = listed([f"{row['name']} {amount(row['value'])}" for row in rows])
     return {"kind": "bars", "label": "published weight of each feature", "rows": rows, "says": f"Weights: {says}."}
+
+
+def series_of(table: dict[str, Any], releases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Means and chances over rounds, with a line at every release; empty before the second one."""
+    arms = table["published"].get("arms", [])
+    if len(releases) < 2 or not arms:
+        return []
+    at, names = [one["rounds"] for one in releases], [arm_name(row) for row in arms]
+    known = [
+        [None if one is None else dict(zip(("mean", "low", "high"), one)) for one in release["arms"]]
+        for release in releases
+    ]
+    best = [chances([one or {"mean": None} for one in row]) for row in known]
+    means = [[None if one is None else one["mean"] for one in row] for row in known]
+    shared = {"kind": "series", "x": "rounds", "releases": at}
+    made = []
+    for title, rows, domain in (
+        ("Mean reward after each release", means, [table["reward"]["low"], table["reward"]["high"]]),
+        ("Chance to be best after each release", best, [0.0, 1.0]),
+    ):
+        drawn = [
+            {"name": name, "points": [[x, row[arm]] for x, row in zip(at, rows) if row and row[arm] is not None]}
+            for arm, name in enumerate(names)
+        ]
+        last = [f"{one['name']} {amount(one['points'][-1][1])}" for one in drawn if one["points"]]
+        if last:
+            says = f"{title}, {count(len(at))} releases shown. At the end: {listed(last)}."
+            made.append({**shared, "label": title, "series": drawn, "domain": domain, "says": says})
+    return made
 
 
 def _best_says(rows: list[dict[str, Any]]) -> str:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from fairveil.loop.public import PublicView
 from fairveil.loop.tokens import Token
 from fairveil.service.access import LISTS
-from fairveil.service.cold import Request
+from fairveil.service.cold import HISTORY, Request
 from fairveil.service.messages import parse
 from fairveil.service.routes import Router, loop_of
 
@@ -46,7 +46,7 @@ class Asking:
 
     def __init__(self, service: Service, router: Router, channel: str, token: Token) -> None:
         self._service, self._router, self._channel, self._token = service, router, channel, token
-        self._views: dict[tuple[tuple[str, ...], str], PublicView] = {}
+        self._views: dict[tuple[tuple[str, ...], str, bool], PublicView] = {}
 
     def __call__(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         """The answer of a route as plain data; refusals are raised."""
@@ -59,14 +59,14 @@ class Asking:
         parsed = None if route.body is None else parse(route.body, json.dumps(body or {}).encode())
         call = Request(tuple(names), parsed, self._token, query.encode())
         if route.channel == "public":
-            return route.handler(self._view(call), call)[1]
+            return route.handler(self._view(call, route.path), call)[1]
         self._views.clear()
         return route.handler(self._service, call)[1]
 
-    def _view(self, call: Request) -> PublicView:
-        asked = call.names[:1], call.after_name
+    def _view(self, call: Request, path: str) -> PublicView:
+        asked = call.names[:1], call.after_name, path == HISTORY
         if asked not in self._views:
-            self._views[asked] = call.view(self._service.store)
+            self._views[asked] = call.view(self._service.store, path)
         return self._views[asked]
 
 

@@ -1,0 +1,103 @@
+"""Upgrades of a store: interrupted at any statement they begin again, and indexes of full tables lock nobody out."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from fairveil.loop import ManualClock, Store
+from fairveil.loop.storage import NOTED, bring_up_to_date, driver_of, steps, version_of
+
+SCHEMA = {
+    "sqlite": "SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' AND sql IS NOT NULL ORDER BY name",
+    "postgresql": "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = current_schema() ORDER BY 1",
+}
+
+
+class Interrupted(Exception):
+    pass
+
+
+def first_version(driver):
+    """A store as the first release made it."""
+    with driver.writing() as tx:
+        for statement in filter(None, map(str.strip, steps(driver.dialect)[1].split(";\n"))):
+            tx.execute(statement)
+        tx.execute("INSERT INTO meta (key, value) VALUES ('version', '1')")
+
+
+def schema(driver):
+    with driver.reading() as tx:
+        return {name: sql.split("ON ")[-1].split(".")[-1] for name, sql in tx.execute(SCHEMA[driver.dialect])}
+
+
+class Until:
+    """A driver whose statements end after so many."""
+
+    def __init__(self, driver, most):
+        self.driver, self.left = driver, most
+
+    def __getattr__(self, name):
+        return getattr(self.driver, name)
+
+    def _count(self):
+        if self.left == 0:
+            raise Interrupted
+        self.left -= 1
+
+    @contextlib.contextmanager
+    def writing(self):
+        with self.driver.writing() as tx:
+            execute = tx.execute
+
+            def counted(statement, values=()):
+                self._count()
+                return execute(statement, values)
+
+            tx.execute = counted
+            yield tx
+
+    def index(self, name, statement):
+        self._count()
+        made = self.driver.index(name, statement)
+        self._count()  # made, and not yet crossed out
+        return made
+
+
+def test_an_upgrade_that_is_interrupted_at_any_statement_begins_again(store_url):
+    driver = driver_of(store_url)
+    driver.prepare()
+    first_version(driver)
+    newest, stopped = max(steps(driver.dialect)), 0
+    for most in range(10_000):
+        try:
+            bring_up_to_date(Until(driver, most), migrate=True)
+        except Interrupted:
+            stopped += 1
+            assert version_of(driver) in (1, newest)
+        else:
+            break
+    assert stopped > 20
+    assert version_of(driver) == newest
+    with driver.reading() as tx:
+        assert tx.execute("SELECT count(*) FROM meta WHERE key LIKE ?", (NOTED + "%",)) == [(0,)]
+    found = schema(driver)
+    driver.close()
+    with Store.open(store_url, clock=ManualClock(), key=bytes(32)) as store:
+        assert store.names() == []
+    assert {"events_by_time", "places_by_event", "loops_by_due"} <= set(found)
+
+
+@pytest.mark.postgres
+def test_an_index_is_made_while_somebody_writes_and_a_broken_one_again(database):
+    driver = driver_of(database)
+    first_version(driver)
+    statement = "CREATE INDEX events_by_time ON events (loop, decided) WHERE decided IS NOT NULL"
+    with driver._server.connection() as connection:
+        connection.execute("CREATE INDEX events_by_time ON events (loop, decided)")
+        connection.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = to_regclass('events_by_time')")
+    assert driver.index("events_by_time", statement)
+    assert "IS NOT NULL" in schema(driver)["events_by_time"]
+    assert driver.index("events_by_time", statement)  # there already
+    driver.close()
