@@ -315,3 +315,17 @@ def test_uniform_play_from_thompson_logs(campaign, enough):
             assert own["low"] <= estimate["high"]
     else:
         assert results["bts"]["support"]["largest_weight"] == pytest.approx(21_739, rel=1e-4)
+
+
+def test_an_outcome_outside_its_range_counts_as_the_end_of_it():
+    value, weights = PrivateValue(1.0, clip=2.0), np.array([0.5, 1.0, 2.0])
+    for outside, end in ((7.0, 1.0), (-3.0, 0.0)):
+        assert (value.units(weights, np.full(3, outside)) == value.units(weights, np.full(3, end))).all()
+
+
+def test_what_a_row_counts_for_is_its_own():
+    value = PrivateValue(1.0, clip=2.0)
+    alone = value.units(np.array([0.5]), np.array([1.0]))
+    for other in (0.1, 2.0, 40.0):
+        beside = value.units(np.array([0.5, other]), np.array([1.0, 0.0])) - value.units(np.array([other]), np.zeros(1))
+        assert (beside == alone).all()

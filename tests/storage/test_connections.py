@@ -250,3 +250,15 @@ def test_a_draw_of_one_object_is_under_way_for_another(ledger_path):
             assert second.release("a", lambda noise: pytest.fail("drawn"), event=EVENT) == 5
         thread.join()
     assert seen == [5]
+
+
+@pytest.mark.postgres
+def test_a_transaction_that_the_server_rolled_back_is_not_done(database):
+    import psycopg
+
+    def fails(connection):
+        with pytest.raises(psycopg.Error):
+            connection.execute("SELECT nothing_of_this_name")
+
+    with pytest.raises(psycopg.OperationalError, match="rolled back"), server_of(database).writing() as connection:
+        fails(connection)

@@ -116,9 +116,9 @@ def stored_table(
 def same_spec(facts: Facts, table: dict[str, Any]) -> bool:
     """Whether this description, defaults filled, is the one that a loop was made of."""
     spec = read_spec(table) if facts.spec.retention.raw is None else new_spec(table)  # none: a loop of release 0.1
-    asked = spec_table(spec, describe(policy_of(spec, by_arrival=facts.by_seat)))
-    made = spec_table(facts.spec, describe(facts.policy))
-    return json.dumps(asked, sort_keys=True) == json.dumps(made, sort_keys=True)
+    pairs = (spec, policy_of(spec, by_arrival=facts.by_seat)), (facts.spec, facts.policy)
+    asked, made = (json.dumps(spec_table(one, describe(policy)), sort_keys=True) for one, policy in pairs)
+    return asked == made
 
 
 def places_table(loop: Loop) -> dict[str, Any] | None:
@@ -265,8 +265,9 @@ def _arms(facts: Facts, state: State, round: int | None) -> list[dict[str, Any]]
         scaled = [None] * 3 if np.isnan(numbers[0]) else [float(low + (high - low) * value) for value in numbers]
         row: dict[str, Any] = {"action": arm, "action_id": None if names is None else names[arm]}
         counted = {"rounds": int(played[arm]), "decided": int(decided[arm]), "learned": int(learned[arm])}
-        answers = {} if who is None else who_answered(who[arm], low, high)
-        rows.append({**row, **dict(zip(("mean", "low", "high"), scaled)), **counted, **answers})
+        rows.append(
+            {**row, **dict(zip(("mean", "low", "high"), scaled)), **counted, **who_answered(who, arm, low, high)}
+        )
     return rows
 
 
@@ -352,7 +353,6 @@ def release_tables(loop: Loop) -> list[dict[str, Any]]:
 
 def quote(table: dict[str, Any]) -> dict[str, Any]:
     """Cost, guarantees, noise, when releases come, and what to think about; with ``plan``, what waiting does to it."""
-    plan = table.get("plan")
     spec = new_spec({key: value for key, value in table.items() if key != "plan"})
     policy = policy_of(spec, by_arrival=True)
     facts = Facts(0, spec, policy, 0)
@@ -367,7 +367,7 @@ def quote(table: dict[str, Any]) -> dict[str, Any]:
         "noise": noise,
         "releases_at": policy.releases_at(SHOWN),
         "rounds_to_useful": useful,
-        "waiting": None if plan is None else planned(facts, read_plan(plan)),
+        "waiting": planned(facts, read_plan(table.get("plan"))),
         "warnings": _warnings(spec, policy),
     }
 

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import itertools
 import json
+import os
 import secrets
 import shutil
 import sqlite3
@@ -243,6 +244,8 @@ def _file_of(store: Store) -> Path:
 
 
 def _copy(source: Path, target: Path) -> None:
+    """A copy of a database that nobody else on the machine can read."""
+    os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o600))
     with contextlib.closing(sqlite3.connect(source)) as old, contextlib.closing(sqlite3.connect(target)) as new:
         old.backup(new)
 

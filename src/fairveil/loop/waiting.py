@@ -41,8 +41,11 @@ OFTEN = 3
 """A window is long where it is so many times the usual delay."""
 
 
-def who_answered(answers: Answers, low: float, high: float) -> dict[str, Any]:
-    """Who stands behind an arm's number, and the bounds that hold whatever the others would say."""
+def who_answered(who: list[Answers] | None, arm: int, low: float, high: float) -> dict[str, Any]:
+    """Who stands behind an arm's number, and the bounds that hold whatever the others would say; where that is public."""
+    if who is None:
+        return {}
+    answers = who[arm]
     wide = {"lowest": low + (high - low) * answers.lowest, "highest": low + (high - low) * answers.highest}
     return {"answered": answers.answered, "open": answers.open, "closed": answers.closed, **wide}
 
@@ -133,8 +136,10 @@ class Planned:
     typical: str | None = None
 
 
-def read_plan(table: Any) -> Planned:
-    """A checked plan."""
+def read_plan(table: Any) -> Planned | None:
+    """A checked plan, where there is one."""
+    if table is None:
+        return None
     try:
         return Planned(**table)
     except SpecError as problem:
@@ -143,11 +148,13 @@ def read_plan(table: Any) -> Planned:
         raise SpecError("this is a table", path="plan", allowed="people, per_day, typical") from None
 
 
-def planned(facts: Facts, plan: Planned) -> dict[str, Any]:
+def planned(facts: Facts, plan: Planned | None) -> dict[str, Any] | None:
     """What waiting will do to a plan: people who are decided for before anything counts, and sentences.
 
     Where arrivals are hidden both ways stand side by side as soon as a quarter of the plan would wait.
     """
+    if plan is None:
+        return None
     wait, guessed = facts.wait / SECOND / DAY, plan.typical is None
     typical = wait / GUESS if guessed else seconds_of(plan.typical or "", "plan.typical") / DAY
     window, usual = round(plan.per_day * wait), round(plan.per_day * typical)
