@@ -25,8 +25,17 @@ from fairveil.loop.facts import Facts, Status
 from fairveil.loop.guards import serving_table
 from fairveil.loop.places import Counters, counters
 from fairveil.loop.play import ArmsPlay
-from fairveil.loop.seats import decided_by_line
-from fairveil.loop.waiting import TIME_TELLS, ends, lines, planned, read_plan, waiting, warnings, who_answered
+from fairveil.loop.waiting import (
+    TIME_TELLS,
+    ends,
+    lines,
+    planned,
+    read_plan,
+    rounds_of_arms,
+    waiting,
+    warnings,
+    who_answered,
+)
 from fairveil.privacy.charges import DELTA_UNITS, UNITS, Charge, Currency
 from fairveil.privacy.conversions import gdp_epsilon, zcdp_epsilon
 from fairveil.privacy.events import NothingEvent
@@ -188,19 +197,6 @@ def person_guarantee(facts: Facts, epoch: int, total: Guarantee | None = None) -
             f"the store was restored {epoch} time(s): a person may have been learned once more each time"
         )
     return table
-
-
-def rounds_of_arms(facts: Facts, state: State, round: int | None) -> tuple[Any, Any]:
-    """Rounds of each arm in published blocks, and rounds that are decided: in open blocks up to the present one."""
-    decided = np.array(state.get("played", state["counts"]), np.int64)
-    if "given" in state:
-        decided = decided_by_line(state, round)
-    known = facts.policy.rounds_by_arm(state) if isinstance(facts.policy, NashPolicy) else None
-    learned = decided.copy() if known is None else known
-    for block in facts.policy.open_blocks(state):
-        if block.arm >= 0 and block.reach is None and round is not None:
-            decided[block.arm] -= block.stop - max(block.first, min(block.stop, round))
-    return learned, np.maximum(decided, 0)
 
 
 def person_reason(facts: Facts) -> str | None:

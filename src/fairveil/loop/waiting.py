@@ -18,6 +18,7 @@ from fairveil.fields import Count, Positive
 from fairveil.loop.clock import SECOND, seconds_of
 from fairveil.loop.facts import Facts, Status, counters
 from fairveil.loop.seats import decided_by_line
+from fairveil.state import State
 
 if TYPE_CHECKING:
     from fairveil.loop.loop import Loop
@@ -42,12 +43,25 @@ OFTEN = 3
 
 
 def who_answered(who: list[Answers] | None, arm: int, low: float, high: float) -> dict[str, Any]:
-    """Who stands behind an arm's number, and the bounds that hold whatever the others would say; where that is public."""
+    """Who stands behind an arm's number, where that is public, and bounds that hold whatever the others would say."""
     if who is None:
         return {}
     answers = who[arm]
     wide = {"lowest": low + (high - low) * answers.lowest, "highest": low + (high - low) * answers.highest}
     return {"answered": answers.answered, "open": answers.open, "closed": answers.closed, **wide}
+
+
+def rounds_of_arms(facts: Facts, state: State, round: int | None) -> tuple[Any, Any]:
+    """Rounds of each arm in published blocks, and rounds that are decided: in open blocks up to the present one."""
+    decided = np.array(state.get("played", state["counts"]), np.int64)
+    if "given" in state:
+        decided = decided_by_line(state, round)
+    known = facts.policy.rounds_by_arm(state) if isinstance(facts.policy, NashPolicy) else None
+    learned = decided.copy() if known is None else known
+    for block in facts.policy.open_blocks(state):
+        if block.arm >= 0 and block.reach is None and round is not None:
+            decided[block.arm] -= block.stop - max(block.first, min(block.stop, round))
+    return learned, np.maximum(decided, 0)
 
 
 def lines(facts: Facts, status: Status) -> list[dict[str, Any]] | None:
