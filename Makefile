@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo demo-service test test-long which-tests lint docs bench delay estimates classification streams audit mutants machines reproduce constraints clean service-load service-kill service-soak service-learn service-history service-many service-paused service-crowd
+.PHONY: help packages demo demo-service test test-long which-tests lint docs bench delay estimates classification streams audit mutants machines reproduce constraints clean service-load service-kill service-soak service-learn service-history service-many service-paused service-crowd
 
 help:            ## what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -80,6 +80,9 @@ service-many: $(VENV)/.dev ## ten thousand loops in one process: start, idling, 
 
 service-learn: $(VENV)/.dev ## regret through HTTP against simulation and against what a delay must cost
 	@$(PY) bench/service/learn.py
+
+packages: ## wheels and sdist, installed in fresh environments without the repository, and used there; about five minutes
+	@$(PYTHON) tests/support/installed.py
 
 audit: $(VENV)/.dev  ## audit secure noise on OS entropy; fails only at confidence 1 - 1e-6
 	@$(BIN)/fairveil audit all --deep

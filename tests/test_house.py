@@ -137,7 +137,7 @@ COMPILED = {
     "cfunc",
     "register_jitable",
     "Kernel",
-} | {"inlined"}
+} | {"inlined", "inner"}
 FORMULA = "_of"
 """Decorators of compiled formulas (`index_of`, ...) end like this and take the numbers that the formula reads."""
 

@@ -52,7 +52,14 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Public names load on first use, so that `import fairveil` stays light."""
     if name in _HOMES:
-        globals()[name] = found = getattr(import_module(_HOMES[name]), name)
+        try:
+            globals()[name] = found = getattr(import_module(_HOMES[name]), name)
+        except ModuleNotFoundError as problem:
+            if problem.name is None or not problem.name.startswith("fairveil."):
+                raise
+            from fairveil.errors import DependencyError
+
+            raise DependencyError("only the client is installed here", given=name, fix="pip install fairveil") from None
         return found
     raise AttributeError(f"module 'fairveil' has no attribute {name!r}")
 

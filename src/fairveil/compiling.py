@@ -21,19 +21,20 @@ import re
 import sys
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, TypeVar
 
 import numba
 import numpy as np
-from numba import njit as njit
 from numba import types
-from numba.core import caching
+from numba.core import caching, event
+from numba.core.cpu import CPUTargetOptions
 from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
 from numba.extending import overload
+from numba.np.random.generator_core import next_uint32
 
 PACKAGE = Path(__file__).resolve().parent
 OURS = "kept under what it calls"
@@ -42,6 +43,28 @@ VERSION = f"{numba.__version__} {sys.version_info[:2]}"
 F = TypeVar("F", bound=Callable[..., Any])
 
 _tried: set[str] = set()
+
+
+def njit(*given: Any, **options: Any) -> Any:
+    """Numba's, without the wrapper for C: nothing here is handed over as a C function, and every wrapper is compiled.
+
+    Functions of numba that ours call are compiled as ours are.
+    """
+    made: Any = numba.njit
+    return made(*given, no_cfunc_wrapper=True, **options)
+
+
+def inner(function: F) -> Any:
+    """A function that compiled code alone calls: it has no wrapper for Python either, and no file of its own."""
+    return njit(nogil=True, no_cpython_wrapper=True)(function)
+
+
+_numbas_finalize = CPUTargetOptions.finalize
+
+
+def _finalize(self: Any, flags: Any, options: Any) -> None:
+    _numbas_finalize(self, flags, options)
+    flags.inherit_if_not_set("no_cfunc_wrapper")
 
 
 class _OfOurs:
@@ -129,6 +152,7 @@ if _InTree not in caching.CacheImpl._locator_classes:
     caching.CacheImpl._locator_classes = [_Provided, _InTree, _UserWide, *caching.CacheImpl._locator_classes]
     caching.IndexDataCacheFile = _files  # type: ignore[misc, assignment]
     caching.Cache._index_key = _key  # type: ignore[method-assign]
+    CPUTargetOptions.finalize = _finalize  # type: ignore[method-assign]
 
 
 def digest(function: Callable[..., Any], sig: Any = ()) -> str:
@@ -243,6 +267,52 @@ def by_kind(default: F) -> F:
 
     default.of, default.bodies = of, bodies  # type: ignore[attr-defined]
     return default
+
+
+@njit(nogil=True)
+def below(rng, high):  # type: ignore[no-untyped-def]
+    """``rng.integers(0, high)`` for 1 <= high <= 2^32 - 1: NumPy's number, in a tenth of the code and without an array.
+
+    Lemire's multiplication: the draws whose low half would make some result likelier than others are thrown away.
+    """
+    if high == 1:
+        return np.int64(0)
+    while True:
+        scaled = np.uint64(next_uint32(rng.bit_generator)) * np.uint64(high)
+        rest = np.int64(scaled & np.uint64(0xFFFFFFFF))
+        if rest >= high or rest >= (0x100000000 - high) % high:
+            return np.int64(scaled >> np.uint64(32))
+
+
+@njit(nogil=True)
+def doubled(array):  # type: ignore[no-untyped-def]
+    """A copy with room for as much again."""
+    longer = np.empty(2 * array.size, array.dtype)
+    for i in range(array.size):
+        longer[i] = array[i]
+    return longer
+
+
+class _Compiling(event.Listener):
+    """Tells when compiling begins and when it ends; what is compiled meanwhile belongs to it."""
+
+    def __init__(self, tell: Callable[[bool], None]) -> None:
+        self.tell, self.depth = tell, 0
+
+    def on_start(self, event: Any) -> None:
+        self.depth += 1
+        if self.depth == 1:
+            self.tell(True)
+
+    def on_end(self, event: Any) -> None:
+        self.depth -= 1
+        if self.depth == 0:
+            self.tell(False)
+
+
+def told_of_compiling(tell: Callable[[bool], None]) -> AbstractContextManager[None]:
+    """While this lasts, ``tell`` is called with True when code is compiled and with False when that is done."""
+    return event.install_listener("numba:compile", _Compiling(tell))
 
 
 class Kernel:

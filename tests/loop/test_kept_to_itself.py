@@ -11,7 +11,7 @@ from fairveil.bandits.nash.private_nash import PrivateNash
 from fairveil.errors import LedgerError
 from fairveil.loop import Person, Reward, Store, blocks, recovery, trail, upkeep
 from fairveil.loop.problems import LoopError, StorageFailed
-from fairveil.loop.public import everything
+from fairveil.loop.public import loop_table
 from fairveil.privacy.guarantee import REFUSED
 
 POLICY = {"name": "even-blocks", "arms": 3, "epsilon": 1.0}
@@ -123,10 +123,10 @@ def test_a_ledger_that_has_grown_without_the_last_release_is_not_gone_on_with(st
 def test_a_reward_changes_nothing_that_is_public_before_its_release(store, clock):
     loop = store.create("one", policy=POLICY, reward=Reward(0, 1, wait="60s", missing="default"))
     loop.decide("e")
-    before = everything(loop)
+    before = loop_table(loop)
     clock.advance(1)
     loop.reward("e", 1.0)
-    assert everything(loop) == before
+    assert loop_table(loop) == before
 
 
 def test_a_child_throws_coins_of_its_own(store):

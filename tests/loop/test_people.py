@@ -94,6 +94,28 @@ def test_places_are_for_loops_with_candidates(store):
     assert caught.value.path == "person.candidates"
 
 
+@pytest.mark.parametrize("reason", ["limit", "sticky", "excluded"])
+def test_what_is_in_one_request_moves_no_round_of_another(store, clock, reason):
+    """Who was over the limit, kept an arm or excluded the block's took no round: the rows of everybody behind moved.
+
+    With max_events = 1 and a promise of epsilon 1, one event of a known or an unknown person cost 6 in 96 rounds.
+    """
+    policy = {"name": "private-nash", "arms": 2, "epsilon": 1.0}
+    person = Person(max_events=1, sticky=reason == "sticky")
+    loop = store.create("trial", policy=policy, reward=Reward(0, 1, wait="60s", missing="default"), person=person)
+    first = loop.decide("e-0", subject="ann")
+    request = {"subject": "bob", "exclude": [first.action]} if reason == "excluded" else {"subject": "ann"}
+    reply = loop.decide("e-1", **request)
+    assert (reply.learning, reply.reason, reply.round) == ("never", reason, 1)
+    assert loop.decide("e-2", subject="cy").round == 2
+    assert loop.reward("e-1", 1.0).learned == "never"
+    clock.advance(61)
+    store.tick()
+    status = loop.status()
+    assert status.released >= 2
+    assert status.state["counts"].sum() == status.released  # it counts as a reward that did not come
+
+
 @pytest.mark.parametrize("mode", ["online", "apprentice"])
 def test_a_limit_counts_whatever_is_learned(store, mode):
     loop = store.create("arms", policy=ARMS, reward=Reward(0, 1, wait="60s"), person=Person(max_events=2), mode=mode)

@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fairveil.arrays import Floats
-from fairveil.errors import DependencyError, InputError, PrivacyError
+from fairveil.errors import InputError, PrivacyError
+from fairveil.frames import Drawable, frame_of
 from fairveil.privacy.guarantee import Guarantee
 
 CONFIDENCE = 0.95
@@ -62,7 +63,7 @@ class RankTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimates:
+class Estimates(Drawable):
     """Everything a policy's releases say at one moment; ``confidence`` of the intervals, ``notes`` on what they mean.
 
     >>> found = Estimates((Estimate("mean reward", "arm 0", 0.5, 0.4, 0.6),), 0.95)
@@ -86,7 +87,7 @@ class Estimates:
     def to_frame(self, names: dict[str, str] | None = None) -> Any:
         """One row a number: what, name, value, low, high. ``attrs``: title, kind, confidence."""
         found = self.to_dict(names)
-        return frame_of(found["items"], title="estimates (private)", kind="private", confidence=self.confidence)
+        return frame_of(found["items"], "estimates", "private", confidence=self.confidence)
 
     def to_dict(self, names: dict[str, str] | None = None) -> dict[str, Any]:
         """Plain data for a result or a report; ``names`` says what an arm or a group is called."""
@@ -115,17 +116,6 @@ class Estimates:
             ],
             "notes": list(self.notes),
         }
-
-
-def frame_of(rows: list[dict[str, Any]], **marks: Any) -> Any:
-    """Rows as a pandas table; what they are (private, raw, simulated) stands in its attributes."""
-    try:
-        import pandas
-    except ImportError:
-        raise DependencyError("tables need pandas", fix="pip install 'fairveil[lab]'") from None
-    table = pandas.DataFrame(rows)
-    table.attrs.update(marks)
-    return table
 
 
 def check_confidence(confidence: float) -> float:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fairveil.bandits.estimates import frame_of
 from fairveil.fairness.groups import wilson
+from fairveil.frames import frame_of
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class TrialPlan:
                     found: Likely = getattr(one, name)
                     row |= {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
                 rows.append(row | {f"people on {arm.name}": arm.people.value for arm in one.arms})
-        return frame_of(rows, title=f"plan (simulated): {self.policy}", kind="simulated", runs=self.runs)
+        return frame_of(rows, f"plan: {self.policy}", "simulated", runs=self.runs)
 
 
 def chance(hits: int, runs: int) -> Likely:

@@ -79,7 +79,7 @@ def problems(signature: Signature, seed: int, workers: int) -> list[str]:
             wrong += [f"{verdict.title}: at least {verdict.lower:.4g}"] if verdict.violated else []
             wrong += [f"{verdict.title}: mutant {name} escaped" for name in verdict.escaped]
     if signature.tests:
-        quiet = ["-q", "-x", "-p", "no:cacheprovider", "--no-header", "--tb=short"]
+        quiet = ["-n", "0", "-q", "-x", "-m", "not long", "-p", "no:cacheprovider", "--no-header", "--tb=short"]
         command = [sys.executable, "-m", "pytest", *quiet, *signature.tests]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         wrong += done.stdout.splitlines()[-5:] if done.returncode else []

@@ -148,7 +148,7 @@ def _serve(columns: Any, people: Any, options: dict[str, Any]) -> None:
         feed = Feed(Lines(descriptor), reading, people)
         seed = (options["seed"] or 0) if simulated else None
         run = ReleaseRun(columns, feed, layout, out, options["ledger"], seed, public)
-        run.announce = lambda: _announce(columns, people, out, simulated)
+        run.announce = lambda: _announce(columns, people, out, simulated, reading.watermark)
         try:
             with _interrupted_by(run), _telling(run, out):
                 run.run()
@@ -228,14 +228,15 @@ def _open(source: str) -> int:
         raise InputError(f"the input cannot be read: {problem.strerror}", path="in", given=source) from None
 
 
-def _announce(columns: Any, people: Any, out: Path | None, simulated: bool) -> None:
+def _announce(columns: Any, people: Any, out: Path | None, simulated: bool, watermark: bool) -> None:
     """The guarantee goes to standard error and beside the output."""
     from fairveil.streams.releasers.common_fields import DECLARED
+    from fairveil.streams.serving.people import READABLE, WATERMARKS
 
     promise = columns.guarantee()
     if people is not None:
         notes = [people.words if note == DECLARED else note for note in promise.notes]
-        promise = replace(promise, notes=tuple(notes))
+        promise = replace(promise, notes=(*notes, READABLE, *((WATERMARKS,) if watermark else ())))
     words = f"{promise}" if not simulated else f"SIMULATED, protects nobody: {promise}"
     Console(stderr=True).print(words, highlight=False, soft_wrap=True, markup=False)
     for line in headlines(columns):

@@ -9,24 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fairveil.arrays import Floats, Ints
 from fairveil.errors import InputError
-from fairveil.fairness.groups import Groups, Sensitive, cells, share
+from fairveil.fairness.groups import Groups, Sensitive, cells, share, wilson
 from fairveil.fairness.notions import NOTIONS, Notion
+from fairveil.frames import Drawable, frame_of
 from fairveil.registry import register
 
 CONSTRAINED = tuple(notion for notion in NOTIONS if notion.labels)
 """Notions that rates by label say."""
 SINGLE = {notion.name: notion.labels[0] for notion in CONSTRAINED if len(notion.labels) == 1}
 """Notions of one constraint, with the labels of the people it is about."""
+RATES = ("selected", "error", "true_positive", "false_positive")
 
 
 @dataclass(frozen=True)
-class GroupRates:
+class GroupRates(Drawable):
     """Rates of every group in the order of ``names``; ``count`` is how many people each rests on.
 
     >>> rates = group_rates([1, 0, 1, 0], [1, 0, 0, 0], ["a", "a", "b", "b"])
@@ -45,6 +48,39 @@ class GroupRates:
     def of(self, labels: tuple[int, ...]) -> Floats:
         """Acceptance rates of the people of these labels."""
         return {(0, 1): self.selected, (1,): self.true_positive, (0,): self.false_positive}[labels]
+
+    def to_frame(self) -> Any:
+        """One row a group: people, rates, and 95 % intervals of what a rate says about people like them (Wilson)."""
+        behind = {
+            "selected": self.count,
+            "error": self.count,
+            "true_positive": self.positives,
+            "false_positive": self.count - self.positives,
+        }
+        table: dict[str, Any] = {"group": self.names, "count": self.count}
+        for name, people in behind.items():
+            rate = getattr(self, name)
+            low, high = wilson(rate, people.astype(np.float64))
+            table |= {name: rate, f"{name}_low": low, f"{name}_high": high}
+        rows = [dict(zip(table, row)) for row in zip(*table.values(), strict=True)]
+        return frame_of(rows, "rates by group", "raw")
+
+    @property
+    def by_group(self) -> Any:
+        """The rates alone with groups as the index, as ``MetricFrame.by_group``."""
+        return self.to_frame().set_index("group")[list(RATES)]
+
+    def difference(self) -> dict[str, float | None]:
+        """Largest minus smallest rate, as ``MetricFrame.difference()``; None where no group has the rate."""
+        return {name: gap(getattr(self, name)) for name in RATES}
+
+    def ratio(self) -> dict[str, float | None]:
+        """Smallest over largest rate, as ``MetricFrame.ratio()``; None where no group has the rate above 0."""
+        found: dict[str, float | None] = {}
+        for name in RATES:
+            known = getattr(self, name)[~np.isnan(getattr(self, name))]
+            found[name] = float(known.min() / known.max()) if len(known) and known.max() > 0 else None
+        return found
 
     def to_dict(self) -> dict[str, dict[str, float]]:
         """Plain numbers by group."""

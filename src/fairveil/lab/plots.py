@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,38 @@ def charting() -> Any:
     return altair
 
 
-def draw(picture: Chart | Heatmap, width: int = 560, height: int = 320) -> Any:
+Colours = Mapping[str, str]
+"""Colours of one page by the name of what is drawn."""
+
+
+def draw(picture: Chart | Heatmap, width: int = 560, height: int = 320, colours: Colours | None = None) -> Any:
     """An Altair chart of a picture."""
-    return _heatmap(picture, width, height) if isinstance(picture, Heatmap) else _chart(picture, width, height)
+    if isinstance(picture, Heatmap):
+        return _heatmap(picture, width, height)
+    return _chart(picture, width, height, colours or page_colours([picture]))
 
 
-def _chart(picture: Chart, width: int, height: int) -> Any:
+def page_colours(pictures: Sequence[object]) -> Colours:
+    """One colour for one name through all charts of a page, in the order in which they first appear."""
+    names = dict.fromkeys(
+        _bare(one.name) for picture in pictures if isinstance(picture, Chart) for one in picture.lines
+    )
+    return {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(names)}
+
+
+def _bare(name: str) -> str:
+    """The name without what a chart adds to it."""
+    return re.sub(r" \((front|eps [^)]*)\)$", "", name)
+
+
+def _in_chart(names: list[str], colours: Colours) -> list[str]:
+    """Those of the page; where a chart would show one of them twice, its own."""
+    found = [colours.get(_bare(name), "") for name in names]
+    repeated = len(set(found)) < len(found) or "" in found
+    return [PALETTE[i % len(PALETTE)] for i in range(len(names))] if repeated else found
+
+
+def _chart(picture: Chart, width: int, height: int, colours: Colours) -> Any:
     alt = charting()
     rows = [
         {"name": item.name, "place": i, "x": x, "y": y, "low": _at(item.low, i), "high": _at(item.high, i)}
@@ -57,8 +84,8 @@ def _chart(picture: Chart, width: int, height: int) -> Any:
     x = _x_axis(alt, picture, named)
     y = _y_axis(alt, picture, rows)
     legend = _legend(alt, names)
-    colours = alt.Scale(domain=names, range=_colours(len(names)))
-    colour = alt.Color("name:N", title=None, sort=names, scale=colours, legend=legend)
+    scale = alt.Scale(domain=names, range=_in_chart(names, colours))
+    colour = alt.Color("name:N", title=None, sort=names, scale=scale, legend=legend)
     base = alt.Chart(alt.Data(values=rows)).encode(x=x, color=colour)
     tips = [
         alt.Tooltip("name:N"),
@@ -200,10 +227,6 @@ def _at(values: tuple[float, ...], index: int) -> float | None:
     return values[index] if index < len(values) else None
 
 
-def _colours(count: int) -> list[str]:
-    return [PALETTE[i % len(PALETTE)] for i in range(count)]
-
-
 def result_charts(result: dict[str, Any]) -> list[Chart]:
     """One chart per series of a result."""
     charts = []
@@ -242,7 +265,9 @@ def draw_result(result: dict[str, Any], file: Path) -> None:
 
 def one_page(charts: Sequence[Chart | Heatmap]) -> Any:
     """Pictures of one width below each other."""
-    return charting().vconcat(*[draw(chart) for chart in charts]).resolve_scale(color="independent")
+    colours = page_colours(charts)
+    drawn = [draw(chart, colours=colours) for chart in charts]
+    return charting().vconcat(*drawn).resolve_scale(color="independent")
 
 
 def write_picture(chart: Any, file: Path) -> None:

@@ -9,10 +9,9 @@ from typing import Any
 
 from fairveil.bandits.nash.closing import left_of
 from fairveil.errors import HorizonError
-from fairveil.loop.events import ERASED, FROZEN, NEVER, PENDING, Event, Reply, RewardReply, stored_event
+from fairveil.loop.events import ERASED, FROZEN, NEVER, OF_ITS_CONTENT, PENDING, Event, Reply, RewardReply, stored_event
 from fairveil.loop.facts import Facts, Status
 from fairveil.loop.guards import Serving, fallback
-from fairveil.loop.kept import without_content
 from fairveil.loop.places import Placing
 from fairveil.loop.play import Choice
 from fairveil.loop.problems import Closed, EventReused, Invalid, OutOfRange, RewardDiffers
@@ -113,7 +112,7 @@ class Batch:
         facts, mode = self.facts, self.before.mode
         choice, learn = self._choose(ask)
         pending = learn == PENDING
-        placed = pending or (mode == "apprentice" and choice.reason == "baseline")
+        placed = pending or (mode == "apprentice" and choice.reason == "baseline") or self._keeps_round(ask, choice)
         made = Event(  # by position: a name for each costs every decision a microsecond
             facts.id,
             ask.key,
@@ -133,11 +132,16 @@ class Batch:
             None,
             facts.play.context(ask, choice.action) if pending else None,
             None,
-            self.seats.line(choice.own) if self.seats is not None and placed else None,
+            self.seats.line(self.at_state) if self.seats is not None and placed else None,
         )
         if placed:
             self.round += 1
-            if self.seats is not None and not pending and made.queue is not None:
+            if (
+                self.seats is not None
+                and not pending
+                and choice.reason not in OF_ITS_CONTENT
+                and made.queue is not None
+            ):
                 self.seats.close(made.queue)
         self._note_persons(ask)
         if pending and facts.counts_persons:
@@ -151,15 +155,15 @@ class Batch:
     def _choose(self, ask: Ask) -> tuple[Choice, str]:
         """What is done, with the reason why it is not learned, and whether it is."""
         facts, mode = self.facts, self.before.mode
-        kept = self._kept_arm(ask)
-        if kept is not None:
-            return kept, NEVER
         if mode == "paused":
             actions = len(ask.names) if facts.policy.arms is None else facts.policy.arms
             action, propensity = fallback(facts.guards, ask, actions, self.rng)
             return Choice(action, propensity, action, "paused"), FROZEN
-        blocked = self._blocked(ask)
-        at = self._open(blocked)
+        kept, blocked = self._kept_arm(ask), self._blocked(ask)
+        if kept is None or facts.keeps_rounds:
+            at = self._open(blocked)
+        if kept is not None:
+            return kept, NEVER
         if mode in ("shadow", "apprentice"):
             action = ask.baseline if ask.baseline is not None else (0 if ask.allowed is None else ask.allowed[0])
             choice = facts.play.taken(self.at_state, at, ask, action, self.rng)
@@ -171,6 +175,11 @@ class Batch:
         if blocked is not None:
             return choice._replace(reason=blocked), NEVER if blocked in OF_ONE else FROZEN
         return choice, PENDING if choice.reason is None else NEVER
+
+    def _keeps_round(self, ask: Ask, choice: Choice) -> bool:
+        """Whether an event that is not learned for what is in it takes a round all the same."""
+        of_content = self.facts.keeps_rounds and choice.reason in OF_ITS_CONTENT
+        return of_content and self._blocked(ask) in (None, "limit")
 
     def _blocked(self, ask: Ask) -> str | None:
         """Why this round is not learned, whatever is chosen."""
@@ -378,13 +387,6 @@ class Batch:
             return bool(due_seats(self.facts, after))
         block = self.facts.policy.block(after.state)
         return block is not None and block.stop <= after.round
-
-    def without_content(self, keys: Sequence[bytes]) -> None:
-        """Erase the content of stored events."""
-        gone = f"UPDATE events SET {without_content(self.tx.dialect)} WHERE loop = ? AND key = ? AND erased IS NULL"
-        rows = [(self.facts.id, key) for key in keys]
-        self.tx.many(gone, rows)
-        self.tx.many("DELETE FROM appearances WHERE loop = ? AND event = ?", rows)
 
     def after_grace(self, until: int | None) -> int:
         """When a window closes that is open ``until`` then; at once where that is not known any more."""

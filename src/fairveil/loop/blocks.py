@@ -14,7 +14,7 @@ from fairveil.errors import PrivacyError
 from fairveil.ledger import Ledger, Paid, Released, release_many
 from fairveil.ledger.account import adopt as keep
 from fairveil.loop.batch import Batch
-from fairveil.loop.events import ERASED, PENDING
+from fairveil.loop.events import ERASED, NEVER, OF_ITS_CONTENT, PENDING
 from fairveil.loop.facts import Facts, Status
 from fairveil.loop.pages import DIGEST, Pages, without_page
 from fairveil.loop.play import CandidatesPlay
@@ -172,24 +172,27 @@ def _rows(facts: Facts, epoch: int, block: Block) -> tuple[str, str, tuple[int, 
 
 
 def _pages(facts: Facts, driver: Driver, epoch: int, block: Block) -> Iterator[list[Feedback | Report]]:
-    """The rows of a block in the order of rounds or seats, under these numbers; one that settled unused is left out,
-    an erased one has no reward."""
+    """The rows of a block in the order of rounds or seats, under these numbers; one that settled unused is left out.
+
+    One that is erased, or is not learned for what was in it, has no reward and the block's own arm.
+    """
     number, where, values = _rows(facts, epoch, block)
+    marks = ", ".join("?" for _ in OF_ITS_CONTENT)
     query = (
-        f"SELECT {number}, action, activated, reward, context FROM events "
-        f"WHERE {where} AND learn IN (?, ?) ORDER BY {number} LIMIT ?"
+        f"SELECT {number}, action, activated, reward, context, learn FROM events WHERE {where} "
+        f"AND (learn IN (?, ?) OR (learn = ? AND reason IN ({marks}))) ORDER BY {number} LIMIT ?"
     )
     first, feedback = block.first, facts.play.feedback
     needs_context = isinstance(facts.play, CandidatesPlay)
     while True:
         with driver.reading() as tx:
-            rows = tx.execute(query, (*values, first, block.stop, PENDING, ERASED, PAGE))
+            rows = tx.execute(query, (*values, first, block.stop, PENDING, ERASED, NEVER, *OF_ITS_CONTENT, PAGE))
         page = []
-        for place, action, activated, reward, context in rows:
+        for place, action, activated, reward, context, learn in rows:
             if activated == 0 or (needs_context and context is None):
                 continue
             value = facts.default if reward is None and facts.missing == "default" else reward
-            page.append(feedback(place, action, value, context))
+            page.append(feedback(place, block.arm if learn == NEVER and block.arm >= 0 else action, value, context))
         yield page
         if len(rows) < PAGE:
             return

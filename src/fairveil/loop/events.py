@@ -9,6 +9,9 @@ from fairveil.loop.kept import ALL
 from fairveil.loop.problems import Forgotten, UnknownEvent
 
 PENDING, NEVER, FROZEN, ERASED = "pending", "never", "frozen", "erased"
+OF_ITS_CONTENT = ("limit", "sticky", "excluded")
+"""Reasons that follow from who asks and for what: such an event keeps its round, which counts as a missing reward, so
+that what is in one request moves no row of another one into another block."""
 
 
 class Event(NamedTuple):

@@ -82,7 +82,7 @@ class Facts:
     ``rules``: the targets that may be valued; ``unit_default``: the default in [0, 1]; ``most_actions``: the most that
     one request can have; ``by_seat``: it releases by arrival, over ``lines`` of seats; ``arrived``: the policy where
     each arm has a line; ``counts_persons``: events per person are limited; ``looks_at_persons``: that, or they keep an
-    arm.
+    arm; ``keeps_rounds``: an event that is not learned for what is in it keeps its round, because a promise is made.
     """
 
     id: int
@@ -97,6 +97,7 @@ class Facts:
     horizon: int | None = field(init=False)
     counts_persons: bool = field(init=False)
     looks_at_persons: bool = field(init=False)
+    keeps_rounds: bool = field(init=False)
     keeps_raw: int | None = field(init=False)
     keeps_unlearned: int = field(init=False)
     keeps_events: int = field(init=False)
@@ -121,6 +122,7 @@ class Facts:
             horizon=None if policy.horizon_free else policy.horizon,
             counts_persons=limited,
             looks_at_persons=limited or spec.person.sticky,
+            keeps_rounds=not policy.local and policy.guarantee() is not None,
             keeps_raw=None if keeps is None else keeps * SECOND,
             keeps_unlearned=(wait if keeps is None else min(wait, keeps)) * SECOND,
             keeps_events=seconds_of(spec.retention.events, "retention.events") * SECOND,

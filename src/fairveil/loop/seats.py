@@ -10,18 +10,22 @@ at the same seat. A round that can never be learned is closed and has no seat. A
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fairveil.arrays import Ints
 from fairveil.bandits.protocol import Block
-from fairveil.loop.events import ERASED, PENDING, Event
+from fairveil.loop.events import ERASED, NEVER, OF_ITS_CONTENT, PENDING, Event
 from fairveil.loop.facts import Facts, Status, counters
+from fairveil.loop.kept import without_content
 from fairveil.loop.storage import Transaction
 from fairveil.state import State
 
 PAGE = 2000
+MAY_SETTLE = f"(learn IN ('{PENDING}', '{ERASED}') OR (learn = '{NEVER}' AND reason IN {OF_ITS_CONTENT!r}))"
+"""Rounds that settle with their window: also those that are not learned for what is in them, which nothing may show."""
 GATHERED = 0.1
 """Share of the reports released so far that gather before the next release of a local policy."""
 
@@ -37,9 +41,9 @@ class Seating:
         self.given: dict[bytes, int] = {}
         self.changed = False
 
-    def line(self, own: int) -> int:
-        """The line of a new round whose turn is this arm's."""
-        return self.first + (own if self.facts.lines > 1 else 0)
+    def line(self, state: State) -> int:
+        """The line of a new round: that of the arm whose turn it is, whatever was chosen."""
+        return self.first + (int(state["turn"][2]) if "turn" in state else 0)
 
     def close(self, queue: int) -> None:
         """A round that will never have a seat."""
@@ -124,9 +128,9 @@ def close_windows(batch: Any, low: int, stop: int) -> None:
     seats, facts = batch.seats, batch.facts
     query = (
         "SELECT key, queue, activated FROM events WHERE loop = ? AND round >= ? AND round < ? AND seat IS NULL "
-        "AND learn IN (?, ?) ORDER BY round"
+        f"AND {MAY_SETTLE} ORDER BY round"
     )
-    rows = [Unseated(*row) for row in batch.tx.execute(query, (facts.id, low, stop, PENDING, ERASED))]
+    rows = [Unseated(*row) for row in batch.tx.execute(query, (facts.id, low, stop))]
     settles = facts.missing != "public" or facts.policy.arms is None
     over = []
     for row in rows:
@@ -135,13 +139,21 @@ def close_windows(batch: Any, low: int, stop: int) -> None:
         else:
             seats.close(row.queue)
             over.append(row.key)
-    batch.without_content(over)
+    erase_content(batch, over)
+
+
+def erase_content(batch: Any, keys: Sequence[bytes]) -> None:
+    """Erase the content of stored events."""
+    gone = f"UPDATE events SET {without_content(batch.tx.dialect)} WHERE loop = ? AND key = ? AND erased IS NULL"
+    rows = [(batch.facts.id, key) for key in keys]
+    batch.tx.many(gone, rows)
+    batch.tx.many("DELETE FROM appearances WHERE loop = ? AND event = ?", rows)
 
 
 def first_waiting(tx: Transaction, loop: int, low: int, high: int) -> int:
     """The first round from ``low`` on that has no seat and may still get one."""
-    query = "SELECT round FROM events WHERE loop = ? AND round >= ? AND learn IN (?, ?) AND seat IS NULL"
-    found = tx.execute(f"{query} ORDER BY round LIMIT 1", (loop, low, PENDING, ERASED))
+    query = f"SELECT round FROM events WHERE loop = ? AND round >= ? AND {MAY_SETTLE} AND seat IS NULL"
+    found = tx.execute(f"{query} ORDER BY round LIMIT 1", (loop, low))
     return found[0][0] if found else high
 
 
@@ -153,10 +165,10 @@ def check_lines(facts: Facts, status: Status, tx: Transaction) -> str | None:
     first, stop = status.epoch * facts.lines, (status.epoch + 1) * facts.lines
     query = (
         "SELECT queue, count(*), count(seat), min(seat), max(seat), count(CASE WHEN seat IS NULL AND "
-        "(round < ? OR learn NOT IN (?, ?)) THEN 1 END) FROM events WHERE loop = ? AND queue >= ? AND queue < ? "
+        f"(round < ? OR NOT {MAY_SETTLE}) THEN 1 END) FROM events WHERE loop = ? AND queue >= ? AND queue < ? "
         "GROUP BY queue"
     )
-    rows = tx.execute(query, (status.settled, PENDING, ERASED, facts.id, first, stop))
+    rows = tx.execute(query, (status.settled, facts.id, first, stop))
     came, closed = counters(facts, status)
     base = status.state.get("base", np.zeros(facts.lines, np.int64))
     found = np.zeros((3, facts.lines), np.int64)

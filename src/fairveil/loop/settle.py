@@ -8,7 +8,7 @@ from fairveil.loop.batch import Batch
 from fairveil.loop.clock import SECOND
 from fairveil.loop.events import ERASED, PENDING
 from fairveil.loop.kept import without_anything, without_content
-from fairveil.loop.seats import PAGE, close_windows, due_seats, first_waiting
+from fairveil.loop.seats import PAGE, close_windows, due_seats, erase_content, first_waiting
 from fairveil.loop.storage import Transaction
 from fairveil.storage.faults import point
 
@@ -157,9 +157,7 @@ def _erase_seats(batch: Batch) -> int:
     epoch, name, arm, stop, erased = found[0]
     last, queue = min(erased + PAGE, stop), epoch * batch.facts.lines + max(arm, 0)
     seats = "WHERE loop = ? AND queue = ? AND seat >= ? AND seat < ?"
-    batch.without_content(
-        [key for (key,) in tx.execute(f"SELECT key FROM events {seats}", (loop, queue, erased, last))]
-    )
+    erase_content(batch, [key for (key,) in tx.execute(f"SELECT key FROM events {seats}", (loop, queue, erased, last))])
     point("erased")
     tx.execute("UPDATE blocks SET erased = ? WHERE loop = ? AND epoch = ? AND name = ?", (last, loop, epoch, name))
     return PAGE

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
+
+COMPILING = "compiling once, about 10 s"
+"""Code that a run needs for the first time; the next run finds it in its cache."""
 
 
 class Progress:
@@ -39,6 +43,8 @@ class Bar(Progress):
             disable=not console.is_terminal,
         )
         self.task: TaskID | None = None
+        self.compiling: TaskID | None = None
+        self.around = ExitStack()
 
     def labelled(self, label: str) -> Bar:
         """The same bar under another name."""
@@ -46,13 +52,25 @@ class Bar(Progress):
         return self
 
     def __enter__(self) -> Bar:
+        from fairveil.compiling import told_of_compiling
+
         self.bars.start()
+        self.around.enter_context(told_of_compiling(self.show_compiling))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.around.close()
         self.bars.stop()
+
+    def show_compiling(self, begins: bool) -> None:
+        """A line of its own while a first run compiles what it will use."""
+        if begins:
+            self.compiling = self.bars.add_task(COMPILING, total=None)
+        elif self.compiling is not None:
+            self.bars.remove_task(self.compiling)
+            self.compiling = None
 
     def start(self, total: int, done: int) -> None:
         self.task = self.bars.add_task(self.label, total=total, completed=done)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairveil.bandits.exposure import BatchedPrivFairx, FedFairx, PrivFairx, PrivFairxDubeyPentland, PrivFairxPrinted
-from fairveil.bandits.exposure.belief import BeliefFacts, Beliefs, Radius, refresh, ridge, weigh
+from fairveil.bandits.exposure.belief import BeliefFacts, Beliefs, PersonalFacts, Radius, refresh, ridge, weigh
 from fairveil.bandits.exposure.kernel import add_row, make_row, raw_row
 from fairveil.privacy.noise import SeededNoise
 
@@ -44,7 +44,7 @@ def test_the_precision_is_positive_definite_whatever_the_noise(seed, scale, how)
     assert eigenvalues[0] >= 100.0 * (1 - 1e-6) - 1e-9 * eigenvalues[-1]
 
 
-PUBLIC = BeliefFacts(1.0, 1.0, 1.0, 0.01, 1.0, 0.0, 1.0, False)
+PUBLIC = BeliefFacts(1.0, 1.0, 1.0, 0.01, 1.0, 0.0, 1.0)
 
 
 def belief(prior, target, **radius):
@@ -173,7 +173,7 @@ def test_a_personal_set_is_shaped_like_the_agents_own_and_never_larger():
     own = np.zeros((5, 5))
     own[:4, :4], own[:4, 4] = x.T @ x, x.T @ (x @ np.full(4, 0.5))
     prior, confidence, target = 4 * np.eye(4), 2 * np.log(10), np.zeros(4)
-    facts = BeliefFacts(1.0, 1.0, 1.0, 0.25, 1.0, confidence, 1.0, False)
+    facts = BeliefFacts(1.0, 1.0, 1.0, 0.25, 1.0, confidence, 1.0)
     work = np.empty((2, 4, 4))
     plain = belief(prior, target, offset=2.0, level=confidence - 4 * np.log(4.0))
     refresh(0, plain, own, facts, 1.0, work)
@@ -182,7 +182,7 @@ def test_a_personal_set_is_shaped_like_the_agents_own_and_never_larger():
         more = prior + gain * np.diag([1.0, 0.5, 0.2, 0.1])
         level = confidence - np.linalg.slogdet(more)[1]
         held = belief(more, target, offset=2.0, level=level)
-        refresh(0, held, own, facts._replace(personal=True), 1.0, work)
+        refresh(0, held, own, PersonalFacts(*facts), 1.0, work)
         root = held.root[0]
         share = root[0, 0] / alone[0, 0]
         np.testing.assert_allclose(root, share * alone, atol=1e-12)

@@ -18,7 +18,7 @@ from fairveil.arrays import Floats, Ints
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.facts import Fact, Same
 from fairveil.bandits.protocol import Round
-from fairveil.compiling import njit
+from fairveil.compiling import below, njit
 from fairveil.errors import ContractError, InputError, SpecError
 from fairveil.privacy.noise import GRID_BITS
 from fairveil.randomness import Generator
@@ -64,7 +64,7 @@ def draw(kind, chance, low, high, rows, arm, index, rng):
         return low[arm] + (high[arm] - low[arm]) * rng.random()
     if kind[arm] == RECORDED:
         return rows[index, arm]
-    return rows[rng.integers(0, rows.shape[0]), arm]
+    return rows[below(rng, rows.shape[0]), arm]
 
 
 @njit(cache=True, nogil=True)

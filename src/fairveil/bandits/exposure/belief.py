@@ -12,12 +12,12 @@ G' = G + H and u' = u + h with known noise. Two ways to turn that into something
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fairveil.arrays import Floats
-from fairveil.compiling import njit
+from fairveil.compiling import by_kind, inner, njit
 
 HOPELESS = 4.0
 """Above this ratio of radii the combined set is not tried: to make it smaller than the agent's own, releases would have
@@ -40,8 +40,12 @@ class BeliefFacts(NamedTuple):
     """2 ln(1/failure) where own rows are used, else 0."""
     width: float
     """Multiplies every radius; 0: no optimism."""
-    personal: bool
-    """Agents keep all their own rows beside the others' releases."""
+
+
+class PersonalFacts(BeliefFacts):
+    """Of agents that keep all their own rows beside the others' releases."""
+
+    __slots__ = ()
 
 
 class Radius(NamedTuple):
@@ -76,7 +80,7 @@ class Quantiles(NamedTuple):
     values: Floats
 
 
-@njit(cache=True, nogil=True)
+@inner
 def radius_at(radius, i, log_det, dimension, now):
     """The radius of agent i, as `Radius` says."""
     inside = radius.level[i] + radius.follows[i] * log_det
@@ -84,7 +88,7 @@ def radius_at(radius, i, log_det, dimension, now):
     return radius.offset[i] + math.sqrt(max(inside, 0.0))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def factorise(prior, spread, own, scale, factor, inverse):
     """Cholesky factor of prior + spread I + scale own, and the factor's inverse; returns the log determinant."""
     dimension = factor.shape[0]
@@ -109,8 +113,14 @@ def factorise(prior, spread, own, scale, factor, inverse):
     return log_det
 
 
-@njit(cache=True, nogil=True)
-def personal_radius(prior, own, facts, radius, factor, inverse):
+@by_kind
+def smallest_radius(facts: Any, prior: Floats, own: Floats, radius: float, factor: Floats, inverse: Floats) -> float:
+    """The radius that an agent uses."""
+    return radius
+
+
+@smallest_radius.of(PersonalFacts)  # type: ignore[attr-defined]
+def _personal_radius(facts: Any, prior: Floats, own: Floats, radius: float, factor: Floats, inverse: Floats) -> float:
     """Radius of the smallest set shaped like that of the agent alone which holds the set of the combined precision.
 
     Never above the radius of the agent alone. The shape is kept because a set that shrinks in one direction only turns
@@ -126,8 +136,11 @@ def personal_radius(prior, own, facts, radius, factor, inverse):
     alone = math.sqrt(base) * facts.bound + math.sqrt(max(inside, 0.0))
     if radius > HOPELESS * alone:
         return alone
-    lower = np.tril(inverse)
-    rest = prior - base * np.eye(dimension)
+    lower, rest = np.zeros((dimension, dimension)), prior.copy()
+    for i in range(dimension):
+        rest[i, i] -= base
+        for j in range(i + 1):
+            lower[i, j] = inverse[i, j]
     known = np.linalg.eigvalsh(lower @ rest @ lower.T)[0]
     return min(alone, radius / math.sqrt(1.0 + max(known, 0.0)))
 
@@ -157,9 +170,7 @@ def refresh(i, beliefs, own, facts, now, work):
     radius = 0.0
     if facts.width > 0.0:
         radius = radius_at(beliefs.radius, i, log_det, dimension, now)
-        if facts.personal:
-            radius = personal_radius(prior, own, facts, radius, factor, inverse)
-        radius *= facts.width
+        radius = facts.width * smallest_radius(facts, prior, own, radius, factor, inverse)
     for r in range(dimension):
         for c in range(dimension):
             root[r, c] = radius * inverse[c, r] if c >= r else 0.0
@@ -174,15 +185,35 @@ def refresh_all(beliefs, own, facts, now):
         beliefs.log_det[i] = refresh(i, beliefs, own[i], facts, now, work)
 
 
+@inner
+def compose(values, vectors, matrix):
+    """The symmetric matrix with these eigenvalues and eigenvectors, in place.
+
+    Entry by entry, here and below: assigning or multiplying whole arrays compiles the words of numba's errors too.
+    """
+    dimension = len(values)
+    scaled = np.empty((dimension, dimension))
+    for i in range(dimension):
+        for k in range(dimension):
+            scaled[i, k] = vectors[i, k] * values[k]
+    product = scaled @ vectors.T
+    for i in range(dimension):
+        for k in range(dimension):
+            matrix[i, k] = product[i, k]
+
+
 @njit(cache=True, nogil=True)
 def ridge(gram, moment, lam, shift, variance, precision, target):
     """Exact or shifted statistics as a precision; eigenvalues below lambda are lifted to it."""
     dimension = len(moment)
-    values, vectors = np.linalg.eigh(gram + (lam + shift) * np.eye(dimension))
+    shifted = gram.copy()
+    for k in range(dimension):
+        shifted[k, k] += lam + shift
+    values, vectors = np.linalg.eigh(shifted)
     for k in range(dimension):
         values[k] = max(values[k], lam) / variance
-    precision[:] = (vectors * values) @ vectors.T
-    target[:] = moment / variance
+        target[k] = moment[k] / variance
+    compose(values, vectors, precision)
 
 
 @njit(cache=True, nogil=True)
@@ -203,15 +234,27 @@ def weigh(gram, moment, lam, tau2, share, variance, precision, target):
             spread = tau2 + variance * share * values[k]
             pull[k] *= values[k] / spread
             values[k] *= values[k] / spread
-    base = lam / variance
-    precision[:] = (vectors * (values + base)) @ vectors.T
-    target[:] = vectors @ pull
-    decided = 0.0
-    log_det = 0.0
+    base, raised, product = lam / variance, np.empty(dimension), vectors @ pull
+    decided, log_det, least = 0.0, 0.0, values[0]
     for k in range(dimension):
-        decided += values[k] / (values[k] + base)
-        log_det += math.log(values[k] + base)
-    return base + values.min(), decided, log_det
+        raised[k] = values[k] + base
+        target[k] = product[k]
+        decided += values[k] / raised[k]
+        log_det += math.log(raised[k])
+        least = min(least, values[k])
+    compose(raised, vectors, precision)
+    return base + least, decided, log_det
+
+
+@inner
+def parted(total, facts, dimension):
+    """A sum of scaled rows as Gram matrix and moments, in the units of contexts and rewards."""
+    gram, moment = np.empty((dimension, dimension)), np.empty(dimension)
+    for i in range(dimension):
+        moment[i] = total[i, dimension] * facts.moment
+        for k in range(dimension):
+            gram[i, k] = total[i, k] * facts.gram
+    return gram, moment
 
 
 @njit(cache=True, nogil=True)
@@ -219,9 +262,7 @@ def believe(total, tau2, share, facts, quantiles, beliefs):
     """Prior belief and radius of these agents from released sums, as `PrivatePolicy.weighted_belief` explains; in
     place."""
     prior, target, radius = beliefs.prior, beliefs.target, beliefs.radius
-    dimension = prior.shape[1]
-    gram = np.ascontiguousarray(total[:dimension, :dimension]) * facts.gram
-    moment = total[:dimension, dimension] * facts.moment
+    gram, moment = parted(total, facts, prior.shape[1])
     low, decided, log_det = weigh(gram, moment, facts.regularisation, tau2, share, facts.variance, prior[0], target[0])
     degrees, values = quantiles.degrees, quantiles.values
     cell = min(np.searchsorted(degrees, decided, side="right"), len(degrees) - 1) - 1
@@ -239,19 +280,19 @@ def believe(total, tau2, share, facts, quantiles, beliefs):
 def believe_plain(total, shift, facts, beliefs):
     """Prior belief of all agents from exact sums, or from released ones that a public shift or floor makes definite;
     radii stay as they are; in place."""
-    dimension = beliefs.prior.shape[1]
-    gram = np.ascontiguousarray(total[:dimension, :dimension]) * facts.gram
-    moment = total[:dimension, dimension] * facts.moment
+    gram, moment = parted(total, facts, beliefs.prior.shape[1])
     ridge(gram, moment, facts.regularisation, shift, facts.variance, beliefs.prior[0], beliefs.target[0])
     _same_for_all(beliefs)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _same_for_all(beliefs):
-    radius = beliefs.radius
-    for i in range(1, len(beliefs.prior)):
-        beliefs.prior[i] = beliefs.prior[0]
-        beliefs.target[i] = beliefs.target[0]
+    prior, target, radius = beliefs.prior, beliefs.target, beliefs.radius
+    for i in range(1, len(prior)):
+        for r in range(prior.shape[1]):
+            target[i, r] = target[0, r]
+            for c in range(prior.shape[1]):
+                prior[i, r, c] = prior[0, r, c]
         radius.offset[i] = radius.offset[0]
         radius.level[i] = radius.level[0]
         radius.follows[i] = radius.follows[0]

@@ -24,7 +24,7 @@ from fairveil.bandits.exposure.belief import (
     refresh_all,
 )
 from fairveil.bandits.exposure.optimism import optimistic
-from fairveil.compiling import njit
+from fairveil.compiling import by_kind, inner, njit
 from fairveil.fairness.exposure import fill_law
 
 EXACT, WEIGHTED, PUBLISHED = 0, 1, 2
@@ -63,13 +63,18 @@ class Trigger(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The public configuration of a policy as a kernel reads it; ``local``: own unreleased rows are used."""
+    """The public configuration of a policy as a kernel reads it."""
 
     merits: Merits
     rows: Rows
     facts: BeliefFacts
-    local: bool
     trigger: Trigger
+
+
+class LocalRules(Rules):
+    """Of a policy whose agents use their own unreleased rows."""
+
+    __slots__ = ()
 
 
 class World(NamedTuple):
@@ -157,7 +162,7 @@ class Scratch(NamedTuple):
     work: Floats
 
 
-@njit(cache=True, nogil=True)
+@inner
 def scratch_for(actions, dimension):
     return Scratch(
         np.empty((actions, dimension)),
@@ -265,6 +270,24 @@ def measure(i, world, scratch, fair, tally):
     tally.reward[i] += lost
 
 
+@by_kind
+def use_locally(
+    rules: Any, beliefs: Beliefs, local: Floats, i: int, x: Floats, y: float, now: float, row: Floats, factors: Floats
+) -> bool:
+    """What agent i does with an interaction of its own before it is released; tells whether its trigger fires."""
+    return False
+
+
+@use_locally.of(LocalRules)  # type: ignore[attr-defined]
+def _use_locally(
+    rules: Any, beliefs: Beliefs, local: Floats, i: int, x: Floats, y: float, now: float, row: Floats, factors: Floats
+) -> bool:
+    raw_row(x, y, rules.rows, row)
+    add_row(row, local[i])
+    log_det = refresh(i, beliefs, local[i], rules.facts, now, factors)
+    return (now - rules.trigger.last) * (log_det - beliefs.log_det[i]) > rules.trigger.limit
+
+
 @njit(cache=True, nogil=True)
 def advance(span, world_rng, choice_rng, stage):
     """Play a span of rounds, or until an agent's raw trigger fires; returns the round reached."""
@@ -292,18 +315,14 @@ def advance(span, world_rng, choice_rng, stage):
                 earned = stage.default
             make_row(scratch.contexts[arm], earned, rules.rows, row)
             add_row(row, leaf[i + agents * stage.batch[decided - 1] if len(stage.batch) > 0 else i])
-            if rules.local:
-                raw_row(scratch.contexts[arm], earned, rules.rows, row)
-                add_row(row, local[i])
-                log_det = refresh(i, beliefs, local[i], rules.facts, now + 1.0, factors)
-                if (now + 1 - rules.trigger.last) * (log_det - beliefs.log_det[i]) > rules.trigger.limit:
-                    fired = True
+            if use_locally(rules, beliefs, local, i, scratch.contexts[arm], earned, now + 1.0, row, factors):
+                fired = True
         if fired:
             return now + 1
     return last
 
 
-@njit(cache=True, nogil=True)
+@inner
 def synchronise(made, releases, stage):
     """Take in the rows of all agents, with the noise of release number ``made``; in place."""
     total, leaf = releases.total, stage.gathered.leaf

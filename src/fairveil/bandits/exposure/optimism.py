@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairveil.arrays import Floats
-from fairveil.compiling import njit
+from fairveil.compiling import inner, njit
 from fairveil.fairness.exposure import EXP, Merit, log_merit
 
 FLAT = 0.5
@@ -92,7 +92,7 @@ def value_and_slope(means, kind, numbers, table, law, slope):
     return value
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _gradient(slopes, slope, gradient):
     """dg/dz and its length."""
     norm = 0.0
@@ -105,7 +105,7 @@ def _gradient(slopes, slope, gradient):
     return math.sqrt(norm)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _means(base, slopes, z, means):
     for a in range(len(base)):
         total = base[a]

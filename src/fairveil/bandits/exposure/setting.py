@@ -12,8 +12,8 @@ from pydantic import Strict
 
 from fairveil.arrays import Ints
 from fairveil.bandits.environments.agents import decisions_until, last_rounds
-from fairveil.bandits.exposure.belief import BeliefFacts, Beliefs, Radius
-from fairveil.bandits.exposure.kernel import Merits, Rows, Rules, Trigger
+from fairveil.bandits.exposure.belief import BeliefFacts, Beliefs, PersonalFacts, Radius
+from fairveil.bandits.exposure.kernel import LocalRules, Merits, Rows, Rules, Trigger
 from fairveil.bandits.protocol import Policy
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
@@ -127,7 +127,7 @@ class Setting(Policy):
     def facts(self) -> BeliefFacts:
         """The public numbers from which beliefs are made."""
         rows = self.rows()
-        return BeliefFacts(
+        return (PersonalFacts if self.keeps_local else BeliefFacts)(
             gram=rows.context**2,
             moment=rows.context * rows.reward / rows.weight,
             regularisation=self.regularisation,
@@ -135,14 +135,14 @@ class Setting(Policy):
             bound=self.parameter_bound,
             confidence=2 * math.log(1 / self.failure) if self.uses_local else 0.0,
             width=self.width,
-            personal=self.keeps_local,
         )
 
     @cached_property
     def compiled(self) -> Rules:
         """The configuration as the kernels read it; the trigger is in the state."""
         merits = Merits(*merit_codes(self.merits))
-        return Rules(merits, self.rows(), self.facts, self.uses_local, Trigger(math.inf, 0.0))
+        kind = LocalRules if self.uses_local else Rules
+        return kind(merits, self.rows(), self.facts, Trigger(math.inf, 0.0))
 
     def rules(self, state: State) -> Rules:
         limit, last = state["trigger"].tolist()

@@ -26,7 +26,7 @@ from fairveil.arrays import Floats, Ints
 from fairveil.bandits.environments.arms import UNIT
 from fairveil.bandits.nash.blocks import Shape
 from fairveil.bandits.nash.index import index
-from fairveil.compiling import Kernel, njit
+from fairveil.compiling import Kernel, inner, njit
 
 POOL = 2
 """A first pool is released with this many times the shortest turn; smaller ones carry more noise than they tell."""
@@ -130,7 +130,7 @@ def retry(first, arms, now):
     return 2.0 * first * (1.0 + math.log2(max(1.0, (now + 1.0) / (2.0 * first * arms))))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def expected(prior: Prior, mean, n, draws):
     """What a reward under way is expected to be: the published mean, shrunk by how little is known of it."""
     noise = 2.0 * draws / (prior.epsilon * n) ** 2 if draws > 0 else 0.0
@@ -138,7 +138,7 @@ def expected(prior: Prior, mean, n, draws):
     return 0.5 + weight * (min(1.5, max(-0.5, mean)) - 0.5)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def to_come(shape: Shape, n, under):
     """Noise draws of the releases that what is under way will make."""
     if under == 0 or shape.success == 0.0:
@@ -148,7 +148,7 @@ def to_come(shape: Shape, n, under):
     return more * (2 if shape.private_counts else 1)
 
 
-@njit(nogil=True)
+@inner
 def credited(numbers, shape: Shape, prior: Prior, total, n, draws, under, log_now):
     """The index of an arm; what is under way counts as what it is expected to be."""
     mean = 0.5
@@ -159,7 +159,7 @@ def credited(numbers, shape: Shape, prior: Prior, total, n, draws, under, log_no
     return index(numbers, mean, max(n, 0.0) + under, log_now, draws + to_come(shape, max(n, 0.0), under))
 
 
-@njit(nogil=True)
+@inner
 def _candidates(numbers, shape: Shape, prior: Prior, turns: Turns, pools: Pools, marked, now):
     """Mark the arms that may have the next turn and return their number; ties are for a coin.
 

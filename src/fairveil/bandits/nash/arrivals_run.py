@@ -27,11 +27,11 @@ from fairveil.bandits.nash.arrivals import (
     publish,
     turn_length,
 )
-from fairveil.bandits.nash.blocks import Place, Shape, Sources, nth, reward_sum, sources_of
+from fairveil.bandits.nash.blocks import Coins, Place, Shape, Sources, nth, reward_sum, sources_of
 from fairveil.bandits.nash.late import GEOMETRIC, LAWS, UNIFORM, compiled_lateness, regular
 from fairveil.bandits.nash.tally import Stretch
 from fairveil.bandits.simulate import Case, Simulator, Streams
-from fairveil.compiling import Kernel, njit
+from fairveil.compiling import Kernel, below, by_kind, doubled, inner, njit
 from fairveil.privacy.noise import compiled_laplace
 from fairveil.state import State
 
@@ -60,6 +60,12 @@ class Waits(NamedTuple):
     valued: bool
 
 
+class InOrder(Waits):
+    """Waits whose seats come in the order of rounds: code for them has no ring of rounds under way."""
+
+    __slots__ = ()
+
+
 @lru_cache(maxsize=256)
 def compiled_waits(lateness: Lateness, arms: int) -> Waits:
     """The same lateness for compiled code."""
@@ -67,7 +73,7 @@ def compiled_waits(lateness: Lateness, arms: int) -> Waits:
     numbers = compiled_lateness(lateness)
     valued = lateness.factor != 1.0 or (lateness.hidden and bool(lateness.outages))
     in_order = (lateness.hidden and not valued) or regular(lateness)
-    return Waits(
+    return (InOrder if in_order else Waits)(
         law=np.array([LAWS[one.law] for one in each], np.int64),
         low=np.array([one.numbers[0] for one in each]),
         high=np.array([one.numbers[-1] for one in each]),
@@ -96,14 +102,14 @@ def _chance(law: str, numbers: tuple[float, ...], missing: float, window: int) -
     return (1.0 - missing) * inside
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _wait(waits: Waits, arm, round, reward, rng):
     """The wait of one reward, -1 when it misses its window; the draws of `Lateness.wait`, in their order."""
     wait = np.int64(waits.low[arm])
     if waits.law[arm] == GEOMETRIC:
         wait = rng.geometric(1.0 / (1.0 + waits.low[arm])) - 1
     elif waits.law[arm] == UNIFORM:
-        wait = rng.integers(np.int64(waits.low[arm]), np.int64(waits.high[arm]) + 1)
+        wait = np.int64(waits.low[arm]) + below(rng, np.int64(waits.high[arm]) + 1 - np.int64(waits.low[arm]))
     if waits.factor != 1.0:
         wait = np.int64(np.floor(wait * (1.0 + (waits.factor - 1.0) * reward) + 0.5))
     for row in range(waits.outages.shape[0]):
@@ -122,7 +128,7 @@ class Raw(NamedTuple):
     here: Ints
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True, inline="always")
 def _release(shape: Shape, pools: Pools, raw: Raw, place: Place, waits: Waits, sources: Sources, arm, seats):
     """Publish the pool of an arm: its rewards are drawn now, as one number where the law allows it."""
     n = raw.here[arm]
@@ -132,7 +138,7 @@ def _release(shape: Shape, pools: Pools, raw: Raw, place: Place, waits: Waits, s
     if not waits.valued and place.ones[arm] >= 0.0:
         total += sources.world.binomial(n, place.ones[arm]) * UNIT
     elif waits.in_order and waits.chance[arm] < 1.0:
-        total += reward_sum(place, arm, 0, n, sources.world)
+        total += reward_sum(place, arm, np.int64(0), n, sources.world)
     count = float(n)
     if waits.filled and not waits.valued:
         total += (seats - n) * waits.default
@@ -148,30 +154,6 @@ def _release(shape: Shape, pools: Pools, raw: Raw, place: Place, waits: Waits, s
     raw.sums[arm], raw.here[arm] = 0, 0
 
 
-@njit(cache=True, nogil=True)
-def _arrive_in_order(shape, turns, pools, raw, place, waits, sources, who, ends, at, upto):
-    """Rounds at[1] .. upto - 1 get their seats; ``at``: the turn they are in and the next round. Gives the releases."""
-    releases = 0
-    while at[1] < upto:
-        arm, stop = who[at[0]], min(ends[at[0]], upto)
-        pool = turns.came[arm] - pools.taken[arm]
-        take = stop - at[1]
-        if shape.success > 0.0:
-            take = min(take, enough(shape, pools.seats[arm], pools.last[arm]) - pool)
-        if place.ones[arm] < 0.0 and waits.chance[arm] >= 1.0:
-            raw.sums[arm] += reward_sum(place, arm, at[1], take, sources.world)
-        raw.here[arm] += take
-        turns.came[arm] += take
-        at[1] += take
-        if at[1] == ends[at[0]]:
-            at[0] += 1
-        given, came, closed = turns.given[arm], turns.came[arm], turns.closed[arm]
-        if is_due(shape, given, came, closed, pools.taken[arm], pools.seats[arm], pools.last[arm]):
-            _release(shape, pools, raw, place, waits, sources, arm, pool + take)
-            releases += take if shape.success == 0.0 else 1
-    return releases
-
-
 class Slots(NamedTuple):
     """Rounds under way, in a ring: ``head[moment]`` leads to the rounds that are answered then, through ``after``."""
 
@@ -182,13 +164,24 @@ class Slots(NamedTuple):
     open: Ints
 
 
-@njit(cache=True, nogil=True)
+@by_kind
+def _one_reward(place: Any, arm: int, round: int, world: Any) -> Any:
+    """One reward, as its arm's law gives it."""
+    kind, chance, low, high, rows, _ = place.laws
+    return draw(kind, chance, low, high, rows, arm, round, world)
+
+
+@_one_reward.of(Coins)  # type: ignore[attr-defined]
+def _one_coin(place: Any, arm: int, round: int, world: Any) -> Any:
+    return 1.0 if world.random() < place.laws.chance[arm] else 0.0
+
+
+@inner
 def _decide(waits, slots, place, sources, arm, round, rounds):
     """One round is decided: draw its reward where it must be known, and when it comes."""
     size, reward, value = slots.head.size, 0.0, np.int64(0)
     if waits.valued or place.ones[arm] < 0.0:
-        kind, chance, low, high, rows, _ = place.laws
-        reward = draw(kind, chance, low, high, rows, arm, round, sources.world)
+        reward = _one_reward(place, arm, round, sources.world)
         value = np.int64(reward * UNIT)
         if place.slope > 0.0:
             value = np.int64(sources.world.random() < place.low + place.slope * reward) * UNIT
@@ -204,7 +197,7 @@ def _decide(waits, slots, place, sources, arm, round, rounds):
         slots.head[moment] = slot
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _moment(shape, turns, pools, raw, place, waits, sources, slots, round):
     """After a round was decided: what comes and what closes then, and every pool that falls due. Gives the releases."""
     size, due, releases = slots.head.size, False, 0
@@ -241,6 +234,48 @@ def _moment(shape, turns, pools, raw, place, waits, sources, slots, round):
     return releases
 
 
+@by_kind
+def _play(
+    waits: Any, scene: Any, slots: Slots, who: Ints, ends: Ints, at: Ints, now: Any, stop: int, rounds: int
+) -> Any:
+    """Rounds now .. stop - 1 of one turn are decided, and what comes meanwhile is taken in. Gives the releases."""
+    shape, turns, pools, raw, place, waits, sources = scene
+    arm, releases = who[at[0]], 0
+    for round in range(now, stop):
+        _decide(waits, slots, place, sources, arm, round, rounds)
+        releases += _moment(shape, turns, pools, raw, place, waits, sources, slots, round)
+    at[0] += 1
+    return releases
+
+
+@_play.of(InOrder)  # type: ignore[attr-defined]
+def _play_in_order(
+    waits: Any, scene: Any, slots: Slots, who: Ints, ends: Ints, at: Ints, now: Any, stop: int, rounds: int
+) -> Any:
+    """Rounds at[1] .. stop - delay - 1 get their seats; ``at``: the turn they are in and the next round."""
+    shape, turns, pools, raw, place, waits, sources = scene
+    upto = stop - waits.delay
+    releases = 0
+    while at[1] < upto:
+        arm, stop = who[at[0]], min(ends[at[0]], upto)
+        pool = turns.came[arm] - pools.taken[arm]
+        take = stop - at[1]
+        if shape.success > 0.0:
+            take = min(take, enough(shape, pools.seats[arm], pools.last[arm]) - pool)
+        if place.ones[arm] < 0.0 and waits.chance[arm] >= 1.0:
+            raw.sums[arm] += reward_sum(place, arm, at[1], take, sources.world)
+        raw.here[arm] += take
+        turns.came[arm] += take
+        at[1] += take
+        if at[1] == ends[at[0]]:
+            at[0] += 1
+        given, came, closed = turns.given[arm], turns.came[arm], turns.closed[arm]
+        if is_due(shape, given, came, closed, pools.taken[arm], pools.seats[arm], pools.last[arm]):
+            _release(shape, pools, raw, place, waits, sources, arm, pool + take)
+            releases += take if shape.success == 0.0 else 1
+    return releases
+
+
 @Kernel
 def simulate(numbers, shape: Shape, prior: Prior, turns: Turns, pools: Pools, place, waits: Waits, sources, rounds):
     """Rounds 0 .. rounds - 1 as turns: their ends, arms (or the number of arms), pulls and number of releases."""
@@ -250,29 +285,24 @@ def simulate(numbers, shape: Shape, prior: Prior, turns: Turns, pools: Pools, pl
     ring = 1 if waits.in_order else min(rounds, waits.window) + 1
     slots = Slots(np.full(ring, -1, np.int64), np.full(ring, -1, np.int64), np.zeros(ring, np.int64),
                   np.zeros(ring, np.int64), np.zeros(ring, np.int64))  # fmt: skip
-    size, used, releases, now = 256, 0, 0, 0
+    size, used, releases, now = 256, 0, 0, np.int64(0)
     ends, codes, who = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int64)
     while now < rounds:
         found = _candidates(numbers, shape, prior, turns, pools, marked, now)
-        arm = nth(marked, sources.explore.integers(0, found) if shape.shuffle and found > 1 else 0)
+        arm = nth(marked, below(sources.explore, found) if shape.shuffle and found > 1 else 0)
         fresh = releases == 0 and turns.closed.sum() == 0
         symmetric = shape.shuffle and (turns.given[arm] == 0 or fresh)
         length = turn_length(shape, pools.seats[arm], pools.last[arm])
         turns.given[arm] += length
         if used == size:
-            ends, codes, who = np.append(ends, ends), np.append(codes, codes), np.append(who, who)
+            ends, codes, who = doubled(ends), doubled(codes), doubled(who)
             size *= 2
         stop = min(now + length, rounds)
         ends[used], codes[used], who[used] = now + length, arms if symmetric else arm, arm
         used += 1
         pulls[arm] += stop - now
-        if waits.in_order:
-            upto = stop - waits.delay
-            releases += _arrive_in_order(shape, turns, pools, raw, place, waits, sources, who, ends, at, upto)
-        else:
-            for round in range(now, stop):
-                _decide(waits, slots, place, sources, arm, round, rounds)
-                releases += _moment(shape, turns, pools, raw, place, waits, sources, slots, round)
+        scene = (shape, turns, pools, raw, place, waits, sources)
+        releases += _play(waits, scene, slots, who, ends, at, now, stop, rounds)
         now = stop
     if used > 0:
         ends[used - 1] = rounds

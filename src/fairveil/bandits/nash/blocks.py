@@ -18,7 +18,7 @@ from fairveil.bandits.nash.index import index
 from fairveil.bandits.nash.late import Late, answered, fill, settled_at
 from fairveil.bandits.nash.rounds import ANY
 from fairveil.bandits.simulate import Streams
-from fairveil.compiling import Kernel, njit
+from fairveil.compiling import Kernel, below, by_kind, doubled, inner, njit
 from fairveil.privacy.noise import compiled_laplace
 from fairveil.randomness import Generator
 
@@ -123,11 +123,19 @@ class Place(NamedTuple):
     slope: float
 
 
+class Coins(Place):
+    """Bernoulli arms, all of them, so that every sum is a binomial number: no sampler of another law is compiled."""
+
+    __slots__ = ()
+
+
 def place_of(laws: Laws, means: Floats, low: float = 0.0, slope: float = 0.0) -> Place:
     """Arms with these laws and means, seen as they are or through one-bit reports."""
     if slope > 0.0:
-        return Place(laws, np.where(laws.kind == RECORDED, -1.0, low + slope * means), low, slope)
-    return Place(laws, np.where(laws.kind == BERNOULLI, laws.chance, -1.0), low, slope)
+        ones = np.where(laws.kind == RECORDED, -1.0, low + slope * means)
+    else:
+        ones = np.where(laws.kind == BERNOULLI, laws.chance, -1.0)
+    return (Coins if (laws.kind == BERNOULLI).all() else Place)(laws, ones, low, slope)
 
 
 def empty_known(arms: int) -> Known:
@@ -143,13 +151,13 @@ def new_scratch(arms: int) -> Scratch:
     return Scratch(np.empty(arms), np.full(arms, -1, np.int64), np.zeros(arms, np.bool_))
 
 
-@njit(nogil=True)
+@inner
 def credited(numbers, total, count, under_way, log_now, draws):
     """The index of an arm with a published mean; rounds under way are credited as if they confirmed that mean."""
     return index(numbers, total / UNIT / count, count + under_way, log_now, draws)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _without_count(known, pending, marked, now):
     """Mark the arms that come before any index: never played, then silent ones that have not had their equal share."""
     arms, found = known.counts.size, 0
@@ -165,7 +173,7 @@ def _without_count(known, pending, marked, now):
     return found
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _fewest_pending(pending, marked):
     """Mark the arms with the fewest rounds under way among those that have any: nothing is published yet."""
     fewest, found = np.iinfo(np.int64).max, 0
@@ -179,7 +187,7 @@ def _fewest_pending(pending, marked):
     return found
 
 
-@njit(nogil=True)
+@inner
 def _candidates(numbers, pace, known: Known, pending: Pending, scratch: Scratch, now):
     """Mark the arms that may come next and return their number.
 
@@ -266,8 +274,8 @@ def publish(keep: bool, known: Known, arm: int, total: int, count: float, draws:
     known.closed[arm] += 1
 
 
-@njit(cache=True, nogil=True)
-def reward_sum(place: Place, arm, now, count, world):
+@by_kind
+def reward_sum(place: Any, arm: int, now: Any, count: int, world: Any) -> Any:
     """The sum of ``count`` rewards in grid units, or of their one-bit reports, where it is not a binomial number."""
     if place.slope == 0.0:
         return draw_sum(place.laws, arm, now, count, world)
@@ -275,6 +283,12 @@ def reward_sum(place: Place, arm, now, count, world):
     for step in range(count):
         ones += world.random() < place.low + place.slope * place.laws.rows[now + step, arm]
     return ones * UNIT
+
+
+@reward_sum.of(Coins)  # type: ignore[attr-defined]
+def _no_sum(place: Any, arm: int, now: Any, count: int, world: Any) -> Any:
+    """Nobody asks."""
+    return np.int64(0)
 
 
 @Kernel
@@ -323,7 +337,7 @@ def simulate(numbers, shape: Shape, known: Known, place: Place, late: Late, sour
         if now >= rounds:
             break
         found = _candidates(numbers, shape.pace, known, pending, scratch, now)
-        arm = nth(marked, explore.integers(0, found) if shape.shuffle and found > 1 else 0)
+        arm = nth(marked, below(explore, found) if shape.shuffle and found > 1 else 0)
         symmetric = shape.shuffle and (played[arm] == 0 or oldest == 0)
         length = block_length(shape.first, shape.growth, played[arm], lengths[arm])
         lengths[arm] = length
@@ -332,9 +346,8 @@ def simulate(numbers, shape: Shape, known: Known, place: Place, late: Late, sour
         to_draw[arm] += per_release
         until[arm] = -1
         if used == size:
-            ends, codes, who = np.append(ends, ends), np.append(codes, codes), np.append(who, who)
-            due, came = np.append(due, due), np.append(came, came)
-            shown, heard = np.append(shown, shown), np.append(heard, heard)
+            ends, codes, who, due, came = doubled(ends), doubled(codes), doubled(who), doubled(due), doubled(came)
+            shown, heard = doubled(shown), doubled(heard)
             size *= 2
         stop = now + length
         settled, drawn, sure = settled_at(late, now, stop, settled, arrivals)

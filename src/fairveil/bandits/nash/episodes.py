@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairveil.arrays import Floats, Ints
+from fairveil.arrays import Bools, Floats, Ints
 from fairveil.bandits.environments.arms import RECORDED, UNIT
 from fairveil.bandits.feedback import ARRIVALS_IN_WORDS as ARRIVALS_IN_WORDS
 from fairveil.bandits.nash.base import NashPolicy, check_arm, unit_reward, world_of
@@ -239,10 +239,12 @@ class EpisodePolicy(NashPolicy):
         Those are its own arm, the arms of blocks opened since, and the arms that have no block yet.
         """
         rows = state["open"][place:]
-        fresh = (state["played"] == 0) & ~state.get(SHUT, np.zeros(self.arms, np.bool_))
-        among = fresh | np.isin(np.arange(self.arms), rows[:, ARM])
+        among: Bools = state["played"] == 0
+        if SHUT in state:
+            among &= ~state[SHUT]
+        among[rows[:, ARM]] = True
         ties = int(rows[0, TIES])
-        return among / ties if int(among.sum()) == ties else None
+        return among / ties if np.count_nonzero(among) == ties else None
 
     # Learning and releases --------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fairveil.bandits.environments.arms import UNIT
 from fairveil.bandits.feedback import Lateness
-from fairveil.compiling import njit
+from fairveil.compiling import below, njit
 
 FIXED, GEOMETRIC, UNIFORM = range(3)
 LAWS = {"fixed": FIXED, "geometric": GEOMETRIC, "uniform": UNIFORM}
@@ -50,7 +50,7 @@ def _wait(late: Late, rng):
     if late.law == GEOMETRIC:
         wait = rng.geometric(1.0 / (1.0 + late.low)) - 1
     elif late.law == UNIFORM:
-        wait = rng.integers(np.int64(late.low), np.int64(late.high) + 1)
+        wait = np.int64(late.low) + below(rng, np.int64(late.high) + 1 - np.int64(late.low))
     if wait > late.window or (late.missing > 0.0 and rng.random() < late.missing):
         return np.int64(-1)
     return np.int64(wait)

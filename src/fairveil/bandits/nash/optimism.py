@@ -129,23 +129,23 @@ def arm_intervals(evidence: Evidence, confidence: float, anytime: bool = False) 
     [[0.5, 0.457, 0.543]]
     """
     looks = evidence.looks if anytime else np.zeros_like(evidence.mean)
-    return _intervals(evidence._replace(looks=looks), math.log(2.0 / (1.0 - confidence)))
+    found = np.empty((evidence.mean.size, 3))
+    _fill_intervals(evidence._replace(looks=looks), math.log(2.0 / (1.0 - confidence)), found)
+    return found
 
 
 @njit(cache=True, nogil=True)
-def _intervals(evidence, level):
-    found = np.empty((evidence.mean.size, 3))
+def _fill_intervals(evidence, level, found):
     for arm in range(evidence.mean.size):
         mean, count, draws = evidence.mean[arm], evidence.size[arm], evidence.draws[arm]
         if count <= 0.0:
-            found[arm] = (np.nan, 0.0, 1.0)
+            found[arm, 0], found[arm, 1], found[arm, 2] = np.nan, 0.0, 1.0
             continue
         asked = level + evidence.looks[arm]
         low = 1.0 - optimistic_mean(1.0 - mean, count, draws, evidence.epsilon, asked)
         high = optimistic_mean(mean, count, draws, evidence.epsilon, asked)
         for place, value in enumerate((mean, low, high)):
             found[arm, place] = min(1.0, max(0.0, (value - evidence.low) / evidence.slope))
-    return found
 
 
 def block_looks(blocks: Ints) -> Floats:

@@ -23,7 +23,7 @@ from fairveil.bandits.family import Tally
 from fairveil.bandits.nash.base import NashPolicy, unknown_arms
 from fairveil.bandits.protocol import Policy
 from fairveil.bandits.simulate import Case, Simulator
-from fairveil.compiling import njit
+from fairveil.compiling import inner, njit
 from fairveil.task import Part
 
 CHUNK_CELLS = 1 << 20
@@ -206,7 +206,7 @@ class SideBySide(NashTally):
         }
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _over_runs(codes, lengths, means, logs, bias):
     """`Segments`; adds to the bias."""
     runs, segments = codes.shape
@@ -263,7 +263,8 @@ def _add(codes, lengths, means, logs, powers, sums, shifts, influence, bias):
             if term > shifts[row] + 300:  # only where p < 0 meets a tiny mean: count in a larger unit from here on
                 factor = np.exp(shifts[row] - term) if term < np.inf else 0.0
                 sums[row] *= factor
-                influence[row] *= factor
+                for r in range(runs):
+                    influence[row, r] *= factor
                 for before in range(s):
                     weight[before] *= factor
                 shifts[row] = term

@@ -38,7 +38,7 @@ from fairveil.bandits.nash.rounds import STILL
 from fairveil.bandits.nash.tally import Stretch
 from fairveil.bandits.protocol import Decision, Feedback, Report, Round, raw_feedback
 from fairveil.bandits.simulate import Case, Simulator, Streams
-from fairveil.compiling import njit
+from fairveil.compiling import below, njit
 from fairveil.privacy.events import Event, ParallelEvent, PureEvent
 from fairveil.privacy.grid import clip_unit, to_units
 from fairveil.privacy.noise import Noise, compiled_laplace, laplace_parameter
@@ -90,7 +90,7 @@ def explore_uniformly(rule, finish, known, raw, laws, sources, rounds):
     now, over = 0, False
     limit = min(rounds, rule.limit)
     while now < limit and not over:
-        arm = explore.integers(0, arms)
+        arm = below(explore, arms)
         if kind[arm] == BERNOULLI:
             sums[arm] += UNIT if world.random() < chance[arm] else 0
         else:

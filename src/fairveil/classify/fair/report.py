@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from fairveil.arrays import Floats, Ints
 from fairveil.classify.fair.zones import Zones
 from fairveil.fairness.groups import Counter
 from fairveil.fairness.metrics import gaps_of, rates_only, weighted_of
+from fairveil.fairness.reports import GroupReport
 from fairveil.privacy.noise import Noise
 
 TOO_WIDE = 0.5
@@ -34,7 +34,7 @@ def release_report(counter: Counter, voted: Ints, plays: int, sigma: float, nois
     return (exact + noise.gaussian(sigma, exact.size).reshape(exact.shape)) / plays
 
 
-def summary(counted: Floats, zones: Zones, sigma: float, names: tuple[str, ...]) -> dict[str, Any]:
+def summary(counted: Floats, zones: Zones, sigma: float, names: tuple[str, ...]) -> GroupReport:
     """Error, gaps, weighted gaps and rates by group with 95 % intervals; ``sigma`` is that of one count in people.
 
     Sizes are inverse-variance means of zones and report. A group whose interval is wider than one half is
@@ -61,13 +61,14 @@ def summary(counted: Floats, zones: Zones, sigma: float, names: tuple[str, ...])
                 f"{rate}_high": float(high[g]),
             }
     rates = rates_only(names, found)
-    return {
-        "error": _overall_error(counted),
-        "discrimination": gaps_of(rates),
-        "weighted": weighted_of(_consistent(counted)),
-        "by_group": by_group,
-        "unestimable": unestimable,
-    }
+    return GroupReport(
+        "private",
+        error=_overall_error(counted),
+        discrimination=gaps_of(rates),
+        weighted=weighted_of(_consistent(counted)),
+        by_group=by_group,
+        unestimable=unestimable,
+    )
 
 
 def _rate(

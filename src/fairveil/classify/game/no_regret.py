@@ -37,6 +37,7 @@ from fairveil.data.inputs import features_of
 from fairveil.errors import PrivacyError, SpecError
 from fairveil.fairness.groups import Counter
 from fairveil.fairness.metrics import gaps_of, rates_of, weighted_of
+from fairveil.fairness.reports import GroupReport
 from fairveil.privacy.noise import GRID_BITS, Noise
 from fairveil.randomness import Generator, generator
 
@@ -272,12 +273,13 @@ class FairNRClassifier(_NoRegret):
         width = 2 * np.sqrt(self.rounds) / len(people.rows)
         self.violation_ = self._play(people, UniformNoise(float(width), rng))
         counted = people.counter.count(self._oracle.accepts(self.plays_, people.rows).mean(axis=1))
-        self.report_ = {
-            "error": float((counted[:, 0, 1] + counted[:, 1, 0]).sum() / counted.sum()),
-            "discrimination": gaps_of(rates_of(counted, self.group_names_)),
-            "weighted": weighted_of(counted),
-            "subgroup_violation": self.violation_,
-        }
+        self.report_ = GroupReport(
+            "raw",
+            error=float((counted[:, 0, 1] + counted[:, 1, 0]).sum() / counted.sum()),
+            discrimination=gaps_of(rates_of(counted, self.group_names_)),
+            weighted=weighted_of(counted),
+            subgroup_violation=self.violation_,
+        )
         self.error_, self.discrimination_ = self.report_["error"], self.report_["discrimination"]
         self.guarantee_, self.simulated_ = None, False
         return self

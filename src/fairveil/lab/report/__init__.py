@@ -12,7 +12,7 @@ from fairveil._version import __version__
 from fairveil.errors import DependencyError
 from fairveil.lab import papers
 from fairveil.lab.artefact import DECIDING, PLURAL, Chart, Claim, Heatmap, Picture, Table, readable, say
-from fairveil.lab.plots import draw
+from fairveil.lab.plots import Colours, draw, page_colours
 from fairveil.lab.reproduce import Reproduction
 from fairveil.running.store import machine_facts, write_atomically, writing
 
@@ -79,7 +79,8 @@ def write_report(sections: list[Section], file: Path, *, title: str, lead: str =
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string((here / "template.html").read_text())
     figures: dict[str, Any] = {}
-    rendered = [_render(section, number, figures) for number, section in enumerate(sections)]
+    colours = page_colours([picture for section in sections for picture in section.pictures])
+    rendered = [_render(section, number, figures, colours) for number, section in enumerate(sections)]
     order = [section["group"] for section in rendered]
     counts = {
         verdict: sum(claim["verdict"] == verdict for section in rendered for claim in section["claims"])
@@ -110,7 +111,7 @@ STILL = 760
 """Width of a chart on paper and before the page's script has drawn it."""
 
 
-def _render(section: Section, number: int, figures: dict[str, Any]) -> dict[str, Any]:
+def _render(section: Section, number: int, figures: dict[str, Any], colours: Colours) -> dict[str, Any]:
     import vl_convert
 
     pictures: list[dict[str, Any]] = []
@@ -121,7 +122,7 @@ def _render(section: Section, number: int, figures: dict[str, Any]) -> dict[str,
             )
             continue
         key = f"figure-{number}-{index}"
-        spec = draw(picture, STILL).to_dict() | {"autosize": FILLED}
+        spec = draw(picture, STILL, colours=colours).to_dict() | {"autosize": FILLED}
         figures[key] = spec
         svg = re.sub(r"<\?xml[^>]*\?>", "", vl_convert.vegalite_to_svg(spec))
         svg = re.sub(r"\b(gradient_|clip)(\d+)", rf"{key}-\1\2", svg)  # ids are unique in the whole page

@@ -136,7 +136,7 @@ def columns_cost_what_is_claimed(folder: Path) -> None:
                 must(within, "a person who moves from column to column meets more than the budget")
 
 
-def _closes_what_is_before(original: Callable[..., Any]) -> Callable[..., list[Step]]:
+def closes_what_is_before(original: Callable[..., Any]) -> Callable[..., list[Step]]:
     """The rule of 0.1.0: a row of a later step closes every step before it."""
 
     def broken(self: Any, picked: list[str]) -> list[Step]:
@@ -147,7 +147,7 @@ def _closes_what_is_before(original: Callable[..., Any]) -> Callable[..., list[S
     return broken
 
 
-def _refuses_late_rows(original: Callable[..., Any]) -> Callable[..., list[Step]]:
+def refuses_late_rows(original: Callable[..., Any]) -> Callable[..., list[Step]]:
     def broken(self: Any, picked: list[str]) -> list[Step]:
         if not self._next <= self._clock.step(picked[0]) < self._last:
             raise InputError("a row belongs to a step that is over", path="time")
@@ -165,7 +165,7 @@ def _only_own_counters(original: Callable[..., None]) -> Callable[..., None]:
     return broken
 
 
-def _everybody_counts(original: Callable[..., int]) -> Callable[..., int]:
+def everybody_counts(original: Callable[..., int]) -> Callable[..., int]:
     return lambda self, people: len(list(people))
 
 
@@ -180,11 +180,11 @@ def feed_checks() -> Checks:
         (a_row_moves_its_own_step, order_moves_nothing, a_person_stays_within_the_bounds, columns_cost_what_is_claimed),
         (
             Mutant("row-closes-steps", "a row of a later step closes those before it",
-                   lambda _: method(Feed, "_person", _closes_what_is_before)),
+                   lambda _: method(Feed, "_person", closes_what_is_before)),
             Mutant("late-refused", "a row outside the stream stops everybody's",
-                   lambda _: method(Feed, "_person", _refuses_late_rows)),
+                   lambda _: method(Feed, "_person", refuses_late_rows)),
             Mutant("people-unbounded", "everybody counts in every step",
-                   lambda _: method(PersonCounts, "step", _everybody_counts)),
+                   lambda _: method(PersonCounts, "step", everybody_counts)),
             Mutant("own-horizons", "every column has a horizon of its own",
                    lambda _: method(Columns, "check", _only_own_counters)),
             Mutant("finest-first", "releases of columns may cost unequally",

@@ -27,6 +27,9 @@ MODULES = (
     "node",
     "people",
     "policies",
+    "replayed_loop",
+    "replayed_parties",
+    "replayed_stream",
     "restored",
 )
 """Where adapters are made, in `fairveil.proof.adapters`."""

@@ -12,6 +12,11 @@ from typing import Any
 from fairveil.errors import SpecError
 from fairveil.privacy.stability import PERSON, STEP, AtMost, AtMostGroups, Chain, Clip, OwnStep
 
+READABLE = "public: that every row can be read, since one that cannot stops the stream"
+WATERMARKS = (
+    "public: rows without a person, which close the steps before their time, and where they stand among the rows"
+)
+
 
 class PersonCounts:
     """Counts a person at most ``per_step`` times a step and in at most ``participation`` steps (None: no bound).

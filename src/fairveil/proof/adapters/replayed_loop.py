@@ -1,0 +1,262 @@
+"""A served loop recorded and replayed: what one person's events can be changed into, and what then shows.
+
+Breaks behind it: one person at ten places of a request counted as one event (3.8 for a promise of 1); a store that was
+put back learned the same events in three epochs (3 for 1); an event over its person's limit took no round, so that who
+somebody is moved the rows of everybody behind them into other blocks (one unit a block, without end).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fairveil.errors import FairveilError
+from fairveil.loop import blocks, pages, settle, upkeep
+from fairveil.loop import writer as writing
+from fairveil.loop.batch import Batch
+from fairveil.loop.clock import ManualClock
+from fairveil.loop.config import Person, Reward
+from fairveil.loop.loop import Loop
+from fairveil.loop.public import loop_table, release_tables
+from fairveil.loop.requests import Preparer
+from fairveil.loop.store import Store
+from fairveil.proof.engine.adapter import Checks, adapter
+from fairveil.proof.engine.replay import Compared, compare, frozen, without_chance
+from fairveil.proof.laws import must
+from fairveil.proof.mutants import Mutant, function, method
+from fairveil.randomness import generator
+
+Method = Callable[..., Any]
+Script = list[tuple[str, Any]]
+"""What happens: ("ask", [requests]) at once, ("reward", (event, value)), ("wait", seconds), ("erase", person),
+("backup", None), ("restore", None)."""
+NASH = {"policy": {"name": "private-nash", "arms": 2, "epsilon": 1.0}}
+GREEDY = {
+    "policy": {"name": "batched-private-fair-greedy", "epsilon": 1.0, "delta": 1e-6, "first_batch": 4, "bins": 8},
+    "groups": ["a", "b"],
+    "features": [{"name": "x", "low": -1.0, "high": 1.0}],
+}
+ROUNDS, WAIT = 16, 60
+
+
+class Place:
+    """A store with one loop, and a copy of it."""
+
+    def __init__(self, folder: Path, spec: dict[str, Any], limit: int) -> None:
+        self.folder, self.spec, self.limit, self.clock = folder, spec, limit, ManualClock()
+        self.said: dict[str, Any] = {"answers": {}}
+
+    @contextmanager
+    def opened(self) -> Iterator[Loop]:
+        with Store.open(f"sqlite:///{self.folder}/data/store.db", clock=self.clock, key=bytes(32)) as store:
+            if "trial" not in store.names():
+                reward = Reward(0, 1, wait=f"{WAIT}s", missing="default")
+                store.create("trial", **self.spec, reward=reward, person=Person(max_events=self.limit))
+            yield store.loop("trial")
+
+    def run(self, script: Script, own: frozenset[str]) -> dict[str, Any]:
+        """Everything that is said to others than whose events these are."""
+        parts: list[Script] = [[]]
+        for step in script:
+            parts[-1].append(step)
+            if step[0] == "restore":
+                parts.append([])
+        for part in parts:
+            with self.opened() as loop:
+                for what, given in part:
+                    getattr(self, f"_{what}")(loop, given, own)
+                    self._public(loop)
+            if part and part[-1][0] == "restore":
+                for file in (self.folder / "data").glob("store.db*"):
+                    file.unlink()
+                upkeep.restore(self.folder / "copy", self.folder / "data" / "store.db")
+        return {name: without_chance(said) for name, said in self.said.items()}
+
+    def _say(self, event: str | None, words: Any, own: frozenset[str]) -> None:
+        if event not in own:
+            told = self.said["answers"].setdefault(event, [])
+            told.append(str(words))
+
+    def _ask(self, loop: Loop, requests: Any, own: frozenset[str]) -> None:
+        for request, reply in zip(requests, loop.decide_many(requests), strict=True):
+            self._say(request["event_id"], reply, own)
+
+    def _reward(self, loop: Loop, given: Any, own: frozenset[str]) -> None:
+        try:
+            self._say(given[0], loop.reward(*given), own)
+        except FairveilError as problem:
+            self._say(given[0], problem, own)
+
+    def _wait(self, loop: Loop, seconds: Any, own: frozenset[str]) -> None:
+        self.clock.advance(seconds)
+        loop.tick()  # whether or not it is due
+
+    def _erase(self, loop: Loop, person: Any, own: frozenset[str]) -> None:
+        loop.erase_subject(person)
+
+    def _backup(self, loop: Loop, given: Any, own: frozenset[str]) -> None:
+        upkeep.backup(loop.store, self.folder / "copy")
+
+    def _restore(self, loop: Loop, given: Any, own: frozenset[str]) -> None:
+        """Done when the store is closed."""
+
+    def _public(self, loop: Loop) -> None:
+        """All public tables, after every step."""
+        self.said.setdefault("public", []).append([loop_table(loop), release_tables(loop)])
+        entries = [entry for entry in loop.ledger.entries() if entry["kind"] != "genesis"]
+        self.said["ledger"] = entries
+
+
+def between(one: Script, other: Script, own: str = "", spec: dict[str, Any] = NASH, limit: int = 1) -> Compared:
+    """The two scripts, with the events in ``own`` (separated by blanks) answered to whom they concern alone."""
+    mine = frozenset(own.split())
+
+    def path(folder: Path, world: int) -> dict[str, Any]:
+        with function(writing.coins, lambda: generator(5, "coins")):
+            return Place(folder, spec, limit).run((one, other)[world], mine)
+
+    return (frozen if spec is GREEDY else compare)(path)  # in its blocks a draw decides what is asked next
+
+
+def asked(event: int, person: str = "", **more: Any) -> dict[str, Any]:
+    return {"event_id": f"e-{event}", "subject": person or f"person of {event}", **more}
+
+
+def script(rewards: dict[int, float | None] | None = None, people: dict[int, str] | None = None, *more: Any) -> Script:
+    """Events that are asked one by one, answered, and waited for; another reward (None: none) or person for some."""
+    given, names = rewards or {}, people or {}
+    steps: Script = [("ask", [asked(event, names.get(event, ""))]) for event in range(ROUNDS)]
+    for event in range(ROUNDS):
+        value = given.get(event, float(event % 3 == 0))
+        steps.append(("wait", 0) if value is None else ("reward", (f"e-{event}", value)))
+    return [*steps, *more, ("wait", WAIT + 1), ("ask", [asked(99)]), ("wait", WAIT + 1)]
+
+
+def one_reward(folder: Path) -> None:
+    """A reward that is another one, is missing, or comes when others have come, costs its event and shows nowhere."""
+    for value in (0.0, 0.5, None):
+        found = between(script({3: 1.0}), script({3: value}), "e-3")
+        must(found.within(epsilon=1.0), "a reward costs more than its event, or shows beside the noise")
+    steps = script()
+    first = next(place for place, step in enumerate(steps) if step[0] == "reward")
+    late = [*steps[:first], *steps[first + 1 : -3], steps[first], *steps[-3:]]
+    waits = [*steps[:first], ("wait", 20), *steps[first + 1 : -3], ("wait", 20), steps[first], *steps[-3:]]
+    on_time = [*steps[:first], ("wait", 20), *steps[first:-3], ("wait", 20), *steps[-3:]]
+    must(between(steps, late) == Compared(0.0, 0.0, ()), "the order in which rewards come shows")
+    must(between(on_time, waits) == Compared(0.0, 0.0, ()), "when a reward comes shows")
+
+
+def one_person(folder: Path) -> None:
+    """Who somebody is moves no row of others: an event over the limit keeps its round, single or in a batch."""
+    alone = script(people={3: "ann"})
+    twice = script(people={3: "ann", 7: "ann"})
+    must(between(alone, twice, "e-3 e-7").within(epsilon=1.0), "who somebody is moves the rows of others")
+    batch: Script = [("ask", [asked(event) for event in range(ROUNDS)]), *alone[ROUNDS:]]
+    both = [asked(event, "ann" if event in (3, 7) else "") for event in range(ROUNDS)]
+    found = between(batch, [("ask", both), *alone[ROUNDS:]], "e-3 e-7")
+    must(found.within(epsilon=1.0), "who somebody is in a batch moves the rows of others")
+    over = script({7: 0.0}, {3: "ann", 7: "ann"})
+    must(between(twice, over, "e-7") == Compared(0.0, 0.0, ()), "what is over the limit is learned")
+
+
+def _candidates(event: int, *people: str, feature: float = 0.1) -> dict[str, Any]:
+    rows = [{"group": "a", "features": [feature], "subject": person} for person in people]
+    return {"event_id": f"e-{event}", "candidates": rows}
+
+
+def queue(changed: dict[str, Any], at: int = 2) -> Script:
+    """Events with candidates; one is changed."""
+    requests = [_candidates(event, f"person of {event}") for event in range(6)]
+    requests[at] = changed
+    steps: Script = [("ask", [request]) for request in requests]
+    rewards: Script = [("reward", (f"e-{event}", 1.0)) for event in range(6)]
+    return [*steps, *rewards, ("wait", WAIT + 1)]
+
+
+def candidates(folder: Path) -> None:
+    """Ten places of one person were one event: they are refused, and shown to nobody else; one place costs one."""
+    given, other = queue(_candidates(2, "ann")), queue(_candidates(2, "ann", feature=-1.0))
+    must(between(given, other, "e-2", GREEDY) == Compared(0.0, 0.0, ()), "a candidate shows beside the noise")
+    refused = queue({**_candidates(2, "ann"), "baseline": 7})
+    many = queue(_candidates(2, *["ann"] * 10))
+    found = between(refused, many, "e-2", GREEDY)
+    must(found == Compared(0.0, 0.0, ()), "one person at many places shows to others")
+
+
+def erased(folder: Path) -> None:
+    """An erasure costs the events of one person, and is in no public table before its block is released."""
+    gone = script(None, None, ("erase", "person of 3"))
+    nobody = script(None, None, ("erase", "nobody"))
+    must(between(nobody, gone, "e-3").within(epsilon=1.0), "an erasure costs more than an event, or shows")
+
+
+def put_back(folder: Path) -> None:
+    """A store that is put back learned its events again: over all epochs an event costs what was charged once."""
+
+    def over(value: float) -> Script:
+        first = script({3: value})
+        again = [("ask", [asked(event)]) for event in range(ROUNDS)]
+        rewards = [
+            ("reward", (f"e-{event}", value if event == 3 else float(event % 3 == 0))) for event in range(ROUNDS)
+        ]
+        later = [*again, *rewards, ("wait", WAIT + 1), ("ask", [asked(199)])]
+        return [
+            ("backup", None),
+            *first,
+            ("restore", None),
+            ("wait", 1),
+            *later,
+            ("restore", None),
+            ("wait", 1),
+            *later,
+        ]
+
+    must(between(over(1.0), over(0.0), "e-3").within(epsilon=1.0), "an event is learned again from a copy")
+
+
+def _by_arrival(original: Method) -> Method:
+    def broken(batch: Any) -> int:
+        settled = original(batch)
+        found = settle._answered(batch.tx, batch.facts.id, settled, batch.round)
+        if found != settled:
+            batch.change(settled=found)
+        return found
+
+    return broken
+
+
+def _left_out(original: Method) -> Method:
+    return lambda *given: ([one for one in page if one.reward != 0.0] for page in original(*given))
+
+
+def _told(original: Method) -> Method:
+    def broken(loop: Loop) -> Any:
+        with loop.store.reading() as tx:
+            rows = tx.execute("SELECT count(*) FROM events WHERE loop = ? AND reward > 0", (loop.facts.id,))
+        return {**original(loop), "answered": rows[0][0]}
+
+    return broken
+
+
+@adapter("loop-replayed")
+def loop_checks() -> Checks:
+    """A served loop, recorded and replayed: `fairveil.loop`."""
+    return Checks(
+        (one_reward, one_person, candidates, erased, put_back),
+        (
+            Mutant("limit-without-rounds", "who somebody is moves the rows of others into other blocks",
+                   lambda _: method(Batch, "_keeps_round", lambda _: lambda self, ask, choice: False)),
+            Mutant("settled-by-arrival", "rewards that are in settle their rounds, although that is hidden",
+                   lambda _: function(settle.settle, _by_arrival(settle.settle))),
+            Mutant("missing-left-out", "silence shows although a default was declared",
+                   lambda _: function(blocks._pages, _left_out(blocks._pages))),
+            Mutant("places-unchecked", "one person at many places of a request is taken",
+                   lambda _: method(Preparer, "_check_places", lambda _: lambda self, people: None)),
+            Mutant("pages-not-asked", "a copy learns events that were released",
+                   lambda _: method(pages.Pages, "among", lambda _: lambda self, tx, keys: frozenset())),
+            Mutant("answers-counted", "a public table counts rewards of nobody's block",
+                   lambda _: function(loop_table, _told(loop_table))),
+        ),
+    )  # fmt: skip

@@ -1,0 +1,166 @@
+"""A fit, an evaluation, a node and an agent recorded and replayed: one row, another order, and what then shows.
+
+Behind it, planted in served code and missed by the audits of its time: a sum of the rows in an attribute behind an
+underscore, a row in two messages of an agent, and a clip that follows the largest weight of a log.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairveil.bandits.exposure.batched_priv_fairx import BatchedPrivFairx
+from fairveil.classify.estimator import PrivateLogisticRegression
+from fairveil.classify.perturbation import Perturbation
+from fairveil.consensus.rows import Rows
+from fairveil.evaluate.private import PrivateValue, release_under
+from fairveil.ledger import Ledger
+from fairveil.privacy.limits import Limit
+from fairveil.privacy.noise import SecureNoise
+from fairveil.proof.adapters import agent as agents
+from fairveil.proof.adapters import node as nodes
+from fairveil.proof.engine.adapter import Checks, adapter
+from fairveil.proof.engine.replay import Compared, ServedPath, compare, frozen
+from fairveil.proof.laws import must
+from fairveil.proof.laws.sums import promised
+from fairveil.proof.mutants import Mutant, method, with_noise
+from fairveil.proof.mutants import mutant as noises
+
+Method = Callable[..., Any]
+PEOPLE = 30
+SAME = Compared(0.0, 0.0, ())
+
+
+def _people(world: str) -> tuple[Any, Any]:
+    """Rows and labels: as they are, in another order, with another row, or with one that is far too long."""
+    at = np.arange(PEOPLE)
+    rows, labels = np.stack([np.cos(at), np.sin(2 * at)], axis=1) * 0.6, at % 2
+    if world == "order":
+        return rows[::-1], labels[::-1]
+    rows[3] = {"other": [-0.6, 0.6], "long": [900.0, -700.0]}.get(world, rows[3])
+    return rows, np.where(at == 3, 1 - labels, labels) if world == "other" else labels
+
+
+def fit_on(world: str, **keys: Any) -> ServedPath:
+    def path(folder: Path, number: int) -> dict[str, Any]:
+        with Ledger.create(folder / "ledger.db", limit=Limit.approximate(8.0, 1e-3, currency="epsilon")) as ledger:
+            model = PrivateLogisticRegression(classes=(0, 1), ledger=ledger, **keys)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model.fit(*_people(world if number else ""))
+        return {name: value for name, value in vars(model).items() if name != "ledger"}
+
+    return path
+
+
+def a_fit(folder: Path) -> None:
+    """Whatever a fitted model holds, also behind an underscore, is made of its noisy weights."""
+    for world in ("order", "other", "long"):
+        must(frozen(fit_on(world)) == SAME, "a fitted model holds more than its noisy weights")
+        found = compare(fit_on(world, method="output", definition="pure"))
+        must(found.within(epsilon=1.0), "a row costs a fit more than was charged, or shows beside it")
+
+
+def value_of(world: str) -> ServedPath:
+    """A rule valued on a log of forty rows: another order, another row, a weight without bound."""
+    value = PrivateValue(epsilon=1.0, clip=2.0, largest_weight=2.0)
+
+    def path(folder: Path, number: int) -> dict[str, Any]:
+        weights, outcomes = np.tile([0.0, 2.0], 20), np.arange(40) % 3 / 2
+        if number and world == "order":
+            weights, outcomes = weights[::-1], outcomes[::-1]
+        if number and world != "order":
+            weights[5], outcomes[5] = (0.0, 0.5) if world == "other" else (np.inf, -7.0)
+        with Ledger.create(folder / "ledger.db", limit=Limit.for_policy(value)) as ledger:
+            sums = release_under(ledger, value, {"rule": "a"}, weights, outcomes, SecureNoise())
+        found = value.estimate(sums, len(weights), 0.95)
+        return {"estimate": [found.value, found.low, found.high], "notes": list(value.guarantee().notes)}
+
+    return path
+
+
+def an_evaluation(folder: Path) -> None:
+    """The value of a rule and its interval are made of two noisy sums, whatever one row of the log holds."""
+    must(compare(value_of("order")) == SAME, "the order of a log shows")
+    for world in ("other", "unbounded"):
+        must(compare(value_of(world)).within(epsilon=1.0), "a row of a log costs more than was charged")
+
+
+def agent_with(value: float, at: int) -> ServedPath:
+    def path(folder: Path, number: int) -> dict[str, Any]:
+        said: dict[str, Any] = {}
+        with agents.agent_in(folder) as agent:
+            for round in range(agents.MESSAGES):
+                agents.play(agent, value if number and round == at else 1.0)
+                said[f"message {round}"] = agent.send().payload
+        return said
+
+    return path
+
+
+def an_agent(folder: Path) -> None:
+    """A reward is in one message: over all of them it costs what the run was charged, and other messages stay."""
+    for at in range(agents.MESSAGES):
+        for value in (0.0, 50.0):
+            found = compare(agent_with(value, at))
+            must(found.within(mu=promised(agents.POLICY)), "a reward costs an agent's messages more than was charged")
+
+
+def node_with(world: str) -> ServedPath:
+    def path(folder: Path, number: int) -> dict[str, Any]:
+        rows, labels = _people(world if number else "")
+        held = Rows.dense(rows[:20], np.where(labels[:20] == 1, 1.0, -1.0))
+        with nodes._ledger(folder) as ledger:
+            sent = nodes.met(nodes.node_in(folder, ledger, rows=held)).send()
+        return {"message": sent.payload}
+
+    return path
+
+
+def a_node(folder: Path) -> None:
+    """A message of a node is made of what it released: a row costs the run at most, and shows nowhere else."""
+    plan = nodes.ALGORITHM.complete(nodes.SETTING).plan(nodes.SETTING)
+    for world in ("other", "long"):
+        must(compare(node_with(world)).within(mu=plan.total), "a row of a node shows beside its release")
+
+
+def _handed_out(original: Method) -> Method:
+    def broken(self: Any, rows: Any, labels: Any, **more: Any) -> Any:
+        made = original(self, rows, labels, **more)
+        made._seen = float(np.asarray(rows)[:, 0].sum())
+        return made
+
+    return broken
+
+
+def _unclipped(original: Method) -> Method:
+    def broken(self: PrivateValue, weights: Any, outcomes: Any) -> Any:
+        wide = PrivateValue(epsilon=self.epsilon, clip=float(np.minimum(weights, 1e6).max()))
+        return original(wide, weights, outcomes)
+
+    return broken
+
+
+@adapter("parties-replayed")
+def party_checks() -> Checks:
+    """Fits, evaluations, nodes and agents, recorded and replayed."""
+    quiet = with_noise(noises.quiet)
+    local = type(nodes.ALGORITHM.complete(nodes.SETTING).local(nodes.SETTING, 0))
+    return Checks(
+        (a_fit, an_evaluation, an_agent, a_node),
+        (
+            Mutant("sum-behind-an-underscore", "a fitted model holds a sum of its rows",
+                   lambda _: method(PrivateLogisticRegression, "fit", _handed_out)),
+            Mutant("fit-without-noise", "weights as they were found",
+                   lambda _: method(Perturbation, "release", quiet)),
+            Mutant("clip-of-the-log", "weights are clipped at the largest of the log",
+                   lambda _: method(PrivateValue, "units", _unclipped)),
+            Mutant("bare-message", "messages of an agent without noise",
+                   lambda _: method(BatchedPrivFairx, "privatise", quiet)),
+            Mutant("bare-node", "messages of a node without noise", lambda _: method(local, "draw", quiet)),
+        ),
+    )  # fmt: skip

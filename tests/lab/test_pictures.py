@@ -1,0 +1,131 @@
+"""Tables and charts say what they are, and raw ones do not leave a run under a ledger."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import fairveil
+from fairveil.bandits.estimates import Estimate, Estimates
+from fairveil.errors import InputError, PrivacyError
+from fairveil.fairness.metrics import group_rates
+from fairveil.fairness.reports import GroupReport
+from fairveil.lab.artefact import Chart, Line
+from fairveil.lab.pictures import frame, plot
+from fairveil.lab.plots import PALETTE, draw, page_colours
+from fairveil.ledger import Ledger, Limit
+from fairveil.ledger.account import releases_into
+
+TRIAL = {
+    "task": "bandit",
+    "rounds": 200,
+    "runs": 3,
+    "policy": {"name": "private-nash", "epsilon": 1.0},
+    "environment": {"name": "bernoulli", "means": [0.2, 0.8]},
+}
+
+
+@pytest.fixture(scope="module")
+def people():
+    rng = np.random.default_rng(1)
+    groups = rng.choice(["a", "b", "c"], 400)
+    return rng.integers(0, 2, 400), rng.integers(0, 2, 400), groups
+
+
+def titles(chart) -> list[str]:
+    return [one["title"] for one in chart.to_dict()["vconcat"]]
+
+
+def test_rates_are_those_of_fairlearns_metric_frame(people):
+    from fairlearn.metrics import MetricFrame, selection_rate
+    from sklearn.metrics import recall_score
+
+    truth, decision, groups = people
+    theirs = MetricFrame(
+        metrics={"selected": selection_rate, "true_positive": recall_score},
+        y_true=truth,
+        y_pred=decision,
+        sensitive_features=groups,
+    )
+    ours = group_rates(truth, decision, groups)
+    for name in ("selected", "true_positive"):
+        np.testing.assert_allclose(ours.by_group[name], theirs.by_group[name])
+        assert ours.difference()[name] == pytest.approx(theirs.difference()[name])
+        assert ours.ratio()[name] == pytest.approx(theirs.ratio()[name])
+    table = ours.to_frame()
+    assert (table["selected_low"] < table["selected"]).all()
+    assert (table["selected"] < table["selected_high"]).all()
+
+
+def test_a_rate_of_nobody_has_neither_interval_nor_ratio():
+    rates = group_rates([0, 0, 0], [1, 0, 0], ["a", "a", "b"])
+    assert rates.to_frame()[["true_positive", "true_positive_low"]].isna().all(axis=None)
+    assert rates.ratio()["true_positive"] is None
+    assert rates.difference()["true_positive"] is None
+
+
+def test_every_table_and_chart_says_what_it_is(people):
+    report = GroupReport("private", error=0.2, by_group=group_rates(*people).to_frame().set_index("group").T.to_dict())
+    estimates = Estimates((Estimate("mean reward", "arm 0", 0.5, 0.4, 0.6),), 0.95)
+    run = fairveil.run(TRIAL)
+    found = {"raw": group_rates(*people), "private": report, "simulated": run}
+    for kind, one in (*found.items(), ("private", estimates), ("simulated", {"first": run, "second": run})):
+        assert frame(one).attrs["kind"] == kind
+        assert frame(one).attrs["title"].endswith(f"({kind})")
+        assert all(title.endswith(f"({kind})") for title in titles(plot(one)))
+    assert titles(estimates.plot()) == titles(plot(estimates))
+
+
+def test_regret_has_its_band_and_its_rounds():
+    table = frame(fairveil.run(TRIAL))
+    regret = table[table["metric"] == "average_regret"]
+    assert regret["at"].iloc[-1] == 200
+    assert (regret["low"] <= regret["value"]).all()
+
+
+def test_raw_tables_and_charts_are_refused_inside_a_run_under_a_ledger(people, tmp_path):
+    rates = group_rates(*people)
+    raw = GroupReport("raw", error=0.1, discrimination={"equal-opportunity": 0.1})
+    with Ledger.create(tmp_path / "ledger.db", limit=Limit.pure(1.0)) as ledger, releases_into(ledger):
+        for show in (rates.to_frame, rates.plot, raw.to_frame, raw.plot, lambda: rates.by_group):
+            with pytest.raises(PrivacyError, match="do not leave a run under a ledger"):
+                show()
+        assert GroupReport("private", error=0.1, discrimination={}).to_frame().attrs["kind"] == "private"
+    assert len(rates.to_frame()) == 3
+
+
+def test_a_report_stays_plain_data(people):
+    import pickle
+
+    report = GroupReport("private", error=0.2, discrimination={"equal-opportunity": 0.1})
+    assert json.loads(json.dumps(report)) == report
+    again = pickle.loads(pickle.dumps(report))
+    assert again == report
+    assert again.kind == "private"
+
+
+def test_what_cannot_be_shown_is_refused_in_words():
+    with pytest.raises(InputError, match="neither a result"):
+        frame(3)
+    with pytest.raises(InputError, match="nothing to draw"):
+        plot(Estimates((), 0.95))
+
+
+def test_one_name_has_one_colour_through_a_page():
+    first = Chart("one", "x", "y", (Line("theirs", (1,), (1.0,)), Line("ours", (1,), (2.0,))))
+    second = Chart("two", "x", "y", (Line("ours (eps 1)", (1,), (2.0,)), Line("third", (1,), (2.0,))), kind="points")
+    colours = page_colours([first, second])
+    assert colours == {"theirs": PALETTE[0], "ours": PALETTE[1], "third": PALETTE[2]}
+    scale = draw(second, colours=colours).to_dict()["encoding"]["color"]["scale"]
+    assert scale["range"] == [PALETTE[1], PALETTE[2]]
+
+
+def test_a_chart_of_many_names_never_shows_a_colour_twice():
+    many = Chart("many", "x", "y", tuple(Line(str(i), (1,), (1.0,)) for i in range(12)))
+    few = Chart("few", "x", "y", tuple(Line(str(i), (1,), (1.0,)) for i in (0, 10)))
+    colours = page_colours([many, few])
+    assert colours["0"] == colours["10"]
+    scale = draw(few, colours=colours).to_dict()["encoding"]["color"]["scale"]
+    assert len(set(scale["range"])) == 2
