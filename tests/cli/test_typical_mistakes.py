@@ -202,14 +202,31 @@ COMMANDS = [
     ("a report on a spec", ["report", "spec.json"], 2, "fairveil run --json"),
     ("a draft of a table that is not there", ["schema", "nowhere.csv"], 3, "no such file"),
     ("a draft without an outcome", ["schema", "staff.csv", "--outcome", "grade"], 2, "rating"),
+    ("a report on a table", ["report", "log.csv"], 2, "this is a CSV file"),
+    ("a table instead of a ledger", ["ledger", "show", "log.csv"], 5, "not a database"),
+    ("a spec that is cut off", ["run", "broken.json"], 2, "cannot be read"),
+    ("no workers", ["run", "spec.json", "--workers", "0"], 2, "at least 1"),
+    ("a ledger for an invented world", ["run", "spec.json", "--ledger", "new.db"], 2, "leave --ledger out"),
+    ("a plan of nothing", ["plan", "nowhere.toml"], 2, "check the path"),
+    ("a plan of a table", ["plan", "log.csv"], 2, "cannot be read"),
+    ("a quote of nothing", ["quote", "nowhere.toml"], 2, "check the path"),
+    ("a quote of a table", ["quote", "log.csv"], 2, "cannot be read"),
+    ("an audit of nothing", ["audit", "nowhere.toml"], 2, "check the path"),
+    ("an attack of another name", ["attack", "nothing"], 2, "membership"),
+    ("a figure that does not exist", ["reproduce", "nothing"], 2, "--list"),
+    ("a federation that is not there", ["federate", "check", "nowhere.toml"], 2, "check the path"),
+    ("a service that does not run", ["report", "--url", "http://127.0.0.1:9", "--loop", "x"], 7, "check the address"),
 ]
 
 
 @pytest.mark.parametrize(("words", "arguments", "code", "help"), COMMANDS, ids=[row[0] for row in COMMANDS])
 def test_mistakes_on_the_command_line(words, arguments, code, help, folder, capsys):
     (folder / "spec.json").write_text(json.dumps(TRIAL))
+    (folder / "broken.json").write_text("{")
+    before = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
     assert help in command(arguments, capsys, code).err
+    assert {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()} == before
 
 
-def test_there_are_thirty():
-    assert len(SPECS) + len(COMMANDS) >= 30
+def test_there_are_sixty():
+    assert len(SPECS) + len(COMMANDS) >= 60

@@ -1,7 +1,12 @@
 """The artefacts of fair private classification: complete specs at every scale, pictures, and verdicts that stand."""
 
+from fractions import Fraction
+
 import pytest
 
+import fairveil
+from fairveil.classify.game.theory import theory_rounds
+from fairveil.classify.impossibility import extensions
 from fairveil.lab.artefact import SCALES
 from fairveil.lab.papers import fair_private_classification as paper
 from fairveil.lab.papers.fair_private_classification_theorems import local_sensitivities
@@ -9,11 +14,11 @@ from fairveil.lab.reproduce import artefacts, reproduce
 from fairveil.running.runner import complete
 
 EXACT = {
-    "theorem-1": ["does not hold", "holds"],
-    "lemma-2": ["holds", "does not hold"],
-    "theorem-2": ["does not hold"],
+    "theorem-1": ["does not hold", "holds", "holds", "holds", "does not hold", "does not hold"],
+    "lemma-2": ["holds", "does not hold", "does not hold"],
+    "theorem-2": ["does not hold", "does not hold"],
     "algorithm-2": ["does not hold"],
-    "theorem-3": ["does not hold"],
+    "theorem-3": ["does not hold", "does not hold"],
 }
 RUN = ["algorithm-1", "algorithm-3", "frontier"]
 
@@ -49,3 +54,29 @@ def test_the_true_sensitivity_is_below_the_bound_of_every_size():
     found = local_sensitivities()
     assert set(found) == {2, 3, 4, 5}
     assert all(0.3 * bound < true <= bound for true, bound in found.values())
+
+
+def test_condition_2_as_derived_and_as_typeset():
+    sizes = theory_rounds(100_000, 0.1, 0.05, 5, 1.0, 1e-5)
+    assert sizes.epsilon_demanded == pytest.approx(1.05e5, rel=0.01)
+    assert sizes.epsilon_typeset == pytest.approx(2.96e4, rel=0.01)
+
+
+def test_extensions_lose_every_hypothesis_only_where_fairness_is_exact():
+    found = extensions(4, Fraction(1, 100))
+    for name in ("equalised odds", "mean difference 0"):
+        assert found[name]["lost"] == found[name]["fair"] > 0
+        assert found[name]["deltas"] in (1, 2)
+    for name in ("mean difference at most .1", "disparate impact at least .8"):
+        assert found[name]["lost"] < found[name]["fair"]
+        assert found[name]["deltas"] is None
+
+
+def test_a_class_without_fair_and_useful_hypotheses_that_stay_fair_is_not_called_possible():
+    """The claim about an extension is refuted by one hypothesis that every neighbour leaves fair."""
+    artefact = artefacts(["fair-private-classification/theorem-1"])[0]()
+    results = {label: fairveil.run(spec) for label, spec in artefact.specs("quick").items()}
+    found = results["counts"]["metrics"]["extensions"]["equalised odds"]
+    assert artefact.claims(results)[2].verdict == "holds"
+    found["lost"] = found["fair"] - 1
+    assert artefact.claims(results)[2].verdict == "does not hold"

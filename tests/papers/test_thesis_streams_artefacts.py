@@ -8,6 +8,7 @@ import pytest
 
 from fairveil import registry
 from fairveil.lab import papers
+from fairveil.lab.papers.thesis_streams_claims import smaller
 from fairveil.lab.reproduce import reproduce
 
 #: What the text claims and what a correct run does not show; the errata say why.
@@ -42,3 +43,19 @@ def test_artefact(name):
             assert found == wanted, (text, verdicts)
     outperforms = [verdict for text, verdict in verdicts.items() if "outperforms FAST" in text]
     assert "holds" not in outperforms
+
+
+def test_one_cell_on_the_other_side_refutes_a_comparison():
+    """Eight cells at half the error and one clearly above: the mean says 'below', the sentence does not hold."""
+
+    def result(error):
+        return {"metrics": {"relative_error": error, "relative_error_std": 0.01}, "spec": {"runs": 4}}
+
+    pairs = [(f"{k} | ours", f"{k} | theirs") for k in range(9)]
+    results = {label: result(0.5 if label.endswith("ours") else 1.0) for pair in pairs for label in pair}
+    assert smaller(results, "below", "figure", pairs).verdict == "holds"
+    results["4 | ours"] = result(1.2)
+    found = smaller(results, "below", "figure", pairs)
+    assert found.verdict == "does not hold"
+    assert "in 8 of 9 cells; worst ratio 1.2" in found.note
+    assert smaller({label: result(1.0) for label in results}, "below", "figure", pairs).verdict == "undecided"

@@ -9,7 +9,7 @@ zeta (h(x) - h(x'))/P_1a, so a hypothesis that stays exactly fair on all neighbo
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Annotated, Any
 
@@ -30,6 +30,7 @@ class ImpossibilitySpec(TaskSpec):
 
     levels: Annotated[int, Field(ge=2, le=21)] = Field(11, description="grid levels of the repaired example")
     printed_levels: Annotated[int, Field(ge=2, le=21)] = Field(5, description="grid levels of the printed example")
+    extension_levels: Annotated[int, Field(ge=2, le=11)] = Field(6, description="grid levels of the named extensions")
     zeta: Annotated[float, Field(gt=0.0, lt=0.1)] = Field(0.01, description="mass that neighbouring distributions move")
 
 
@@ -38,7 +39,10 @@ class ImpossibilityTask(Task):
     """Which hypotheses on a grid are exactly fair and better than constant, and stay so on neighbouring distributions.
 
     Metrics: ``printed`` {fair, still_fair}, ``corrected`` {fair, fair_on_some, fair_on_all, smallest_gap}: the
-    smallest, over the hypotheses, of the larger gap that a neighbour gives them. Counted in exact fractions.
+    smallest, over the hypotheses, of the larger gap that a neighbour gives them. ``extensions`` {notion: {fair, lost,
+    deltas}} are the notions that the text says its proof reaches: how many fair and useful hypotheses some neighbour
+    makes unfair, and, where none stays fair on all, the number k such that under (epsilon, delta) a fair and useful one
+    comes out with probability at most k delta. Counted in exact fractions.
     """
 
     Spec = ImpossibilitySpec
@@ -51,6 +55,7 @@ class ImpossibilityTask(Task):
         metrics = {
             "printed": printed_example(spec["printed_levels"], zeta),
             "corrected": corrected_example(spec["levels"], zeta),
+            "extensions": extensions(spec["extension_levels"], zeta),
         }
         return Outcome(metrics, simulated=False)
 
@@ -66,9 +71,7 @@ def printed_example(levels: int, zeta: Fraction) -> dict[str, int]:
 
 def corrected_example(levels: int, zeta: Fraction) -> dict[str, Any]:
     """x, a, y in {0, 1}, every (x, a) with both labels; neighbours move zeta between the positives of one group."""
-    often, seldom = Fraction(15, 100), Fraction(10, 100)
-    places = [(x, a) for a in (0, 1) for x in (0, 1)]
-    mass: Mass = {((x, a), y): often if x == y else seldom for x, a in places for y in (0, 1)}
+    places, mass = _both_labels()
     neighbours = [{**mass, ((1, a), 1): mass[(1, a), 1] - zeta, ((0, a), 1): mass[(0, a), 1] + zeta} for a in (0, 1)]
     fair = [rule for rule in rules(levels, places) if _good(rule, mass)]
     gaps = [[abs(opportunity_gap(rule, other)) for other in neighbours] for rule in fair]
@@ -78,6 +81,63 @@ def corrected_example(levels: int, zeta: Fraction) -> dict[str, Any]:
         "fair_on_all": sum(all(gap == 0 for gap in both) for both in gaps),
         "smallest_gap": float(min(max(both) for both in gaps)) if gaps else None,
     }
+
+
+def _both_labels() -> tuple[list[Point], Mass]:
+    often, seldom = Fraction(15, 100), Fraction(10, 100)
+    places = [(x, a) for a in (0, 1) for x in (0, 1)]
+    return places, {((x, a), y): often if x == y else seldom for x, a in places for y in (0, 1)}
+
+
+def _accepted(rule: Rule, mass: Mass, group: int, label: int | None = None) -> Fraction:
+    """Share of a group, or of one label of it, that is accepted."""
+    people = {(place, y): p for (place, y), p in mass.items() if place[1] == group and label in (None, y)}
+    return sum((p * rule[place] for (place, _), p in people.items()), Fraction(0)) / sum(people.values(), Fraction(0))
+
+
+def _odds(rule: Rule, mass: Mass) -> bool:
+    return all(_accepted(rule, mass, 0, y) == _accepted(rule, mass, 1, y) for y in (0, 1))
+
+
+def _difference(most: Fraction) -> Callable[[Rule, Mass], bool]:
+    return lambda rule, mass: abs(_accepted(rule, mass, 0) - _accepted(rule, mass, 1)) <= most
+
+
+def _impact(rule: Rule, mass: Mass) -> bool:
+    low, high = sorted(_accepted(rule, mass, a) for a in (0, 1))
+    return 5 * low >= 4 * high
+
+
+NOTIONS: dict[str, Callable[[Rule, Mass], bool]] = {
+    "equalised odds": _odds,
+    "mean difference 0": _difference(Fraction(0)),
+    "mean difference at most .1": _difference(Fraction(1, 10)),
+    "disparate impact at least .8": _impact,
+}
+
+
+def extensions(levels: int, zeta: Fraction) -> dict[str, dict[str, int | None]]:
+    """The corrected example under other notions; neighbours move zeta between the features of one label and group."""
+    places, mass = _both_labels()
+    neighbours = []
+    for a, y, (source, target) in itertools.product((0, 1), (0, 1), ((0, 1), (1, 0))):
+        moved = {((source, a), y): mass[(source, a), y] - zeta, ((target, a), y): mass[(target, a), y] + zeta}
+        neighbours.append({**mass, **moved})
+    found: dict[str, dict[str, int | None]] = {}
+    for name, fair in NOTIONS.items():
+        good = [rule for rule in rules(levels, places) if fair(rule, mass) and error(rule, mass) < Fraction(1, 2)]
+        lost = [frozenset(k for k, rule in enumerate(good) if not fair(rule, other)) for other in neighbours]
+        found[name] = {"fair": len(good), "lost": len(frozenset().union(*lost)), "deltas": _cover(lost, len(good))}
+    return found
+
+
+def _cover(lost: list[frozenset[int]], count: int) -> int | None:
+    """The fewest neighbours that lose every hypothesis between them; None when they do not."""
+    for size in range(1, len(lost) + 1):
+        for some in itertools.combinations(lost, size):
+            if len(frozenset().union(*some)) == count:
+                return size
+    return None
 
 
 def rules(levels: int, places: list[Point]) -> Iterator[Rule]:

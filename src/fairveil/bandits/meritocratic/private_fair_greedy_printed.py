@@ -141,7 +141,7 @@ class PrivateFairGreedyPrinted(NoisyHistory):
         if self.ranks == "zcdp":
             rho = (math.sqrt(math.log(1 / delta) + epsilon) - math.sqrt(math.log(1 / delta))) ** 2
             return math.sqrt(self.last_round / (2 * rho))
-        # Advanced composition over T queries, each by the classical Gaussian mechanism.
+        # Ours: advanced composition over T queries of the classical Gaussian mechanism; the authors' program has half.
         each = epsilon / math.sqrt(8 * self.last_round * math.log(2 / delta))
         return math.sqrt(2 * math.log(1.25 * 2 * self.last_round / delta)) / each
 

@@ -51,7 +51,7 @@ def required_samples(
 
 @dataclass(frozen=True)
 class GameSizes:
-    """Sizes that Algorithm 3 sets, and the epsilon that its condition (2) demands."""
+    """Sizes that Algorithm 3 sets, and the epsilon that its condition (2) demands, as derived and as typeset."""
 
     rounds: float
     plays: float
@@ -59,6 +59,7 @@ class GameSizes:
     laplace_scale: float
     largest_cost: float
     epsilon_demanded: float
+    epsilon_typeset: float
 
     def to_dict(self) -> dict[str, float]:
         return asdict(self)
@@ -81,5 +82,35 @@ def theory_rounds(n: int, alpha: float, beta: float, dimension: int, epsilon: fl
     complexity = math.log(2 * rounds / beta) * dimension * math.log(n)
     plays = complexity * cap**2 * rounds / (math.sqrt(n) * (1 + cap) ** 2 * wrong)
     scale = (2 + cap) / n * math.sqrt(plays * rounds * math.log(1 / delta)) / epsilon
-    demanded = 24 * math.sqrt(complexity) * (1 + math.log(n)) / (alpha**2 * math.sqrt(math.sqrt(n) * wrong))
-    return GameSizes(rounds, plays, rounds * plays, scale, (1 + cap) / n, demanded * math.sqrt(math.log(1 / delta)))
+    # The derivation has 1 + ln n outside the root; condition (2) is typeset with it inside.
+    inner = 24 * math.sqrt(complexity * math.log(1 / delta)) / (alpha**2 * math.sqrt(math.sqrt(n) * wrong))
+    derived, typeset = inner * (1 + math.log(n)), inner * math.sqrt(1 + math.log(n))
+    return GameSizes(rounds, plays, rounds * plays, scale, (1 + cap) / n, derived, typeset)
+
+
+def lemma_2(positives: int, n: int, epsilon: float) -> tuple[float, float]:
+    """Sensitivity of the discrimination for a smallest group of so many positives: as stated, and as the proof has it.
+
+    The statement takes ln(1/delta)/epsilon = sqrt(n)/epsilon off the group, which is the algorithm's doing and not the
+    lemma's; it is negative for groups up to that size.
+
+    >>> [round(bound, 4) for bound in lemma_2(20, 1000, 1.0)]
+    [-0.1584, 0.1053]
+    """
+    return 2.0 / (positives - math.sqrt(n) / epsilon - 1.0), 2.0 / (positives - 1.0)
+
+
+def third_term(hypotheses: int, beta: float) -> tuple[float, float]:
+    """Sample sizes that the third term of theorem 2 asks for: as printed, and as the inequality before it gives.
+
+    Printed n >= 144 (ln|H| + ln 1/beta + ln 20) (sqrt n + ln|H|)/n; the inequality has sqrt n >= ln 1/beta + ln 20.
+
+    >>> [round(size) for size in third_term(390, 0.05)]
+    [183, 36]
+    """
+    factor = 144 * (math.log(hypotheses) + math.log(20 / beta))
+    low, high = 1.0, 1e9
+    for _ in range(200):
+        n = 0.5 * (low + high)
+        low, high = (low, n) if n * n >= factor * (math.sqrt(n) + math.log(hypotheses)) else (n, high)
+    return high, math.log(20 / beta) ** 2
