@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PY     := $(BIN)/python
+FLOWER := .venv-federation
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help packages demo demo-service test test-long which-tests lint docs bench delay estimates classification streams audit mutants machines reproduce constraints clean service-load service-kill service-soak service-learn service-history service-many service-paused service-crowd
@@ -36,6 +37,22 @@ test-long: $(VENV)/.dev ## what make test leaves out: sweeps over seeds, papers,
 which-tests: $(VENV)/.dev ## docs/tests.md: every module with the tests to read first
 	@$(PY) tests/support/which_tests.py --page
 
+$(FLOWER)/.made: pyproject.toml constraints/federation.txt
+	@test -x $(FLOWER)/bin/python || $(PYTHON) -m venv $(FLOWER)
+	@echo "installing fairveil and Flower into $(FLOWER) (once; Flower's pins do not go with the others)"
+	@$(FLOWER)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints/federation.txt -e '.[federation]' pytest hypothesis
+	@$(FLOWER)/bin/python -m compileall -q $(FLOWER)/lib >/dev/null || true
+	@touch $@
+
+.PHONY: federation federation-test federation-kill
+federation: $(FLOWER)/.made ## Flower in an environment of its own; then .venv-federation/bin/fairveil federate --help
+
+federation-test: $(FLOWER)/.made ## a federation on Flower: three parties, a killed SuperNode, a hostile coordinator
+	@FAIRVEIL_REQUIRE=flower $(FLOWER)/bin/python -m pytest -q -p no:cacheprovider tests/federated/test_flower.py tests/federated/test_flower_parts.py
+
+federation-kill: $(FLOWER)/.made ## parties and coordinator killed at random moments of real runs; about an hour
+	@$(FLOWER)/bin/python bench/federation_kill.py
+
 lint: $(VENV)/.dev   ## ruff, types, import rules
 	@$(BIN)/ruff check src tests bench
 	@$(BIN)/ruff format --check --quiet src tests bench
@@ -46,7 +63,7 @@ docs: $(VENV)/.dev   ## build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.dev  ## benchmarks against peers and limits, as ratios
-	@for file in $$(ls bench/[a-z]*.py | grep -v -e machines -e walk -e consensus_error -e consensus_optimum -e streams_quality -e streams_audits -e estimates); do echo "== $$file"; $(PY) $$file || exit 1; done
+	@for file in $$(ls bench/[a-z]*.py | grep -v -e federation -e machines -e walk -e consensus_error -e consensus_optimum -e streams_quality -e streams_audits -e estimates); do echo "== $$file"; $(PY) $$file || exit 1; done
 
 classification: $(VENV)/.dev ## private and fair classification against its floors; about ten minutes
 	@$(PY) bench/sweeps/classification.py
@@ -105,6 +122,7 @@ reproduce: $(VENV)/.lab ## every figure and table of the papers at quick scale
 constraints:     ## pin again (needs uv)
 	@uv pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url --upgrade --extra lab --extra ray --extra service --extra postgres --extra dev pyproject.toml -o constraints/dev.txt
 	@uv pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url -c constraints/dev.txt pyproject.toml -o constraints/core.txt
+	@printf 'pytest\nhypothesis\n' | uv pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url --upgrade --extra federation pyproject.toml - -o constraints/federation.txt
 
 clean:           ## remove what was made
-	@rm -rf $(VENV) out site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(FLOWER) out site .pytest_cache .mypy_cache .ruff_cache .hypothesis

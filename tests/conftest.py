@@ -30,6 +30,7 @@ PARTS = {
         (os.environ.get("FAIRVEIL_POSTGRES") or postgres_server.programs()) and importlib.util.find_spec("psycopg"),
         "PostgreSQL or psycopg is not installed",
     ),
+    "flower": lambda: (importlib.util.find_spec("flwr"), "Flower is not installed; make federation"),
     "ray": lambda: (importlib.util.find_spec("ray"), "Ray is not installed"),
 }
 REQUIRED = {part for part in os.environ.get("FAIRVEIL_REQUIRE", "").split(",") if part}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from fairveil import registry
+from fairveil.contents import HOMES
 from fairveil.errors import ContractError
 from fairveil.proof.engine.adapter import Checks, adapters
-from fairveil.proof.engine.everything import USUAL, Thing, examine, things
+from fairveil.proof.engine.everything import KINDS, USUAL, Thing, examine, things
 from fairveil.proof.laws import must
 from fairveil.proof.mutants import Mutant
 
@@ -53,3 +55,28 @@ def test_a_broken_law_and_an_escaped_mutant_fail(monkeypatch):
     assert not blind.fine
     with pytest.raises(ContractError, match="broken"):
         made["broken"]().check()
+
+
+#: Kinds that make promises and have no laws of their kind, and what holds them instead.
+LAWLESS = {"mechanism": "pairs of worlds and mutants", "federation": "the adapters of its agents and nodes"}
+
+
+def promising(kind):
+    """Whether a thing of this kind says what it costs or promises."""
+    return any(hasattr(entry.target, "guarantee") or hasattr(entry.target, "event") for entry in registry.entries(kind))
+
+
+def without_laws(kinds):
+    known = {entry.name for entry in registry.entries("laws")}
+    return {kind for kind in kinds if promising(kind) and (kind not in known or kind not in KINDS)}
+
+
+def test_a_kind_that_promises_privacy_has_laws():
+    assert without_laws(HOMES) == set(LAWLESS)
+    with registry.isolated():
+
+        @registry.register("tally", "one")
+        class Tally:
+            def guarantee(self): ...
+
+        assert without_laws([*HOMES, "tally"]) == {*LAWLESS, "tally"}

@@ -401,6 +401,19 @@ def test_axe_in_every_role_and_when_refused(shut, browser, role):
             assert not serious(page)
 
 
+def test_every_figure_is_drawn_and_series_have_a_line_at_each_release(place, browser):
+    with tab(browser, place.url) as page:
+        for kind in ("fairness", "evaluation"):
+            page.goto(f"{place.url}/loops/reported/releases/report-{kind}-0-300")
+            page.wait_for_selector("#chart-release.drawn svg")
+        page.goto(f"{place.url}/loops/reported")
+        page.wait_for_selector("#chart-series-2.drawn svg")
+        lines = page.eval_on_selector_all("#chart-series-1 svg [stroke-opacity='0.25'] line", "all => all.length")
+        told = json.loads(page.get_attribute("#chart-series-1", "data-figure"))
+        assert lines == len(told["releases"]) >= 4
+        assert len(page.query_selector_all("figure.chart")) == len(page.query_selector_all("figure.chart.drawn"))
+
+
 def test_the_policy_allows_no_inline_script_or_style(place, browser):
     with tab(browser, place.url) as page:
         answer = page.goto(f"{place.url}/loops/done")

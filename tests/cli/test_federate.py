@@ -44,10 +44,14 @@ def test_keys_are_made_once_and_kept_to_their_owner(tmp_path, capsys):
     for _ in range(2):
         done("keys", str(tmp_path / "north"))
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 2
-    assert len(set(lines)) == 1
+    assert len(lines) == 4
+    assert lines[:2] == lines[2:]
     assert lines[0].startswith('signing_key = "')
-    assert (tmp_path / "north" / "signing.key").stat().st_mode & 0o777 == 0o600
+    assert lines[1].startswith('node_key = "ecdsa-sha2-nistp384 ')
+    for name in ("signing.key", "node.key"):
+        assert (tmp_path / "north" / name).stat().st_mode & 0o777 == 0o600
+    done("keys", str(tmp_path / "coordinator"), "--host", "host.example")
+    assert {file.name for file in (tmp_path / "coordinator").glob("*.pem")} == {"ca.pem", "server.pem"}
 
 
 @pytest.mark.parametrize(

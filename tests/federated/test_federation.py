@@ -10,6 +10,7 @@ from federations import host_of, keys, plan_of, run, seeded
 
 from fairveil.errors import InputError, PrivacyError, SpecError, StoreError
 from fairveil.federated import Coordinator, Inline, Message, PartyHost, drive
+from fairveil.federated.host import leave
 from fairveil.federated.wire import CLOSE, HELLO, MESSAGE, RETIRE, Answer, LogPart, Statement, table
 
 
@@ -163,7 +164,7 @@ def test_nothing_is_released_before_the_quorum_agreed_on_the_plan(federation):
 def test_a_party_that_left_for_good_is_not_waited_for(federation):
     made = federation(quorum=2)
     made.ask(0, 1, 2)
-    made.hosts[2].retire()
+    leave(made.hosts[2].folder)
     made.ask(2)
     assert made.coordinator.retired == {2}
     for _ in range(6):

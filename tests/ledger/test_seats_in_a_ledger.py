@@ -11,7 +11,6 @@ from fairveil.bandits.protocol import HEADER, Feedback, Round
 from fairveil.errors import LedgerError, LedgerTampered, PrivacyError
 from fairveil.ledger import Limit
 from fairveil.ledger.verify import verify
-from fairveil.loop import Store
 from fairveil.privacy.events import ParallelEvent, PureEvent
 from fairveil.randomness import generator
 from fairveil.state import load_state, same_state, save_state
@@ -101,12 +100,3 @@ def due_block():
     state = policy.open(policy.start(), 0, generator(3))
     arm = policy.decide(state, Round(0), generator(3)).arm
     return policy.learn_all(state, [Feedback(index, arm, 1.0) for index in range(3)])
-
-
-@pytest.mark.parametrize("name", ["private-nash", "batched-priv-fairx"])
-def test_a_loop_says_that_it_releases_blocks(tmp_path, name):
-    more = {"private-nash": {"arms": 2}, "batched-priv-fairx": {"delta": 1e-6, "horizon": 100}}[name]
-    features = {} if name == "private-nash" else {"features": [{"name": "x", "low": 0.0, "high": 1.0}]}
-    with Store.open(f"sqlite:///{tmp_path}/store.db", key=bytes(32)) as store, pytest.raises(Exception) as caught:
-        store.create("a", policy={"name": name, "epsilon": 1.0, "release": "arrivals", **more}, **features)
-    assert caught.value.path == "policy.release"

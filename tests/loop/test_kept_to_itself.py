@@ -76,7 +76,7 @@ def test_a_reward_for_a_round_that_is_settled_is_late_while_its_block_is_drawn(s
 
 def rows_of(loop, count):
     [block] = blocks.due_blocks(loop.facts.policy, loop.status())[:1]
-    return [row for page in blocks._pages(loop.facts, loop.store.driver, block) for row in page][:count]
+    return [row for page in blocks._pages(loop.facts, loop.store.driver, 0, block) for row in page][:count]
 
 
 @pytest.mark.parametrize("missing", ["default", "public"])

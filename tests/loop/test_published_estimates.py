@@ -16,7 +16,7 @@ def test_arms_have_the_intervals_of_the_policy_in_the_reward_s_units(name):
     world = registry.build("environment", {"name": "bernoulli", "means": [0.2, 0.8]}, "environment")
     state = list(walk(policy, world, 400, Streams.of(1, 0)))[-1].state
     facts = SimpleNamespace(
-        policy=policy, spec=SimpleNamespace(reward=SimpleNamespace(low=-1.0, high=3.0), actions=None)
+        policy=policy, missing="public", spec=SimpleNamespace(reward=SimpleNamespace(low=-1.0, high=3.0), actions=None)
     )
     rows = _arms(facts, state, None)
     for row, item in zip(rows, policy.estimates(state).items):

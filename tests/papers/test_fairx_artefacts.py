@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from fairveil.lab.artefact import SCALES, Chart, Heatmap, Table
-from fairveil.lab.papers import fairx, fairx_map
+from fairveil.lab.papers import fairx, fairx_map, fairx_secure
 from fairveil.running.runner import complete, run_many
 
 KINDS = [
@@ -17,6 +17,7 @@ KINDS = [
     fairx.Experiment4,
     fairx_map.Map,
     fairx_map.GreedyMap,
+    fairx_secure.SecureSums,
 ]
 
 
@@ -47,7 +48,7 @@ def tiny():
         return small
 
     found = {}
-    for kind in (fairx.Experiment1, fairx.Experiment2, fairx.Experiment3, fairx.Experiment4, fairx_map.Map):
+    for kind in (*KINDS[:1], *KINDS[3:7], fairx_secure.SecureSums):
         specs = {label: shrink(spec) for label, spec in kind().specs("quick").items()}
         found[kind] = run_many(specs, workers=1)
     same = {

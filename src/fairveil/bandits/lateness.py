@@ -49,6 +49,11 @@ SEATS = (
 )
 
 
+def seats_named(first: int, stop: int) -> str:
+    """The name of a batch of seats: there is one queue, and what is taken of it can be read off names alone."""
+    return f"0-{first}-{stop}"
+
+
 def with_arrivals(guarantee: Guarantee, treat: str) -> Guarantee:
     """A policy's guarantee with what holds for arrivals where missing rewards are treated so."""
     kept = tuple(note for note in guarantee.notes if note not in ARRIVALS_IN_WORDS.values())

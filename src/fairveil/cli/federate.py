@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,12 +18,16 @@ from fairveil.errors import InputError
 
 if TYPE_CHECKING:
     from fairveil.federated import Coordinator, Plan
+    from fairveil.federated.flower.join import Joined
 
 app = typer.Typer(help="Parties that learn together without pooling rows.", no_args_is_help=True)
 
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a TOML file that all parties have.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 KEY_FILE = "signing.key"
+NODE_FILE = "node.key"
+LINE_SECONDS = 2.0
+LOCAL = "127.0.0.1"
 
 
 def read_plan(file: Path) -> Plan:
@@ -69,18 +74,28 @@ def check(file: PlanFile, as_json: AsJson = False) -> None:
 
 
 @app.command("keys")
-def make_keys(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of this party alone.")]) -> None:
-    """Make this party's signing key and print its public part, which goes into the plan. A key that is there is kept.
+def make_keys(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of this party alone.")],
+    host: Annotated[
+        str, typer.Option(help="Also make an authority and a certificate for this host, to try a federation out.")
+    ] = "",
+) -> None:
+    """Make this party's signing key and node key and print their public parts, which go into the plan.
 
-    Example: fairveil federate keys north
+    Keys that are there are kept. Example: fairveil federate keys north
     """
     from fairveil.federated import SigningKey
+    from fairveil.federated.flower.certificates import AUTHORITY, make_certificates, make_node_key, node_public
 
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    file = folder / KEY_FILE
-    if not file.exists():
-        SigningKey.new().write(file)
-    typer.echo(f'signing_key = "{SigningKey.read(file).public}"')
+    if not (folder / KEY_FILE).exists():
+        SigningKey.new().write(folder / KEY_FILE)
+    if not (folder / NODE_FILE).exists():
+        make_node_key(folder / NODE_FILE)
+    if host and not (folder / AUTHORITY).exists():
+        make_certificates(folder, host)
+    typer.echo(f'signing_key = "{SigningKey.read(folder / KEY_FILE).public}"')
+    typer.echo(f'node_key = "{node_public(folder / NODE_FILE)}"')
 
 
 @app.command()
@@ -138,6 +153,114 @@ def _progress(now: Coordinator) -> str:
 
 
 @app.command()
+def coordinate(
+    file: PlanFile,
+    folder: Annotated[Path, typer.Option(help="Where the coordinator keeps its log; no secret is in it.")],
+    host: Annotated[str, typer.Option(help="Address to listen on; others than loopback need a certificate.")] = LOCAL,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: a free one.")] = 9093,
+    certificate: Annotated[Path | None, typer.Option(help="PEM certificate of this host.")] = None,
+    key: Annotated[Path | None, typer.Option(help="PEM key of the certificate.")] = None,
+) -> None:
+    """Run the coordinator of a plan on Flower until everybody has the whole result. Started again, it goes on.
+
+    The SuperLink listens on loopback; the port given here passes the parties' requests to it and nothing else.
+    Example: fairveil federate coordinate plan.toml --folder coordinator --host 10.0.0.5 --certificate c.pem --key k.pem
+    """
+    from fairveil.federated.flower.coordinate import FlowerFederation
+
+    made = FlowerFederation(read_plan(file), folder, host=host, port=port, certificate=certificate, key=key)
+    show = _Line()
+    made.run(lambda now: show(f"port {now.front.port}, {_progress(now.coordinator)}"))
+    typer.echo(f"complete: {made.coordinator.sync} synchronisations, log in {folder}")
+
+
+@app.command()
+def join(
+    file: PlanFile,
+    party: Annotated[str, typer.Option(help="The name of this party in the plan.")],
+    folder: Annotated[Path, typer.Option(help="Where this party keeps its ledger and state; nobody else's.")],
+    server: Annotated[str, typer.Option(metavar="HOST:PORT", help="The coordinator.")],
+    ca: Annotated[Path, typer.Option(help="PEM certificate of the authority that signed the coordinator's.")],
+    data: Annotated[
+        str, typer.Option(metavar="SOURCE", help="A CSV or parquet file, python:module.attribute, or environment.")
+    ] = "environment",
+    identity: Annotated[Path | None, typer.Option(help="The folder of `keys`; --folder if left out.")] = None,
+) -> None:
+    """Take part in a plan on Flower with this party's own data. Nothing that the coordinator sends is executed.
+
+    Stopped and started again it goes on; what was sent is repeated, never drawn again.
+    Example: fairveil federate join plan.toml --party a --data a.csv --folder a --server host:9093 --ca ca.pem
+    """
+    from fairveil.federated import PartyHost, SigningKey
+    from fairveil.federated.flower.join import Joined
+
+    keys, show = folder if identity is None else identity, _Line()
+    plan, key = read_plan(file), SigningKey.read(keys / KEY_FILE)
+    host = PartyHost(plan, party, data, folder, key)
+    try:
+        joined = Joined(host, server, authority=ca, node_key=keys / NODE_FILE)
+        joined.run(lambda now: show(_party_line(now)))
+        typer.echo(json.dumps(host.worker.result()))
+    finally:
+        host.close()
+
+
+@app.command()
+def retire(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder of the party that leaves, or the coordinator's.")
+    ],
+    party: Annotated[str, typer.Option(help="At the coordinator: the party that is gone.")] = "",
+) -> None:
+    """Leave a run for good, or tell the coordinator that a party has. What was sent stays; the rest of its rows is out.
+
+    At a party: `join` says so and nothing else from then on. At the coordinator: nobody waits for it any longer, and
+    its node key is taken back. Works while `join` or `coordinate` runs. Example: fairveil federate retire out/north
+    """
+    from fairveil.federated.coordinator import note_retired
+    from fairveil.federated.host import leave
+
+    own = _facts_of(folder)["party"]
+    if own is None:
+        note_retired(folder, party)
+    elif party not in ("", own):
+        raise InputError("this folder belongs to another party", path=str(folder), given=party, allowed=own)
+    else:
+        leave(folder)
+    typer.echo(f"{party or own} leaves for good")
+
+
+def _party_line(now: Joined) -> str:
+    host, found = now.host, now.host.progress()
+    spent = "nothing" if host.ledger is None else host.ledger.limit.words(host.ledger.spent)
+    place = f"synchronisation {found['sync']} of {host.plan.made.syncs}, round {found['round']} of {found['of']}"
+    refused = now.door.refused or host.last_refusal
+    return f"{place}, spent: {spent}" + (f", last refusal: {refused}" if refused else "")
+
+
+class _Line:
+    """Says on standard error what has changed, at most every few seconds."""
+
+    def __init__(self) -> None:
+        self.said, self.at = "", -LINE_SECONDS
+
+    def __call__(self, words: str) -> None:
+        if words != self.said and time.monotonic() - self.at >= LINE_SECONDS:
+            self.said, self.at = words, time.monotonic()
+            typer.echo(words, err=True)
+
+
+def _facts_of(folder: Path) -> dict[str, Any]:
+    """What a folder of a federation is bound to."""
+    if not (folder / "federation.json").exists():
+        raise InputError(
+            "this is no folder of a federation", path=str(folder), fix="name the folder of a party or the coordinator"
+        )
+    found: dict[str, Any] = json.loads((folder / "federation.json").read_text())
+    return found
+
+
+@app.command()
 def status(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a party or of the coordinator.")],
     as_json: AsJson = False,
@@ -149,11 +272,7 @@ def status(
     from fairveil.federated.journal import read_statements
     from fairveil.ledger.verify import verify
 
-    if not (folder / "federation.json").exists():
-        raise InputError(
-            "this is no folder of a federation", path=str(folder), fix="name the folder of a party or the coordinator"
-        )
-    known = json.loads((folder / "federation.json").read_text())
+    known = _facts_of(folder)
     facts: dict[str, Any] = {"plan": known["plan"], "party": known["party"] or "coordinator"}
     if (folder / "log").exists():
         entries = read_statements(folder / "log")

@@ -70,7 +70,9 @@ def show(
 
 def _show(state: dict[str, Any], budget: dict[str, Any], console: Console) -> None:
     """A loop as a person reads it."""
-    waiting = sum(max(0, min(block["stop"], state["rounds"]) - block["first"]) for block in state["open_blocks"])
+    from fairveil.loop.waiting import under_way
+
+    waiting = under_way(state)
     learning = state["learning"]
     why = f" ({learning['reason']})" if learning["reason"] else ""
     facts = {

@@ -240,7 +240,8 @@ def _policy_in(file: Path) -> tuple[Policy, dict[str, str], str | None]:
 
         loop = loop_spec(spec)
         called = {f"arm {place}": name for place, name in enumerate(loop.actions or ())}
-        return policy_of(loop), called | {f"group {i}": name for i, name in enumerate(loop.groups or ())}, loop.name
+        called |= {f"group {place}": name for place, name in enumerate(loop.groups or ())}
+        return policy_of(loop, by_arrival=True), called, loop.name
     if "environment" not in spec:
         table = spec.get("policy", spec)
         return registry.build("policy", table, "policy"), {}, None

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fairveil.federated.coordinator import Coordinator
+
+
+RETRY = 5.0
+"""Seconds after which a party is asked again whose answer is known to be lost."""
 
 
 class Carrier(ABC):
@@ -22,8 +26,8 @@ class Carrier(ABC):
         """Send a request to a party; does not wait."""
 
     @abstractmethod
-    def answers(self) -> list[tuple[int, bytes]]:
-        """What came back since the last call, in any order; may be empty."""
+    def answers(self) -> Sequence[tuple[int, bytes | None]]:
+        """What came back since the last call, in any order; None where it is known that nothing will come."""
 
     def pause(self) -> None:  # noqa: B027  a carrier in this process has nothing to wait for
         """Wait a little before answers are looked for again."""
@@ -59,8 +63,8 @@ def drive(
 ) -> None:
     """Ask everybody who is awaited, take what comes back, until the run is over.
 
-    A party that has not answered is asked again after ``patience`` seconds: delivery is at most once, and parties
-    repeat what they have said. ``watch`` is called after every round of answers.
+    A party that has not answered is asked again after ``patience`` seconds, one whose answer will not come after
+    `RETRY`: delivery is at most once, and parties repeat what they have said. ``watch`` is called after every round.
     """
     asked: dict[int, float] = {}
     while not coordinator.finished:
@@ -71,6 +75,9 @@ def drive(
                 asked[party] = now
                 carrier.ask(party, coordinator.ask(party))
         for party, answer in carrier.answers():
+            if answer is None:
+                asked[party] = now - patience + min(RETRY, patience)
+                continue
             asked.pop(party, None)
             coordinator.take(party, answer, clock())
         if watch is not None:

@@ -39,6 +39,8 @@ from fairveil.federated.wire import (
 
 log = logging.getLogger("fairveil.federated")
 KEPT_REFUSALS = 100
+OPERATOR = b"operator"
+NAMES, RETIRED = "parties.json", "retired"
 HEADER_BYTES = 300
 """More than the header of any statement takes."""
 
@@ -57,6 +59,7 @@ class Coordinator:
         self._lock = FolderLock(self.folder)
         try:
             check_folder(self.folder, {"plan": plan.fingerprint, "party": None})
+            replace_file(self.folder / NAMES, json.dumps([member.name for member in plan.party]).encode())
             self.journal = StatementLog(self.folder / "log")
         except BaseException:
             self._lock.close()
@@ -96,13 +99,17 @@ class Coordinator:
 
     @property
     def awaited(self) -> list[int]:
-        """Whom to ask: who has not said what comes next, or has not stored all of the log."""
+        """Whom to ask: who has not said what comes next and can say it, or at the end has not stored all of the log."""
         return [party for party in self.present if self._missing(party)]
 
     def _missing(self, party: int) -> bool:
-        if self.have[party] < len(self.journal.entries):
-            return True
-        return not self.complete and party not in self.here.get(self._next, {})
+        if self.complete:
+            return self.have[party] < len(self.journal.entries)
+        if party not in self.met or len(self.met) < self.plan.least:
+            return party not in self.met
+        if self.union is not None and party not in self.union:
+            return False
+        return party not in self.here.get(self._next, {})
 
     @property
     def _next(self) -> str:
@@ -162,6 +169,9 @@ class Coordinator:
         self._now = now
         if self.complete and self._since is None:
             self._since = now
+        for place, member in enumerate(self.plan.party):
+            if (self.folder / RETIRED / member.name).exists():
+                self.retire(place)
         self._decide(now)
 
     _now = 0.0
@@ -169,8 +179,12 @@ class Coordinator:
     def retire(self, party: int) -> None:
         """A party that the operator knows to be gone for good. It can also say so itself."""
         if party not in self.retired:
-            self._log(Statement(RETIRE, party, self.sync, b"", signature=b"operator"))
+            self._log(Statement(RETIRE, party, self.sync, b"", signature=OPERATOR))
             self._decide(self._now)
+
+    def told_to_retire(self, party: int) -> bool:
+        """Whether the operator, and not the party, said that it is gone."""
+        return any(said.by == party and said.signature == OPERATOR for said in self.journal.entries)
 
     def close(self) -> None:
         self.journal.close()
@@ -277,6 +291,15 @@ class Coordinator:
         self.refused = [*self.refused[-KEPT_REFUSALS:], reason]
         log.warning("the coordinator refused a statement: %s", reason)
         return Receipt(False, reason)
+
+
+def note_retired(folder: Path, party: str) -> None:
+    """Note in the coordinator's folder that a party has left for good; it is taken up by the one that runs there."""
+    names = json.loads((folder / NAMES).read_text())
+    if party not in names:
+        raise InputError("the plan has no party of this name", path="party", given=party, allowed=", ".join(names))
+    (folder / RETIRED).mkdir(exist_ok=True)
+    replace_file(folder / RETIRED / party, b"")
 
 
 def message_problem(plan: Plan, statement: Statement) -> tuple[str, Message | None]:

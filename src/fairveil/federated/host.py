@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairveil.errors import FairveilError, PrivacyError
-from fairveil.federated.coordinator import check_folder, message_problem
+from fairveil.federated.coordinator import OPERATOR, check_folder, message_problem
 from fairveil.federated.journal import FolderLock, replace_file
 from fairveil.federated.message import Message
 from fairveil.federated.plan import Plan, Worker
@@ -45,6 +45,11 @@ from fairveil.storage.faults import point
 log = logging.getLogger("fairveil.federated")
 STOPPED = "stopped: see the log of this party"
 RETIRED = "retired"
+
+
+def leave(folder: Path) -> None:
+    """Note in a party's folder that it leaves for good; `PartyHost` says so and nothing more."""
+    replace_file(folder / RETIRED, b"")
 
 
 class PartyHost:
@@ -107,6 +112,12 @@ class PartyHost:
         """The synchronisation that is awaited."""
         return int(self.party.syncs)
 
+    @property
+    def finished(self) -> bool:
+        """Whether this party has nothing more to say: all synchronisations are made, it left, or too many did."""
+        left = len(self.plan.party) - len(self.gone) < self.plan.least
+        return self.sync >= self.plan.made.syncs or self.index in self.gone or RETIRED in self.said or left
+
     # Requests -----------------------------------------------------------------------------------------------------
 
     def answer(self, data: bytes) -> bytes:
@@ -135,12 +146,6 @@ class PartyHost:
         """Public facts of how far this party is."""
         return {"sync": self.sync, **self.worker.progress()}
 
-    def retire(self) -> bytes:
-        """Leave for good: what was sent stays, nothing more is said."""
-        self.said.add(RETIRED)
-        self._save()
-        return self._statement(RETIRE, b"").to_bytes()
-
     def close(self) -> None:
         if self.ledger is not None:
             self.ledger.close()
@@ -158,7 +163,7 @@ class PartyHost:
 
     def _check(self, entry: Statement) -> None:
         """Refuse a log that holds what nobody said."""
-        if entry.purpose in BY_COORDINATOR or (entry.purpose == RETIRE and entry.signature == b"operator"):
+        if entry.purpose in BY_COORDINATOR or (entry.purpose == RETIRE and entry.signature == OPERATOR):
             return
         known = 0 <= entry.by < len(self.plan.party)
         if not known or not entry.is_by(self.plan.party[entry.by].signing_key, self.plan.fingerprint):
@@ -235,7 +240,8 @@ class PartyHost:
 
     def _speak(self) -> list[Statement]:
         """All that is due and not in the log as far as this party knows it."""
-        if RETIRED in self.said:
+        if (self.folder / RETIRED).exists():
+            self.said.add(RETIRED)
             return [self._statement(RETIRE, b"")] if self.index not in self.gone else []
         if self.index not in self.met:
             return [self._statement(HELLO, b"", 0)]

@@ -34,7 +34,7 @@ LEAST_TIMEOUT = 120.0
 """A message that lives shorter than a party needs makes every round fail."""
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
 Name = Annotated[str, Strict(), Field(pattern=NAME)]
-Key = Annotated[str, Strict(), Field(max_length=200)]
+Key = Annotated[str, Strict(), Field(max_length=400)]
 
 
 @configuration

@@ -27,6 +27,7 @@ MEASURED: dict[str, dict[str, int]] = {
     "fairx/map-greedy": {"quick": 6, "standard": 320},
     "fairx/readings": {"quick": 7},
     "fairx/reward": {"quick": 21},
+    "fairx/secure-sums": {"quick": 9, "paper": 139},
     "fairx/theorems": {"quick": 5},
     "private-fair-greedy/1": {"quick": 21},
     "private-fair-greedy/2": {"quick": 21, "standard": 100},

@@ -22,8 +22,12 @@ if TYPE_CHECKING:
 INSTEAD = {"nash": "private-nash", "meritocratic": "batched-private-fair-greedy", "exposure": "batched-priv-fairx"}
 
 
-def policy_of(spec: LoopSpec) -> Policy:
-    """The policy of a loop, complete, or a refusal that names one to use instead."""
+def policy_of(spec: LoopSpec, by_arrival: bool = False) -> Policy:
+    """The policy of a loop, complete, or a refusal that names one to use instead.
+
+    ``by_arrival``: of a new loop, which releases by arrival unless it says otherwise; what is stored without a word is
+    of an earlier version and releases blocks.
+    """
     table = dict(spec.policy)
     target = registry.target_of("policy", table, "policy")
     names = field_names(target)
@@ -31,6 +35,8 @@ def policy_of(spec: LoopSpec) -> Policy:
         table = {**_meritocratic(spec), **table}
     if target.family == "exposure" and "dimension" in names:
         table = {**_exposure(spec), **table}
+    if "release" in names and by_arrival:
+        table.setdefault("release", "arrivals")
     if "arms" in names and "arms" not in table and spec.actions is not None:
         table["arms"] = len(spec.actions)
     policy: Policy = registry.build("policy", table, "policy")
@@ -73,17 +79,9 @@ def _declared(spec: LoopSpec) -> tuple[list[Any], list[str]]:
 
 
 def _check(policy: Policy, spec: LoopSpec) -> None:
-    if policy.released_by == "arrivals":
-        raise SpecError(
-            "a loop releases blocks of decisions",
-            path="policy.release",
-            given="arrivals",
-            allowed="blocks",
-            fix="leave it out; runs of a spec release by arrival",
-        )
     if not spec.simulated:
         _check_sound(policy)
-    elif policy.clock != "settled":
+    elif policy.clock == "decided":
         raise _refused(policy, "it does not wait for late rewards")
     if policy.agents != 1:
         raise SpecError("a loop is one agent", path="policy.agents", given=policy.agents, allowed="1")
@@ -163,7 +161,7 @@ def _check_sound(policy: Policy) -> None:
         raise _refused(policy, "its guarantee is not established")
     if policy.local != (guarantee.model is Model.LOCAL):
         raise _refused(policy, "its class and its guarantee differ about who randomises")
-    if policy.clock != "settled":
+    if policy.clock == "decided" or (policy.clock == "arrived" and not hasattr(policy, "released_behind")):
         raise _refused(policy, "it does not wait for late rewards")
     if policy.keeps_history or not policy.released:
         raise _refused(policy, "its decisions read raw history")

@@ -9,13 +9,14 @@ from typing import Any
 
 from fairveil.bandits.nash.closing import left_of
 from fairveil.errors import HorizonError
-from fairveil.loop.events import ERASED, FROZEN, NEVER, PENDING, Event, Reply, RewardReply, stored_event
+from fairveil.loop.events import ERASED, FROZEN, NEVER, OF_ITS_CONTENT, PENDING, Event, Reply, RewardReply, stored_event
 from fairveil.loop.facts import Facts, Status
 from fairveil.loop.guards import Serving, fallback
 from fairveil.loop.places import Placing
 from fairveil.loop.play import Choice
 from fairveil.loop.problems import Closed, EventReused, Invalid, OutOfRange, RewardDiffers
 from fairveil.loop.requests import Ask
+from fairveil.loop.seats import Seating, due_seats
 from fairveil.loop.storage import Transaction
 from fairveil.randomness import Generator
 
@@ -23,9 +24,6 @@ FOREVER = 2**63
 """While the clock is in doubt no window closes."""
 OF_ONE = ("limit", "released")
 """Reasons that are about one event; the others stop the whole loop from learning."""
-OF_ITS_CONTENT = ("limit", "sticky", "excluded")
-"""Reasons that follow from who asks and for what: such an event keeps its round, which counts as a missing reward, so
-that what is in one request moves no row of another one into another block."""
 OWN = ("online", "frozen")
 """Modes in which the loop's own coins decide."""
 UNKEPT = ("shadow", "paused")
@@ -51,7 +49,8 @@ class Batch:
         self.round, self.state = status.round, status.state
         self.known: dict[bytes, Event] = {}
         self.new: dict[bytes, Event] = {}
-        self.rewards: dict[bytes, tuple[float | None, int]] = {}
+        self.rewards: dict[bytes, tuple[float | None, int, int | None]] = {}
+        self.seats = Seating(facts, status) if facts.by_seat else None
         self.activations: list[bytes] = []
         self.people: dict[bytes, Known] = {}
         self.changed: set[bytes] = set()
@@ -132,9 +131,18 @@ class Batch:
             None,
             None,
             facts.play.context(ask, choice.action) if pending else None,
+            None,
+            self.seats.line(self.at_state) if self.seats is not None and placed else None,
         )
         if placed:
             self.round += 1
+            if (
+                self.seats is not None
+                and not pending
+                and choice.reason not in OF_ITS_CONTENT
+                and made.queue is not None
+            ):
+                self.seats.close(made.queue)
         self._note_persons(ask)
         if pending and facts.counts_persons:
             self._count(ask)
@@ -194,7 +202,9 @@ class Batch:
         if self.facts.horizon is not None:
             at = min(at, self.facts.horizon - 1)
         if blocked is None or blocked in OF_ONE:
-            self.at_state = self.state = self.facts.policy.open(self.state, at, self.rng)
+            if self.seats is None or at >= self.facts.policy.reach(self.state):
+                self.state = self.facts.policy.open(self.status().state, at, self.rng)
+            self.at_state = self.state
             return at
         try:
             at = max(at, self.facts.policy.reach(self.state))
@@ -239,8 +249,9 @@ class Batch:
             self.places.rewarded(key, self.facts.unit(value))
         if row.learn != PENDING or row.round is None:
             return RewardReply(event, True, NEVER, ERASED if row.learn == ERASED else row.reason)
-        if row.round < self.before.released:  # whether or not one had come
-            return RewardReply(event, True, NEVER, "released")
+        through = self._through(row)
+        if through is not None:  # whether or not one had come
+            return RewardReply(event, True, NEVER, through)
         if row.rewarded is not None:
             if row.reward is None:
                 return RewardReply(event, True, NEVER, "late")
@@ -250,8 +261,15 @@ class Batch:
         if self._still_open(row):
             self._set(row, mapped)
             return RewardReply(event, True, PENDING)
-        self._set(row, None)
+        if row.erased is None:
+            self._set(row, None)
         return RewardReply(event, True, NEVER, "late")
+
+    def _through(self, row: Event) -> str | None:
+        """Why a round is not learned any more, whether or not its reward had come."""
+        if self.seats is not None:
+            return self.seats.through(row)
+        return "released" if row.round is not None and row.round < self.before.released else None
 
     def activate(self, event: str, key: bytes) -> bool:
         """Whether the round counts from now on; one whose window has closed does not."""
@@ -264,7 +282,7 @@ class Batch:
             return False
         if self.places is not None:
             self.places.activated(key)
-        self._put(row._replace(activated=1))
+        self._put(self._seated(row._replace(activated=1)))
         self.activations.append(key)
         return True
 
@@ -284,9 +302,19 @@ class Batch:
         return self.facts.mapped(min(max(value, low), high))
 
     def _set(self, row: Event, value: float | None) -> None:
-        self._put(row._replace(reward=value, rewarded=self.now))
+        row = self._seated(row._replace(reward=value, rewarded=self.now))
+        self._put(row)
         if row.key not in self.new:
-            self.rewards[row.key] = value, self.now
+            self.rewards[row.key] = value, self.now, row.seat
+
+    def _seated(self, row: Event) -> Event:
+        """The row with its seat, where it gets one now."""
+        if self.seats is None or row.seat is not None:
+            return row
+        made = self.seats.at_answer(row)
+        if made.seat is not None and row.key not in self.new:
+            self.seats.given[row.key] = made.seat
+        return made
 
     def _put(self, row: Event) -> None:
         """What this batch makes of a row: a new one, or one that is stored."""
@@ -296,7 +324,8 @@ class Batch:
 
     def status(self) -> Status:
         """The row of the loop as this batch has made it so far."""
-        return replace(self.before, state=self.state, round=self.round)
+        tally = self.before.tally if self.seats is None else self.seats.tally
+        return self.facts.present(replace(self.before, state=self.state, round=self.round, tally=tally))
 
     def write(self) -> Status:
         """Write all of it; gives the status that holds when the transaction commits."""
@@ -304,12 +333,15 @@ class Batch:
             self.places.write()
         if "serving" in vars(self):
             self.serving.save(self.tx, self.facts.id)
-        if self.new or self.rewards or self.activations or self.before is not self.first:
+        seated = self.seats is not None and self.seats.changed
+        if self.new or self.rewards or self.activations or seated or self.before is not self.first:
             with self.tx.together():
-                if self.new or self.rewards or self.activations:
+                if self.new or self.rewards or self.activations or seated:
                     self._write_events()
                 revision = self.first.revision + (self.state is not self.first.state)
-                self.change(round=self.round, clock=self.now, state=self.state, revision=revision, due=self._due())
+                after = self.status()
+                fields = {"state": after.state, "tally": after.tally, "due": self._due()}
+                self.change(round=self.round, clock=self.now, revision=revision, **fields)
                 self.facts.save(self.tx, self.first, self.before)
         return self.before
 
@@ -327,7 +359,9 @@ class Batch:
         if self.new:
             tx.insert_events(list(self.new.values()))
         if self.rewards:
-            tx.set_rewards(loop, [(key, value, time) for key, (value, time) in self.rewards.items()])
+            tx.set_rewards(loop, [(key, *found) for key, found in self.rewards.items()])
+        if self.seats is not None:
+            tx.set_seats(loop, [(key, seat) for key, seat in self.seats.given.items() if key not in self.rewards])
         if self.activations:
             stored = [(loop, key) for key in self.activations if key not in self.new]
             tx.many("UPDATE events SET activated = 1 WHERE loop = ? AND key = ?", stored)
@@ -349,6 +383,8 @@ class Batch:
         """
         if self.facts.missing != "public" or not (self.rewards or self.activations):
             return False
+        if self.facts.by_seat:
+            return bool(due_seats(self.facts, after))
         block = self.facts.policy.block(after.state)
         return block is not None and block.stop <= after.round
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from fairveil.bandits.protocol import HEADER, Block, Feedback, Policy, Report
 from fairveil.errors import PrivacyError
 from fairveil.ledger import Ledger, Paid, Released, release_many
 from fairveil.ledger.account import adopt as keep
-from fairveil.loop.batch import OF_ITS_CONTENT, Batch
-from fairveil.loop.events import ERASED, NEVER, PENDING
+from fairveil.loop.batch import Batch
+from fairveil.loop.events import ERASED, NEVER, OF_ITS_CONTENT, PENDING
 from fairveil.loop.facts import Facts, Status
 from fairveil.loop.pages import DIGEST, Pages, without_page
 from fairveil.loop.play import CandidatesPlay
-from fairveil.loop.settle import PAGE
+from fairveil.loop.seats import PAGE, due_seats
 from fairveil.loop.storage import Driver
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
@@ -23,6 +26,8 @@ from fairveil.state import State
 from fairveil.storage.faults import point
 
 MOST_BLOCKS = 100_000
+OPENED = "opened"
+"""The fate of seats that are to be released together, before that is known."""
 MOST_AT_ONCE = 64
 """Blocks that share their commits; a process that dies between two of these commits loses as many."""
 
@@ -36,6 +41,25 @@ def due_blocks(policy: Policy, status: Status) -> list[Block]:
     """The oldest open blocks, as far as all their rounds are settled."""
     due = itertools.takewhile(lambda block: block.stop <= status.settled, policy.open_blocks(status.state))
     return list(itertools.islice(due, MOST_AT_ONCE))
+
+
+def opened_blocks(batch: Batch) -> list[Block]:
+    """Pools that are due, each with its row in the store before anybody pays for it.
+
+    What a process opened and did not finish is drawn as it was: whatever has come since has a later seat.
+    """
+    tx, facts, epoch = batch.tx, batch.facts, batch.before.epoch
+    query = "SELECT name, first, stop, arm, reach FROM blocks WHERE loop = ? AND epoch = ? AND status = ?"
+    found = [Block(*row) for row in tx.execute(f"{query} ORDER BY name", (facts.id, epoch, OPENED))]
+    busy, status = {block.arm for block in found}, batch.status()
+    fresh = [replace(one, reach=status.round) for one in due_seats(facts, status) if one.arm not in busy]
+    fresh = fresh[: MOST_AT_ONCE - len(found)]
+    tx.many(
+        "INSERT INTO blocks (loop, epoch, name, first, stop, arm, reach, erased, status) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [(facts.id, epoch, one.name, one.first, one.stop, one.arm, one.reach, one.first, OPENED) for one in fresh],
+    )
+    return [*found, *fresh]
 
 
 def draw(
@@ -53,7 +77,7 @@ def draw(
     read and drawn once, and all are stored in another commit before anybody sees one. The keys of their events are on
     disk before that (``pages``).
     """
-    check_people(facts, driver, blocks)
+    check_people(facts, driver, status.epoch, blocks)
     states = [status.state]
     names = [block_name(facts, status.epoch, block.name) for block in blocks]
     digests: dict[str, str] = {}
@@ -61,30 +85,42 @@ def draw(
     def fold(source: Noise, earlier: Sequence[Released]) -> dict[str, Any]:
         for block, released in zip(blocks[len(states) - 1 :], earlier[len(states) - 1 :], strict=False):
             states.append(_after(facts.policy, states[-1], block, numbers_of(released)))
-        full, block = states[-1], blocks[len(earlier)]
-        for page in _pages(facts, driver, block):
-            full = facts.policy.learn_all(full, page)
+        full, block = _folded(facts, driver, states[-1], status.epoch, blocks[len(earlier)]), blocks[len(earlier)]
         point("block-folded")
+        value = facts.policy.draw(full, source)
+        if block.reach is not None:
+            value = {**value, HEADER: np.append(value[HEADER][:3], block.reach)}
         if pages is None:
-            return facts.policy.draw(full, source)
+            return value
         if not digests:
-            digests.update(pages.write({name: _keys(facts, driver, one) for name, one in zip(names, blocks)}))
-        return {**facts.policy.draw(full, source), DIGEST: digests[names[len(earlier)]]}
+            events = {name: _keys(facts, driver, status.epoch, one) for name, one in zip(names, blocks)}
+            digests.update(pages.write(events))
+        return {**value, DIGEST: digests[names[len(earlier)]]}
 
     return [numbers_of(released) for released in release_many(Paid(ledger, facts.spec.name), names, fold, noise)]
+
+
+def _folded(facts: Facts, driver: Driver, state: State, epoch: int, block: Block) -> State:
+    """The state with the rewards of a block in it."""
+    learn = facts.policy.learn_all
+    if facts.arrived is not None:
+        learn, state = facts.arrived.gather, facts.arrived.alone(state, block)
+    for page in _pages(facts, driver, epoch, block):
+        state = learn(state, page)
+    return state
 
 
 STOOD = (
     "SELECT count(*) FROM (SELECT count(*) AS stood, coalesce(max(s.events), 0) AS counted FROM events e "
     "JOIN appearances a ON a.loop = e.loop AND a.event = e.key "
     "LEFT JOIN subjects s ON s.loop = a.loop AND s.key = a.subject "
-    "WHERE e.loop = ? AND e.round >= ? AND e.round < ? AND e.learn = ? GROUP BY a.subject) AS people "
+    "WHERE {where} AND e.learn = ? GROUP BY a.subject) AS people "
     "WHERE counted > ? OR (stood > counted AND ? = 1)"
 )
 """People with more counted events than the limit, or in more rows than were counted for them."""
 
 
-def check_people(facts: Facts, driver: Driver, blocks: Sequence[Block]) -> None:
+def check_people(facts: Facts, driver: Driver, epoch: int, blocks: Sequence[Block]) -> None:
     """The limit a person, held against the rows that are about to be released, by whatever way they came.
 
     Decisions count; here nothing of that is believed: nobody is over the limit, and nobody in more rows of the blocks
@@ -94,9 +130,14 @@ def check_people(facts: Facts, driver: Driver, blocks: Sequence[Block]) -> None:
     if most is None or not blocks:
         return
     every = int(not isinstance(facts.play, CandidatesPlay))
+    ranges = blocks if facts.by_seat else [replace(blocks[0], stop=blocks[-1].stop)]
+    over = 0
     with driver.reading() as tx:
-        rows = (facts.id, blocks[0].first, blocks[-1].stop, PENDING)
-        [(over,)] = tx.execute(STOOD, (*rows, most, every))
+        for one in ranges:
+            number, _, values = _rows(facts, epoch, one)
+            line = " AND e.queue = ?" if number == "seat" else ""
+            query = STOOD.format(where=f"e.loop = ?{line} AND e.{number} >= ? AND e.{number} < ?")
+            over += tx.execute(query, (*values, one.first, one.stop, PENDING, most, every))[0][0]
     if over:
         raise PrivacyError(
             "people are in more rows of a block than their limit allows",
@@ -112,68 +153,98 @@ def numbers_of(released: Released) -> Any:
 
 
 def _after(policy: Policy, state: State, block: Block, value: Any) -> State:
-    return policy.lost(state, block.name) if value is None else policy.adopt(state, block.name, value)
+    if value is None:
+        return policy.lost(state, block.name)
+    if policy.clock != "arrived" and block.reach is not None:  # it knows its seats, not how many rounds were decided
+        value = {**value, HEADER: value[HEADER][:3]}
+    return policy.adopt(state, block.name, value)
 
 
-def _pages(facts: Facts, driver: Driver, block: Block) -> Iterator[list[Feedback | Report]]:
-    """The rows of a block in the order of rounds; one that settled unused is left out.
+def _rows(facts: Facts, epoch: int, block: Block) -> tuple[str, str, tuple[int, ...]]:
+    """Which events a block holds: the column that numbers them, the condition and its values but the ends."""
+    if block.reach is None:
+        return "round", "loop = ? AND round >= ? AND round < ?", (facts.id,)
+    return (
+        "seat",
+        "loop = ? AND queue = ? AND seat >= ? AND seat < ?",
+        (facts.id, epoch * facts.lines + max(block.arm, 0)),
+    )
+
+
+def _pages(facts: Facts, driver: Driver, epoch: int, block: Block) -> Iterator[list[Feedback | Report]]:
+    """The rows of a block in the order of rounds or seats, under these numbers; one that settled unused is left out.
 
     One that is erased, or is not learned for what was in it, has no reward and the block's own arm.
     """
+    number, where, values = _rows(facts, epoch, block)
     marks = ", ".join("?" for _ in OF_ITS_CONTENT)
     query = (
-        "SELECT round, action, activated, reward, context, learn FROM events WHERE loop = ? AND round >= ? "
-        f"AND round < ? AND (learn IN (?, ?) OR (learn = ? AND reason IN ({marks}))) ORDER BY round LIMIT ?"
+        f"SELECT {number}, action, activated, reward, context, learn FROM events WHERE {where} "
+        f"AND (learn IN (?, ?) OR (learn = ? AND reason IN ({marks}))) ORDER BY {number} LIMIT ?"
     )
     first, feedback = block.first, facts.play.feedback
     needs_context = isinstance(facts.play, CandidatesPlay)
     while True:
         with driver.reading() as tx:
-            rows = tx.execute(query, (facts.id, first, block.stop, PENDING, ERASED, NEVER, *OF_ITS_CONTENT, PAGE))
+            rows = tx.execute(query, (*values, first, block.stop, PENDING, ERASED, NEVER, *OF_ITS_CONTENT, PAGE))
         page = []
-        for round, action, activated, reward, context, learn in rows:
+        for place, action, activated, reward, context, learn in rows:
             if activated == 0 or (needs_context and context is None):
                 continue
             value = facts.default if reward is None and facts.missing == "default" else reward
-            page.append(feedback(round, block.arm if learn == NEVER and block.arm >= 0 else action, value, context))
+            page.append(feedback(place, block.arm if learn == NEVER and block.arm >= 0 else action, value, context))
         yield page
         if len(rows) < PAGE:
             return
         first = rows[-1][0] + 1
 
 
-def _keys(facts: Facts, driver: Driver, block: Block) -> list[bytes]:
-    """The keys of all events of a block that may be learned, in the order of rounds."""
-    query = "SELECT key FROM events WHERE loop = ? AND round >= ? AND round < ? AND learn = ? ORDER BY round"
+def _keys(facts: Facts, driver: Driver, epoch: int, block: Block) -> list[bytes]:
+    """The keys of all events of a block that may be learned, in the order of rounds or seats."""
+    number, where, values = _rows(facts, epoch, block)
+    query = f"SELECT key FROM events WHERE {where} AND learn = ? ORDER BY {number}"
     with driver.reading() as tx:
-        return [bytes(key) for (key,) in tx.execute(query, (facts.id, block.first, block.stop, PENDING))]
+        return [bytes(key) for (key,) in tx.execute(query, (*values, block.first, block.stop, PENDING))]
 
 
 def adopt(batch: Batch, blocks: Sequence[Block], epoch: int, values: Sequence[Any], sequence: int) -> int:
     """Put drawn numbers into the published state; gives how many, fewer when another process was faster."""
     adopted = 0
     for block, value in zip(blocks, values, strict=False):
-        if batch.before.epoch == epoch and batch.facts.policy.block(batch.state) == block:
+        if batch.before.epoch == epoch and _is_open(batch, block):
             _adopt(batch, block, value, sequence)
             adopted += 1
     return adopted
 
 
+def _is_open(batch: Batch, block: Block) -> bool:
+    """Whether a block waits for its numbers: it is the oldest one, or its row of the store says so."""
+    if block.reach is None:
+        return batch.facts.policy.block(batch.state) == block
+    query = "SELECT 1 FROM blocks WHERE loop = ? AND epoch = ? AND name = ? AND status = ?"
+    return bool(batch.tx.execute(query, (batch.facts.id, batch.before.epoch, block.name, OPENED)))
+
+
 def _adopt(batch: Batch, block: Block, value: Any, sequence: int) -> None:
     note(batch, block, "lost" if value is None else "released")
     point("block-adopted")
-    batch.state = _after(batch.facts.policy, batch.state, block, value)
+    batch.state = _after(batch.facts.policy, batch.status().state, block, value)
     version = batch.before.version + (value is not None)
     batch.change(version=version, ledger_sequence=sequence, stopped=None)
 
 
 def note(batch: Batch, block: Block, status: str) -> None:
     """What became of a block, which alone forbids reading its rows again."""
+    by_seat = block.reach is not None
     batch.tx.execute(
-        "INSERT INTO blocks (loop, epoch, name, first, stop, status, released_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (batch.facts.id, batch.before.epoch, block.name, block.first, block.stop, status, batch.now),
-    )
-    batch.change(released=max(batch.before.released, block.stop))
+        "INSERT INTO blocks (loop, epoch, name, first, stop, status, released_at, arm, reach, erased) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT (loop, epoch, name) DO UPDATE SET status = excluded.status, released_at = excluded.released_at",
+        (batch.facts.id, batch.before.epoch, block.name, block.first, block.stop, status, batch.now,
+         *((block.arm, block.reach, block.first) if by_seat else (None, None, None))),
+    )  # fmt: skip
+    if not by_seat:
+        batch.change(released=max(batch.before.released, block.stop))
 
 
 def header_fits(block: Block, value: Any) -> bool:
@@ -206,6 +277,31 @@ def abandon(
         passed.append((block, "released" if fits else "abandoned"))
         if len(passed) > MOST_BLOCKS:
             raise PrivacyError("the blocks of this policy never end", given=policy.name)
+
+
+def begun_again(facts: Facts, state: State, at: int) -> State:
+    """What is published; nothing that is under way. From round ``at`` on seats are given anew.
+
+    A schedule of batches goes on with its next one, of which nothing is taken yet.
+    """
+    return state if facts.arrived is None else facts.arrived.begun_again(state, at)
+
+
+def adopt_behind(facts: Facts, state: State, stored: Mapping[str, Any]) -> tuple[State, list[tuple[Block, str]]]:
+    """Releases by arrival that the ledger has and an older copy has not, by name (None: lost); what became of each."""
+    passed = []
+    for name in sorted(stored, key=lambda name: [int(part) for part in name.split("-")]):
+        value, (arm, first, stop) = stored[name], (int(part) for part in name.split("-"))
+        header = header_of(value)
+        reach = stop if header is None else header[3]
+        if facts.arrived is not None:
+            block = Block(name, first, stop, arm, reach)
+            state = facts.arrived.released_behind(state, block, value)
+        else:
+            block = Block(name, first, stop, -1, reach)
+            state = _after(facts.policy, state, block, value)
+        passed.append((block, "lost" if value is None else "released"))
+    return state, passed
 
 
 def _opened_again(

@@ -9,6 +9,9 @@ from fairveil.loop.kept import ALL
 from fairveil.loop.problems import Forgotten, UnknownEvent
 
 PENDING, NEVER, FROZEN, ERASED = "pending", "never", "frozen", "erased"
+OF_ITS_CONTENT = ("limit", "sticky", "excluded")
+"""Reasons that follow from who asks and for what: such an event keeps its round, which counts as a missing reward, so
+that what is in one request moves no row of another one into another block."""
 
 
 class Event(NamedTuple):
@@ -19,7 +22,8 @@ class Event(NamedTuple):
     ``activated``: 0 or 1 for a deferred decision; ``own``: what the policy would have done, in shadow mode;
     ``learn``: pending, never, frozen, or erased: its content went before its block was released, so that it counts as
     a round whose reward is missing, for ever; ``rewarded``: when a reward came; ``reward``, ``context``: raw content;
-    ``erased``: None, or what is gone (`fairveil.loop.kept`).
+    ``erased``: None, or what is gone (`fairveil.loop.kept`); ``queue``, ``seat``: its line and its place in it
+    (`fairveil.loop.seats`).
     """
 
     loop: int
@@ -40,15 +44,18 @@ class Event(NamedTuple):
     rewarded: int | None = None
     context: bytes | None = None
     erased: str | None = None
+    queue: int | None = None
+    seat: int | None = None
 
-    def fate(self, released: int) -> str:
+    def fate(self, through: bool) -> str:
         """What became of its reward: none, never, pending, released or late.
 
-        ``released``: rounds below are through. Of those, and of what is not learned, it does not say whether one came.
+        ``through``: its block is released, lost or abandoned. Of those, and of what is not learned, it does not say
+        whether one came.
         """
         if self.learn != PENDING or self.round is None:
             return "never"
-        if self.round < released:
+        if through:
             return "released"
         if self.rewarded is None:
             return "none"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
+from fairveil.arrays import Ints
 from fairveil.bandits.feedback import with_arrivals
-from fairveil.bandits.protocol import Policy
+from fairveil.bandits.protocol import Block, Feedback, Policy, Report
 from fairveil.errors import SpecError
 from fairveil.loop.accept import missing_of
 from fairveil.loop.clock import SECOND, seconds_of
@@ -26,12 +30,28 @@ ERASED = (
 _COLUMNS = STATUS.split(", ")
 
 
+@runtime_checkable
+class ByArrival(Protocol):
+    """What a policy on the clock of arrivals can do for whoever keeps its rewards (`fairveil.bandits.nash.waiting`)."""
+
+    def counted(self, state: State, came: Ints, closed: Ints, rounds: int) -> State: ...
+
+    def alone(self, state: State, block: Block) -> State: ...
+
+    def gather(self, state: State, feedbacks: Iterable[Feedback | Report]) -> State: ...
+
+    def released_behind(self, state: State, block: Block, value: State | None) -> State: ...
+
+    def begun_again(self, state: State, at: int) -> State: ...
+
+
 @dataclass(frozen=True)
 class Status:
     """The row of a loop: counters and modes, and the published state that they belong to.
 
     ``released``: rounds below are through, released or lost or abandoned; ``erased``: rounds below have no content
-    left; ``aged``: the same, by time, of events that are not learned; ``due``: when it needs its next tick.
+    left; ``aged``: the same, by time, of events that are not learned; ``due``: when it needs its next tick; ``tally``:
+    seats given and rounds closed, of every line (`fairveil.loop.seats`).
     """
 
     state: State
@@ -49,6 +69,7 @@ class Status:
     stopped: str | None
     closed: int | None
     due: int
+    tally: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +80,8 @@ class Facts:
     ``default`` what it then counts as, in the policy's range; ``keeps_raw``, ``keeps_unlearned``, ``keeps_events``: how
     long content of what waits for its block, content of what is not learned, and events are kept, in microseconds;
     ``rules``: the targets that may be valued; ``unit_default``: the default in [0, 1]; ``most_actions``: the most that
-    one request can have; ``counts_persons``: events per person are limited; ``looks_at_persons``: that, or they keep an
+    one request can have; ``by_seat``: it releases by arrival, over ``lines`` of seats; ``arrived``: the policy where
+    each arm has a line; ``counts_persons``: events per person are limited; ``looks_at_persons``: that, or they keep an
     arm; ``keeps_rounds``: an event that is not learned for what is in it keeps its round, because a promise is made.
     """
 
@@ -83,6 +105,9 @@ class Facts:
     groups: int = field(init=False)
     most_actions: int = field(init=False)
     unit_default: float = field(init=False)
+    by_seat: bool = field(init=False)
+    lines: int = field(init=False)
+    arrived: ByArrival | None = field(init=False)
 
     def __post_init__(self) -> None:
         spec, policy = self.spec, self.policy
@@ -109,6 +134,9 @@ class Facts:
             groups=len(spec.groups or ["all"]),
             most_actions=policy.arms or spec.max_candidates,
             unit_default=self.unit(default),
+            by_seat=policy.by_seat,
+            lines=policy.arms or 1,
+            arrived=policy if policy.clock == "arrived" and isinstance(policy, ByArrival) else None,
         )
 
     def check_mode(self, mode: str) -> None:
@@ -164,6 +192,31 @@ class Facts:
             columns = ", ".join(f"{name} = ?" for name in changed)
             tx.execute(f"UPDATE loops SET {columns} WHERE id = ?", (*changed.values(), self.id))
 
+    def present(self, status: Status) -> Status:
+        """The row with the public counters of its lines in the policy's state, where that has them."""
+        if status.tally is None or self.arrived is None:
+            return status
+        came, closed = counters(self, status)
+        return replace(status, state=self.arrived.counted(status.state, came, closed, status.round))
+
     def load(self, tx: Transaction) -> State:
         [(data,)] = tx.execute("SELECT state FROM loops WHERE id = ?", (self.id,))
         return load_state(bytes(data))
+
+
+def counters(facts: Facts, status: Status) -> tuple[Ints, Ints]:
+    """Of every line the seats that were given and the rounds that closed without one."""
+    if status.tally is None:
+        return np.zeros(facts.lines, np.int64), np.zeros(facts.lines, np.int64)
+    came, closed = np.frombuffer(status.tally, "<i8").reshape(2, facts.lines)
+    return came, closed
+
+
+def first_tally(facts: Facts, state: State) -> bytes | None:
+    """The counters of a state in which every line begins: those of the state itself, or of its next batch."""
+    if not facts.by_seat:
+        return None
+    if "came" in state:
+        return np.concatenate([state["came"], state["closed"]]).astype("<i8").tobytes()
+    block = facts.policy.block(state)
+    return np.array([0 if block is None else block.first, 0], "<i8").tobytes()

@@ -19,6 +19,8 @@ CONTENT, ALL = "content", "all"
 """What the column ``erased`` says: the raw content is gone; everything is gone but the key."""
 ROOM = 40
 """Bytes of a new row that a reward, its time and what says that it is erased may take."""
+SEAT = 8
+"""Bytes of these that the seat of a round may take where it comes after the reward."""
 _SLACK = 12
 RAW = "90d"
 """How long raw content is kept at most, unless a loop says otherwise."""
@@ -55,7 +57,10 @@ TABLE = (
         "events", ("version", "mode", "learn", "reason"), "from which published state, whether it is learned", "events"
     ),
     Line(
-        "events", ("seq", "loop", "key", "round", "erased", "room"), "keyed hash of the event's id, its round", "ever"
+        "events",
+        ("seq", "loop", "key", "round", "erased", "room", "queue", "seat"),
+        "keyed hash of the event's id, its round, its public place in the line of its arm",
+        "ever",
     ),
     Line("places", ("content",), "groups shown and chosen, chances of the targets, the reward: for reports", "report"),
     Line("place_appearances", ("loop", "subject", "place"), "at which places a person stands, hashed", "report"),
@@ -73,7 +78,7 @@ TABLE = (
     Line("audits", (), "audits of a loop's code on made-up rows, and what they found", "ever"),
     Line("loops", (), "configuration, counters, published state", "ever"),
     Line("budgets", (), "what a ledger holds, for lists", "ever"),
-    Line("blocks", (), "which rounds were released, and when", "ever"),
+    Line("blocks", (), "which rounds or seats were released, and when", "ever"),
     Line("releases", (), "released values", "ever"),
     Line("released_pages", (), "keyed hashes of released events, beside their ledger", "ever"),
     Line("trail", (), "what operators did", "ever"),

@@ -65,7 +65,7 @@ def _row(row: tuple[Any, ...]) -> dict[str, Any]:
         words = json.loads(value).get("words")
         last = {"id": release, "kind": kind, "created": in_words(made), "words": words[0] if words else None}
     return {
-        **stored_table(facts, Status(load_state(bytes(state)), *status), table, serving),
+        **stored_table(facts, facts.present(Status(load_state(bytes(state)), *status)), table, serving),
         "budget": None if budget is None else json.loads(budget),
         "last_release": last,
     }

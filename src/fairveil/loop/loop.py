@@ -8,11 +8,12 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from fairveil.bandits.nash.closing import left_of, without
+from fairveil.bandits.protocol import Block
 from fairveil.errors import FairveilError, LedgerError, PrivacyError, SpecError
 from fairveil.ledger import Ledger
 from fairveil.loop import settle, trail
 from fairveil.loop.batch import Batch
-from fairveil.loop.blocks import adopt, draw, due_blocks
+from fairveil.loop.blocks import adopt, draw, due_blocks, opened_blocks
 from fairveil.loop.clock import SECOND
 from fairveil.loop.config import MODES
 from fairveil.loop.events import Event, Reply, RewardReply, stored_event
@@ -26,6 +27,7 @@ from fairveil.loop.releases import quote_release, release
 from fairveil.loop.reports import moments
 from fairveil.loop.reports import tick as report_tick
 from fairveil.loop.requests import DecisionRequest, Preparer, checked
+from fairveil.loop.seats import through
 from fairveil.loop.writer import Item, Writer, decision
 from fairveil.storage.faults import point
 
@@ -135,7 +137,7 @@ class Loop:
         row = stored_event(None if found is None else Event(*found))
         names = self.facts.spec.actions
         reply = Reply.of(row, event, None if names is None else names[row.action], self.facts.spec.simulated, True)
-        return {**reply.to_dict(), "reward": row.fate(self.status().released)}
+        return {**reply.to_dict(), "reward": row.fate(through(self.facts, self.status(), row))}
 
     # Operation -------------------------------------------------------------------------------------------------------
 
@@ -190,7 +192,7 @@ class Loop:
             if len(open_arms) == 1:
                 raise Invalid("this is the last arm", path="action", allowed="one arm stays", fix="close the loop")
             trail.note(batch.tx, batch.now, actor, "close-action", self.name, {"action": action})
-            batch.state = without(batch.state, arm, batch.round, len(names))
+            batch.state = without(batch.status().state, arm, batch.round, len(names))
             batch.change(clock=batch.now)
 
         self.writer.act(change)
@@ -248,7 +250,7 @@ class Loop:
         """Move ``settled``, make the releases that are due, erase, forget. Gives the number of releases."""
         with self._ticking:
             fits = self.checked or self._fits()
-            status = self.writer.act(_settled)
+            status = self._settle()
             made = self._release_due(status) if fits else 0
             if fits:
                 made += report_tick(self)
@@ -286,11 +288,25 @@ class Loop:
         self.store.memory.checked.discard(self.name)
         self._stop("epoch" if isinstance(problem, EpochWaits) else "ledger")
 
+    def _settle(self) -> Status:
+        """Move ``settled`` as far as it goes; by arrival in pages."""
+        while True:
+            before, status = self.writer.act(_settled)
+            if not self.facts.by_seat or status.settled < before + settle.PAGE:
+                return status
+
+    def _due(self, status: Status) -> list[Block]:
+        """Blocks that are due; by arrival each has its row in the store from here on."""
+        if not self.facts.by_seat:
+            return due_blocks(self.facts.policy, status)
+        found: list[Block] = self.writer.act(opened_blocks)
+        return found
+
     def _release_due(self, status: Status) -> int:
         facts, made = self.facts, 0
         noise = self.store.noise if facts.spec.simulated else None
         try:
-            while blocks := due_blocks(facts.policy, status):
+            while blocks := self._due(status):
                 values = draw(facts, status, blocks, self.store.driver, self.ledger, noise, self.pages)
                 point("block-drawn")
                 sequence = self.ledger.seen  # at least the entries of these blocks
@@ -325,10 +341,11 @@ class Loop:
                 self.store.erased()
 
 
-def _settled(batch: Batch) -> Status:
-    """Move ``settled``; gives what is then known of the loop."""
+def _settled(batch: Batch) -> tuple[int, Status]:
+    """Move ``settled``; gives where it was, and what is then known of the loop."""
+    before = batch.before.settled
     settle.settle(batch)
-    return batch.status()
+    return before, batch.status()
 
 
 def _rests(batch: Batch, forgets: int) -> None:

@@ -25,6 +25,17 @@ from fairveil.loop.facts import Facts, Status
 from fairveil.loop.guards import serving_table
 from fairveil.loop.places import Counters, counters
 from fairveil.loop.play import ArmsPlay
+from fairveil.loop.waiting import (
+    TIME_TELLS,
+    ends,
+    lines,
+    planned,
+    read_plan,
+    rounds_of_arms,
+    waiting,
+    warnings,
+    who_answered,
+)
 from fairveil.privacy.charges import DELTA_UNITS, UNITS, Charge, Currency
 from fairveil.privacy.conversions import gdp_epsilon, zcdp_epsilon
 from fairveil.privacy.events import NothingEvent
@@ -67,6 +78,8 @@ def loop_table(loop: Loop) -> dict[str, Any]:
         "person_guarantee": person_guarantee(facts, status.epoch, everything(loop)),
         "person_reason": person_reason(facts),
         **stored_table(facts, status, places_table(loop), serving_table(loop)),
+        "waiting": waiting(loop, status),
+        "warnings": warnings(loop, status),
     }
 
 
@@ -85,7 +98,8 @@ def stored_table(
         "settled": status.settled,
         "version": status.version,
         "epoch": status.epoch,
-        "open_blocks": [{"first": block.first, "stop": block.stop} for block in policy.open_blocks(status.state)],
+        "open_blocks": [] if facts.by_seat else [ends(block) for block in policy.open_blocks(status.state)],
+        "waiting": lines(facts, status),
         "published": published(facts, status.state, status.round),
         "reward": {**declared["reward"], "missing": facts.missing},
         "explore": spec.explore,
@@ -111,8 +125,9 @@ def stored_table(
 def same_spec(facts: Facts, table: dict[str, Any]) -> bool:
     """Whether this description, defaults filled, is the one that a loop was made of."""
     spec = read_spec(table) if facts.spec.retention.raw is None else new_spec(table)  # none: a loop of release 0.1
-    asked, made = spec_table(spec, describe(policy_of(spec))), spec_table(facts.spec, describe(facts.policy))
-    return json.dumps(asked, sort_keys=True) == json.dumps(made, sort_keys=True)
+    pairs = (spec, policy_of(spec, by_arrival=facts.by_seat)), (facts.spec, facts.policy)
+    asked, made = (json.dumps(spec_table(one, describe(policy)), sort_keys=True) for one, policy in pairs)
+    return asked == made
 
 
 def places_table(loop: Loop) -> dict[str, Any] | None:
@@ -184,17 +199,6 @@ def person_guarantee(facts: Facts, epoch: int, total: Guarantee | None = None) -
     return table
 
 
-def rounds_of_arms(facts: Facts, state: State, round: int | None) -> tuple[Any, Any]:
-    """Rounds of each arm in published blocks, and rounds that are decided: in open blocks up to the present one."""
-    decided = np.array(state.get("played", state["counts"]), np.int64)
-    known = facts.policy.rounds_by_arm(state) if isinstance(facts.policy, NashPolicy) else None
-    learned = decided.copy() if known is None else known
-    for block in facts.policy.open_blocks(state):
-        if block.arm >= 0 and block.reach is None and round is not None:
-            decided[block.arm] -= block.stop - max(block.first, min(block.stop, round))
-    return learned, np.maximum(decided, 0)
-
-
 def person_reason(facts: Facts) -> str | None:
     """Why there is no promise for one person; None where there is one."""
     if facts.spec.person.max_events is None:
@@ -251,12 +255,15 @@ def _arms(facts: Facts, state: State, round: int | None) -> list[dict[str, Any]]
     names, played = facts.spec.actions, state.get("played", state["counts"]) if released is None else released
     found = policy.arm_intervals(state) if isinstance(policy, NashPolicy) else nothing
     learned, decided = rounds_of_arms(facts, state, round)
+    who = policy.answers(state) if isinstance(policy, NashPolicy) and facts.missing == "public" else None
     rows = []
     for arm, numbers in enumerate(found):
         scaled = [None] * 3 if np.isnan(numbers[0]) else [float(low + (high - low) * value) for value in numbers]
         row: dict[str, Any] = {"action": arm, "action_id": None if names is None else names[arm]}
         counted = {"rounds": int(played[arm]), "decided": int(decided[arm]), "learned": int(learned[arm])}
-        rows.append({**row, **dict(zip(("mean", "low", "high"), scaled)), **counted})
+        rows.append(
+            {**row, **dict(zip(("mean", "low", "high"), scaled)), **counted, **who_answered(who, arm, low, high)}
+        )
     return rows
 
 
@@ -341,9 +348,9 @@ def release_tables(loop: Loop) -> list[dict[str, Any]]:
 
 
 def quote(table: dict[str, Any]) -> dict[str, Any]:
-    """Cost, guarantees, noise, when releases come, and what to think about."""
-    spec = new_spec(table)
-    policy = policy_of(spec)
+    """Cost, guarantees, noise, when releases come, and what to think about; with ``plan``, what waiting does to it."""
+    spec = new_spec({key: value for key, value in table.items() if key != "plan"})
+    policy = policy_of(spec, by_arrival=True)
     facts = Facts(0, spec, policy, 0)
     event, guarantee = policy.event(), facts.guarantee
     free = isinstance(event, NothingEvent)
@@ -356,6 +363,7 @@ def quote(table: dict[str, Any]) -> dict[str, Any]:
         "noise": noise,
         "releases_at": policy.releases_at(SHOWN),
         "rounds_to_useful": useful,
+        "waiting": planned(facts, read_plan(table.get("plan"))),
         "warnings": _warnings(spec, policy),
     }
 
@@ -380,7 +388,7 @@ def _warnings(spec: LoopSpec, policy: Policy) -> list[str]:
     if not policy.horizon_free:
         found.append(f"learning ends after {policy.horizon} rounds; decisions go on")
     if missing_of(spec, policy) == "public" and not policy.local:
-        found.append("whether and when a reward came is public")
+        found.append(TIME_TELLS)
     if spec.person.max_events is None:
         found.append("events per person are not limited: the guarantee is for one event, not for one person")
     raw = spec.retention.raw

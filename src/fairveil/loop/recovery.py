@@ -16,12 +16,24 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from fairveil.bandits.protocol import Block
 from fairveil.errors import LedgerTampered, PrivacyError
 from fairveil.loop import trail
 from fairveil.loop.batch import Batch
-from fairveil.loop.blocks import abandon, block_name, due_blocks, header_fits, header_of, note
-from fairveil.loop.facts import Status
+from fairveil.loop.blocks import (
+    OPENED,
+    abandon,
+    adopt_behind,
+    begun_again,
+    block_name,
+    due_blocks,
+    header_fits,
+    header_of,
+    note,
+)
+from fairveil.loop.facts import Status, first_tally
 from fairveil.loop.pages import digest_of, without_page
+from fairveil.loop.seats import Seating
 
 if TYPE_CHECKING:
     from fairveil.loop.loop import Loop
@@ -77,18 +89,26 @@ def _compare(loop: Loop) -> None:
     if not unknown:
         return
     values = {name: _value(loop, name) for name in unknown}
+    if loop.facts.by_seat:  # what a crash leaves has its row in the store: this copy is older
+        _begin_epoch(loop, values, ledger.sequence)
+        return
     due = {block_name(loop.facts, status.epoch, block.name): block for block in due_blocks(loop.facts.policy, status)}
     first = dict(itertools.islice(due.items(), len(unknown)))
     if set(first) == set(unknown) and all(header_fits(first[name], values[name]) for name in unknown):
         return
+    _begin_epoch(loop, values, ledger.sequence)
+
+
+def _begin_epoch(loop: Loop, values: dict[str, Any], sequence: int) -> None:
     if loop.pages is not None:
         loop.pages.list_events()  # before anybody decides in the new epoch
-    _new_epoch(loop, values, ledger.sequence)
+    _new_epoch(loop, values, sequence)
 
 
 def _check_last(loop: Loop, status: Status) -> None:
     """A ledger that was set back and has grown since does not have the last release of this loop."""
-    query = "SELECT epoch, name FROM blocks WHERE loop = ? AND status = 'released' ORDER BY first DESC LIMIT 1"
+    order = "epoch DESC, released_at DESC" if loop.facts.by_seat else "first DESC"
+    query = f"SELECT epoch, name FROM blocks WHERE loop = ? AND status = 'released' ORDER BY {order} LIMIT 1"
     with loop.store.reading() as tx:
         found = tx.execute(query, (loop.facts.id,))
     if found and loop.ledger.status(block_name(loop.facts, *found[0])) != "published":
@@ -137,7 +157,7 @@ def _value(loop: Loop, name: str) -> Any:
 
 def _new_epoch(loop: Loop, values: dict[str, Any], sequence: int) -> None:
     """Adopt what the ledger has published behind the copy, and go on behind every round and epoch that it names."""
-    reached = [header[2] for value in values.values() if (header := header_of(value)) is not None]
+    reached = [header[-1] for value in values.values() if (header := header_of(value)) is not None]
     places = [found[1] for name in values if (found := reported_range(name)) is not None]
     epochs = [int(name.split("/")[1]) for name in values]
 
@@ -146,15 +166,37 @@ def _new_epoch(loop: Loop, values: dict[str, Any], sequence: int) -> None:
         own = block_name(batch.facts, before.epoch, "")
         stored = {name.removeprefix(own): value for name, value in values.items() if name.startswith(own)}
         at = max([batch.round, *reached])
-        state, passed, start = abandon(batch.facts, batch.state, at, batch.rng, stored)
-        for block, status in passed:
-            note(batch, replace(block, stop=min(block.stop, start)), status)
+        if batch.facts.by_seat:
+            passed, start = _left_behind(batch, stored, at, epoch), at
+        else:
+            state, passed, start = abandon(batch.facts, batch.state, at, batch.rng, stored)
+            batch.state = state
+            for block, status in passed:
+                note(batch, replace(block, stop=min(block.stop, start)), status)
         adopted = sum(status == "released" for _, status in passed)
         if batch.places is not None:
             batch.places.start_behind(places)
-        batch.state, batch.round = state, start
+        batch.round = start
         batch.change(epoch=epoch, settled=start, version=before.version + adopted, ledger_sequence=sequence)
         facts = {"epoch": epoch, "round": start, "adopted": adopted, "abandoned": len(passed) - adopted}
         trail.note(batch.tx, batch.now, "fairveil", "epoch", loop.name, facts)
 
     loop.writer.act(change)
+
+
+def _left_behind(batch: Batch, stored: dict[str, Any], at: int, epoch: int) -> list[tuple[Block, str]]:
+    """By arrival: adopt what the ledger has released of the lines of this copy, and end them.
+
+    A round of theirs may be in a release of the lost time under another seat, so none of them is learned any more, also
+    when its reward comes later. New lines begin at seat 0.
+    """
+    facts = batch.facts
+    query = "UPDATE blocks SET status = 'abandoned', released_at = ? WHERE loop = ? AND epoch = ? AND status = ?"
+    batch.tx.execute(query, (batch.now, facts.id, batch.before.epoch, OPENED))
+    state, passed = adopt_behind(facts, batch.status().state, stored)
+    for block, status in passed:
+        note(batch, block, status)
+    batch.state = begun_again(facts, state, at)
+    batch.change(released=at, epoch=epoch, tally=first_tally(facts, batch.state))
+    batch.seats = Seating(facts, replace(batch.before, state=batch.state))
+    return passed

@@ -8,22 +8,28 @@ from fairveil.loop.batch import Batch
 from fairveil.loop.clock import SECOND
 from fairveil.loop.events import ERASED, PENDING
 from fairveil.loop.kept import without_anything, without_content
+from fairveil.loop.seats import PAGE, close_windows, due_seats, erase_content, first_waiting
 from fairveil.loop.storage import Transaction
 from fairveil.storage.faults import point
 
-PAGE = 2000
 LONGEST_REST = 86400 * SECOND
 """A loop with nothing to do is looked at once a day all the same."""
 
 
 def settle(batch: Batch) -> int:
-    """Move ``settled``: windows that have closed and, where arrivals are public, rewards that are in."""
+    """Move ``settled``: windows that have closed and, where arrivals are public, rewards that are in.
+
+    Where releases are by arrival at most one page of windows closes at a time.
+    """
     status, loop = batch.before, batch.facts.id
     settled, decided = status.settled, batch.round
     if batch.now >= batch.grace:
         settled = _closed(batch.tx, loop, settled, decided, batch.now)
+    if batch.seats is not None:
+        settled = min(settled, status.settled + PAGE)
+        close_windows(batch, status.settled, settled)
     if batch.facts.missing == "public":
-        settled = _answered(batch.tx, loop, settled, decided)
+        settled = (first_waiting if batch.seats is not None else _answered)(batch.tx, loop, settled, decided)
     if settled != status.settled:
         batch.change(settled=settled)
     return settled
@@ -72,7 +78,10 @@ def rest(batch: Batch, forgets: int, *more: int) -> None:
 def _some_answered(batch: Batch) -> bool:
     """Whether somebody wrote a reward since `settle` looked."""
     settled = batch.before.settled
-    return _answered(batch.tx, batch.facts.id, settled, batch.round) > settled
+    if batch.seats is not None and due_seats(batch.facts, batch.status()):
+        return True
+    look = _answered if batch.seats is None else first_waiting
+    return look(batch.tx, batch.facts.id, settled, batch.round) > settled
 
 
 def _forgets(batch: Batch) -> int:
@@ -99,7 +108,10 @@ def lower_mark(batch: Batch) -> None:
     mark, now, loop = batch.first.clock, batch.wall, batch.facts.id
     if mark <= now:
         return
-    batch.change(settled=_closed(batch.tx, loop, batch.before.settled, batch.round, mark))
+    settled = _closed(batch.tx, loop, batch.before.settled, batch.round, mark)
+    if batch.seats is not None:
+        close_windows(batch, batch.before.settled, settled)
+    batch.change(settled=settled)
     batch.tx.execute(
         "UPDATE events SET decided = ?, until = ? WHERE loop = ? AND decided > ?",
         (now, now + batch.facts.wait, loop, now),
@@ -109,6 +121,8 @@ def lower_mark(batch: Batch) -> None:
 
 def erase(batch: Batch) -> int:
     """Erase the content of rounds that are through, one page; gives how many, fewer than `PAGE` at the end."""
+    if batch.seats is not None and (gone := _erase_seats(batch)):
+        return gone
     first, loop = batch.before.erased, batch.facts.id
     last = min(first + PAGE, batch.before.released)
     if first >= last:
@@ -122,6 +136,31 @@ def erase(batch: Batch) -> int:
     point("erased")
     batch.change(erased=last)
     return last - first
+
+
+def _erase_seats(batch: Batch) -> int:
+    """The same by release: seats that are in one have no content any more. Gives `PAGE` while more is left.
+
+    Rounds below ``released`` are all through: it rises to the first one that has content, and not beyond a window that
+    is open.
+    """
+    tx, loop = batch.tx, batch.facts.id
+    query = "SELECT epoch, name, arm, stop, erased FROM blocks WHERE loop = ? AND erased < stop AND status <> 'opened'"
+    found = tx.execute(f"{query} ORDER BY epoch, name LIMIT 1", (loop,))
+    if not found:
+        rest = "SELECT round FROM events WHERE loop = ? AND round >= ? AND erased IS NULL ORDER BY round LIMIT 1"
+        left = tx.execute(rest, (loop, batch.before.released))
+        through = min(left[0][0] if left else batch.round, batch.before.settled)
+        if through > batch.before.released == batch.before.erased:
+            batch.change(released=through, erased=through)
+        return 0
+    epoch, name, arm, stop, erased = found[0]
+    last, queue = min(erased + PAGE, stop), epoch * batch.facts.lines + max(arm, 0)
+    seats = "WHERE loop = ? AND queue = ? AND seat >= ? AND seat < ?"
+    erase_content(batch, [key for (key,) in tx.execute(f"SELECT key FROM events {seats}", (loop, queue, erased, last))])
+    point("erased")
+    tx.execute("UPDATE blocks SET erased = ? WHERE loop = ? AND epoch = ? AND name = ?", (last, loop, epoch, name))
+    return PAGE
 
 
 def erase_person(batch: Batch, subject: bytes) -> int:

@@ -18,10 +18,10 @@ from fairveil.ledger import Account, Ledger, Limit, RunCost
 from fairveil.loop import trail
 from fairveil.loop.accept import check_kin, closed_actions, policy_of
 from fairveil.loop.asked import scheduled_events
-from fairveil.loop.blocks import abandon
+from fairveil.loop.blocks import abandon, begun_again
 from fairveil.loop.clock import SECOND, Clock, SystemClock, Time, seconds_of
 from fairveil.loop.config import LoopSpec, new_spec, read_spec, spec_table
-from fairveil.loop.facts import Facts, Status
+from fairveil.loop.facts import Facts, Status, first_tally
 from fairveil.loop.keys import Keys, find_secret
 from fairveil.loop.loop import Loop
 from fairveil.loop.marks import check_key, confirmation, key_beside, latest_moment
@@ -129,7 +129,7 @@ class Store:
     def create(self, name: str, *, actor: str = "local", **table: Any) -> Loop:
         """A new loop, charged to its ledger at once or refused: it never collects what it cannot pay to learn from."""
         spec = new_spec({"name": name, **table})
-        policy = policy_of(spec)
+        policy = policy_of(spec, by_arrival=True)
         self._check_free(spec.name)
         Facts(0, spec, policy, 0).check_mode(spec.mode)
         warm(Facts(0, spec, policy, 0))
@@ -144,16 +144,18 @@ class Store:
             Account(ledger, account, one).pay()
         now = self.clock.now()
         values = (spec.name, json.dumps(spec_table(spec, describe(policy))), spec.mode, *[round] * 4, now, now)
+        paying = spec.budget.ledger or spec.name
+        tally = first_tally(Facts(0, spec, policy, 0), state)
         with self.writing() as tx:
             if tx.execute("SELECT 1 FROM loops WHERE name = ?", (spec.name,)):
                 raise _taken(spec.name)
             tx.execute(
                 "INSERT INTO loops (name, config, mode, round, settled, released, erased, clock, created, version, "
-                "revision, epoch, aged, ledger_sequence, state, ledger, due) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?, ?, ?)",
-                (*values, ledger.sequence, save_state(state), spec.budget.ledger or spec.name, now + LONGEST_REST),
+                "revision, epoch, aged, ledger_sequence, state, tally, ledger, due) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?, ?, ?, ?)",
+                (*values, ledger.sequence, save_state(state), tally, paying, now + LONGEST_REST),
             )
-            write_budget(tx, spec.budget.ledger or spec.name, ledger)
+            write_budget(tx, paying, ledger)
             [(id,)] = tx.execute("SELECT id FROM loops WHERE name = ?", (spec.name,))
             trail.note(tx, now, actor, "create", spec.name, {"policy": policy.name, "mode": spec.mode})
         with self._guard:
@@ -219,7 +221,10 @@ class Store:
         status = other.status()
         facts = Facts(0, spec, policy, 0)
         check_kin(facts, other.facts, closed_actions(other.facts, status.state))
-        state, _, round = abandon(other.facts, status.state, status.round, coins())
+        if other.facts.by_seat:
+            state, round = begun_again(other.facts, status.state, status.round), status.round
+        else:
+            state, _, round = abandon(other.facts, status.state, status.round, coins())
         if policy.closes_arms:
             known = other.facts.arm_names
             state = carried(fresh, state, [known.index(a) if a in known else None for a in facts.arm_names])
@@ -342,7 +347,7 @@ class Store:
         if not found:
             raise UnknownLoop("this loop is gone", path="loop", given=facts.spec.name)
         *values, state = found[0]
-        return Status(load_state(bytes(state)), *values)
+        return facts.present(Status(load_state(bytes(state)), *values))
 
     def close(self) -> None:
         with self._guard:

@@ -20,12 +20,14 @@ from fairveil.ledger.verify import verify
 from fairveil.loop import settle, trail
 from fairveil.loop.blocks import block_name
 from fairveil.loop.clock import in_words
+from fairveil.loop.facts import Status
 from fairveil.loop.keys import BESIDE
 from fairveil.loop.loop import Loop
 from fairveil.loop.marks import key_beside, latest_moment
 from fairveil.loop.paying import note_budget
 from fairveil.loop.problems import StorageFailed
 from fairveil.loop.recovery import EpochWaits, check_ledger
+from fairveil.loop.seats import check_lines
 from fairveil.loop.storage import version_of
 from fairveil.loop.store import Store
 
@@ -54,21 +56,40 @@ def check(store: Store) -> dict[str, Any]:
 def _check_loop(loop: Loop) -> dict[str, Any]:
     status = loop.status()
     with loop.store.reading() as tx:
-        query = "SELECT epoch, name, first, stop, status FROM blocks WHERE loop = ? ORDER BY first"
+        query = "SELECT epoch, name, first, stop, status, arm FROM blocks WHERE loop = ? ORDER BY first"
         blocks = tx.execute(query, (loop.facts.id,))
         count = tx.execute("SELECT count(DISTINCT round), count(round) FROM events WHERE loop = ?", (loop.facts.id,))
-    ranges = [(first, stop) for _, _, first, stop, _ in blocks]
-    ranges += [(block.first, block.stop) for block in loop.facts.policy.open_blocks(status.state)]
-    for (_, stop), (first, _) in itertools.pairwise(ranges):
-        if first < stop or (first > stop and status.epoch == 0):
-            raise StorageFailed("blocks do not cover the rounds", path=loop.name, given=f"{stop} then {first}")
-    released = [(epoch, name) for epoch, name, _, _, kind in blocks if kind == "released"]
+        wrong = check_lines(loop.facts, status, tx) if loop.facts.by_seat else None
+    if wrong is not None:
+        raise StorageFailed("counters and rounds differ", path=loop.name, given=wrong)
+    _check_ranges(loop, status, blocks)
+    released = [(epoch, name) for epoch, name, _, _, kind, _ in blocks if kind == "released"]
     for epoch, name in released:
         if loop.ledger.status(block_name(loop.facts, epoch, name)) != "published":
             raise StorageFailed("a release is not in the ledger", path=loop.name, given=name)
     if count[0][0] != count[0][1]:
         raise StorageFailed("a round was given twice", path=loop.name)
     return {"rounds": status.round, "version": status.version, "released": len(released), "epoch": status.epoch}
+
+
+def _check_ranges(loop: Loop, status: Status, blocks: list[Any]) -> None:
+    """Blocks of rounds follow each other; by arrival those of seats do, in every line of every epoch."""
+    if loop.facts.by_seat:
+        lines: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for epoch, _, first, stop, kind, arm in blocks:
+            if kind != "abandoned":
+                lines.setdefault((epoch, arm), []).append((first, stop))
+        for (epoch, arm), taken in lines.items():
+            for (_, stop), (first, _) in itertools.pairwise(sorted(taken)):
+                if first != stop:
+                    given = f"{stop} then {first} of line {arm} in epoch {epoch}"
+                    raise StorageFailed("releases do not take seats one after the other", path=loop.name, given=given)
+        return
+    ranges = [(first, stop) for _, _, first, stop, _, _ in blocks]
+    ranges += [(block.first, block.stop) for block in loop.facts.policy.open_blocks(status.state)]
+    for (_, stop), (first, _) in itertools.pairwise(ranges):
+        if first < stop or (first > stop and status.epoch == 0):
+            raise StorageFailed("blocks do not cover the rounds", path=loop.name, given=f"{stop} then {first}")
 
 
 def backup(store: Store, folder: Path, with_key: bool = False) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from fairveil.loop.problems import StorageFailed
 from fairveil.loop.storage import Transaction
 from fairveil.loop.store import Store
 from fairveil.loop.tokens import Token
+from fairveil.loop.waiting import waiting
 from fairveil.service import cold, hot
 from fairveil.service.access import FRESH, Gate
 from fairveil.service.auditing import Auditor
@@ -91,6 +92,10 @@ class Metrics:
         self.age = Gauge("fairveil_loop_settled_age_seconds", "Age of the oldest unsettled round", ["loop"], **made)
         self.wait = Gauge("fairveil_loop_wait_seconds", "Length of a window", ["loop"], **made)
         self.shares = Gauge("fairveil_loop_shares_fit", "Whether shares served fit the declared", ["loop"], **made)
+        lines: Any = {"labelnames": ["loop", "action"], **made}
+        self.under_way = Gauge("fairveil_arm_under_way", "Rounds that may still be released, by arm", **lines)
+        self.answers = Gauge("fairveil_arm_answers_waiting", "Answers that wait for a release, by arm", **lines)
+        self.since = Gauge("fairveil_arm_rounds_since_release", "Rounds since the last release, by arm", **lines)
         Info("fairveil_build", "This program", **made).info({"version": __version__})
         self._known: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
 
@@ -115,6 +120,13 @@ class Metrics:
             self.wait.labels(name).set(wait)
         for name, fits in shares_fit(service.store):
             self.shares.labels(name).set(fits)
+        for loop in service.store.in_memory():
+            status = loop.status()
+            for row in waiting(loop, status) or ():
+                names = loop.name, "" if row["action"] is None else loop.facts.arm_names[row["action"]]
+                self.under_way.labels(*names).set(row["under_way"])
+                self.answers.labels(*names).set(row["answered"])
+                self.since.labels(*names).set(status.round if row["since"] is None else row["since"])
         return generate_latest(self.registry)
 
 

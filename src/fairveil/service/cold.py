@@ -101,6 +101,7 @@ class LoopBody(BaseModel):
     start_from: str | None = None
     mode: str | None = None
     simulated: bool | None = None
+    plan: dict[str, Any] | None = Field(None, description="for a quote: people, per_day, typical delay")
 
 
 class ModeBody(BaseModel):

@@ -13,7 +13,7 @@ import numpy as np
 from fairveil.arrays import Floats, Ints
 from fairveil.bandits.exposure.belief import Beliefs, Radius
 from fairveil.bandits.exposure.private import SUM, PrivatePolicy
-from fairveil.bandits.lateness import BATCHES_IN_WORDS, SEATS, Release
+from fairveil.bandits.lateness import BATCHES_IN_WORDS, SEATS, Release, seats_named
 from fairveil.bandits.protocol import HEADER, Block, Clock, Feedback, Policy, check_header
 from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError
@@ -223,7 +223,8 @@ class BatchedPrivFairx(PrivatePolicy):
         made, stop = int(state["syncs"]), int(state["next"])
         if made >= self.syncs or stop == NEVER:
             return None
-        return Block(f"sync-{made}", self.decisions_after(int(state["last"])), self.decisions_after(stop))
+        ends = self.decisions_after(int(state["last"])), self.decisions_after(stop)
+        return Block(seats_named(*ends) if self.by_seat else f"sync-{made}", *ends)
 
     def due(self, state: State, settled: int) -> str | None:
         return Policy.due(self, state, settled)

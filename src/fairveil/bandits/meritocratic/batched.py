@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 from fairveil.arrays import Floats, Ints
 from fairveil.bandits.estimates import CONFIDENCE, Estimate, Estimates, RankTable, check_confidence
 from fairveil.bandits.feedback import ARRIVALS_IN_WORDS
-from fairveil.bandits.lateness import BATCHES_IN_WORDS, SEATS, Release
+from fairveil.bandits.lateness import BATCHES_IN_WORDS, SEATS, Release, seats_named
 from fairveil.bandits.meritocratic import estimate
 from fairveil.bandits.meritocratic.batched_run import BatchedRunner, RulePolicy, Taken
 from fairveil.bandits.meritocratic.candidates import Rule, answered, best_by_table, shown_in, uniform_decision
@@ -326,7 +326,8 @@ class BatchedPrivateFairGreedy(RulePolicy):
         return int(state["end"]) - self.batch_length(int(state["batch"]))
 
     def block(self, state: State) -> Block:
-        return Block(f"batch-{int(state['batch'])}", self._first(state), int(state["end"]))
+        first, stop = self._first(state), int(state["end"])
+        return Block(seats_named(first, stop) if self.by_seat else f"batch-{int(state['batch'])}", first, stop)
 
     def release(self, state: State, noise: Noise) -> State:
         """Close the batch: noisy moments, new direction, noisy histograms under it."""

@@ -15,11 +15,25 @@ import numpy as np
 from fairveil.arrays import Floats, Ints
 from fairveil.bandits.environments.arms import UNIT, draw
 from fairveil.bandits.lateness import Lateness
-from fairveil.bandits.nash.arrivals import Pools, Prior, Turns, _candidates, enough, is_due, publish, turn_length
-from fairveil.bandits.nash.blocks import Coins, Place, Shape, Sources, nth, reward_sum
+from fairveil.bandits.nash.arrivals import (
+    Pools,
+    Prior,
+    Turns,
+    _candidates,
+    enough,
+    is_due,
+    no_pools,
+    no_turns,
+    publish,
+    turn_length,
+)
+from fairveil.bandits.nash.blocks import Coins, Place, Shape, Sources, nth, reward_sum, sources_of
 from fairveil.bandits.nash.late import GEOMETRIC, LAWS, UNIFORM, compiled_lateness, regular
+from fairveil.bandits.nash.tally import Stretch
+from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.compiling import Kernel, below, by_kind, doubled, inner, njit
 from fairveil.privacy.noise import compiled_laplace
+from fairveil.state import State
 
 
 class Waits(NamedTuple):
@@ -293,3 +307,26 @@ def simulate(numbers, shape: Shape, prior: Prior, turns: Turns, pools: Pools, pl
     if used > 0:
         ends[used - 1] = rounds
     return ends[:used], codes[:used], pulls, releases
+
+
+class ArrivalSimulator(Simulator[Stretch]):
+    """A whole run as turns and pools."""
+
+    def __init__(self, policy: Any, case: Case, streams: Streams) -> None:
+        self.policy, self.world, self.place = policy, case.environment, policy.place(case)
+        self.waits = compiled_waits(case.lateness, policy.arms)
+        self.sources = sources_of(streams, self.waits.in_order and bool((self.waits.chance == 1.0).all()))
+        self.turns, self.pools = no_turns(policy.arms), no_pools(policy.arms)
+
+    def advance(self, stop: int) -> Stretch:
+        policy, world = self.policy, (self.place, self.waits, self.sources)
+        ends, codes, pulls, self.releases = simulate(
+            policy._numbers, policy._shape, policy.prior, self.turns, self.pools, *world, stop
+        )
+        self.spent = policy.spent(self.releases)
+        self.decided = pulls
+        return Stretch(codes, pulls, 0, ends)
+
+    def published(self) -> State:
+        """The arrays of a state; rounds of the last turn that were not decided are not counted."""
+        return {**self.turns._asdict(), **self.pools._asdict(), "given": self.decided.copy()}

@@ -79,6 +79,6 @@ def carried(fresh: State, state: State, source: Sequence[int | None]) -> State:
     if "turn" in fresh:
         stop = state["turn"][_TURN_STOP]
         after["turn"] = np.array([stop, stop, -1, 1, 0, stop], np.int64)
-        after["came"] = after["taken"].copy()
+        after["came"], after["base"] = after["taken"].copy(), after["taken"].copy()
         after["given"] = after["came"] + after["closed"]
     return after

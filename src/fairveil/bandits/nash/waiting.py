@@ -29,9 +29,9 @@ from fairveil.bandits.nash.arrivals import (
     publish,
     turn_length,
 )
-from fairveil.bandits.nash.arrivals_run import compiled_waits, simulate
+from fairveil.bandits.nash.arrivals_run import ArrivalSimulator
 from fairveil.bandits.nash.base import check_arm, whatever_silence, world_of
-from fairveil.bandits.nash.blocks import nth, sources_of
+from fairveil.bandits.nash.blocks import nth
 from fairveil.bandits.nash.closing import among, left_of, narrowed
 from fairveil.bandits.nash.episodes import EpisodePolicy
 from fairveil.bandits.nash.late import regular
@@ -53,7 +53,7 @@ ASSUMED = "arrivals do not depend on rewards that are not released yet, neither 
 FIRST, STOP, ARM, TIES, SYMMETRIC, REACHED = range(6)
 """Entries of ``turn``: its rounds and arm, among how many arms a coin chose it, whether every arm was as likely, and
 the number of rounds that were opened for a decision so far."""
-PUBLIC = (*Turns._fields, *Pools._fields, "turn", "among", "released")
+PUBLIC = (*Turns._fields, *Pools._fields, "turn", "among", "base", "released")
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -103,7 +103,8 @@ class WaitingPolicy(EpisodePolicy):
     """Base of policies with both rules; subclasses have a field ``released_by``, called ``release`` in tables.
 
     State by arrival, all of it public but ``raw`` and ``here``: the arrays of `Turns` and `Pools`, the turn that is
-    being decided, the arms among which a coin chose it, and the number of releases. ``raw`` and ``here`` are the sum of
+    being decided, the arms among which a coin chose it, where the seats of every arm begin (``base``, above 0 after
+    `begun_again`), and the number of releases. ``raw`` and ``here`` are the sum of
     every pool and the number of answers in it. Sensitivity as in `EpisodePolicy`: one user moves one pool's sum by one
     unit, whatever comes before or after. Seats are part of the state: whoever restarts from a saved state needs the
     one that knew the seats of all releases, as a loop does.
@@ -136,6 +137,7 @@ class WaitingPolicy(EpisodePolicy):
             **pools._asdict(),
             "turn": np.array([0, 0, -1, 1, 0, 0], np.int64),
             "among": np.zeros(self.arms, np.bool_),
+            "base": np.zeros(self.arms, np.int64),
             "released": np.zeros(1, np.int64),
             "raw": np.zeros(self.arms, np.int64),
             "here": np.zeros(self.arms, np.int64),
@@ -217,11 +219,38 @@ class WaitingPolicy(EpisodePolicy):
             state["raw"][arm] += self.sum.add(self.sum.start(), [reward])["open"][0]
 
     @_or_blocks
-    def count(self, state: State, came: Ints, closed: Ints) -> State:
-        """Seats given and rounds closed, by arm, where rewards are kept outside the state (`gather` reads them)."""
+    def counted(self, state: State, came: Ints, closed: Ints, rounds: int) -> State:
+        """The same after so many decided rounds, where seats are counted and rewards kept outside the state."""
+        turn = state["turn"].copy()
+        turn[REACHED] = max(turn[FIRST], min(rounds, turn[STOP]))
+        return {**state, "came": came, "closed": closed, "turn": turn}
+
+    @_or_blocks
+    def alone(self, state: State, block: Block) -> State:
+        """The same when this pool is due and no other: for rewards that are kept outside (`gather`), before `draw`."""
+        came, closed = state["taken"].copy(), state["closed"].copy()
+        came[block.arm] = state["base"][block.arm] + block.stop
+        closed[block.arm] = state["given"][block.arm] - came[block.arm]
+        reach = state["turn"][REACHED] if block.reach is None else block.reach
+        return {**self.counted(state, came, closed, 0), "turn": np.append(state["turn"][:REACHED], reach)}
+
+    @_or_blocks
+    def released_behind(self, state: State, block: Block, value: State | None) -> State:
+        """Adopt (None: give up) the next pool of an arm whose arrivals this older copy of the state has not seen."""
+        after, arm = copy_state(state), block.arm
+        after["came"][arm] = max(after["came"][arm], after["base"][arm] + block.stop)
+        after["given"][arm] = max(after["given"][arm], after["came"][arm] + after["closed"][arm])
+        return self.lost(after, block.name) if value is None else self.adopt(after, block.name, value)
+
+    @_or_blocks
+    def begun_again(self, state: State, at: int) -> State:
+        """What is published stays; what was under way never counts; from round ``at`` on seats begin at 0 again."""
         after = copy_state(state)
-        after["came"] += came
-        after["closed"] += closed
+        turn, after["turn"] = state["turn"], np.array([at, at, -1, 1, 0, at], np.int64)
+        if turn[ARM] >= 0:
+            after["given"][turn[ARM]] -= turn[STOP] - turn[REACHED]
+        after["closed"] = after["given"] - after["came"]
+        after["taken"], after["base"] = after["came"].copy(), after["came"].copy()
         return after
 
     @_or_blocks
@@ -239,10 +268,13 @@ class WaitingPolicy(EpisodePolicy):
     def open_blocks(self, state: State) -> list[Block]:
         """The pools that are due, by arm: they do not wait for each other."""
         shape, turns, pools = self._shape, turns_of(state), pools_of(state)
-        rows = zip(turns.given, turns.came, turns.closed, pools.taken, pools.seats, pools.last, strict=True)
-        due = [arm for arm, row in enumerate(rows) if is_due(shape, *row)]
-        reached = int(state["turn"][REACHED])
-        return [self._pool(arm, int(pools.taken[arm]), int(turns.came[arm]), reached) for arm in due]
+        base, reached, due = state["base"], int(state["turn"][REACHED]), []
+        for arm in np.flatnonzero(turns.came > pools.taken):
+            row = (turns.given, turns.came, turns.closed, pools.taken, pools.seats, pools.last)
+            if is_due(shape, *(numbers[arm] for numbers in row)):
+                first, stop = pools.taken[arm] - base[arm], turns.came[arm] - base[arm]
+                due.append(self._pool(int(arm), int(first), int(stop), reached))
+        return due
 
     @_or_blocks
     def block(self, state: State) -> Block | None:
@@ -292,8 +324,8 @@ class WaitingPolicy(EpisodePolicy):
             arm, first, stop = (int(part) for part in block.split("-"))
         except ValueError:
             raise _another(block) from None
-        fits = 0 <= arm < self.arms and first == state["taken"][arm] and first < stop <= state["came"][arm]
-        if not fits:
+        fits = 0 <= arm < self.arms and first < stop
+        if not fits or not state["taken"][arm] - first == state["base"][arm] <= state["came"][arm] - stop:
             raise _another(block)
         return self._pool(arm, first, stop, int(state["turn"][REACHED]))
 
@@ -348,29 +380,6 @@ class WaitingPolicy(EpisodePolicy):
         if self.released_by != "arrivals":
             return super().simulator(case, streams)
         return ArrivalSimulator(self, case, streams) if self.coarse(case) and streams.noise.stream is not None else None
-
-
-class ArrivalSimulator(Simulator[Stretch]):
-    """A whole run as turns and pools."""
-
-    def __init__(self, policy: WaitingPolicy, case: Case, streams: Streams) -> None:
-        self.policy, self.world, self.place = policy, case.environment, policy.place(case)
-        self.waits = compiled_waits(case.lateness, policy.arms)
-        self.sources = sources_of(streams, self.waits.in_order and bool((self.waits.chance == 1.0).all()))
-        self.turns, self.pools = no_turns(policy.arms), no_pools(policy.arms)
-
-    def advance(self, stop: int) -> Stretch:
-        policy, world = self.policy, (self.place, self.waits, self.sources)
-        ends, codes, pulls, self.releases = simulate(
-            policy._numbers, policy._shape, policy.prior, self.turns, self.pools, *world, stop
-        )
-        self.spent = policy.spent(self.releases)
-        self.decided = pulls
-        return Stretch(codes, pulls, 0, ends)
-
-    def published(self) -> State:
-        """The arrays of a state; rounds of the last turn that were not decided are not counted."""
-        return {**self.turns._asdict(), **self.pools._asdict(), "given": self.decided.copy()}
 
 
 def turns_of(state: State) -> Turns:

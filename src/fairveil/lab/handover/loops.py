@@ -22,6 +22,7 @@ from fairveil.lab.handover.words import promise_section, public_section, unprote
 from fairveil.ledger.verify import Report, entries, verify
 from fairveil.loop.public import public_view
 from fairveil.loop.store import Store
+from fairveil.loop.waiting import under_way
 
 SIMULATED = "Simulated: this loop takes seeded noise. It protects nobody, and nothing in this report may be used as if."
 REWARDS = "option (mean outcome, from {low:g} to {high:g})"
@@ -71,7 +72,7 @@ def report_on_loop(
             raise InputError("this is not what a loop publishes", path=key, allowed="GET /v1/loops/{loop}")
     promise = promise_of(loop["guarantee"])
     family = _family(loop["policy"])
-    waiting = sum(max(0, min(block["stop"], loop["rounds"]) - block["first"]) for block in loop["open_blocks"])
+    waiting = under_way(loop)
     document = Document(
         title=f"Report on the decisions of {loop['name']}",
         about=f"From {source}; the loop was made on {loop['created'][:10]} and runs {loop['policy']['name']}.",

@@ -13,6 +13,7 @@ MODULES = (
     "private_fair_greedy",
     "fairx",
     "fairx_map",
+    "fairx_secure",
     "fairx_theorems",
     "thesis_consensus_convergence",
     "thesis_consensus_private",

@@ -32,8 +32,11 @@ class Transaction(Protocol):
 
     def insert_events(self, rows: Sequence[Row]) -> None: ...
 
-    def set_rewards(self, loop: int, rewards: Sequence[tuple[bytes, float | None, int]]) -> None:
-        """Key, reward and time of each."""
+    def set_rewards(self, loop: int, rewards: Sequence[tuple[bytes, float | None, int, int | None]]) -> None:
+        """Key, reward, time and maybe seat of each."""
+
+    def set_seats(self, loop: int, seats: Sequence[tuple[bytes, int]]) -> None:
+        """Key and seat of each."""
 
     def lock_loop(self, loop: int) -> Row | None:
         """The row of a loop, which nobody else writes until the transaction ends; columns as in `STATUS`."""
@@ -41,7 +44,7 @@ class Transaction(Protocol):
 
 STATUS = (
     "mode, round, settled, released, version, revision, epoch, clock, erased, aged, ledger_sequence, stopped, closed, "
-    "due"
+    "due, tally"
 )
 """The columns of a loop's row that its writer reads and changes."""
 

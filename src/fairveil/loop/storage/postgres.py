@@ -30,6 +30,8 @@ _KINDS = [
     "bigint",
     "bytea",
     "text",
+    "bigint",
+    "bigint",
 ]
 _INSERT = f"INSERT INTO events ({EVENT}) SELECT * FROM unnest({', '.join(f'%s::{kind}[]' for kind in _KINDS)})"
 # Each key by itself through the unique index: a server that has not looked at the table yet believes that few events
@@ -39,10 +41,15 @@ _FIND = (
     "CROSS JOIN LATERAL (SELECT * FROM events WHERE loop = %s AND key = k.key LIMIT 1) AS e"
 )
 _REWARD = (
-    "UPDATE events e SET reward = v.reward, rewarded = v.rewarded "
-    "FROM (SELECT reward, rewarded, (SELECT seq FROM events WHERE loop = %s AND key = k.key LIMIT 1) AS seq "
-    "FROM unnest(%s::bytea[], %s::float8[], %s::bigint[]) AS k(key, reward, rewarded) OFFSET 0) AS v "
-    "WHERE e.seq = v.seq"
+    "UPDATE events e SET reward = v.reward, rewarded = v.rewarded, seat = coalesce(v.seat, e.seat) "
+    "FROM (SELECT reward, rewarded, seat, (SELECT seq FROM events WHERE loop = %s AND key = k.key LIMIT 1) AS seq "
+    "FROM unnest(%s::bytea[], %s::float8[], %s::bigint[], %s::bigint[]) AS k(key, reward, rewarded, seat) OFFSET 0) "
+    "AS v WHERE e.seq = v.seq"
+)
+_SEAT = (
+    "UPDATE events e SET seat = v.seat "
+    "FROM (SELECT seat, (SELECT seq FROM events WHERE loop = %s AND key = k.key LIMIT 1) AS seq "
+    "FROM unnest(%s::bytea[], %s::bigint[]) AS k(key, seat) OFFSET 0) AS v WHERE e.seq = v.seq"
 )
 _LOCK = f"SELECT {STATUS} FROM loops WHERE id = %s FOR UPDATE"
 _INDEXING = 7290113
@@ -85,10 +92,13 @@ class PostgresTransaction:
         if rows:
             self._connection.execute(_INSERT, [list(column) for column in zip(*rows, strict=True)])
 
-    def set_rewards(self, loop: int, rewards: Sequence[tuple[bytes, float | None, int]]) -> None:
+    def set_rewards(self, loop: int, rewards: Sequence[tuple[bytes, float | None, int, int | None]]) -> None:
         if rewards:
-            keys, values, times = (list(column) for column in zip(*rewards, strict=True))
-            self._connection.execute(_REWARD, (loop, keys, values, times))
+            self._connection.execute(_REWARD, (loop, *(list(column) for column in zip(*rewards, strict=True))))
+
+    def set_seats(self, loop: int, seats: Sequence[tuple[bytes, int]]) -> None:
+        if seats:
+            self._connection.execute(_SEAT, (loop, *(list(column) for column in zip(*seats, strict=True))))
 
     def lock_loop(self, loop: int) -> Row | None:
         row: Row | None = self._connection.execute(_LOCK, (loop,)).fetchone()

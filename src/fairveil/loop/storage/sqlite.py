@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairveil.loop.kept import ROOM
+from fairveil.loop.kept import ROOM, SEAT
 from fairveil.loop.problems import StorageFailed
 from fairveil.loop.storage.driver import EVENT, STATUS, Row
 from fairveil.storage.sqlite import BUSY, FAILURES, LOCK, SqliteFile, kind_of, locked
@@ -17,7 +17,11 @@ from fairveil.storage.sqlite import BUSY, FAILURES, LOCK, SqliteFile, kind_of, l
 _PLACES = ", ".join("?" for _ in EVENT.split(","))
 _INSERT = f"INSERT INTO events ({EVENT}, room) VALUES ({_PLACES}, zeroblob({ROOM}))"
 _FIND = f"SELECT {EVENT} FROM events WHERE loop = ? AND key = ?"
-_REWARD = "UPDATE events SET reward = ?, rewarded = ?, room = NULL WHERE loop = ? AND key = ?"
+_REWARD = (
+    f"UPDATE events SET reward = ?, rewarded = ?, seat = coalesce(?, seat), room = zeroblob({SEAT}) "
+    "WHERE loop = ? AND key = ?"
+)
+_SEAT = f"UPDATE events SET seat = ?, room = zeroblob(max(0, length(room) - {SEAT})) WHERE loop = ? AND key = ?"
 _LOCK = f"SELECT {STATUS} FROM loops WHERE id = ?"
 PATIENCE = 200
 """Milliseconds that emptying the log waits for readers, with writers behind it; then it is tried again later."""
@@ -57,9 +61,14 @@ class SqliteTransaction:
         if rows:
             self._connection.executemany(_INSERT, rows)
 
-    def set_rewards(self, loop: int, rewards: Sequence[tuple[bytes, float | None, int]]) -> None:
+    def set_rewards(self, loop: int, rewards: Sequence[tuple[bytes, float | None, int, int | None]]) -> None:
         if rewards:
-            self._connection.executemany(_REWARD, [(value, time, loop, key) for key, value, time in rewards])
+            rows = [(value, time, seat, loop, key) for key, value, time, seat in rewards]
+            self._connection.executemany(_REWARD, rows)
+
+    def set_seats(self, loop: int, seats: Sequence[tuple[bytes, int]]) -> None:
+        if seats:
+            self._connection.executemany(_SEAT, [(seat, loop, key) for key, seat in seats])
 
     def lock_loop(self, loop: int) -> Row | None:
         row: Row | None = self._connection.execute(_LOCK, (loop,)).fetchone()

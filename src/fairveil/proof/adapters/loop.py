@@ -20,6 +20,7 @@ from fairveil.loop.facts import ERASED
 from fairveil.loop.loop import Loop
 from fairveil.loop.pages import DIGEST
 from fairveil.loop.public import loop_table
+from fairveil.loop.seats import Seating
 from fairveil.loop.store import Store
 from fairveil.privacy.noise import Noise, SecureNoise, SeededNoise
 from fairveil.proof.adapters import SAID_LOST, Adapter, checks_of
@@ -142,6 +143,7 @@ def arrivals_say_nothing(folder: Path) -> None:
     with trial(folder) as (loop, clock):
         play(loop)
         must(loop.tick() == 0 and loop.status().settled == 0, "a reward that is in shows when it came")
+        must(not loop.status().state["came"].any(), "a reward that is in has a seat before its window closes")
         clock.advance(WAIT + 1)
         must(loop.store.tick() > 0, "closed windows settle nothing")
         must(loop.reward("e-0", 0.0).learned == "never", "a reward counts after its window")
@@ -186,6 +188,13 @@ def _by_arrival(original: Method) -> Method:
     return broken
 
 
+def _at_the_answer(original: Method) -> Method:
+    def broken(self: Seating, row: Any) -> Any:
+        return row if row.reward is None or row.seat is not None else row._replace(seat=self.take(row.queue))
+
+    return broken
+
+
 def _left_out(original: Method) -> Method:
     def broken(*given: Any) -> Iterator[Any]:
         return ([one for one in page if one.reward != 0.0] for page in original(*given))
@@ -225,6 +234,8 @@ def loop_checks() -> Checks:
                    _planted(settle.erase, lambda _: lambda batch: batch.change(erased=batch.before.released) or 0)),
             Mutant("settled-by-arrival", "rewards that are in settle their rounds, although that is hidden",
                    _planted(settle.settle, _by_arrival)),
+            Mutant("seat-at-the-answer", "a seat is given when a reward comes, although that is hidden",
+                   lambda _: method(Seating, "at_answer", _at_the_answer)),
             Mutant("missing-left-out", "silence shows although a default was declared",
                    _planted(blocks._pages, _left_out)),
             Mutant("note-of-the-policy", "the policy's note on arrivals for that of the loop",

@@ -14,6 +14,9 @@ moves as many rows as the interval has; a frozen policy moves one.
 *late*: the driver of late rewards. Agent 0's first interaction is one or the other as above, its reward the largest or
 the smallest; where arrivals are hidden it comes at once or never. The observer also sees when messages were published
 and how many rows they hold.
+
+*secure*: sums of shares. The observer is the coordinator with one colluding agent: it has the sum of a block, has taken
+off everything but agent 0's numbers and the shares of the honest agents, and projects it on the difference.
 """
 
 from __future__ import annotations
@@ -242,6 +245,36 @@ def seats_pair(policy: BatchedPrivFairx) -> AuditPair:
     return late_pair(replace(policy, released_by="arrivals"))
 
 
+def run_secure(policy: BatchedPrivFairx, world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+    """The sum of a block without what the colluders know: agent 0's exact numbers under the shares of the others."""
+    rows, projection = worst_interactions(policy), worst_direction(policy)
+    twin = side_by_side(policy, policy.agents)
+    assert isinstance(twin, BatchedPrivFairx)
+    context = rows[world][None, :-1] * policy.context_bound
+    reward = float(rows[world][-1] / policy.reward_weight * policy.reward_bound)
+    state = learned(twin, twin.start(), 0, context, np.zeros(twin.agents, np.int64), reward)
+    units = np.tile(twin.exact_units(state, 0), (trials, 1))
+    for _ in range(twin.agents - twin.colluding):
+        units += twin.share(twin.agents).draws(noise, trials)
+    return np.array([(twin.running.grid.publish(one) * projection).sum() for one in units])
+
+
+def secure_pair(policy: BatchedPrivFairx) -> AuditPair:
+    """What the coordinator and all agents that may collude learn of one block of secure sums."""
+    agents = max(policy.agents, 3)
+    merit = policy.merits[0].to_list()
+    shared = replace(policy, agents=agents, merit=merit, sums="secure", colluding=1)
+    return AuditPair(
+        partial(run_secure, shared),
+        "the first interaction of agent 0 is exchanged; all but its own and the honest agents' shares is known",
+        "the sum of a block along the difference",
+        shared.epsilon,
+        shared.delta,
+        finer_claim(shared.event()),
+    )
+
+
+register("audit-pair", "policy:batched-priv-fairx/secure")(secure_pair)
 register("audit-pair", "policy:batched-priv-fairx/late")(late_pair)
 register("audit-pair", "policy:batched-priv-fairx/seats")(seats_pair)
 for _name in ("priv-fairx", "batched-priv-fairx"):

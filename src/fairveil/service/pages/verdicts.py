@@ -13,6 +13,7 @@ import numpy as np
 
 from fairveil import registry
 from fairveil.errors import FairveilError
+from fairveil.loop.waiting import under_way
 from fairveil.service.pages.words import amount, count, listed, span
 
 JOBS = {"nash": "trial", "meritocratic": "screening", "exposure": "recommender"}
@@ -91,6 +92,10 @@ def first_learning(table: dict[str, Any]) -> str:
     if table["learning"]["state"] != "open":
         return "Nothing is published, and nothing will be while it does not learn."
     blocks = table["open_blocks"]
+    if table.get("waiting"):
+        under = under_way(table)
+        rounds = f"{count(under)} round{' is' if under == 1 else 's are'} under way"
+        return f"Nothing is published yet: {rounds}. Outcomes count {when}."
     if not blocks:
         return f"Nothing is published yet. It begins with the first decision; rounds settle {when}."
     left = max(blocks[0]["stop"] - table["settled"], 0)

@@ -1,0 +1,86 @@
+"""Federations on Flower whose processes are killed with -9 at random moments: ``python bench/federation_kill.py``.
+
+Ten kills of a party's side (its SuperNode or its `join`), three of the coordinator's (SuperLink or `coordinate`), each
+in a run of its own with seeded noise. A run must finish by itself (killed commands are started again, as an operator
+would; SuperNodes and SuperLinks come back alone) with the beliefs of the run without a transport to the last bit, and
+with as much spent. Loopback only. ``--kills 3 1`` for fewer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
+
+from federations import EXPOSURE, plan_of, run
+from flower_runs import FlowerRun, wait_for
+
+from fairveil.ledger import Ledger
+
+POLICY = {**EXPOSURE["policy"], "schedule": {"name": "growing", "factor": 3.0, "first": 8}}
+FACTS = {"sums": "secure", "colluding": 1, "policy": POLICY}
+LEAST_BACK = 120.0
+
+
+def spent(folder: Path) -> object:
+    with Ledger.open(folder / "ledger.db", simulated=True) as ledger:
+        return ledger.spent
+
+
+def one(folder: Path, victim: str, program: str, answers: int, late: float, reference: list, inline: Path) -> float:
+    """A run in which one process is killed; seconds until its side answers again."""
+    made = FlowerRun(folder, **FACTS)
+    party = "east" if victim == "coordinate" else victim
+    try:
+        made.coordinate()
+        for name in made.names:
+            made.join(name)
+        wait_for("an answer", lambda: made.alive(party) and made.answered(party) >= answers)
+        time.sleep(late)
+        before, at = made.answered(party), time.monotonic()
+        made.kill("coordinator" if victim == "coordinate" and program else victim, program)
+        if not program:
+            made.coordinate() if victim == "coordinate" else made.join(victim)
+        done = folder / party / "result.json"
+        wait_for("an answer again", lambda: made.answered(party) > before or done.exists())
+        back = time.monotonic() - at
+        made.finish()
+    finally:
+        made.stop()
+    for host, name in zip(reference, made.names):
+        assert made.result(name)["result"] == host.worker.result(), name
+        assert spent(folder / name) == spent(inline / name), name
+    return back
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, nargs=2, default=[10, 3], metavar=("PARTIES", "COORDINATORS"))
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    chance = random.Random(options.seed)
+    cases = [(chance.choice(["north", "east", "south"]), ["supernode", ""][i % 2]) for i in range(options.kills[0])]
+    cases += [("coordinate", ["superlink", ""][i % 2]) for i in range(options.kills[1])]
+    with tempfile.TemporaryDirectory() as place:
+        inline = Path(place) / "inline"
+        _, reference = run(plan_of(**FACTS), inline)
+        for number, (victim, program) in enumerate(cases):
+            start, answers, late = time.monotonic(), chance.randint(1, 4), chance.uniform(0.0, 5.0)
+            folder = Path(place) / f"run{number}"
+            back = one(folder, victim, program, answers, late, reference, inline)
+            what = program or ("coordinate" if victim == "coordinate" else "join")
+            print(
+                f"{number + 1:2}: {what} of {victim} after answer {answers} + {late:.1f} s: answers again after"
+                f" {back:.0f} s{'' if back <= LEAST_BACK else ' (above 120 s)'}, run {time.monotonic() - start:.0f} s,"
+                " same bits, same spent",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

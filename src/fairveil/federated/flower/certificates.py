@@ -1,0 +1,118 @@
+"""Certificates: the SuperLink's own, on loopback, and a set to try a federation out; node keys; what a party checks."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import os
+import socket
+import ssl
+from pathlib import Path
+from typing import Any
+
+from fairveil.errors import InputError, PrivacyError
+from fairveil.federated.signing import primitives
+
+DAYS = 365
+AUTHORITY, CERTIFICATE, KEY = "ca.pem", "server.pem", "server.key"
+
+
+def write_private(file: Path, content: bytes) -> None:
+    """A new file that its owner alone may read."""
+    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def make_certificates(folder: Path, host: str, *, days: float = DAYS) -> None:
+    """An authority and a certificate for one host, signed by it; its key is thrown away. To try things out."""
+    primitives()
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    def name(words: str) -> x509.Name:
+        return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, words)])
+
+    def built(subject: str, key: Any, extensions: list[tuple[x509.ExtensionType, bool]]) -> Any:
+        start = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
+        end = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)
+        builder = x509.CertificateBuilder(name("fairveil"), name(subject), key.public_key())
+        builder = builder.serial_number(x509.random_serial_number()).not_valid_before(start).not_valid_after(end)
+        for extension, critical in extensions:
+            builder = builder.add_extension(extension, critical)
+        return builder.sign(authority, hashes.SHA256())
+
+    authority, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    identifier = x509.SubjectKeyIdentifier.from_public_key(authority.public_key())
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
+    usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
+    top = built("fairveil", authority, [(x509.BasicConstraints(True, 0), True), (identifier, False), (usage, True)])
+    names = x509.SubjectAlternativeName([_general_name(x509, host)])
+    server = built(host[:60], key, [(names, False), (x509.BasicConstraints(False, None), True), (issuer, False)])
+    pem = serialization.Encoding.PEM
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    write_private(folder / KEY, secret)
+    (folder / CERTIFICATE).write_bytes(server.public_bytes(pem))
+    (folder / AUTHORITY).write_bytes(top.public_bytes(pem))
+
+
+def _general_name(x509: Any, host: str) -> Any:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def make_node_key(file: Path) -> None:
+    """A new private key of a node, as Flower reads it."""
+    primitives()
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    style = (serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption())
+    write_private(file, ec.generate_private_key(ec.SECP384R1()).private_bytes(*style))
+
+
+def node_public(file: Path) -> str:
+    """The public part of a node's key, as it stands in a plan."""
+    primitives()
+    from cryptography.hazmat.primitives import serialization
+
+    try:
+        key = serialization.load_ssh_private_key(file.read_bytes(), None)
+    except (OSError, ValueError):
+        raise InputError(
+            "there is no node key in this file", path=str(file), fix="make one: fairveil federate keys DIR"
+        ) from None
+    style = (serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    return key.public_key().public_bytes(*style).decode()
+
+
+def check_server(host: str, port: int, authority: Path) -> bool:
+    """Whether the server is up and shows a certificate for its name that the authority signed; refuses another one."""
+    try:
+        context = ssl.create_default_context(cafile=str(authority))
+    except (OSError, ssl.SSLError):
+        raise InputError("there is no certificate in this file", path=str(authority), fix="name a PEM file") from None
+    try:
+        with (
+            socket.create_connection((host, port), timeout=30) as line,
+            context.wrap_socket(line, server_hostname=host),
+        ):
+            return True
+    except ssl.SSLCertVerificationError as problem:
+        raise PrivacyError(
+            "the coordinator's certificate is not to be trusted", path="server", given=problem.verify_message,
+            fix="ask the coordinator for its authority (--ca) and the host name of its certificate",
+        ) from None  # fmt: skip
+    except OSError:
+        return False

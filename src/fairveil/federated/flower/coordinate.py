@@ -1,0 +1,114 @@
+"""The coordinator's side on Flower: a door, a SuperLink behind it, and the coordinator that asks through both."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from fairveil.errors import SpecError
+from fairveil.federated.carrier import drive
+from fairveil.federated.coordinator import Coordinator
+from fairveil.federated.flower.carrier import FlowerCarrier
+from fairveil.federated.flower.certificates import AUTHORITY, CERTIFICATE, KEY, is_loopback, make_certificates
+from fairveil.federated.flower.front import Front
+from fairveil.federated.flower.link import SuperLink, ttl
+from fairveil.federated.plan import Plan
+
+log = logging.getLogger("fairveil.federated")
+RESUBMIT_SECONDS = 180.0
+"""A run whose ServerApp has not called by then is submitted again."""
+
+
+def check_node_keys(plan: Plan) -> None:
+    """Refuse a plan whose parties have no keys on the transport, or share one."""
+    keys = [member.node_key for member in plan.party]
+    for place, key in enumerate(keys):
+        if not key or keys.count(key) > 1:
+            raise SpecError(
+                "a party has no node key of its own", path=f"party.{place}.node_key", given=plan.party[place].name,
+                fix="fairveil federate keys DIR makes one; its public part goes into the plan",
+            )  # fmt: skip
+
+
+def certificates(folder: Path, host: str, certificate: Path | None, key: Path | None) -> tuple[Path, Path]:
+    """The front's certificate and key; made for trying out on loopback, refused elsewhere."""
+    if certificate is not None and key is not None:
+        return certificate, key
+    if not is_loopback(host):
+        raise SpecError(
+            "without a certificate only loopback is served", path="host", given=host, allowed="127.0.0.1",
+            fix="give --certificate and --key",
+        )  # fmt: skip
+    made = folder / "trial"
+    made.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not (made / AUTHORITY).exists():
+        (made / KEY).unlink(missing_ok=True)
+        make_certificates(made, host)
+    return made / CERTIFICATE, made / KEY
+
+
+class FlowerFederation:
+    """A coordinator on Flower. `run` ends when the plan is complete; stopped and started again, it goes on."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        folder: Path,
+        *,
+        host: str,
+        port: int,
+        certificate: Path | None = None,
+        key: Path | None = None,
+    ) -> None:
+        check_node_keys(plan)
+        self.plan, self._called, self._revoked = plan, False, set[int]()
+        chain = certificates(folder, host, certificate, key)
+        self.coordinator = Coordinator(plan, folder)
+        try:
+            self.link = SuperLink(plan, folder)
+            digest = self.link.digest()
+            if plan.bundle and plan.bundle != digest:
+                raise SpecError("the plan names another bundle", path="bundle", given=plan.bundle, allowed=digest)
+            self.front = Front(host, port, *chain, most_bytes=4 * plan.most_bytes + 4_000_000)
+        except BaseException:
+            self.coordinator.close()
+            raise
+
+    def run(self, watch: Callable[[FlowerFederation], None] | None = None) -> None:
+        """Open the door, have the run carried, until everybody has the whole log."""
+        plan, carrier = self.plan, None
+        try:
+            self.front.start()
+            self._start()
+            carrier = FlowerCarrier(self.link.socket, self.link.nodes(), self._tend, plan.most_bytes)
+            self.carrier = carrier
+            self.link.submit()
+            seen = None if watch is None else lambda _: watch(self)
+            drive(self.coordinator, carrier, patience=ttl(plan), watch=seen)
+        finally:
+            if carrier is not None:
+                carrier.close()
+            self.front.stop()
+            self.link.stop()
+            self.coordinator.close()
+
+    def _start(self) -> None:
+        self.link.start()
+        self.front.open(f"https://{self.link.address}", self.link.folder / AUTHORITY)
+
+    def _tend(self, connected: bool) -> None:
+        """Bring back a SuperLink that ended, and a run whose ServerApp hung up or never called."""
+        gone, self._called = self._called and not connected, connected
+        for party in self.coordinator.retired - self._revoked:
+            self._revoked.add(party)
+            if self.coordinator.told_to_retire(party):
+                self.link.revoke(self.carrier.nodes[party])
+        if not self.link.kept.running:
+            log.warning("the SuperLink ended and is started again")
+            self.link.kept.stop()
+            self._start()
+            gone = True
+        if gone or (not connected and time.monotonic() - self.link.submitted > RESUBMIT_SECONDS):
+            self.link.submit()

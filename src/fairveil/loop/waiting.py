@@ -1,0 +1,195 @@
+"""What waits in a loop that releases by arrival, by arm, and what is to be said about it: all of it public."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairveil.bandits.estimates import Answers
+from fairveil.bandits.forecast import MUCH_WAIT, waiting_in_words
+from fairveil.bandits.lateness import ARRIVALS_IN_WORDS, Lateness
+from fairveil.bandits.nash.base import NashPolicy
+from fairveil.bandits.nash.episodes import EpisodePolicy
+from fairveil.bandits.protocol import Block
+from fairveil.configuration import configuration
+from fairveil.errors import SpecError, at
+from fairveil.fields import Count, Positive
+from fairveil.loop.clock import SECOND, seconds_of
+from fairveil.loop.facts import Facts, Status, counters
+from fairveil.loop.seats import decided_by_line
+from fairveil.state import State
+
+if TYPE_CHECKING:
+    from fairveil.loop.loop import Loop
+
+CAP = 8
+"""Rounds under way, relative to what is published, from which on an arm is worth a word."""
+GUESS, DAY = 6, 86400
+"""A window is guessed to be so many usual delays."""
+LOOKED_AT = 101
+"""Rewards by which the usual delay is judged."""
+TIME_TELLS = (
+    "whether and when a reward came is public: if good and bad outcomes are reported at different times the time tells "
+    'the outcome, and early figures are off; then use missing = "default"'
+)
+SILENT = (
+    "more than a tenth of the rounds of an arm have no answer: its interval describes those who answered so far, the "
+    "wider bounds hold whatever the others would say"
+)
+HELD_UP = "one missing answer holds up all arms until its window ends: a loop that releases by arrival does not wait"
+OFTEN = 3
+"""A window is long where it is so many times the usual delay."""
+
+
+def who_answered(who: list[Answers] | None, arm: int, low: float, high: float) -> dict[str, Any]:
+    """Who stands behind an arm's number, where that is public, and bounds that hold whatever the others would say."""
+    if who is None:
+        return {}
+    answers = who[arm]
+    wide = {"lowest": low + (high - low) * answers.lowest, "highest": low + (high - low) * answers.highest}
+    return {"answered": answers.answered, "open": answers.open, "closed": answers.closed, **wide}
+
+
+def rounds_of_arms(facts: Facts, state: State, round: int | None) -> tuple[Any, Any]:
+    """Rounds of each arm in published blocks, and rounds that are decided: in open blocks up to the present one."""
+    decided = np.array(state.get("played", state["counts"]), np.int64)
+    if "given" in state:
+        decided = decided_by_line(state, round)
+    known = facts.policy.rounds_by_arm(state) if isinstance(facts.policy, NashPolicy) else None
+    learned = decided.copy() if known is None else known
+    for block in facts.policy.open_blocks(state):
+        if block.arm >= 0 and block.reach is None and round is not None:
+            decided[block.arm] -= block.stop - max(block.first, min(block.stop, round))
+    return learned, np.maximum(decided, 0)
+
+
+def lines(facts: Facts, status: Status) -> list[dict[str, Any]] | None:
+    """Of every arm (or of the line of candidates) rounds ``under_way``, of which ``answered`` wait for their release;
+    None where blocks are released."""
+    if not facts.by_seat:
+        return None
+    came, closed = counters(facts, status)
+    names: list[int] | list[None] = list(range(facts.lines)) if facts.arrived is not None else [None]
+    if facts.arrived is not None:
+        decided, taken = decided_by_line(status.state, status.round), status.state["taken"]
+    else:
+        block = facts.policy.block(status.state)
+        decided, taken = np.array([status.round]), came if block is None else np.array([block.first])
+    under = decided - closed - taken
+    return [
+        {"action": name, "under_way": int(under[line]), "answered": int(came[line] - taken[line])}
+        for line, name in enumerate(names)
+    ]
+
+
+def waiting(loop: Loop, status: Status) -> list[dict[str, Any]] | None:
+    """The same with rounds of the loop ``since`` the last release fell due, None where there was none."""
+    found = lines(loop.facts, status)
+    if found is None:
+        return None
+    with loop.store.reading() as tx:
+        query = "SELECT arm, max(reach) FROM blocks WHERE loop = ? AND status = 'released' GROUP BY arm"
+        reach: dict[int, int] = dict(tx.execute(query, (loop.facts.id,)))
+    for row in found:
+        last = reach.get(-1 if row["action"] is None else row["action"])
+        row["since"] = None if last is None else status.round - last
+    return found
+
+
+def ends(block: Block) -> dict[str, int]:
+    """A block of rounds as a public table has it."""
+    return {"first": block.first, "stop": block.stop}
+
+
+def under_way(table: dict[str, Any]) -> int:
+    """Rounds of a loop's public table that are decided and in no release, and may still be."""
+    if table.get("waiting") is not None:
+        return sum(row["under_way"] for row in table["waiting"])
+    return sum(max(0, min(block["stop"], table["rounds"]) - block["first"]) for block in table["open_blocks"])
+
+
+def warnings(loop: Loop, status: Status) -> list[str]:
+    """What an operator of a running loop should know about waiting; from public numbers alone."""
+    facts = loop.facts
+    if facts.arrived is None:
+        return _of_blocks(loop) if facts.missing == "public" and not facts.by_seat else []
+    state, found = status.state, []
+    under = decided_by_line(state, status.round) - state["closed"] - state["taken"]
+    first = facts.policy.shape().first if isinstance(facts.policy, EpisodePolicy) else 1
+    for arm, name in enumerate(facts.arm_names):
+        if state["came"][arm] == 0 and state["closed"][arm] >= 2 * first:
+            found.append(f"nobody answers for {name}: {state['closed'][arm]} windows closed without an answer")
+        elif state["seats"][arm] > 0 and under[arm] > CAP * state["seats"][arm]:
+            found.append(f"{name} has {under[arm]} rounds under way and {state['seats'][arm]} published")
+    who = facts.policy.answers(state) if facts.missing == "public" and isinstance(facts.policy, NashPolicy) else None
+    if who is not None and any(one.many_silent for one in who):
+        found.append(SILENT)
+    return found
+
+
+def _of_blocks(loop: Loop) -> list[str]:
+    query = (
+        "SELECT rewarded - decided FROM events WHERE loop = ? AND rewarded IS NOT NULL ORDER BY decided DESC LIMIT ?"
+    )
+    with loop.store.reading() as tx:
+        delays = sorted(delay for (delay,) in tx.execute(query, (loop.facts.id, LOOKED_AT)) if delay is not None)
+    slow = bool(delays) and loop.facts.wait > OFTEN * delays[len(delays) // 2]
+    return [HELD_UP] if slow else []
+
+
+# Before a loop exists -------------------------------------------------------------------------------------------------
+
+
+@configuration
+class Planned:
+    """What is planned, for a quote: ``people`` in all, ``per_day`` of them, ``typical`` delay of an outcome."""
+
+    people: Count
+    per_day: Positive
+    typical: str | None = None
+
+
+def read_plan(table: Any) -> Planned | None:
+    """A checked plan, where there is one."""
+    if table is None:
+        return None
+    try:
+        return Planned(**table)
+    except SpecError as problem:
+        raise at(problem, "plan") from None
+    except TypeError:
+        raise SpecError("this is a table", path="plan", allowed="people, per_day, typical") from None
+
+
+def planned(facts: Facts, plan: Planned | None) -> dict[str, Any] | None:
+    """What waiting will do to a plan: people who are decided for before anything counts, and sentences.
+
+    Where arrivals are hidden both ways stand side by side as soon as a quarter of the plan would wait.
+    """
+    if plan is None:
+        return None
+    wait, guessed = facts.wait / SECOND / DAY, plan.typical is None
+    typical = wait / GUESS if guessed else seconds_of(plan.typical or "", "plan.typical") / DAY
+    window, usual = round(plan.per_day * wait), round(plan.per_day * typical)
+    hidden = facts.missing != "public"
+    late = Lateness("fixed", (float(usual),), window, treat="default" if hidden else "public")
+    words = waiting_in_words(late, plan.people, facts.by_seat)
+    marked = " (a guess: a sixth of the window; say plan.typical)" if guessed else ""
+    public = {"missing": "public", "people": usual, "becomes_public": ARRIVALS_IN_WORDS["public"]}
+    table: dict[str, Any] = {"people": window if hidden else usual, "guessed": guessed and not hidden}
+    if not hidden:
+        words.append(
+            f"a long window costs nothing: waiting is for the answers themselves, about {usual:,} people{marked}"
+        )
+    elif window > MUCH_WAIT * plan.people:
+        own = {"missing": facts.missing, "people": window, "becomes_public": "nothing about arrivals"}
+        table["either"] = [own, {**public, "guessed": guessed}]
+    if facts.arrived is not None and isinstance(facts.policy, EpisodePolicy):
+        answers = facts.lines * 2 * facts.policy.shape().first
+        table["first_release"] = answers + table["people"]
+        words.append(
+            f"the first release comes after about {answers:,} answers and {table['people']:,} people; until something "
+            "of an arm is published it gets at most its equal share"
+        )
+    return {**table, "words": words}

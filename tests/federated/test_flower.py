@@ -1,0 +1,207 @@
+"""A federation on Flower: three parties, secure sums, a SuperNode that is killed, a coordinator that is hostile."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import ssl
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from federations import EXPOSURE, host_of, plan_of
+from flower_canary import found_in
+from flower_runs import FlowerRun, wait_for
+
+from fairveil.federated import Coordinator, Inline, drive
+from fairveil.federated.flower.certificates import make_node_key
+from fairveil.federated.flower.programs import REFUSED, environment, free_port, program
+from fairveil.ledger import Ledger
+
+pytestmark = [pytest.mark.flower, pytest.mark.filterwarnings("ignore::DeprecationWarning")]  # flwr imports click's
+CANARY = "python:flower_canary.ROUNDS"
+POLICY = {**EXPOSURE["policy"], "schedule": {"name": "growing", "factor": 3.0, "first": 8}}
+HOSTILE = """
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import ServerApp
+
+open("{mark}-imported-" + __import__("os").environ.get("FAIRVEIL_COORDINATOR", "party").replace("/", "_"), "w").close()
+app = ServerApp()
+client = ClientApp()
+
+
+@app.main()
+def main(grid, context):
+    asked = [Message(RecordDict({{"request": ConfigRecord({{"bytes": b"rows, please"}})}}), node, "query")
+             for node in grid.get_node_ids()]
+    replies = grid.send_and_receive(asked, timeout=400)
+    with open("{mark}-replies", "w") as out:
+        out.write(str([bytes(reply.content["answer"]["bytes"]) for reply in replies if not reply.has_error()]))
+
+
+@client.query()
+def steal(message, context):
+    open("{mark}-stolen", "w").close()
+"""
+
+
+def in_process(folder: Path, facts: dict) -> list:
+    """The same run without a transport."""
+    plan = plan_of(**facts)
+    sources = [CANARY, "environment", "environment"]
+    hosts = [host_of(plan, index, folder, source) for index, source in enumerate(sources)]
+    coordinator = Coordinator(plan, folder / "coordinator")
+    drive(coordinator, Inline({host.index: host.answer for host in hosts}), clock=iter(range(10**6)).__next__)
+    for one in (*hosts, coordinator):
+        one.close()
+    return hosts
+
+
+def submit_hostile(run: FlowerRun, mark: Path) -> None:
+    """What whoever holds the coordinator's machine can do: a run with a bundle of theirs."""
+    home = run.folder / "coordinator" / "flower"
+    app = run.folder / "hostile-app"
+    (app / "carrier").mkdir(parents=True)
+    (app / "carrier" / "__init__.py").write_text("")
+    (app / "carrier" / "serverapp.py").write_text(HOSTILE.format(mark=mark))
+    ours = home / "app" / "fairveil-federation" / "pyproject.toml"
+    (app / "pyproject.toml").write_text(ours.read_text().replace("fairveil-federation", "hostile-app"))
+    env = environment(home, f"{Path(sys.executable).parent}:/usr/bin:/bin")
+    subprocess.run([program("flwr"), "run", str(app), "own"], env=env, check=True, capture_output=True, timeout=300)
+
+
+def listening(port: int) -> set[str]:
+    """Addresses that somebody listens on at a port, as the kernel tells."""
+    lines = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()]
+    return {line[1] for line in lines[1:] if line[3] == "0A" and line[1].endswith(f":{port:04X}")}
+
+
+def check_doors(run: FlowerRun) -> None:
+    import httpx
+
+    context = ssl.create_default_context(cafile=str(run.folder / "coordinator" / "trial" / "ca.pem"))
+    with httpx.Client(verify=context, base_url=f"https://127.0.0.1:{run.port}", timeout=120) as client:
+        for path in ("/v1/control/start-run", "/v1/control/register-node", "/v1/runtime/acquire-task", "/", "/docs"):
+            assert client.post(path).status_code == 404
+    own = (run.folder / "coordinator" / "flower" / "config.toml").read_text()
+    port = int(own.split("127.0.0.1:")[1].split('"')[0])
+    assert listening(port) == {f"0100007F:{port:04X}"}  # 127.0.0.1 and nothing else
+
+
+def stranger_is_refused(run: FlowerRun) -> str:
+    """A SuperNode with a key that is in no plan; what it says when it gives up."""
+    folder = run.folder / "stranger"
+    folder.mkdir()
+    make_node_key(folder / "node.key")
+    authority = run.folder / "coordinator" / "trial" / "ca.pem"
+    command = [
+        program("flower-supernode"), f"--superlink=127.0.0.1:{run.port}", f"--root-certificates={authority}",
+        f"--auth-supernode-private-key={folder / 'node.key'}", "--isolation=process", f"--port={free_port()}",
+    ]  # fmt: skip
+    done = subprocess.run(command, env=environment(folder, "/bin"), capture_output=True, text=True, timeout=400)
+    assert done.returncode != 0
+    return done.stdout + done.stderr
+
+
+def test_a_federation_survives_a_killed_supernode_and_a_hostile_coordinator(tmp_path):
+    facts = {"sums": "secure", "colluding": 1, "policy": POLICY}
+    run, mark, start = FlowerRun(tmp_path / "flower", **facts), tmp_path / "mark", time.monotonic()
+    try:
+        run.coordinate()
+        for name in run.names:
+            run.join(name, **({"FAIRVEIL_SOURCE": CANARY} if name == "north" else {}))
+        check_doors(run)
+        wait_for("hello of all", lambda: all(run.alive(name) and run.answered(name) for name in run.names))
+        run.kill("east", "supernode")
+        before, at = run.answered("east"), time.monotonic()
+        submit_hostile(run, mark)
+        assert "Failed to activate" in stranger_is_refused(run)
+        wait_for("east", lambda: run.alive("east") and run.answered("east") > before)
+        print(f"the killed SuperNode answered again after {time.monotonic() - at:.0f} s")
+        run.finish()
+    finally:
+        run.stop()
+    print(f"wall {time.monotonic() - start:.0f} s, answers {[run.answered(name) for name in run.names]}")
+    marks = sorted(file.name for file in tmp_path.glob("mark*"))
+    assert not any("stolen" in name or "party" in name for name in marks), marks
+    said = "".join(run.log(name) for name in run.names)
+    assert "another bundle" in said
+    for host, name in zip(in_process(tmp_path / "inline", facts), run.names):
+        found = run.result(name)
+        assert found["result"] == host.worker.result()
+        for field, array in host.party.state.items():
+            np.testing.assert_array_equal(np.array(found["state"][field]).reshape(array.shape), array, err_msg=field)
+        with Ledger.open(run.folder / name / "ledger.db", simulated=True) as ledger:
+            assert ledger.spent == host_spent(tmp_path / "inline" / name)
+    assert found_in(run.folder / "coordinator") == []
+    assert [str(file) for file in run.folder.glob("*.spill") if str(file) in found_in(run.folder)] == []
+
+
+def host_spent(folder: Path):
+    with Ledger.open(folder / "ledger.db", simulated=True) as ledger:
+        return ledger.spent
+
+
+# What is relied on ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "module, name",
+    [
+        ("flwr.supernode.runtime.run_clientapp", "run_clientapp"),
+        ("flwr.supernode.runtime.run_clientapp", "install_from_fab"),
+        ("flwr.supernode.runtime.run_clientapp", "get_load_client_app_fn"),
+        ("flwr.supernode.cli.flwr_clientapp", "flwr_clientapp"),
+        ("flwr.cli.build", "build_fab_from_disk"),
+        ("flwr.supercore.constant", "TASK_TYPE_TO_COMMAND"),
+    ],
+)
+def test_private_names_of_flwr_are_where_they_were(module, name):
+    found = getattr(importlib.import_module(module), name, None)
+    assert found is not None, (
+        f"flwr has moved {module}.{name}: fairveil.federated.flower relies on it, read its docstring"
+    )
+
+
+def test_a_clientapp_is_loaded_through_the_names_that_the_pipe_replaces():
+    from flwr.supernode.runtime import run_clientapp as runtime
+
+    source = inspect.getsource(runtime.run_clientapp)
+    first, loads = source.index("install_from_fab(fab.content"), source.index("get_load_client_app_fn(")
+    assert first < loads < source.index("client_app(message=message"), "flwr loads a ClientApp in another way now"
+
+
+def test_every_program_that_a_supernode_can_start_is_ours_or_refused():
+    from flwr.supercore.constant import TASK_TYPE_TO_COMMAND
+
+    assert set(TASK_TYPE_TO_COMMAND.values()) - {"flwr-clientapp"} <= set(REFUSED), "flwr starts a new program"
+
+
+def test_the_pipe_loads_nothing_of_fairveil():
+    """Flower itself imports numpy; none of our numerical stack is in a process that starts once a message."""
+    from fairveil.federated.flower.programs import HERE
+
+    code = f"import runpy, sys; runpy.run_path({str(HERE / 'pipe.py')!r}); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert "flwr" in loaded
+    assert not loaded & {"fairveil", "scipy", "numba", "opendp", "dp_accounting", "pandas"}
+
+
+def test_a_bundle_is_the_same_bytes_twice(tmp_path):
+    from fairveil.federated.flower.bundle import bundle_digest, write_bundle
+
+    digests = {bundle_digest(write_bundle(tmp_path / place / "fairveil-federation")) for place in ("a", "b")}
+    assert len(digests) == 1
+
+
+def test_the_lines_that_touch_flwr_are_few_and_in_one_place(repository):
+    files = [file for file in (repository / "src").rglob("*.py") if "flwr" in file.read_text()]
+    importing = [file for file in files if any(" flwr" in line and "import" in line for line in file.open())]
+    assert {file.parent.name for file in importing} == {"flower"}
+    lines = [line for file in importing if file.stem in ("pipe", "serverapp") for line in file.open() if line.strip()]
+    assert len(lines) < 250

@@ -1,0 +1,305 @@
+"""What stands between Flower and a federation, without Flower: the door, the front, certificates, processes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import socket
+import ssl
+import struct
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from federations import host_of, plan_of
+
+from fairveil.errors import InputError, PrivacyError, SpecError
+from fairveil.federated.flower import certificates, join
+from fairveil.federated.flower.carrier import ANSWER, FRAME, NOTHING, WORD, FlowerCarrier
+from fairveil.federated.flower.coordinate import certificates as chain_for
+from fairveil.federated.flower.coordinate import check_node_keys
+from fairveil.federated.flower.front import Front
+from fairveil.federated.flower.programs import KeptProgram, free_port, own_programs
+from fairveil.federated.wire import Answer, LogPart
+
+BUNDLE = hashlib.sha256(b"ours").hexdigest()
+
+
+# A party's door ------------------------------------------------------------------------------------------------------
+
+
+def through(folder: Path, request: bytes, bundle: str = BUNDLE, length: int | None = None) -> tuple[int, bytes]:
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(f"/proc/self/fd/{os.open(folder, os.O_RDONLY)}/pipe")
+        line.sendall(join.HEAD.pack(bytes.fromhex(bundle), len(request) if length is None else length) + request)
+        with line.makefile("rb") as reader:
+            kind, size = join.REPLY.unpack(reader.read(join.REPLY.size))
+            return kind, reader.read(size)
+
+
+@pytest.fixture
+def door(tmp_path):
+    host = host_of(plan_of(), 0, tmp_path)
+    made = join.PartyDoor(host, BUNDLE)
+    yield made
+    made.close()
+    host.close()
+
+
+def test_a_door_answers_its_owner_alone(door):
+    file = door.host.folder / "pipe"
+    assert file.stat().st_mode & 0o777 == 0o600
+    request = LogPart(door.host.plan.fingerprint, 0, 0, ()).to_bytes()
+    for _ in range(2):
+        kind, found = through(file.parent, request)
+        assert kind == 0
+        assert [said.purpose for said in Answer.from_bytes(found).says] == ["hello"]
+
+
+def test_another_bundle_is_refused_before_the_party_is_asked(door, monkeypatch):
+    monkeypatch.setattr(door.host, "answer", lambda request: pytest.fail("the party was asked"))
+    kind, found = through(door.host.folder, b"anything", hashlib.sha256(b"theirs").hexdigest())
+    assert (kind, found) == (1, join.OTHER_BUNDLE)
+    assert door.refused == "refused: another bundle"
+
+
+def test_what_is_too_large_is_refused_before_it_is_read(door):
+    kind, found = through(door.host.folder, b"", length=door.host.plan.most_bytes + 1)
+    assert (kind, found) == (1, join.TOO_LARGE)
+
+
+def test_a_request_that_breaks_off_leaves_the_door_open(door):
+    with pytest.raises(struct.error):
+        through_cut(door.host.folder)
+    assert through(door.host.folder, b"?")[0] == 0
+
+
+def through_cut(folder: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(f"/proc/self/fd/{os.open(folder, os.O_RDONLY)}/pipe")
+        line.sendall(join.HEAD.pack(bytes.fromhex(BUNDLE), 100) + b"half")
+        line.shutdown(socket.SHUT_WR)
+        join.REPLY.unpack(line.makefile("rb").read(join.REPLY.size))
+
+
+# The coordinator's carrier -------------------------------------------------------------------------------------------
+
+
+def test_a_carrier_asks_through_whoever_called_last_and_says_what_is_lost(tmp_path):
+    tended = []
+    carrier = FlowerCarrier(tmp_path / "pipe", {0: 70, 1: 71}, tended.append, 1000)
+    carrier.ask(0, b"early")
+    assert carrier.answers() == [(0, None)]
+    lines = []
+    for _ in range(2):
+        lines.append(socket.socket(socket.AF_UNIX))
+        lines[-1].connect(str(tmp_path / "pipe"))
+        carrier.pause()
+        assert carrier.answers() == []
+    carrier.ask(1, b"request")
+    assert lines[1].recv(100) == FRAME.pack(71, ANSWER, 7) + b"request"
+    words = b"away"
+    lines[1].sendall(FRAME.pack(71, ANSWER, 2) + b"ok" + FRAME.pack(99, ANSWER, 1) + b"x")
+    lines[1].sendall(FRAME.pack(70, WORD, len(words)) + words + FRAME.pack(70, NOTHING, 0))
+    carrier.pause()
+    assert carrier.answers() == [(1, b"ok"), (0, None), (0, None)]  # the stranger's is nobody's
+    carrier.ask(0, b"request")
+    lines[1].close()
+    carrier.pause()
+    assert carrier.answers() == [(0, None)]
+    assert not carrier.connected
+    assert tended[0] is False
+    assert tended[-1] is True
+    lines[0].close()
+    carrier.close()
+
+
+def test_an_answer_longer_than_the_plan_allows_ends_the_line(tmp_path):
+    carrier = FlowerCarrier(tmp_path / "pipe", {0: 70}, lambda connected: None, 10)
+    line = socket.socket(socket.AF_UNIX)
+    line.connect(str(tmp_path / "pipe"))
+    carrier.answers()
+    line.sendall(FRAME.pack(70, ANSWER, 11))
+    carrier.pause()
+    assert carrier.answers() == []
+    assert not carrier.connected
+    line.close()
+    carrier.close()
+
+
+# The front -----------------------------------------------------------------------------------------------------------
+
+
+class Upstream(BaseHTTPRequestHandler):
+    seen: ClassVar[list[str]] = []
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["content-length"]))
+        self.seen.append(self.path)
+        self.send_response(200)
+        self.send_header("content-length", str(len(body) + 1))
+        self.end_headers()
+        self.wfile.write(body + b"!")
+
+    def log_message(self, *words):
+        pass
+
+
+@pytest.fixture
+def front(tmp_path):
+    certificates.make_certificates(tmp_path, "127.0.0.1")
+    chain = (tmp_path / certificates.CERTIFICATE, tmp_path / certificates.KEY)
+    server = HTTPServer(("127.0.0.1", 0), Upstream)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*chain)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    made = Front("127.0.0.1", 0, *chain, most_bytes=100)
+    made.start()
+    made.open(f"https://127.0.0.1:{server.server_address[1]}", tmp_path / certificates.AUTHORITY)
+    Upstream.seen = []
+    yield made, tmp_path / certificates.AUTHORITY
+    made.stop()
+    server.shutdown()
+    server.server_close()
+
+
+def test_the_front_passes_the_fleet_and_nothing_else(front):
+    import httpx
+
+    made, authority = front
+    base = f"https://127.0.0.1:{made.port}"
+    with httpx.Client(verify=ssl.create_default_context(cafile=str(authority)), base_url=base) as client:
+        passed = client.post("/v1/fleet/pull-messages", content=b"hello")
+        assert (passed.status_code, passed.content) == (200, b"hello!")
+        for path in (
+            "/", "/v1/control/start-run", "/v1/control/register-node", "/v1/runtime/push-messages", "/v1/fleet",
+            "/v1/fleet/",
+            "/v1/fleet/..%2fcontrol/start-run", "/v1/fleet/%2e%2e/control/start-run", "/v1/fleet/a/b", "//v1/fleet/a",
+            "/v1/fleet/a?b=c", "/V1/FLEET/a", "/docs", "/openapi.json", "/metrics", "/health",
+        ):  # fmt: skip
+            assert client.post(path, content=b"x").status_code == 404, path
+        assert client.get("/v1/fleet/pull-messages").status_code == 404
+        assert client.post("/v1/fleet/a", content=b"x" * 101).status_code == 413
+    assert Upstream.seen == ["/v1/fleet/pull-messages"]
+    with pytest.raises(httpx.HTTPError):
+        httpx.post(f"http://127.0.0.1:{made.port}/v1/fleet/a", content=b"x")
+
+
+def test_without_a_certificate_only_loopback_is_served(tmp_path):
+    assert all(file.exists() for file in chain_for(tmp_path, "127.0.0.1", None, None))
+    with pytest.raises(SpecError, match="loopback"):
+        chain_for(tmp_path, "0.0.0.0", None, None)
+    with pytest.raises(InputError, match="certificate with its key"):
+        Front("127.0.0.1", 0, tmp_path / "no.pem", tmp_path / "no.key", most_bytes=1)
+
+
+# Certificates and keys -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "made_for, days, words",
+    [("127.0.0.1", 1, ""), ("127.0.0.1", -0.5, "expired"), ("elsewhere.example", 1, "mismatch")],
+)
+def test_a_party_trusts_the_named_host_until_its_certificate_expires(made_for, days, words, tmp_path):
+    certificates.make_certificates(tmp_path, made_for, days=days)
+    made = Front("127.0.0.1", 0, tmp_path / "server.pem", tmp_path / "server.key", most_bytes=1)
+    made.start()
+    try:
+        if words:
+            with pytest.raises(PrivacyError, match=words):
+                certificates.check_server("127.0.0.1", made.port, tmp_path / "ca.pem")
+        else:
+            assert certificates.check_server("127.0.0.1", made.port, tmp_path / "ca.pem")
+        other = tmp_path / "other"
+        other.mkdir()
+        certificates.make_certificates(other, made_for)
+        with pytest.raises(PrivacyError, match="not to be trusted"):
+            certificates.check_server("127.0.0.1", made.port, other / "ca.pem")
+    finally:
+        made.stop()
+    assert not certificates.check_server("127.0.0.1", free_port(), tmp_path / "ca.pem")  # not up yet: no refusal
+    with pytest.raises(InputError, match="no certificate"):
+        certificates.check_server("127.0.0.1", 1, tmp_path / "server.key")
+
+
+def test_node_keys_are_kept_and_checked(tmp_path):
+    certificates.make_node_key(tmp_path / "node.key")
+    assert (tmp_path / "node.key").stat().st_mode & 0o777 == 0o600
+    assert certificates.node_public(tmp_path / "node.key").startswith("ecdsa-sha2-nistp384 ")
+    with pytest.raises(InputError, match="no node key"):
+        certificates.node_public(tmp_path / "none")
+    with pytest.raises(SpecError, match="node key"):
+        check_node_keys(plan_of())
+    host = host_of(plan_of(), 0, tmp_path)
+    with pytest.raises(PrivacyError, match="node key of this party"):
+        join.Joined(host, "127.0.0.1:1", authority=tmp_path / "ca.pem", node_key=tmp_path / "node.key")
+    assert host.ledger.spent.units == 0
+    host.close()
+
+
+# Processes -----------------------------------------------------------------------------------------------------------
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def until(ready) -> None:
+    end = time.monotonic() + 120
+    while not ready():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
+
+
+def test_a_kept_program_starts_again_and_ends_with_its_group(tmp_path):
+    kept, pidfile = KeptProgram("sleeper", tmp_path, pause=0.0), tmp_path / "sleeper.pid"
+    assert kept.due()
+    kept.start(SLEEPER, os.environ, tmp_path)
+    until(lambda: pidfile.exists() and pidfile.read_text())
+    first = int(pidfile.read_text())
+    assert not kept.due()
+    os.kill(first, signal.SIGKILL)
+    until(kept.due)
+    kept.start(SLEEPER, os.environ, tmp_path)
+    until(lambda: int(pidfile.read_text() or first) != first)
+    second = int(pidfile.read_text())
+    kept.stop()
+    until(lambda: gone(second))
+
+
+def test_a_kept_program_ends_when_its_owner_is_killed(tmp_path):
+    code = f"""
+import os, pathlib, sys, time
+from fairveil.federated.flower.programs import KeptProgram
+kept = KeptProgram("sleeper", pathlib.Path({str(tmp_path)!r}))
+kept.start({SLEEPER!r}, os.environ, pathlib.Path({str(tmp_path)!r}))
+time.sleep(600)
+"""
+    owner, pidfile = subprocess.Popen([sys.executable, "-c", code]), tmp_path / "sleeper.pid"
+    until(lambda: pidfile.exists() and pidfile.read_text())
+    owner.kill()
+    owner.wait()
+    until(lambda: gone(int(pidfile.read_text())))
+
+
+def test_a_supernode_finds_no_program_but_ours(tmp_path, monkeypatch):
+    monkeypatch.setattr("fairveil.federated.flower.programs.program", lambda name: "/bin/true")
+    folder = own_programs(tmp_path / "bin")
+    assert "pipe.py" in (folder / "flwr-clientapp").read_text()
+    for name in ("flwr-agentapp", "flwr-serverapp", "flwr-simulation", "flwr-model", "flwr-connector", "uv"):
+        assert subprocess.run([folder / name], capture_output=True).returncode == 1

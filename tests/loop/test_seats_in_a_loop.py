@@ -1,0 +1,303 @@
+"""Release by arrival in a loop: a seat with every reward, pools that fall due by themselves, crashes and restores."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from fairveil.bandits.protocol import HEADER
+from fairveil.ledger.verify import verify
+from fairveil.loop import Reward, Store
+from fairveil.loop.public import loop_table
+from fairveil.loop.upkeep import backup, check, restore
+from fairveil.storage import faults
+
+KEY = bytes(range(32))
+NASH = {"name": "private-nash", "arms": 2, "epsilon": 1.0}  # turns of 3 rounds, first pools of 6
+
+
+def create(store, missing="public", **more):
+    return store.create("trial", policy=NASH, reward=Reward(0, 1, wait="60s", missing=missing), **more)
+
+
+def decide(loop, first, count):
+    return [loop.decide(f"e-{index}") for index in range(first, first + count)]
+
+
+def headers(loop):
+    found = [entry["name"] for entry in loop.ledger.entries() if entry["kind"] == "publish"]
+    return {name: [int(n) for n in loop.ledger.value(name)[HEADER]] for name in found}
+
+
+def seats(store):
+    with store.reading() as tx:
+        return dict(tx.execute("SELECT round, seat FROM events WHERE round IS NOT NULL ORDER BY round"))
+
+
+def test_a_new_loop_releases_by_arrival_and_an_old_one_goes_on_by_blocks(store):
+    assert create(store).facts.policy.released_by == "arrivals"
+    other = store.create("old", policy={**NASH, "release": "blocks"}, reward=Reward(0, 1, wait="60s"))
+    assert not other.facts.by_seat
+    said = ', "release": "arrivals"'
+    with store.writing() as tx:  # a description as an earlier version wrote it
+        tx.execute("UPDATE loops SET config = replace(config, ?, '') WHERE name = 'trial'", (said,))
+    store.leave("trial")
+    assert store.loop("trial").facts.policy.released_by == "blocks"
+
+
+def test_rewards_get_seats_in_the_order_in_which_they_come(store, clock):
+    loop = create(store)
+    replies = decide(loop, 0, 6)
+    arms = [reply.action for reply in replies]
+    assert arms == [arms[0]] * 3 + [1 - arms[0]] * 3
+    loop.reward_many([("e-2", 1.0), ("e-4", 0.0), ("e-0", 1.0)])
+    loop.reward("e-1", 0.0)
+    assert seats(store) == {0: 1, 1: 2, 2: 0, 3: None, 4: 0, 5: None}
+    assert store.tick() == 1  # nothing more can come for the first arm; the other one does not hold it up
+    assert list(headers(loop).values()) == [[arms[0], 0, 3, 6]]
+    assert loop.reward("e-1", 1.0).reason == "released"
+    assert [loop.event(f"e-{index}")["reward"] for index in (0, 3, 4)] == ["released", "none", "pending"]
+    loop.reward("e-3", 1.0)
+    clock.advance(61)
+    store.tick()  # e-5 never answers
+    assert headers(loop)[f"trial/0/{1 - arms[0]}-0-2"] == [1 - arms[0], 0, 2, 6]
+    assert loop.reward("e-5", 1.0).reason == "late"
+    state = loop.status().state
+    assert (state["came"].sum(), state["closed"].sum(), state["given"].sum()) == (5, 1, 6)
+    status = loop.status()
+    assert (status.settled, status.erased, status.released) == (6, 6, 6)
+    check(store)
+
+
+def test_hidden_arrivals_get_their_seats_when_windows_close(store, clock):
+    loop = create(store, missing="default")
+    replies = decide(loop, 0, 6)
+    for index in (5, 1, 0):
+        loop.reward(f"e-{index}", 1.0)
+    assert store.tick() == 0
+    assert set(seats(store).values()) == {None}
+    clock.advance(61)
+    assert store.tick() == 2
+    assert list(seats(store).values()) == [0, 1, 2, 0, 1, 2]
+    assert loop.status().state["counts"].tolist() == [3.0, 3.0]
+    assert {reply.action for reply in replies} == {0, 1}
+    check(store)
+
+
+def test_a_deferred_decision_has_its_seat_when_it_was_shown_and_answered(store, clock):
+    loop = create(store)
+    for index in range(3):
+        loop.decide(f"e-{index}", defer=index < 2)
+    loop.reward("e-0", 1.0)
+    loop.reward("e-2", 1.0)
+    loop.activate("e-1")
+    assert seats(store) == {0: None, 1: None, 2: 0}
+    loop.activate("e-0")
+    assert seats(store) == {0: 1, 1: None, 2: 0}
+    clock.advance(61)
+    store.tick()
+    assert seats(store) == {0: 1, 1: None, 2: 0}
+    assert loop.status().state["closed"].sum() == 1
+    check(store)
+
+
+def test_an_apprentice_closes_the_rounds_of_another_arm(store, clock):
+    loop = create(store, mode="apprentice")
+    own = loop.decide("e-0", baseline=0)
+    other = [loop.decide(f"e-{index}", baseline=1) for index in (1, 2)]
+    learned = [own, *other]
+    state = loop.status().state
+    closed = sum(reply.learning == "never" for reply in learned)
+    assert closed in (1, 2)
+    assert state["closed"].sum() == closed
+    for reply in learned:
+        loop.reward(reply.event_id, 1.0)
+    assert store.tick() == 1
+    check(store)
+
+
+def test_what_comes_while_a_pool_is_drawn_has_a_later_seat(store, clock):
+    loop = create(store)
+    decide(loop, 0, 12)
+    loop.reward_many([(f"e-{index}", 1.0) for index in range(10)])
+    late = []
+
+    def more(point):
+        if point == "block-folded" and not late:
+            late.append(loop.reward("e-10", 1.0))
+
+    faults.hook = more
+    try:
+        store.tick()
+    finally:
+        faults.hook = None
+    assert late[0].learned == "pending"
+    loop.reward("e-11", 1.0)
+    store.tick()
+    for arm in (0, 1):
+        mine = sorted(tuple(header[1:3]) for header in headers(loop).values() if header[0] == arm)
+        assert all(before[1] == after[0] for before, after in itertools.pairwise(mine))
+        assert mine[0][0] == 0
+    check(store)
+
+
+class Killed(BaseException):
+    pass
+
+
+POINTS = ["store-commit", "batch-decided", "batch-written", "draw", "drawn", "block-folded", "block-drawn",
+          "block-adopted", "erased"]  # fmt: skip
+
+
+def dies(store, point, count, work):
+    """Work that is killed when it passes a point for the so-many-th time; whether it was."""
+    left, died = [count], []
+
+    def hook(name):
+        left[0] -= name == point
+        if left[0] == 0:
+            faults.hook = None
+            for ledger in store.memory.ledgers.values():
+                ledger._book.close()
+            raise Killed
+
+    faults.hook = hook
+    try:
+        work()
+    except Killed:
+        died.append(True)
+    finally:
+        faults.hook = None
+    for ledger in store.memory.ledgers.values():
+        ledger.draws.session.forget()
+    store.memory.ledgers.clear()
+    store.close()
+    return bool(died)
+
+
+@pytest.mark.parametrize("missing", ["public", "default"])
+@pytest.mark.parametrize("point", POINTS)
+def test_a_crash_at_every_write_point_loses_or_keeps_each_reward_once(store_url, clock, point, missing):
+    """Killed at every passing of the point in turn: no seat is released twice, and what is answered later joins."""
+    store = Store.open(store_url, clock=clock, key=KEY)
+    create(store, missing=missing)
+    count = 0
+    for life in range(1, 7):
+        loop = store.loop("trial")
+        first = 12 * (life - 1)
+
+        def work(loop=loop, first=first):
+            decide(loop, first, 12)
+            loop.reward_many([(f"e-{index}", 1.0) for index in range(first, first + 12) if index % 5])
+            clock.advance(61)
+            loop.store.tick()
+
+        count += dies(store, point, life, work)
+        store = Store.open(store_url, clock=clock, key=KEY)
+        clock.advance(61)
+        store.tick()
+    loop = store.loop("trial")
+    decide(loop, 100, 12)
+    loop.reward_many([(f"e-{index}", 1.0) for index in range(100, 112)])
+    clock.advance(61)
+    store.tick()
+    assert count
+    assert loop.status().epoch == 0
+    check(store)
+    names = [entry["name"] for entry in loop.ledger.entries() if entry["kind"] == "reserve"]
+    assert len(names) == len(set(names)) > 0
+    state = loop.status().state
+    taken = [max([int(n.split("-")[2]) for n in names if n.startswith(f"trial/0/{arm}-")], default=0) for arm in (0, 1)]
+    assert taken == state["taken"].tolist()
+    place, inside = store.driver.ledger("trial")
+    assert any("releases by arrival" in note for note in verify(place, ledger=inside).notes)
+    store.close()
+
+
+def released_events(store):
+    """How often every event stands in a published release, from the pages beside the ledger."""
+    counts, published = {}, set(headers(store.loop("trial")))
+    with store.driver.beside("trial").reading() as tx:
+        for block, keys in tx.execute("SELECT block, keys FROM released_pages"):
+            for start in range(0, len(bytes(keys)) if block in published else 0, 16):
+                key = bytes(keys)[start : start + 16]
+                counts[key] = counts.get(key, 0) + 1
+    return counts
+
+
+@pytest.mark.parametrize("missing", ["public", "default"])
+def test_after_a_restore_no_reward_of_the_lost_time_is_learned(tmp_path, clock, missing):
+    data = tmp_path / "data"
+    url = f"sqlite:///{data}/store.db"
+    with Store.open(url, clock=clock, key=KEY) as store:
+        loop = create(store, missing=missing)
+        decide(loop, 0, 20)
+        loop.reward_many([(f"e-{index}", 1.0) for index in range(9)])
+        store.tick()
+        backup(store, tmp_path / "copy")
+        loop.reward_many([(f"e-{index}", 1.0) for index in range(9, 18)])
+        clock.advance(61)
+        store.tick()
+        decide(loop, 20, 10)
+        before = headers(loop)
+        newest = loop.status()
+        assert newest.version > 0
+    for time in (1, 2):
+        for file in data.glob("store.db*"):
+            file.unlink()
+        restore(tmp_path / "copy", data / "store.db")
+        with Store.open(url, clock=clock, key=KEY) as store:
+            loop = store.loop("trial")
+            store.tick()
+            status = loop.status()
+            assert status.epoch == time
+            assert status.round >= newest.settled
+            assert status.state["sums"].tolist() == newest.state["sums"].tolist()
+            late = [loop.reward(f"e-{index}", 1.0) for index in (12, 19)]  # of rounds that the copy knows
+            assert [(one.learned, one.reason) for one in late] == [("never", "restored")] * 2
+            again = loop.decide("e-25")
+            # not known to the copy: in no release the first time, in one of the life before the second time
+            assert (again.learning, again.reason) == (("pending", None) if time == 1 else ("never", "released"))
+            fresh = [loop.decide(f"new-{time}-{index}") for index in range(12)]
+            loop.reward_many([(reply.event_id, 1.0) for reply in [again, *fresh]])
+            clock.advance(61)
+            store.tick()
+            found = headers(loop)
+            assert set(found) > set(before)
+            assert all(name.split("/")[1] == str(time) for name in set(found) - set(before))
+            before = found
+            assert set(released_events(store).values()) == {1}
+            check(store)
+            place, inside = store.driver.ledger("trial")
+            verify(place, ledger=inside)
+
+
+def test_a_person_who_is_erased_keeps_the_seat_and_no_reward(store, clock):
+    loop = create(store)
+    for index in range(3):
+        loop.decide(f"e-{index}", subject=f"s-{index}")
+        loop.reward(f"e-{index}", 1.0)
+    loop.erase_subject("s-1")
+    assert seats(store) == {0: 0, 1: 1, 2: 2}
+    store.tick()
+    assert next(iter(headers(loop).values()))[1:3] == [0, 3]
+    assert loop.status().state["counts"].sum() == 2.0
+    check(store)
+
+
+def test_frozen_loops_release_what_they_have(store, clock):
+    loop = create(store)
+    decide(loop, 0, 3)
+    loop.set_mode("frozen")
+    loop.reward_many([(f"e-{index}", 1.0) for index in range(3)])
+    assert loop.decide("x").round is None
+    assert store.tick() == 1
+    assert loop.status().state["given"].sum() == 3
+
+
+def test_the_table_of_a_loop_can_be_written(store, clock):
+    loop = create(store)
+    decide(loop, 0, 5)
+    table = loop_table(loop)
+    assert sum(row["decided"] for row in table["published"]["arms"]) == 5
