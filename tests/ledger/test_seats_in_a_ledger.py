@@ -71,6 +71,17 @@ def test_a_state_that_does_not_know_the_seats_of_a_release_is_refused(ledger):
         drive(POLICY, more, 6, ledger, noise=SeededNoise(2), resume=True)
 
 
+def test_seats_of_a_later_epoch_begin_where_the_loop_went_on(ledger):
+    for account, start in (("trial/1", 40), ("trial/0", 40)):
+        ledger.spend(account, ParallelEvent(PureEvent(0.5)), releases=None)
+        name, value = f"{account}/0-{start}-{start + 3}", {HEADER: [0, start, start + 3, 9]}
+        ledger.release(name, lambda noise, value=value: value, account=account, noise=SeededNoise(1))
+        if account == "trial/1":
+            assert any("1 releases by arrival" in note for note in verify(str(ledger.place)).notes)
+    with pytest.raises(LedgerTampered, match="one after the other"):
+        verify(str(ledger.place))
+
+
 @pytest.mark.parametrize("second", ["a/0-2-5", "a/0-4-6"], ids=["overlap", "gap"])
 def test_seats_that_overlap_or_are_missing_are_found(ledger, second):
     ledger.spend("a", ParallelEvent(PureEvent(1.0)), releases=None)

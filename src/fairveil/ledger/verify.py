@@ -129,7 +129,8 @@ def _replay(store: LedgerStore, key: bytes | None) -> tuple[State, Counter[str],
 
 class Seats:
     """Releases by arrival, named ``<account>/<arm>-<from>-<to>``: do they take the seats of every arm one after the
-    other, each once? Read off names alone; a name counts where a published one of its account has the same header."""
+    other, each once? Read off names alone; a name counts where a published one of its account has the same header.
+    Seats begin at 0; in a later epoch of a loop (``<loop>/<epoch>``), behind what the earlier ones may have taken."""
 
     def __init__(self) -> None:
         self.taken: dict[tuple[str, int], list[tuple[int, int]]] = {}
@@ -154,8 +155,9 @@ class Seats:
         for (account, arm), intervals in self.taken.items():
             if account not in self.accounts:
                 continue
-            at = 0
-            for first, stop in sorted(intervals):
+            intervals.sort()
+            at = intervals[0][0] if _LATER.search(account) else 0
+            for first, stop in intervals:
                 if first != at or stop <= first:
                     raise LedgerTampered(
                         "the seats of an arm are not released one after the other, each once",
@@ -169,6 +171,7 @@ class Seats:
 
 
 _INTERVAL = re.compile(r"(.+)/(\d+)-(\d+)-(\d+)")
+_LATER = re.compile(r"/[1-9]\d*$")
 
 
 def _report(state: State, kinds: Counter[str], anchor: str, again: int, seated: int) -> Report:
