@@ -73,10 +73,10 @@ def test_of_requests_that_share_a_commit_one_fails_alone(trial, service, monkeyp
     loop = service.store.loop("trial")
     real = loop.facts.play.choose
 
-    def choose(state, round, ask, rng):
+    def choose(state, round, ask, rng, burning):
         if ask.event == "poison":
             raise ZeroDivisionError
-        return real(state, round, ask, rng)
+        return real(state, round, ask, rng, burning)
 
     monkeypatch.setattr(loop.facts.play, "choose", choose)
     asked = [{"event_id": name} for name in ("a", "poison", "b")]
