@@ -187,7 +187,7 @@ def test_watch_decisions_settlement_and_a_release(place, browser, script):
         seen("settled", "50")
         assert int(page.text_content("#version")) >= 1
         assert "looks best" in page.text_content("#verdict") or "is best" in page.text_content("#verdict")
-        assert page.locator("figure.chart.drawn svg").count() == (1 if script else 0)
+        assert page.locator("figure.chart.drawn svg").count() == (3 if script else 0)
         assert page.locator("table tbody tr").first.is_visible()
         assert page.locator("figcaption").first.is_visible() == script, "captions stand beside charts alone"
 

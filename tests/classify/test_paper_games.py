@@ -168,12 +168,14 @@ def test_the_game_lowers_the_violation() -> None:
 )
 def test_the_theory_asks_for_the_impossible(n, values) -> None:
     found = theory_rounds(n, 0.1, 0.05, 5, 1.0, 1e-5)
-    assert tuple(found.to_dict().values()) == pytest.approx(values, rel=0.04)  # two digits are printed
+    assert tuple(found.to_dict().values())[:6] == pytest.approx(values, rel=0.04)  # two digits are printed
     wrong = math.log(2 / 0.05)
     rounds = 4 * math.sqrt(n) * wrong / 0.1**4
     demanded = 24 * math.sqrt(math.log(2 * rounds / 0.05) * 5 * math.log(n)) * (1 + math.log(n))
     demanded *= math.sqrt(math.log(1e5)) / (0.01 * math.sqrt(math.sqrt(n) * wrong))
     assert found.epsilon_demanded == pytest.approx(demanded, rel=0.02)
+    assert found.epsilon_typeset * math.sqrt(1 + math.log(n)) == pytest.approx(found.epsilon_demanded)
+    assert n != 100_000 or found.epsilon_typeset == pytest.approx(2.96e4, rel=0.01)
 
 
 def test_the_sample_size_meets_its_own_terms_and_grows_as_it_should() -> None:

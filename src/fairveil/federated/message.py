@@ -104,7 +104,7 @@ class Form:
             reason = self._problem_in(name, message.payload[name], shape)
             if reason:
                 return reason
-        if message.guarantee != self.guarantee:
+        if not isinstance(message.guarantee, Mapping) or _promise(message.guarantee) != _promise(self.guarantee):
             return "made under another guarantee"
         return ""
 
@@ -120,6 +120,11 @@ class Form:
         if name in self.counts and ((array < 0) | (array != np.floor(array))).any():
             return "with a count that is not one"
         return ""
+
+
+def _promise(guarantee: Mapping[str, Any]) -> dict[str, Any]:
+    """What is promised; notes are words, and a party with a newer version may have more of them."""
+    return {name: value for name, value in guarantee.items() if name != "notes"}
 
 
 def _is_count(value: Any) -> bool:

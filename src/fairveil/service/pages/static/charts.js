@@ -35,7 +35,7 @@
       color: {domain: spec.series.map((one) => one.name), range: ["#2f7fc1", "#c2571a", "#2c8a57", "#8d5bb8", "#a8892a", "#b8457c", "#4b8f9e", "#7a7f87"]},
       marks: [
         Plot.ruleX(spec.releases ?? [], {stroke: "currentColor", strokeOpacity: 0.25}),
-        Plot.lineY(points, {x: "x", y: "y", stroke: "name", strokeWidth: 2}),
+        Plot.lineY(points, {x: "x", y: "y", stroke: "name", z: "name", strokeWidth: 2}),
         Plot.text(last, {x: "x", y: "y", text: (one) => clip(one.name), textAnchor: "start", dx: 6, fill: "currentColor"}),
       ]};
   }
