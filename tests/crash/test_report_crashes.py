@@ -36,7 +36,7 @@ def _killed(**more):
     path = os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")])
     try:
         done = subprocess.run(
-            [sys.executable, str(WORKER)], capture_output=True, text=True, timeout=900,
+            [sys.executable, str(WORKER)], capture_output=True, text=True, timeout=3600,
             env={**os.environ, "PYTHONPATH": path, "FAIRVEIL_CRASH_FOLDER": folder, **more},
         )  # fmt: skip
     finally:
