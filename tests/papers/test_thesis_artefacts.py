@@ -87,7 +87,7 @@ def test_artefact(name):
         opened = [known for known in OPEN[name] if have("fico") or not known.startswith(SCORES)]
         for known in opened:
             found = [verdict for text, verdict in verdicts.items() if text.startswith(known)]
-            assert "does not hold" in found, known
+            assert {"does not hold", "undecided"} & set(found), known
         verdicts = {text: verdict for text, verdict in verdicts.items() if not text.startswith(OPEN[name])}
     if not made.generated:
         assert set(verdicts.values()) <= {"holds", "illustration"}, verdicts
