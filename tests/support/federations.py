@@ -28,9 +28,9 @@ def keys(count: int) -> list[SigningKey]:
     return [SigningKey(bytes([place + 1]) * 32) for place in range(count)]
 
 
-def plan_of(kind: str = "exposure", parties: int = 3, **facts: Any) -> Plan:
-    rows = 30 if kind == "consensus" else None
-    members = tuple(Member(name, signing_key=key.public, rows=rows) for name, key in zip(NAMES, keys(parties)))
+def plan_of(kind: str = "exposure", parties: int = 3, rows: int = 30, **facts: Any) -> Plan:
+    public = rows if kind == "consensus" else None
+    members = tuple(Member(name, signing_key=key.public, rows=public) for name, key in zip(NAMES, keys(parties)))
     return Plan("trial", kind, members, **{**KINDS[kind], **facts})
 
 
@@ -38,15 +38,16 @@ def seeded(index: int) -> Any:
     return lambda sync: SeededNoise(7, "federation", index, sync)
 
 
-def host_of(plan: Plan, index: int, folder: Path, source: str = "environment") -> PartyHost:
+def host_of(plan: Plan, index: int, folder: Path, source: str = "environment", *, secure: bool = False) -> PartyHost:
+    """A party; ``secure``: with a real ledger and the noise of the operating system."""
     name = plan.party[index].name
     key = keys(len(plan.party))[index]
-    return PartyHost(plan, name, source, folder / name, key, noise_of=seeded(index))
+    return PartyHost(plan, name, source, folder / name, key, noise_of=None if secure else seeded(index))
 
 
-def run(plan: Plan, folder: Path) -> tuple[Coordinator, list[PartyHost]]:
+def run(plan: Plan, folder: Path, *, secure: bool = False) -> tuple[Coordinator, list[PartyHost]]:
     """A whole run in this process; hosts and coordinator are closed, and can be looked at."""
-    hosts = [host_of(plan, index, folder) for index in range(len(plan.party))]
+    hosts = [host_of(plan, index, folder, secure=secure) for index in range(len(plan.party))]
     coordinator = Coordinator(plan, folder / "coordinator")
     drive(coordinator, Inline({host.index: host.answer for host in hosts}), clock=iter(range(10**6)).__next__)
     for one in (*hosts, coordinator):
