@@ -79,6 +79,11 @@ class Seen:
     lost: tuple[int, ...]
 
 
+# nodes of one process read the same bytes, and what is in them is a value
+_request = lru_cache(maxsize=4)(LogPart.from_bytes)
+_message = lru_cache(maxsize=1024)(Message.from_bytes)
+
+
 class NodeDoor:
     """A node behind bytes, as every carrier knows a party: asked with statements it hears them, without it speaks."""
 
@@ -86,12 +91,13 @@ class NodeDoor:
         self.node, self.plan, self.met = node, node.fingerprint, False
 
     def answer(self, data: bytes) -> bytes:
-        """What is said now, if anything was to be said, and where this node stands."""
-        node, request = self.node, LogPart.from_bytes(data)
-        says = () if request.entries else (self._due(),)
+        """Asked with nothing: what this node says now. Else where it stands after it has heard."""
+        node, request = self.node, _request(data)
+        if not request.entries:
+            return Answer(self.plan, node.syncs, (self._due(),)).to_bytes()
         self._hear(request.entries)
         where = {"weights": node.weights.tolist(), "reads": node.rows.reads, "finished": node.finished}
-        return Answer(self.plan, node.syncs, says, progress=where).to_bytes()
+        return Answer(self.plan, node.syncs, progress=where).to_bytes()
 
     def _due(self) -> Statement:
         if not self.met:
@@ -111,12 +117,6 @@ class NodeDoor:
     def close(self) -> None:
         if self.node.ledger is not None:
             self.node.ledger.close()
-
-
-@lru_cache(maxsize=1024)
-def _message(content: bytes) -> Message:
-    """Nodes of one process read the same bytes; a message is a value."""
-    return Message.from_bytes(content)
 
 
 class Transport(Carrier):
