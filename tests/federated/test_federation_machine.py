@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from federations import EXPOSURE, host_of, plan_of
+from federations import EXPOSURE, host_of, plan_of, rows_of
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
@@ -186,16 +186,6 @@ class FederationMachine(RuleBasedStateMachine):
                     counted[party] += rows_of(said, party, entry.sync)
         for party, agent in enumerate(agents):
             assert counted[party] <= agent._learned
-
-
-def rows_of(said, party: int, sync: int) -> int:
-    from fairveil.federated import Message
-    from fairveil.federated.secure_sum import masked_numbers
-
-    message = said.get((MESSAGE, party, sync))
-    if message is not None:
-        return int(Message.from_bytes(message.content).payload["rows"])
-    return masked_numbers(said[MASKED, party, sync])[0]
 
 
 class killing:

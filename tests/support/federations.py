@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fairveil.federated import Coordinator, Inline, Member, PartyHost, Plan, SigningKey, drive
+from fairveil.federated import Coordinator, Inline, Member, Message, PartyHost, Plan, SigningKey, drive
+from fairveil.federated.secure_sum import masked_numbers
+from fairveil.federated.wire import MASKED, MESSAGE, Statement
 from fairveil.privacy.noise import SeededNoise
 
 NAMES = ("north", "east", "south", "west", "far")
@@ -53,3 +55,11 @@ def run(plan: Plan, folder: Path, *, secure: bool = False) -> tuple[Coordinator,
     for one in (*hosts, coordinator):
         one.close()
     return coordinator, hosts
+
+
+def rows_of(said: dict[Any, Statement], party: int, sync: int) -> int:
+    """How many rows are behind what a party said at a synchronisation."""
+    message = said.get((MESSAGE, party, sync))
+    if message is not None:
+        return int(Message.from_bytes(message.content).payload["rows"])
+    return masked_numbers(said[MASKED, party, sync])[0]
