@@ -7,8 +7,8 @@ from plants import refutations
 
 from fairveil.federated.schedules import Doubling, Paper
 from fairveil.lab import papers
+from fairveil.lab.papers import dp_ncb_theorems, fairx_theorems, thesis_credit_figures, thesis_strategic
 from fairveil.lab.papers import fair_private_classification_theorems as classification
-from fairveil.lab.papers import fairx_theorems, thesis_credit_figures, thesis_strategic
 from fairveil.lab.reproduce import artefacts, reproduce
 
 
@@ -52,6 +52,7 @@ def larger(factor, place=None):
 
 #: Where a claim is not read from results: modules and names that are replaced, and by what.
 WORLDS = {
+    "dp-ncb/theorems": [(dp_ncb_theorems, "ALPHA", lambda found: 1.0)],
     "fair-private-classification/lemma-2": [(classification, "local_sensitivities", doubled)],
     "fairx/theorems": [
         (fairx_theorems, "potential", larger(5.0, 0)),
