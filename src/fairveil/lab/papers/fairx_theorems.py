@@ -62,7 +62,8 @@ def theorem_8(rounds: float, agents: int = AGENTS, d: int = DIMENSION) -> float:
 
     The radius is that of Dubey and Pentland, the reading under which lemma 7 holds; noise is that of the last release.
     """
-    policy = PrivFairxPrinted(agents=agents, dimension=d, horizon=int(rounds), **BUDGET)
+    budget = {"agents": agents, "dimension": d, "horizon": int(rounds), **BUDGET}
+    policy = PrivFairxPrinted(**budget)  # type: ignore[arg-type]
     releases = Paper().size(int(rounds), agents, d)
     rare = math.log(2 * releases * agents / 0.1)
     low = policy.running.expected_std(releases) * (2 * math.sqrt(d) + 2 * math.sqrt(rare))
