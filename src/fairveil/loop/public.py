@@ -61,6 +61,8 @@ class PublicView:
     releases: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     audits: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     history: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    streams: dict[str, dict[str, Any]] | None = None
+    """Private streams in the folder that was named at the start; None where none was."""
 
 
 def public_view(store: Store, name: str) -> PublicView:

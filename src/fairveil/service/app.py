@@ -209,7 +209,7 @@ class Service:
     def _call(self, route: Route, call: Request) -> tuple[int, Any]:
         """Public handlers get a view of published data; the others the service."""
         if route.channel == "public":
-            return route.handler(call.view(self.store, route.path), call)
+            return route.handler(call.view(self.store, route.path, self.settings.streams), call)
         return route.handler(self, call)
 
     async def loop(self, name: str) -> Loop:
