@@ -14,11 +14,12 @@ from fairveil.errors import LedgerTampered
 from fairveil.ledger.verify import verify
 from fairveil.loop import trail
 from fairveil.loop.audits import audit_tables
+from fairveil.loop.budget import accounts, ledger_table
 from fairveil.loop.export import event_lines
 from fairveil.loop.history import history
 from fairveil.loop.listing import page
 from fairveil.loop.problems import Invalid, NameTaken, Unknown
-from fairveil.loop.public import PublicView, accounts, ledger_table, loop_table, public_view, quote, same_spec
+from fairveil.loop.public import PublicView, loop_table, public_view, quote, same_spec
 from fairveil.loop.releases import quote_release, release
 from fairveil.loop.requests import Id
 from fairveil.loop.tokens import Token

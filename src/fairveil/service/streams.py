@@ -88,6 +88,8 @@ def _journal(folder: Path, name: Any) -> dict[str, Any] | None:
     try:
         with place.reading() as ledger:
             last = ledger.last()
-    except (FairveilError, *place.failures):
+    except FairveilError:
+        return {"ledger": name, "entries": None, "head": None}
+    except place.failures:
         return {"ledger": name, "entries": None, "head": None}
     return {"ledger": name, "entries": 0 if last is None else last[0] + 1, "head": None if last is None else last[1]}

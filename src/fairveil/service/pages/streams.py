@@ -22,7 +22,9 @@ def streams(visit: Visit) -> Page:
 @route("GET", "/streams/{stream}", "public", "one private stream", page=True)
 def stream(visit: Visit) -> Page:
     found = visit.ask("GET", f"/v1/streams/{quote(visit.names[0], safe='')}")
-    newest = [(line["at"], *(_value(line, name) for name in found["columns"]), line["status"]) for line in found["lines"]]
+    newest = [
+        (line["at"], *(_value(line, name) for name in found["columns"]), line["status"]) for line in found["lines"]
+    ]
     return Page("stream.html", {"it": _told(found), "rows": newest[::-1][:SHOWN], "figure": figure(found)})
 
 

@@ -95,7 +95,11 @@ def first_learning(table: dict[str, Any]) -> str:
     if table.get("waiting"):
         under = under_way(table)
         rounds = f"{count(under)} round{' is' if under == 1 else 's are'} under way"
-        return f"Nothing is published yet: {rounds}. Outcomes count {when}."
+        lacking = [row["due_at"] - row["answered"] for row in table["waiting"] if row["due_at"] is not None]
+        least = max(min(lacking, default=1), 1)
+        of = "one option" if len(table["waiting"]) > 1 else "the queue"
+        first = f"It first learns when {count(least)} more outcome{' of' if least == 1 else 's of'} {of} count"
+        return f"Nothing is published yet: {rounds}. {first}{'s' if least == 1 else ''}; outcomes count {when}."
     if not blocks:
         return f"Nothing is published yet. It begins with the first decision; rounds settle {when}."
     left = max(blocks[0]["stop"] - table["settled"], 0)
@@ -170,7 +174,7 @@ def chances(arms: list[dict[str, Any]]) -> list[float] | None:
 
 
 def shares(arms: list[dict[str, Any]]) -> list[float | None]:
-    """How decisions were shared out."""
+    """How rounds were shared out."""
     numbers = [row.get("decided", row["rounds"]) for row in arms]
     whole = sum(numbers)
     return [number / whole if whole else None for number in numbers]
