@@ -271,6 +271,63 @@ def test_tokens_are_made_and_revoked_by_pages(http, store, service):
     assert http.get("/tokens", headers=cookie).status_code == 401
 
 
+def test_decisions_by_coin_and_in_modes_that_do_not_learn_are_counted(http, service):
+    """50 decisions with a floor, 10 frozen, 5 paused: all of them are decided, whoever chose."""
+    policy = {"name": "private-nash", "arms": 2, "epsilon": 1.0}
+    rails = {"floor": 0.4, "fallback": "uniform"}
+    http.post("/v1/loops", json={"name": "coins", "policy": policy, "reward": {"wait": "60s"}, "allocation": rails})
+    loop, made = service.store.loop("coins"), 0
+    for mode, count in (("online", 50), ("frozen", 10), ("paused", 5), ("shadow", 3)):
+        loop.set_mode(mode)
+        for _ in range(count):
+            loop.decide(f"e-{made}")
+            made += 1
+        loop.decide(f"e-{made - 1}")  # a repeated request is not another decision
+    table = http.get("/v1/loops/coins").json()
+    assert table["decided"] == 68
+    assert table["rounds"] < 50, "coins of the floor decide without a round"
+    page = http.get("/loops/coins").text
+    assert 'id="decided">68<' in page
+    assert f'id="beside">{68 - table["rounds"]}<' in page
+    assert http.get("/v1/loops").json()["loops"][0]["decided"] == 68
+
+
+def test_a_new_loop_says_when_it_will_first_learn(http, service):
+    policy = {"name": "private-nash", "arms": 2, "epsilon": 1.0}
+    http.post("/v1/loops", json={"name": "fresh", "policy": policy, "reward": {"wait": "2d", "missing": "public"}})
+    [first, _] = http.get("/v1/loops/fresh").json()["waiting"]
+    wanted = first["due_at"]
+    words = (
+        "It first learns, at the latest, when {} more outcomes of one option count; outcomes count when rewards are in"
+    )
+    assert words.format(wanted) in http.get("/loops/fresh").text
+    loop = service.store.loop("fresh")
+    made = [loop.decide() for _ in range(3)]
+    loop.reward(made[0].event_id, 1.0)
+    assert words.format(wanted - 1) in http.get("/loops/fresh").text
+
+
+def test_a_budget_is_reports_and_half_widths_first(http, service, store):
+    policy = {"name": "private-nash", "arms": 2, "epsilon": 1.0}
+    given = {"name": "spared", "policy": policy, "reward": {"wait": "60s"}, "groups": ["a", "b"]}
+    http.post("/v1/loops", json={**given, "reports": {"spare": 3.0}})
+    left = http.get("/v1/loops/spared/budget").json()["left"]
+    assert left["places"] == 1000
+    numbers = [(one["reports"], one["half_width"]) for one in left["choices"]]
+    assert [number for number, _ in numbers] == [1, 3, 10]
+    quoted = http.post(
+        "/v1/loops/spared/budget/quote", json={"kind": "fairness", "first": 0, "stop": 1000, "epsilon": 1.0}
+    )
+    widest = max(max(one["at"].values()) for one in quoted.json()["half_widths"])
+    assert numbers[1][1] == pytest.approx(widest), "a third of what is kept is what a quote says of it"
+    page = unescape(http.get("/loops/spared").text)
+    section = page[page.index('id="h-budget"') : page.index('id="h-releases"')]
+    assert section.index("3 reports") < section.index("epsilon"), "epsilon comes second"
+    http.post("/v1/loops", json={**given, "name": "bare"})
+    assert http.get("/v1/loops/bare/budget").json()["left"] is None
+    assert "no release by hand is left" in unescape(http.get("/loops/bare").text)
+
+
 # Names that mean harm, and what leaves ------------------------------------------------------------------------------
 
 

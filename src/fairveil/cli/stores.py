@@ -183,6 +183,24 @@ def forget(store: StoreUrl = DEFAULT_STORE) -> None:
     typer.echo("what retention no longer keeps is erased")
 
 
+@app.command("export")
+def export(
+    loop: Annotated[str, typer.Argument(help="Name of the loop.")],
+    store: StoreUrl = DEFAULT_STORE,
+) -> None:
+    """Write what is still kept of a loop's events as NDJSON: no ids, features or rewards.
+
+    Example: fairveil store export trial-7 > events.ndjson
+    """
+    from fairveil.loop.export import event_lines
+
+    with opened(store) as found:
+        after = -1
+        while lines := event_lines(found.loop(loop), after, 500):
+            typer.echo(lines, nl=False)
+            after = json.loads(lines.rstrip().rpartition("\n")[2])["seq"]
+
+
 @app.command("clock")
 def clock(
     store: StoreUrl = DEFAULT_STORE, show: Annotated[bool, typer.Option("--show", help="Look, change nothing.")] = False

@@ -98,8 +98,9 @@ def first_learning(table: dict[str, Any]) -> str:
         lacking = [row["due_at"] - row["answered"] for row in table["waiting"] if row["due_at"] is not None]
         least = max(min(lacking, default=1), 1)
         of = "one option" if len(table["waiting"]) > 1 else "the queue"
-        first = f"It first learns when {count(least)} more outcome{' of' if least == 1 else 's of'} {of} count"
-        return f"Nothing is published yet: {rounds}. {first}{'s' if least == 1 else ''}; outcomes count {when}."
+        more = f"1 more outcome of {of} counts" if least == 1 else f"{count(least)} more outcomes of {of} count"
+        first = f"It first learns, at the latest, when {more}; outcomes count {when}"
+        return f"Nothing is published yet: {rounds}. {first}."
     if not blocks:
         return f"Nothing is published yet. It begins with the first decision; rounds settle {when}."
     left = max(blocks[0]["stop"] - table["settled"], 0)
