@@ -1,12 +1,13 @@
 """The whole service killed under load, and again: nothing acknowledged is lost or doubled, no round has a gap.
 
-    python bench/service/kill.py [--times 10] [--between 150] [--filled 200000] [--which sqlite postgresql two workers rolling]
+    python bench/service/kill.py [--times 10] [--between 150] [--filled 200000]
+        [--which sqlite postgresql two workers rolling]
 
 ``sqlite``, ``postgresql``: a single process, killed and started again ``times`` times. ``two``: two processes on one
 PostgreSQL, one of them killed, in turn. ``workers``: ``--workers 2`` on SQLite, a worker killed. ``rolling``: two
-processes on one PostgreSQL that holds ``filled`` events, each asked to stop and started again, in turn. 64 clients ask and
-reward all the time, between two kills at least ``between`` decisions; after every kill each of them repeats what was
-not acknowledged.
+processes on one PostgreSQL that holds ``filled`` events, each asked to stop and started again, in turn. 64 clients ask
+and reward all the time, between two kills at least ``between`` decisions; after every kill each of them repeats what
+was not acknowledged.
 """
 
 from __future__ import annotations
