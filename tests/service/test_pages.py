@@ -472,12 +472,15 @@ def public_pages(http):
     }
 
 
-def test_canaries_are_on_no_page_of_any_role(tmp_path, clock, caplog):
+def test_canaries_are_on_no_page_of_any_role_in_no_log_and_in_no_manifest(tmp_path, clock, caplog):
+    """Of a loop with blocks and reports: before, while and after they are released, and in what a backup says."""
+    from fairveil.loop.upkeep import backup
+
     caplog.set_level(logging.DEBUG)
-    store = Store.open(f"sqlite:///{tmp_path}/store.db", clock=clock)
+    store = Store.open(f"sqlite:///{tmp_path}/data/store.db", clock=clock)
     http = Direct(Service(store, Settings()))
     words = ["canary-person-4711", "canary-event-0815", "0.7310585786300049", "0.8807970779778823"]
-    http.post("/v1/loops", json={**QUEUE, "person": {"max_events": 5}})
+    http.post("/v1/loops", json={**QUEUE, "person": {"max_events": 5}, "reports": {"spare": 1.0}})
     for index in range(25):
         people = [{"group": "a", "features": [0.7310585786300049, 0.2, 0.3], "subject": f"{words[0]}-{index}"},
                   {"group": "b", "features": [0.1, 0.2, 0.3], "subject": f"other-{index}"}]  # fmt: skip
@@ -493,10 +496,17 @@ def test_canaries_are_on_no_page_of_any_role(tmp_path, clock, caplog):
     texts.append(erased)
     clock.advance(61)
     store.tick()
+    asked = {**form, "kind": "fairness", "currency": "rho", "amount": "0.5", "first": "0", "stop": "20"}
+    texts += [http.post("/loops/queue", data={**asked, "do": do}).text for do in ("price", "release", "release")]
+    made = http.get("/v1/loops/queue/releases").json()["releases"]
+    assert [one["kind"] for one in made if one["kind"] != "summary"] == ["fairness"]
+    backup(store, tmp_path / "copy")
+    texts.append((tmp_path / "copy" / "manifest.json").read_text())
     roles = [logged_in(http, store, role) for role in ("operate", "audit", "decide")]
     http.service.gate.renew()
     for headers in roles:
-        texts += [answer.text for answer in every_page(http, headers, "queue").values()]
+        for release in [one["id"] for one in made]:
+            texts += [answer.text for answer in every_page(http, headers, "queue", release).values()]
     assert "1 event" in erased
     logging.getLogger("httpx").setLevel(logging.WARNING)
     own = [record.getMessage() for record in caplog.records if record.name.startswith("fairveil")]
