@@ -89,6 +89,8 @@ def first_learning(table: dict[str, Any]) -> str:
     """When a loop that has published nothing will."""
     wait, missing = span(table["reward"]["wait"]), table["reward"]["missing"]
     when = f"{wait} after each decision" if missing != "public" else f"when rewards are in, at most {wait} after"
+    if table["closed"] is not None:
+        return "Nothing was published before it was closed."
     if table["learning"]["state"] != "open":
         return "Nothing is published, and nothing will be while it does not learn."
     blocks = table["open_blocks"]
