@@ -41,7 +41,7 @@ class Frame:
         return f"row {row + 1}" if self.lines is None else f"line {self.lines[row]}"
 
     def raw(self, name: str, key: str = "") -> NDArray[Any]:
-        """A column as it was read; ``key`` is where a spec names it, for the error. Blanks around names are no matter."""
+        """A column as it was read, blanks around its name aside; ``key`` is where a spec names it, for the error."""
         name = self._spelled(name)
         if name not in self.columns:
             raise SpecError(
@@ -94,8 +94,9 @@ class Frame:
             first, count = int(np.argmax(wrong)), int(wrong.sum())
             more = f" (and {count - 1} more)" if count > 1 else ""
             empty = as_text(self.raw(name)[first]) == ""
+            what = "empty" if empty else "not what the column holds"
             raise InputError(
-                f"{self.source}, {self.place(first)}{more}: a cell is {'empty' if empty else 'not what the column holds'}",
+                f"{self.source}, {self.place(first)}{more}: a cell is {what}",
                 path=name,
                 allowed=allowed,
                 fix="fill or remove those rows; a declared column says what an empty cell counts as: missing = ..."
