@@ -296,7 +296,7 @@ def write_picture(chart: Any, file: Path) -> None:
     if file.suffix == ".html":
         data = in_the_dark_too(vl_convert.vegalite_to_html(spec, bundle=True)).encode()
     elif file.suffix == ".svg":
-        data = vl_convert.vegalite_to_svg(spec).encode()
+        data = vl_convert.vegalite_to_svg(spec).replace(">", f">{DARK_SVG}", 1).encode()
     elif file.suffix == ".pdf":
         data = vl_convert.vegalite_to_pdf(spec)
     else:
@@ -317,6 +317,11 @@ DARK = """<meta name="viewport" content="width=device-width, initial-scale=1">
 </style>
 """
 """Charts are drawn on white; in the dark lightness is turned round and hues stay."""
+
+
+TURNED = "filter: invert(0.92) hue-rotate(180deg);"
+DARK_SVG = f"<style>@media screen and (prefers-color-scheme: dark) {{ :root {{ {TURNED} }} }}</style>"
+"""The same for a chart that a page shows as an image."""
 
 
 def in_the_dark_too(page: str) -> str:
