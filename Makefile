@@ -44,7 +44,7 @@ $(FLOWER)/.made: pyproject.toml constraints/federation.txt
 	@$(FLOWER)/bin/python -m compileall -q $(FLOWER)/lib >/dev/null || true
 	@touch $@
 
-.PHONY: federation federation-test federation-kill
+.PHONY: federation federation-test federation-kill federation-full
 federation: $(FLOWER)/.made ## Flower in an environment of its own; then .venv-federation/bin/fairveil federate --help
 
 federation-test: $(FLOWER)/.made ## a federation on Flower: three parties, a killed SuperNode, a hostile coordinator
@@ -52,6 +52,9 @@ federation-test: $(FLOWER)/.made ## a federation on Flower: three parties, a kil
 
 federation-kill: $(FLOWER)/.made ## parties and coordinator killed at random moments of real runs; about an hour
 	@$(FLOWER)/bin/python bench/federation_kill.py
+
+federation-full: $(FLOWER)/.made ## five parties on Flower from beginning to end: bandits of 20,000 rounds, Adult; about half an hour
+	@$(FLOWER)/bin/python bench/federation_full.py
 
 lint: $(VENV)/.dev   ## ruff, types, import rules
 	@$(BIN)/ruff check src tests bench

@@ -107,7 +107,6 @@ SAME_WORD = {
     "a table of the loop's API, and what the library calls so": ("Budget", "Event"),
     "when steps begin, and what time it is": ("Clock",),
     "synchronisations of agents, and penalties by iteration": ("Schedule",),
-    "all parties in this process: carrying bytes, and iterations of nodes": ("Inline",),
     "what is agreed before anything is read: of a federation, and of a fair fit": ("Plan",),
     "what left the ledger, and what a stream shows of it": ("Released",),
     "runs side by side, and the fits of an estimator (its pickles name it)": ("Tally",),

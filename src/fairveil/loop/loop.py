@@ -295,19 +295,24 @@ class Loop:
             if not self.facts.by_seat or status.settled < before + settle.PAGE:
                 return status
 
-    def _due(self, status: Status) -> list[Block]:
-        """Blocks that are due; by arrival each has its row in the store from here on."""
+    def _due(self, status: Status) -> tuple[list[Block], Status]:
+        """Blocks that are due, and the state that has them; by arrival each has its row in the store from here on."""
         if not self.facts.by_seat:
-            return due_blocks(self.facts.policy, status)
-        found: list[Block] = self.writer.act(opened_blocks)
+            return due_blocks(self.facts.policy, status), status
+        found: tuple[list[Block], Status] = self.writer.act(opened_blocks)
         return found
 
     def _release_due(self, status: Status) -> int:
         facts, made = self.facts, 0
         noise = self.store.noise if facts.spec.simulated else None
         try:
-            while blocks := self._due(status):
+            while True:
+                blocks, status = self._due(status)
+                if not blocks:
+                    break
                 values = draw(facts, status, blocks, self.store.driver, self.ledger, noise, self.pages)
+                if not values:
+                    break  # another process draws the first one
                 point("block-drawn")
                 sequence = self.ledger.seen  # at least the entries of these blocks
                 work = partial(_adopted, blocks=blocks, epoch=status.epoch, values=values, sequence=sequence)

@@ -11,7 +11,6 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -204,7 +203,7 @@ class Writer:
             raise UnknownLoop("this loop is gone", path="loop", given=self.facts.spec.name)
         known, stored = self.status, Status({}, *found)
         state = known.state if known is not None and known.revision == stored.revision else self.facts.load(tx)
-        status = self.facts.present(replace(stored, state=state))
+        status = self.facts.present(stored._replace(state=state))
         grace = self.grace if self.clock.doubt is None else FOREVER
         return Batch(self.facts, status, tx, self.clock.now(), grace, self._rng)
 

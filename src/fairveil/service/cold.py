@@ -12,11 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from fairveil.errors import LedgerTampered
 from fairveil.ledger.verify import verify
-from fairveil.loop import trail
+from fairveil.loop import listing, trail
 from fairveil.loop.audits import audit_tables
 from fairveil.loop.export import event_lines
 from fairveil.loop.history import history
-from fairveil.loop.listing import page
 from fairveil.loop.problems import Invalid, NameTaken, Unknown
 from fairveil.loop.public import PublicView, accounts, ledger_table, loop_table, public_view, quote, same_spec
 from fairveil.loop.releases import quote_release, release
@@ -71,7 +70,7 @@ class Request:
             return PublicView(history={self.names[0]: history(store.loop(self.names[0]))})
         if self.names:
             return public_view(store, self.names[0])
-        return PublicView(page(store, self.after_name, self.token.loop))
+        return PublicView(listing.page(store, self.after_name, self.token.loop))
 
 
 Answer = tuple[int, Any]
@@ -290,10 +289,11 @@ def get_audit(view: PublicView, call: Request) -> Answer:
 # Audit ---------------------------------------------------------------------------------------------------------------
 
 
-@route("GET", "/v1/ledgers", "audit", "all ledgers")
+@route("GET", "/v1/ledgers", "audit", "ledgers in pages")
 def list_ledgers(service: Service, call: Request) -> Answer:
-    names = service.store.driver.ledgers()
-    return 200, {"ledgers": [_ledger(service, name) for name in names if call.token.loop in (None, name)]}
+    after, only = call.after_name, call.token.loop
+    names = [name for name in service.store.driver.ledgers() if name > after and only in (None, name)]
+    return 200, {"ledgers": [_ledger(service, name) for name in names[: listing.PAGE]]}
 
 
 @route("GET", LEDGER, "audit", "one ledger")

@@ -27,7 +27,7 @@ CHANNELS = {"decide": "subject", "operate": "operator", "audit": "audit", "publi
 SLOW = 60.0
 """Seconds for routes that create or report."""
 AFTER: dict[str, dict[str, Any]] = {
-    "loops": {"type": "string", "maxLength": 200},
+    **{end: {"type": "string", "maxLength": 200} for end in ("loops", "ledgers")},
     **{end: {"type": "integer", "minimum": -1} for end in ("entries", "trail")},
 }
 """What listings go on after: ends of their paths."""
@@ -159,10 +159,8 @@ def _operation(route: Route) -> dict[str, Any]:
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1, "maxLength": 200}}
         for name in names
     ]
-    if route.path.endswith(("/entries", "/trail")) or (route.method, route.path) == ("GET", "/v1/loops"):
-        after = (
-            {"type": "string", "maxLength": 200} if route.path == "/v1/loops" else {"type": "integer", "minimum": -1}
-        )
+    after = AFTER.get(route.path.rpartition("/")[2])
+    if after is not None and route.method == "GET":
         parameters.append({"name": "after", "in": "query", "required": False, "schema": after})
     problems = {
         str(status): {
