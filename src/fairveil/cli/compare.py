@@ -18,6 +18,7 @@ from fairveil.cli.common import read_spec
 from fairveil.errors import SpecError
 
 if TYPE_CHECKING:
+    from fairveil.lab.artefact import Picture
     from fairveil.lab.artefact import Table as Differences
 
 
@@ -70,7 +71,7 @@ def _page(results: dict[str, Any], metric: str | None, out: Path, of: int) -> Pa
     from fairveil.lab.report import Section, write_report
 
     chosen = metric or compare.default_metric(results)
-    pictures = [compare.difference_table(results, chosen), *compare.charts(results, chosen)]
+    pictures: list[Picture] = [compare.difference_table(results, chosen), *compare.charts(results, chosen)]
     promises = [(name, r["guarantee"]) for name, r in results.items() if r["guarantee"] is not None]
     done = f"{len(results)} of {of}" if len(results) < of else str(of)
     section = Section("compare", f"{chosen}: {done} runs", pictures=pictures, guarantees=promises)
