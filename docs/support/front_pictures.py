@@ -14,6 +14,7 @@ from fairveil.lab.artefact import Chart, Line, line
 from fairveil.lab.plots import allocation_charts, draw, write_picture
 
 ROOT = Path(__file__).resolve().parents[2]
+HOURS = tuple(range(168))
 SIZE = {"width": 300, "height": 150}
 RULES = {"none": "no rule", "dp": "equal shares", "eqloss": "equal losses"}
 
@@ -30,7 +31,7 @@ def curve(name: str, metric: str, words: str) -> Chart:
 def city() -> Chart:
     series = fairveil.run(spec("stream", runs=1))["series"]
     ends = [
-        Line(name, tuple(series[name]["x"][-168:]), tuple(series[name]["y"][-168:])) for name in ("true", "released")
+        Line(name, HOURS, tuple(series[name]["y"][-168:])) for name in ("true", "released")
     ]
     return Chart("a week of hourly counts", "hour", "count", tuple(ends))
 
@@ -57,7 +58,7 @@ def main() -> None:
     pictures = {
         "operate": allocation_charts(fairveil.run(spec("first")))[0],
         "screen": curve("screening", "parity_gap", "gap between groups"),
-        "federation": curve("recommender", "fairness_regret", "unfairness"),
+        "federation": curve("recommender", "theta_error", "error of what is learned"),
         "city": city(),
         "lend": lending(),
         "research": years(),

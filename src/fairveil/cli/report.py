@@ -14,7 +14,6 @@ from rich.console import Console
 from fairveil import plugins, registry
 from fairveil.cli.common import read_spec
 from fairveil.errors import SpecError
-from fairveil.ledger.sqlite import kind_of_table
 from fairveil.running.store import write_atomically, writing
 
 if TYPE_CHECKING:
@@ -219,6 +218,8 @@ def _result_in(source: str) -> dict[str, Any] | None:
 
 def _refuse_table(path: Path) -> None:
     """A CSV or parquet file is people's rows: nothing may be reported from it as it is."""
+    from fairveil.ledger.sqlite import kind_of_table
+
     kind = kind_of_table(path)
     if kind is None:
         return
