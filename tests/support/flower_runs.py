@@ -40,17 +40,20 @@ def toml(value: Any) -> str:
 class FlowerRun:
     """A coordinator and parties as processes; each can be killed and started again."""
 
-    def __init__(self, folder: Path, kind: str = "exposure", parties: int = 3, **facts: Any) -> None:
+    def __init__(self, folder: Path, kind: str = "exposure", parties: int = 3, rows: int = 30, **facts: Any) -> None:
         self.folder, self.names = folder, NAMES[:parties]
-        rows = {"rows": 30} if kind == "consensus" else {}
+        public = {"rows": rows} if kind == "consensus" else {}
         lines = [f"{key} = {toml(value)}" for key, value in {"run": "trial", "kind": kind, "timeout": 600.0}.items()]
         lines += [f"{key} = {toml(value)}" for key, value in {**KINDS[kind], **facts}.items()]
         for name in self.names:
             (folder / name).mkdir(parents=True, mode=0o700)
             SigningKey.new().write(folder / name / "signing.key")
             make_node_key(folder / name / "node.key")
-            public = SigningKey.read(folder / name / "signing.key").public
-            own = {"name": name, "signing_key": public, "node_key": node_public(folder / name / "node.key"), **rows}
+            signing, node = (
+                SigningKey.read(folder / name / "signing.key").public,
+                node_public(folder / name / "node.key"),
+            )
+            own = {"name": name, "signing_key": signing, "node_key": node, **public}
             lines += ["[[party]]", *(f"{key} = {toml(value)}" for key, value in own.items())]
         self.plan = folder / "plan.toml"
         self.plan.write_text("\n".join(lines) + "\n")
