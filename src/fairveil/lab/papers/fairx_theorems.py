@@ -132,7 +132,7 @@ class FairXTheorems(Artefact):
         "nothing; lemma 4 is for one agent, for all m at once the failure probability is m times as large",
     )
     private_rounds: ClassVar[dict[Scale, tuple[int, ...]]] = {
-        "quick": (1_000, 2_000, 4_000, 8_000),
+        "quick": (500, 1_000, 2_000, 4_000),
         "standard": (5_000, 10_000, 20_000, 40_000),
         "paper": (10_000, 20_000, 50_000, 100_000),
     }
