@@ -102,7 +102,7 @@ def test_blank_places_do_not_pull_a_value(store):
     loop = made(store, person=Person(max_events=2), explore=0.5, reports={"spare": 100.0})
     events = [{"event_id": f"e-{number}", "group": "a", "subject": f"p-{number % 200}"} for number in range(600)]
     loop.decide_many(events)
-    loop.reward_many([{"event_id": one["event_id"], "value": 1.0} for one in events])
+    loop.reward_many([(one["event_id"], 1.0) for one in events])
     store.clock.clock.advance(120)
     store.tick()
     found = loop.release("evaluation", first=0, stop=600, epsilon=90.0)["value"]
