@@ -13,6 +13,7 @@ from typing import Any
 
 from fairveil.loop import asked, trail
 from fairveil.loop.loop import Loop
+from fairveil.loop.own import kept_choice
 from fairveil.loop.places import Placing
 from fairveil.loop.public import counted, loop_table
 from fairveil.proof.adapters.replayed_loop import _told
@@ -82,6 +83,14 @@ def one_identity(folder: Path) -> None:
     must(found.within(epsilon=1.5), "who somebody is moves the places of others, or shows beside the noise")
     over = script(loop, "person of 0", "rare", 0.0)
     must(between(script(loop, "person of 0"), over) == SAME, "what is over the limit is reported")
+
+
+def one_round(folder: Path) -> None:
+    """Coins that explore take no round; who keeps an arm, is over the limit or excludes one took it all the same."""
+    loop = {**LOOP, "person": {"max_events": 1, "sticky": True}, "explore": 0.9}
+    for other in ("person of 0", "person of 1", "person of 2"):
+        found = between(script(loop), script(loop, other))
+        must(found.within(epsilon=1.0), "who somebody is changes the rounds of others")
 
 
 def one_erasure(folder: Path) -> None:
@@ -169,7 +178,7 @@ def _blank_content(original: Method) -> Method:
 def service_checks() -> Checks:
     """Requests over HTTP, reports and rare groups, recorded and replayed: `fairveil.service`."""
     return Checks(
-        (one_reward, one_identity, one_erasure, a_rare_category, an_unforeseen_error),
+        (one_reward, one_identity, one_round, one_erasure, a_rare_category, an_unforeseen_error),
         (
             Mutant("answers-counted", "a public table counts rewards of nobody's block",
                    lambda _: function(loop_table, _told(loop_table))),
@@ -183,6 +192,8 @@ def service_checks() -> Checks:
                    lambda _: method(Loop, "erase_subject", _names_people)),
             Mutant("limit-without-places", "who somebody is moves everybody behind into another report",
                    lambda _: method(Placing, "decided", _without_places)),
+            Mutant("known-take-rounds", "who is known takes a round, where others take one now and then",
+                   lambda _: function(kept_choice, lambda batch, kept, ask, at: kept)),
             Mutant("blanks-told", "how many are over the limit is in a public table",
                    lambda _: together(method(Placing, "decided", _counts_blanks),
                                       function(counted, _told_blanks(counted)))),
