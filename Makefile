@@ -6,7 +6,7 @@ PY     := $(BIN)/python
 FLOWER := .venv-federation
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help packages demo demo-service test test-long which-tests lint docs bench delay estimates classification streams audit mutants machines reproduce constraints clean service-load service-kill service-soak service-learn service-history service-many service-paused service-crowd
+.PHONY: help packages demo demo-service test test-long worlds which-tests lint docs bench delay estimates classification streams audit mutants machines reproduce constraints clean service-load service-kill service-soak service-learn service-history service-many service-paused service-crowd
 
 help:            ## what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
