@@ -126,12 +126,12 @@ def test_whoever_asks_takes_a_round_as_often(store, reason):
     for world in (0, 1):
         reward = Reward(0, 1, wait="60s", missing="default")
         loop = store.create(f"w-{world}", policy=policy, reward=reward, person=person, explore=0.5)
-        first = loop.decide("e-0", subject="ann")
-        for number in range(1, 30):
-            request = {"subject": "ann" if world and reason != "excluded" else f"p-{number}"}
-            if world and reason == "excluded":
-                request["exclude"] = [first.action]
-            with equal_coins():
+        with equal_coins():
+            first = loop.decide("e-0", subject="ann")
+            for number in range(1, 30):
+                request = {"subject": "ann" if world and reason != "excluded" else f"p-{number}"}
+                if world and reason == "excluded":
+                    request["exclude"] = [first.action]
                 loop.decide(f"e-{number}", **request)
         rounds.append((loop.status().round, loop_table(loop)["serving"]))
     assert rounds[0] == rounds[1]
