@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 
 from fairveil.arrays import Floats, Ints
 from fairveil.errors import ContractError
+from fairveil.privacy.events import RepeatedEvent
 from fairveil.privacy.histograms.histogram import Histogram
 from fairveil.privacy.noise import Noise, ZeroNoise
 from fairveil.privacy.sums.base import RunningSum
@@ -118,8 +119,10 @@ def check_sum(sums: Any) -> list[str]:
 
 
 def promised(sums: Any) -> float:
-    """The mu, or the epsilon, that its event stands for."""
-    claim = finer_claim(sums.event())
+    """The mu, or the epsilon, that its event stands for; of one of several fits."""
+    event = sums.event()
+    event = event.event if isinstance(event, RepeatedEvent) else event
+    claim = finer_claim(event)
     if claim is None:
-        return claim_of(sums.event())[0]
+        return claim_of(event)[0]
     return math.sqrt(2 * claim.value) if claim.name == "rho" else claim.value
