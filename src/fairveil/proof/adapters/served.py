@@ -13,7 +13,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from fairveil.loop.batch import Batch
 from fairveil.loop.clock import ManualClock
@@ -35,6 +35,8 @@ SPENT = re.compile(
 PUBLIC_OF_EVENTS = "loop, key, round, decided, until, version, mode, queue, seat"
 OF_OTHERS = "body, action, propensity, learn, reason, own, activated, reward, rewarded, context, erased"
 STORED = ("blocks", "releases", "reports", "reporting", "budgets", "trail", "serving")
+PATIENCE = 3600.0
+T = TypeVar("T")
 BROKEN = "BROKEN"
 """Instead of a method: the request is a decision that fails in a way that nobody foresaw."""
 
@@ -82,13 +84,20 @@ def equal_coins() -> Iterator[None]:
         yield
 
 
+class Patient(Service):
+    """A service whose callers wait: a slow machine is no other answer."""
+
+    async def aside(self, work: Callable[[], T], seconds: float | None = None) -> T:
+        return await super().aside(work, PATIENCE)
+
+
 class Served:
     """One service over one store."""
 
     def __init__(self, url: str) -> None:
         self.clock, self.heard = ManualClock(), Heard()
         self.store = Store.open(url, clock=self.clock, key=bytes(32))
-        self.service, self.server = Service(self.store, Settings()), asyncio.new_event_loop()
+        self.service, self.server = Patient(self.store, Settings(deadline=60.0)), asyncio.new_event_loop()
         self.answers: list[str] = []
 
     @contextmanager
