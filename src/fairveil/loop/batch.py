@@ -192,7 +192,8 @@ class Batch:
             at = min(at, self.facts.horizon - 1)
         if blocked is None or blocked in OF_ONE:
             if self.seats is None or at >= self.facts.policy.reach(self.state):
-                self.state = self.facts.policy.open(self.status().state, at, self.rng)
+                state = self.state if self.seats is None else self.seats.counted(self.state, self.round)
+                self.state = self.facts.policy.open(state, at, self.rng)
             self.at_state = self.state
             return at
         try:
@@ -314,7 +315,7 @@ class Batch:
     def status(self) -> Status:
         """The row of the loop as this batch has made it so far."""
         tally = self.before.tally if self.seats is None else self.seats.tally
-        return self.facts.present(replace(self.before, state=self.state, round=self.round, tally=tally))
+        return self.facts.present(self.before._replace(state=self.state, round=self.round, tally=tally))
 
     def write(self) -> Status:
         """Write all of it; gives the status that holds when the transaction commits."""
@@ -347,6 +348,8 @@ class Batch:
         tx, loop = self.tx, self.facts.id
         if self.new:
             tx.insert_events(list(self.new.values()))
+            if beside := sum(row.round is None for row in self.new.values()):
+                tx.execute("UPDATE loops SET beside = beside + ? WHERE id = ?", (beside, loop))
         if self.rewards:
             tx.set_rewards(loop, [(key, *found) for key, found in self.rewards.items()])
         if self.seats is not None:
@@ -383,4 +386,4 @@ class Batch:
 
     def change(self, **fields: Any) -> None:
         """Change the row of the loop; it is written with the rest of the batch."""
-        self.before = replace(self.before, **fields)
+        self.before = self.before._replace(**fields)

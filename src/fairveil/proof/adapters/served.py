@@ -35,6 +35,7 @@ SPENT = re.compile(
 PUBLIC_OF_EVENTS = "loop, key, round, decided, until, version, mode, queue, seat"
 OF_OTHERS = "body, action, propensity, learn, reason, own, activated, reward, rewarded, context, erased"
 STORED = ("blocks", "releases", "reports", "reporting", "budgets", "trail", "serving")
+NAME = re.compile(r"\{(\w+)\}")
 PATIENCE = 3600.0
 T = TypeVar("T")
 BROKEN = "BROKEN"
@@ -170,11 +171,13 @@ class Served:
         with self.hearing():
             self.service.watch.once()
         said: dict[str, Any] = {"answers": self.answers, "log": self.heard.lines}
-        names = {"loop": loop, "ledger": loop, "release": "none", "audit": "none", "action": "0"}
+        names = {"loop": loop, "ledger": loop}
         for route in (*ROUTES, *PAGES):
             if route.method != "GET" or "{event}" in route.path or "{name}" in route.path:
                 continue
-            said[f"{route.role} {route.path}"] = self.call("GET", route.path.format(**names))[1]
+            said[f"{route.role} {route.path}"] = self.call(
+                "GET", NAME.sub(lambda found: names.get(found[1], "none"), route.path)
+            )[1]
         keys = [self.store.keys.event(event) for event in own]
         export = "operate /v1/loops/{loop}/events"
         said[export] = [
