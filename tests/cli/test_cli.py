@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
+from fairveil import registry
 from fairveil.cli import app, common, main
 from fairveil.lab.costs import MEASURED
 
@@ -315,3 +316,28 @@ def test_tables_break_no_words_and_have_no_empty_columns(tmp_path, monkeypatch, 
     told = capsys.readouterr().out
     assert all(f"policy.epsilon={value}" in told for value in ("0.2", "1", "5"))
     assert "std over runs" not in told
+
+
+def test_a_plug_in_without_examples_is_listed_and_explained(tmp_path, capsys):
+    (tmp_path / "mine.py").write_text(
+        "from fairveil.bandits.protocol import Policy\n"
+        "from fairveil.configuration import configuration\n"
+        "from fairveil.fields import Count\n"
+        "from fairveil.registry import register\n"
+        "@register('policy', 'mine-test')\n"
+        "@configuration\n"
+        "class Mine(Policy):\n"
+        "    'A policy of one.'\n"
+        "    family = 'nash'\n"
+        "    arms: Count\n"
+        "    def start(self): return {}\n"
+        "    def decide(self, state, round, rng): return None\n"
+        "    def learn(self, state, feedback): return state\n"
+    )
+    with registry.isolated():
+        for words in (["explain", "mine-test"], ["list", "policy"]):
+            with pytest.raises(SystemExit) as ended:
+                main([*words, "--plugin", str(tmp_path / "mine.py")])
+            told = capsys.readouterr()
+            assert ended.value.code == 0, told.err
+            assert "A policy of one" in told.out
