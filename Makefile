@@ -6,7 +6,7 @@ PY     := $(BIN)/python
 FLOWER := .venv-federation
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help packages demo demo-service test test-long which-tests lint docs bench delay estimates classification streams audit mutants machines reproduce constraints clean service-load service-kill service-soak service-learn service-history service-many service-paused service-crowd
+.PHONY: help packages demo demo-service test test-long which-tests lint docs bench delay estimates classification streams audit mutants machines reproduce constraints clean service-load service-kill service-upgrade service-soak service-learn service-history service-many service-paused service-crowd
 
 help:            ## what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -82,6 +82,10 @@ service-load: $(VENV)/.dev ## durable pairs a second beside a no-op route (needs
 
 service-kill: $(VENV)/.dev ## the whole service killed under load, on both databases
 	@$(PY) bench/service/kill.py
+
+service-upgrade: $(VENV)/.dev ## a store of 0.1.0 with a million events upgraded in 10 s; two processes restarted over 200,000 events
+	@$(PY) bench/service/upgrade.py
+	@$(PY) bench/service/kill.py --which rolling --times 4
 
 service-soak: $(VENV)/.dev ## a million events, memory, restart, a block of 100,000 rounds
 	@$(PY) bench/service/soak.py

@@ -17,12 +17,12 @@ from fairveil.loop.places import counters
 from fairveil.loop.play import ArmsPlay
 from fairveil.loop.problems import Invalid, NoSupport, NotDue, NotKept, SaysNothing
 from fairveil.loop.reporting import KINDS, Kind, TargetRule
-from fairveil.privacy.charges import Currency
+from fairveil.privacy.charges import UNITS, Currency
 from fairveil.privacy.events import Event, ParallelEvent
 from fairveil.privacy.vectors import Price
 from fairveil.reports.evaluation import Evaluation
 from fairveil.reports.fairness import FairnessReport
-from fairveil.reports.quotes import budget_for, half_widths
+from fairveil.reports.quotes import budget_for, half_widths, widest
 
 if TYPE_CHECKING:
     from fairveil.loop.facts import Facts
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 USEFUL = 0.05
 """Half-width for which a share of exploration is advised."""
+SAYS = 0.5
+"""A rate whose half-width is more than that is not known."""
 
 
 @dataclass(frozen=True)
@@ -248,6 +250,37 @@ def check_declared(facts: Facts) -> None:
         check_explored(facts, declared.every, price)
         names = tuple(rule.name for rule in facts.rules)
         check_says_something(mechanism(facts, "evaluation", price, declared.level, names), declared.every)
+
+
+# What is left ---------------------------------------------------------------------------------------------------------
+
+SEVERAL = (1, 3, 10)
+TYPICAL = 1000
+"""Places of a report while there are none to take."""
+
+
+def reports_left(loop: Loop) -> dict[str, Any] | None:
+    """What is kept for reports by hand, as so many reports and how sure each would be; None where nothing is.
+
+    Of fairness reports on as many places as wait for one now (or as the schedule takes); public numbers alone.
+    """
+    facts, ledger = loop.facts, loop.ledger
+    declared, limit = facts.spec.reports, ledger.limit
+    amount = ledger.remaining.units / UNITS[limit.currency]
+    if declared is None or amount <= 0.0:
+        return None
+    with loop.store.reading() as tx:
+        now = counters(tx, facts.id)
+        query = "SELECT max(stop) FROM reports WHERE loop = ? AND kind = 'fairness'"
+        done = tx.execute(query, (facts.id,))[0][0]
+    places = declared.every or max(now.settled - max(now.first, now.erased, done or 0), 0) or TYPICAL
+    choices = []
+    for number in SEVERAL:
+        made = mechanism(facts, "fairness", Price.of(limit.currency, amount / number), declared.level)
+        half = widest(made, places)
+        if half < SAYS:
+            choices.append({"reports": number, "half_width": half})
+    return {"places": places, "level": declared.level, "choices": choices}
 
 
 # Quotes ---------------------------------------------------------------------------------------------------------------

@@ -359,6 +359,8 @@ class Batch:
         tx, loop = self.tx, self.facts.id
         if self.new:
             tx.insert_events(list(self.new.values()))
+            if beside := sum(row.round is None for row in self.new.values()):
+                tx.execute("UPDATE loops SET beside = beside + ? WHERE id = ?", (beside, loop))
         if self.rewards:
             tx.set_rewards(loop, [(key, *found) for key, found in self.rewards.items()])
         if self.seats is not None:
