@@ -210,7 +210,8 @@ def advised_share(facts: Facts, count: int, price: Price) -> float | None:
     """The smallest share of exploration at which a general rule has a half-width of .05 (of the range)."""
     for share in np.linspace(0.01, 1.0, 100):
         weight = TargetRule("any", "arm").largest_weight(float(share), facts.most_actions)
-        if Evaluation(("any",), (weight,), **price.to_dict()).half_widths(count)[0] <= USEFUL:
+        budget: dict[str, Any] = price.to_dict()
+        if Evaluation(("any",), (weight,), **budget).half_widths(count)[0] <= USEFUL:
             return float(share)
     return None
 

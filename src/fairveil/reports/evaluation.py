@@ -167,7 +167,7 @@ class Evaluation:
         values are means over those that are in. With ``blanks`` it is read from the noisy count.
         """
         std, rows, level = self.vector.std, [], self.level
-        counted, reach = places if answered is None else answered, []
+        counted, reach = places if answered is None else answered, list[int]()
         if self.blanks:  # half of the level's error is the count's
             level = (1 + level) / 2
             counted, *reach = self._counted(float(sums[-1]), places, level)
@@ -229,6 +229,5 @@ class Evaluation:
 def asked(names: Sequence[str], weights: Mapping[str, float], price: Price, level: float, low: float,
           high: float) -> Evaluation:  # fmt: skip
     """An evaluation of some declared rules."""
-    return Evaluation(
-        tuple(names), tuple(weights[name] for name in names), level=level, low=low, high=high, **price.to_dict()
-    )
+    budget: dict[str, Any] = price.to_dict()
+    return Evaluation(tuple(names), tuple(weights[name] for name in names), level=level, low=low, high=high, **budget)

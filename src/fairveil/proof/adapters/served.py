@@ -200,7 +200,7 @@ class Served:
             events = tx.execute(
                 f"SELECT key, {PUBLIC_OF_EVENTS}, {OF_OTHERS} FROM events WHERE loop = ? ORDER BY seq", (id,)
             )
-            found = [row[:10] if bytes(row[0]) in own else row for row in events]
+            found: list[Any] = [row[:10] if bytes(row[0]) in own else row for row in events]
             for table in STORED:
                 where = ("", ()) if table in ("trail", "budgets") else (" WHERE loop = ?", (id,))
                 found.append(tx.execute(f"SELECT * FROM {table}{where[0]}", where[1]))

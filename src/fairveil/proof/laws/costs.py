@@ -79,7 +79,7 @@ FORMS: tuple[dict[str, Any], ...] = (
 Costs = Iterator[tuple[str, float, float]]
 
 
-def built(releaser: Releaser) -> Iterator[tuple[str, Releaser]]:
+def built(releaser: Releaser) -> Iterator[tuple[str, Any]]:
     """The releaser in every unit and form that it has; what it refuses is no configuration of it."""
     table, seen = describe(releaser), set[str]()
     for unit, form in itertools.product(UNITS, FORMS):
@@ -87,7 +87,7 @@ def built(releaser: Releaser) -> Iterator[tuple[str, Releaser]]:
             continue
         words = ", ".join(f"{key} {value}" for key, value in (unit | form).items() if value is not None)
         try:
-            made: Releaser = registry.build("releaser", {**table, "participation": None, **unit, **form}, "releaser")
+            made: Any = registry.build("releaser", {**table, "participation": None, **unit, **form}, "releaser")
         except SpecError:
             continue
         if made.guarantee().established and words not in seen:
@@ -136,13 +136,17 @@ def published(releaser: Releaser, values: Floats, noise: Noise) -> Floats:
 # Learners and algorithms ----------------------------------------------------------------------------------------------
 
 ROWS = 24
+KINDS_OF_FITS: tuple[dict[str, Any], ...] = (
+    {},
+    {"retrainings": 3},
+    {"norm_bound": 2.0},
+    {"neighbours": "zero-out-row"},
+)
 FITS: tuple[dict[str, Any], ...] = tuple(
     {"method": "output", "definition": definition, "intercept": intercept, **more}
-    for definition, intercept, more in itertools.product(
-        ("pure", "gaussian"),
-        (True, False),
-        ({}, {"retrainings": 3}, {"norm_bound": 2.0}, {"neighbours": "zero-out-row"}),
-    )
+    for definition in ("pure", "gaussian")
+    for intercept in (True, False)
+    for more in KINDS_OF_FITS
 )
 ROUNDS: tuple[dict[str, Any], ...] = tuple(
     {"definition": definition, "rounds": rounds, "share": share, "slope": slope}
