@@ -105,6 +105,12 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
 
+    def without_empty_columns(self) -> Table:
+        """The same table for people to read."""
+        kept = [place for place in range(len(self.columns)) if any(row[place] is not None for row in self.rows)]
+        rows = tuple(tuple(row[place] for place in kept) for row in self.rows)
+        return Table(self.title, tuple(self.columns[place] for place in kept), rows)
+
 
 Picture = Chart | Heatmap | Table
 
@@ -254,9 +260,11 @@ def have(dataset: str) -> bool:
 
 
 def line(name: str, result: dict[str, Any], series: str) -> Line:
-    """A curve from a result's series, with its band."""
+    """A curve from a result's series, with its band; time in the unit of the result's axis."""
     found = result["series"][series]
-    return Line(name, tuple(found["x"]), tuple(found["y"]), tuple(found.get("low", ())), tuple(found.get("high", ())))
+    each = result["spec"].get("steps_per_year", 1)
+    x = tuple(at / each for at in found["x"]) if each != 1 else tuple(found["x"])
+    return Line(name, x, tuple(found["y"]), tuple(found.get("low", ())), tuple(found.get("high", ())))
 
 
 def is_course(result: dict[str, Any], metric: str) -> bool:
@@ -265,10 +273,16 @@ def is_course(result: dict[str, Any], metric: str) -> bool:
 
 
 def time_axis(result: dict[str, Any]) -> tuple[str, bool]:
-    """What time is called in a result, and whether its points span so much of it that the axis is logarithmic."""
+    """What time is called in a result, and whether its points span so much of it that the axis is logarithmic.
+
+    Rounds of a learner may be; the steps of people's lives are years where the spec says how many make one.
+    """
     xs = [x for points in result["series"].values() for x in points["x"] if x is not None]
     wide = bool(xs) and min(xs) > 0 and max(xs) / min(xs) > 50
-    return "round" if result["spec"]["task"] == "bandit" else "step", wide
+    if "steps_per_year" in result["spec"]:
+        return "years", False
+    unit = {"bandit": "round", "consensus": "iteration"}.get(result["spec"]["task"])
+    return unit or "step", wide and unit is not None
 
 
 def last(result: dict[str, Any], metric: str) -> tuple[float, float]:
