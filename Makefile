@@ -6,7 +6,7 @@ PY     := $(BIN)/python
 FLOWER := .venv-federation
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help packages demo demo-service test test-long which-tests lint docs bench delay estimates classification streams audit mutants machines reproduce constraints clean service-load service-kill service-soak service-learn service-history service-many service-paused service-crowd
+.PHONY: help packages demo demo-service test test-long worlds which-tests lint docs bench delay estimates classification streams audit mutants machines reproduce constraints clean service-load service-kill service-upgrade service-soak service-learn service-history service-many service-paused service-crowd
 
 help:            ## what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -34,6 +34,9 @@ test: $(VENV)/.dev   ## the suite; FAIRVEIL_REQUIRE=browser,postgres,ray turns s
 test-long: $(VENV)/.dev ## what make test leaves out: sweeps over seeds, papers, audits and kills (tests/long.txt)
 	@$(PY) -m pytest -n auto --dist worksteal -q -m long --doctest-modules src/fairveil tests
 
+worlds: $(VENV)/.dev ## two worlds byte for byte: 500 scripts of requests on each database, 100 runs of commands
+	@FAIRVEIL_WORLDS=500 $(PY) -m pytest -n auto --dist worksteal -q tests/service/test_two_worlds.py tests/cli/test_commands_in_two_worlds.py
+
 which-tests: $(VENV)/.dev ## docs/tests.md: every module with the tests to read first
 	@$(PY) tests/support/which_tests.py --page
 
@@ -44,7 +47,7 @@ $(FLOWER)/.made: pyproject.toml constraints/federation.txt
 	@$(FLOWER)/bin/python -m compileall -q $(FLOWER)/lib >/dev/null || true
 	@touch $@
 
-.PHONY: federation federation-test federation-kill
+.PHONY: federation federation-test federation-kill federation-full
 federation: $(FLOWER)/.made ## Flower in an environment of its own; then .venv-federation/bin/fairveil federate --help
 
 federation-test: $(FLOWER)/.made ## a federation on Flower: three parties, a killed SuperNode, a hostile coordinator
@@ -52,6 +55,9 @@ federation-test: $(FLOWER)/.made ## a federation on Flower: three parties, a kil
 
 federation-kill: $(FLOWER)/.made ## parties and coordinator killed at random moments of real runs; about an hour
 	@$(FLOWER)/bin/python bench/federation_kill.py
+
+federation-full: $(FLOWER)/.made ## five parties on Flower from beginning to end: bandits of 20,000 rounds, Adult; about half an hour
+	@$(FLOWER)/bin/python bench/federation_full.py
 
 lint: $(VENV)/.dev   ## ruff, types, import rules
 	@$(BIN)/ruff check src tests bench
@@ -82,6 +88,10 @@ service-load: $(VENV)/.dev ## durable pairs a second beside a no-op route (needs
 
 service-kill: $(VENV)/.dev ## the whole service killed under load, on both databases
 	@$(PY) bench/service/kill.py
+
+service-upgrade: $(VENV)/.dev ## a store of 0.1.0 with a million events upgraded in 10 s; two processes restarted over 200,000 events
+	@$(PY) bench/service/upgrade.py
+	@$(PY) bench/service/kill.py --which rolling --times 4
 
 service-soak: $(VENV)/.dev ## a million events, memory, restart, a block of 100,000 rounds
 	@$(PY) bench/service/soak.py

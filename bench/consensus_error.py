@@ -12,8 +12,8 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
+from fairveil.consensus import Inline
 from fairveil.consensus.task import algorithm_of, error, plans_of, setting_of, share_of
-from fairveil.consensus.transport import Inline
 from fairveil.data import available
 from fairveil.errors import SpecError
 from fairveil.running.runner import complete

@@ -11,8 +11,8 @@ import sys
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
+from fairveil.consensus import Inline
 from fairveil.consensus.task import Yardstick, algorithm_of, plans_of, setting_of, share_of
-from fairveil.consensus.transport import Inline
 from fairveil.data import available
 from fairveil.running.runner import complete
 

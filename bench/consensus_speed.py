@@ -13,8 +13,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 import fairveil
-from fairveil.consensus import Admm, NodePlan, PrivateMrAdmm, Setting, make_graph, tables
-from fairveil.consensus.transport import Inline
+from fairveil.consensus import Admm, Inline, NodePlan, PrivateMrAdmm, Setting, make_graph, tables
 from fairveil.data import available
 from fairveil.randomness import generator
 

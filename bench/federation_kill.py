@@ -25,6 +25,8 @@ from fairveil.ledger import Ledger
 POLICY = {**EXPOSURE["policy"], "schedule": {"name": "growing", "factor": 3.0, "first": 8}}
 FACTS = {"sums": "secure", "colluding": 1, "policy": POLICY}
 LEAST_BACK = 120.0
+PATIENCE = 1800.0
+"""Seconds for one event: a busy machine is slow, and that is not what is looked for."""
 
 
 def spent(folder: Path) -> object:
@@ -40,16 +42,16 @@ def one(folder: Path, victim: str, program: str, answers: int, late: float, refe
         made.coordinate()
         for name in made.names:
             made.join(name)
-        wait_for("an answer", lambda: made.alive(party) and made.answered(party) >= answers)
+        wait_for("an answer", lambda: made.alive(party) and made.answered(party) >= answers, PATIENCE)
         time.sleep(late)
         before, at = made.answered(party), time.monotonic()
         made.kill("coordinator" if victim == "coordinate" and program else victim, program)
         if not program:
             made.coordinate() if victim == "coordinate" else made.join(victim)
         done = folder / party / "result.json"
-        wait_for("an answer again", lambda: made.answered(party) > before or done.exists())
+        wait_for("an answer again", lambda: made.answered(party) > before or done.exists(), PATIENCE)
         back = time.monotonic() - at
-        made.finish()
+        made.finish(PATIENCE)
     finally:
         made.stop()
     for host, name in zip(reference, made.names):

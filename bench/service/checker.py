@@ -40,6 +40,8 @@ class History:
     calls: Sequence[Call]
     entries: Sequence[Table]
     sticky: bool = True
+    wait: float | None = None
+    """Length of a window in seconds, where clocks were set while it happened."""
 
     def of(self, kind: str) -> list[Call]:
         return [call for call in self.calls if call.kind == kind and call.done]
@@ -101,6 +103,21 @@ def rewards(history: History) -> Iterator[str]:
             yield f"reward-lost: {call.event}"
 
 
+def windows(history: History) -> Iterator[str]:
+    """No window closes before its time, whatever clocks said; nothing stops learning where no ledger was harmed."""
+    began: dict[str, float] = {}
+    for call in history.calls:
+        if call.kind == "decide":
+            began[call.event] = min(call.began, began.get(call.event, call.began))
+    for call in history.of("reward"):
+        early = history.wait is not None and call.ended - began[call.event] < history.wait
+        if early and call.answer.get("reason") == "late":
+            yield f"window-closed-early: {call.event}"
+    for call in history.of("decide"):
+        if call.answer["reason"] in ("ledger", "epoch"):
+            yield f"learning-stopped: {call.event}"
+
+
 def ledger(history: History) -> Iterator[str]:
     """Charged, then reserved, then published, each block once; never more than the limit."""
     limit, paid, reserved, published = None, set[str](), set[str](), set[str]()
@@ -154,8 +171,15 @@ def _in_order(calls: Sequence[Call]) -> Iterator[tuple[list[Call], Call]]:
         yield before, call
 
 
-RULES: tuple[Callable[[History], Iterator[str]], ...] = (one_reply, sticky, rounds, rewards, ledger, pages)
+RULES: tuple[Callable[[History], Iterator[str]], ...] = (one_reply, sticky, rounds, rewards, windows, ledger, pages)
 
 
 def violations(history: History) -> list[str]:
     return [found for rule in RULES for found in rule(history)]
+
+
+def told(first: History, second: History) -> list[str]:
+    """Where two runs that differ in what one person sent show different public pages: they are equal until that is
+    released."""
+    pairs = zip(first.of("loop"), second.of("loop"), strict=True)
+    return [f"public-differs: page {at}" for at, (one, other) in enumerate(pairs) if one.answer != other.answer]

@@ -1,11 +1,14 @@
-"""Many clients while processes are killed and paused, and the database is paused and restarted; then what they saw is
-checked (`checker`): one reply for each id, rounds without gaps, nothing lost, charged before published.
+"""Many clients while processes are killed and paused, the database is paused and restarted, a process is cut off from
+it, and clocks are set; then what they saw is checked (`checker`): one reply for each id, rounds without gaps, nothing
+lost, no window closed by a clock, charged before published.
 
-    python bench/service/history.py [--which sqlite postgresql] [--processes 1 2] [--kills 10] [--pauses 4]
+    python bench/service/history.py [--which sqlite postgresql] [--processes 1 2] [--kills 200] [--pauses 50]
 
-Bounded: ``kills`` of a process, ``pauses`` of a process or of the database for up to 8 s, one restart of the database
-where it is a server; loopback only; at most 30 minutes a case. Processes are forked from one that has loaded the
-program and nothing else, so that two hundred starts take minutes.
+Bounded: ``kills`` of a process, ``pauses`` of a process or of the database for up to 8 s, ``steps`` of a process's
+clock by up to a year, and where the database is a server ``partitions`` (each process reaches it through a proxy of its
+own, which stops) and ``restarts`` of it; loopback only; at most 30 minutes a case. Processes are forked from one that
+has loaded the program and nothing else, so that two hundred starts take minutes; the time of day that they see is the
+machine's and a file's.
 """
 
 from __future__ import annotations
@@ -17,12 +20,15 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 from checker import Call, History, violations
@@ -30,8 +36,11 @@ from parts import ROOT, free_port, wait_until_ready
 
 from fairveil.service.settings import Settings
 
-CLIENTS, LONGEST, BETWEEN = 16, 1800.0, 20
+CLIENTS, LONGEST, BETWEEN = 8, 1800.0, 8
 KEY = "7" * 64
+FAULTS = {"kill": 200, "pause": 50, "partition": 20, "step": 20, "restart": 3}
+STEPS = (366 * 86400, 86400, 30, -30, -3600, -366 * 86400)
+"""Seconds by which the clock of a process is wrong for a while."""
 LOOP = {
     "name": "history",
     "policy": {"name": "private-nash", "arms": 3, "epsilon": 1.0},
@@ -60,7 +69,7 @@ class Recorder:
         while not (call := await self.once(http, kind, method, path, body, **facts)).done:
             if call.status not in (None, 429, 503):
                 raise RuntimeError(f"{kind}: {call.status} {call.answer}")
-            await asyncio.sleep(random.uniform(0.02, 0.2))
+            await asyncio.sleep(random.uniform(0.02, 0.3))
         return call
 
     async def run(self, http: httpx.AsyncClient, client: int) -> None:
@@ -95,19 +104,24 @@ class Recorder:
 
 
 class Nursery:
-    """A process that has loaded the program, and forks one that serves for each line it reads: settings as JSON."""
+    """A process that has loaded the program, and forks one that serves for each line it reads: settings as JSON, and
+    the file that says by how many seconds its clock is wrong."""
 
     PROGRAM = """
-import os, signal, sys
+import os, signal, sys, time
 import fairveil.service.app, fairveil.service.door, fairveil.service.serve as serve
 import fairveil.bandits.nash.private_nash, fairveil.privacy._opendp
+from fairveil.loop.clock import SystemClock
 from fairveil.service.settings import Settings
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 made = []
 for line in sys.stdin:
+    wrong, line = line.split(" ", 1)
     pid = os.fork()
     if pid == 0:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        wrong = os.open(wrong, os.O_RDONLY)
+        SystemClock.now = lambda self: time.time_ns() // 1000 + 10**6 * int(os.pread(wrong, 20, 0))
         serve.run(Settings.from_json(line), 1, lambda: None)
         os._exit(0)
     made.append(pid)
@@ -124,9 +138,9 @@ for pid in made[-2:]:  # whoever still serves ends with whoever asked for it
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         self._process = subprocess.Popen(command, env={**os.environ, "FAIRVEIL_KEY": KEY}, **pipes)
 
-    def start(self, store: str, port: int) -> int:
+    def start(self, store: str, port: int, wrong: Path) -> int:
         """The id of a new process that serves."""
-        print(Settings(store=store, port=port).to_json(), file=self._process.stdin, flush=True)
+        print(wrong, Settings(store=store, port=port).to_json(), file=self._process.stdin, flush=True)
         assert self._process.stdout is not None
         return int(self._process.stdout.readline())
 
@@ -143,48 +157,110 @@ def ended(pid: int, seconds: float = 30.0) -> None:
         time.sleep(0.005)
 
 
+class Proxy:
+    """What stands between one process and the database; stopped, it swallows what both say."""
+
+    PROGRAM = """
+import asyncio, sys
+async def pour(source, sink):
+    try:
+        while part := await source.read(65536):
+            sink.write(part)
+            await sink.drain()
+    except OSError:
+        pass
+    finally:
+        sink.close()
+async def join(source, sink):
+    try:
+        there, back = await asyncio.open_connection(sys.argv[2], int(sys.argv[3]))
+    except OSError:
+        return sink.close()
+    await asyncio.gather(pour(source, back), pour(there, sink))
+async def main():
+    async with await asyncio.start_server(join, "127.0.0.1", int(sys.argv[1])) as server:
+        await server.serve_forever()
+asyncio.run(main())
+"""
+
+    def __init__(self, url: str) -> None:
+        parts, port = urlsplit(url), free_port()
+        self.url = url.replace(f"{parts.hostname}:{parts.port}", f"127.0.0.1:{port}")
+        words = [str(port), str(parts.hostname), str(parts.port)]
+        self.process = subprocess.Popen([sys.executable, "-c", self.PROGRAM, *words])
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                return
+            time.sleep(0.02)
+        raise RuntimeError("the proxy did not start")
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait(30)
+
+
 class Case:
     """Processes on one store, and what is done to them."""
 
-    def __init__(self, store: str, processes: int, server: Path | None) -> None:
-        self.store, self.server, self.nursery = store, server, Nursery()
+    def __init__(self, store: str, processes: int, server: Path | None, folder: Path) -> None:
+        self.server, self.nursery, self.done = server, Nursery(), Counter[str]()
+        self.proxies = [] if server is None else [Proxy(store) for _ in range(processes)]
+        self.stores = [proxy.url for proxy in self.proxies] or [store] * processes
+        self.clocks = [folder / f"clock-{at}" for at in range(processes)]
+        for at in range(processes):
+            self.set_clock(at, 0)
         self.ports = [free_port() for _ in range(processes)]
-        self.processes = [self.start(port) for port in self.ports]
+        self.processes = [self.start(at) for at in range(processes)]
         self.urls = [f"http://127.0.0.1:{port}" for port in self.ports]
-        self.kills = self.pauses = 0
 
-    def start(self, port: int) -> int:
-        pid = self.nursery.start(self.store, port)
-        wait_until_ready(f"http://127.0.0.1:{port}", None, 300)
+    def start(self, at: int) -> int:
+        pid = self.nursery.start(self.stores[at], self.ports[at], self.clocks[at])
+        wait_until_ready(f"http://127.0.0.1:{self.ports[at]}", None, 300)
         return pid
 
-    def kill(self) -> None:
-        at = random.randrange(len(self.processes))
+    def set_clock(self, at: int, seconds: int) -> None:
+        """In one write of one length: whoever reads it sees the old or the new."""
+        handle = os.open(self.clocks[at], os.O_WRONLY | os.O_CREAT)
+        os.pwrite(handle, f"{seconds:20}".encode(), 0)
+        os.close(handle)
+
+    async def fault(self, what: str) -> None:
+        self.done[what] += 1
+        at, seconds = random.randrange(len(self.processes)), _seconds()
+        if what == "kill":
+            await asyncio.to_thread(self.kill, at)
+        elif what == "pause":
+            await self.pause(at, seconds)
+        elif what == "partition":
+            await _stopped(self.proxies[at].process.pid, seconds)
+        elif what == "step":
+            self.set_clock(at, random.choice(STEPS))
+            await asyncio.sleep(min(seconds, 2.0))
+            self.set_clock(at, 0)
+        else:
+            await asyncio.to_thread(self.restart_database)
+
+    def kill(self, at: int) -> None:
         os.kill(self.processes[at], signal.SIGKILL)
         ended(self.processes[at])
-        self.processes[at] = self.start(self.ports[at])
-        self.kills += 1
+        self.processes[at] = self.start(at)
 
-    async def pause(self) -> None:
+    async def pause(self, at: int, seconds: float) -> None:
         """A process stands still, or the whole database does."""
         import postgres_server
 
-        seconds = random.uniform(0.5, 8.0)
-        self.pauses += 1
         if self.server is not None and random.random() < 0.5:
             with postgres_server.paused(self.server):
                 await asyncio.sleep(seconds)
-            return
-        process = random.choice(self.processes)
-        os.kill(process, signal.SIGSTOP)
-        await asyncio.sleep(seconds)
-        os.kill(process, signal.SIGCONT)
+        else:
+            await _stopped(self.processes[at], seconds)
 
     def restart_database(self) -> None:
         import postgres_server
 
-        if self.server is not None:
-            postgres_server.restart(self.server)
+        assert self.server is not None
+        postgres_server.restart(self.server)
 
     def stop(self) -> None:
         for process in self.processes:
@@ -194,23 +270,33 @@ class Case:
         for process in self.processes:
             ended(process)
         self.nursery.stop()
+        for proxy in self.proxies:
+            proxy.stop()
 
 
-async def drive(case: Case, kills: int, pauses: int, longest: float) -> History:
-    recorder = Recorder(case.urls)
-    what = random.sample(["kill"] * kills + ["pause"] * pauses, kills + pauses)
+def _seconds() -> float:
+    """How long a fault lasts: one in five longer than the deadline of a request."""
+    return random.uniform(5.0, 8.0) if random.random() < 0.2 else random.uniform(0.2, 2.0)
+
+
+async def _stopped(process: int, seconds: float) -> None:
+    os.kill(process, signal.SIGSTOP)
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+
+async def drive(case: Case, faults: Counter[str], longest: float) -> History:
+    recorder, what = Recorder(case.urls), list(faults.elements())
+    random.shuffle(what)
     began = time.monotonic()
     async with httpx.AsyncClient(timeout=15, limits=httpx.Limits(max_connections=4 * CLIENTS)) as http:
         await recorder.until(http, "create", "POST", "/v1/loops", LOOP)
         clients = [asyncio.create_task(recorder.run(http, client)) for client in range(CLIENTS)]
         for number, one in enumerate(what):
             await recorder.some_more(BETWEEN)
-            if one == "kill":
-                await asyncio.to_thread(case.kill)
-            else:
-                await case.pause()
-            if number == len(what) // 2:
-                await asyncio.to_thread(case.restart_database)
+            await case.fault(one)
             print(f"\r{number + 1} of {len(what)} faults, {recorder.rewarded} pairs", end="", file=sys.stderr)
             if time.monotonic() - began > longest:
                 break
@@ -229,10 +315,10 @@ async def drive(case: Case, kills: int, pauses: int, longest: float) -> History:
         verdict = (await http.get(f"{case.urls[0]}/v1/ledgers/history/verify")).json()["verdict"]
         assert verdict == "intact", verdict
     print(file=sys.stderr)
-    return History(recorder.calls, entries)
+    return History(recorder.calls, entries, wait=3600.0)
 
 
-def run(which: str, processes: int, kills: int, pauses: int, longest: float = LONGEST) -> int:
+def run(which: str, processes: int, faults: Counter[str], longest: float = LONGEST) -> int:
     import postgres_server
 
     folder = Path(tempfile.mkdtemp(prefix="fairveil-history-"))
@@ -240,9 +326,9 @@ def run(which: str, processes: int, kills: int, pauses: int, longest: float = LO
     server = folder / "server" if which == "postgresql" else None
     store = f"sqlite:///{folder}/store.db" if server is None else postgres_server.start(server)
     try:
-        case = Case(store, processes, server)
+        case = Case(store, processes, server, folder)
         try:
-            history = asyncio.run(drive(case, kills, pauses, longest))
+            history = asyncio.run(drive(case, faults, longest))
         finally:
             case.stop()
     finally:
@@ -253,7 +339,8 @@ def run(which: str, processes: int, kills: int, pauses: int, longest: float = LO
     unknown = sum(call.status is None for call in history.calls)
     blocks = sum(entry["kind"] == "publish" for entry in history.entries)
     print(
-        f"{which}, {processes} process(es), {case.kills} kills, {case.pauses} pauses: {len(history.calls)} calls, "
+        f"{which}, {processes} process(es), {', '.join(f'{n} {name}s' for name, n in case.done.items())}: "
+        f"{len(history.calls)} calls, "
         f"{len(history.of('decide'))} decisions, {unknown} without an answer, {blocks} releases, "
         f"{len(found)} violations"
     )
@@ -266,15 +353,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--which", nargs="+", default=["sqlite", "postgresql"], choices=["sqlite", "postgresql"])
     parser.add_argument("--processes", nargs="+", type=int, default=[1, 2], choices=[1, 2])
-    parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--pauses", type=int, default=4)
+    for name, count in FAULTS.items():
+        parser.add_argument(f"--{name}s", type=int, default=count)
     parser.add_argument("--minutes", type=float, default=LONGEST / 60, help="after which a case makes no more faults")
     given = parser.parse_args()
     sys.path.insert(0, str(ROOT / "tests" / "support"))
     wrong = 0
     for which in given.which:
         for count in given.processes:
-            wrong += run(which, count, given.kills, given.pauses, 60 * given.minutes)
+            faults = Counter({name: getattr(given, f"{name}s") for name in FAULTS})
+            if which == "sqlite":
+                del faults["partition"], faults["restart"]
+            wrong += run(which, count, faults, 60 * given.minutes)
     sys.exit(1 if wrong else 0)
 
 

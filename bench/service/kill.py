@@ -1,11 +1,13 @@
 """The whole service killed under load, and again: nothing acknowledged is lost or doubled, no round has a gap.
 
-    python bench/service/kill.py [--times 10] [--between 150] [--which sqlite postgresql two workers]
+    python bench/service/kill.py [--times 10] [--between 150] [--filled 200000]
+        [--which sqlite postgresql two workers rolling]
 
 ``sqlite``, ``postgresql``: a single process, killed and started again ``times`` times. ``two``: two processes on one
-PostgreSQL, one of them killed, in turn. ``workers``: ``--workers 2`` on SQLite, a worker killed. 64 clients ask and
-reward all the time, between two kills at least ``between`` decisions; after every kill each of them repeats what was
-not acknowledged.
+PostgreSQL, one of them killed, in turn. ``workers``: ``--workers 2`` on SQLite, a worker killed. ``rolling``: two
+processes on one PostgreSQL that holds ``filled`` events, each asked to stop and started again, in turn. 64 clients ask
+and reward all the time, between two kills at least ``between`` decisions; after every kill each of them repeats what
+was not acknowledged.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ LOOP = {
 }
 CLIENTS = 64
 KEY = "7" * 64
+PAGE = 1000
 
 
 def start(store: str, port: int, *options: str) -> subprocess.Popen[bytes]:
@@ -159,17 +162,27 @@ def one(store: str, times: int, between: int) -> None:
     verify(store, crowd)
 
 
-def two(store: str, times: int, between: int) -> None:
+def fill(url: str, events: int) -> None:
+    """So many decisions of before, by the batch route."""
+    with httpx.Client(base_url=url, timeout=120) as http:
+        for first in range(0, events, PAGE):
+            asked = [{"event_id": f"before-{number}"} for number in range(first, min(first + PAGE, events))]
+            http.post("/v1/loops/kill/decisions/batch", json={"decisions": asked}).raise_for_status()
+
+
+def two(store: str, times: int, between: int, filled: int = 0, gently: bool = False) -> None:
+    """One of two processes is killed, in turn; ``gently``: asked to stop, as an upgrade does."""
     ports = [free_port(), free_port()]
     urls = [f"http://127.0.0.1:{port}" for port in ports]
     processes = [start(store, ports[0])]
     create(urls[0])
+    fill(urls[0], filled)
     processes.append(start(store, ports[1]))
 
     async def drive(crowd: Crowd) -> None:
         for number in range(times):
             await crowd.some_more(between)
-            processes[number % 2].kill()
+            (processes[number % 2].terminate if gently else processes[number % 2].kill)()
             await crowd.some_more(between)  # the other one goes on alone
             processes[number % 2].wait()
             processes[number % 2] = await asyncio.to_thread(start, store, ports[number % 2])
@@ -177,7 +190,8 @@ def two(store: str, times: int, between: int) -> None:
 
     with ended(processes):
         crowd = asyncio.run(under_load(urls, drive))
-    print(f"two processes on PostgreSQL, one killed, {times} times:", end=" ")
+    what = f"restarted over {filled:,} events" if gently else "killed"
+    print(f"two processes on PostgreSQL, one {what}, {times} times:", end=" ")
     verify(store, crowd)
 
 
@@ -232,6 +246,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--times", type=int, default=10)
     options.add_argument("--between", type=int, default=150)
+    options.add_argument("--filled", type=int, default=200_000, help="events of before a rolling restart")
     options.add_argument("--which", nargs="+", default=["sqlite", "postgresql", "two", "workers"])
     given = options.parse_args()
     random.seed(3)
@@ -240,6 +255,9 @@ def main() -> None:
             "sqlite": lambda: one(f"sqlite:///{place}/one/store.db", given.times, given.between),
             "postgresql": lambda: one(stack.enter_context(postgres()), given.times, given.between),
             "two": lambda: two(stack.enter_context(postgres()), given.times, given.between),
+            "rolling": lambda: two(
+                stack.enter_context(postgres()), given.times, given.between, given.filled, gently=True
+            ),
             "workers": lambda: workers(f"sqlite:///{place}/workers/store.db", given.times, given.between),
         }
         for which in given.which:

@@ -12,11 +12,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
+import socket
 import statistics
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 from parts import Running, folder, free_port, memory_of, postgres, running, wrk
@@ -26,13 +29,14 @@ from fairveil.loop import Reward, Store
 
 POLICY = {"name": "private-nash", "arms": 4, "epsilon": 1.0}
 KEY = b"\x77" * 32
-FILES = 1024
+FILES, HALF = 1024, 50
 LIMITS = {
     "descriptors besides sockets": 64,
     "connections to the server": 16,
     "idle, share of a core": 0.02,
     "list page, s CPU": 0.1,
     "ready later than an empty store, s CPU": 3.0,
+    "stops with half-sent bodies, s": 2.0,
 }
 LEAST = {"pairs/s over those of one loop": 0.8}
 
@@ -122,6 +126,28 @@ def pairs(services: dict[str, Running], turns: int) -> tuple[float, float]:
     return many[0] / one[0], many[1] / one[1]
 
 
+def stop(service: Running, names: list[str]) -> float:
+    """Seconds from SIGTERM to the end, with up to a thousand loops in memory and bodies that never come whole."""
+    with service.client() as client:
+        for name in names[:1000]:
+            client.post(f"/v1/loops/{name}/decisions", json={"event_id": "last"}).raise_for_status()
+    parts = urlsplit(service.url)
+    half = [socket.create_connection((parts.hostname, parts.port), 30) for _ in range(HALF)]
+    for one in half:
+        one.sendall(
+            f"POST /v1/loops/{names[0]}/decisions HTTP/1.1\r\nHost: {parts.netloc}\r\n"
+            "Content-Type: application/json\r\nContent-Length: 99\r\n\r\n{".encode()
+        )
+    time.sleep(0.5)
+    began = time.monotonic()
+    service.process.send_signal(signal.SIGTERM)
+    service.process.wait(60)
+    taken = time.monotonic() - began
+    for one in half:
+        one.close()
+    return taken
+
+
 def measure(urls: dict[str, str], names: list[str], seconds: float, turns: int) -> dict[str, float]:
     found: dict[str, float] = {}
     with serving(urls["empty"]) as (_, empty):
@@ -142,6 +168,7 @@ def measure(urls: dict[str, str], names: list[str], seconds: float, turns: int) 
         found["connections to the server"] = connections(urls["many"], many.process.pid)
         found["memory, MiB"] = memory_of(many.process.pid)
         found["memory with one loop, MiB"] = memory_of(one.process.pid)
+        found["stops with half-sent bodies, s"] = stop(many, names)
     return found
 
 

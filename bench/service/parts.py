@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -85,8 +84,8 @@ def running(command: list[str], port: int, environment: dict[str, str]) -> Itera
         wait_until_ready(url, process)
         yield Running(url, process)
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGTERM)
+        if process.poll() is None:
+            process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(15)
         if process.poll() is None:

@@ -14,6 +14,7 @@ plug-in could not read the cache, and an edited plug-in would run its old formul
 from __future__ import annotations
 
 import enum
+import gc
 import hashlib
 import os
 import pickle
@@ -22,6 +23,7 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, TypeVar
@@ -29,8 +31,9 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 from numba import types
+from numba._dynfunc import make_function
 from numba.core import caching, event
-from numba.core.cpu import CPUTargetOptions
+from numba.core.cpu import CPUContext, CPUTargetOptions
 from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
 from numba.extending import overload
@@ -45,26 +48,89 @@ F = TypeVar("F", bound=Callable[..., Any])
 _tried: set[str] = set()
 
 
+_compiler: Any = numba.njit
+
+
 def njit(*given: Any, **options: Any) -> Any:
     """Numba's, without the wrapper for C: nothing here is handed over as a C function, and every wrapper is compiled.
 
-    Functions of numba that ours call are compiled as ours are.
+    Functions of numba that ours call are compiled as ours are. A function that is called both by Python and by
+    compiled code is compiled without a wrapper where compiled code calls it.
     """
-    made: Any = numba.njit
-    return made(*given, no_cfunc_wrapper=True, **options)
+    if not given:
+        return partial(njit, **options)
+    made = _compiler(*given, no_cfunc_wrapper=True, **options)
+    if not options.get("no_cpython_wrapper"):
+        within = inner(given[0], inline=options.get("inline", "never"))
+        made.get_call_template, made.get_overload = within.get_call_template, within.get_overload
+    return made
 
 
-def inner(function: F) -> Any:
+def inner(function: F, inline: str = "never") -> Any:
     """A function that compiled code alone calls: it has no wrapper for Python either, and no file of its own."""
-    return njit(nogil=True, no_cpython_wrapper=True)(function)
+    return njit(function, nogil=True, no_cpython_wrapper=True, inline=inline)
 
 
-_numbas_finalize = CPUTargetOptions.finalize
+class _Compiling(event.Listener):
+    """Tells when compiling begins and when it ends; what is compiled meanwhile belongs to it."""
+
+    def __init__(self, tell: Callable[[bool, Any], None]) -> None:
+        self.tell, self.depth = tell, 0
+
+    def on_start(self, event: Any) -> None:
+        self.depth += 1
+        if self.depth == 1:
+            self.tell(True, event.data["dispatcher"])
+
+    def on_end(self, event: Any) -> None:
+        self.depth -= 1
+        if self.depth == 0:
+            self.tell(False, event.data["dispatcher"])
+
+
+def told_of_compiling(tell: Callable[[bool], None]) -> AbstractContextManager[None]:
+    """While this lasts, ``tell`` is called with True when code is compiled and with False when that is done."""
+    return event.install_listener("numba:compile", _Compiling(lambda begins, _: tell(begins)))
+
+
+class _Ours:
+    """Whether one of our kernels is being compiled. Collecting garbage rests meanwhile: a twentieth of the time."""
+
+    def __init__(self) -> None:
+        self.now = self.collects = False
+
+    def tell(self, begins: bool, dispatcher: Any) -> None:
+        self.now = begins and dispatcher.py_func.__module__.partition(".")[0] == PACKAGE.name
+        if self.now:
+            self.collects = gc.isenabled()
+            gc.disable()
+        elif self.collects:
+            self.collects = False
+            gc.enable()
+
+
+_ours = _Ours()
+_numbas_finalize, _numbas_executable = CPUTargetOptions.finalize, CPUContext.get_executable
 
 
 def _finalize(self: Any, flags: Any, options: Any) -> None:
     _numbas_finalize(self, flags, options)
     flags.inherit_if_not_set("no_cfunc_wrapper")
+
+
+def _executable(self: Any, library: Any, fndesc: Any, env: Any) -> Any:
+    """Of a function without wrappers nobody calls the machine code: its callers take in its unoptimised LLVM code,
+    and the whole is optimised and translated once, with the outermost of them.
+    """
+    wrappers = {fndesc.llvm_cpython_wrapper_name, fndesc.llvm_cfunc_wrapper_name}
+    if not _ours.now or wrappers & {function.name for function in library._final_module.functions}:
+        return _numbas_executable(self, library, fndesc, env)
+    for part in dict.fromkeys(library._linking_libraries):
+        library._reload_init.update(part._reload_init)
+        library._final_module.link_in(part._get_module_for_linking(), preserve=True)
+    library._verify_declare_only_symbols()
+    library._finalized = True
+    return make_function(fndesc.lookup_module(), fndesc.qualname.split(".")[-1], "", 0, env, (library,))
 
 
 class _OfOurs:
@@ -153,6 +219,8 @@ if _InTree not in caching.CacheImpl._locator_classes:
     caching.IndexDataCacheFile = _files  # type: ignore[misc, assignment]
     caching.Cache._index_key = _key  # type: ignore[method-assign]
     CPUTargetOptions.finalize = _finalize  # type: ignore[method-assign]
+    CPUContext.get_executable = _executable  # type: ignore[method-assign]
+    event.register("numba:compile", _Compiling(_ours.tell))
 
 
 def digest(function: Callable[..., Any], sig: Any = ()) -> str:
@@ -291,28 +359,6 @@ def doubled(array):  # type: ignore[no-untyped-def]
     for i in range(array.size):
         longer[i] = array[i]
     return longer
-
-
-class _Compiling(event.Listener):
-    """Tells when compiling begins and when it ends; what is compiled meanwhile belongs to it."""
-
-    def __init__(self, tell: Callable[[bool], None]) -> None:
-        self.tell, self.depth = tell, 0
-
-    def on_start(self, event: Any) -> None:
-        self.depth += 1
-        if self.depth == 1:
-            self.tell(True)
-
-    def on_end(self, event: Any) -> None:
-        self.depth -= 1
-        if self.depth == 0:
-            self.tell(False)
-
-
-def told_of_compiling(tell: Callable[[bool], None]) -> AbstractContextManager[None]:
-    """While this lasts, ``tell`` is called with True when code is compiled and with False when that is done."""
-    return event.install_listener("numba:compile", _Compiling(tell))
 
 
 class Kernel:

@@ -66,6 +66,15 @@ class Place:
             tx.execute("INSERT INTO audits VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         return loop
 
+    def stream(self, folder):
+        """As `fairveil release` leaves one, with a column that means harm."""
+        rows = [f"{day},{3 + day % 4},{1 + day % 4},{6 + day % 4},released\n" for day in range(30)]
+        name = HOSTILE.replace(",", " ")
+        (folder / "visits.csv").write_text("".join([f"day,{name},{name}_low,{name}_high,status\n", *rows]))
+        promise = {"unit": "one person's window of 7 steps", "epsilon": 1.0, "delta": 1e-6, "notes": ["declared"]}
+        (folder / "visits.csv.guarantee.json").write_text(json.dumps({**promise, "words": ["each within 3"]}))
+        return str(folder)
+
     def decide(self, loop, count, start=0):
         for index in range(start, start + count):
             if loop.facts.spec.groups:
@@ -93,7 +102,8 @@ def place(tmp_path_factory):
     made.reported("reported")
     made.trial("empty", simulated=True)
     made.trial("over").close()
-    with listening(Service(made.store, Settings())) as url:
+    streams = made.stream(tmp_path_factory.mktemp("streams"))
+    with listening(Service(made.store, Settings(streams=streams))) as url:
         made.url = url
         yield made
     made.store.close()
@@ -206,34 +216,56 @@ def test_release_with_its_price(place, browser, script):
         assert csv.value.suggested_filename == f"{loop.name}-summary-0-0.csv"
 
 
-@SCRIPT
-def test_make_a_report_and_exhaust_spare_and_see_the_refusal(place, browser, script):
-    """2 of 6 are left for reports by hand: 1.5 fits once, the rest does not."""
-    name = f"spare-{'with' if script else 'without'}"
-    loop = place.trial(name, groups=["north", "south"], reports={"spare": 2.0})
+def reports(place, name, spare):
+    """A trial with 60 settled places and so much kept for reports by hand."""
+    loop = place.trial(name, groups=["north", "south"], reports={"spare": spare})
     for index in range(60):
         loop.decide(f"s-{index}", group=["north", "south"][index % 2])
         loop.reward(f"s-{index}", 1.0)
     place.settle()
-    with tab(browser, place.url, script=script, refusals=True) as page:
-        page.goto(f"{place.url}/loops/{name}")
-        page.fill("#first", "0")
-        page.fill("#stop", "40")
-        page.fill("#amount", "1.5")
-        page.click("#price-report")
+    return f"{place.url}/loops/{name}"
+
+
+def ask(page, first, stop, amount, button):
+    for field, value in (("#first", first), ("#stop", stop), ("#amount", amount)):
+        page.fill(field, value)
+    page.click(button)
+
+
+@SCRIPT
+def test_make_a_report(place, browser, script):
+    url = reports(place, f"told-{'with' if script else 'without'}", 2.0)
+    with tab(browser, place.url, script=script) as page:
+        page.goto(url)
+        assert "1 report with every rate within" in " ".join(page.inner_text("#live-budget").split())
+        ask(page, "0", "40", "1.5", "#price-report")
         page.wait_for_selector("#price")
+        assert page.inner_text("#price").startswith("Half-width at a rate of .5: north")
         assert "It costs epsilon 1.5" in page.inner_text("#price")
         page.click("#release-report")
         page.wait_for_url("**/releases/report-fairness-0-40")
         assert "epsilon 1.5" in page.inner_text("dl.facts")
-        page.goto(f"{place.url}/loops/{name}")
-        page.fill("#first", "40")
-        page.fill("#stop", "60")
-        page.fill("#amount", "1")
-        page.click("#release-report")
+        page.goto(url)
+        assert page.locator("#fairness a").get_attribute("href").endswith("report-fairness-0-40")
+
+
+@SCRIPT
+def test_exhaust_spare_and_see_the_refusal(place, browser, script):
+    """2 are kept: 1.5 fits once, 1 more does not, and nothing is charged for asking."""
+    url = reports(place, f"spare-{'with' if script else 'without'}", 2.0)
+    with tab(browser, place.url, script=script, refusals=True) as page:
+        page.goto(url)
+        ask(page, "0", "40", "1.5", "#release-report")
+        page.wait_for_url("**/releases/report-fairness-0-40")
+        page.goto(url)
+        ask(page, "40", "60", "1", "#release-report")
         page.wait_for_selector("#problem")
         assert "budget" in page.inner_text("#problem").lower()
         assert len(page.query_selector_all("#live-releases a")) == 1
+        ask(page, "40", "60", "0.5", "#release-report")
+        page.wait_for_url("**/releases/report-fairness-40-60")
+        page.goto(url)
+        assert "no release by hand is left" in page.inner_text("#left")
 
 
 @SCRIPT
@@ -361,7 +393,7 @@ PATHS = [
     "/loops/new", "/loops/reported/releases/report-fairness-0-300",
     "/loops/reported/releases/report-evaluation-0-300", "/loops/reported/audits/a-1", "/loops/new?job=trial",
     "/loops/new?job=screening", "/loops/new?job=recommender", "/ledgers", "/ledgers/done", "/trail",
-    "/tokens", "/status", "/docs/kept", "/login", "/loops/none", "/nowhere",
+    "/tokens", "/status", "/docs/kept", "/login", "/loops/none", "/nowhere", "/streams", "/streams/visits.csv",
 ]  # fmt: skip
 
 
@@ -376,29 +408,71 @@ def serious(page):
     return [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
 
 
-@pytest.mark.parametrize(("theme", "width"), [("light", WIDE), ("dark", WIDE), ("light", NARROW)])
+LOOKS = pytest.mark.parametrize(("theme", "width"), [("light", WIDE), ("dark", WIDE), ("light", NARROW)])
+
+
+def look(page, what, width):
+    """Axe finds nothing serious, with every disclosure open, and nothing is cut off."""
+    page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+    found = serious(page)
+    assert not found, (what, found)
+    assert fits(page), f"{what} is wider than {width}"
+
+
+@LOOKS
 def test_axe_finds_nothing_serious_and_nothing_is_cut_off(place, browser, theme, width):
+    """Every page of an open service; empty and simulated loops among them."""
     with tab(browser, place.url, width=width, theme=theme, refusals=True) as page:
         for path in [*PATHS, release_path(place)]:
             page.goto(place.url + path)
-            page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
-            assert not serious(page), (path, serious(page))
-            assert fits(page), f"{path} is wider than {width}"
+            look(page, path, width)
 
 
+@LOOKS
 @pytest.mark.parametrize("role", ["decide", "operate", "audit"])
-def test_axe_in_every_role_and_when_refused(shut, browser, role):
-    with tab(browser, shut.url, refusals=True) as page:
+def test_axe_in_every_role_and_when_refused(shut, browser, role, theme, width):
+    """Pages of each role, the 403 of the others, a form that is refused."""
+    with tab(browser, shut.url, width=width, theme=theme, refusals=True) as page:
         log_in(page, shut.url, shut.tokens[role])
-        for path in ("/", "/loops/trial", "/loops/new", "/ledgers/trial", "/trail", "/tokens", "/status"):
+        for path in ("/", "/loops/trial", "/loops/new", "/ledgers", "/ledgers/trial", "/trail", "/tokens", "/status"):
             page.goto(shut.url + path)
-            assert not serious(page), path
+            look(page, (role, path), width)
         if role == "operate":
             page.goto(f"{shut.url}/loops/new?job=trial")
             page.fill("#epsilon", "much")
             page.click("#create")
             page.wait_for_selector("#epsilon-wrong")
-            assert not serious(page)
+            look(page, "a refused form", width)
+
+
+@LOOKS
+def test_axe_when_a_loop_was_closed_meanwhile_and_when_nothing_is_there(place, shut, browser, tmp_path, theme, width):
+    """The page of a refused release (409), of a loop that is closed (410), of a service without a loop."""
+    loop = place.trial(f"gone-{theme}-{width}", groups=["north", "south"], reports={"spare": 0.5})
+    with tab(browser, place.url, width=width, theme=theme, refusals=True) as page:
+        page.goto(f"{place.url}/loops/{loop.name}")
+        ask(page, "0", "40", "1.5", "#release-report")
+        page.wait_for_selector("#problem")
+        look(page, "a refused release", width)
+        loop.close()
+        with page.expect_navigation() as seen:
+            page.click("#freeze")
+        assert seen.value.status == 410
+        look(page, "410", width)
+    bare = Place(tmp_path)
+    with listening(Service(bare.store, Settings())) as url, tab(browser, url, width=width, theme=theme) as page:
+        for path in ("/", "/ledgers", "/trail"):
+            page.goto(url + path)
+            look(page, f"empty {path}", width)
+    bare.store.close()
+
+
+def test_no_request_leaves_the_origin_and_no_console_message(place, browser):
+    """`tab` notes both; here on every page that is no refusal."""
+    with tab(browser, place.url) as page:
+        for path in [*PATHS, release_path(place)]:
+            if path not in ("/loops/none", "/nowhere"):
+                page.goto(place.url + path)
 
 
 def test_every_figure_is_drawn_and_series_have_a_line_at_each_release(place, browser):
@@ -414,12 +488,13 @@ def test_every_figure_is_drawn_and_series_have_a_line_at_each_release(place, bro
         assert len(page.query_selector_all("figure.chart")) == len(page.query_selector_all("figure.chart.drawn"))
 
 
-def test_the_policy_allows_no_inline_script_or_style(place, browser):
-    with tab(browser, place.url) as page:
-        answer = page.goto(f"{place.url}/loops/done")
-        policy = answer.headers["content-security-policy"]
-        assert "unsafe" not in policy
-        assert "default-src 'self'" in policy
+def test_csp_without_unsafe_inline(place, browser):
+    with tab(browser, place.url, refusals=True) as page:
+        for path in PATHS:
+            policy = page.goto(place.url + path).headers["content-security-policy"]
+            assert "unsafe" not in policy, path
+            assert "default-src 'self'" in policy
+        page.goto(f"{place.url}/loops/done")
         page.wait_for_selector("figure.chart.drawn svg")
 
 

@@ -23,6 +23,7 @@ from fairveil.classify.game.hypotheses import Linear, Stumps, ThresholdPairs, er
 from fairveil.classify.game.private_game import Game
 from fairveil.errors import InputError, PrivacyError, SpecError
 from fairveil.fairness.groups import Counter
+from fairveil.fairness.subgroups import subgroup_violation
 from fairveil.privacy.noise import SeededNoise, ZeroNoise
 from fairveil.randomness import generator
 
@@ -232,6 +233,40 @@ def test_fair_nr_closes_the_worst_subgroup_with_every_oracle() -> None:
     for oracle in (KNeighborsClassifier(), "magic"):
         with pytest.raises(SpecError, match="oracle"):
             FairNRClassifier(rounds=1, oracle=oracle).fit(x, y, sensitive_features=sensitive)
+
+
+def _unequal(rows: int = 2000):
+    """People of one intersection are accepted too often."""
+    rng = generator(8)
+    sensitive = {"s": rng.choice(["a", "b"], rows), "r": rng.choice(["u", "v"], rows)}
+    worse = (sensitive["s"] == "a") & (sensitive["r"] == "u")
+    y = (rng.random(rows) < 0.4).astype(int)
+    x = np.stack([y + rng.normal(size=rows) + 0.8 * worse, worse + 0.3 * rng.normal(size=rows)], axis=1) / 4
+    return x, y, sensitive
+
+
+def test_false_negatives_are_false_positives_of_flipped_labels() -> None:
+    x, y, sensitive = _unequal()
+    facts = {"rounds": 20, "random_state": 0}
+    missed = FairNRClassifier(errors="false-negatives", **facts).fit(x, y, sensitive_features=sensitive)
+    flipped = FairNRClassifier(**facts).fit(x, 1 - y, sensitive_features=sensitive)
+    assert missed.decision_chance(x) == pytest.approx(1 - flipped.decision_chance(x))
+    assert missed.violation_ == flipped.violation_
+    assert missed.violation_ == pytest.approx(subgroup_violation(1 - y, 1 - missed.decision_chance(x), sensitive))
+    alarms = FairNRClassifier(**facts).fit(x, y, sensitive_features=sensitive)
+    assert missed.violation_ < subgroup_violation(1 - y, 1 - alarms.decision_chance(x), sensitive)
+
+
+def test_the_auditor_answers_over_thresholds_of_the_attributes() -> None:
+    x, y, sensitive = _unequal()
+    found = {}
+    for kind in ("intersections", "thresholds"):
+        model = FairNRClassifier(rounds=40, subgroups=kind, random_state=0).fit(x, y, sensitive_features=sensitive)
+        assert model.violation_ == pytest.approx(subgroup_violation(y, model.decision_chance(x), sensitive, kind))
+        found[kind] = len(model.subgroups_.names)
+    assert found == {"intersections": 8, "thresholds": 12}
+    with pytest.raises(SpecError, match="class of subgroups"):
+        FairNRClassifier(rounds=1, subgroups="circles").fit(x, y, sensitive_features=sensitive)
 
 
 def test_infinite_classes_and_wrong_variants_are_refused() -> None:

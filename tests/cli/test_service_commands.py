@@ -85,6 +85,17 @@ def test_the_key_is_moved_away_from_its_store(url, tmp_path, capsys):
     assert (code, "no key" in words) == (2, True)
 
 
+def test_the_key_is_changed_and_events_are_exported(url):
+    old = Path(url[len("sqlite:///") :] + ".key").read_text()
+    assert "the key is changed" in run(cli.app, ["store", "rekey", "--store", url]).output
+    new = Path(url[len("sqlite:///") :] + ".key").read_text()
+    assert new.splitlines()[1:] == old.splitlines()
+    with Store.open(url) as store:
+        assert store.loop("trial").reward("e-1", 1.0).accepted
+    [line] = run(cli.app, ["store", "export", "trial", "--store", url]).output.splitlines()
+    assert json.loads(line)["round"] == 0
+
+
 def test_the_clock_is_shown_and_believed(url):
     shown = json.loads(run(cli.app, ["store", "clock", "--show", "--store", url]).output)
     assert (shown["state"], shown["loops_ahead"]) == ("sane", 0)

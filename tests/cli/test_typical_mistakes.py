@@ -29,6 +29,7 @@ FILES = {
     "headless.csv": "",
     "latin.csv": None,
     "staff.csv": STAFF,
+    "staff-nan.csv": STAFF + "nan,f,4\n",
     "staff-other.csv": STAFF + f"4,{SECRET},4\n",
 }
 TRIAL = {
@@ -114,6 +115,7 @@ SPECS = [
         "environment.columns.sex",
         omission=True,
     ),
+    Mistake("not a number in a feature", HIRING, {"environment.file": "staff-nan.csv"}, "years", omission=True),
     Mistake("a value that is not declared", HIRING, {"environment.file": "staff-other.csv"}, "sex", omission=True),
     Mistake(
         "the outcome among the columns",
@@ -203,7 +205,8 @@ COMMANDS = [
     ("a draft of a table that is not there", ["schema", "nowhere.csv"], 3, "no such file"),
     ("a draft without an outcome", ["schema", "staff.csv", "--outcome", "grade"], 2, "rating"),
     ("a report on a table", ["report", "log.csv"], 2, "this is a CSV file"),
-    ("a table instead of a ledger", ["ledger", "show", "log.csv"], 5, "not a database"),
+    ("a table instead of a ledger", ["ledger", "show", "log.csv"], 5, "this is a CSV file"),
+    ("a table instead of a ledger to check", ["ledger", "verify", "log.csv"], 5, "this is a CSV file"),
     ("a spec that is cut off", ["run", "broken.json"], 2, "cannot be read"),
     ("no workers", ["run", "spec.json", "--workers", "0"], 2, "at least 1"),
     ("a ledger for an invented world", ["run", "spec.json", "--ledger", "new.db"], 2, "leave --ledger out"),

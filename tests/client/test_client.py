@@ -42,6 +42,8 @@ def test_all_calls(url):
         assert trial.state()["rounds"] == 3
         assert trial.budget()["epsilon"] == 1.0
         assert trial.release()["kind"] == "summary"
+        trial.decide("hers", subject="ada")
+        assert [trial.subjects.erase(subject) for subject in ("ada", "nobody")] == [1, 0]
         assert trial.set_mode("frozen")["mode"] == "frozen"
         with pytest.raises(Problem) as caught:
             trial.reward(reply["event_id"], 0.2)
@@ -62,6 +64,7 @@ def test_the_same_calls_awaited(url):
             assert len(await trial.decide_many([{}, {}])) == 2
             assert (await trial.state())["rounds"] == 3
             assert (await trial.decide("x", fallback=2))["round"] == 3
+            assert await trial.subjects.erase("nobody") == 0
 
     asyncio.run(run())
 

@@ -112,6 +112,17 @@ def test_adult_error_at_epsilon_one():
     assert fairveil.run({**spec, "iterations": 2, "algorithm": rival})["metrics"]["test_error"] > private["test_error"]
 
 
+@pytest.mark.skipif(not data.available("adult"), reason="Adult is not here")
+@pytest.mark.parametrize("epsilon, most", [(1.0, 0.168), (0.3, 0.178)])
+def test_secure_sums_on_adult(epsilon, most):
+    """Five nodes, delta 1e-5, one may collude, six splits."""
+    spec = {"task": "consensus", "seed": 5, "runs": 6, "nodes": 5, "data": {"name": "adult"}, "graph": "complete"}
+    own = {"name": "private-admm", "epsilon": epsilon, "delta": 1e-5}
+    found = {sums: fairveil.run({**spec, "algorithm": {**own, "sums": sums}})["metrics"] for sums in ("own", "secure")}
+    assert found["secure"]["test_error"] <= most
+    assert found["secure"]["test_error"] < found["own"]["test_error"]
+
+
 @pytest.mark.skipif(not data.available("acs"), reason="ACS is not here")
 def test_one_node_a_state():
     spec = {"task": "consensus", "seed": 5, "nodes": 14, "data": {"name": "acs", "split": {"by": "ST"}}}

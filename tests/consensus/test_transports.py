@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 import fairveil
-from fairveil.consensus import NodePlan, PrivateAdmm, Rows, Setting, make_graph, make_transport
+from fairveil import federated
+from fairveil.consensus import Inline, NodePlan, PrivateAdmm, RayTransport, Rows, Setting, make_graph, make_transport
 from fairveil.errors import SpecError
+from fairveil.federated import Carrier
+from fairveil.federated.wire import MESSAGE, Answer, LogPart
 from fairveil.ledger import Ledger, Limit
 
 SPEC = {
@@ -18,6 +21,38 @@ SPEC = {
 def test_an_unknown_transport_is_refused():
     with pytest.raises(SpecError, match="inline"):
         make_transport("pigeon", [])
+
+
+def test_transports_are_carriers_and_there_is_one_inline():
+    assert issubclass(RayTransport, Carrier)
+    assert issubclass(Inline, federated.Inline)
+    setting = Setting(make_graph("ring", 3), (4,) * 3, 2, 2, 1)
+    algorithm = PrivateAdmm(epsilon=1.0, rounds=1).complete(setting)
+    rng = np.random.default_rng(0)
+    plans = [NodePlan(algorithm, setting, n, Rows.dense(rng.normal(size=(4, 2)), np.ones(4))) for n in range(3)]
+    transport = make_transport("inline", plans)
+    transport.ask(1, LogPart("", 0, 0, ()).to_bytes())
+    ((party, data),) = transport.answers()
+    (said,) = Answer.from_bytes(data).says
+    assert (party, said.purpose, said.by) == (1, MESSAGE, 1)
+    seen = list(transport.iterations())  # the message that was asked for by hand is repeated, not drawn again
+    assert len(seen) == 2
+    assert (seen[-1].weights == seen[-1].weights[0]).all()
+
+
+def test_a_node_that_does_not_answer_is_left_out():
+    setting = Setting(make_graph("complete", 3), (4,) * 3, 2, 2, 1)
+    algorithm = PrivateAdmm(epsilon=1.0, rounds=2).complete(setting)
+    rng = np.random.default_rng(0)
+    plans = [NodePlan(algorithm, setting, n, Rows.dense(rng.normal(size=(4, 2)), np.ones(4))) for n in range(3)]
+    transport = make_transport("inline", plans)
+    steps, answers = transport.iterations(), transport.answers
+    next(steps)
+    transport.answers = lambda: [(node, None if node == 2 else data) for node, data in answers()]
+    last = next(steps)
+    assert transport.absent == [2]
+    assert [bool(weights.any()) for weights in last.weights] == [True, True, False]
+    assert transport.doors[0].node.absent == {2}
 
 
 @pytest.mark.ray

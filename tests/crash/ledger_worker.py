@@ -18,6 +18,8 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
+from children import at_point, run_child
+
 from fairveil.errors import BudgetError, LedgerError
 from fairveil.ledger import Ledger, Limit, ReleaseLost, verify
 from fairveil.ledger.chain import LedgerGone
@@ -80,36 +82,6 @@ def scenario(place: Place, ledger: Ledger | None = None) -> None:
         opened.close()
 
 
-def run_child(work) -> int:
-    """Fork, run, and give back the exit status as subprocess would (negative: killed by that signal)."""
-    child = os.fork()
-    if child == 0:
-        code = 3
-        try:
-            work()
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def at_point(number: int, action):
-    """A hook that acts at the given point, counted from 0."""
-    count = iter(range(10**9))
-
-    def hook(name: str) -> None:
-        if next(count) == number:
-            action(name)
-
-    return hook
-
-
-def kill_self(name: str) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def points_of(anchored: bool) -> list[str]:
     place, names = Place(anchored), []
     faults.hook = names.append
@@ -159,7 +131,7 @@ def kill_everywhere(anchored: bool) -> dict:
         place, where = Place(anchored), f"killed at {number} ({name})"
 
         def work(place=place, number=number) -> None:
-            faults.hook = at_point(number, kill_self)
+            faults.hook = at_point(number)
             scenario(place)
 
         assert run_child(work) == -signal.SIGKILL, where
@@ -176,11 +148,11 @@ def kill_recovery() -> dict:
         place, where = Place(True), f"recovery killed at {number}"
 
         def die(place=place) -> None:
-            faults.hook = at_point(first, kill_self)
+            faults.hook = at_point(first)
             scenario(place)
 
         def recover(place=place, number=number) -> None:
-            faults.hook = at_point(number, kill_self)
+            faults.hook = at_point(number)
             place.open().close()
 
         assert run_child(die) == -signal.SIGKILL

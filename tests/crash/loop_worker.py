@@ -21,6 +21,7 @@ from collections import Counter
 from pathlib import Path
 
 import even_blocks
+from children import at_point, kill_self, run_child
 
 from fairveil.errors import FairveilError, LedgerError
 from fairveil.loop import ManualClock, Reward, Store
@@ -139,40 +140,12 @@ def finish(place: Place, where: str) -> None:
     store.close()
 
 
-def run_child(work) -> int:
-    child = os.fork()
-    if child == 0:
-        code = 3
-        try:
-            work()
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def kill_self(name: str) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def points() -> list[str]:
     place, names = Place(), []
     faults.hook = names.append
     scenario(place)
     faults.hook = None
     return names
-
-
-def at_point(number: int, action):
-    count = iter(range(10**9))
-
-    def hook(name: str) -> None:
-        if next(count) == number:
-            action(name)
-
-    return hook
 
 
 def kill_everywhere(most: int) -> dict:
@@ -186,7 +159,7 @@ def kill_everywhere(most: int) -> dict:
 
         def work(place=place, number=number) -> None:
             watch_draws(place)
-            faults.hook = at_point(number, kill_self)
+            faults.hook = at_point(number)
             scenario(place)
 
         assert run_child(work) == -signal.SIGKILL, where

@@ -11,12 +11,12 @@ import shutil
 import signal
 import sys
 import tempfile
-import traceback
 from collections import Counter
 from pathlib import Path
 
 import even_blocks  # noqa: F401 - registers its policy
 import postgres_server
+from children import at_point, run_child
 
 from fairveil.loop import ManualClock, Reward, Store
 from fairveil.loop.problems import UnknownLoop
@@ -77,30 +77,6 @@ def checked(folder: Path, where: str) -> dict:
         return {"lost": lost}
     finally:
         store.close()
-
-
-def run_child(work) -> int:
-    child = os.fork()
-    if child == 0:
-        code = 3
-        try:
-            work()
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def at_point(number: int):
-    count = iter(range(10**9))
-
-    def hook(name: str) -> None:
-        if next(count) == number:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return hook
 
 
 def another(base: Path | None) -> Path:

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import logging
+import time
 
 import numpy as np
 import pytest
@@ -100,6 +101,29 @@ def test_agents_of_a_log_are_the_agents_of_an_exchange(tmp_path):
         for name, array in worker.party.state.items():
             np.testing.assert_array_equal(array, host.party.state[name], err_msg=name)
         worker.party.ledger.close()
+
+
+@pytest.mark.parametrize("sums", ["own", "secure"])
+def test_no_decision_depends_on_the_clock_of_a_party(sums, tmp_path, monkeypatch):
+    """Parties an hour ahead, an hour behind and in between learn the same to the last bit; Flower allows far less."""
+    plan = plan_of(sums=sums)
+    _, hosts = run(plan, tmp_path / "together")
+    apart = [host_of(plan, index, tmp_path / "apart") for index in range(3)]
+    coordinator, real = Coordinator(plan, tmp_path / "apart" / "coordinator"), time.time
+
+    def an_hour_off(host):
+        def answer(request):
+            with monkeypatch.context() as patch:
+                patch.setattr(time, "time", lambda: real() + 3600.0 * (host.index - 1))
+                return host.answer(request)
+
+        return answer
+
+    drive(coordinator, Inline({host.index: an_hour_off(host) for host in apart}), clock=iter(range(10**6)).__next__)
+    assert coordinator.complete
+    assert [host.worker.result() for host in apart] == [host.worker.result() for host in hosts]
+    for one in (*apart, coordinator):
+        one.close()
 
 
 def test_a_party_that_misses_two_synchronisations_comes_back(federation):

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from federations import EXPOSURE, host_of, plan_of
+from federations import EXPOSURE, host_of, plan_of, rows_of
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
@@ -188,16 +188,6 @@ class FederationMachine(RuleBasedStateMachine):
             assert counted[party] <= agent._learned
 
 
-def rows_of(said, party: int, sync: int) -> int:
-    from fairveil.federated import Message
-    from fairveil.federated.secure_sum import masked_numbers
-
-    message = said.get((MESSAGE, party, sync))
-    if message is not None:
-        return int(Message.from_bytes(message.content).payload["rows"])
-    return masked_numbers(said[MASKED, party, sync])[0]
-
-
 class killing:
     """The process ends at the given point, if it comes that far."""
 
@@ -264,6 +254,58 @@ MACHINES = {
     "secure sums of personal agents": PersonalMachine,
     "secure sums of nodes": SecureConsensusMachine,
 }
+
+
+def ends_at(point: int, action) -> tuple[str | None, list[str]]:
+    """Run ``action`` in a process that ends at its nth write; at which one it did, and those that it came by."""
+    seen: list[str] = []
+
+    def hook(name: str) -> None:
+        seen.append(name)
+        if len(seen) > point:
+            raise Killed
+
+    faults.hook = hook
+    try:
+        action()
+    except Killed:
+        return seen[-1], seen
+    finally:
+        faults.hook = None
+    return None, seen
+
+
+@pytest.mark.parametrize("name", ["own sums of nodes", "secure sums of agents"])
+def test_a_party_and_the_coordinator_are_killed_at_every_write_of_every_answer(name):
+    """Each answer is tried again and ends one write later, until it comes through: none is skipped."""
+    made = MACHINES[name]()
+    killed, seen = set(), set()
+    try:
+        while not made.coordinator.complete:
+            for party in made.hosts:
+                answers: list[bytes] = []
+                for point in range(1000):
+                    host, request = made.hosts[party], made.coordinator.ask(party)
+                    where, passed = ends_at(point, lambda: answers.append(host.answer(request)))  # noqa: B023
+                    seen.update(passed)
+                    if where is None:
+                        break
+                    killed.add(where)
+                    abandon(host)
+                    made.hosts[party] = made._host(party)
+                for point in range(1000):
+                    where, passed = ends_at(point, lambda: made.coordinator.take(party, answers[-1], made.now))  # noqa: B023
+                    seen.update(passed)
+                    if where is None:
+                        break
+                    killed.add(where)
+                    made.coordinator.close()
+                    made.coordinator = Coordinator(made.plan, made.folder / "coordinator")
+                made.nothing_is_drawn_twice()
+        assert killed == seen
+        assert {"journal-written", "state-renamed", "host-answer"} < killed
+    finally:
+        made.teardown()
 
 
 @pytest.mark.parametrize("name", MACHINES)

@@ -3,8 +3,9 @@
 import json
 import logging
 
+import numpy as np
 import pytest
-from federations import CONSENSUS, host_of, keys, plan_of
+from federations import CONSENSUS, host_of, keys, plan_of, rows_of
 from flower_canary import found_in, planted
 from flower_runs import toml
 
@@ -22,12 +23,13 @@ SCHEMA = {
 }
 
 
-def plan_file(folder, **changes):
+def plan_file(folder, node_keys=False, **changes):
     """A plan as TOML, with keys for everybody."""
     facts = {"run": "trial", "kind": "consensus", **CONSENSUS, **changes}
     lines = [f"{key} = {toml(value)}" for key, value in facts.items()]
     for name, key in zip(("north", "east", "south"), keys(3)):
         lines += ["[[party]]", f'name = "{name}"', f'signing_key = "{key.public}"', "rows = 30"]
+        lines += [f'node_key = "of {name}"'] * node_keys
     file = folder / "plan.toml"
     file.write_text("\n".join(lines) + "\n")
     return file
@@ -95,6 +97,9 @@ def test_coordinating_without_node_keys_or_in_the_open(tmp_path, capsys):
     where = ["--folder", tmp_path / "coordinator"]
     code, said = refused(capsys, "coordinate", plan_file(tmp_path), *where)
     assert (code, "node key" in said) == (2, True)
+    file = plan_file(tmp_path, node_keys=True)
+    code, said = refused(capsys, "coordinate", file, *where, "--host", "0.0.0.0")
+    assert (code, "only loopback" in said) == (2, True)
     assert not (tmp_path / "coordinator").exists()
 
 
@@ -115,6 +120,65 @@ def test_files_against_the_schema(rows, rule, words, tmp_path):
     with pytest.raises(FairveilError, match=words) as found:
         host_of(plan, 0, tmp_path, str(file))
     assert not any(value in str(found.value) for value in ("130", "old"))
+
+
+def test_numbers_out_of_range_are_clipped_where_the_schema_says_so(tmp_path):
+    file = tmp_path / "rows.csv"
+    file.write_text("age,sex,ill\n" + "130,f,yes\n100,f,yes\n" * 15)
+    host = host_of(plan_of("consensus", data={**SCHEMA, "out_of_range": "clip"}), 0, tmp_path, str(file))
+    values = host.party.rows.values
+    assert len(values) == 30
+    assert (values == values[0]).all()  # 130 is 100
+    assert host.ledger.spent.units == 0
+    host.close()
+
+
+def replay_file(folder, rows=24, propensity=0.5):
+    """A log of two actions with two features each, chosen by a fair coin."""
+    rng = np.random.default_rng(1)
+    names = ["arm", "outcome", "propensity", "x0_0", "x0_1", "x1_0", "x1_1"]
+    lines = [",".join(names)]
+    for number in range(rows):
+        features = rng.uniform(0, 0.7, 4)
+        lines.append(f"{number % 2},{number % 3 / 2},{propensity}," + ",".join(f"{one:.4f}" for one in features))
+    file = folder / "log.csv"
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+@pytest.mark.parametrize("sums", ["own", "secure"])
+def test_a_log_is_replayed_row_by_row_and_rows_that_do_not_fit_take_their_round(sums, tmp_path):
+    plan, source = plan_of(sums=sums, environment={"floor": 0.4}), f"replay:{replay_file(tmp_path)}"
+    hosts = [host_of(plan, index, tmp_path / "whole", source) for index in range(3)]
+    coordinator = Coordinator(plan, tmp_path / "whole" / "coordinator")
+    drive(coordinator, Inline({host.index: host.answer for host in hosts}), clock=iter(range(10**6)).__next__)
+    said = {entry.place: entry for entry in coordinator.journal.entries}
+    counts = [rows_of(said, party, sync) for party in range(3) for sync in range(3)]
+    for one in (*hosts, coordinator):
+        one.close()
+    assert all(host.party.played == 24 for host in hosts)
+    assert counts == [4, 4, 8] * 3  # whatever was chosen
+    rounds = plan.made._rounds(0, source)(hosts[0].party)
+    rounds.next = 0
+    known = [(rounds.contexts(), rounds.reward(number % 2)) for number in range(24)]
+    shown = [reward for _, reward in known if reward is not None]
+    assert 10 < len(shown) < 24  # four of five are kept
+    rounds.next = 0
+    assert all(rounds.contexts() is not None and rounds.reward(1 - number % 2) is None for number in range(24))
+
+
+@pytest.mark.parametrize(
+    "facts, rows, propensity, words",
+    [
+        ({}, 24, 0.5, "smallest propensity"),
+        ({"floor": 0.6}, 24, 0.5, "smaller propensity"),
+        ({"floor": 0.4}, 23, 0.5, "rounds of the plan"),
+    ],
+)
+def test_logs_that_cannot_be_replayed(facts, rows, propensity, words, tmp_path):
+    plan = plan_of(environment={"seed": 1, **facts})
+    with pytest.raises(FairveilError, match=words):
+        host_of(plan, 0, tmp_path, f"replay:{replay_file(tmp_path, rows, propensity)}")
 
 
 def test_retiring(tmp_path, capsys):

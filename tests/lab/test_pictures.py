@@ -14,7 +14,7 @@ from fairveil.fairness.metrics import group_rates
 from fairveil.fairness.reports import GroupReport
 from fairveil.lab.artefact import Chart, Line
 from fairveil.lab.pictures import frame, plot
-from fairveil.lab.plots import PALETTE, draw, page_colours
+from fairveil.lab.plots import PALETTE, allocation_charts, draw, page_colours, result_charts, write_picture
 from fairveil.ledger import Ledger, Limit
 from fairveil.ledger.account import releases_into
 
@@ -129,3 +129,35 @@ def test_a_chart_of_many_names_never_shows_a_colour_twice():
     assert colours["0"] == colours["10"]
     scale = draw(few, colours=colours).to_dict()["encoding"]["color"]["scale"]
     assert len(set(scale["range"])) == 2
+
+
+def test_time_is_in_the_unit_of_the_spec_and_groups_stand_side_by_side():
+    groups = {name: {"arrivals": 100.0, "qualified": share, "features": {"0": ["truncnorm", 4.0, 5.0, -8.0, 19.0],
+              "1": ["truncnorm", 20.0, 6.0, 5.0, 35.0]}} for name, share in (("a", 0.6), ("b", 0.4))}  # fmt: skip
+    spec = {"task": "participation", "fairness": "dp", "steps": 60, "groups": groups}
+    plain, years = fairveil.run(spec), fairveil.run({**spec, "steps_per_year": 6})
+    assert plain["metrics"] == years["metrics"]
+    assert "steps_per_year" not in plain["spec"]
+    shares = {chart.title: chart for chart in result_charts(years)}["share"]
+    assert [one.name for one in shares.lines] == ["a", "b"]
+    assert (shares.x_label, shares.log_x, shares.lines[0].x[-1]) == ("years", False, 10.0)
+    assert {(chart.x_label, chart.log_x) for chart in result_charts(plain)} == {("step", False)}
+
+
+def test_allocation_over_time_is_drawn_where_it_was_simulated():
+    spec = {"task": "bandit", "rounds": 500, "policy": {"name": "private-nash", "epsilon": 5.0},
+            "environment": {"name": "bernoulli", "means": [0.2, 0.8]}}  # fmt: skip
+    result = fairveil.run(spec)
+    (chart,) = allocation_charts(result)
+    assert [one.name for one in chart.lines] == ["arm 0", "arm 1"]
+    assert all(abs(sum(shares) - 1.0) < 1e-9 for shares in zip(*(one.y for one in chart.lines), strict=True))
+    assert allocation_charts({**result, "meta": {"simulated": False}}) == []
+
+
+def test_pictures_are_dark_for_those_who_ask_and_fit_a_phone(tmp_path):
+    chart = draw(Chart("regret", "round", "regret", (Line("ours", (1.0, 2.0), (0.5, 0.1)),)))
+    for suffix in (".html", ".svg"):
+        write_picture(chart, tmp_path / f"chart{suffix}")
+        page = (tmp_path / f"chart{suffix}").read_text()
+        assert "@media screen and (prefers-color-scheme: dark)" in page
+    assert "max-width: 100% !important; height: auto !important" in (tmp_path / "chart.html").read_text()

@@ -343,6 +343,31 @@ def test_after_a_release_the_bytes_are_gone_from_every_file(folder, clock):
     assert in_files(where) == {}
 
 
+@pytest.mark.postgres
+def test_a_server_has_erased_bytes_until_its_table_is_written_anew(database, clock):
+    """What the guide promises of PostgreSQL, no more: rows are empty at once, files after `VACUUM FULL`."""
+    import psycopg
+
+    def in_table(server):
+        server.execute("CHECKPOINT")
+        [(data,)] = server.execute("SELECT pg_read_binary_file(pg_relation_filepath('events'))").fetchall()
+        return [place for place, pattern in enumerate(PATTERNS) if pattern in bytes(data)]
+
+    with (
+        Store.open(database, clock=clock, key=bytes(32)) as store,
+        psycopg.connect(database, autocommit=True) as server,
+    ):
+        loop = store.create("queue", **QUEUE)
+        through(store, clock, loop)
+        fill([loop], 100, 20)
+        assert in_table(server)
+        release_all(clock, store, [loop])
+        columns = ", ".join(f"count({name})" for name in CONTENT if name != "erased")
+        assert set(server.execute(f"SELECT {columns} FROM events").fetchone()) == {0}
+        server.execute("VACUUM FULL events")
+        assert in_table(server) == []
+
+
 def test_after_an_erasure_the_bytes_are_gone_at_once(folder):
     where, _, loops = folder
     loops[0].decide("e", candidates=people("ann"))

@@ -330,3 +330,27 @@ def test_the_table_of_a_loop_can_be_written(store, clock):
     decide(loop, 0, 5)
     table = loop_table(loop)
     assert sum(row["decided"] for row in table["published"]["arms"]) == 5
+
+
+def test_a_release_of_another_process_between_two_steps_of_a_tick_stops_nothing(store, store_url, clock, monkeypatch):
+    """What is due is drawn from the state that has it, not from the one that was read before somebody else released."""
+    loop, refused = create(store), []
+    monkeypatch.setattr(store, "report", refused.append)
+    with Store.open(store_url, clock=clock, key=KEY) as other:
+        theirs = other.loop("trial")
+
+        def settle():
+            found = type(loop)._settle(loop)
+            assert theirs.tick() >= 1
+            decide(loop, 6, 60)
+            loop.reward_many([(f"e-{index}", 1.0) for index in range(6, 66)])
+            return found
+
+        decide(loop, 0, 6)
+        loop.reward_many([(f"e-{index}", 1.0) for index in range(6)])
+        monkeypatch.setattr(loop, "_settle", settle)
+        assert loop.tick() >= 1
+    assert not refused
+    assert loop.status().stopped is None
+    assert loop.decide("last").learning == "pending"
+    check(store)

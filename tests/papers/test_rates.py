@@ -101,3 +101,10 @@ def test_lemma_3_holds_and_a_wrong_constant_is_seen():
 
 def test_synchronisations_of_section_4_1():
     assert fairx_theorems.most_synchronisations(100_000, 10, 5) == math.ceil(500 * math.log(20_001) ** 2)
+
+
+def test_lemma_2_holds_for_gdp_ncb_and_not_for_ldp_ncb_as_stated():
+    held, failed = theorems.good_event()
+    assert (held.verdict, failed.verdict) == ("holds", "does not hold")
+    draws = generator(9).laplace(size=2_000_000)
+    assert (abs(draws) > math.sqrt(8 * 3.1 * math.log(10))).mean() == pytest.approx(theorems.first_report(10), rel=0.1)

@@ -14,6 +14,7 @@ from fairveil.lab.papers import thesis_theorems
 from fairveil.lab.theorems import premises, qualification
 from fairveil.lab.theorems.checks import check
 from fairveil.lab.theorems.statements import statements
+from fairveil.lab.theorems.strategic_fair import theorem_26_several
 from fairveil.lab.theorems.sweeps import swept
 from fairveil.randomness import generator
 
@@ -128,3 +129,24 @@ def test_an_artefact_says_what_its_sample_can_miss_and_fails_without_refuted_var
     assert (first.verdict, last.verdict) == ("holds", "does not hold")
     results["planted: theorem 20"]["metrics"]["failed"] = 1
     assert artefact.claims(results)[-1].verdict == "holds"
+
+
+def test_an_optimum_in_the_far_tail_is_not_taken_for_a_counterexample_of_theorem_26():
+    """The best equal level is 1 - 7e-17, which a search over levels does not see: both thresholds do not move."""
+    groups = {
+        "a": {
+            "share": 0.1185,
+            "qualified": 0.3562,
+            "features": {"0": ["normal", -1.8757, 3.8942], "1": ["normal", 2.5326, 3.8942]},
+            "cost": ["beta", 4.757, 1.0],
+        },
+        "b": {
+            "share": 0.8815,
+            "qualified": 0.4264,
+            "features": {"0": ["normal", -6.5767, 1.3718], "1": ["normal", 5.0527, 1.3718]},
+            "cost": ["beta", 2.119, 1.0],
+        },
+    }
+    scene = Scene(groups, gain=0.6552, loss=0.386)
+    assert scene.policy("eqopt").thresholds[0][0] < -20
+    assert not theorem_26_several(scene, "eqopt").applies

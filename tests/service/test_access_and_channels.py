@@ -43,7 +43,7 @@ def fresh(service):
 
 
 def call(http, route, headers):
-    path = route.path.format(loop="trial", event="e", release="r", ledger="trial", audit="a", action="1")
+    path = route.path.format(loop="trial", event="e", release="r", ledger="trial", audit="a", action="1", stream="s")
     body = BODIES.get(route.path) if route.body is not None else None
     return http.request(route.method, path, headers=headers, json=body).status_code
 
@@ -155,7 +155,7 @@ def test_a_public_view_has_no_way_to_the_store(trial, service):
 def public_bytes(http, loop="queue", release="x"):
     """Every public page and route."""
     paths = [route.path for route in ROUTES if route.channel == "public" and route.method == "GET"]
-    return {path: http.get(path.format(loop=loop, release=release, audit="x")).text for path in paths}
+    return {path: http.get(path.format(loop=loop, release=release, audit="x", stream="s")).text for path in paths}
 
 
 def test_public_routes_do_not_depend_on_one_persons_data_before_its_release(tmp_path):
@@ -304,7 +304,9 @@ def test_canaries_come_out_nowhere(tmp_path, clock, caplog):
     store.tick()
     for route in ROUTES:
         if route.method == "GET" and "{event}" not in route.path:
-            outputs.append(http.get(route.path.format(loop="queue", release="r", ledger="queue", audit="a")).text)
+            outputs.append(
+                http.get(route.path.format(loop="queue", release="r", ledger="queue", audit="a", stream="s")).text
+            )
     outputs.append(caplog.text)
     words = [str(value) for value in CANARY.values()]
     for text in outputs:

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 import yaml
-from running_service import Direct
+from running_service import LOOP, Direct
 
-from fairveil.errors import SpecError
+from fairveil.errors import DependencyError, SpecError
 from fairveil.loop import trail
 from fairveil.service.app import ROUTES, Service
 from fairveil.service.settings import Settings
+from fairveil.service.tracing import spans, tracing
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -102,7 +103,7 @@ def test_compose_is_whole():
 
 
 def test_every_metric_of_the_alerts_is_served(trial):
-    served = set(re.findall(r"^(fairveil_[a-z_]+)", trial.get("/metrics").text, re.MULTILINE))
+    served = set(re.findall(r"^(?:# TYPE )?(fairveil_[a-z_]+)", trial.get("/metrics").text, re.MULTILINE))
     rules = yaml.safe_load((DEPLOY / "alerts.yml").read_text())["groups"][0]["rules"]
     assert len(rules) >= 8
     for rule in rules:
@@ -114,7 +115,7 @@ def test_every_metric_of_the_alerts_is_served(trial):
 
 
 def test_every_metric_of_the_dashboard_is_served_and_its_panels_do_not_overlap(trial):
-    served = set(re.findall(r"^(fairveil_[a-z_]+)", trial.get("/metrics").text, re.MULTILINE))
+    served = set(re.findall(r"^(?:# TYPE )?(fairveil_[a-z_]+)", trial.get("/metrics").text, re.MULTILINE))
     panels = json.loads((DEPLOY / "grafana.json").read_text())["panels"]
     taken = set()
     for panel in panels:
@@ -151,6 +152,103 @@ def test_the_age_of_the_oldest_unsettled_round(trial, clock, service):
     clock.advance(31)
     service.store.tick()
     assert age() == 0.0
+
+
+def test_what_is_inside_stands_in_a_cyclonedx_document(tmp_path):
+    """All that the service needs here and all that is bundled, once each, and every reference leads somewhere."""
+    out = tmp_path / "sbom.json"
+    subprocess.run([sys.executable, str(DEPLOY / "sbom.py"), str(out)], check=True)
+    made = json.loads(out.read_text())
+    assert (made["bomFormat"], made["specVersion"], made["version"]) == ("CycloneDX", "1.6", 1)
+    assert re.fullmatch(r"urn:uuid:[0-9a-f-]{36}", made["serialNumber"])
+    names = {(part["purl"].split("/")[0], part["name"]) for part in made["components"]}
+    assert {("pkg:pypi", name) for name in ("uvicorn", "numpy", "psycopg", "jinja2", "markupsafe")} <= names
+    assert {("pkg:npm", "@observablehq/plot"), ("pkg:npm", "d3-array")} <= names
+    assert made["metadata"]["component"]["name"] == "fairveil"
+    known = [made["metadata"]["component"]["bom-ref"], *(part["bom-ref"] for part in made["components"])]
+    assert len(set(known)) == len(known)
+    for part in made["components"]:
+        assert part["type"] == "library"
+        assert part["bom-ref"] == part["purl"]
+        assert part["version"]
+    for edge in made["dependencies"]:
+        assert {edge["ref"], *edge["dependsOn"]} <= set(known)
+    licences = (ROOT / "src/fairveil/service/pages/static/plot.licences.txt").read_text()
+    assert sum(part["purl"].startswith("pkg:npm") for part in made["components"]) == licences.count("-" * 80) + 1
+
+
+def test_the_budget_that_is_left_is_a_metric(trial, service, clock):
+    declared = {**LOOP, "name": "spared", "groups": ["a", "b"], "reports": {"spare": 2.0}}
+    assert trial.post("/v1/loops", json=declared).status_code == 201
+
+    def left():
+        return dict(re.findall(r'budget_left_ratio\{ledger="([a-z]+)"\} ([0-9.]+)', trial.get("/metrics").text))
+
+    assert left() == {"spared": "1.0"}, "a ledger that covers its loop exactly keeps nothing, and that is normal"
+    loop = service.store.loop("spared")
+    for index in range(20):
+        loop.decide(f"e-{index}", group="ab"[index % 2])
+    clock.advance(61)
+    service.store.tick()
+    assert trial.post("/v1/loops/spared/releases", json={"kind": "fairness", "epsilon": 1.5}).status_code == 201
+    assert left() == {"spared": "0.25"}
+
+
+# Traces --------------------------------------------------------------------------------------------------------------
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def test_the_trace_of_a_caller_is_the_request_in_log_and_problem(trial, caplog):
+    caplog.set_level("INFO", "fairveil.service")
+    trial.get("/v1/loops", headers={"traceparent": PARENT})
+    assert PARENT.split("-")[1] in caplog.text
+    refused = trial.get("/v1/loops/none", headers={"traceparent": PARENT})
+    assert refused.json()["request"] == PARENT.split("-")[1]
+    caplog.clear()
+    for wrong in ("00-" + "0" * 32 + "-b7ad6b7169203331-01", "a canary", PARENT.upper(), PARENT + "x"):
+        trial.get("/v1/loops", headers={"traceparent": wrong})
+        assert wrong[3:20] not in caplog.text, "only what is well formed is logged"
+
+
+class Recorder:
+    """As a tracer of the SDK: spans with a name, attributes, a parent and two times."""
+
+    def __init__(self):
+        self.spans = []
+
+    def start_span(self, name, **facts):
+        self.spans.append({"name": name, **facts})
+        return self
+
+    def end(self, end_time):
+        self.spans[-1]["end"] = end_time
+
+
+def test_a_span_has_method_route_and_status_and_nothing_of_a_person(trial, service):
+    from opentelemetry.trace import get_current_span
+
+    seen = Recorder()
+    service.traced = spans(seen)
+    body = {"event_id": "canary-1", "subject": "canary-2"}
+    trial.post("/v1/loops/trial/decisions", json=body, headers={"traceparent": PARENT})
+    trial.get("/v1/loops/trial?canary=3")
+    first, second = seen.spans
+    assert first["name"] == "POST /v1/loops/{loop}/decisions"
+    assert first["attributes"]["http.response.status_code"] == 201
+    assert f"{get_current_span(first['context']).get_span_context().trace_id:032x}" == PARENT.split("-")[1]
+    assert second["context"] is None
+    assert first["start_time"] < first["end"]
+    assert "canary" not in str([span["attributes"] for span in seen.spans]) + first["name"] + second["name"]
+
+
+def test_traces_are_sent_when_the_standard_variables_ask_for_it(monkeypatch):
+    assert tracing({}) is None
+    assert tracing({"OTEL_TRACES_EXPORTER": "none"}) is None
+    assert tracing({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"}) is None
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+    with pytest.raises(DependencyError, match="not installed"):
+        tracing({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"})
 
 
 # People whom a proxy names -------------------------------------------------------------------------------------------

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from fairveil.loop import ManualClock, Reward, Store
+from fairveil.loop.public import loop_table
+from fairveil.service.cold import encode_answer
 
 PLACE = Path(__file__).resolve().parents[2] / "bench" / "service" / "checker.py"
 spec = importlib.util.spec_from_file_location("history_checker", PLACE)
@@ -15,6 +21,7 @@ checker = importlib.util.module_from_spec(spec)
 sys.modules["history_checker"] = checker
 spec.loader.exec_module(checker)
 Call, History = checker.Call, checker.History
+POLICY = {"name": "private-nash", "arms": 2, "epsilon": 1.0}
 
 
 @pytest.fixture
@@ -89,6 +96,8 @@ PLANTED = {
     "round-gap": lambda h: changed(changed(h, "decide", -1, round=99), "decide", -2, round=99),
     "reward-changed": lambda h: with_call(h, "reward", value=0.5),
     "reward-lost": lambda h: changed(h, "event", reward="none"),
+    "window-closed-early": lambda h: replace(changed(h, "reward", learned="never", reason="late"), wait=60.0),
+    "learning-stopped": lambda h: changed(h, "decide", reason="ledger"),
     "block-twice": lambda h: replace(h, entries=[*h.entries, next(e for e in h.entries if e["kind"] == "publish")]),
     "charged-twice": lambda h: replace(h, entries=[*h.entries, next(e for e in h.entries if e["kind"] == "account")]),
     "not-charged": lambda h: without(h, entry="account"),
@@ -110,3 +119,31 @@ def test_a_planted_history_is_rejected_with_its_reason(history, name):
 def test_an_answer_that_never_came_proves_nothing(history):
     unknown = replace(history.calls[0], status=None, answer={})
     assert checker.violations(replace(history, calls=[*history.calls, unknown])) == []
+
+
+def pages_of(place, last):
+    """The public pages of a run in which the last person's reward is `last`; coins are those of a seed."""
+    calls, clock = [], ManualClock()
+    with Store.open(f"sqlite:///{place}/store.db", clock=clock, key=bytes(32)) as store:
+        loop = store.create("trial", policy=POLICY, reward=Reward(0, 1, wait="60s", missing="default"))
+        loop.writer._rng = np.random.default_rng(7)
+
+        def look():
+            calls.append(Call("loop", len(calls), len(calls) + 0.5, 200, json.loads(encode_answer(loop_table(loop)))))
+
+        for number in range(6):
+            loop.decide(f"e-{number}")
+            look()
+            loop.reward(f"e-{number}", last if number == 5 else 1.0)
+            store.tick()
+            look()
+        clock.advance(61)  # every window is closed, and nobody has looked
+        look()
+    return History(calls, [])
+
+
+def test_two_runs_show_the_same_until_what_one_person_sent_is_released(tmp_path):
+    one, other = (pages_of(tmp_path / name, value) for name, value in (("a", 0.0), ("b", 1.0)))
+    assert len(one.calls) == 13
+    assert checker.told(one, other) == []
+    assert checker.told(one, changed(other, "loop", rounds=7)) == ["public-differs: page 12"]

@@ -46,6 +46,19 @@ def test_the_client_asks_for_all_pages(many, service):
         assert [row["name"] for row in client.loops()] == NAMES
 
 
+def test_ledgers_are_listed_in_pages_and_no_other_is_opened(many, service, monkeypatch):
+    opened, really = [], service.ledger
+    monkeypatch.setattr(service, "ledger", lambda name: opened.append(name) or really(name))
+    assert [row["name"] for row in many.get("/v1/ledgers").json()["ledgers"]] == NAMES[:2] == opened
+    rest = many.get("/v1/ledgers", params={"after": "loop-2"}).json()["ledgers"]
+    assert [row["name"] for row in rest] == NAMES[3:]
+    page = many.get("/ledgers?after=loop-0", headers={"accept": "text/html"}).text
+    assert 'href="/ledgers?after=loop-2"' in page
+    assert "No ledger comes after" in many.get("/ledgers?after=zzz", headers={"accept": "text/html"}).text
+    names = {item["name"] for item in service.document["paths"]["/v1/ledgers"]["get"]["parameters"]}
+    assert names == {"after"}
+
+
 def test_a_token_of_one_loop_finds_it_on_its_page(many, store, service):
     with store.writing() as tx:
         text = tokens.add(tx, "one", ["decide"], store.clock.now(), "loop-4")

@@ -41,7 +41,8 @@ def hidden(http, path, headers=None):
 
 
 def address(page):
-    return page.path.format(loop="trial", release="summary-0-0", ledger="trial", name="style.css", audit="x-1")
+    names = {"loop": "trial", "release": "summary-0-0", "ledger": "trial", "name": "style.css"}
+    return page.path.format(audit="x-1", stream="x", **names)
 
 
 @pytest.fixture
@@ -68,7 +69,8 @@ def test_every_page_for_every_role(shut, store, roles):
         elif roles == ("decide",):
             assert status == 403, page
         else:
-            assert status == (200 if page.role == "public" or page.role in roles else 403), page
+            there = 404 if page.path.startswith("/streams") else 200  # absent without --streams
+            assert status == (there if page.role == "public" or page.role in roles else 403), page
 
 
 def test_controls_that_a_role_may_not_use_are_absent(shut, store):
@@ -269,6 +271,63 @@ def test_tokens_are_made_and_revoked_by_pages(http, store, service):
     assert http.get("/tokens", headers=cookie).status_code == 401
 
 
+def test_decisions_by_coin_and_in_modes_that_do_not_learn_are_counted(http, service):
+    """50 decisions with a floor, 10 frozen, 5 paused: all of them are decided, whoever chose."""
+    policy = {"name": "private-nash", "arms": 2, "epsilon": 1.0}
+    rails = {"floor": 0.4, "fallback": "uniform"}
+    http.post("/v1/loops", json={"name": "coins", "policy": policy, "reward": {"wait": "60s"}, "allocation": rails})
+    loop, made = service.store.loop("coins"), 0
+    for mode, count in (("online", 50), ("frozen", 10), ("paused", 5), ("shadow", 3)):
+        loop.set_mode(mode)
+        for _ in range(count):
+            loop.decide(f"e-{made}")
+            made += 1
+        loop.decide(f"e-{made - 1}")  # a repeated request is not another decision
+    table = http.get("/v1/loops/coins").json()
+    assert table["decided"] == 68
+    assert table["rounds"] < 50, "coins of the floor decide without a round"
+    page = http.get("/loops/coins").text
+    assert 'id="decided">68<' in page
+    assert f'id="beside">{68 - table["rounds"]}<' in page
+    assert http.get("/v1/loops").json()["loops"][0]["decided"] == 68
+
+
+def test_a_new_loop_says_when_it_will_first_learn(http, service):
+    policy = {"name": "private-nash", "arms": 2, "epsilon": 1.0}
+    http.post("/v1/loops", json={"name": "fresh", "policy": policy, "reward": {"wait": "2d", "missing": "public"}})
+    [first, _] = http.get("/v1/loops/fresh").json()["waiting"]
+    wanted = first["due_at"]
+    words = (
+        "It first learns, at the latest, when {} more outcomes of one option count; outcomes count when rewards are in"
+    )
+    assert words.format(wanted) in http.get("/loops/fresh").text
+    loop = service.store.loop("fresh")
+    made = [loop.decide() for _ in range(3)]
+    loop.reward(made[0].event_id, 1.0)
+    assert words.format(wanted - 1) in http.get("/loops/fresh").text
+
+
+def test_a_budget_is_reports_and_half_widths_first(http, service, store):
+    policy = {"name": "private-nash", "arms": 2, "epsilon": 1.0}
+    given = {"name": "spared", "policy": policy, "reward": {"wait": "60s"}, "groups": ["a", "b"]}
+    http.post("/v1/loops", json={**given, "reports": {"spare": 3.0}})
+    left = http.get("/v1/loops/spared/budget").json()["left"]
+    assert left["places"] == 1000
+    numbers = [(one["reports"], one["half_width"]) for one in left["choices"]]
+    assert [number for number, _ in numbers] == [1, 3, 10]
+    quoted = http.post(
+        "/v1/loops/spared/budget/quote", json={"kind": "fairness", "first": 0, "stop": 1000, "epsilon": 1.0}
+    )
+    widest = max(max(one["at"].values()) for one in quoted.json()["half_widths"])
+    assert numbers[1][1] == pytest.approx(widest), "a third of what is kept is what a quote says of it"
+    page = unescape(http.get("/loops/spared").text)
+    section = page[page.index('id="h-budget"') : page.index('id="h-releases"')]
+    assert section.index("3 reports") < section.index("epsilon"), "epsilon comes second"
+    http.post("/v1/loops", json={**given, "name": "bare"})
+    assert http.get("/v1/loops/bare/budget").json()["left"] is None
+    assert "no release by hand is left" in unescape(http.get("/loops/bare").text)
+
+
 # Names that mean harm, and what leaves ------------------------------------------------------------------------------
 
 
@@ -276,7 +335,7 @@ def every_page(http, headers=None, loop="trial", release="summary-0-0"):
     found = {}
     for page in PAGES:
         if page.method == "GET" and page.path != "/static/{name}":
-            path = page.path.format(loop=loop, release=release, ledger=loop, name="", audit="x")
+            path = page.path.format(loop=loop, release=release, ledger=loop, name="", audit="x", stream="s")
             found[path] = http.get(path, headers=headers)
     return found
 
@@ -413,12 +472,15 @@ def public_pages(http):
     }
 
 
-def test_canaries_are_on_no_page_of_any_role(tmp_path, clock, caplog):
+def test_canaries_are_on_no_page_of_any_role_in_no_log_and_in_no_manifest(tmp_path, clock, caplog):
+    """Of a loop with blocks and reports: before, while and after they are released, and in what a backup says."""
+    from fairveil.loop.upkeep import backup
+
     caplog.set_level(logging.DEBUG)
-    store = Store.open(f"sqlite:///{tmp_path}/store.db", clock=clock)
+    store = Store.open(f"sqlite:///{tmp_path}/data/store.db", clock=clock)
     http = Direct(Service(store, Settings()))
     words = ["canary-person-4711", "canary-event-0815", "0.7310585786300049", "0.8807970779778823"]
-    http.post("/v1/loops", json={**QUEUE, "person": {"max_events": 5}})
+    http.post("/v1/loops", json={**QUEUE, "person": {"max_events": 5}, "reports": {"spare": 1.0}})
     for index in range(25):
         people = [{"group": "a", "features": [0.7310585786300049, 0.2, 0.3], "subject": f"{words[0]}-{index}"},
                   {"group": "b", "features": [0.1, 0.2, 0.3], "subject": f"other-{index}"}]  # fmt: skip
@@ -434,10 +496,17 @@ def test_canaries_are_on_no_page_of_any_role(tmp_path, clock, caplog):
     texts.append(erased)
     clock.advance(61)
     store.tick()
+    asked = {**form, "kind": "fairness", "currency": "rho", "amount": "0.5", "first": "0", "stop": "20"}
+    texts += [http.post("/loops/queue", data={**asked, "do": do}).text for do in ("price", "release", "release")]
+    made = http.get("/v1/loops/queue/releases").json()["releases"]
+    assert [one["kind"] for one in made if one["kind"] != "summary"] == ["fairness"]
+    backup(store, tmp_path / "copy")
+    texts.append((tmp_path / "copy" / "manifest.json").read_text())
     roles = [logged_in(http, store, role) for role in ("operate", "audit", "decide")]
     http.service.gate.renew()
     for headers in roles:
-        texts += [answer.text for answer in every_page(http, headers, "queue").values()]
+        for release in [one["id"] for one in made]:
+            texts += [answer.text for answer in every_page(http, headers, "queue", release).values()]
     assert "1 event" in erased
     logging.getLogger("httpx").setLevel(logging.WARNING)
     own = [record.getMessage() for record in caplog.records if record.name.startswith("fairveil")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ import pytest
 from fairveil.errors import LedgerError
 from fairveil.ledger import Ledger, Limit, ReleaseLost
 from fairveil.loop import ManualClock, Store
+from fairveil.loop.storage.sqlite import SqliteDriver
 from fairveil.privacy.events import PureEvent
 from fairveil.storage import faults
 from fairveil.storage.postgres import MOST, server_of
@@ -262,3 +264,20 @@ def test_a_transaction_that_the_server_rolled_back_is_not_done(database):
 
     with pytest.raises(psycopg.OperationalError, match="rolled back"), server_of(database).writing() as connection:
         fails(connection)
+
+
+def test_what_connections_to_a_store_keep_in_memory_is_bounded_whatever_many_read(tmp_path):
+    """Eight readers beside a writer: once each of them kept up to 16 MiB of pages, as the store grew."""
+    driver = SqliteDriver(tmp_path / "store.db")
+    driver.prepare()
+    kept, used = [], set()
+    with contextlib.ExitStack() as stack:
+        for tx in [stack.enter_context(one()) for one in (driver.writing, *[driver.reading] * 8)]:
+            [(size,)] = tx.execute("PRAGMA cache_size")
+            kept.append(-size)
+    for _ in range(3):
+        with driver.reading(), driver.writing() as tx:
+            used.add(id(tx._connection))
+    driver.close()
+    assert sum(kept) <= 16 * 1024, kept
+    assert len(used) == 1, "writers share one connection, so its pages stay true"

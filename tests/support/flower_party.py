@@ -1,11 +1,14 @@
 """A party of a federation on Flower as a process, with seeded noise and a simulated ledger.
 
-``python flower_party.py PLAN NAME FOLDER HOST:PORT CA``; FAIRVEIL_SPILL names a file for all bytes that leave.
+``python flower_party.py PLAN NAME FOLDER HOST:PORT CA``; FAIRVEIL_SPILL names a file for all bytes that leave, and
+FAIRVEIL_NOISE=secure gives it a real ledger and the operating system's noise. What it learned, and when it answered
+how long, is in ``result.json`` at the end.
 """
 
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
 from federations import NAMES, seeded
@@ -18,21 +21,24 @@ from fairveil.federated.flower.join import Joined
 def main(file: str, name: str, folder: str, server: str, authority: str) -> None:
     key = SigningKey.read(Path(folder) / "signing.key")
     source = os.environ.get("FAIRVEIL_SOURCE", "environment")
-    host = PartyHost(read_plan(Path(file)), name, source, Path(folder), key, noise_of=seeded(NAMES.index(name)))
-    inner, spill = host.answer, os.environ.get("FAIRVEIL_SPILL")
+    noise_of = None if os.environ.get("FAIRVEIL_NOISE") == "secure" else seeded(NAMES.index(name))
+    host = PartyHost(read_plan(Path(file)), name, source, Path(folder), key, noise_of=noise_of)
+    inner, spill, times = host.answer, os.environ["FAIRVEIL_SPILL"], []
 
     def recorded(request: bytes) -> bytes:
+        start = time.monotonic()
         found = inner(request)
         with open(spill, "ab") as out:
             out.write(len(found).to_bytes(4, "big") + found)
+        times.append((start, time.monotonic() - start, len(request), len(found)))
         return found
 
-    if spill:
-        host.answer = recorded
+    host.answer = recorded
     try:
         Joined(host, server, authority=Path(authority), node_key=Path(folder) / "node.key").run()
         state = {field: array.tolist() for field, array in getattr(host.party, "state", {}).items()}
-        (Path(folder) / "result.json").write_text(json.dumps({"result": host.worker.result(), "state": state}))
+        found = {"result": host.worker.result(), "state": state, "times": times}
+        (Path(folder) / "result.json").write_text(json.dumps(found))
     finally:
         host.close()
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -40,17 +42,20 @@ def toml(value: Any) -> str:
 class FlowerRun:
     """A coordinator and parties as processes; each can be killed and started again."""
 
-    def __init__(self, folder: Path, kind: str = "exposure", parties: int = 3, **facts: Any) -> None:
+    def __init__(self, folder: Path, kind: str = "exposure", parties: int = 3, rows: int = 30, **facts: Any) -> None:
         self.folder, self.names = folder, NAMES[:parties]
-        rows = {"rows": 30} if kind == "consensus" else {}
+        public = {"rows": rows} if kind == "consensus" else {}
         lines = [f"{key} = {toml(value)}" for key, value in {"run": "trial", "kind": kind, "timeout": 600.0}.items()]
         lines += [f"{key} = {toml(value)}" for key, value in {**KINDS[kind], **facts}.items()]
         for name in self.names:
             (folder / name).mkdir(parents=True, mode=0o700)
             SigningKey.new().write(folder / name / "signing.key")
             make_node_key(folder / name / "node.key")
-            public = SigningKey.read(folder / name / "signing.key").public
-            own = {"name": name, "signing_key": public, "node_key": node_public(folder / name / "node.key"), **rows}
+            signing, node = (
+                SigningKey.read(folder / name / "signing.key").public,
+                node_public(folder / name / "node.key"),
+            )
+            own = {"name": name, "signing_key": signing, "node_key": node, **public}
             lines += ["[[party]]", *(f"{key} = {toml(value)}" for key, value in own.items())]
         self.plan = folder / "plan.toml"
         self.plan.write_text("\n".join(lines) + "\n")
@@ -130,3 +135,8 @@ class FlowerRun:
     def result(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.folder / name / "result.json").read_text())
         return found
+
+    def round_seconds(self) -> float:
+        """Median time from one answer of a party to its next, over all parties that ended."""
+        starts = [[start for start, *_ in self.result(name)["times"]] for name in self.names]
+        return statistics.median(later - first for one in starts for first, later in pairwise(one))

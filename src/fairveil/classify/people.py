@@ -12,7 +12,7 @@ from fairveil.classify.fair.score import extended
 from fairveil.data.inputs import InputProblem, classes_of, features_of, refuse_weights
 from fairveil.errors import InputError
 from fairveil.fairness.groups import Counter, Groups, as_columns
-from fairveil.fairness.subgroups import Subgroups
+from fairveil.fairness.subgroups import Kind, Subgroups
 
 MAX_ATTRIBUTES = 4
 MAX_GROUPS = 1000
@@ -67,7 +67,8 @@ class TrainingPeople:
         self.labels = (labels == estimator.classes_[1]).astype(np.int64)
         members = groups_of(sensitive, None, len(self.features))
         attributes = estimator.attributes or _attributes(sensitive, members)
-        estimator.subgroups_ = Subgroups.of("intersections", {name: tuple(v) for name, v in attributes.items()})
+        kind: Kind = getattr(estimator, "subgroups", "intersections")
+        estimator.subgroups_ = Subgroups.of(kind, {name: tuple(v) for name, v in attributes.items()})
         estimator.group_names_ = estimator.subgroups_.cells
         self.members = groups_of(sensitive, estimator.group_names_, len(self.features))
         self.rows = extended(self.features, float(estimator.norm_bound))

@@ -139,12 +139,14 @@ class PublicEncoder(TransformerMixin, BaseEstimator):
         """Rows as a matrix of numbers in [0, 1]."""
         chosen = self.chosen
         if hasattr(X, "columns") or isinstance(X, dict):
-            missing = [column.name for column in chosen if column.name not in X]
+            names = {str(name).strip(): name for name in X} | {name: name for name in X}
+            missing = [column.name for column in chosen if column.name.strip() not in names]
             if missing:
                 raise InputError(
                     "a column is missing", path="X", given=missing, allowed=", ".join(c.name for c in chosen)
                 )
-            values = {column.name: np.asarray(X[column.name]) for column in chosen}
+            spelled = {c.name: names.get(c.name, names[c.name.strip()]) for c in chosen}
+            values = {column.name: np.asarray(X[spelled[column.name]]) for column in chosen}
         else:
             matrix = np.asarray(X, dtype=object)
             if matrix.ndim != 2 or matrix.shape[1] != len(chosen):

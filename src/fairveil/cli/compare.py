@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ from fairveil.cli.common import read_spec
 from fairveil.errors import SpecError
 
 if TYPE_CHECKING:
+    from fairveil.lab.artefact import Picture
     from fairveil.lab.artefact import Table as Differences
 
 
@@ -43,13 +45,13 @@ def command(
     Example: fairveil compare examples/first.toml --vary policy.epsilon=0.2,1,5
     """
     from fairveil.lab import compare
-    from fairveil.lab.report import Section, write_report
 
     for file in plugin or []:
         plugins.load_file(file)
     for file in export or []:
         compare.check_export(file)
-    results = _results(_tables(specs, vary or []), out, engine, workers)
+    tables = _tables(specs, vary or [])
+    results = _results(tables, out, engine, workers, lambda done: _page(done, metric, out, len(tables)))
     chosen = metric or compare.default_metric(results)
     table, charts = compare.difference_table(results, chosen), compare.charts(results, chosen)
     console = Console()
@@ -60,14 +62,23 @@ def command(
     for file in export or []:
         compare.export(file, table, charts, results)
         console.print(f"written: {file}", markup=False, highlight=False)
+    console.print(f"report: {_page(results, chosen, out, len(results))}")
+
+
+def _page(results: dict[str, Any], metric: str | None, out: Path, of: int) -> Path:
+    """The page of what is done; it is written again whenever one more is."""
+    from fairveil.lab import compare
+    from fairveil.lab.report import Section, write_report
+
+    chosen = metric or compare.default_metric(results)
+    pictures: list[Picture] = [
+        compare.difference_table(results, chosen).without_empty_columns(),
+        *compare.charts(results, chosen),
+    ]
     promises = [(name, r["guarantee"]) for name, r in results.items() if r["guarantee"] is not None]
-    section = Section(
-        "compare",
-        f"{chosen}: {len(results)} runs",
-        pictures=[table, *charts],
-        guarantees=promises,
-    )
-    console.print(f"report: {write_report([section], out / 'index.html', title='fairveil: comparison')}")
+    done = f"{len(results)} of {of}" if len(results) < of else str(of)
+    section = Section("compare", f"{chosen}: {done} runs", pictures=pictures, guarantees=promises)
+    return write_report([section], out / "index.html", title="fairveil: comparison")
 
 
 def _tables(specs: list[Path], vary: list[str]) -> dict[str, dict[str, Any]]:
@@ -92,7 +103,9 @@ def _tables(specs: list[Path], vary: list[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _results(tables: dict[str, dict[str, Any]], out: Path, engine: str, workers: int | None) -> dict[str, Any]:
+def _results(
+    tables: dict[str, dict[str, Any]], out: Path, engine: str, workers: int | None, finished: Callable[[Any], Any]
+) -> dict[str, Any]:
     """Run them all; what is in the folder already is not run again."""
     from fairveil.running.engines import make_engine
     from fairveil.running.progress import Bar
@@ -102,27 +115,35 @@ def _results(tables: dict[str, dict[str, Any]], out: Path, engine: str, workers:
     workforce = make_engine(engine, workers)
     try:
         with Bar("compare") as bar:
-            return dict(run_many(tables, engine=workforce, store=ResultStore(out / "results"), progress=bar))
+            store = ResultStore(out / "results")
+            return dict(run_many(tables, engine=workforce, store=store, progress=bar, finished=finished))
     finally:
         workforce.close()
 
 
 def _show(table: Differences, results: dict[str, Any], console: Console) -> None:
     """The table of differences, and why it has no test where it has none."""
+    whole, table = table, table.without_empty_columns()
     name, *numbers = table.columns
-    shown = Table(Column(name, overflow="fold"), *numbers, title=table.title, box=box.SIMPLE_HEAD, pad_edge=False)
+    longest = max((len(word) for row in table.rows for word in str(row[0]).split()), default=0)
+    first = Column(name, overflow="fold", min_width=min(longest, LONGEST))
+    shown = Table(first, *numbers, title=table.title, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in table.rows:
         shown.add_row(
             *[f"{cell:.4g}" if isinstance(cell, float) else escape(str("" if cell is None else cell)) for cell in row]
         )
     console.print(shown)
-    if len(table.rows) > 1 and all(row[-1] is None for row in table.rows):
+    if len(table.rows) > 1 and all(row[-1] is None for row in whole.rows):
         chance = any(result["meta"]["simulated"] for result in results.values())
         console.print(
             "no test: it takes at least two runs (spec key runs) and a metric with a spread over runs"
             if chance
             else "nothing here is random: the differences are exact"
         )
+
+
+LONGEST = 30
+"""Words up to this length are not broken."""
 
 
 def _axis(text: str) -> tuple[str, list[Any]]:

@@ -160,6 +160,9 @@ def coordinate(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: a free one.")] = 9093,
     certificate: Annotated[Path | None, typer.Option(help="PEM certificate of this host.")] = None,
     key: Annotated[Path | None, typer.Option(help="PEM key of the certificate.")] = None,
+    ca: Annotated[
+        Path | None, typer.Option(help="PEM certificate of the authority that parties trust; checked at the start.")
+    ] = None,
 ) -> None:
     """Run the coordinator of a plan on Flower until everybody has the whole result. Started again, it goes on.
 
@@ -168,7 +171,8 @@ def coordinate(
     """
     from fairveil.federated.flower.coordinate import FlowerFederation
 
-    made = FlowerFederation(read_plan(file), folder, host=host, port=port, certificate=certificate, key=key)
+    where: dict[str, Any] = {"host": host, "port": port, "certificate": certificate, "key": key, "authority": ca}
+    made = FlowerFederation(read_plan(file), folder, **where)
     show = _Line()
     made.run(lambda now: show(f"port {now.front.port}, {_progress(now.coordinator)}"))
     typer.echo(f"complete: {made.coordinator.sync} synchronisations, log in {folder}")
@@ -182,7 +186,10 @@ def join(
     server: Annotated[str, typer.Option(metavar="HOST:PORT", help="The coordinator.")],
     ca: Annotated[Path, typer.Option(help="PEM certificate of the authority that signed the coordinator's.")],
     data: Annotated[
-        str, typer.Option(metavar="SOURCE", help="A CSV or parquet file, python:module.attribute, or environment.")
+        str,
+        typer.Option(
+            metavar="SOURCE", help="A CSV or parquet file, replay:FILE, python:module.attribute, environment."
+        ),
     ] = "environment",
     identity: Annotated[Path | None, typer.Option(help="The folder of `keys`; --folder if left out.")] = None,
 ) -> None:

@@ -78,7 +78,7 @@ def _show(state: dict[str, Any], budget: dict[str, Any], console: Console) -> No
     facts = {
         "policy": state["policy"]["name"],
         "mode": f"{state['mode']}, learning {learning['state']}{why}",
-        "rounds": f"{state['rounds']:,} decided, {state['rounds'] - waiting:,} learned, {waiting:,} wait",
+        "rounds": f"{state['decided']:,} decided, {state['rounds'] - waiting:,} learned, {waiting:,} wait",
         "budget": budget["words"],
         "ledger": state["ledger"],
         "created": state["created"],

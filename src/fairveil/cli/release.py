@@ -148,7 +148,7 @@ def _serve(columns: Any, people: Any, options: dict[str, Any]) -> None:
         feed = Feed(Lines(descriptor), reading, people)
         seed = (options["seed"] or 0) if simulated else None
         run = ReleaseRun(columns, feed, layout, out, options["ledger"], seed, public)
-        run.announce = lambda: _announce(columns, people, out, simulated, reading.watermark)
+        run.announce = lambda: _announce(columns, people, (out, options["ledger"]), simulated, reading.watermark)
         try:
             with _interrupted_by(run), _telling(run, out):
                 run.run()
@@ -228,12 +228,14 @@ def _open(source: str) -> int:
         raise InputError(f"the input cannot be read: {problem.strerror}", path="in", given=source) from None
 
 
-def _announce(columns: Any, people: Any, out: Path | None, simulated: bool, watermark: bool) -> None:
-    """The guarantee goes to standard error and beside the output."""
+def _announce(
+    columns: Any, people: Any, places: tuple[Path | None, Path | None], simulated: bool, watermark: bool
+) -> None:
+    """The guarantee goes to standard error and beside the output, with the place of the ledger."""
     from fairveil.streams.releasers.common_fields import DECLARED
     from fairveil.streams.serving.people import READABLE, WATERMARKS
 
-    promise = columns.guarantee()
+    promise, (out, ledger) = columns.guarantee(), places
     if people is not None:
         notes = [people.words if note == DECLARED else note for note in promise.notes]
         promise = replace(promise, notes=(*notes, READABLE, *((WATERMARKS,) if watermark else ())))
@@ -246,6 +248,7 @@ def _announce(columns: Any, people: Any, out: Path | None, simulated: bool, wate
         if people is not None:
             bound = "enforced: rows beyond it and rows whose step is over are dropped; a row counts in its own step"
         facts = {**promise.to_dict(), "sensitivity": bound, "simulated": simulated, "words": headlines(columns)}
+        facts["ledger"] = None if ledger is None else os.path.relpath(ledger, out.parent)
         text = json.dumps(facts, indent=2) + "\n"
         Path(f"{out}.guarantee.json").write_text(text)
 

@@ -205,7 +205,7 @@ def _result_in(source: str) -> dict[str, Any] | None:
     with path.open("rb") as file:
         start = file.read(16).lstrip()
     if not start.startswith(b"{"):
-        _refuse_table(path, start)
+        _refuse_table(path)
         return None
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -216,14 +216,15 @@ def _result_in(source: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _refuse_table(path: Path, start: bytes) -> None:
+def _refuse_table(path: Path) -> None:
     """A CSV or parquet file is people's rows: nothing may be reported from it as it is."""
-    kind = {".csv": "a CSV", ".tsv": "a CSV", ".parquet": "a parquet", ".xlsx": "an Excel"}.get(path.suffix.lower())
-    text = b"," in start and b"\0" not in start
-    if (kind is None and not text) or start.startswith(b"SQLite format 3"):
+    from fairveil.ledger.sqlite import kind_of_table
+
+    kind = kind_of_table(path)
+    if kind is None:
         return
     raise SpecError(
-        f"this is {kind or 'a CSV'} file, not a ledger and not a result",
+        f"this is {kind} file, not a ledger and not a result",
         path=str(path),
         allowed="a ledger, a store, or what fairveil run --json prints",
         fix="fairveil run SPEC --ledger trial.db first, with environment.file = this file; then report on trial.db",

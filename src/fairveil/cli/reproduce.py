@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,7 +15,11 @@ from fairveil.cli import common
 from fairveil.cli.common import table_of_two
 from fairveil.errors import DataError, SpecError
 
+if TYPE_CHECKING:
+    from fairveil.lab.report import Section
+
 LIST = "fairveil reproduce --list shows them"
+TITLE = "fairveil: papers reproduced"
 LIGHTS = {"holds": "green", "does not hold": "red", "undecided": "yellow", "illustration": "dim"}
 
 
@@ -66,18 +70,23 @@ def command(
                     console.print(f"[yellow]{kind.name}[/] not made: {escape(str(made))}")
                     continue
                 sections.append(section_of(made))
+                page = write_report(sections, out / f"{scale}.html", title=TITLE, lead=_lead(sections, kinds, scale))
                 counts = _counted(made.verdicts(), "  ")
-                console.print(f"{kind.name}  {made.wall_seconds:.1f} s  {counts}")
+                stand_in = f"  [yellow]on generated data, not {', '.join(made.generated)}[/]" if made.generated else ""
+                console.print(f"{kind.name}  {made.wall_seconds:.1f} s  {counts}{stand_in}")
     finally:
         workforce.close()
     if sections:
-        counted = f"{len(sections)} artefact{'s' * (len(sections) > 1)}"
-        lead = f"{counted} at {scale} scale. Published claims are tested, not assumed."
-        console.print(
-            f"report: {write_report(sections, out / f'{scale}.html', title='fairveil: papers reproduced', lead=lead)}"
-        )
+        console.print(f"report: {page}")
     if lost:
         raise lost[0][1]
+
+
+def _lead(sections: list[Section], kinds: list[Any], scale: str) -> str:
+    """What a page holds so far: it is written again after every artefact."""
+    of = f" of {len(kinds)}" if len(sections) < len(kinds) else ""
+    counted = f"{len(sections)}{of} artefact{'s' * (len(kinds) > 1)}"
+    return f"{counted} at {scale} scale. Published claims are tested, not assumed."
 
 
 def _listing(names: list[str] | None, folder: Path) -> Table:
@@ -90,7 +99,11 @@ def _listing(names: list[str] | None, folder: Path) -> Table:
         costs = ", ".join(f"{scale} {_cost(kind.name, scale, known[scale])}" for scale in SCALES)
         last = next((known[scale] for scale in reversed(SCALES) if known[scale]), None)
         rows.append((kind.name, kind.title, f"{costs}; {_verdicts(last)}"))
-    return table_of_two("artefact", "what it shows; CPU seconds (~: expected, ?: never measured); last verdicts", rows)
+    return table_of_two(
+        "artefact",
+        "what it shows; CPU seconds (~: expected, ?: never measured; a first run also compiles); last verdicts",
+        rows,
+    )
 
 
 def _cost(name: str, scale: str, known: dict | None) -> str:

@@ -40,6 +40,9 @@ def command(
         str | None, typer.Option(help="Header in which a proxy on this machine names who is logged in.")
     ] = None,
     map: Annotated[list[str] | None, typer.Option(help="GROUP=ROLE for people whom the proxy names.")] = None,
+    streams: Annotated[
+        str | None, typer.Option(help="Folder of `fairveil release`: its streams are shown at /streams.")
+    ] = None,
     migrate: Annotated[bool, typer.Option("--migrate", help="Upgrade an older store first.")] = False,
     new_key: Annotated[bool, typer.Option("--new-key", help="Go on with a new key: old ids are then unknown.")] = False,
     log_level: Annotated[str, typer.Option(help="error, warning, info (every request) or debug.")] = "warning",
@@ -68,6 +71,7 @@ def command(
         max_connections=max_connections,
         trust_user=trust_user,
         map=tuple(map or ()),
+        streams=streams,
         migrate=migrate,
         new_key=new_key,
         log_level=log_level,

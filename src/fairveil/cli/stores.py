@@ -98,9 +98,9 @@ def backup(
     anchor: Anchor = None,
     with_key: Annotated[bool, typer.Option("--with-key", help="Copy the key of ids too, if it is beside it.")] = False,
 ) -> None:
-    """Copy an SQLite store and its ledgers while the service runs, with a manifest of hashes.
+    """Copy a store and its ledgers while the service runs, with a manifest of hashes.
 
-    The key of ids stays where it is: keep a copy of it in another place.
+    PostgreSQL: by pg_dump, one snapshot. The key of ids stays where it is: keep a copy of it in another place.
 
     Example: fairveil store backup copies/monday
     """
@@ -122,9 +122,7 @@ def restore(
     """
     from fairveil.loop.upkeep import restore as put_back
 
-    if not store.startswith("sqlite:///"):
-        raise SpecError("only SQLite stores are restored from a folder", path="--store", fix="use pg_restore")
-    made = put_back(source, Path(store[len("sqlite:///") :]))
+    made = put_back(source, store)
     typer.echo(f"restored the copy of {made['made']}")
 
 
@@ -185,6 +183,24 @@ def forget(store: StoreUrl = DEFAULT_STORE) -> None:
     typer.echo("what retention no longer keeps is erased")
 
 
+@app.command("export")
+def export(
+    loop: Annotated[str, typer.Argument(help="Name of the loop.")],
+    store: StoreUrl = DEFAULT_STORE,
+) -> None:
+    """Write what is still kept of a loop's events as NDJSON: no ids, features or rewards.
+
+    Example: fairveil store export trial-7 > events.ndjson
+    """
+    from fairveil.loop.export import event_lines
+
+    with opened(store) as found:
+        after = -1
+        while lines := event_lines(found.loop(loop), after, 500):
+            typer.echo(lines, nl=False)
+            after = json.loads(lines.rstrip().rpartition("\n")[2])["seq"]
+
+
 @app.command("clock")
 def clock(
     store: StoreUrl = DEFAULT_STORE, show: Annotated[bool, typer.Option("--show", help="Look, change nothing.")] = False
@@ -200,6 +216,23 @@ def clock(
 
     with opened(store) as found:
         typer.echo(json.dumps(look_at_clock(found) if show else believe_clock(found)))
+
+
+@app.command("rekey")
+def rekey(store: StoreUrl = DEFAULT_STORE, key_file: KeyFile = None) -> None:
+    """Change the key of ids; stop every process of the service first, and keep a copy of the key file.
+
+    New ids go by the new key. Events and people of before are found by the old one, which stands below it in the file
+    and stays there: rewards for old events arrive, and who was counted stays counted. A key in FAIRVEIL_KEY: put the
+    new one and a space before the old one first.
+
+    Example: fairveil store rekey --key-file /etc/fairveil/key
+    """
+    from fairveil.loop.upkeep import rekey as change
+
+    with opened(store) as found:
+        place = change(found, key_file)
+    typer.echo(f"the key is changed ({place}); start the service again, and copy the key to its second place")
 
 
 @app.command("move-key")

@@ -145,6 +145,17 @@ class LoopPath(Generic[C]):
         path = "/".join(["/v1/loops", *(quoted(part, safe="") for part in (self.name, *parts))])
         return self.client.send(Call(method, path, body, **facts))
 
+    @property
+    def subjects(self) -> Subjects:
+        return Subjects(self)
+
+
+class Subjects:
+    """The people of a loop: ``loop.subjects.erase(subject)``."""
+
+    def __init__(self, loop: Any) -> None:
+        self.erase = loop.erase
+
 
 # Verbs of a client ---------------------------------------------------------------------------------------------------
 

@@ -78,7 +78,8 @@ from fairveil.consensus.theory import (
     samples_theorem_6,
     samples_theorem_7,
 )
-from fairveil.consensus.transport import Inline, NodePlan, RayTransport, make_transport
+from fairveil.consensus.transport import InlineTransport as Inline
+from fairveil.consensus.transport import NodePlan, RayTransport, make_transport
 from fairveil.errors import DependencyError
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from fairveil.arrays import Floats, Ints
 from fairveil.configuration import describe, field_names
 from fairveil.consensus.rows import Rows
 from fairveil.data.files import columns, read_csv
-from fairveil.data.schema import Column, Dataset
+from fairveil.data.schema import NOTHING_DECLARED, Column, Dataset
 from fairveil.data.source import load
 from fairveil.errors import InputError, SpecError
 from fairveil.randomness import Generator, generator
@@ -87,7 +87,7 @@ def _column(column: Column, values: NDArray[Any], encoding: str) -> tuple[Floats
     if column.kind == "continuous":
         numbers = np.asarray(values, np.float64)
         if np.isnan(numbers).any():
-            raise InputError("a column has missing values", path=column.name, fix="drop or fill the incomplete rows")
+            raise InputError("a column has missing values", path=column.name, fix=NOTHING_DECLARED)
         low, high = min(column.low, 0.0), max(column.high, 0.0)
         clipped = np.clip(numbers, low, high)
         if encoding == "log" and column.name in LOGARITHMIC:
@@ -97,7 +97,7 @@ def _column(column: Column, values: NDArray[Any], encoding: str) -> tuple[Floats
     if not found.any(axis=1).all():
         raise InputError(
             "a column has a value that is missing or not among its public categories", path=column.name,
-            allowed=", ".join(map(str, column.categories)), fix="drop those rows, or extend the schema",
+            allowed=", ".join(map(str, column.categories)), fix=NOTHING_DECLARED,
         )  # fmt: skip
     return np.ones(len(values)), found.argmax(axis=1), column.width
 

@@ -1,14 +1,17 @@
 """Carrying messages between nodes: in this process, or one Ray actor a node. A transport knows no algorithm.
 
-Both give bit-identical results with seeded noise, because the noise of a message is fixed by (seed, run, node,
-iteration) and messages are delivered in order of their senders.
+A transport is a `Carrier` of `fairveil.federated` whose parties are nodes, and what it carries are the statements of a
+federation, unsigned, since whoever simulates holds all of them. Both give bit-identical results with seeded noise,
+because the noise of a message is fixed by (seed, run, node, iteration) and messages are delivered in order of senders.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+import json
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,8 @@ from fairveil.consensus.algorithm import Algorithm, Setting
 from fairveil.consensus.node import Node
 from fairveil.consensus.rows import Rows
 from fairveil.errors import DependencyError, SpecError
-from fairveil.federated import Message
+from fairveil.federated import Carrier, Inline, Message
+from fairveil.federated.wire import HELLO, MESSAGE, RETIRE, Answer, LogPart, Statement, table
 from fairveil.ledger import Ledger
 from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import Noise, make_noise
@@ -75,77 +79,107 @@ class Seen:
     lost: tuple[int, ...]
 
 
-class Transport(ABC):
-    """Runs one iteration after the other."""
+# nodes of one process read the same bytes, and what is in them is a value
+_request = lru_cache(maxsize=4)(LogPart.from_bytes)
+_message = lru_cache(maxsize=1024)(Message.from_bytes)
 
-    @abstractmethod
-    def iterations(self) -> Iterator[Seen]:
-        """One `Seen` an iteration, until the run is over."""
+
+class NodeDoor:
+    """A node behind bytes, as every carrier knows a party: asked with statements it hears them, without it speaks."""
+
+    def __init__(self, node: Node) -> None:
+        self.node, self.plan, self.met = node, node.fingerprint, False
+
+    def answer(self, data: bytes) -> bytes:
+        """Asked with nothing: what this node says now. Else where it stands after it has heard."""
+        node, request = self.node, _request(data)
+        if not request.entries:
+            return Answer(self.plan, node.syncs, (self._due(),)).to_bytes()
+        self._hear(request.entries)
+        where = {"weights": node.weights.tolist(), "reads": node.rows.reads, "finished": node.finished}
+        return Answer(self.plan, node.syncs, progress=where).to_bytes()
+
+    def _due(self) -> Statement:
+        if not self.met:
+            return Statement(HELLO, self.node.index, 0, json.dumps(self.node.introduction()).encode())
+        return Statement(MESSAGE, self.node.index, self.node.syncs, self.node.send().to_bytes())
+
+    def _hear(self, entries: Sequence[Statement]) -> None:
+        if not self.met and entries:
+            self.node.meet(table(entry.content) for entry in entries)
+            self.met = True
+            return
+        self.node.leave_out(entry.by for entry in entries if entry.purpose == RETIRE)
+        for entry in entries:
+            if entry.purpose == MESSAGE and entry.by in self.node.awaited:
+                self.node.receive(_message(entry.content))
+
+    def close(self) -> None:
+        if self.node.ledger is not None:
+            self.node.ledger.close()
+
+
+class Transport(Carrier):
+    """A carrier to nodes that are asked together, iteration by iteration. Who does not answer is left out."""
+
+    def __init__(self, nodes: Sequence[int], width: int) -> None:
+        self.nodes, self.width = list(nodes), width
+        self.gone: list[int] = []
+        introduced = self._said(self._everybody())
+        self.over = self._heard(self._everybody(introduced))
+
+    @property
+    def absent(self) -> list[int]:
+        """Nodes that were left out."""
+        return list(self.gone)
 
     @abstractmethod
     def close(self) -> None:
         """End the nodes."""
 
-    @property
-    def absent(self) -> list[int]:
-        """Nodes that were left out."""
-        return []
+    def iterations(self) -> Iterator[Seen]:
+        """One `Seen` an iteration, until the run is over."""
+        while not self.over:
+            said = self._said(self._everybody())
+            away = [Statement(RETIRE, node, 0, b"") for node in self.gone]
+            heard = self._everybody([*away, *said])
+            self.over = self._heard(heard)
+            weights, reads = np.zeros((len(self.nodes), self.width)), np.zeros(len(self.nodes), np.int64)
+            for node, answer in heard.items():
+                weights[node], reads[node] = answer.progress["weights"], answer.progress["reads"]
+            yield Seen(weights, reads, tuple(one.by for one in said if _message(one.content).lost))
+
+    def _everybody(self, entries: Sequence[Statement] = ()) -> dict[int, Answer]:
+        """What all nodes that are there answer to these statements, by node."""
+        request = LogPart("", 0, len(entries), tuple(entries)).to_bytes()
+        for node in self.nodes:
+            if node not in self.gone:
+                self.ask(node, request)
+        found = dict(self.answers())
+        self.gone += sorted(node for node, answer in found.items() if answer is None)
+        return {node: Answer.from_bytes(answer) for node, answer in sorted(found.items()) if answer is not None}
+
+    @staticmethod
+    def _said(answers: Mapping[int, Answer]) -> list[Statement]:
+        return [statement for answer in answers.values() for statement in answer.says]
+
+    @staticmethod
+    def _heard(answers: Mapping[int, Answer]) -> bool:
+        """Whether nobody has anything more to say."""
+        return all(answer.progress["finished"] for answer in answers.values())
 
 
-class Inline(Transport):
+class InlineTransport(Inline, Transport):
     """All nodes in this process."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
-        self.nodes = list(nodes)
-        introductions = [node.introduction() for node in self.nodes]
-        for node in self.nodes:
-            node.meet(introductions)
-
-    def iterations(self) -> Iterator[Seen]:
-        while not self.nodes[0].finished:
-            messages = [node.send() for node in self.nodes]
-            for message in messages:
-                for node in self.nodes:
-                    if message.sender in node.awaited:
-                        node.receive(message)
-            yield Seen(
-                np.array([node.weights for node in self.nodes]),
-                np.array([node.rows.reads for node in self.nodes], np.int64),
-                tuple(message.sender for message in messages if message.lost),
-            )
+        self.doors = [NodeDoor(node) for node in nodes]
+        Inline.__init__(self, {door.node.index: door.answer for door in self.doors})
+        Transport.__init__(self, list(self.parties), nodes[0].setting.width)
 
     def close(self) -> None:
-        for node in self.nodes:
-            if node.ledger is not None:
-                node.ledger.close()
-
-
-class _Actor:
-    """A node inside a Ray actor: bytes in, bytes out."""
-
-    def __init__(self, plan: NodePlan) -> None:
-        self.node = plan.build()
-
-    def introduction(self) -> dict[str, Any]:
-        return self.node.introduction()
-
-    def meet(self, introductions: list[dict[str, Any]]) -> None:
-        self.node.meet(introductions)
-
-    def send(self) -> bytes:
-        return self.node.send().to_bytes()
-
-    def receive(self, messages: list[bytes], absent: list[int]) -> tuple[Floats, int, bool]:
-        self.node.leave_out(absent)
-        for content in messages:
-            message = Message.from_bytes(content)
-            if message.sender in self.node.awaited:
-                self.node.receive(message)
-        return self.node.weights, self.node.rows.reads, self.node.finished
-
-    def close(self) -> None:
-        if self.node.ledger is not None:
-            self.node.ledger.close()
+        for door in self.doors:
+            door.close()
 
 
 class RayTransport(Transport):
@@ -158,54 +192,43 @@ class RayTransport(Transport):
             self.ray.init(num_cpus=len(plans), include_dashboard=False, log_to_driver=False)
         actor = self.ray.remote(num_cpus=0)(_Actor)
         self.actors = {plan.index: actor.remote(plan) for plan in plans}
-        self.width, self.wait = plans[0].setting.width, wait
-        self.gone: list[int] = []
-        introductions = self.ray.get([one.introduction.remote() for one in self.actors.values()])
-        self.ray.get([one.meet.remote(introductions) for one in self.actors.values()])
+        self.wait, self._asked = wait, dict[int, Any]()
+        super().__init__(list(self.actors), plans[0].setting.width)
 
-    @property
-    def absent(self) -> list[int]:
-        return list(self.gone)
+    def ask(self, party: int, request: bytes) -> None:
+        self._asked[party] = self.actors[party].answer.remote(request)
 
-    def _answers(self, asked: dict[int, Any]) -> dict[int, Any]:
-        """What came back in time; who did not answer is gone."""
-        found: dict[int, Any] = {}
-        for node, future in asked.items():
-            try:
-                found[node] = self.ray.get(future, timeout=self.wait)
-            except (self.ray.exceptions.GetTimeoutError, self.ray.exceptions.RayActorError):
-                self.gone.append(node)
-        return found
+    def answers(self) -> list[tuple[int, bytes | None]]:
+        """What came back in time of all that was asked; None for who is gone."""
+        asked, self._asked = self._asked, {}
+        return [(node, self._wait_for(future)) for node, future in asked.items()]
 
-    def _present(self) -> dict[int, Any]:
-        return {node: actor for node, actor in self.actors.items() if node not in self.gone}
-
-    def iterations(self) -> Iterator[Seen]:
-        over = False
-        while not over:
-            sent = self._answers({node: actor.send.remote() for node, actor in self._present().items()})
-            messages = [sent[node] for node in sorted(sent)]
-            asked = {node: actor.receive.remote(messages, self.gone) for node, actor in self._present().items()}
-            heard = self._answers(asked)
-            over = not heard or all(finished for _, _, finished in heard.values())
-            weights = np.zeros((len(self.actors), self.width))
-            reads = np.zeros(len(self.actors), np.int64)
-            for node, (classifier, passes, _) in heard.items():
-                weights[node], reads[node] = classifier, passes
-            yield Seen(weights, reads, tuple(n for n, content in sent.items() if Message.from_bytes(content).lost))
+    def _wait_for(self, future: Any) -> Any:
+        try:
+            return self.ray.get(future, timeout=self.wait)
+        except (self.ray.exceptions.GetTimeoutError, self.ray.exceptions.RayActorError):
+            return None
 
     def close(self) -> None:
-        self._answers({node: actor.close.remote() for node, actor in self._present().items()})
-        for actor in self.actors.values():
+        for node, actor in self.actors.items():
+            if node not in self.gone:
+                self._wait_for(actor.close.remote())
             self.ray.kill(actor)
         if self.started:
             self.ray.shutdown()
 
 
+class _Actor(NodeDoor):
+    """A door that makes its node where it lives."""
+
+    def __init__(self, plan: NodePlan) -> None:
+        super().__init__(plan.build())
+
+
 def make_transport(name: str, plans: Sequence[NodePlan], *, wait: float = 600.0) -> Transport:
     """Start the nodes on a transport by its name."""
     if name == "inline":
-        return Inline([plan.build() for plan in plans])
+        return InlineTransport([plan.build() for plan in plans])
     if name == "ray":
         return RayTransport(plans, wait=wait)
     raise SpecError("there is no such transport", path="transport", given=name, allowed=", ".join(NAMES))

@@ -25,6 +25,8 @@ PROPENSITIES = ("propensity", "propensity_score", "pscore", "p", "probability")
 GROUPS = ("group", "sex", "gender", "race", "ethnicity", "age_group", "region", "site")
 FEW = 20
 """A column of text with more values than this is left out: names of people, free text."""
+MISSING = "missing"
+"""The value that stands for empty cells in a draft."""
 WIDE = 36
 """Where comments begin."""
 WARNING = (
@@ -132,7 +134,8 @@ def _column(frame: Frame, name: str, group: bool) -> Iterator[str]:
     yield ""
     key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _value(name)
     if _is_number(frame, name) and not group:
-        values = frame.numbers(name)
+        gaps = np.array([as_text(cell) == "" for cell in frame.raw(name)])
+        values = frame.filled({name: 0.0}).numbers(name)[~gaps]
         if len(np.unique(values)) == len(values) and name.lower().endswith("id"):
             yield f"# {key} looks like an identifier: left out"
             return
@@ -140,9 +143,11 @@ def _column(frame: Frame, name: str, group: bool) -> Iterator[str]:
         yield f"[environment.columns.{key}]"
         yield _line("low", low, "read off the data")
         yield _line("high", high, "read off the data")
+        if gaps.any():
+            yield _line("missing", (low + high) / 2, "what an empty cell counts as: any public number of the range")
         return
-    texts = frame.texts(name)
-    known = sorted(set(texts))
+    gaps = np.array([as_text(cell) == "" for cell in frame.raw(name)])
+    known = sorted(set(frame.filled({name: MISSING}).texts(name)))
     if len(known) > FEW and not group:
         yield f"# {key} has {len(known)} different values: left out (names and free text are not columns)"
     elif len(known) < 2:
@@ -150,6 +155,8 @@ def _column(frame: Frame, name: str, group: bool) -> Iterator[str]:
     else:
         yield f"[environment.columns.{key}]"
         yield _line("values", known, "read off the data")
+        if gaps.any():
+            yield _line("missing", MISSING, "what an empty cell counts as: one of the values")
 
 
 def _table(file: str) -> list[str]:

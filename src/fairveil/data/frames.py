@@ -6,7 +6,7 @@ Errors name the file, the line, the column and the cause, never what a cell hold
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,7 +41,8 @@ class Frame:
         return f"row {row + 1}" if self.lines is None else f"line {self.lines[row]}"
 
     def raw(self, name: str, key: str = "") -> NDArray[Any]:
-        """A column as it was read; ``key`` is where a spec names it, for the error."""
+        """A column as it was read, blanks around its name aside; ``key`` is where a spec names it, for the error."""
+        name = self._spelled(name)
         if name not in self.columns:
             raise SpecError(
                 f"{self.source} has no such column",
@@ -52,6 +53,11 @@ class Frame:
             )
         return self.columns[name]
 
+    def _spelled(self, name: str) -> str:
+        """The name of a column as the table has it."""
+        alike = [own for own in self.columns if own.strip() == name.strip()]
+        return alike[0] if name not in self.columns and len(alike) == 1 else name
+
     def numbers(self, name: str, low: float = -np.inf, high: float = np.inf) -> Floats:
         """A column of finite numbers in [low, high]; the first line that holds something else is named."""
         found = _floats(self.raw(name))
@@ -59,6 +65,13 @@ class Frame:
         outside = (found < low) | (found > high)
         self.refuse(name, outside, f"a number from {low:g} to {high:g}")
         return found
+
+    def filled(self, fills: Mapping[str, Any]) -> Frame:
+        """The same table with these values where cells of these columns are empty; other cells stay as they are."""
+        columns = dict(self.columns)
+        for name, value in fills.items():
+            columns[self._spelled(name)] = filled(self.raw(name), value)
+        return Frame(columns, self.source, self.lines)
 
     def texts(self, name: str) -> NDArray[Any]:
         """A column of names in one spelling each; an empty cell is refused by its line."""
@@ -80,11 +93,15 @@ class Frame:
         if wrong.any():
             first, count = int(np.argmax(wrong)), int(wrong.sum())
             more = f" (and {count - 1} more)" if count > 1 else ""
+            empty = as_text(self.raw(name)[first]) == ""
+            what = "empty" if empty else "not what the column holds"
             raise InputError(
-                f"{self.source}, {self.place(first)}{more}: a cell is not what the column holds",
+                f"{self.source}, {self.place(first)}{more}: a cell is {what}",
                 path=name,
                 allowed=allowed,
-                fix="correct or remove those rows",
+                fix="fill or remove those rows; a declared column says what an empty cell counts as: missing = ..."
+                if empty
+                else "correct or remove those rows",
             )
 
 
@@ -96,6 +113,20 @@ def _floats(values: NDArray[Any]) -> Floats:
         return np.array([as_number(value) for value in values])
 
 
+def filled(values: NDArray[Any], value: Any) -> NDArray[Any]:
+    """A column with ``value`` in its empty cells: no text, None, or not a number.
+
+    >>> filled(np.array([1.0, np.nan]), 0.5).tolist()
+    [1.0, 0.5]
+    """
+    empty = np.array([as_text(cell) == "" for cell in values.tolist()], bool)
+    if not empty.any():
+        return values
+    made = values.astype(object)
+    made[empty] = value
+    return made
+
+
 def as_number(value: Any) -> float:
     try:
         return float(value)
@@ -105,7 +136,9 @@ def as_number(value: Any) -> float:
 
 def as_text(value: Any) -> str:
     """One spelling for one category: whole numbers without a decimal point, missing values as nothing."""
-    if value is None or (isinstance(value, float) and np.isnan(value)):
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):  # pandas, without importing it
+        return ""
+    if isinstance(value, float | np.floating) and np.isnan(value):
         return ""
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))

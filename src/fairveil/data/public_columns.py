@@ -6,7 +6,7 @@ Written in a spec by somebody who knows the columns without looking at the rows;
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -16,6 +16,7 @@ from pydantic import BeforeValidator
 from fairveil.arrays import Bools, Floats
 from fairveil.configuration import configuration
 from fairveil.data.frames import Frame, as_text
+from fairveil.data.tables import read_frame
 from fairveil.errors import SpecError, at
 from fairveil.fields import Positive, Vector, described
 
@@ -34,6 +35,7 @@ class PublicColumn:
 
     ``typical`` and ``spread`` say where most numbers are (the middle of the range and a uniform law without them),
     ``shares`` how frequent the values are (equally without them). They make a private policy sharper, not more private.
+    ``missing`` says what an empty cell counts as, in public: a number of the range, or one of the values.
 
     >>> PublicColumn(low=18, high=67).encoded("age")
     ['age']
@@ -47,6 +49,7 @@ class PublicColumn:
     spread: Positive | None = described("how far values usually are from it", default=None)
     values: list[Any] | None = described("names of all values, public", default=None)
     shares: Vector | None = described("how frequent each of them is", default=None)
+    missing: Any = described("what an empty cell counts as, public", default=None, later=True)
 
     def __post_init__(self) -> None:
         if (self.values is None) == (self.low is None or self.high is None):
@@ -69,6 +72,7 @@ class PublicColumn:
             )
         if self.shares is not None and (self.values is None or len(self.shares) != len(self.values)):
             raise SpecError("there is not one share per value", path="shares", given=len(self.shares))
+        check_missing(self.missing, (self.low, self.high), self.values)
 
     def encoded(self, name: str) -> list[str]:
         """Names of the encoded columns: the column itself, or one indicator a value."""
@@ -96,6 +100,22 @@ class PublicColumn:
         width = self.high - self.low
         centre = 0.0 if self.typical is None else 2 * (self.typical - self.low) / width - 1
         return [-1.0], [1.0], [centre], [2 / math.sqrt(12) if self.spread is None else 2 * self.spread / width]
+
+
+def check_missing(missing: Any, limits: tuple[Any, Any], values: Sequence[Any] | None) -> None:
+    """Refuse a fill that the column itself could not hold."""
+    if missing is None:
+        return
+    if values is None:
+        number = isinstance(missing, int | float) and not isinstance(missing, bool)
+        inside, allowed = number and limits[0] <= missing <= limits[1], f"a number from {limits[0]:g} to {limits[1]:g}"
+    else:
+        inside, allowed = as_text(missing) in set(map(as_text, values)), ", ".join(map(as_text, values))
+    if not inside:
+        raise SpecError(
+            "an empty cell counts as something that the column can hold", path="missing", given=missing,
+            allowed=allowed, fix='a number of the range; or a value of the list, to which "missing" can be added',
+        )  # fmt: skip
 
 
 def _from_tables(given: Any) -> Any:
@@ -164,6 +184,12 @@ def check_outcome_range(low: float, high: float) -> None:
             allowed=f"below high = {high:g}",
             fix="declare the smallest and the largest outcome there can be",
         )
+
+
+def people_frame(columns: Mapping[str, PublicColumn], table: Any) -> Frame:
+    """A table whose empty cells count as what its columns declare."""
+    fills = {name: column.missing for name, column in columns.items() if column.missing is not None}
+    return read_frame(table).filled(fills)
 
 
 def encode_rows(columns: Mapping[str, PublicColumn], frame: Frame) -> Floats:

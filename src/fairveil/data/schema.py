@@ -15,11 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.arrays import Floats
-from fairveil.errors import InputError, SpecError
+from fairveil.data.frames import filled
+from fairveil.data.public_columns import check_missing
+from fairveil.errors import InputError, SpecError, at
 
 Kind = Literal["continuous", "category", "text"]
 Scale = Literal["linear", "log"]
 MAX_BINS = 1000
+NOTHING_DECLARED = "drop those rows, extend the schema, or declare what a missing value counts as: missing=..."
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class Column:
     """One column: a number in [low, high], one of the listed categories, or text that no algorithm reads.
 
     ``scale="log"`` puts public bins at equal distances of log1p(value - low), for columns with a long tail.
+    ``missing``: what a missing value counts as, a number of the range or one of the categories; None: it is refused.
 
     >>> Column("age", "continuous", low=17, high=90).width
     1
@@ -39,6 +43,7 @@ class Column:
     categories: tuple[Any, ...] = ()
     about: str = ""
     scale: Scale = "linear"
+    missing: Any = None
 
     def __post_init__(self) -> None:
         if self.kind == "continuous" and not (
@@ -49,6 +54,14 @@ class Column:
             raise SpecError("the categories of a column repeat themselves", path=self.name)
         if self.scale not in ("linear", "log"):
             raise SpecError("the scale is not known", path=self.name, given=self.scale, allowed="linear, log")
+        try:
+            check_missing(self.missing, (self.low, self.high), self.categories if self.kind == "category" else None)
+        except SpecError as problem:
+            raise at(problem, self.name) from None
+
+    def filled(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values with what is declared in the place of missing ones."""
+        return values if self.missing is None else filled(np.asarray(values), self.missing)
 
     @property
     def width(self) -> int:
@@ -62,9 +75,9 @@ class Column:
         ``high``. No edge is ever read from the values.
         """
         if self.kind == "continuous":
-            numbers = np.asarray(values, np.float64)
+            numbers = np.asarray(self.filled(values), np.float64)
             if np.isnan(numbers).any():
-                raise InputError("a column has missing values", path=self.name, fix="drop or fill the incomplete rows")
+                raise InputError("a column has missing values", path=self.name, fix=NOTHING_DECLARED)
             above, reach = np.clip(numbers, self.low, self.high) - self.low, self.high - self.low
             if bins > 0:
                 place = np.log1p(above) / math.log1p(reach) if self.scale == "log" else above / reach
@@ -74,13 +87,14 @@ class Column:
             return (2 * unit - 1 if signed else unit)[:, None]
         if self.kind == "text":
             raise InputError("a text column cannot be encoded", path=self.name, fix="leave it out")
-        found = np.stack([np.asarray(values) == category for category in self.categories], axis=1)
+        values = np.asarray(self.filled(values))
+        found = np.stack([values == category for category in self.categories], axis=1)
         if not found.any(axis=1).all():
             raise InputError(
                 "a column has a value that is missing or not among its public categories",
                 path=self.name,
                 allowed=", ".join(map(str, self.categories)),
-                fix="drop those rows, or extend the schema",
+                fix=NOTHING_DECLARED,
             )
         return found.astype(np.float64)
 
@@ -133,6 +147,9 @@ class Dataset:
         lengths = {len(values) for values in self.columns.values()}
         if missing or len(lengths) != 1:
             raise InputError("columns and schema do not fit together", path=self.name, given=missing or sorted(lengths))
+        declared = {c.name: c.filled(self.columns[c.name]) for c in self.schema if c.missing is not None}
+        if declared:
+            object.__setattr__(self, "columns", {**self.columns, **declared})
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))

@@ -55,6 +55,7 @@ class ModelSpec(TaskSpec):
     grid: dict[str, list[Any]] = Field(
         default_factory=dict, description="paths of the spec and the values each takes: one spec, many instances"
     )
+    steps_per_year: Positive | None = Field(None, description="how many steps are a year: pictures count years then")
 
 
 class ModelTask(Task):
@@ -66,6 +67,8 @@ class ModelTask(Task):
     def fill(self, model: Any) -> dict[str, Any]:
         spec = model.model_dump(mode="json")
         spec["groups"] = self._groups(spec["groups"])
+        if spec["steps_per_year"] is None:  # specs of earlier versions keep their digest
+            del spec["steps_per_year"]
         if spec["grid"]:
             count = math.prod(shape_of(spec))
             if count > MAX_INSTANCES:

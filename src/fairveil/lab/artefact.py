@@ -105,6 +105,12 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
 
+    def without_empty_columns(self) -> Table:
+        """The same table for people to read."""
+        kept = [place for place in range(len(self.columns)) if any(row[place] is not None for row in self.rows)]
+        rows = tuple(tuple(row[place] for place in kept) for row in self.rows)
+        return Table(self.title, tuple(self.columns[place] for place in kept), rows)
+
 
 Picture = Chart | Heatmap | Table
 
@@ -116,7 +122,7 @@ class Claim:
     The margin is signed so that positive supports the claim; ``low`` and ``high`` are its 95 % band (equal to the
     margin for results without randomness). The claim holds when the whole band is above zero, does not hold when it is
     below. What is true by construction (algebra, an inclusion of sets, a choice made for it) is an ``illustration``: it
-    is shown and not counted.
+    is shown and not counted. ``refuted_by`` says which results would refute the claim.
     """
 
     text: str
@@ -126,6 +132,7 @@ class Claim:
     high: float
     note: str = ""
     constructed: bool = False
+    refuted_by: str = "the opposite order of the two, beyond their band"
 
     @property
     def verdict(self) -> Verdict:
@@ -140,7 +147,7 @@ class Claim:
         """A claim about numbers without randomness: positive margin holds, zero or negative does not."""
         margin = float(margin)
         settled = margin if margin != 0 else -math.ulp(0.0)
-        return cls(text, where, margin, settled, settled, note)
+        return cls(text, where, margin, settled, settled, note, refuted_by="numbers for which the margin is 0 or less")
 
     @classmethod
     def difference(
@@ -154,7 +161,8 @@ class Claim:
     @classmethod
     def illustration(cls, text: str, where: str, margin: float, why: str) -> Claim:
         """What is true by construction; ``why`` says by which. A margin that is not positive is still a failure."""
-        return replace(cls.exact(text, where, margin, f"true by construction: {why}"), constructed=True)
+        made = cls.exact(text, where, margin, f"true by construction: {why}")
+        return replace(made, constructed=True, refuted_by="")
 
     @classmethod
     def every(cls, text: str, where: str, parts: Sequence[Claim], note: str = "") -> Claim:
@@ -165,7 +173,8 @@ class Claim:
         widening = NormalDist().inv_cdf(1 - 0.025 / len(parts)) / 1.96
         lows = [part.margin - (part.margin - part.low) * widening for part in parts]
         highs = [part.margin + (part.high - part.margin) * widening for part in parts]
-        return cls(text, where, min(part.margin for part in parts), min(lows), min(highs), note)
+        one = "one part on the other side, beyond its band"
+        return cls(text, where, min(part.margin for part in parts), min(lows), min(highs), note, refuted_by=one)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -176,6 +185,7 @@ class Claim:
             "low": self.low,
             "high": self.high,
             "note": self.note,
+            "refuted_by": self.refuted_by,
         }
 
 
@@ -250,9 +260,11 @@ def have(dataset: str) -> bool:
 
 
 def line(name: str, result: dict[str, Any], series: str) -> Line:
-    """A curve from a result's series, with its band."""
+    """A curve from a result's series, with its band; time in the unit of the result's axis."""
     found = result["series"][series]
-    return Line(name, tuple(found["x"]), tuple(found["y"]), tuple(found.get("low", ())), tuple(found.get("high", ())))
+    each = result["spec"].get("steps_per_year", 1)
+    x = tuple(at / each for at in found["x"]) if each != 1 else tuple(found["x"])
+    return Line(name, x, tuple(found["y"]), tuple(found.get("low", ())), tuple(found.get("high", ())))
 
 
 def is_course(result: dict[str, Any], metric: str) -> bool:
@@ -261,10 +273,16 @@ def is_course(result: dict[str, Any], metric: str) -> bool:
 
 
 def time_axis(result: dict[str, Any]) -> tuple[str, bool]:
-    """What time is called in a result, and whether its points span so much of it that the axis is logarithmic."""
+    """What time is called in a result, and whether its points span so much of it that the axis is logarithmic.
+
+    Rounds of a learner may be; the steps of people's lives are years where the spec says how many make one.
+    """
     xs = [x for points in result["series"].values() for x in points["x"] if x is not None]
     wide = bool(xs) and min(xs) > 0 and max(xs) / min(xs) > 50
-    return "round" if result["spec"]["task"] == "bandit" else "step", wide
+    if "steps_per_year" in result["spec"]:
+        return "years", False
+    unit = {"bandit": "round", "consensus": "iteration"}.get(result["spec"]["task"])
+    return unit or "step", wide and unit is not None
 
 
 def last(result: dict[str, Any], metric: str) -> tuple[float, float]:

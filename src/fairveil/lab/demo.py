@@ -12,7 +12,7 @@ from rich.table import Column
 from rich.table import Table as RichTable
 
 from fairveil.fairness.notions import by_rule
-from fairveil.lab.artefact import Chart, Claim, Line, Picture, Table, last, line
+from fairveil.lab.artefact import Chart, Claim, Picture, Table, last, line
 from fairveil.lab.report import Section, write_report
 from fairveil.running.engines import Engine
 from fairveil.running.progress import Progress
@@ -126,7 +126,14 @@ PEOPLE = {
 }
 RULES = ("none", "simple", "dp", "eqloss")
 LONGTERM = {
-    by_rule(rule).words: {"task": "participation", "groups": PEOPLE, "fairness": rule, "steps": 60} for rule in RULES
+    by_rule(rule).words: {
+        "task": "participation",
+        "groups": PEOPLE,
+        "fairness": rule,
+        "steps": 60,
+        "steps_per_year": 6.0,
+    }
+    for rule in RULES
 }
 YEARS = (
     "Ten years later (a decision every two months): who is still there?",
@@ -220,9 +227,9 @@ def _section(chapter: Chapter, results: Results) -> Section:
 
 
 def _longterm_section(results: Results) -> Section:
-    lines = tuple(Line(label, tuple(range(1, len(_share(r)) + 1)), tuple(_share(r))) for label, r in results.items())
+    lines = tuple(line(label, result, "share_a") for label, result in results.items())
     text = "Both groups arrive in equal numbers. A person stays with the probability of having been judged correctly."
-    chart = Chart("share of group a among those who are left", "step (two months)", "share of group a", lines)
+    chart = Chart("share of group a among those who are left", "years", "share of group a", lines)
     return Section("ten-years", YEARS[0], text=[text], pictures=[chart])
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairveil.errors import DependencyError, SpecError
-from fairveil.lab.artefact import Chart, Heatmap, Line, readable, time_axis
+from fairveil.lab.artefact import Chart, Heatmap, Line, line, readable, time_axis
 from fairveil.running.store import write_atomically, writing
 
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#5F5F5F", "#8C510A", "#7B3294", "#B8A500"]
@@ -19,6 +19,8 @@ DOTTED_POINTS = 30
 """Curves of more points than this are drawn without a dot on each; so are dashed ones, whose dashes dots would hide."""
 MOST_ESTIMATES = 25
 """More estimates than this are not drawn side by side."""
+MOST_ARMS = 10
+"""Shares of more arms than this are not drawn over time."""
 ROW_HEIGHT = 34
 """Heat maps of few rows are no higher than their numbers need."""
 FONTS = {"labelFontSize": 12, "titleFontSize": 12}
@@ -83,7 +85,7 @@ def _chart(picture: Chart, width: int, height: int, colours: Colours) -> Any:
     named = any(isinstance(row["x"], str) for row in rows)
     x = _x_axis(alt, picture, named)
     y = _y_axis(alt, picture, rows)
-    legend = _legend(alt, names)
+    legend = None if [name.replace("_", " ") for name in names] == [picture.y_label] else _legend(alt, names)
     scale = alt.Scale(domain=names, range=_in_chart(names, colours))
     colour = alt.Color("name:N", title=None, sort=names, scale=scale, legend=legend)
     base = alt.Chart(alt.Data(values=rows)).encode(x=x, color=colour)
@@ -228,16 +230,31 @@ def _at(values: tuple[float, ...], index: int) -> float | None:
 
 
 def result_charts(result: dict[str, Any]) -> list[Chart]:
-    """One chart per series of a result."""
-    charts = []
+    """One chart per series of a result, the groups of one series side by side; estimates; who got what over time."""
     axis, wide = time_axis(result)
-    for name, points in result["series"].items():
-        one = Line(
-            name, tuple(points["x"]), tuple(points["y"]), tuple(points.get("low", ())), tuple(points.get("high", ()))
-        )
-        words = name.replace("_", " ")
-        charts.append(Chart(words, axis, words, (one,), log_x=wide))
-    return charts[:1] + estimate_charts(result) + charts[1:]
+    groups, curves = result["spec"].get("groups"), dict[str, list[Line]]()
+    for name in result["series"]:
+        stem, _, group = name.rpartition("_")
+        of_group = isinstance(groups, Mapping) and group in groups
+        curves.setdefault(stem if of_group else name, []).append(line(group if of_group else name, result, name))
+    words = {name: name.replace("_", " ") for name in curves}
+    charts = [Chart(words[name], axis, words[name], tuple(curves[name]), log_x=wide) for name in curves]
+    return charts[:1] + estimate_charts(result) + allocation_charts(result) + charts[1:]
+
+
+def allocation_charts(result: dict[str, Any]) -> list[Chart]:
+    """The share of people on each arm from one checkpoint to the next, where a simulation counted them."""
+    metrics = result["metrics"]
+    shares = metrics.get("lab", {}).get("allocation", [])
+    if not result["meta"]["simulated"] or len(shares) < 2 or len(shares[0]) > MOST_ARMS:
+        return []
+    names = metrics.get("arms") or [f"arm {arm}" for arm in range(len(shares[0]))]
+    lines = [
+        Line(str(name), tuple(metrics["checkpoints"]), tuple(row[arm] for row in shares))
+        for arm, name in enumerate(names)
+    ]
+    axis, wide = time_axis(result)
+    return [Chart("allocation over time", axis, "share of people", tuple(lines), log_x=wide, y_range=(0.0, 1.0))]
 
 
 def estimate_charts(result: dict[str, Any]) -> list[Chart]:
@@ -279,7 +296,7 @@ def write_picture(chart: Any, file: Path) -> None:
     if file.suffix == ".html":
         data = in_the_dark_too(vl_convert.vegalite_to_html(spec, bundle=True)).encode()
     elif file.suffix == ".svg":
-        data = vl_convert.vegalite_to_svg(spec).encode()
+        data = vl_convert.vegalite_to_svg(spec).replace(">", f">{DARK_SVG}", 1).encode()
     elif file.suffix == ".pdf":
         data = vl_convert.vegalite_to_pdf(spec)
     else:
@@ -291,7 +308,8 @@ def write_picture(chart: Any, file: Path) -> None:
 
 DARK = """<meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
-.vega-embed { max-width: 100%; overflow-x: auto; }
+.vega-embed { max-width: 100%; }
+.vega-embed canvas, .vega-embed svg { max-width: 100% !important; height: auto !important; }
 @media screen and (prefers-color-scheme: dark) {
   html, body { background: #14171c; }
   .vega-embed canvas, .vega-embed svg { filter: invert(0.92) hue-rotate(180deg); }
@@ -299,6 +317,11 @@ DARK = """<meta name="viewport" content="width=device-width, initial-scale=1">
 </style>
 """
 """Charts are drawn on white; in the dark lightness is turned round and hues stay."""
+
+
+TURNED = "filter: invert(0.92) hue-rotate(180deg);"
+DARK_SVG = f"<style>@media screen and (prefers-color-scheme: dark) {{ :root {{ {TURNED} }} }}</style>"
+"""The same for a chart that a page shows as an image."""
 
 
 def in_the_dark_too(page: str) -> str:

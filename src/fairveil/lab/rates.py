@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -55,7 +56,8 @@ def keeps_its_constant(
     tested = [Claim.difference("", "", fitted.value, fitted.error, ratio.value, ratio.error) for ratio in ratios[half:]]
     shown = ", ".join(f"{ratio.value:.3g}" for ratio in ratios)
     said = f"measured over bound at {len(ratios)} sizes: {shown}; the constant is the largest of the first {half}"
-    return Claim.every(text, where, tested, f"{said}; {note}" if note else said)
+    found = Claim.every(text, where, tested, f"{said}; {note}" if note else said)
+    return replace(found, refuted_by="a larger ratio to the bound at one of the larger sizes")
 
 
 def decay(text: str, where: str, points: Sequence[Point], steeper_than: float, note: str = "") -> Claim:
@@ -72,11 +74,14 @@ def growth_below(text: str, where: str, points: Sequence[Point], limit: float = 
     """'the value grows more slowly than size ** ``limit``'."""
     slope, error = exponent(points)
     margin = limit - slope
-    return Claim(text, where, margin, margin - 1.96 * error, margin + 1.96 * error, f"exponent {slope:.2f}")
+    against = f"an exponent above {limit:g}"
+    found = Claim(text, where, margin, margin - 1.96 * error, margin + 1.96 * error, f"exponent {slope:.2f}")
+    return replace(found, refuted_by=against)
 
 
 def within(text: str, where: str, values: Sequence[float], factor: float, note: str = "") -> Claim:
     """'these are of one order': the largest over the smallest is below ``factor``."""
     spread = max(values) / min(values)
     said = f"largest over smallest {spread:.3f}, must be below {factor:g}"
-    return Claim.exact(text, where, math.log(factor / spread), f"{said}; {note}" if note else said)
+    found = Claim.exact(text, where, math.log(factor / spread), f"{said}; {note}" if note else said)
+    return replace(found, refuted_by=f"a largest value more than {factor:g} times the smallest")

@@ -35,6 +35,17 @@ _SCHEMA = {
         "CREATE TRIGGER entries_stay BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END"
     ),
 }
+
+
+def kind_of_table(path: Path) -> str | None:
+    """What people's rows usually lie in, where this file looks like that: a CSV, a parquet, an Excel."""
+    with path.open("rb") as file:
+        start = file.read(16)
+    kind = {".csv": "a CSV", ".tsv": "a CSV", ".parquet": "a parquet", ".xlsx": "an Excel"}.get(path.suffix.lower())
+    text = "a CSV" if b"," in start and b"\0" not in start and not start.lstrip().startswith(b"{") else None
+    return None if start.startswith(b"SQLite format 3") else kind or text
+
+
 _COLUMNS = "sequence, kind, name, account, facts, value, hash"
 _PRAGMAS = ("cell_size_check = ON",)
 
@@ -175,7 +186,12 @@ class SqlitePlace:
             return problem
         kind, text = kind_of(problem), str(problem) or type(problem).__name__
         if kind == "damaged":
-            fix = "restore it from a copy"
+            fix, table = "restore it from a copy", kind_of_table(self._real)
+            if table is not None:
+                fix = "fairveil run SPEC --ledger trial.db makes a ledger; environment.file names a table"
+                return LedgerTampered(
+                    f"this is {table} file, not a ledger", path=str(self), allowed="a ledger", fix=fix
+                )
             return LedgerTampered("the ledger file is damaged", path=str(self), given=text, fix=fix)
         if isinstance(problem, TimeoutError):
             fix = f"wait for it or end it; {effect}"

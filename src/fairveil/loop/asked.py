@@ -17,12 +17,12 @@ from fairveil.loop.places import counters
 from fairveil.loop.play import ArmsPlay
 from fairveil.loop.problems import Invalid, NoSupport, NotDue, NotKept, SaysNothing
 from fairveil.loop.reporting import KINDS, Kind, TargetRule
-from fairveil.privacy.charges import Currency
+from fairveil.privacy.charges import UNITS, Currency
 from fairveil.privacy.events import Event, ParallelEvent
 from fairveil.privacy.vectors import Price
 from fairveil.reports.evaluation import Evaluation
 from fairveil.reports.fairness import FairnessReport
-from fairveil.reports.quotes import budget_for, half_widths
+from fairveil.reports.quotes import budget_for, half_widths, widest
 
 if TYPE_CHECKING:
     from fairveil.loop.facts import Facts
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 USEFUL = 0.05
 """Half-width for which a share of exploration is advised."""
+SAYS = 0.5
+"""A rate whose half-width is more than that is not known."""
 
 
 @dataclass(frozen=True)
@@ -64,19 +66,19 @@ def mechanism(
 ) -> FairnessReport | Evaluation:
     """The mechanism of a report of this loop, from its public configuration alone."""
     spec = facts.spec
-    low, high = spec.reward.low, spec.reward.high
+    low, high, blanks = spec.reward.low, spec.reward.high, facts.looks_at_persons
     if kind == "fairness":
         arms = isinstance(facts.play, ArmsPlay)
         actions = tuple(spec.actions or [str(arm) for arm in range(facts.policy.arms or 0)]) if arms else ()
         about: dict[str, Any] = {"missing": facts.missing, "group_privacy": group_privacy(facts), **price.to_dict()}
         return FairnessReport(
             tuple(spec.groups or ["all"]), level=level, family="nash" if arms else "meritocratic", actions=actions,
-            low=low, high=high, **about,
+            low=low, high=high, blanks=blanks, **about,
         )  # fmt: skip
     rules = [rule for rule in facts.rules if rule.name in targets]
     weights = tuple(rule.largest_weight(facts.guards.least, facts.most_actions) for rule in rules)
     return Evaluation(
-        tuple(rule.name for rule in rules), weights, level=level, low=low, high=high, **price.to_dict()
+        tuple(rule.name for rule in rules), weights, level=level, low=low, high=high, blanks=blanks, **price.to_dict()
     )  # fmt: skip
 
 
@@ -208,7 +210,8 @@ def advised_share(facts: Facts, count: int, price: Price) -> float | None:
     """The smallest share of exploration at which a general rule has a half-width of .05 (of the range)."""
     for share in np.linspace(0.01, 1.0, 100):
         weight = TargetRule("any", "arm").largest_weight(float(share), facts.most_actions)
-        if Evaluation(("any",), (weight,), **price.to_dict()).half_widths(count)[0] <= USEFUL:
+        budget: dict[str, Any] = price.to_dict()
+        if Evaluation(("any",), (weight,), **budget).half_widths(count)[0] <= USEFUL:
             return float(share)
     return None
 
@@ -248,6 +251,37 @@ def check_declared(facts: Facts) -> None:
         check_explored(facts, declared.every, price)
         names = tuple(rule.name for rule in facts.rules)
         check_says_something(mechanism(facts, "evaluation", price, declared.level, names), declared.every)
+
+
+# What is left ---------------------------------------------------------------------------------------------------------
+
+SEVERAL = (1, 3, 10)
+TYPICAL = 1000
+"""Places of a report while there are none to take."""
+
+
+def reports_left(loop: Loop) -> dict[str, Any] | None:
+    """What is kept for reports by hand, as so many reports and how sure each would be; None where nothing is.
+
+    Of fairness reports on as many places as wait for one now (or as the schedule takes); public numbers alone.
+    """
+    facts, ledger = loop.facts, loop.ledger
+    declared, limit = facts.spec.reports, ledger.limit
+    amount = ledger.remaining.units / UNITS[limit.currency]
+    if declared is None or amount <= 0.0:
+        return None
+    with loop.store.reading() as tx:
+        now = counters(tx, facts.id)
+        query = "SELECT max(stop) FROM reports WHERE loop = ? AND kind = 'fairness'"
+        done = tx.execute(query, (facts.id,))[0][0]
+    places = declared.every or max(now.settled - max(now.first, now.erased, done or 0), 0) or TYPICAL
+    choices = []
+    for number in SEVERAL:
+        made = mechanism(facts, "fairness", Price.of(limit.currency, amount / number), declared.level)
+        half = widest(made, places)
+        if half < SAYS:
+            choices.append({"reports": number, "half_width": half})
+    return {"places": places, "level": declared.level, "choices": choices}
 
 
 # Quotes ---------------------------------------------------------------------------------------------------------------

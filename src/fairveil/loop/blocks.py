@@ -43,8 +43,8 @@ def due_blocks(policy: Policy, status: Status) -> list[Block]:
     return list(itertools.islice(due, MOST_AT_ONCE))
 
 
-def opened_blocks(batch: Batch) -> list[Block]:
-    """Pools that are due, each with its row in the store before anybody pays for it.
+def opened_blocks(batch: Batch) -> tuple[list[Block], Status]:
+    """Pools that are due, each with its row in the store before anybody pays for it, and the state that has them.
 
     What a process opened and did not finish is drawn as it was: whatever has come since has a later seat.
     """
@@ -59,7 +59,7 @@ def opened_blocks(batch: Batch) -> list[Block]:
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [(facts.id, epoch, one.name, one.first, one.stop, one.arm, one.reach, one.first, OPENED) for one in fresh],
     )
-    return [*found, *fresh]
+    return [*found, *fresh], status
 
 
 def draw(

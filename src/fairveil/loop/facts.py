@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -45,8 +45,7 @@ class ByArrival(Protocol):
     def begun_again(self, state: State, at: int) -> State: ...
 
 
-@dataclass(frozen=True)
-class Status:
+class Status(NamedTuple):
     """The row of a loop: counters and modes, and the published state that they belong to.
 
     ``released``: rounds below are through, released or lost or abandoned; ``erased``: rounds below have no content
@@ -197,7 +196,7 @@ class Facts:
         if status.tally is None or self.arrived is None:
             return status
         came, closed = counters(self, status)
-        return replace(status, state=self.arrived.counted(status.state, came, closed, status.round))
+        return status._replace(state=self.arrived.counted(status.state, came, closed, status.round))
 
     def load(self, tx: Transaction) -> State:
         [(data,)] = tx.execute("SELECT state FROM loops WHERE id = ?", (self.id,))

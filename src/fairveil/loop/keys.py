@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
 
@@ -16,9 +16,14 @@ SIZE = 16
 
 
 class Keys:
-    """BLAKE2b under a secret of 32 bytes. Losing the secret makes old ids unrecognisable, not readable."""
+    """BLAKE2b under a secret of 32 bytes. Losing the secret makes old ids unrecognisable, not readable.
 
-    def __init__(self, secret: bytes) -> None:
+    ``old``: secrets of before a change. What is stored under one of them is found by it, and goes by the new one from
+    then on (`fairveil.loop.aliases`).
+    """
+
+    def __init__(self, secret: bytes, *old: bytes) -> None:
+        self.old = tuple(Keys(one) for one in old)
         if len(secret) != 32:
             raise SpecError("the key of a store has 32 bytes", path="FAIRVEIL_KEY", allowed="64 hexadecimal digits")
         self._secret = secret
@@ -27,6 +32,11 @@ class Keys:
         self._body = blake2b(digest_size=SIZE, key=secret, person=b"body")
         self._subject = blake2b(digest_size=SIZE, key=secret, person=b"subject")
         self._page = blake2b(digest_size=32, key=secret, person=b"page")
+
+    def __iter__(self) -> Iterator[Keys]:
+        """These and the old ones."""
+        yield self
+        yield from self.old
 
     def __repr__(self) -> str:
         return f"Keys({self.name})"
@@ -71,8 +81,9 @@ CREDENTIAL = "fairveil-key"
 """The name of the key among the credentials that systemd hands to a service."""
 
 
-def find_secret(beside: Path | None, file: Path | None, fresh: bool) -> tuple[bytes, str]:
-    """The secret of a store, and where it lies: a file, the environment, a credential of systemd, or beside the store.
+def find_secret(beside: Path | None, file: Path | None, fresh: bool) -> tuple[list[bytes], str]:
+    """The secrets of a store, the one that counts first and old ones behind it, and where they lie: a file, the
+    environment, a credential of systemd, or beside the store.
 
     ``file``: where it was said to be (else ``FAIRVEIL_KEY_FILE``). ``fresh``: the store is new, or its secret is lost
     and that was said aloud: then one is made where there is none.
@@ -100,8 +111,8 @@ def find_secret(beside: Path | None, file: Path | None, fresh: bool) -> tuple[by
     return _in_file(beside, fresh), BESIDE
 
 
-def _in_file(path: Path, fresh: bool) -> bytes:
-    """The secret in a file that only its owner may read; made when there is none and that is allowed."""
+def _in_file(path: Path, fresh: bool) -> list[bytes]:
+    """The secrets in a file that only its owner may read; made when there is none and that is allowed."""
     with contextlib.suppress(FileNotFoundError):
         return _decoded(path.read_text(), str(path))
     if not fresh:
@@ -119,14 +130,23 @@ def _in_file(path: Path, fresh: bool) -> bytes:
         raise StorageFailed(
             "the key file cannot be written", path="--key-file", fix="make its folder writable"
         ) from problem
-    return made
+    return [made]
 
 
-def write_secret(path: Path, secret: bytes) -> None:
+def changed_secret(path: Path) -> tuple[list[bytes], Path]:
+    """Another secret for a key file, and the old ones behind it, in a new file that is to take its place."""
+    held = [secrets.token_bytes(32), *_decoded(path.read_text(), str(path))]
+    fresh = path.with_name(path.name + ".new")
+    fresh.unlink(missing_ok=True)
+    write_secret(fresh, *held)
+    return held, fresh
+
+
+def write_secret(path: Path, *held: bytes) -> None:
     """A new file that only its owner may read, on disk when this returns."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(descriptor, "w") as file:
-        file.write(secret.hex() + "\n")
+        file.write("".join(f"{secret.hex()}\n" for secret in held))
         file.flush()
         os.fsync(file.fileno())
 
@@ -136,13 +156,13 @@ def move_secret(beside: Path, to: Path) -> None:
     if to.absolute().parent == beside.absolute().parent:
         raise SpecError("this is the folder of the store", path="--to", given=str(to), allowed="another folder")
     try:
-        secret = _decoded(beside.read_text(), str(beside))
+        held = _decoded(beside.read_text(), str(beside))
     except FileNotFoundError:
         raise SpecError(
             "no key lies beside this store", path="--store", fix="it was moved, or never was there"
         ) from None
     try:
-        write_secret(to, secret)
+        write_secret(to, *held)
     except FileExistsError:
         raise SpecError("there is a file already", path="--to", given=str(to), allowed="a new file") from None
     with open(beside, "r+b", buffering=0) as file:
@@ -151,8 +171,9 @@ def move_secret(beside: Path, to: Path) -> None:
     beside.unlink()
 
 
-def _decoded(text: str, where: str) -> bytes:
+def _decoded(text: str, where: str) -> list[bytes]:
+    """Secrets, one a line (in the environment: one a word)."""
     try:
-        return bytes.fromhex(text.strip())
+        return [bytes.fromhex(one) for one in text.split()] or [b""]
     except ValueError:
         raise SpecError("the key of a store cannot be read", path=where, allowed="64 hexadecimal digits") from None

@@ -25,7 +25,7 @@ PAGE = 50
 """Loops of one page."""
 _STATUS, _PLACES = STATUS.split(", "), [field.name for field in fields(Counters)]
 _WANTED = [
-    *(f"l.{name}" for name in ("name", "id", "config", "created", "state", *_STATUS)),
+    *(f"l.{name}" for name in ("name", "id", "config", "created", "beside", "state", *_STATUS)),
     *(f"r.{name}" for name in _PLACES),
     *("s.decided", "s.counts", "b.words", "x.id", "x.kind", "x.created", "x.value"),
 ]
@@ -48,7 +48,7 @@ def page(store: Store, after: str = "", only: str | None = None) -> dict[str, di
 
 
 def _row(row: tuple[Any, ...]) -> dict[str, Any]:
-    id, config, created, state, *rest = row[1:]
+    id, config, created, beside, state, *rest = row[1:]
     status, places = rest[: len(_STATUS)], rest[len(_STATUS) : len(_STATUS) + len(_PLACES)]
     decided, counts, budget, release, kind, made, value = rest[-7:]
     spec = read_spec(json.loads(config))
@@ -65,7 +65,7 @@ def _row(row: tuple[Any, ...]) -> dict[str, Any]:
         words = json.loads(value).get("words")
         last = {"id": release, "kind": kind, "created": in_words(made), "words": words[0] if words else None}
     return {
-        **stored_table(facts, facts.present(Status(load_state(bytes(state)), *status)), table, serving),
+        **stored_table(facts, facts.present(Status(load_state(bytes(state)), *status)), beside, table, serving),
         "budget": None if budget is None else json.loads(budget),
         "last_release": last,
     }
@@ -82,3 +82,37 @@ def unsettled_ages(store: Store) -> list[tuple[str, float, float]]:
         (name, 0.0 if decided is None else max(now - decided, 0) / SECOND, float(seconds_of(words, "reward.wait")))
         for name, decided, words in rows
     ]
+
+
+def backup_age(store: Store) -> float:
+    """Seconds since `fairveil store backup` ended last; before the first one, since there is something to lose."""
+    with store.reading() as tx:
+        noted = tx.execute("SELECT value FROM meta WHERE key = 'backup'")
+        [(first,)] = tx.execute("SELECT min(created) FROM loops")
+    since = int(noted[0][0]) if noted else first
+    return 0.0 if since is None else max(store.clock.now() - since, 0) / SECOND
+
+
+def budgets_left(store: Store) -> list[tuple[str, float]]:
+    """Of every ledger that keeps something for releases by hand the share that is left, 0 to 1.
+
+    A ledger of a loop's own keeps what the loop declared to spare; a shared one all of its limit.
+    """
+    spare, shared = (store.driver.json("l.config", *path) for path in (("reports", "spare"), ("budget", "ledger")))
+    query = (
+        f"SELECT b.ledger, b.words, max({spare}), max({shared}) FROM budgets b JOIN loops l ON l.ledger = b.ledger "
+        "WHERE l.closed IS NULL GROUP BY b.ledger, b.words"
+    )
+    with store.reading() as tx:
+        rows = tx.execute(query)
+    found = []
+    for name, text, kept, ledger in rows:
+        words = json.loads(text)
+        whole = _first_number(words["limit"]) if ledger is not None else float(kept or 0.0)
+        if whole > 0.0:
+            found.append((name, min(_first_number(words["remaining"]) / whole, 1.0)))
+    return found
+
+
+def _first_number(words: str) -> float:
+    return float(words.split(",")[0].split()[1])

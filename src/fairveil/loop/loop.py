@@ -12,6 +12,7 @@ from fairveil.bandits.protocol import Block
 from fairveil.errors import FairveilError, LedgerError, PrivacyError, SpecError
 from fairveil.ledger import Ledger
 from fairveil.loop import settle, trail
+from fairveil.loop.aliases import NO_ALIASES, Aliases, aliases_of_event, aliases_of_person, renamed
 from fairveil.loop.batch import Batch
 from fairveil.loop.blocks import adopt, draw, due_blocks, opened_blocks
 from fairveil.loop.clock import SECOND
@@ -113,11 +114,15 @@ class Loop:
     def reward_item(self, event: str, value: float) -> Item:
         number = _number(value)
         key = self.store.keys.event(_id(event))
-        return Item(lambda batch: batch.reward(event, key, number), (key,))
+        return Item(lambda batch: batch.reward(event, key, number), (key,), aliases=self._aliases(event))
 
     def activation(self, event: str) -> Item:
         key = self.store.keys.event(_id(event))
-        return Item(lambda batch: batch.activate(event, key), (key,))
+        return Item(lambda batch: batch.activate(event, key), (key,), aliases=self._aliases(event))
+
+    def _aliases(self, event: str) -> Aliases:
+        """What the key of an event was before a change of keys."""
+        return aliases_of_event(self.store.keys, event) if self.store.keys.old else NO_ALIASES
 
     def _one(self, item: Item) -> Any:
         self.writer.run([item])
@@ -131,9 +136,9 @@ class Loop:
 
     def event(self, event: str) -> dict[str, Any]:
         """The stored reply of an event and what became of its reward."""
-        key = self.store.keys.event(_id(event))
+        keys = [one.event(_id(event)) for one in self.store.keys]
         with self.store.reading() as tx:
-            found = tx.events(self.facts.id, [key]).get(key)
+            found = next(iter(tx.events(self.facts.id, keys).values()), None)
         row = stored_event(None if found is None else Event(*found))
         names = self.facts.spec.actions
         reply = Reply.of(row, event, None if names is None else names[row.action], self.facts.spec.simulated, True)
@@ -205,10 +210,11 @@ class Loop:
         key = self.store.keys.subject(_id(subject))
 
         def change(batch: Batch) -> int:
+            renamed(batch.tx, self.facts.id, [aliases_of_person(self.store.keys, subject)])
             found = settle.erase_person(batch, key)
             if batch.places is not None:
                 erase_person(batch, self.store.driver.dialect, key)
-            trail.note(batch.tx, batch.now, actor, "erase-subject", self.name, {"events": found})
+            trail.note(batch.tx, batch.now, actor, "erase-subject", self.name)  # of how many events is private
             return found
 
         events = int(self.writer.act(change))
@@ -295,19 +301,24 @@ class Loop:
             if not self.facts.by_seat or status.settled < before + settle.PAGE:
                 return status
 
-    def _due(self, status: Status) -> list[Block]:
-        """Blocks that are due; by arrival each has its row in the store from here on."""
+    def _due(self, status: Status) -> tuple[list[Block], Status]:
+        """Blocks that are due, and the state that has them; by arrival each has its row in the store from here on."""
         if not self.facts.by_seat:
-            return due_blocks(self.facts.policy, status)
-        found: list[Block] = self.writer.act(opened_blocks)
+            return due_blocks(self.facts.policy, status), status
+        found: tuple[list[Block], Status] = self.writer.act(opened_blocks)
         return found
 
     def _release_due(self, status: Status) -> int:
         facts, made = self.facts, 0
         noise = self.store.noise if facts.spec.simulated else None
         try:
-            while blocks := self._due(status):
+            while True:
+                blocks, status = self._due(status)
+                if not blocks:
+                    break
                 values = draw(facts, status, blocks, self.store.driver, self.ledger, noise, self.pages)
+                if not values:
+                    break  # another process draws the first one
                 point("block-drawn")
                 sequence = self.ledger.seen  # at least the entries of these blocks
                 work = partial(_adopted, blocks=blocks, epoch=status.epoch, values=values, sequence=sequence)

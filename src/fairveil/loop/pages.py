@@ -59,8 +59,11 @@ class Pages:
         """Blocks that the ledger has published and whose page is not there, or is another one."""
         with self._reading() as tx:
             rows = tx.execute("SELECT block, digest, keys FROM released_pages WHERE loop = ?", (self.loop,))
-        page = self.keys.page
-        found = {block: digest for block, digest, keys in rows if page(block, _split(keys)) == digest}
+        found = {
+            block: digest
+            for block, digest, keys in rows
+            if any(one.page(block, _split(keys)) == digest for one in self.keys)
+        }
         return sorted(block for block, digest in digests.items() if digest is None or found.get(block) != digest)
 
     def list_events(self) -> None:

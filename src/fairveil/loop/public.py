@@ -16,9 +16,10 @@ from fairveil.bandits.nash.base import NashPolicy, unknown_arms
 from fairveil.bandits.protocol import Policy
 from fairveil.configuration import describe
 from fairveil.errors import FairveilError
-from fairveil.ledger import Ledger
 from fairveil.loop.accept import closed_actions, missing_of, policy_of
+from fairveil.loop.asked import reports_left
 from fairveil.loop.audits import audit_tables
+from fairveil.loop.budget import accounts, ledger_table
 from fairveil.loop.clock import in_words, seconds_of
 from fairveil.loop.config import LoopSpec, new_spec, read_spec, spec_table
 from fairveil.loop.facts import Facts, Status
@@ -37,7 +38,6 @@ from fairveil.loop.waiting import (
     who_answered,
 )
 from fairveil.privacy.charges import DELTA_UNITS, UNITS, Charge, Currency
-from fairveil.privacy.conversions import gdp_epsilon, zcdp_epsilon
 from fairveil.privacy.events import NothingEvent
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.limits import Limit
@@ -61,6 +61,8 @@ class PublicView:
     releases: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     audits: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     history: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    streams: dict[str, dict[str, Any]] | None = None
+    """Private streams in the folder that was named at the start; None where none was."""
 
 
 def public_view(store: Store, name: str) -> PublicView:
@@ -77,14 +79,20 @@ def loop_table(loop: Loop) -> dict[str, Any]:
         "guarantee": None if guarantee is None else guarantee.to_dict(),
         "person_guarantee": person_guarantee(facts, status.epoch, everything(loop)),
         "person_reason": person_reason(facts),
-        **stored_table(facts, status, places_table(loop), serving_table(loop)),
+        **stored_table(facts, status, beside(loop), places_table(loop), serving_table(loop)),
         "waiting": waiting(loop, status),
         "warnings": warnings(loop, status),
     }
 
 
+def beside(loop: Loop) -> int:
+    """Decisions that are no rounds: by coin, or in a mode that does not learn; a public count."""
+    with loop.store.reading() as tx:
+        return int(tx.execute("SELECT beside FROM loops WHERE id = ?", (loop.facts.id,))[0][0])
+
+
 def stored_table(
-    facts: Facts, status: Status, places: dict[str, Any] | None, serving: dict[str, Any] | None
+    facts: Facts, status: Status, beside: int, places: dict[str, Any] | None, serving: dict[str, Any] | None
 ) -> dict[str, Any]:
     """What the rows of a loop in the store say, without its ledger."""
     spec, policy = facts.spec, facts.policy
@@ -94,6 +102,7 @@ def stored_table(
         "policy": declared["policy"],
         "mode": status.mode,
         "learning": learning(facts, status),
+        "decided": status.round + beside,
         "rounds": status.round,
         "settled": status.settled,
         "version": status.version,
@@ -139,8 +148,9 @@ def places_table(loop: Loop) -> dict[str, Any] | None:
 
 
 def counted(now: Counters) -> dict[str, Any]:
-    outside = {"limit": now.limited, "sticky": now.sticky, "shadow": now.shadow}
-    return {"decided": now.place, "settled": now.settled, "first": max(now.first, now.erased), "outside": outside}
+    """What everybody may know; how many places are blank is not in it."""
+    first, outside = max(now.first, now.erased), {"shadow": now.shadow}
+    return {"decided": now.place, "settled": now.settled, "first": first, "outside": outside}
 
 
 def learning(facts: Facts, status: Status) -> dict[str, Any]:
@@ -281,45 +291,8 @@ def budget_table(loop: Loop) -> dict[str, Any]:
     if loop.facts.spec.budget.ledger is None:
         left = "nothing" if ledger.remaining.units == 0 else table["remaining"]
         table["words"] = f"learning is paid in full; {left} is kept for reports"
-    return {**table, "state": learning(loop.facts, loop.status())["state"], "accounts": accounts(ledger)}
-
-
-def ledger_table(name: str, ledger: Ledger, guarantee: Guarantee | None) -> dict[str, Any]:
-    now = ledger.filter
-    words = now.limit.words
-    amount = now.spent.units / UNITS[now.limit.currency]
-    delta = now.spent.delta_units / DELTA_UNITS
-    target = guarantee.delta if guarantee is not None and guarantee.delta else 1e-6
-    if now.limit.currency is Currency.EPSILON:
-        epsilon = amount
-    else:
-        convert = zcdp_epsilon if now.limit.currency is Currency.ZCDP else (lambda a, d: gdp_epsilon(a**0.5, d))
-        rest = max(target - delta, target / 2)
-        epsilon, delta = (convert(amount, rest) if amount > 0 else 0.0), max(target, delta)
-    return {
-        "ledger": name,
-        "definition": now.limit.currency.value,
-        "unit": "" if guarantee is None else guarantee.unit,
-        "limit": words(now.limit.total),
-        "spent": words(now.spent),
-        "reserved": words(now.reserved),
-        "remaining": words(now.remaining),
-        "epsilon": epsilon,
-        "delta": delta,
-        "simulated": ledger.simulated,
-        "upper_bound": "upper bound by this ledger's currency",
-        "words": f"{words(now.spent)} of {words(now.limit.total)} is spent; {words(now.remaining)} is left",
-    }
-
-
-def accounts(ledger: Ledger) -> list[dict[str, Any]]:
-    """What was paid for in advance."""
-    limit = ledger.limit
-    return [
-        {"name": entry["name"], "time": entry["time"], "charge": limit.words(type(limit.total)(*entry["charge"]))}
-        for entry in ledger.entries()
-        if entry["kind"] == "account"
-    ]
+    state = learning(loop.facts, loop.status())["state"]
+    return {**table, "left": reports_left(loop), "state": state, "accounts": accounts(ledger)}
 
 
 def release_tables(loop: Loop) -> list[dict[str, Any]]:

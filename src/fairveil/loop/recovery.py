@@ -198,5 +198,5 @@ def _left_behind(batch: Batch, stored: dict[str, Any], at: int, epoch: int) -> l
         note(batch, block, status)
     batch.state = begun_again(facts, state, at)
     batch.change(released=at, epoch=epoch, tally=first_tally(facts, batch.state))
-    batch.seats = Seating(facts, replace(batch.before, state=batch.state))
+    batch.seats = Seating(facts, batch.before._replace(state=batch.state))
     return passed

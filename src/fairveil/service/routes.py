@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from types import ModuleType
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -27,7 +28,7 @@ CHANNELS = {"decide": "subject", "operate": "operator", "audit": "audit", "publi
 SLOW = 60.0
 """Seconds for routes that create or report."""
 AFTER: dict[str, dict[str, Any]] = {
-    "loops": {"type": "string", "maxLength": 200},
+    **{end: {"type": "string", "maxLength": 200} for end in ("loops", "ledgers")},
     **{end: {"type": "integer", "minimum": -1} for end in ("entries", "trail")},
 }
 """What listings go on after: ends of their paths."""
@@ -81,11 +82,16 @@ def declared(*modules: ModuleType) -> tuple[Route, ...]:
     )
 
 
+Shape = tuple[str | None, ...]
+"""The words of a path, None where a name stands."""
+
+
 class Router:
     """Finds the route of a request by method and path."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
-        self._by_length: dict[int, list[tuple[tuple[str | None, ...], dict[str, Route]]]] = {}
+        self._by_length: dict[int, list[tuple[Shape, dict[str, Route]]]] = {}
+        self._words: dict[Shape, tuple[Callable[[Sequence[str]], Any], Any]] = {}
         for one in routes:
             shape = tuple(None if part.startswith("{") else part for part in one.parts)
             same = self._by_length.setdefault(len(shape), [])
@@ -95,13 +101,17 @@ class Router:
             methods[one.method] = one
         for same in self._by_length.values():
             same.sort(key=lambda entry: sum(part is None for part in entry[0]))  # a word before a name
+            for shape, _ in same:
+                pick = itemgetter(*(place for place, part in enumerate(shape) if part is not None))
+                self._words[shape] = pick, pick(shape)
 
     def find(self, method: str, raw: bytes) -> tuple[Route, list[str]]:
         """The route of a request and the names in its path; refuses what is not served."""
         parts = raw.decode("latin-1").lstrip("/").split("/")
         served: set[str] = set()
         for shape, methods in self._by_length.get(len(parts), ()):
-            if all(want is None or want == have for want, have in zip(shape, parts, strict=True)):
+            pick, words = self._words[shape]
+            if pick(parts) == words:
                 found = methods.get(method)
                 if found is not None:
                     return found, _names(shape, parts)
@@ -159,10 +169,8 @@ def _operation(route: Route) -> dict[str, Any]:
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1, "maxLength": 200}}
         for name in names
     ]
-    if route.path.endswith(("/entries", "/trail")) or (route.method, route.path) == ("GET", "/v1/loops"):
-        after = (
-            {"type": "string", "maxLength": 200} if route.path == "/v1/loops" else {"type": "integer", "minimum": -1}
-        )
+    after = AFTER.get(route.path.rpartition("/")[2])
+    if after is not None and route.method == "GET":
         parameters.append({"name": "after", "in": "query", "required": False, "schema": after})
     problems = {
         str(status): {

@@ -39,6 +39,8 @@ class Settings:
     """The header in which a proxy names who is logged in; its X-Forwarded-Groups are mapped to roles."""
     map: tuple[str, ...] = ()
     """``group=role``."""
+    streams: str | None = None
+    """A folder into which `fairveil release` publishes: shown on a page, never written."""
 
     def __post_init__(self) -> None:
         if (self.tls_cert is None) != (self.tls_key is None):
@@ -46,6 +48,8 @@ class Settings:
         for option, name in (("--tls-cert", self.tls_cert), ("--tls-key", self.tls_key)):
             if name is not None and not Path(name).is_file():
                 raise SpecError("there is no such file", path=option, given=name)
+        if self.streams is not None and not Path(self.streams).is_dir():
+            raise SpecError("there is no such folder", path="--streams", given=self.streams)
         if self.rate_limit is not None and self.rate_limit < 1:
             raise SpecError("a rate is at least one a second", path="--rate-limit", given=self.rate_limit)
         self._check_proxy()

@@ -48,7 +48,7 @@ class Shares:
 
     def runs(self, start: int, count: int) -> list[tuple[int, float]]:
         """The same as lengths of equal shares, where they are equal; a stretch is (how many, c)."""
-        if self.kind == "even" or len(self.weights) == 1:
+        if self.kind == "even" or (len(self.weights) == 1 and self.ratio == 0):
             own = 2 if self.kind == "weights" else 1 if self.first > 0 else 0
             head = self.at(start, min(count, max(0, own - start))).tolist()
             rest = [(count - len(head), self.weights[0] ** 2 if self.weights else 1.0)] if count > len(head) else []
@@ -62,6 +62,8 @@ class Shares:
             made = np.asarray(self.weights[start : start + count], np.float64)
         else:
             made = np.full(count, self.weights[0])
+            if self.ratio > 0:
+                made *= self.ratio ** np.maximum(np.arange(start, start + count) - 2.0, 0.0)
         made[: max(0, 2 - start)] = 1.0  # the first two steps show the plain release
         return made
 
@@ -81,12 +83,24 @@ def even(steps: float, first: float = 0.0) -> Shares:
     return Shares("even", steps) if first == 0 else Shares("even", (steps - 1) / (1 - first), first=first)
 
 
-def weighted(weights: tuple[float, ...], steps: int | None, touched: int, near: bool) -> Shares:
+def weighted(
+    weights: tuple[float, ...], steps: int | None, touched: int | None, near: bool, ratio: float = 0.0
+) -> Shares:
     """Shares w_t^2 of Algorithm 4, the first two with weight 1; ``near``: a unit touches successive steps only.
+
+    With a ``ratio`` weights fall geometrically from the third step on, and a unit may touch every step for ever.
 
     >>> round(weighted((0.1,), 100, 100, False).total, 12)
     2.98
+    >>> round(weighted((0.6,), None, None, False, ratio=0.8).total, 9)              # 2 + .36/(1 - .64)
+    3.0
     """
+    if ratio > 0:
+        rest = math.inf if touched is None else max(touched - 2, 0)
+        falling = weights[0] ** 2 * (1 - ratio ** (2 * rest)) / (1 - ratio**2)
+        total = (2 if touched is None else min(touched, 2)) + falling * (1 + 1e-12)
+        return Shares("weights", total, ratio=ratio, weights=weights)
+    assert touched is not None
     if len(weights) == 1:
         largest = min(touched, 2) + max(touched - 2, 0) * weights[0] ** 2
         return Shares("weights", largest, weights=weights)

@@ -23,8 +23,9 @@ from fairveil.data.public_columns import (
     encode_rows,
     facts_of,
     fitted_weights,
+    people_frame,
 )
-from fairveil.data.tables import TableField, read_frame
+from fairveil.data.tables import TableField
 from fairveil.errors import HorizonError, SpecError
 from fairveil.fields import Count, described
 from fairveil.randomness import Generator, generator
@@ -91,7 +92,7 @@ class Items(ExposureEnvironment):
 
     @cached_property
     def _frame(self) -> Frame:
-        return read_frame(self.file)
+        return people_frame(self.columns, self.file)
 
     @cached_property
     def rewards(self) -> Floats:

@@ -26,8 +26,9 @@ from fairveil.data.public_columns import (
     encode_rows,
     facts_of,
     fitted_weights,
+    people_frame,
 )
-from fairveil.data.tables import TableField, read_frame
+from fairveil.data.tables import TableField
 from fairveil.errors import HorizonError, SpecError
 from fairveil.fields import Count, Natural, NonNegative, described
 from fairveil.randomness import Generator, generator
@@ -148,7 +149,7 @@ class People(PoolEnvironment):
 
     @cached_property
     def _frame(self) -> Frame:
-        return read_frame(self.file)
+        return people_frame(self.columns, self.file)
 
     @cached_property
     def _members(self) -> Members:

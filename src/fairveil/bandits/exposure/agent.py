@@ -144,6 +144,13 @@ class Agent(Party):
         self._kept[index] = replace(kept, reward=self.default if reward is None else reward, settled=True)
         self._learn()
 
+    def pass_over(self) -> None:
+        """The last round teaches nothing: it counts as a row of zeros, so that the number of rows tells nothing."""
+        index = self.played - 1
+        if index in self._kept:
+            self._kept[index] = replace(self._kept[index], features=np.zeros_like(self._kept[index].features))
+        self.observe(0.0)
+
     def _learn(self) -> None:
         """Take settled rounds in, in their order: those of the block that is open, never of one behind it."""
         if self.inbox.own(self.syncs) is not None or self._contributed > self.syncs:

@@ -192,14 +192,12 @@ def compose(values, vectors, matrix):
     Entry by entry, here and below: assigning or multiplying whole arrays compiles the words of numba's errors too.
     """
     dimension = len(values)
-    scaled = np.empty((dimension, dimension))
     for i in range(dimension):
-        for k in range(dimension):
-            scaled[i, k] = vectors[i, k] * values[k]
-    product = scaled @ vectors.T
-    for i in range(dimension):
-        for k in range(dimension):
-            matrix[i, k] = product[i, k]
+        for j in range(dimension):
+            total = 0.0
+            for k in range(dimension):
+                total += vectors[i, k] * values[k] * vectors[j, k]
+            matrix[i, j] = total
 
 
 @njit(cache=True, nogil=True)
@@ -225,20 +223,23 @@ def weigh(gram, moment, lam, tau2, share, variance, precision, target):
     """
     dimension = len(moment)
     values, vectors = np.linalg.eigh(gram)
-    pull = vectors.T @ moment
+    pull = np.zeros(dimension)
     for k in range(dimension):
         if values[k] <= 0.0:
             values[k] = 0.0
-            pull[k] = 0.0
         else:
+            for i in range(dimension):
+                pull[k] += vectors[i, k] * moment[i]
             spread = tau2 + variance * share * values[k]
             pull[k] *= values[k] / spread
             values[k] *= values[k] / spread
-    base, raised, product = lam / variance, np.empty(dimension), vectors @ pull
+    base, raised = lam / variance, np.empty(dimension)
     decided, log_det, least = 0.0, 0.0, values[0]
     for k in range(dimension):
         raised[k] = values[k] + base
-        target[k] = product[k]
+        target[k] = 0.0
+        for i in range(dimension):
+            target[k] += vectors[k, i] * pull[i]
         decided += values[k] / raised[k]
         log_det += math.log(raised[k])
         least = min(least, values[k])
@@ -260,12 +261,14 @@ def parted(total, facts, dimension):
 @njit(cache=True, nogil=True)
 def believe(total, tau2, share, facts, quantiles, beliefs):
     """Prior belief and radius of these agents from released sums, as `PrivatePolicy.weighted_belief` explains; in
-    place."""
+    place. Returns the smallest eigenvalue of the precision and the number of directions that the releases decide."""
     prior, target, radius = beliefs.prior, beliefs.target, beliefs.radius
     gram, moment = parted(total, facts, prior.shape[1])
     low, decided, log_det = weigh(gram, moment, facts.regularisation, tau2, share, facts.variance, prior[0], target[0])
     degrees, values = quantiles.degrees, quantiles.values
-    cell = min(np.searchsorted(degrees, decided, side="right"), len(degrees) - 1) - 1
+    cell = 0
+    while cell < len(degrees) - 2 and degrees[cell + 1] <= decided:
+        cell += 1
     slope = (values[cell + 1] - values[cell]) / (degrees[cell + 1] - degrees[cell])
     normal = slope * (decided - degrees[cell]) + values[cell]
     radius.offset[0] = facts.regularisation / facts.variance * facts.bound / math.sqrt(low)
@@ -274,6 +277,7 @@ def believe(total, tau2, share, facts, quantiles, beliefs):
     radius.base[0] = 1.0
     radius.growth[0] = 0.0
     _same_for_all(beliefs)
+    return low, decided
 
 
 @njit(cache=True, nogil=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from fairveil.arrays import Floats
 from fairveil.bandits.estimates import Estimate, Estimates, intervals
-from fairveil.bandits.exposure.belief import weigh
+from fairveil.bandits.exposure.belief import Beliefs, Radius, believe
 from fairveil.errors import InputError
 from fairveil.fairness.exposure import Merit
 from fairveil.state import State
@@ -53,11 +53,12 @@ def _ellipsoid(policy: PrivatePolicy, state: State, failure: float) -> tuple[Flo
     from scipy.stats import chi2
 
     facts, dimension = policy.facts, policy.dimension
-    gram, moment = policy.natural(state["released"])
     noise = float(state["variance"].sum()) * policy.noise_gain()
     share = float(state["counted"][1] / state["counted"][0])
-    precision, target = np.empty((dimension, dimension)), np.empty(dimension)
-    low, decided, _ = weigh(gram, moment, facts.regularisation, noise, share, facts.variance, precision, target)
+    made, sides = np.empty((2, 1, dimension, dimension)), np.empty((2, 1, dimension))
+    beliefs = Beliefs(made[0], sides[0], sides[1], made[1], np.empty(1), Radius(*np.empty((5, 1))))
+    low, decided = believe(state["released"], noise, share, facts, policy.quantiles, beliefs)
+    precision, target = beliefs.prior[0], beliefs.target[0]
     normal = chi2.isf(failure / policy.room, max(decided, 1e-3))
     radius = facts.regularisation / facts.variance * facts.bound / math.sqrt(low) + math.sqrt(normal)
     root = radius * np.linalg.inv(np.linalg.cholesky(precision)).T

@@ -1,13 +1,15 @@
 """A federation of exposure-fair agents: what its plan means, and a party with its rounds.
 
-Where rounds come from (``source``): ``environment`` (the simulated world of the plan, to try it out), or
-``python:module.attribute``, an object with ``contexts()`` and ``reward(action)``.
+Where rounds come from (``source``): ``environment`` (the simulated world of the plan, to try it out), ``replay:FILE``
+(a log of decisions with known propensities), or ``python:module.attribute``, an object with ``contexts()`` and
+``reward(action)``.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,7 +25,9 @@ from fairveil.bandits.exposure.private import PrivatePolicy
 from fairveil.bandits.exposure.secure_agent import SecureAgent
 from fairveil.bandits.protocol import Round
 from fairveil.configuration import describe
-from fairveil.errors import DataError, SpecError
+from fairveil.data.logs import Log, LogTable
+from fairveil.data.tables import read_frame
+from fairveil.errors import DataError, InputError, SpecError
 from fairveil.federated import Form, Kind, Plan, Worker
 from fairveil.federated.schedules import NEVER
 from fairveil.ledger import Ledger
@@ -124,26 +128,57 @@ class ExposureKind(Kind):
         agent = (SecureAgent if secure else Agent)(self.policy, index, ledger, neighbours=neighbours, resume=True)
         return AgentWorker(agent, self._rounds(index, source), seeded=noise_of is not None)
 
-    def _rounds(self, index: int, source: str) -> Callable[[int], RoundSource]:
+    def _rounds(self, index: int, source: str) -> Callable[[Agent], RoundSource]:
+        """The rounds of an agent from where it stands on."""
         if source == "environment":
             world, seed = self._world()
-            return lambda sync: SimulatedRounds(world, index, generator(seed, "federation", index, sync))
+            return lambda agent: SimulatedRounds(world, index, generator(seed, "federation", index, agent.syncs))
         kind, _, name = source.partition(":")
+        if kind == "replay" and name:
+            return self._replayed(index, name)
         module, _, attribute = name.rpartition(".")
         if kind != "python" or not module:
             raise SpecError(
                 "this source of rounds is not known", path="data", given=source,
-                allowed="environment, python:module.attribute",
+                allowed="environment, replay:FILE, python:module.attribute",
             )  # fmt: skip
         try:
             found: RoundSource = getattr(importlib.import_module(module), attribute)
         except (ImportError, AttributeError):
             raise DataError("the source of rounds cannot be imported", path="data", given=source) from None
-        return lambda sync: found
+        return lambda agent: found
+
+    def _replayed(self, index: int, file: str) -> Callable[[Agent], RoundSource]:
+        """Rounds out of a log with columns ``arm``, ``outcome``, ``propensity`` and ``x<action>_<feature>``."""
+        facts = self.plan.environment or {}
+        frame, floor = read_frame(file), facts.get("floor")
+        actions = next(action for action in count() if f"x{action}_0" not in frame.columns)
+        if not isinstance(floor, float) or not 0.0 < floor <= 1.0:
+            raise SpecError(
+                "a replay needs the smallest propensity of the logging rule, which is public", path="environment.floor",
+                given=floor, allowed="a number above 0, at most 1",
+            )  # fmt: skip
+        names = [f"x{action}_{feature}" for action in range(actions) for feature in range(self.policy.dimension)]
+        arms = [str(action) for action in range(actions)]
+        log = LogTable(file=file, propensity="propensity", features=names, arms=arms or None).read()
+        if len(log) < self.policy.horizon or actions == 0:
+            raise InputError(
+                "the log does not hold the rounds of the plan", path="data", allowed=f"{self.policy.horizon} rows with"
+                " the columns arm, outcome, propensity and x<action>_<feature>",
+            )  # fmt: skip
+        if log.propensities is None or log.propensities.min() < floor:
+            raise InputError(
+                "the log holds a smaller propensity than the plan's floor", path="propensity", allowed=f"from {floor:g}"
+            )
+        seed = int(facts.get("seed", 0))
+        return lambda agent: ReplayedRounds(
+            log, floor, agent.played, generator(seed, "federation", "replay", index, agent.syncs)
+        )
 
     def _world(self) -> tuple[ExposureWorld, int]:
         facts = {"agents": len(self.plan.party), "dimension": self.policy.dimension, **(self.plan.environment or {})}
         seed = int(facts.pop("seed", 0))
+        facts.pop("floor", None)  # of a replay
         world = registry.build("environment", {"name": "exposure", **facts}, "environment")
         return world.prepare(generator(seed, "federation", "world")), seed
 
@@ -164,12 +199,36 @@ class SimulatedRounds:
         return self.world.reward(self.shown, action, self.rng)
 
 
+class ReplayedRounds:
+    """RoundSource of a log: its rows are the rounds, one each, in their order, whatever is chosen.
+
+    The reward is known where the agent chose what the log did, then with probability floor / propensity (Li, Chu,
+    Langford and Wang 2011), and never else. A row that does not fit takes its round and counts as a row of zeros: what
+    is in it neither moves others into another message nor shows in the number of rows, which is public.
+    """
+
+    def __init__(self, log: Log, floor: float, start: int, rng: Generator) -> None:
+        assert log.propensities is not None
+        self.log, self.next, self.rng = log, start, rng
+        self.kept = floor / log.propensities
+
+    def contexts(self) -> ArrayLike:
+        row = self.log.features[self.next]
+        self.next += 1
+        return row.reshape(len(self.log.arms), -1)
+
+    def reward(self, action: int) -> float | None:
+        row, coin = self.next - 1, self.rng.random()
+        fits = action == self.log.chosen[row] and coin < self.kept[row]
+        return float(self.log.outcomes[row]) if fits else None
+
+
 class AgentWorker(Worker):
     """An agent that plays its rounds until its next message is due."""
 
     party: Agent
 
-    def __init__(self, agent: Agent, rounds: Callable[[int], RoundSource], *, seeded: bool) -> None:
+    def __init__(self, agent: Agent, rounds: Callable[[Agent], RoundSource], *, seeded: bool) -> None:
         self.party, self.rounds, self.seeded = agent, rounds, seeded
 
     def work(self) -> None:
@@ -178,10 +237,14 @@ class AgentWorker(Worker):
         if agent.played >= stop:
             return
         path = ("federation", "explore", agent.index, agent.syncs)
-        rounds, rng = self.rounds(agent.syncs), generator(0, *path) if self.seeded else np.random.default_rng()
+        rounds, rng = self.rounds(agent), generator(0, *path) if self.seeded else np.random.default_rng()
         while agent.played < stop:
             decision = agent.act(rounds.contexts(), rng)
-            agent.observe(rounds.reward(decision.arm))
+            reward = rounds.reward(decision.arm)
+            if reward is None and isinstance(rounds, ReplayedRounds):
+                agent.pass_over()
+            else:
+                agent.observe(reward)
 
     def progress(self) -> dict[str, Any]:
         return {"round": self.party.played, "of": self.party.policy.horizon}

@@ -172,7 +172,7 @@ class WaitingPolicy(EpisodePolicy):
     @_or_blocks
     def open_for(self, state: State, arm: int, rounds: int) -> State:
         """A turn of rounds that somebody else has decided for one arm: history, public but for its rewards."""
-        after, first = copy_state(state), self.reach(state)
+        after, first = {**state, "given": state["given"].copy()}, self.reach(state)
         after["given"][arm] += rounds
         after["turn"] = np.array([first, first + rounds, arm, 1, 0, first + rounds], np.int64)
         after["among"] = np.arange(self.arms) == arm

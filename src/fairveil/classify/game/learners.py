@@ -15,6 +15,7 @@ from fairveil.classify.game.hypotheses import PUBLIC, UNIT, HypothesesName
 from fairveil.classify.learner import BoundedLearner, Public, estimator_class
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
+from fairveil.fairness.subgroups import Kind
 from fairveil.fields import Count, Delta, Epsilon, NonNegative, Positive, described
 from fairveil.privacy.conversions import zcdp_rho
 from fairveil.privacy.events import ApproximateEvent, Event, ZcdpEvent
@@ -25,6 +26,8 @@ from fairveil.registry import register
 
 Attributes = dict[str, Annotated[tuple[str, ...], Strict(False)]]
 Names = Annotated[tuple[str, ...], Strict(False)]
+Errors = Literal["false-positives", "false-negatives"]
+FALSE_POSITIVES: Errors = "false-positives"
 SCORE_SHARE = 0.6
 """Part of epsilon that pays for the private score under threshold pairs."""
 PICKS: dict[str, type[Sound] | type[Printed]] = {"sound": Sound, "printed": Printed}
@@ -168,7 +171,8 @@ class PrivateGame(FiniteLearner):
 class FairNR(GameLearner):
     """FairNR: follow the perturbed leader against the worst subgroup's false positives. No privacy.
 
-    ``oracle``: ``least-squares``, ``exact`` (over the stumps of the encoded columns) or ``logistic``.
+    ``oracle``: ``least-squares``, ``exact`` (over the stumps of the encoded columns) or ``logistic``. ``subgroups``:
+    the auditor's oracle answers exactly over the groups, their intersections or all linear thresholds of attributes.
     Cost: O(rounds x plays x rows x columns); memory O(rows x columns + rounds x plays x columns).
 
     Reference: Kearns, Neel, Roth and Wu (2018).
@@ -180,6 +184,10 @@ class FairNR(GameLearner):
     bound: Positive = described("largest multiplier C", default=10.0)
     alpha: NonNegative = described("violation that the auditor tolerates", default=0.001)
     oracle: Literal["least-squares", "exact", "logistic"] = described("the learner's oracle", default="least-squares")
+    subgroups: Kind = described("class over which the auditor's oracle answers", default="intersections")
+    errors: Errors = described(
+        "errors that subgroups share; false negatives by flipped labels", default=FALSE_POSITIVES
+    )
     norm_bound: Positive | None = described("public bound on a row's norm", default=None)
     attributes: Attributes | None = described("public categories by sensitive column", default=None)
 
@@ -203,6 +211,10 @@ class PrivateFairNR(GameLearner):
     bound: Positive = described("largest multiplier C", default=10.0)
     alpha: NonNegative = described("violation that the auditor tolerates", default=0.001)
     oracle: Literal["least-squares", "exact", "logistic"] = described("the learner's oracle", default="least-squares")
+    subgroups: Kind = described("class over which the auditor's oracle answers", default="intersections")
+    errors: Errors = described(
+        "errors that subgroups share; false negatives by flipped labels", default=FALSE_POSITIVES
+    )
     variant: Literal["printed"] = described("there is no sound form of this one", default="printed")
     norm_bound: Positive | None = described("public bound on a row's norm", default=None)
     attributes: Attributes | None = described("public categories by sensitive column", default=None)

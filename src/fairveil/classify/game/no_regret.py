@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 from fairveil.arrays import Bools, Floats, Ints
 from fairveil.classify.fair.score import extended
 from fairveil.classify.game.hypotheses import Hypotheses
-from fairveil.classify.game.learners import FairNR, PrivateFairNR
+from fairveil.classify.game.learners import FALSE_POSITIVES, FairNR, PrivateFairNR
 from fairveil.classify.game.theory import theory_rounds
 from fairveil.classify.mixins import SPENDING, Configured, Randomised, estimator_of
 from fairveil.classify.people import CLASSES, TrainingPeople
@@ -236,23 +236,33 @@ class _NoRegret(Randomised, ClassifierMixin, BaseEstimator):
     bound: float
     alpha: float
     oracle: Any
+    errors: str
 
     def _play(self, people: TrainingPeople, perturb: UniformNoise | LaplaceNoise) -> float:
         game = GameNumbers(int(self.rounds), int(self.plays), float(self.bound), float(self.alpha))
         self._oracle = make_oracle(self.oracle, people.rows)
-        members = self.subgroups_.members
-        found, violation = run_game(
-            self._oracle, people.rows, people.members.index, people.counter, people.labels, members, game, perturb
-        )
+        members, index, labels = self.subgroups_.members, people.members.index, people.labels
+        if self._flipped:
+            labels = 1 - labels
+        counter = Counter(index, labels, len(self.group_names_))
+        found, violation = run_game(self._oracle, people.rows, index, counter, labels, members, game, perturb)
         self._oracle.forget()
         self.plays_, self.weights_ = found, np.full(len(found), 1 / len(found))
         return violation
 
+    @property
+    def _flipped(self) -> bool:
+        """Whether labels are flipped: false positives of the flipped problem are false negatives of this one."""
+        return self.errors != FALSE_POSITIVES
+
+    def _chance(self, rows: Floats) -> Floats:
+        accepted: Floats = self._oracle.accepts(self.plays_, rows).mean(axis=1)
+        return 1.0 - accepted if self._flipped else accepted
+
     def decision_chance(self, X: ArrayLike, *, sensitive_features: Any = None) -> Floats:
         """Probability that `predict` says the second class: the share of the plays that accept."""
         check_is_fitted(self, "plays_")
-        rows = extended(features_of(self, X, reset=False)[0], float(self.norm_bound))
-        return self._oracle.accepts(self.plays_, rows).mean(axis=1)
+        return self._chance(extended(features_of(self, X, reset=False)[0], float(self.norm_bound)))
 
 
 @estimator_of(FairNR, also=CLASSES | {"random_state": None}, norm_bound=1.0)
@@ -272,7 +282,7 @@ class FairNRClassifier(_NoRegret):
         rng = generator(int(check_random_state(self.random_state).randint(2**31 - 1)), "fair-nr")
         width = 2 * np.sqrt(self.rounds) / len(people.rows)
         self.violation_ = self._play(people, UniformNoise(float(width), rng))
-        counted = people.counter.count(self._oracle.accepts(self.plays_, people.rows).mean(axis=1))
+        counted = people.counter.count(self._chance(people.rows))
         self.report_ = GroupReport(
             "raw",
             error=float((counted[:, 0, 1] + counted[:, 1, 0]).sum() / counted.sum()),

@@ -97,12 +97,16 @@ def node_public(file: Path) -> str:
     return key.public_key().public_bytes(*style).decode()
 
 
-def check_server(host: str, port: int, authority: Path) -> bool:
-    """Whether the server is up and shows a certificate for its name that the authority signed; refuses another one."""
+def check_server(host: str, port: int, authority: Path, *, named: bool = True) -> bool:
+    """Whether the server is up and shows a certificate that the authority signed, for its name; refuses another one.
+
+    ``named`` False: an address to listen on need not be the name by which parties know the server.
+    """
     try:
         context = ssl.create_default_context(cafile=str(authority))
     except (OSError, ssl.SSLError):
         raise InputError("there is no certificate in this file", path=str(authority), fix="name a PEM file") from None
+    context.check_hostname = named
     try:
         with (
             socket.create_connection((host, port), timeout=30) as line,

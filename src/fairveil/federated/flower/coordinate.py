@@ -11,12 +11,20 @@ from fairveil.errors import SpecError
 from fairveil.federated.carrier import drive
 from fairveil.federated.coordinator import Coordinator
 from fairveil.federated.flower.carrier import FlowerCarrier
-from fairveil.federated.flower.certificates import AUTHORITY, CERTIFICATE, KEY, is_loopback, make_certificates
+from fairveil.federated.flower.certificates import (
+    AUTHORITY,
+    CERTIFICATE,
+    KEY,
+    check_server,
+    is_loopback,
+    make_certificates,
+)
 from fairveil.federated.flower.front import Front
-from fairveil.federated.flower.link import SuperLink, ttl
+from fairveil.federated.flower.link import LOOPBACK, SuperLink, ttl
 from fairveil.federated.plan import Plan
 
 log = logging.getLogger("fairveil.federated")
+ANYWHERE = ("0.0.0.0", "::")
 RESUBMIT_SECONDS = 180.0
 """A run whose ServerApp has not called by then is submitted again."""
 
@@ -61,9 +69,11 @@ class FlowerFederation:
         port: int,
         certificate: Path | None = None,
         key: Path | None = None,
+        authority: Path | None = None,
     ) -> None:
         check_node_keys(plan)
-        self.plan, self._called, self._revoked = plan, False, set[int]()
+        self.plan, self.authority = plan, authority
+        self._called, self._revoked = False, set[int]()
         chain = certificates(folder, host, certificate, key)
         self.coordinator = Coordinator(plan, folder)
         try:
@@ -81,6 +91,7 @@ class FlowerFederation:
         plan, carrier = self.plan, None
         try:
             self.front.start()
+            self._check_authority()
             self._start()
             carrier = FlowerCarrier(self.link.socket, self.link.nodes(), self._tend, plan.most_bytes)
             self.carrier = carrier
@@ -93,6 +104,12 @@ class FlowerFederation:
             self.front.stop()
             self.link.stop()
             self.coordinator.close()
+
+    def _check_authority(self) -> None:
+        """Whoever trusts the authority trusts the front: found out here, and not at every party."""
+        if self.authority is not None:
+            where = LOOPBACK if self.front.host in ANYWHERE else self.front.host
+            check_server(where, self.front.port, self.authority, named=False)
 
     def _start(self) -> None:
         self.link.start()

@@ -33,7 +33,7 @@ class Front:
             raise InputError(
                 "this is not a certificate with its key", path=str(certificate), fix="name two PEM files that belong"
             ) from None
-        self.most_bytes, self.upstream = most_bytes, ""
+        self.host, self.most_bytes = host, most_bytes
         self._client: Any = None
         facts: dict[str, Any] = {"ssl_certfile": str(certificate), "ssl_keyfile": str(key)}
         made = uvicorn.Config(

@@ -137,9 +137,11 @@ class Shares(Comparison):
                 gap, error = last(results[f"{world}: {name}"], "parity_gap")
                 text = f"{name} chooses all groups about equally often ({world}): parity gap below 0.05"
                 found.append(Claim.difference(text, "section 6.2", 0.05, 0.0, gap, error))
-            gap, error = last(results[f"{world}: OFUL"], "parity_gap")
-            text = f"OFUL prefers one group and neglects others ({world}): parity gap above 0.15"
-            found.append(Claim.difference(text, "section 6.2", gap, error, 0.15, 0.0))
+            shares = sorted(results[f"{world}: OFUL"]["metrics"]["selection_share"].values())
+            wins, losses = shares[-1] * len(shares), shares[1] * len(shares)
+            text = f"OFUL prefers one group and neglects two ({world}): over 1.25 and below .75 of an equal share"
+            note = f"the most and the second least chosen have {wins:.2f} and {losses:.2f} of an equal share"
+            found.append(Claim.exact(text, "section 6.2", min(wins - 1.25, 0.75 - losses), note))
         return found
 
 

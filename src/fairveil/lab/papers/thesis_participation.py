@@ -127,8 +127,11 @@ class Figure43(ParticipationArtefact):
         for label, found in results.items():
             inside = found["metrics"]["inside"]
             out.append(
-                Claim.exact(
-                    f"{label}: some pairs sustain the proportions", "equation (4.5)", 0.05 - found["metrics"]["best"]
+                Claim.illustration(
+                    f"{label}: some pairs sustain the proportions",
+                    "equation (4.5)",
+                    0.05 - found["metrics"]["best"],
+                    "thresholds at one end of all supports treat both groups alike",
                 )
             )
             out.append(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -41,7 +42,8 @@ def smaller(results: Results, text: str, where: str, pairs: Iterable[tuple[str, 
     """
     pairs = list(pairs)
     worst = Claim.every(text, where, _leads(results, pairs), f"{_won(_leads(results, pairs))}. {note}".strip())
-    return worst if worst.high < 0 else generally(results, text, where, pairs, note)
+    found = worst if worst.high < 0 else generally(results, text, where, pairs, note)
+    return replace(found, refuted_by="one cell on the other side, beyond its band")
 
 
 def generally(results: Results, text: str, where: str, pairs: Iterable[tuple[str, str]], note: str = "") -> Claim:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -112,8 +113,6 @@ STILL = 760
 
 
 def _render(section: Section, number: int, figures: dict[str, Any], colours: Colours) -> dict[str, Any]:
-    import vl_convert
-
     pictures: list[dict[str, Any]] = []
     for index, picture in enumerate(section.pictures):
         if isinstance(picture, Table):
@@ -124,7 +123,7 @@ def _render(section: Section, number: int, figures: dict[str, Any], colours: Col
         key = f"figure-{number}-{index}"
         spec = draw(picture, STILL, colours=colours).to_dict() | {"autosize": FILLED}
         figures[key] = spec
-        svg = re.sub(r"<\?xml[^>]*\?>", "", vl_convert.vegalite_to_svg(spec))
+        svg = re.sub(r"<\?xml[^>]*\?>", "", _still(json.dumps(spec)))
         svg = re.sub(r"\b(gradient_|clip)(\d+)", rf"{key}-\1\2", svg)  # ids are unique in the whole page
         pictures.append({"kind": "figure", "key": key, "words": in_words(picture), "svg": svg})
     return {
@@ -166,6 +165,15 @@ def _cell(value: Any) -> str:
     return readable(value) if isinstance(value, int | float) else str(value)
 
 
+@lru_cache(maxsize=1024)
+def _still(spec: str) -> str:
+    """A chart as SVG; a page that is written again and again as it grows draws each once."""
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg(spec))
+
+
+@lru_cache(maxsize=1)
 def _bundle(vl_convert: Any) -> str:
     """Vega, Vega-Lite and the embedder as one script, inlined once for all figures."""
     return str(vl_convert.javascript_bundle("window.fairveilEmbed = vegaEmbed;")).replace("</script", "<\\/script")

@@ -7,13 +7,15 @@ from typing import Any
 
 from fairveil.dynamics.strategic.scene import Scene
 from fairveil.lab.theorems.checks import Check, check
-from fairveil.lab.theorems.premises import Two, of_scene
+from fairveil.lab.theorems.premises import SCORES, Two, of_scene
 from fairveil.lab.theorems.strategic import CLEAR, IDENTICAL, SAME, premises
 
 FITS = "rates and marginal gains fit one of the three cases"
 PEAKS = "both utilities have one extreme point"
 MIRROR = "the mirror image lies beyond x*"
 NARROW = "the gaps are in the order the statement needs"
+TAIL = float(SCORES[0])
+"""Thresholds further out are not among those that the brute-force search of premises compares."""
 
 
 def _single(two: Two) -> bool:
@@ -195,6 +197,7 @@ def theorem_26_several(scene: Scene, criterion: str) -> Check:
         {
             **premises(two),
             "one utility has several extreme points": lambda: not _single(two),
+            "own thresholds inside the search": all(TAIL < float(s.f1.cdf(s.strategic)) < 1 - TAIL for s in two.sides),
             "both thresholds move the same way": together,
             "no rate is at break-even": all(abs(a - delta) > 1e-9 for a in alpha),
         },

@@ -30,7 +30,10 @@ PAGE, MARGIN = 4000, 1000
 
 A page of SQLite has at most about a hundred of them, and a change of size moves rows of three pages at most.
 """
-_PRAGMAS = ("journal_mode = WAL", "secure_delete = ON", "temp_store = MEMORY", "cache_size = -16384")
+WRITER, READER = 8192, 1024
+"""KiB of pages that a connection keeps. Writers take turns and share one, whose pages stay true; those of a reader are
+read again after each commit, and there may be many of them."""
+_PRAGMAS = ("journal_mode = WAL", "secure_delete = ON", "temp_store = MEMORY")
 
 
 class SqliteTransaction:
@@ -83,7 +86,9 @@ class SqliteDriver:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = SqliteFile(path.absolute(), _PRAGMAS)
+        self._file, self._readers = (
+            SqliteFile(path.absolute(), (*_PRAGMAS, f"cache_size = -{most}")) for most in (WRITER, READER)
+        )
         self._lock = f"{path.absolute()}{LOCK}"
 
     def __str__(self) -> str:
@@ -106,7 +111,7 @@ class SqliteDriver:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[SqliteTransaction]:
-        with self._file.reading() as connection:
+        with self._readers.reading() as connection:
             yield SqliteTransaction(connection)
 
     def ledger(self, name: str) -> tuple[str | Path, str | None]:

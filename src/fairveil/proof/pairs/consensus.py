@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from fairveil.arrays import Floats
+from fairveil.arrays import Floats, Ints
 from fairveil.consensus.algorithm import Algorithm, Local, Payload, Setting
 from fairveil.consensus.family import AdmmLocal
 from fairveil.consensus.graphs import make_graph
@@ -26,7 +26,7 @@ from fairveil.consensus.private import PrivateFamily
 from fairveil.consensus.private_admm import GradientLocal, PrivateAdmm
 from fairveil.consensus.release_plan import ReleasePlan
 from fairveil.consensus.rows import PULL_BITS, Rows, UnitRows
-from fairveil.privacy.noise import Noise
+from fairveil.privacy.noise import Noise, ZeroNoise
 from fairveil.proof import AuditPair
 from fairveil.proof.engine.bounds import FinerClaim
 from fairveil.randomness import Generator
@@ -210,6 +210,43 @@ def private_admm_ten(algorithm: PrivateAdmm) -> AuditPair:
     """Curvature and ten gradients, each at the point that the noisy ones before led to."""
     scene = TwoNodes.of(replace(algorithm, rounds=TEN), TEN)
     return _pair(scene, *_claim(algorithm, scene))
+
+
+def run_secure(
+    algorithm: PrivateAdmm, setting: Setting, world: int, trials: int, noise: Noise, rng: Generator
+) -> Floats:
+    """Sums of curvature and first gradient without what colluders and the observer know: node 0 under honest shares."""
+    plan, nodes = algorithm.plan(setting), setting.nodes
+    start, known = np.zeros(setting.width), [UnitRows(rows_of(w), plan.bits, plan.reach) for w in (0, 1)]
+    local, rows = algorithm.local(setting, 0), (rows_of(world), others())
+    assert isinstance(local, GradientLocal)
+
+    def sent(part: Rows, source: Noise) -> Ints:
+        return np.concatenate([local.share(iteration, part, source, nodes) for iteration in (1, 2)])
+
+    honest = nodes - algorithm.colluding - 1
+    sums = np.tile(-honest * sent(rows[1], ZeroNoise()), (trials, 1))
+    for total in sums:
+        total += sent(rows[0], noise) + sum(sent(rows[1], noise) for _ in range(honest))
+    parts = []
+    for which, units in enumerate(np.split(sums, 3, axis=1)):
+        seen = np.ldexp(units.astype(np.float64), -plan.grids[which])
+        parts.append(ratio_of(plan, which, seen, [centre(plan, one, which, start) for one in known]))
+    return np.stack([sum(parts), *parts], axis=1)
+
+
+@register("audit-pair", "algorithm:private-admm/secure")
+def private_admm_secure(algorithm: PrivateAdmm) -> AuditPair:
+    """What the coordinator and a colluding node learn of curvature and one gradient of secure sums over three nodes."""
+    setting = Setting(make_graph("complete", 3), (2, 2, 2), 2, 16, 1)
+    shared = replace(algorithm, rounds=1, slope=0.1, definition="gaussian", sums="secure", colluding=1).complete(
+        setting
+    )
+    claim = FinerClaim("mu", shared.plan(setting).total)
+    seen = "log-likelihood ratio of the sums, without all that is known"
+    return AuditPair(
+        partial(run_secure, shared, setting), WORLDS, seen, shared.epsilon, shared.delta, claim, trials=MANY
+    )
 
 
 def _completed(algorithm: PrivateFamily, iterations: int) -> tuple[TwoNodes, float, float]:

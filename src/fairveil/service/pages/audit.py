@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+from fairveil.loop import listing
 from fairveil.loop.problems import Invalid
 from fairveil.service.pages.visit import Page, Visit
 from fairveil.service.pages.words import rounded
@@ -14,8 +15,10 @@ ROWS = 50
 
 @route("GET", "/ledgers", "audit", "all ledgers", page=True)
 def ledgers(visit: Visit) -> Page:
-    found = visit.ask("GET", "/v1/ledgers")["ledgers"]
-    return Page("ledgers.html", {"rows": [_rounded(table) for table in found]})
+    after = visit.query.get("after", "")
+    found = visit.ask("GET", f"/v1/ledgers?after={quote(after, safe='')}")["ledgers"]
+    more = found[-1]["name"] if len(found) == listing.PAGE else None
+    return Page("ledgers.html", {"rows": [_rounded(table) for table in found], "after": after, "more": more})
 
 
 @route("GET", "/ledgers/{ledger}", "audit", "one ledger", page=True)

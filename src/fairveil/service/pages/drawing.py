@@ -39,7 +39,7 @@ STATICS = {file.name: Static(file.name) for file in FILES.iterdir() if file.name
 class Drawing:
     """Pages as bytes. Everything that a template is given is escaped."""
 
-    def __init__(self) -> None:
+    def __init__(self, streams: bool = False) -> None:
         made = jinja2.Environment(
             loader=jinja2.PackageLoader(__package__, "templates"),
             autoescape=True,
@@ -54,6 +54,7 @@ class Drawing:
         made.globals |= {
             "asset": lambda name: f"/static/{name}?v={STATICS[name].mark}",
             "program": __version__,
+            "has_streams": streams,
         }
         self._environment = made
 

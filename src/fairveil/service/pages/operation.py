@@ -1,4 +1,4 @@
-"""Pages of whoever runs the service: its state, its tokens, and private streams beside it."""
+"""Pages of whoever runs the service: its state and its tokens."""
 
 from __future__ import annotations
 

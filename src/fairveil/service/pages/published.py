@@ -55,7 +55,7 @@ def _row(table: dict[str, Any]) -> dict[str, Any]:
         "job": JOB_WORDS[job],
         "state": state,
         "why": why,
-        "decided": table["rounds"],
+        "decided": table["decided"],
         "waiting": table["rounds"] - table["settled"],
         "version": table["version"],
         "verdict": verdict(table),

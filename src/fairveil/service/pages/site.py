@@ -44,7 +44,7 @@ class Site:
 
     def __init__(self, service: Service, router: Router) -> None:
         self.service, self.router = service, router
-        self.drawing = Drawing()
+        self.drawing = Drawing(streams=service.settings.streams is not None)
 
     async def answer(
         self, route: Route, names: list[str], scope: Scope, receive: Receive, send: Send

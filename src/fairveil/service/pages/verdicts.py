@@ -89,13 +89,20 @@ def first_learning(table: dict[str, Any]) -> str:
     """When a loop that has published nothing will."""
     wait, missing = span(table["reward"]["wait"]), table["reward"]["missing"]
     when = f"{wait} after each decision" if missing != "public" else f"when rewards are in, at most {wait} after"
+    if table["closed"] is not None:
+        return "Nothing was published before it was closed."
     if table["learning"]["state"] != "open":
         return "Nothing is published, and nothing will be while it does not learn."
     blocks = table["open_blocks"]
     if table.get("waiting"):
         under = under_way(table)
         rounds = f"{count(under)} round{' is' if under == 1 else 's are'} under way"
-        return f"Nothing is published yet: {rounds}. Outcomes count {when}."
+        lacking = [row["due_at"] - row["answered"] for row in table["waiting"] if row["due_at"] is not None]
+        least = max(min(lacking, default=1), 1)
+        of = "one option" if len(table["waiting"]) > 1 else "the queue"
+        more = f"1 more outcome of {of} counts" if least == 1 else f"{count(least)} more outcomes of {of} count"
+        first = f"It first learns, at the latest, when {more}; outcomes count {when}"
+        return f"Nothing is published yet: {rounds}. {first}."
     if not blocks:
         return f"Nothing is published yet. It begins with the first decision; rounds settle {when}."
     left = max(blocks[0]["stop"] - table["settled"], 0)
@@ -170,7 +177,7 @@ def chances(arms: list[dict[str, Any]]) -> list[float] | None:
 
 
 def shares(arms: list[dict[str, Any]]) -> list[float | None]:
-    """How decisions were shared out."""
+    """How rounds were shared out."""
     numbers = [row.get("decided", row["rounds"]) for row in arms]
     whole = sum(numbers)
     return [number / whole if whole else None for number in numbers]

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from fairveil.loop.public import PublicView
 from fairveil.loop.tokens import Token
 from fairveil.service.access import LISTS
-from fairveil.service.cold import HISTORY, Request
+from fairveil.service.cold import HISTORY, STREAMS, Request
 from fairveil.service.messages import parse
 from fairveil.service.routes import Router, loop_of
 
@@ -24,6 +24,8 @@ REACH = {
     "audit": frozenset({"public", "audit"}),
 }
 """The channels whose routes a page of a channel may ask."""
+OWN_VIEW = (HISTORY, STREAMS, f"{STREAMS}/{{stream}}")
+"""Public routes whose handlers see another view than the others of their loop."""
 PEOPLE = frozenset({"operate", "audit"})
 """Roles that pages are for; a token that only decides belongs to a program."""
 
@@ -46,7 +48,7 @@ class Asking:
 
     def __init__(self, service: Service, router: Router, channel: str, token: Token) -> None:
         self._service, self._router, self._channel, self._token = service, router, channel, token
-        self._views: dict[tuple[tuple[str, ...], str, bool], PublicView] = {}
+        self._views: dict[tuple[tuple[str, ...], str, str], PublicView] = {}
 
     def __call__(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         """The answer of a route as plain data; refusals are raised."""
@@ -64,9 +66,9 @@ class Asking:
         return route.handler(self._service, call)[1]
 
     def _view(self, call: Request, path: str) -> PublicView:
-        asked = call.names[:1], call.after_name, path == HISTORY
+        asked = call.names[:1], call.after_name, path if path in OWN_VIEW else ""
         if asked not in self._views:
-            self._views[asked] = call.view(self._service.store, path)
+            self._views[asked] = call.view(self._service.store, path, self._service.settings.streams)
         return self._views[asked]
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from pydantic import Field, Strict
 
-from fairveil.arrays import Floats, Ints
+from fairveil.arrays import Bools, Floats, Ints
 from fairveil.compiling import njit
 from fairveil.configuration import configuration
 from fairveil.errors import PrivacyError, SpecError, at
@@ -25,8 +25,11 @@ from fairveil.streams.releasers.plain_release import PlainReleaser
 from fairveil.streams.theory import exact_error, theorem10_error
 
 Weight = Annotated[float, Strict(), Field(gt=0.0, le=1.0, allow_inf_nan=False)]
+Listed = Annotated[float, Strict(), Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 WEIGHTS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Weights an ``oracle`` chooses from."""
+LEAST = 2.0**-24
+"""A falling weight below this is 0: nothing could be learnt from the value."""
 BASE, SUM, SQUARES, PRODUCTS, LAST = 0, 1, 2, 3, 4
 """Places in the numbers: the first release x_1; sums of x - x_1, their squares and products with the next; the last."""
 
@@ -117,17 +120,25 @@ class Predictive(PlainReleaser):
     sum. ``variant = "printed"`` calibrates by Corollary 1; with Binomial noise it adds integers to a fraction, which
     shows the data (not established).
     ``estimator``: ``printed`` shrinks the correlation twice, ``corrected`` once. ``known``: mean, std, correlation.
+    Where a list of weights has 0 nothing is released and the prediction is shown (a value that is not sampled). With a
+    ``ratio`` w_t = weight ratio^(t-3) from the third step on; then sum w_t^2 converges and no horizon is needed.
     Cost: one event for the whole stream. Running sums: O(1) time and memory a step.
 
     >>> releaser = Predictive(epsilon=1.0, delta=1e-7, horizon=100, weight=0.1)
     >>> round(releaser.noise_in_shown, 2)                       # D sqrt(2 + 98/100)/mu
     8.08
+    >>> endless = Predictive(epsilon=1.0, delta=1e-7, weight=0.6, ratio=0.8)
+    >>> round(endless.noise_in_shown, 2)                       # D sqrt(2 + .36/(1 - .64))/mu, for ever
+    8.1
 
     Reference: thesis sections 3.4 to 3.6.
     """
 
-    weight: Weight | Annotated[tuple[Weight, ...], Strict(False)] | Literal["oracle"] = described(
-        "weight of the fresh value against the prediction", default=0.5
+    weight: Weight | Annotated[tuple[Listed, ...], Strict(False)] | Literal["oracle"] = described(
+        "weight of the fresh value against the prediction; in a list 0 where a step is not sampled", default=0.5
+    )
+    ratio: Annotated[float, Strict(), Field(gt=0.0, lt=1.0)] | None = described(
+        "ratio of falling geometric weights, with which a stream may be endless", default=None
     )
     estimator: Literal["printed", "corrected"] = described(
         "how the model is estimated: as printed, or corrected", default="printed"
@@ -146,6 +157,15 @@ class Predictive(PlainReleaser):
                 given=f"{len(self.weight)} weights",
                 allowed="as many as the horizon",
             )
+        if isinstance(self.weight, tuple) and 0.0 in self.weight[:2]:
+            raise SpecError("the first two steps are always sampled", path="weight", given=list(self.weight[:2]))
+        if self.ratio is not None and (not isinstance(self.weight, float) or self.law in ("binomial", "laplace")):
+            raise SpecError(
+                "falling weights start from one weight and have Gaussian noise",
+                path="ratio",
+                given=self.ratio,
+                allowed='one number as weight, law "gaussian" or "discrete-gaussian"',
+            )
         if self.known is not None:
             try:
                 KnownSequence(**self.known)
@@ -156,18 +176,42 @@ class Predictive(PlainReleaser):
     @property
     def _weights(self) -> tuple[float, ...]:
         if isinstance(self.weight, tuple):
-            return self.weight
+            return tuple(weight for weight in self.weight if weight > 0)
         return (1.0 if self.weight == "oracle" else float(self.weight),)
 
     @cached_property
     def shares(self) -> Shares:
         if self._schedule != "even":
             raise SpecError("the weights are the schedule here", path="schedule", allowed="even")
-        if self.touched is None:
+        if self.touched is None and self.ratio is None:
             raise self.need_horizon()
         if self.law in ("binomial", "laplace"):
+            assert self.touched is not None
             return sharing.even(self.touched)
-        return sharing.weighted(self._weights, self.horizon, self.touched, self.unit != "sequence")
+        return sharing.weighted(self._weights, self.horizon, self.touched, self.unit != "sequence", self.ratio or 0.0)
+
+    @property
+    def draws(self) -> int:
+        return super().draws if self.ratio is None else math.ceil(self.shares.total) + 1
+
+    def _sampled(self, state: State, present: Bools) -> Bools:
+        """Which of these values have a weight above 0: nothing reads the others."""
+        if isinstance(self.weight, tuple) and 0.0 in self.weight:
+            own = self.weight[int(state["counts"][TIME]) :][: len(present)]
+            return present & np.array([*(weight > 0 for weight in own), *[False] * (len(present) - len(own))])
+        if self.ratio is None:
+            return present
+        release = int(state["counts"][USED]) + np.cumsum(present) - 1
+        return present & (self._weights[0] * self.ratio ** np.maximum(release - 2.0, 0.0) >= LEAST)
+
+    def _read(self, state: State, values: Floats) -> Floats:
+        return np.where(self._sampled(state, ~np.isnan(values)), values, np.nan)
+
+    def check(self, state: State, values: Floats) -> None:
+        super().check(state, self._read(state, values))
+
+    def replay(self, state: State, units: Ints, status: Ints) -> Track:
+        return super().replay(state, units, np.where(self._sampled(state, status != MISSING), status, MISSING))
 
     @property
     def steady(self) -> bool:
@@ -220,6 +264,7 @@ class Predictive(PlainReleaser):
             raise PrivacyError(
                 "an oracle reads the data it releases", path="weight", given="oracle", fix="give a weight"
             )
+        values = self._read(state, values)
         if self.law != "binomial" or self.variant != "printed":
             return super().advance(state, values, noise)
         # As printed: w z + N with an integer N, that is y = z + N/w, which is not on any grid.

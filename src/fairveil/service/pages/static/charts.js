@@ -6,7 +6,7 @@
   const clip = (text) => (text.length > 28 ? text.slice(0, 27) + "…" : text);
 
   function intervals(spec, width) {
-    const left = Math.min(200, Math.max(60, ...spec.rows.map((row) => clip(row.name).length * 7.2)));
+    const left = Math.min(230, 0.45 * width, Math.max(60, ...spec.rows.map((row) => clip(row.name).length * 7.8)));
     const marks = [
       Plot.ruleX(spec.lines ?? [], {x: "at", stroke: "currentColor", strokeDasharray: "4,3"}),
       Plot.ruleY(spec.rows, {y: "name", x1: "low", x2: "high", stroke: "var(--accent)", strokeWidth: 6, strokeOpacity: 0.4, strokeLinecap: "round"}),

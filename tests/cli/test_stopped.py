@@ -1,0 +1,243 @@
+"""Commands that are stopped or hindered: Ctrl-C, killed twice, a folder of somebody else, a full disk.
+
+Each says what happened in a sentence, keeps what was done, and goes on when it is asked again.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from release_place import run as command
+
+from fairveil.cli import main
+from fairveil.lab import plots
+from fairveil.running import runner
+from fairveil.running.store import ResultStore
+
+SPEC = {
+    "task": "bandit", "rounds": 100, "runs": 600, "policy": {"name": "private-nash", "epsilon": 1.0},
+    "environment": {"name": "bernoulli", "means": [0.2, 0.8]},
+}  # fmt: skip
+PLUGIN = '''
+import os, time
+from fairveil.lab.artefact import Artefact, Chart, line
+from fairveil.registry import register
+from fairveil.task import Outcome, Task, TaskSpec
+
+class Spec(TaskSpec):
+    wait: bool = False
+
+@register("task", "stop-test")
+class StopTest(Task):
+    """A run that may wait for ever."""
+    Spec = Spec
+    def work(self, spec, block):
+        with open("worked.txt", "a") as file:
+            file.write(f"{spec['wait']}\\\\n")
+        while spec["wait"] and not os.path.exists("go-on"):
+            time.sleep(0.05)
+        return {"number": 1}
+    def finish(self, spec, parts):
+        return Outcome({"error": 0.5}, {"error": {"x": [1.0, 2.0], "y": [1.0, 0.5]}})
+
+class Both(Artefact):
+    """One run."""
+    data, words, wait = (), {}, False
+    source = "nowhere"
+    def specs(self, scale):
+        return {"one": {"task": "stop-test", "wait": self.wait}}
+    def pictures(self, results):
+        return [Chart("error", "round", "error", (line("one", results["one"], "error"),))]
+    def claims(self, results):
+        return []
+
+@register("artefact", "stop-test/a")
+class First(Both):
+    """The first figure."""
+    name, title = "stop-test/a", "the first figure"
+
+@register("artefact", "stop-test/b")
+class Second(Both):
+    """The second figure."""
+    name, title, wait = "stop-test/b", "the second figure", True
+'''
+MOMENTS = {
+    "the first block": (runner._Sweep, "take", 1),
+    "the second block": (runner._Sweep, "take", 2),
+    "a block is stored": (ResultStore, "put_part", 1),
+    "the result is made": (runner._Sweep, "_finish", 1),
+    "the result is drawn": (plots, "draw_result", 1),
+}
+
+
+def interrupted(monkeypatch, place, name, when):
+    """Ctrl-C at the ``when``-th call."""
+    calls, real = [], getattr(place, name)
+
+    def hindered(*given, **options):
+        calls.append(name)
+        if len(calls) == when:
+            raise KeyboardInterrupt
+        return real(*given, **options)
+
+    monkeypatch.setattr(place, name, hindered)
+
+
+def ended(arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    return stopped.value.code
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_ctrl_c_in_a_run_keeps_what_was_stored(moment, tmp_path, monkeypatch, capsys):
+    """Five moments; the other five are those of a stream, in test_release.py."""
+    monkeypatch.chdir(tmp_path)
+    Path("spec.json").write_text(json.dumps(SPEC))
+    words = ["run", "spec.json", "--store", "store", "--plot", "plot.html", "--json"]
+    with monkeypatch.context() as patched:
+        interrupted(patched, *MOMENTS[moment])
+        assert ended(words) == 130
+    told = capsys.readouterr()
+    assert "interrupted; what was stored is kept" in told.err
+    assert "Traceback" not in told.err + told.out
+    assert ended(words) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert ended(["run", "spec.json", "--json"]) == 0
+    assert again["metrics"] == json.loads(capsys.readouterr().out)["metrics"]
+    assert Path("plot.html").stat().st_size > 10_000
+
+
+def started(words, folder):
+    (folder / "plugin.py").write_text(PLUGIN.replace("\\\\n", "\\n"))
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    return subprocess.Popen([sys.executable, "-m", "fairveil.cli", *words, "--plugin", "plugin.py", "--out", "out"],
+                            cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+
+
+def seen(file, words, process, seconds=120.0):
+    """Waits for these words in a file."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if file.exists() and words in file.read_text():
+            return True
+        assert process.poll() is None, process.stderr.read().decode()
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize(
+    ("words", "page", "half", "whole"),
+    [
+        (["compare", "spec.json", "--vary", "wait=false,true"], "index.html", "error: 1 of 2 runs", "error: 2 runs"),
+        (["reproduce", "stop-test"], "quick.html", "1 of 2 artefacts", "2 artefacts"),
+    ],
+    ids=["compare", "reproduce"],
+)
+def test_a_page_is_written_as_it_goes_and_a_command_that_was_killed_twice_goes_on(words, page, half, whole, tmp_path):
+    (tmp_path / "spec.json").write_text('{"task": "stop-test"}')
+    words = [*words, "--engine", "serial"]
+    for _ in range(2):
+        process = started(words, tmp_path)
+        assert seen(tmp_path / "out" / page, half, process)
+        assert seen(tmp_path / "worked.txt", "True", process)
+        process.kill()
+        process.communicate()
+        assert half in (tmp_path / "out" / page).read_text()
+    (tmp_path / "go-on").touch()
+    last = started(words, tmp_path)
+    told = last.communicate(timeout=120)
+    assert last.returncode == 0, told
+    assert whole in (tmp_path / "out" / page).read_text()
+    assert (tmp_path / "worked.txt").read_text().split().count("False") == 1  # what was done is not done again
+
+
+def _as_nobody(folder, words, answer):
+    os.chdir(folder)
+    os.setuid(65534)
+    with os.fdopen(answer[1], "w", closefd=False) as sys.stderr:
+        main(words)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("words", [
+    ["run", "spec.json", "--store", "store"],
+    ["release", "--in", "in.csv", "--column", "n", "--epsilon", "1", "--delta", "1e-6", "--horizon", "9", "--out",
+     "o.csv", "--ledger", "s.db"],
+    ["schema", "log.csv", "--arm", "drug", "--outcome", "well", "--out", "log.toml"],
+], ids=["store", "stream", "draft"])  # fmt: skip
+def test_a_folder_of_somebody_else(words, tmp_path, monkeypatch):
+    """A process of its own becomes another user, after the same command has worked: nothing is left to be loaded."""
+    folder = tmp_path / "theirs"
+    for place in (tmp_path / "mine", folder):
+        place.mkdir()
+        (place / "spec.json").write_text(json.dumps({**SPEC, "runs": 2}))
+        (place / "in.csv").write_text("n\n1\n2\n")
+        (place / "log.csv").write_text("drug,well\n" + "a,1\nb,0\n" * 2)
+    monkeypatch.chdir(tmp_path / "mine")
+    command(*words)
+    above = list(tmp_path.parents)
+    modes = {place: place.stat().st_mode for place in above[:3]}
+    for place in modes:
+        place.chmod(0o755)
+    folder.chmod(0o555)
+    reading, writing = os.pipe()
+    process = multiprocessing.get_context("fork").Process(target=_as_nobody, args=(folder, words, (reading, writing)))
+    process.start()
+    os.close(writing)
+    told = os.fdopen(reading).read()
+    process.join(60)
+    for place, mode in modes.items():
+        place.chmod(mode)
+    assert process.exitcode in (3, 5, 7), told
+    assert "error " in told
+    assert "ermission" in told or "writable" in told
+    assert "Traceback" not in told
+    assert sorted(file.name for file in folder.iterdir()) == ["in.csv", "log.csv", "spec.json"]
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of 200 kB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = shutil.which("mount")
+    made = mount and subprocess.run([mount, "-t", "tmpfs", "-o", "size=200k", "tmpfs", place], capture_output=True)
+    if not made or made.returncode:
+        pytest.skip("a small disk needs the right to mount one")
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+def test_a_full_disk_is_said_and_nothing_is_lost(small_disk, monkeypatch, capsys):
+    monkeypatch.chdir(small_disk)
+    Path("in.csv").write_text("n\n" + "3\n" * 20)
+    release = ["release", "--in", "in.csv", "--column", "n", "--epsilon", "1", "--delta", "1e-6", "--horizon", "40",
+               "--out", "out.csv", "--ledger", "s.db"]  # fmt: skip
+    assert ended(release) == 0
+    before = Path("out.csv").read_text()
+    Path("filler").write_bytes(b"x" * os.statvfs(".").f_bavail * os.statvfs(".").f_frsize)
+    (small_disk.parent / "in.csv").write_text("n\n" + "3\n" * 30)
+    hindered = [*release[:2], str(small_disk.parent / "in.csv"), *release[3:]]
+    assert ended(hindered) in (3, 5, 7)
+    told = capsys.readouterr()
+    assert "error " in told.err
+    assert "space" in told.err
+    assert "Traceback" not in told.err
+    (small_disk.parent / "spec.json").write_text(json.dumps({**SPEC, "runs": 2}))
+    assert ended(["run", str(small_disk.parent / "spec.json"), "--store", "store"]) in (3, 5, 7)
+    assert "space" in capsys.readouterr().err
+    assert Path("out.csv").read_text().startswith(before)
+    Path("filler").unlink()
+    assert ended(hindered) == 0
+    lines = Path("out.csv").read_text()
+    assert lines.startswith(before)
+    assert len(lines.splitlines()) == 31
