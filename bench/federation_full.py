@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import sys
 import tempfile
 import time
@@ -74,13 +73,12 @@ def on_flower(folder: Path, kind: str, facts: dict[str, Any], noise: str) -> tup
 def row(label: str, made: FlowerRun, wall: float, syncs: int) -> str:
     """Wall, requests and answers, bytes, seconds a round, and the share of the wall in which a party waits."""
     times = [made.result(name)["times"] for name in made.names]
-    answers, each = sum(map(len, times)), [np.diff([start for start, *_ in one]) for one in times]
+    answers = sum(map(len, times))
     bytes_in, bytes_out = (sum(one[k] for party in times for one in party) for k in (2, 3))
     busy = sum(one[1] for party in times for one in party)
-    round_seconds = statistics.median(float(np.median(gaps)) for gaps in each)
     return (
         f"| {label} | {syncs} | {wall:.0f} s | {2 * answers} | {bytes_in + bytes_out:,} |"
-        f" {round_seconds:.1f} s | {1 - busy / (PARTIES * wall):.3f} |"
+        f" {made.round_seconds():.1f} s | {1 - busy / (PARTIES * wall):.3f} |"
     )
 
 

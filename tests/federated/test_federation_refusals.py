@@ -23,12 +23,13 @@ SCHEMA = {
 }
 
 
-def plan_file(folder, **changes):
+def plan_file(folder, node_keys=False, **changes):
     """A plan as TOML, with keys for everybody."""
     facts = {"run": "trial", "kind": "consensus", **CONSENSUS, **changes}
     lines = [f"{key} = {toml(value)}" for key, value in facts.items()]
     for name, key in zip(("north", "east", "south"), keys(3)):
         lines += ["[[party]]", f'name = "{name}"', f'signing_key = "{key.public}"', "rows = 30"]
+        lines += [f'node_key = "of {name}"'] * node_keys
     file = folder / "plan.toml"
     file.write_text("\n".join(lines) + "\n")
     return file
@@ -96,6 +97,9 @@ def test_coordinating_without_node_keys_or_in_the_open(tmp_path, capsys):
     where = ["--folder", tmp_path / "coordinator"]
     code, said = refused(capsys, "coordinate", plan_file(tmp_path), *where)
     assert (code, "node key" in said) == (2, True)
+    file = plan_file(tmp_path, node_keys=True)
+    code, said = refused(capsys, "coordinate", file, *where, "--host", "0.0.0.0")
+    assert (code, "only loopback" in said) == (2, True)
     assert not (tmp_path / "coordinator").exists()
 
 
@@ -116,6 +120,17 @@ def test_files_against_the_schema(rows, rule, words, tmp_path):
     with pytest.raises(FairveilError, match=words) as found:
         host_of(plan, 0, tmp_path, str(file))
     assert not any(value in str(found.value) for value in ("130", "old"))
+
+
+def test_numbers_out_of_range_are_clipped_where_the_schema_says_so(tmp_path):
+    file = tmp_path / "rows.csv"
+    file.write_text("age,sex,ill\n" + "130,f,yes\n100,f,yes\n" * 15)
+    host = host_of(plan_of("consensus", data={**SCHEMA, "out_of_range": "clip"}), 0, tmp_path, str(file))
+    values = host.party.rows.values
+    assert len(values) == 30
+    assert (values == values[0]).all()  # 130 is 100
+    assert host.ledger.spent.units == 0
+    host.close()
 
 
 def replay_file(folder, rows=24, propensity=0.5):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import signal
@@ -245,6 +246,27 @@ def test_node_keys_are_kept_and_checked(tmp_path):
     host = host_of(plan_of(), 0, tmp_path)
     with pytest.raises(PrivacyError, match="node key of this party"):
         join.Joined(host, "127.0.0.1:1", authority=tmp_path / "ca.pem", node_key=tmp_path / "node.key")
+    assert host.ledger.spent.units == 0
+    host.close()
+
+
+def test_a_node_key_that_was_taken_back_ends_join_with_a_sentence_and_a_killed_node_does_not(tmp_path, monkeypatch):
+    certificates.make_node_key(tmp_path / "node.key")
+    certificates.make_certificates(tmp_path, "127.0.0.1")
+    member = {"node_key": certificates.node_public(tmp_path / "node.key")}
+    plan = plan_of(bundle=BUNDLE)
+    plan = dataclasses.replace(plan, party=(dataclasses.replace(plan.party[0], **member), *plan.party[1:]))
+    host = host_of(plan, 0, tmp_path)
+    made = join.Joined(host, f"127.0.0.1:{free_port()}", authority=tmp_path / "ca.pem", node_key=tmp_path / "node.key")
+    made.node.log.write_text(f"{join.NOT_ACTIVATED}\n")
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    made._check_end()  # killed: refused until it was missed for a minute
+    now[0] += 120.0
+    made._check_end()
+    now[0] += join.REFUSED_SECONDS
+    with pytest.raises(PrivacyError, match="does not take this node key"):
+        made._check_end()
     assert host.ledger.spent.units == 0
     host.close()
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +135,8 @@ class FlowerRun:
     def result(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.folder / name / "result.json").read_text())
         return found
+
+    def round_seconds(self) -> float:
+        """Median time from one answer of a party to its next, over all parties that ended."""
+        starts = [[start for start, *_ in self.result(name)["times"]] for name in self.names]
+        return statistics.median(later - first for one in starts for first, later in pairwise(one))

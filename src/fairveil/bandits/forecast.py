@@ -103,11 +103,14 @@ def _simulated(full: dict[str, Any], world: dict[str, Any], runs: int) -> dict[s
     found: dict[str, Any] = {name: metrics[name][-1] for name in REGRETS if name in metrics}
     lab = metrics.get("lab", {})
     if "interval_width" in lab:
-        found["half_widths"] = [width / 2 for width in lab["interval_width"]]
+        names = metrics.get("arms") or [f"arm {arm}" for arm in range(len(lab["interval_width"]))]
+        found["half_widths"] = {name: width / 2 for name, width in zip(names, lab["interval_width"], strict=True)}
     elif "estimates" in metrics:
         items = [item for item in metrics["estimates"]["items"] if item["low"] is not None]
         if items:
-            found["half_widths"] = [(item["high"] - item["low"]) / 2 for item in items]
+            found["half_widths"] = {
+                f"{item['what']} {item['name']}": (item["high"] - item["low"]) / 2 for item in items
+            }
     if "rank_uncertainty" in metrics:
         found["rank_uncertainty"] = metrics["rank_uncertainty"]
     return found

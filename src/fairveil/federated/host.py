@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairveil.errors import FairveilError, PrivacyError
+from fairveil.federated import wire
 from fairveil.federated.coordinator import OPERATOR, check_folder, message_problem
 from fairveil.federated.journal import FolderLock, replace_file
 from fairveil.federated.message import Message
@@ -19,23 +20,7 @@ from fairveil.federated.plan import Plan, Worker
 from fairveil.federated.secure_block import KeyGone, SecureBlock
 from fairveil.federated.secure_sum import masked_content
 from fairveil.federated.signing import SigningKey
-from fairveil.federated.wire import (
-    BY_COORDINATOR,
-    CLOSE,
-    HELLO,
-    LOST,
-    MASKED,
-    MESSAGE,
-    READY,
-    RETIRE,
-    UNION,
-    VOID,
-    Answer,
-    LogPart,
-    Statement,
-    table,
-    within,
-)
+from fairveil.federated.wire import Answer, LogPart, Statement, table, within
 from fairveil.ledger import Ledger
 from fairveil.ledger.values import decode, encode
 from fairveil.privacy.limits import Limit
@@ -163,7 +148,7 @@ class PartyHost:
 
     def _check(self, entry: Statement) -> None:
         """Refuse a log that holds what nobody said."""
-        if entry.purpose in BY_COORDINATOR or (entry.purpose == RETIRE and entry.signature == OPERATOR):
+        if entry.purpose in wire.BY_COORDINATOR or (entry.purpose == wire.RETIRE and entry.signature == OPERATOR):
             return
         known = 0 <= entry.by < len(self.plan.party)
         if not known or not entry.is_by(self.plan.party[entry.by].signing_key, self.plan.fingerprint):
@@ -172,41 +157,41 @@ class PartyHost:
     def _hear(self, entry: Statement) -> None:
         if self.pending is not None and entry.place == self.pending.place:
             self.pending = None
-        if entry.purpose == HELLO:
+        if entry.purpose == wire.HELLO:
             self.met.add(entry.by)
-        elif entry.purpose == RETIRE:
+        elif entry.purpose == wire.RETIRE:
             self.gone.add(entry.by)
         elif self.plan.sums == "secure":
             self._hear_secure(entry)
-        elif entry.purpose == MESSAGE:
+        elif entry.purpose == wire.MESSAGE:
             reason, message = message_problem(self.plan, entry)
             if reason or message is None:
                 raise PrivacyError(f"the log holds a message {reason}", path="log")
             if entry.sync == self.sync:
                 self.heard[entry.by] = message
-        elif entry.purpose == CLOSE:
+        elif entry.purpose == wire.CLOSE:
             self._complete(self._list(entry, "present"))
         else:
             raise PrivacyError("the log holds a statement of another kind of sums", path="log", given=entry.purpose)
 
     def _hear_secure(self, entry: Statement) -> None:
         block = self.block
-        if entry.sync != self.sync or entry.purpose == MESSAGE:
+        if entry.sync != self.sync or entry.purpose == wire.MESSAGE:
             raise PrivacyError("the log holds a statement of another block", path="log", given=entry.purpose)
-        if entry.purpose == READY:
+        if entry.purpose == wire.READY:
             block.hear_ready(entry)
-        elif entry.purpose == UNION:
+        elif entry.purpose == wire.UNION:
             block.hear_union(self._list(entry, "parties"))
-        elif entry.purpose == MASKED:
+        elif entry.purpose == wire.MASKED:
             block.hear_masked(entry)
-        elif entry.purpose in (CLOSE, VOID):
+        elif entry.purpose in (wire.CLOSE, wire.VOID):
             self._end_block(entry)
 
     def _end_block(self, entry: Statement) -> None:
         union = self.block.union
-        if union is None or (entry.purpose == CLOSE and self._list(entry, "present") != union):
+        if union is None or (entry.purpose == wire.CLOSE and self._list(entry, "present") != union):
             raise PrivacyError("the coordinator ends a block that it did not begin", path="log")
-        if entry.purpose == CLOSE:
+        if entry.purpose == wire.CLOSE:
             total, rows = self.block.total(self.sync)
             self.party.take_sum(union, total, rows)
         else:
@@ -242,9 +227,9 @@ class PartyHost:
         """All that is due and not in the log as far as this party knows it."""
         if (self.folder / RETIRED).exists():
             self.said.add(RETIRED)
-            return [self._statement(RETIRE, b"")] if self.index not in self.gone else []
+            return [self._statement(wire.RETIRE, b"")] if self.index not in self.gone else []
         if self.index not in self.met:
-            return [self._statement(HELLO, b"", 0)]
+            return [self._statement(wire.HELLO, b"", 0)]
         if len(self.met) < self.plan.least or self.index in self.gone:
             return []  # nothing is released before the quorum has agreed on this plan
         if self.pending is None or self.pending.sync < self.sync:
@@ -258,7 +243,7 @@ class PartyHost:
             return None
         point("host-send")
         message = self.party.send(None if self.noise_of is None else self.noise_of(sync))
-        return self._statement(MESSAGE, message.to_bytes(), message.sync)
+        return self._statement(wire.MESSAGE, message.to_bytes(), message.sync)
 
     def _secure(self) -> Statement | None:
         """Ready, or the masked numbers of the union that is fixed."""
@@ -266,7 +251,7 @@ class PartyHost:
         if sync >= self.plan.made.syncs or not self.party.due():
             return None
         if block.union is None:
-            return None if self.index in block.ready else self._statement(READY, block.ready_for(sync))
+            return None if self.index in block.ready else self._statement(wire.READY, block.ready_for(sync))
         if self.index not in block.union or self.index in block.masked:
             return None
         point("host-contribute")
@@ -276,8 +261,8 @@ class PartyHost:
             found = None
         block.erase_key()
         if found is None:
-            return self._statement(LOST, b"", union=block.digest)
-        return self._statement(MASKED, masked_content(found.rows, found.numbers), union=block.digest)
+            return self._statement(wire.LOST, b"", union=block.digest)
+        return self._statement(wire.MASKED, masked_content(found.rows, found.numbers), union=block.digest)
 
     def _statement(self, purpose: str, content: bytes, sync: int | None = None, union: str = "") -> Statement:
         made = Statement(purpose, self.index, self.sync if sync is None else sync, content, union)
