@@ -6,7 +6,7 @@ PY     := $(BIN)/python
 FLOWER := .venv-federation
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help packages demo demo-service test test-long which-tests lint docs bench delay estimates classification streams audit mutants machines reproduce constraints clean service-load service-kill service-upgrade service-soak service-learn service-history service-many service-paused service-crowd
+.PHONY: help packages demo demo-service test test-long worlds which-tests lint docs bench delay estimates classification streams audit mutants machines reproduce constraints clean service-load service-kill service-upgrade service-soak service-learn service-history service-many service-paused service-crowd
 
 help:            ## what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -33,6 +33,9 @@ test: $(VENV)/.dev   ## the suite; FAIRVEIL_REQUIRE=browser,postgres,ray turns s
 
 test-long: $(VENV)/.dev ## what make test leaves out: sweeps over seeds, papers, audits and kills (tests/long.txt)
 	@$(PY) -m pytest -n auto --dist worksteal -q -m long --doctest-modules src/fairveil tests
+
+worlds: $(VENV)/.dev ## two worlds byte for byte: 500 scripts of requests on each database, 100 runs of commands
+	@FAIRVEIL_WORLDS=500 $(PY) -m pytest -n auto --dist worksteal -q tests/service/test_two_worlds.py tests/cli/test_commands_in_two_worlds.py
 
 which-tests: $(VENV)/.dev ## docs/tests.md: every module with the tests to read first
 	@$(PY) tests/support/which_tests.py --page
