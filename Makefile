@@ -6,7 +6,7 @@ PY     := $(BIN)/python
 FLOWER := .venv-federation
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help packages demo demo-service test test-long which-tests lint docs bench delay estimates classification streams audit mutants machines reproduce constraints clean service-load service-kill service-upgrade service-soak service-learn service-history service-many service-paused service-crowd
+.PHONY: help packages demo demo-service test test-long worlds which-tests lint docs bench delay estimates classification streams audit mutants machines reproduce constraints clean service-load service-kill service-upgrade service-soak service-learn service-history service-many service-paused service-crowd
 
 help:            ## what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -33,6 +33,9 @@ test: $(VENV)/.dev   ## the suite; FAIRVEIL_REQUIRE=browser,postgres,ray turns s
 
 test-long: $(VENV)/.dev ## what make test leaves out: sweeps over seeds, papers, audits and kills (tests/long.txt)
 	@$(PY) -m pytest -n auto --dist worksteal -q -m long --doctest-modules src/fairveil tests
+
+worlds: $(VENV)/.dev ## two worlds byte for byte: 500 scripts of requests on each database, 100 runs of commands
+	@FAIRVEIL_WORLDS=500 $(PY) -m pytest -n auto --dist worksteal -q tests/service/test_two_worlds.py tests/cli/test_commands_in_two_worlds.py
 
 which-tests: $(VENV)/.dev ## docs/tests.md: every module with the tests to read first
 	@$(PY) tests/support/which_tests.py --page
@@ -66,13 +69,16 @@ docs: $(VENV)/.dev   ## build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.dev  ## benchmarks against peers and limits, as ratios
-	@for file in $$(ls bench/[a-z]*.py | grep -v -e federation -e machines -e walk -e consensus_error -e consensus_optimum -e streams_quality -e streams_audits -e estimates); do echo "== $$file"; $(PY) $$file || exit 1; done
+	@for file in $$(ls bench/[a-z]*.py | grep -v -e federation -e machines -e walk -e waiting -e consensus_error -e consensus_optimum -e streams_quality -e streams_audits -e estimates); do echo "== $$file"; $(PY) $$file || exit 1; done
 
 classification: $(VENV)/.dev ## private and fair classification against its floors; about ten minutes
 	@$(PY) bench/sweeps/classification.py
 
 delay: $(VENV)/.dev  ## what late rewards cost private-nash, against what everybody must pay
 	@$(PY) bench/delay.py
+
+waiting: $(VENV)/.dev ## what windows and missing answers cost, every figure with its limit; about ten minutes
+	@$(PY) bench/waiting.py
 
 estimates: $(VENV)/.dev ## coverage of the intervals that policies publish, and of rank tables; about half an hour
 	@$(PY) bench/estimates.py

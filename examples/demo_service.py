@@ -235,6 +235,7 @@ def main() -> None:
     options = asked.parse_args()
     shutil.rmtree(options.out, ignore_errors=True)
     options.out.mkdir(parents=True)
+    console.print("starting fairveil serve on a store of its own")
     process, url = serve(options.out)
     kept = False
     try:
@@ -244,12 +245,19 @@ def main() -> None:
             with Progress(console=console, transient=False) as bar:
                 for job, share in jobs.items():
                     count = max(BATCH, int(options.decisions * share))
-                    line = bar.add_task(f"{job.__name__}: decisions with late rewards", total=count)
-                    job(client, count, lambda done, line=line: bar.advance(line, done))
+                    said = f"{job.__name__}: decisions with late rewards"
+                    line = bar.add_task(f"{job.__name__}: making the loop, compiled the first time", total=count)
+                    job(
+                        client,
+                        count,
+                        lambda done, line=line, said=said: bar.update(line, advance=done, description=said),
+                    )
+            console.print("waiting until the last windows have closed")
             state = settled(client.loop("trial"))
             settled(client.loop("queue"))
             reports(client)
             console.print("\n[bold]privacy[/]", client.loop("trial").budget()["words"])
+            console.print("the same trial by other rules, simulated")
             console.print(compared(state, state["rounds"]))
             page = board(url, options.out)
         kept = options.keep

@@ -1,11 +1,13 @@
 """The command line as a person meets it: help with examples, results, errors with exit codes."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
+from fairveil import registry
 from fairveil.cli import app, common, main
 from fairveil.lab.costs import MEASURED
 
@@ -298,3 +300,44 @@ def test_a_comparison_is_exported_as_asked(run, spec, tmp_path):
 def test_a_stored_result_shows_its_budget(run, spec, tmp_path):
     run("run", spec, "--store", tmp_path)
     assert "epsilon 1" in run("results", "list", "--store", tmp_path).stdout
+
+
+def test_tables_break_no_words_and_have_no_empty_columns(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    table = {"task": "bandit", "rounds": 100, "policy": {"name": "private-nash", "epsilon": 1.0},
+             "environment": {"name": "bernoulli", "means": [0.2, 0.8]}}  # fmt: skip
+    Path("spec.json").write_text(json.dumps(table))
+    for words in (["compare", "spec.json", "--vary", "policy.epsilon=0.2,1,5", "--engine", "serial"],
+                  ["run", "spec.json"]):  # fmt: skip
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 0
+    told = capsys.readouterr().out
+    assert all(f"policy.epsilon={value}" in told for value in ("0.2", "1", "5"))
+    assert "std over runs" not in told
+
+
+def test_a_plug_in_without_examples_is_listed_and_explained(tmp_path, capsys):
+    (tmp_path / "mine.py").write_text(
+        "from fairveil.bandits.protocol import Policy\n"
+        "from fairveil.configuration import configuration\n"
+        "from fairveil.fields import Count\n"
+        "from fairveil.registry import register\n"
+        "@register('policy', 'mine-test')\n"
+        "@configuration\n"
+        "class Mine(Policy):\n"
+        "    'A policy of one.'\n"
+        "    family = 'nash'\n"
+        "    arms: Count\n"
+        "    def start(self): return {}\n"
+        "    def decide(self, state, round, rng): return None\n"
+        "    def learn(self, state, feedback): return state\n"
+    )
+    with registry.isolated():
+        for words in (["explain", "mine-test"], ["list", "policy"]):
+            with pytest.raises(SystemExit) as ended:
+                main([*words, "--plugin", str(tmp_path / "mine.py")])
+            told = capsys.readouterr()
+            assert ended.value.code == 0, told.err
+            assert "A policy of one" in told.out

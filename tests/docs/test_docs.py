@@ -98,9 +98,22 @@ def test_version_and_date_are_the_same_everywhere():
 
 
 def test_every_guide_is_reachable_from_the_front_page():
-    front = (ROOT / "docs" / "index.md").read_text()
-    missing = [file.name for file in (ROOT / "docs" / "guides").glob("*.md") if f"guides/{file.name}" not in front]
-    assert not missing
+    for page in (ROOT / "docs" / "index.md", ROOT / "README.md"):
+        front = page.read_text()
+        missing = [file.name for file in (ROOT / "docs" / "guides").glob("*.md") if f"guides/{file.name}" not in front]
+        assert not missing, page.name
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_every_reader_has_a_picture_three_commands_and_a_page_to_go_on(page):
+    readers = (ROOT / page).read_text().split("## Who are you?")[1].split("\n## ")[0].split("### ")[1:]
+    assert len(readers) == 7
+    for reader in readers:
+        words, on = reader.split("Go on: ")
+        assert len(re.findall(r"^    fairveil .+$", words, flags=re.M)) == 3, words
+        (shown,) = re.findall(r"!\[[^\]]+\]\(([^)]+\.svg)\)", words)
+        assert "prefers-color-scheme" in (ROOT / page).parent.joinpath(shown).read_text()
+        assert "](" in on
 
 
 def test_every_object_of_the_api_reference_exists():

@@ -10,9 +10,12 @@ import pytest
 from fairveil.errors import BudgetError, SpecError
 from fairveil.ledger import Limit
 from fairveil.loop import ManualClock, Person, Reward, Store
+from fairveil.loop.asked import Wanted, wanted
 from fairveil.loop.problems import Invalid, NoBudget, NoSupport, NotDue, NotKept, Overlap, SaysNothing
-from fairveil.loop.public import budget_table, loop_table, release_tables
+from fairveil.loop.public import budget_table, loop_table, places_table, release_tables
+from fairveil.loop.reports import gathered
 from fairveil.loop.upkeep import check
+from fairveil.privacy.vectors import ONE, Price
 from fairveil.reports.export import as_json
 
 KEY = bytes(range(32))
@@ -64,21 +67,59 @@ def test_a_frozen_loop_is_reported_and_nobody_above_the_limit_is(store):
         loop.decide(f"e-{number}", group="a", subject=f"p-{number % 10}")
     table = loop_table(loop)
     assert table["rounds"] == 0
-    assert table["places"]["decided"] == 20
-    assert table["places"]["outside"] == {"limit": 10, "sticky": 0, "shadow": 0}
+    assert table["places"] == {"decided": 30, "settled": 0, "first": 0, "outside": {"shadow": 0}}
     store.clock.clock.advance(120)
     store.tick()
-    assert loop.release("fairness", epsilon=0.5)["value"]["places"] == 20
+    report = wanted(loop, "fairness", None, None, {"epsilon": 0.5}, None)
+    units, public = gathered(loop, report.mechanism(loop.facts), report)
+    assert public == {"public": {"places": 30}}
+    assert units[:9].sum() == 20 * ONE
+    assert loop.release("fairness", epsilon=0.5)["value"]["places"] == 30
 
 
-def test_sticky_repeats_and_shadow_are_outside(store):
+def test_who_somebody_is_moves_no_place_of_others(store):
+    """Who was over the limit took no place: everybody behind moved into another report, and how many was published."""
+    loops = [made(store, name, person=Person(max_events=1), reports={"every": 4, "epsilon": 1.0}) for name in "pq"]
+    sums, told = [], []
+    for world, loop in enumerate(loops):
+        for number in range(8):
+            who = "p-0" if world and number == 1 else f"p-{number}"
+            loop.decide(f"e-{number}", group=GROUPS[number % 2], subject=who)
+            loop.reward(f"e-{number}", float(number % 2))
+        store.clock.clock.advance(120)
+        for first in (0, 4):
+            asked = Wanted("fairness", first, first + 4, Price(epsilon=1.0))
+            sums.append(gathered(loop, asked.mechanism(loop.facts), asked))
+        told.append(json.dumps([places_table(loop), sums[-2][1], sums[-1][1]]))
+    assert told[0] == told[1]
+    by_group = [units.reshape(-1, 9).reshape(-1, 3, 3).sum(axis=1) for units, _ in sums]
+    assert (by_group[1] == by_group[3]).all()  # the range behind
+    assert np.abs(by_group[0] - by_group[2]).sum() <= 3 * ONE  # one place of its own range
+
+
+def test_blank_places_do_not_pull_a_value(store):
+    """A third of the decisions are over the limit: counted with weight 0 they would make .667 of a value of 1."""
+    loop = made(store, person=Person(max_events=2), explore=0.5, reports={"spare": 100.0})
+    events = [{"event_id": f"e-{number}", "group": "a", "subject": f"p-{number % 200}"} for number in range(600)]
+    loop.decide_many(events)
+    loop.reward_many([(one["event_id"], 1.0) for one in events])
+    store.clock.clock.advance(120)
+    store.tick()
+    found = loop.release("evaluation", first=0, stop=600, epsilon=90.0)["value"]
+    assert found["places"] == 600
+    assert abs(found["answered"] - 400) < 5
+    assert found["targets"][0]["value"] > 0.93
+    assert any("About" in words for words in found["words"])
+
+
+def test_sticky_repeats_are_blank_and_shadow_is_outside(store):
     loop = made(store, person=Person(sticky=True))
     for number in range(6):
         loop.decide(f"e-{number}", group="a", subject=f"p-{number % 3}")
     loop.set_mode("shadow")
     loop.decide("s", group="a", subject="p-9")
     places = loop_table(loop)["places"]
-    assert (places["decided"], places["outside"]) == (3, {"limit": 0, "sticky": 3, "shadow": 1})
+    assert (places["decided"], places["outside"]) == (6, {"shadow": 1})
 
 
 def test_after_erasure_a_person_is_in_no_later_report(store):

@@ -12,6 +12,7 @@ from fairveil.errors import SpecError
 from fairveil.loop import Person, Reward
 from fairveil.loop.problems import LoopError
 from fairveil.loop.public import loop_table, quote
+from fairveil.proof.adapters.served import equal_coins
 
 QUEUE = {
     "policy": {"name": "batched-private-fair-greedy", "epsilon": 1.0, "delta": 1e-6, "first_batch": 8},
@@ -114,6 +115,27 @@ def test_what_is_in_one_request_moves_no_round_of_another(store, clock, reason):
     status = loop.status()
     assert status.released >= 2
     assert status.state["counts"].sum() == status.released  # it counts as a reward that did not come
+
+
+@pytest.mark.parametrize("reason", ["limit", "sticky", "excluded"])
+def test_whoever_asks_takes_a_round_as_often(store, reason):
+    """A coin that explores takes no round; who was known took one all the same, and public rounds told who comes."""
+    policy = {"name": "private-nash", "arms": 2, "epsilon": 1.0}
+    person = Person(sticky=True) if reason == "sticky" else Person(max_events=1)
+    rounds = []
+    for world in (0, 1):
+        reward = Reward(0, 1, wait="60s", missing="default")
+        loop = store.create(f"w-{world}", policy=policy, reward=reward, person=person, explore=0.5)
+        with equal_coins():
+            first = loop.decide("e-0", subject="ann")
+            for number in range(1, 30):
+                request = {"subject": "ann" if world and reason != "excluded" else f"p-{number}"}
+                if world and reason == "excluded":
+                    request["exclude"] = [first.action]
+                loop.decide(f"e-{number}", **request)
+        rounds.append((loop.status().round, loop_table(loop)["serving"]))
+    assert rounds[0] == rounds[1]
+    assert 3 < rounds[0][0] < 28
 
 
 @pytest.mark.parametrize("mode", ["online", "apprentice"])

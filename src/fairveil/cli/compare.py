@@ -71,7 +71,10 @@ def _page(results: dict[str, Any], metric: str | None, out: Path, of: int) -> Pa
     from fairveil.lab.report import Section, write_report
 
     chosen = metric or compare.default_metric(results)
-    pictures: list[Picture] = [compare.difference_table(results, chosen), *compare.charts(results, chosen)]
+    pictures: list[Picture] = [
+        compare.difference_table(results, chosen).without_empty_columns(),
+        *compare.charts(results, chosen),
+    ]
     promises = [(name, r["guarantee"]) for name, r in results.items() if r["guarantee"] is not None]
     done = f"{len(results)} of {of}" if len(results) < of else str(of)
     section = Section("compare", f"{chosen}: {done} runs", pictures=pictures, guarantees=promises)
@@ -120,20 +123,27 @@ def _results(
 
 def _show(table: Differences, results: dict[str, Any], console: Console) -> None:
     """The table of differences, and why it has no test where it has none."""
+    whole, table = table, table.without_empty_columns()
     name, *numbers = table.columns
-    shown = Table(Column(name, overflow="fold"), *numbers, title=table.title, box=box.SIMPLE_HEAD, pad_edge=False)
+    longest = max((len(word) for row in table.rows for word in str(row[0]).split()), default=0)
+    first = Column(name, overflow="fold", min_width=min(longest, LONGEST))
+    shown = Table(first, *numbers, title=table.title, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in table.rows:
         shown.add_row(
             *[f"{cell:.4g}" if isinstance(cell, float) else escape(str("" if cell is None else cell)) for cell in row]
         )
     console.print(shown)
-    if len(table.rows) > 1 and all(row[-1] is None for row in table.rows):
+    if len(table.rows) > 1 and all(row[-1] is None for row in whole.rows):
         chance = any(result["meta"]["simulated"] for result in results.values())
         console.print(
             "no test: it takes at least two runs (spec key runs) and a metric with a spread over runs"
             if chance
             else "nothing here is random: the differences are exact"
         )
+
+
+LONGEST = 30
+"""Words up to this length are not broken."""
 
 
 def _axis(text: str) -> tuple[str, list[Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -118,6 +119,13 @@ def command(
         _explain(entry, console)
 
 
+def _example(entry: registry.Entry) -> Any:
+    """One of its kind, to ask for its promise; None where a plug-in says no example of a field that it requires."""
+    with suppress(SpecError):
+        return registry.example(entry.target) if entry.kind in PROMISING else None
+    return None
+
+
 def _explain(entry: registry.Entry, console: Console) -> None:
     target = entry.target
     console.rule(f"{entry.kind} {entry.name}")
@@ -133,7 +141,7 @@ def _explain(entry: registry.Entry, console: Console) -> None:
             (row.name, row.words or row.kind, ("" if not row.words else f"{row.kind}; ") + row.default) for row in rows
         ]
         console.print(table_of_two("parameter", "what it is, its type and range, its default", lines, title))
-    thing: Any = registry.example(target) if entry.kind in PROMISING else None
+    thing = _example(entry)
     promise = thing.guarantee() if hasattr(thing, "guarantee") else None
     if promise is not None:
         console.print(f"guarantee of {thing}:", markup=False)
@@ -170,7 +178,7 @@ def _joined(block: str) -> str:
 
 def guarantee_kind(entry: registry.Entry) -> str:
     """'pure global', 'gaussian joint', ...; empty when the thing promises nothing."""
-    thing = registry.example(entry.target) if entry.kind in PROMISING else None
+    thing = _example(entry)
     if thing is None:
         return ""
     if not hasattr(

@@ -134,12 +134,15 @@ def show(result: dict[str, Any], console: Console) -> None:
     title = f"{result['spec']['task']}, seed {result['spec']['seed']}, runs {result['spec']['runs']}"
     if metrics.get("checkpoints"):
         title += f", at the last checkpoint ({metrics['checkpoints'][-1]:g})"
-    table = Table(Column("metric", overflow="fold"), "value", "std over runs", title=title)
+    spreads = result["spec"]["runs"] > 1 and any(name.endswith("_std") for name in metrics)
+    heads = ("value", "std over runs") if spreads else ("value",)
+    table = Table(Column("metric", overflow="fold"), *heads, title=title)
     for name, value in metrics.items():
         if name.endswith("_std") or name in ("checkpoints", "estimates", "lab"):
             continue
         along = is_course(result, name)
-        table.add_row(name, _cell(value, along), _cell(metrics.get(f"{name}_std", ""), along))
+        cells = _cell(value, along), _cell(metrics.get(f"{name}_std", ""), along)
+        table.add_row(name, *cells[: len(heads)])
     console.print(table)
     if "estimates" in metrics:
         console.print(estimates_table(metrics["estimates"]))

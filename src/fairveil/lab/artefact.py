@@ -105,6 +105,12 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
 
+    def without_empty_columns(self) -> Table:
+        """The same table for people to read."""
+        kept = [place for place in range(len(self.columns)) if any(row[place] is not None for row in self.rows)]
+        rows = tuple(tuple(row[place] for place in kept) for row in self.rows)
+        return Table(self.title, tuple(self.columns[place] for place in kept), rows)
+
 
 Picture = Chart | Heatmap | Table
 

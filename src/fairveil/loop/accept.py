@@ -90,6 +90,11 @@ def _check(policy: Policy, spec: LoopSpec) -> None:
         raise SpecError("there are too many arms", path="policy.arms", given=arms, allowed=f"at most {MAX_ACTIONS}")
     if spec.actions is not None and arms is not None and len(spec.actions) != arms:
         raise SpecError("there is not one name per arm", path="actions", given=len(spec.actions), allowed=f"{arms}")
+    if spec.reports is not None and spec.reports.groups == "private" and arms is None and spec.person.max_events:
+        raise SpecError(
+            "a round over somebody's limit keeps its place, and its candidates with it", path="reports.groups",
+            given="private", allowed="public where person.max_events limits candidates",
+        )  # fmt: skip
     if spec.person.sticky and arms is None:
         raise SpecError("only arms can be kept by a person", path="person.sticky", given=True, allowed="false")
     most = spec.max_candidates if arms is None else 1

@@ -66,19 +66,19 @@ def mechanism(
 ) -> FairnessReport | Evaluation:
     """The mechanism of a report of this loop, from its public configuration alone."""
     spec = facts.spec
-    low, high = spec.reward.low, spec.reward.high
+    low, high, blanks = spec.reward.low, spec.reward.high, facts.looks_at_persons
     if kind == "fairness":
         arms = isinstance(facts.play, ArmsPlay)
         actions = tuple(spec.actions or [str(arm) for arm in range(facts.policy.arms or 0)]) if arms else ()
         about: dict[str, Any] = {"missing": facts.missing, "group_privacy": group_privacy(facts), **price.to_dict()}
         return FairnessReport(
             tuple(spec.groups or ["all"]), level=level, family="nash" if arms else "meritocratic", actions=actions,
-            low=low, high=high, **about,
+            low=low, high=high, blanks=blanks, **about,
         )  # fmt: skip
     rules = [rule for rule in facts.rules if rule.name in targets]
     weights = tuple(rule.largest_weight(facts.guards.least, facts.most_actions) for rule in rules)
     return Evaluation(
-        tuple(rule.name for rule in rules), weights, level=level, low=low, high=high, **price.to_dict()
+        tuple(rule.name for rule in rules), weights, level=level, low=low, high=high, blanks=blanks, **price.to_dict()
     )  # fmt: skip
 
 
@@ -210,7 +210,8 @@ def advised_share(facts: Facts, count: int, price: Price) -> float | None:
     """The smallest share of exploration at which a general rule has a half-width of .05 (of the range)."""
     for share in np.linspace(0.01, 1.0, 100):
         weight = TargetRule("any", "arm").largest_weight(float(share), facts.most_actions)
-        if Evaluation(("any",), (weight,), **price.to_dict()).half_widths(count)[0] <= USEFUL:
+        budget: dict[str, Any] = price.to_dict()
+        if Evaluation(("any",), (weight,), **budget).half_widths(count)[0] <= USEFUL:
             return float(share)
     return None
 

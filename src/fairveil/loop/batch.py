@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from fairveil.bandits.nash.closing import left_of
 from fairveil.errors import HorizonError
 from fairveil.loop.events import ERASED, FROZEN, NEVER, OF_ITS_CONTENT, PENDING, Event, Reply, RewardReply, stored_event
 from fairveil.loop.facts import Facts, Status
 from fairveil.loop.guards import Serving, fallback
+from fairveil.loop.own import kept_choice, own_choice, without_closed
 from fairveil.loop.places import Placing
 from fairveil.loop.play import Choice
 from fairveil.loop.problems import Closed, EventReused, Invalid, OutOfRange, RewardDiffers
@@ -89,21 +89,11 @@ class Batch:
             return self._reply(row, ask, replayed=True)
         if self.before.closed is not None:
             raise Closed("this loop is closed", path="loop", fix="create another one")
-        ask = self._without_closed(ask)
+        ask = without_closed(self, ask)
         row = self.new[ask.key] = self._decided(ask)
         if self.places is not None:
             self.places.decided(ask, row)
         return self._reply(row, ask, replayed=False)
-
-    def _without_closed(self, ask: Ask) -> Ask:
-        """The request with the arms that are not closed."""
-        left = left_of(self.state)
-        if left is None:
-            return ask
-        allowed = tuple(arm for arm in left.tolist() if ask.permits(arm))
-        if not allowed:
-            raise Invalid("every action is excluded or closed", path="exclude", allowed="at least one action left")
-        return replace(ask, allowed=allowed)
 
     def _reply(self, row: Event, ask: Ask, replayed: bool) -> Reply:
         return Reply.of(row, ask.event, ask.name(row), self.facts.spec.simulated, replayed)
@@ -163,13 +153,12 @@ class Batch:
         if kept is None or facts.keeps_rounds:
             at = self._open(blocked)
         if kept is not None:
-            return kept, NEVER
+            return kept_choice(self, kept, ask, at) if facts.keeps_rounds and mode in OWN else kept, NEVER
         if mode in ("shadow", "apprentice"):
             action = ask.baseline if ask.baseline is not None else (0 if ask.allowed is None else ask.allowed[0])
             choice = facts.play.taken(self.at_state, at, ask, action, self.rng)
         else:
-            burning = facts.guards.burn_in > 0 and self.serving.decided < facts.guards.burn_in
-            choice = facts.play.choose(self.at_state, at, ask, self.rng, burning)
+            choice = own_choice(self, ask, at)
         if mode == "shadow":
             return choice._replace(reason="shadow"), NEVER
         if blocked is not None:
@@ -178,7 +167,7 @@ class Batch:
 
     def _keeps_round(self, ask: Ask, choice: Choice) -> bool:
         """Whether an event that is not learned for what is in it takes a round all the same."""
-        of_content = self.facts.keeps_rounds and choice.reason in OF_ITS_CONTENT
+        of_content = self.facts.keeps_rounds and choice.takes and choice.reason in OF_ITS_CONTENT
         return of_content and self._blocked(ask) in (None, "limit")
 
     def _blocked(self, ask: Ask) -> str | None:

@@ -214,7 +214,7 @@ class Loop:
             found = settle.erase_person(batch, key)
             if batch.places is not None:
                 erase_person(batch, self.store.driver.dialect, key)
-            trail.note(batch.tx, batch.now, actor, "erase-subject", self.name, {"events": found})
+            trail.note(batch.tx, batch.now, actor, "erase-subject", self.name)  # of how many events is private
             return found
 
         events = int(self.writer.act(change))

@@ -1,9 +1,11 @@
 """Places: every decision that can be reported, numbered, with the facts a report needs beside it.
 
-A place is a decision of modes online, apprentice, frozen or paused that is no sticky repeat and whose subjects stand at
-fewer places than ``max_events``; learned and reported appearances are counted apart. Its content is one blob of fixed
-length (whether it is live, whether it was shown, the reward in [0, 1], groups, chances of the targets), so that a row
-never changes its size: what is erased is overwritten where it stands. Only loops that declare ``reports`` have places.
+A place is a decision of modes online, apprentice, frozen or paused. One that is a sticky repeat, or one of whose
+subjects stands at ``max_events`` places already, is *blank*: it has its number, so that who somebody is moves nobody
+else's place, and counts for nobody; which places are blank is in no public table. Learned and reported appearances are
+counted apart. Its content is one blob of fixed length (whether it is live, whether it was shown, the reward in [0, 1],
+groups, chances of the targets), so that a row never changes its size: what is erased is overwritten where it stands.
+Only loops that declare ``reports`` have places.
 """
 
 from __future__ import annotations
@@ -29,14 +31,17 @@ if TYPE_CHECKING:
 
 PAGE = 2000
 _HEAD = struct.Struct("<BBd")
-"""Live (0 once it is erased), shown (0 while it is deferred), reward (NaN while there is none)."""
-LIVE = b"\x01\x01"
+"""Live (0 once it is erased, 2 where it is blank), shown (0 while it is deferred), reward (NaN while there is none)."""
+COUNTS, BLANK = 1, 2
 PLACED = ("online", "apprentice", "frozen", "paused")
 
 
 @dataclass
 class Counters:
-    """The row of a loop's places. ``first``: the first that may be reported; ``erased``: all below have no content."""
+    """The row of a loop's places. ``first``: the first that may be reported; ``erased``: all below have no content.
+
+    ``limited`` and ``sticky`` were counted before blank places had numbers, and stand still since.
+    """
 
     place: int = 0
     settled: int = 0
@@ -88,26 +93,15 @@ class Placing:
         self.changed, now = True, self.counters
         if made.mode not in PLACED:
             now.shadow += 1
-        elif made.reason == "sticky":
-            now.sticky += 1
-        elif self._over(ask):
-            now.limited += 1
-        else:
-            content = self._content(ask, made)
-            self._new[made.key] = [
-                now.place,
-                made.decided,
-                made.until,
-                made.action,
-                made.propensity,
-                made.mode,
-                content,
-            ]
-            for key in ask.subjects:
-                self._stands.append((self.facts.id, key, now.place))
-                if self.facts.counts_persons:
-                    self._people[key] += 1
-            now.place += 1
+            return
+        blank = self._over(ask) or made.reason == "sticky"
+        content = self._content(ask, made, blank)
+        self._new[made.key] = [now.place, made.decided, made.until, made.action, made.propensity, made.mode, content]
+        for key in ask.subjects:
+            self._stands.append((self.facts.id, key, now.place))
+            if self.facts.counts_persons and not blank:
+                self._people[key] += 1
+        now.place += 1
 
     def _over(self, ask: Ask) -> bool:
         limit = self.facts.spec.person.max_events
@@ -120,16 +114,17 @@ class Placing:
                 self._people[key] = found[0][0] if found else 0
         return any(self._people[key] >= limit for key in ask.subjects)
 
-    def _content(self, ask: Ask, made: Event) -> bytes:
+    def _content(self, ask: Ask, made: Event, blank: bool) -> bytes:
+        """What a report reads; of a blank place no more than the groups of its candidates."""
         facts = self.facts
         if isinstance(facts.play, ArmsPlay):
-            numbers, actions = [ask.group or 0], facts.play.arms
+            numbers, actions = [0 if blank else ask.group or 0], facts.play.arms
         else:
             pick = made.action if ask.allowed is None else ask.allowed.index(made.action)
             counts = np.bincount([one.group for one in ask.shown], minlength=facts.groups)
-            numbers, actions = [ask.shown[pick].group, *counts.tolist()], len(ask.names)
-        law = chances(facts.rules, ask, made.action, actions)
-        head = _HEAD.pack(1, 0 if ask.defer else 1, float("nan"))
+            numbers, actions = [0 if blank else ask.shown[pick].group, *counts.tolist()], len(ask.names)
+        law = np.zeros(len(facts.rules)) if blank else chances(facts.rules, ask, made.action, actions)
+        head = _HEAD.pack(BLANK if blank else COUNTS, 0 if ask.defer else 1, float("nan"))
         return head + np.array(numbers, np.uint16).tobytes() + law.tobytes()
 
     def start_behind(self, places: list[int]) -> None:
@@ -140,7 +135,9 @@ class Placing:
 
     def rewarded(self, key: bytes, value: float) -> None:
         """The first reward of a place inside its window stands."""
-        self._rewrite(key, lambda live, shown, reward: (live, shown, value if reward != reward else reward))
+        self._rewrite(
+            key, lambda live, shown, reward: (live, shown, value if live == COUNTS and reward != reward else reward)
+        )
 
     def activated(self, key: bytes) -> None:
         self._rewrite(key, lambda live, shown, reward: (live, 1, reward))
@@ -241,7 +238,7 @@ def erase_below(batch: Batch, dialect: str, stop: int) -> bool:
 
 
 class PlacePage(NamedTuple):
-    """Live places as a report reads them, and the weights of every target."""
+    """Places as a report reads them (blank ones with group -1 and no reward), and the weights of every target."""
 
     rows: PlaceRows
     weights: Floats
@@ -256,7 +253,7 @@ def pages(facts: Facts, driver: Driver, first: int, stop: int) -> Iterator[Place
     with driver.reading() as tx:
         while first < stop:
             found = tx.execute(query, (facts.id, first, stop, PAGE))
-            yield _page(facts, [row for row in found if bytes(row[4])[:2] == LIVE])
+            yield _page(facts, [row for row in found if all(bytes(row[4])[:2])])
             if len(found) < PAGE:
                 return
             first = found[-1][0] + 1
@@ -272,8 +269,10 @@ def _page(facts: Facts, kept: list[tuple[Any, ...]]) -> PlacePage:
     reward = np.array([_HEAD.unpack_from(content)[2] for content in contents], np.float64)
     if facts.missing == "default":
         reward = np.where(np.isnan(reward), facts.unit_default, reward)
+    blank = np.array([content[0] == BLANK for content in contents], bool)
     propensity = np.array([row[2] for row in kept], np.float64)
     weights = np.nan_to_num(laws.reshape(count, rules), nan=0.0) / propensity[:, None]
     taken = np.array([row[1] for row in kept], np.int64) if arms else None
     shown = None if arms else numbers[:, 1:]
-    return PlacePage(PlaceRows(group=numbers[:, 0], shown=shown, reward=reward, arm=taken), weights)
+    group, reward = np.where(blank, -1, numbers[:, 0]), np.where(blank, np.nan, reward)
+    return PlacePage(PlaceRows(group=group, shown=shown, reward=reward, arm=taken), weights)

@@ -26,7 +26,7 @@ class Choice(NamedTuple):
     """An action, its probability, what the policy itself would have done, and why the round is not learned (or None).
 
     ``own`` is its action before exploration, exclusion and anybody else's choice; ``drawn``: what the loop's own coins
-    chose among.
+    chose among; ``takes``: whether a request that excludes nothing, of somebody who is not known, takes a round here.
     """
 
     action: int
@@ -34,6 +34,7 @@ class Choice(NamedTuple):
     own: int
     reason: str | None = None
     drawn: Thrown | None = None
+    takes: bool = True
 
 
 class Play(Protocol):

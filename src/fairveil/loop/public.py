@@ -148,8 +148,9 @@ def places_table(loop: Loop) -> dict[str, Any] | None:
 
 
 def counted(now: Counters) -> dict[str, Any]:
-    outside = {"limit": now.limited, "sticky": now.sticky, "shadow": now.shadow}
-    return {"decided": now.place, "settled": now.settled, "first": max(now.first, now.erased), "outside": outside}
+    """What everybody may know; how many places are blank is not in it."""
+    first, outside = max(now.first, now.erased), {"shadow": now.shadow}
+    return {"decided": now.place, "settled": now.settled, "first": first, "outside": outside}
 
 
 def learning(facts: Facts, status: Status) -> dict[str, Any]:

@@ -166,6 +166,10 @@ def gathered(loop: Loop, report: FairnessReport | Evaluation, asked: Wanted) -> 
             units, public = units + report.units(page.rows), public + report.public(page.rows)
             continue
         assert page.rows.reward is not None, "places have rewards or none came"
+        if report.blanks:
+            units = units + report.units(page.weights[:, columns], page.rows.reward)
+            public = public + PublicCounts(len(page.rows))
+            continue
         came = ~np.isnan(page.rows.reward)  # public: `check_range` refuses a loop that hides it
         units = units + report.units(page.weights[came][:, columns], page.rows.reward[came])
         public = public + PublicCounts(len(page.rows), answered=np.array([came.sum()]))
@@ -185,13 +189,12 @@ def _store(batch: Batch, asked: Wanted, epoch: int, document: Any, actor: str) -
     now = placing.counters
     status = "lost" if document is None else "released"
     places = {"first": asked.first, "stop": asked.stop, "settled": now.settled, "decided": now.place}
-    outside = {"limit": now.limited, "sticky": now.sticky, "shadow": now.shadow}
     if document is None:
         words = [
             "The process ended before this report was published: its charge stands, its range is never read again."
         ]
         document = {"kind": asked.kind, "status": "lost", "charge": asked.price.to_dict(), "words": words}
-    value = {**document, "range": places, "outside": outside, "simulated": facts.spec.simulated}
+    value = {**document, "range": places, "outside": {"shadow": now.shadow}, "simulated": facts.spec.simulated}
     batch.tx.execute(
         "UPDATE reports SET status = ? WHERE loop = ? AND kind = ? AND first = ? AND stop = ?",
         (status, facts.id, asked.kind, asked.first, asked.stop),

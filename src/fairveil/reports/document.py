@@ -52,15 +52,13 @@ def written(report: FairnessReport, sums: Floats, public: PublicCounts) -> dict[
 
 
 def _screening(noisy: NoisyParts, public: PublicCounts) -> dict[str, Any]:
-    report, v = noisy.report, noisy.variance
-    names, declared = report.names, report.declared
-    groups = len(names)
-    chosen = balanced(_held(noisy, "chosen"), float(public.places))
+    report, names, declared = noisy.report, noisy.report.names, noisy.report.declared
+    chosen, chosen_noise, shared = _totalled(noisy, _held(noisy, "chosen"), float(public.places))
     shown, rounds, shown_noise = _shown(noisy, public)
-    sums = GroupSums(chosen, shown, rounds, v * (1 - 1 / groups), shown_noise, -v / groups)
+    sums = GroupSums(chosen, shown, rounds, chosen_noise, shown_noise, shared)
     figure = rated(sums, report.level, report.price.laplace)
     gap, ratio = rates_apart(sums, figure, report.level, report.price.laplace)
-    means = _means(noisy, chosen, v * (1 - 1 / groups))
+    means = _means(noisy, chosen, chosen_noise)
     total = max(float(shown.sum()), 1.0)
     rows = [
         {
@@ -95,7 +93,7 @@ def _margin(noisy: NoisyParts, name: str, cells: Sequence[int], place: int, chos
         reached = float(public.margins[place])
     else:
         reached = float(min(rounds[held].sum(), public.places))
-    spread = noisy.variance * len(held) * (1 - len(held) / of)
+    spread = noisy.variance * len(held) * (1 if report.blanks else 1 - len(held) / of)
     one = [np.array([float(part[held].sum())]) for part in (chosen, shown)]
     sums = GroupSums(one[0], one[1], np.array([reached]), spread, shown_noise * len(held))
     figure = rated(sums, report.level, report.price.laplace)
@@ -159,9 +157,16 @@ def _counted(noisy: NoisyParts, public: PublicCounts, shape: tuple[int, int]) ->
     """Counts by arm and group, the variance of their noise, and its covariance inside an arm."""
     if public.cells is not None:
         return public.cells.reshape(shape).astype(float), 0.0, 0.0
-    arms = np.asarray(public.arms, np.float64)
-    counts = balanced(_held(noisy, "chosen").reshape(shape), arms)
-    return counts, noisy.variance * (1 - 1 / shape[1]), -noisy.variance / shape[1]
+    arms = 0.0 if public.arms is None else np.asarray(public.arms, np.float64)
+    return _totalled(noisy, _held(noisy, "chosen").reshape(shape), arms)
+
+
+def _totalled(noisy: NoisyParts, counts: Floats, total: Floats | float) -> tuple[Floats, float, float]:
+    """Counts by group with their public total, the variance of their noise and its covariance; blanks have none."""
+    v, groups = noisy.variance, counts.shape[-1]
+    if noisy.report.blanks:
+        return counts, v, 0.0
+    return balanced(counts, total), v * (1 - 1 / groups), -v / groups
 
 
 def _exposure(noisy: NoisyParts, public: PublicCounts) -> dict[str, Any]:

@@ -5,11 +5,16 @@ Unit and neighbours as in a fairness report: one place. Every rule adds its pair
 l2 sensitivity of one. The clip of a rule is W, the largest weight that the design of the logging rule allows: nothing
 is cut off, and the interval holds what it says. A place at which a rule has no law (the caller named no baseline)
 counts with weight 0.
+
+With ``blanks`` a place may count for nobody: its reward is NaN, it is in no sum, and the number of the others is one
+more noisy sum. A row that becomes blank moves the pair of a rule by |u| + k u^2 and the count by ``COUNT``: l1 at most
+3/4 m + 1/5 <= m, squared l2 at most (1/4 + 3.33^2/16) m + 1/25 <= m, so the count costs nothing beside the pairs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -20,22 +25,25 @@ from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
 from fairveil.data.logs import Log
 from fairveil.errors import InputError, SpecError
-from fairveil.evaluate.private import PrivateValue
+from fairveil.evaluate.private import PrivateValue, with_gaussian, with_laplace
 from fairveil.evaluate.targets import Target, importance
 from fairveil.fields import Delta, Epsilon, OpenUnit, Positive, Vector, described
 from fairveil.ledger import Ledger
 from fairveil.ledger.account import OneEvent, adopted, release_once
-from fairveil.privacy.encodings import ONE_ROW, computed
+from fairveil.privacy.encodings import ONE_ROW, RowEncoding, computed, noisy_vector
 from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import CHOSEN, Guarantee
 from fairveil.privacy.noise import Noise
-from fairveil.privacy.vectors import NoisyVector, Price
+from fairveil.privacy.vectors import ONE, NoisyVector, Price
 from fairveil.registry import build, register
 from fairveil.reports.document import plain
+from fairveil.reports.fairness import BLANK
 from fairveil.reports.words import evaluation_words
 
 Names = Annotated[tuple[str, ...], Strict(False)]
 MOST_TARGETS = 8
+COUNT = ONE // 5
+"""What one place adds to the count of places that count for somebody, in grid units."""
 
 
 @register("report", "evaluation")
@@ -65,6 +73,7 @@ class Evaluation:
     level: OpenUnit = described("coverage of the intervals", default=0.95)
     low: float = described("smallest possible reward", default=0.0)
     high: float = described("largest possible reward", default=1.0)
+    blanks: bool = described("a place may count for nobody (reward NaN), and nobody sees which", default=False)
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.targets) <= MOST_TARGETS or len(self.targets) != len(self.largest_weights):
@@ -85,7 +94,13 @@ class Evaluation:
 
     @cached_property
     def vector(self) -> NoisyVector:
-        return self.values[0].vector(len(self.values))
+        return noisy_vector(self.price, ONE_ROW, self.encoding)
+
+    @cached_property
+    def encoding(self) -> RowEncoding:
+        """What one place becomes."""
+        pairs = self.values[0].encoding(len(self.values))
+        return replace(pairs, dimension=pairs.dimension + 1) if self.blanks else pairs
 
     def event(self) -> Event:
         return self.vector.event()
@@ -96,12 +111,14 @@ class Evaluation:
             unit="one place: one decision that is reported",
             neighbours="replace-row",
             notes=(
-                "public: the number of places and in how many of them a reward came, the rules and their largest "
-                "weights, the range of rewards, the level",
-                "published: two noisy sums a rule; values and intervals are computed from them",
+                f"public: the number of places{'' if self.blanks else ' and in how many of them a reward came'}, the "
+                "rules and their largest weights, the range of rewards, the level",
+                f"published: two noisy sums a rule{' and a noisy count' if self.blanks else ''}; values and intervals "
+                "are computed from them",
                 "a person who stands in several places has that many units",
-                computed(ONE_ROW, self.values[0].encoding(len(self.values))),
+                computed(ONE_ROW, self.encoding),
                 CHOSEN,
+                *((BLANK,) if self.blanks else ()),
             ),
         )
 
@@ -119,7 +136,11 @@ class Evaluation:
         held = np.asarray(weights, np.float64)
         if held.ndim != 2 or held.shape[1] != len(self.targets):
             raise InputError("there is not one weight a rule", path="weights", allowed=f"{len(self.targets)} columns")
-        return np.concatenate([value.units(held[:, at], rewards) for at, value in enumerate(self.values)])
+        if not self.blanks:
+            return np.concatenate([value.units(held[:, at], rewards) for at, value in enumerate(self.values)])
+        kept = ~np.isnan(rewards)
+        pairs = [value.units(held[kept, at], rewards[kept]) for at, value in enumerate(self.values)]
+        return np.concatenate([*pairs, [COUNT * kept.sum()]])
 
     def draws(self, weights: Floats, rewards: Floats, noise: Noise, count: int = 1) -> Floats:
         """The noisy sums of so many independent releases, one a row: the only step where noise meets data."""
@@ -143,11 +164,19 @@ class Evaluation:
         """The document of a release: post-processing of its noisy sums.
 
         ``answered``: in how many places a reward came, where that is public; the others were left out of the sums, and
-        values are means over those that are in.
+        values are means over those that are in. With ``blanks`` it is read from the noisy count.
         """
-        std, rows, counted = self.vector.std, [], places if answered is None else answered
+        std, rows, level = self.vector.std, [], self.level
+        counted, reach = places if answered is None else answered, list[int]()
+        if self.blanks:  # half of the level's error is the count's
+            level = (1 + level) / 2
+            counted, *reach = self._counted(float(sums[-1]), places, level)
         for at, (name, value) in enumerate(zip(self.targets, self.values, strict=True)):
-            found = value.estimate(sums[2 * at : 2 * at + 2], max(counted, 1), self.level, std)
+            pair = sums[2 * at : 2 * at + 2]
+            found = value.estimate(pair, max(counted, 1), level, std)
+            if self.blanks:
+                reached = [value.estimate(pair, one, level, std) for one in reach]
+                found = replace(found, low=min(r.low for r in reached), high=max(r.high for r in reached))
             scaled = found.scaled(self.low, self.high)
             inside = [min(max(end, self.low), self.high) for end in (scaled.low, scaled.high)]
             rows.append({"name": name, "value": scaled.value, "low": inside[0], "high": inside[1],
@@ -156,8 +185,13 @@ class Evaluation:
             "kind": "evaluation",
             "places": places,
             "answered": counted,
+            "counted": "noisy" if self.blanks else "exact",
             "level": self.level,
-            "noise": {"law": "laplace" if self.price.laplace else "gaussian", "std": std, "sums": 2 * len(rows)},
+            "noise": {
+                "law": "laplace" if self.price.laplace else "gaussian",
+                "std": std,
+                "sums": self.encoding.dimension,
+            },
             "charge": self.price.to_dict(),
             "guarantee": self.guarantee().to_dict(),
             "range": [self.low, self.high],
@@ -166,6 +200,13 @@ class Evaluation:
         table["words"] = evaluation_words(table)
         found_plain: dict[str, Any] = plain(table)
         return found_plain
+
+    def _counted(self, noisy: float, places: int, level: float) -> tuple[int, int, int]:
+        """How many places count for somebody: about so many, and between these two at this level."""
+        share, joined = COUNT / ONE, with_laplace if self.price.laplace else with_gaussian
+        half = joined(0.0, self.vector.std, level)
+        low, middle, high = (min(max(round((noisy + off) / share), 1), max(places, 1)) for off in (-half, 0.0, half))
+        return middle, low, high
 
     def half_widths(self, places: int) -> list[float]:
         """Expected half-width for each rule before anything is drawn, on the scale of the rewards.
@@ -188,6 +229,5 @@ class Evaluation:
 def asked(names: Sequence[str], weights: Mapping[str, float], price: Price, level: float, low: float,
           high: float) -> Evaluation:  # fmt: skip
     """An evaluation of some declared rules."""
-    return Evaluation(
-        tuple(names), tuple(weights[name] for name in names), level=level, low=low, high=high, **price.to_dict()
-    )
+    budget: dict[str, Any] = price.to_dict()
+    return Evaluation(tuple(names), tuple(weights[name] for name in names), level=level, low=low, high=high, **budget)

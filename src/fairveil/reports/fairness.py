@@ -4,6 +4,9 @@ Unit and neighbours. One place (one decision): its row is replaced by another. P
 declared groups, the level, and, with ``group_privacy="public"``, who was shown (the groups of the candidates, or the
 group and arm of each person). A person who stands in k places has k units.
 
+With ``blanks`` a place may count for nobody (its person is over a limit, or keeps an arm): such a row is in no noisy
+sum and in all public numbers, and no public total corrects a noisy one, so which places are blank is not seen.
+
 Sensitivity: `fairveil.reports.layout`. Noise: one draw for the whole vector, by the currency of the budget
 (`fairveil.privacy.vectors`). Nothing else of the rows is read: whether a group can be estimated is decided on noisy
 numbers, and every declared group is listed.
@@ -39,6 +42,9 @@ from fairveil.reports.rows import PlaceRows
 Family = Literal["meritocratic", "nash", "exposure"]
 Names = Annotated[tuple[str, ...], Strict(False)]
 GroupNames = Names | dict[str, list[str]]
+BLANK = (
+    "a place whose person is over a limit or keeps an arm counts for nobody; which places these are is not published"
+)
 
 
 @dataclass(frozen=True)
@@ -102,9 +108,17 @@ class FairnessReport:
     group_privacy: Literal["public", "private"] = described("whether it is public who was shown", default="public")
     low: float = described("smallest possible reward", default=0.0)
     high: float = described("largest possible reward", default=1.0)
+    blanks: bool = described("a place may count for nobody (group -1), and nobody sees which", default=False)
 
     def __post_init__(self) -> None:
         _ = self.price, self.declared
+        shown = self.family == "nash" or (self.family == "meritocratic" and not self.private_groups)
+        if self.blanks and not shown:
+            raise SpecError(
+                "a round that counts for nobody has public candidates", path="blanks", given=self.group_privacy,
+                allowed="family nash, or meritocratic with public groups",
+                fix="declare the groups of candidates public, or do not limit persons",
+            )  # fmt: skip
         if (self.family == "nash") != bool(self.actions):
             raise SpecError(
                 "a trial names its arms", path="actions", given=len(self.actions), allowed="names with family nash"
@@ -124,7 +138,7 @@ class FairnessReport:
 
     @property
     def private_groups(self) -> bool:
-        return self.group_privacy == "private"
+        return self.group_privacy == "private" or (self.blanks and self.family == "nash")
 
     @cached_property
     def layout(self) -> VectorLayout:
@@ -165,6 +179,7 @@ class FairnessReport:
                 "a person who stands in several places has that many units",
                 computed(ONE_ROW, self.layout.encoding),
                 CHOSEN,
+                *((BLANK,) if self.blanks else ()),
             ),
         )
 
@@ -174,6 +189,8 @@ class FairnessReport:
             return np.concatenate([_simplex(rows.played), _simplex(rows.deserved)])
         if rows.group is None:
             raise InputError("a report needs groups", path="rows.group", allowed="one group a place")
+        if self.blanks:
+            rows = rows.counted()
         cell, cells = self._cells(rows), self.layout.cells
         answered, centred = self._centred(rows)
         held = {
@@ -209,7 +226,7 @@ class FairnessReport:
         if self.family == "nash":
             arms = np.bincount(np.asarray(rows.arm, np.int64), minlength=len(self.actions))
             if self.private_groups:
-                return PublicCounts(count, arms=arms)
+                return PublicCounts(count, arms=None if self.blanks else arms)
             cell, cells = self._cells(rows), self.layout.cells
             known = None
             if self.missing == "public":

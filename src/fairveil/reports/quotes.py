@@ -59,7 +59,8 @@ def half_widths(report: FairnessReport, places: int, sizes: Mapping[str, float] 
             rounds = np.minimum(shown, places)
             noisy = variance if report.private_groups else 0.0
             chosen = np.minimum(rate * shown, rounds / 2)  # above half of its rounds a group is surer again
-            sums = GroupSums(chosen, shown, rounds, variance * (1 - 1 / groups), noisy)
+            own = variance * (1 if report.blanks else 1 - 1 / groups)
+            sums = GroupSums(chosen, shown, rounds, own, noisy)
             limits = rated(sums, report.level, laplace).expected
             half = (limits.high - limits.low) / 2
         found[f"{rate:g}"] = half

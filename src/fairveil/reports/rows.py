@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ from fairveil.fairness.groups import Groups
 class PlaceRows:
     """Places in order. Its repr shows no row.
 
-    ``group``: position of the group that was chosen (screening), or to which the person belongs (trial). ``shown``: how
+    ``group``: position of the group that was chosen (screening), or to which the person belongs (trial); -1 where the
+    place counts for nobody (`FairnessReport.blanks`). ``shown``: how
     many candidates of each group stood in the round. ``arm``: what the person got. ``reward`` in [0, 1], NaN where
     none came. ``played``, ``deserved``: exposure by group, each row a point of the simplex.
 
@@ -39,6 +40,12 @@ class PlaceRows:
             if held is not None:
                 return len(held)
         return 0
+
+    def counted(self) -> PlaceRows:
+        """The rows that count for somebody."""
+        kept = np.asarray(self.group) >= 0
+        held = {one.name: getattr(self, one.name) for one in fields(self)}
+        return PlaceRows(**{name: None if value is None else value[kept] for name, value in held.items()})
 
 
 def rounds(groups: Sequence[Sequence[Any]], chosen: Sequence[int], rewards: ArrayLike | None,

@@ -80,7 +80,12 @@ def evaluation_words(table: Mapping[str, Any]) -> list[str]:
         for row in table["targets"]
     ]
     silent = table["places"] - table["answered"]
-    if silent:
+    if silent and table["counted"] == "noisy":
+        said.append(
+            f"About {table['answered']} of {table['places']} decisions count: the others have no reward, or their "
+            "person is over a limit or keeps an arm; values are of those that count."
+        )
+    elif silent:
         said.append(
             f"{silent} of {table['places']} decisions have no reward and are left out: these are values of decisions "
             "whose reward came, and may be off where that depends on the outcome."

@@ -29,6 +29,7 @@ MODULES = (
     "policies",
     "replayed_loop",
     "replayed_parties",
+    "replayed_service",
     "replayed_stream",
     "restored",
 )

@@ -2,7 +2,7 @@
 
 >>> from fairveil.consensus.private_admm import PrivateAdmm
 >>> check_algorithm(PrivateAdmm(epsilon=1.0))
-['asked_again', 'recycled_steps_read_nothing', 'charged_and_stored', 'parts_fit_the_whole', 'audited']
+['asked_again', 'recycled_steps_read_nothing', 'charged_and_stored', 'parts_fit_the_whole', 'exact_cost', 'audited']
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fairveil.consensus.algorithm import Algorithm, Setting
-from fairveil.consensus.graphs import make_graph
+from fairveil.consensus.algorithm import Algorithm
 from fairveil.consensus.node import Node
 from fairveil.consensus.private_admm import PrivateAdmm
 from fairveil.consensus.rows import Rows
@@ -25,10 +24,11 @@ from fairveil.ledger import Ledger
 from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import SeededNoise
 from fairveil.proof.laws import check_laws, must
+from fairveil.proof.laws.costs import SETTING, algorithm_costs
+from fairveil.proof.laws.sums import SLACK
 from fairveil.registry import register
 
 Law = Callable[[Algorithm], Any]
-SETTING = Setting(make_graph("star", 2), (20, 20), 2, 1, 2)
 
 
 def _rows() -> Rows:
@@ -90,6 +90,12 @@ def parts_fit_the_whole(algorithm: Algorithm) -> None:
     must(whole <= plan.total * (1 + 1e-9), "the releases cost more than the budget", "share it among them")
 
 
+def exact_cost(algorithm: Algorithm) -> None:
+    """No row costs the first message of a node more than its part of the budget, in every definition and plan."""
+    for words, cost, claim in algorithm_costs(algorithm):
+        must(cost <= claim * (1 + SLACK), f"the worst row costs more than is promised ({words})")
+
+
 def audited(algorithm: Algorithm) -> None:
     """It has pairs of worlds that call its served methods, and mutants."""
     from fairveil.proof.engine.everything import check_audited
@@ -101,7 +107,7 @@ def audited(algorithm: Algorithm) -> None:
 
 LAWS: dict[str, Law] = {
     law.__name__: law
-    for law in (asked_again, recycled_steps_read_nothing, charged_and_stored, parts_fit_the_whole, audited)
+    for law in (asked_again, recycled_steps_read_nothing, charged_and_stored, parts_fit_the_whole, exact_cost, audited)
 }
 
 

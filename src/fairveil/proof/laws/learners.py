@@ -2,7 +2,7 @@
 
 >>> from fairveil.classify.learners import PrivateLogistic
 >>> check_learner(PrivateLogistic(epsilon=1.0))
-['long_rows_are_clipped', 'nothing_exact_is_handed_out', 'draws_fit_the_budget']
+['long_rows_are_clipped', 'nothing_exact_is_handed_out', 'draws_fit_the_budget', 'exact_cost']
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from fairveil.privacy.conversions import zcdp_epsilon
 from fairveil.privacy.mechanisms import DiscreteLaplace, Exponential
 from fairveil.privacy.noise import Noise, SeededNoise
 from fairveil.proof.laws import Asked, check_laws, must
+from fairveil.proof.laws.costs import learner_costs
 from fairveil.proof.mutants import Weakened, method, together
 from fairveil.proof.pairs.classify import EXCESS
 from fairveil.randomness import generator
@@ -170,8 +171,14 @@ def _picks_fit(learner: ExponentialFair | PrivateGame) -> None:
     must(score + spent <= learner.epsilon * ROUNDED, "what is picked costs more than was promised")
 
 
+def exact_cost(learner: Learner) -> None:
+    """No row costs a fit more than is promised, in every definition, with and without an intercept."""
+    for words, cost, claim in learner_costs(learner):
+        must(cost <= claim * ROUNDED, f"the worst row costs more than is promised ({words})")
+
+
 LAWS: dict[str, Law] = {
-    law.__name__: law for law in (long_rows_are_clipped, nothing_exact_is_handed_out, draws_fit_the_budget)
+    law.__name__: law for law in (long_rows_are_clipped, nothing_exact_is_handed_out, draws_fit_the_budget, exact_cost)
 }
 
 

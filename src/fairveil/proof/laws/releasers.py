@@ -21,6 +21,8 @@ from fairveil.configuration import describe
 from fairveil.privacy.events import event_from_dict
 from fairveil.privacy.noise import Noise, SeededNoise, ZeroNoise
 from fairveil.proof.laws import Asked, check_laws, must
+from fairveil.proof.laws.costs import releaser_costs
+from fairveil.proof.laws.sums import SLACK
 from fairveil.state import copy_state, load_state, same_state, save_state
 from fairveil.streams.protocol import Releaser, State, Track
 from fairveil.streams.releasers.budget_absorption import Publishing
@@ -295,6 +297,12 @@ def no_unit_meets_more(releaser: Releaser) -> None:
         must(bool(worst <= one.shares.total * (1 + 1e-9)), "some steps together cost more than the budget")
 
 
+def exact_cost(releaser: Releaser) -> None:
+    """No unit costs more than is promised, in every unit, participation, first share, offset, memory, lag and range."""
+    for words, cost, claim in releaser_costs(releaser):
+        must(cost <= claim * (1 + SLACK), f"the worst unit costs more than is promised ({words})")
+
+
 LAWS: dict[str, Law] = {
     "pure step": pure_step,
     "same seed, same run": same_seed,
@@ -312,4 +320,5 @@ LAWS: dict[str, Law] = {
     "stays in range": stays_in_range,
     "budgets fit the window": budgets_fit_the_window,
     "no unit meets more": no_unit_meets_more,
+    "exact cost": exact_cost,
 }

@@ -37,6 +37,10 @@ SHAPES: tuple[dict[str, Any], ...] = (
     {"family": "nash", "actions": ("x", "y"), "group_privacy": "private"},
     {"family": "nash", "actions": ("x", "y"), "group_privacy": "private", "missing": "public"},
     {"family": "exposure"},
+    {"blanks": True},
+    {"blanks": True, "missing": "public"},
+    {"family": "nash", "actions": ("x", "y"), "blanks": True},
+    {"family": "nash", "actions": ("x", "y"), "blanks": True, "missing": "public"},
 )
 REWARDS = (0.0, 1.0, 0.5, float("nan"), -5.0, 9.0)
 
@@ -74,12 +78,14 @@ def neighbours(report: FairnessReport) -> Iterator[list[PlaceRows]]:
         if not report.private_groups and report.missing == "public":
             answers = [[r for r in rewards if r == r]]
         for held, own in itertools.product(cells, answers):
-            yield [_row(g, None, r, 0) for g, r in itertools.product(held, own)]
+            blank = [_row(-1, None, float("nan"), 0)] if report.blanks else []
+            yield blank + [_row(g, None, r, 0) for g, r in itertools.product(held, own)]
         return
     shown = [np.ones(len(report.names), np.int64)]
     if report.private_groups:
         shown = [np.bincount([0, g], minlength=len(report.names)) for g in groups]
-    yield [_row(g, s, r, None) for g, s, r in itertools.product(groups, shown, rewards)]
+    blank = [_row(-1, shown[0], float("nan"), None)] if report.blanks else []
+    yield blank + [_row(g, s, r, None) for g, s, r in itertools.product(groups, shown, rewards)]
 
 
 def _row(group: int, shown: Ints | None, reward: float, arm: int | None) -> PlaceRows:
@@ -100,7 +106,7 @@ def furthest(vectors: list[Ints]) -> tuple[tuple[int, int], tuple[int, int]]:
 
 def forms(report: Report) -> Iterator[Report]:
     for budget in BUDGETS:
-        for shape in SHAPES if isinstance(report, FairnessReport) else ({},):
+        for shape in SHAPES if isinstance(report, FairnessReport) else ({}, {"blanks": True}):
             yield replace(report, **budget, **shape)
 
 
@@ -112,7 +118,8 @@ def sets_of(report: Report) -> Iterator[list[Any]]:
         return
     weights = [np.array([w]) * report.largest_weights for w in (0.0, 0.5, 1.0, 50.0)]
     rewards = (-2.0, 0.0, 0.3, 0.381966, 1.0, 7.0)
-    yield [(np.array([w]), np.array([r])) for w, r in itertools.product(weights, rewards)]
+    blank = [(np.array([weights[-1]]), np.array([np.nan]))] if report.blanks else []
+    yield blank + [(np.array([w]), np.array([r])) for w, r in itertools.product(weights, rewards)]
 
 
 def sensitivity_is_kept(report: Report) -> None:
@@ -141,13 +148,19 @@ def noise_is_enough(report: Report) -> None:
 def only_noisy_sums_speak(report: Report) -> None:
     """Two tables whose noisy sums are equal make one document: nothing is read from a row beside its noisy sums.
 
-    A group that is left out because few people are in it, a rate with noise of its own and a sum without noise all
-    differ here.
+    A group that is left out because few people are in it, a rate with noise of its own, a sum without noise and a
+    count of places that count for nobody all differ here.
     """
-    one: Any = replace(report, **BUDGETS[1])
+    for blanks in (False, True):
+        _one_document(replace(report, **BUDGETS[1], blanks=blanks))
+
+
+def _one_document(one: Any) -> None:
     if isinstance(one, Evaluation):
-        weights = np.tile(one.largest_weights, (40, 1))
-        tables: list[Any] = [(weights, np.full(40, reward)) for reward in (0.0, 1.0)]
+        weights, rewards = np.tile(one.largest_weights, (40, 1)), np.ones(40)
+        if one.blanks:
+            rewards[:5] = np.nan
+        tables: list[Any] = [(weights, np.zeros(40)), (weights, rewards)]
     else:
         tables = [(_many(one, world),) for world in (0, 1)]
     exact = [one.units(*given) for given in tables]
@@ -162,8 +175,11 @@ def only_noisy_sums_speak(report: Report) -> None:
 def _many(report: FairnessReport, world: int) -> PlaceRows:
     """Forty places in which nobody of the last group won, or all of the first three winners are of it."""
     few = [winner(report, at) for at in ([0] * 20, [1] * 20)[world]]
+    group = np.concatenate([np.zeros(20, np.int64), np.full(20, world * (len(report.names) - 1))])
+    if report.blanks and world:
+        group[:5] = -1
     return PlaceRows(
-        group=np.concatenate([np.zeros(20, np.int64), np.full(20, world * (len(report.names) - 1))]),
+        group=group,
         shown=np.ones((40, len(report.names)), np.int64),
         arm=np.zeros(40, np.int64),
         reward=np.concatenate([one.reward[-2:] for one in few if one.reward is not None]),

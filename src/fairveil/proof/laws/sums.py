@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 
 from fairveil.arrays import Floats, Ints
 from fairveil.errors import ContractError
+from fairveil.privacy.events import RepeatedEvent
 from fairveil.privacy.histograms.histogram import Histogram
 from fairveil.privacy.noise import Noise, ZeroNoise
 from fairveil.privacy.sums.base import RunningSum
@@ -86,12 +87,21 @@ def exact_cost(sums: Any) -> float:
 
 def cost_of(shown: Callable[[int, Noise], Floats], pure: bool) -> float:
     """The same for anything whose output in two worlds is linear in its draws."""
+    base, effects = draw_effects(lambda noise: shown(0, noise))
+    return priced(effects, base - shown(1, Probe()), pure)
+
+
+def draw_effects(shown: Callable[[Noise], Floats]) -> tuple[Floats, Floats]:
+    """What is shown without noise, and what each draw, at its own level, does to it: one column a draw."""
     still = Probe()
-    base, other = shown(0, still), shown(1, Probe())
-    levels = np.array(still.levels)
-    moves = np.stack([shown(0, Probe(place)) - base for place in range(len(levels))], axis=1) / MOVE
-    found = np.linalg.lstsq(moves * levels, base - other, rcond=1e-9)[0]
-    if np.linalg.norm(moves @ (levels * found) - (base - other)) > SLACK * np.linalg.norm(base - other):
+    base, levels = shown(still), np.array(still.levels)
+    return base, np.stack([shown(Probe(place)) - base for place in range(len(levels))], axis=1) / MOVE * levels
+
+
+def priced(effects: Floats, change: Floats, pure: bool) -> float:
+    """What it costs to hide a change in the draws."""
+    found = np.linalg.lstsq(effects, change, rcond=1e-9)[0]
+    if np.linalg.norm(effects @ found - change) > SLACK * np.linalg.norm(change):
         return math.inf  # the row shows where no draw reaches
     return float(np.abs(found).sum() if pure else np.linalg.norm(found))
 
@@ -109,8 +119,10 @@ def check_sum(sums: Any) -> list[str]:
 
 
 def promised(sums: Any) -> float:
-    """The mu, or the epsilon, that its event stands for."""
-    claim = finer_claim(sums.event())
+    """The mu, or the epsilon, that its event stands for; of one of several fits."""
+    event = sums.event()
+    event = event.event if isinstance(event, RepeatedEvent) else event
+    claim = finer_claim(event)
     if claim is None:
-        return claim_of(sums.event())[0]
+        return claim_of(event)[0]
     return math.sqrt(2 * claim.value) if claim.name == "rho" else claim.value

@@ -60,6 +60,21 @@ def uncentred(original: Any) -> Any:
     return broken
 
 
+def blanks_uncounted(original: Any) -> Any:
+    def broken(self: FairnessReport, rows: PlaceRows) -> Any:
+        return original(self, rows.counted() if self.blanks else rows)
+
+    return broken
+
+
+def blanks_told(original: Any) -> Any:
+    def broken(self: Evaluation, weights: Floats, rewards: Floats, noise: Noise) -> Any:
+        kept = ~np.isnan(rewards)
+        return original(self, weights[kept], rewards[kept], noise)
+
+    return broken
+
+
 def large_square(original: Any) -> Any:
     def broken(self: PrivateValue, weights: Floats, outcomes: Floats) -> Any:
         return original(self, weights, outcomes) * np.array([1, 2])
@@ -79,6 +94,8 @@ def report_mutants(kind: str, thing: Any) -> list[Mutant]:
     if isinstance(thing, Evaluation):
         return [
             *found,
+            Mutant("blanks-uncounted", "the number of places leaves out those that count for nobody",
+                   lambda report: method(type(report), "release", blanks_told), by_law=True),
             Mutant("large-square", "a second moment scaled beyond what costs nothing",
                    lambda report: method(PrivateValue, "units", large_square), by_law=True),
         ]  # fmt: skip
@@ -86,6 +103,8 @@ def report_mutants(kind: str, thing: Any) -> list[Mutant]:
         *found,
         Mutant("raw-suppression", "groups are left out by their true size",
                lambda report: method(type(report), "release", raw_suppression), by_law=True),
+        Mutant("blanks-uncounted", "public numbers leave out places that count for nobody",
+               lambda report: method(type(report), "public", blanks_uncounted), by_law=True),
         Mutant("noisy-rate", "noise on the rate instead of the sums",
                lambda report: method(type(report), "release", noisy_rate), by_law=True),
         Mutant("uncentred", "uncentred rewards with the noise of centred ones",

@@ -12,6 +12,8 @@ from fairveil.service.routes import route
 
 SHOWN = 20
 """Lines in the table of one stream."""
+MARKED = 60
+"""Releases that a series marks at most."""
 
 
 @route("GET", "/streams", "public", "private streams", page=True)
@@ -41,7 +43,7 @@ def _value(line: dict[str, Any], name: str) -> str:
 
 
 def figure(found: dict[str, Any]) -> dict[str, Any] | None:
-    """Its newest lines as a series; every line is a release."""
+    """Its newest lines as a series; every line is a release, and marked where that leaves something to see."""
     lines = found["lines"]
     drawn = [
         {"name": name, "points": [[x, line["values"][name][0]] for x, line in enumerate(lines) if line["values"][name]]}
@@ -52,4 +54,5 @@ def figure(found: dict[str, Any]) -> dict[str, Any] | None:
         return None
     label = f"Newest {len(lines)} lines"
     shared = {"kind": "series", "x": "line", "label": label, "series": drawn, "domain": None}
-    return {**shared, "releases": [], "says": f"{label}. At the end: {listed(last)}."}
+    marks = list(range(len(lines))) if len(lines) <= MARKED else []
+    return {**shared, "releases": marks, "says": f"{label}. At the end: {listed(last)}."}
