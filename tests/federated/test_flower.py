@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from federations import EXPOSURE, host_of, plan_of
+from federations import CONSENSUS, EXPOSURE, host_of, plan_of
+from federations import run as in_one_process
 from flower_canary import found_in
 from flower_runs import FlowerRun, wait_for
 
@@ -144,6 +145,32 @@ def test_a_federation_survives_a_killed_supernode_and_a_hostile_coordinator(tmp_
 def host_spent(folder: Path):
     with Ledger.open(folder / "ledger.db", simulated=True) as ledger:
         return ledger.spent
+
+
+@pytest.mark.parametrize("sums", ["own", "secure"])
+def test_nodes_have_the_weights_of_a_run_without_a_transport_through_a_killed_superlink(sums, tmp_path):
+    facts = {"sums": sums, "algorithm": {**CONSENSUS["algorithm"], "rounds": 2}}
+    run, start = FlowerRun(tmp_path / "flower", "consensus", **facts), time.monotonic()
+    try:
+        run.coordinate()
+        for name in run.names:
+            run.join(name)
+        if sums == "secure":
+            wait_for("hello of all", lambda: all(run.alive(name) and run.answered(name) for name in run.names))
+            run.kill("coordinator", "superlink")
+            before, at = {name: run.answered(name) for name in run.names}, time.monotonic()
+            wait_for("all", lambda: all(run.answered(name) > before[name] for name in run.names))
+            print(f"all parties answered again {time.monotonic() - at:.0f} s after the SuperLink was killed")
+        run.finish()
+    finally:
+        run.stop()
+    print(f"wall {time.monotonic() - start:.0f} s, a round {run.round_seconds():.1f} s")
+    _, hosts = in_one_process(plan_of("consensus", **facts), tmp_path / "inline")
+    for host, name in zip(hosts, run.names, strict=True):
+        weights = np.array(run.result(name)["result"]["weights"])
+        np.testing.assert_allclose(weights, host.party.weights, rtol=0, atol=1e-12)
+        with Ledger.open(run.folder / name / "ledger.db", simulated=True) as ledger:
+            assert ledger.spent == host_spent(tmp_path / "inline" / name)
 
 
 # What is relied on ---------------------------------------------------------------------------------------------------
