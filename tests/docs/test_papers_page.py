@@ -78,3 +78,12 @@ def test_every_artefact_is_named():
     named = set(re.findall(r"`([a-z0-9-]+/[a-z0-9.-]+)`", PAGE))
     between = {f"fairx/exp{n}" for n in (2, 3)}
     assert {entry.name for entry in registry.entries("artefact")} - named - between == set()
+
+
+@pytest.mark.parametrize("title", SECTIONS)
+def test_the_counts_are_those_of_the_rows(title):
+    lines = [line.strip("|").split("|") for line in PAGE.split("\n## ")[0].splitlines() if line.startswith("|")]
+    kinds = [cell.strip() for cell in lines[0][1:]]
+    [stated] = [cells[1:] for cells in lines[2:] if cells[0].strip().startswith(title)]
+    for kind, cell in zip(kinds, stated, strict=True):
+        assert sum(item.startswith(f"{kind} ") for item in listed(title)) == int(cell.split()[0]), kind

@@ -59,6 +59,7 @@ WORLDS = {
         (fairx_theorems, "wandering", larger(50.0)),
         (fairx_theorems, "instantaneous", larger(10.0)),
         (fairx_theorems, "Paper", lambda found: Apart),
+        (fairx_theorems, "lemmas", lambda found: found.__wrapped__),
     ],
     "thesis/6.3": [(thesis_strategic, "disincentive_condition", lambda found: lambda *given: True)],
     "thesis/6.4": [(thesis_strategic, "rising_gain_limit", lambda found: lambda cost: 0.5)],

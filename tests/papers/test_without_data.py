@@ -26,3 +26,11 @@ def test_every_artefact_has_specs_that_can_be_completed_without_data(empty_machi
     for kind in artefacts():
         for label, spec in kind().specs("quick").items():
             assert complete(spec)["task"] == spec["task"], (kind.name, label)
+
+
+def test_the_console_says_that_verdicts_are_of_generated_data(empty_machine, tmp_path, capsys):
+    from fairveil.cli import main
+
+    with pytest.raises(SystemExit):
+        main(["reproduce", "thesis/5.3", "--engine", "serial", "--out", str(tmp_path / "out")])
+    assert "on generated data, not fico" in capsys.readouterr().out

@@ -59,6 +59,13 @@ def backwards(value: Any) -> Any:
     return value[::-1] if isinstance(value, list) else value
 
 
+def growing(value: Any) -> Any:
+    """Every number times its place."""
+    if not isinstance(value, list) or not all(isinstance(one, int | float) for one in value):
+        return value
+    return [one * place for place, one in enumerate(value, 1)]
+
+
 def shorter(value: Any) -> Any:
     return value[:-1] if isinstance(value, list) else value
 
@@ -86,6 +93,7 @@ TABLES: dict[str, tuple[Change, Change]] = {
     "time or grid backwards": (backwards, kept),
     "two points exchanged": (shaken, kept),
     "yes and no exchanged, one more counted": (opposite, kept),
+    "growing with every point": (growing, kept),
     "one point missing": (shorter, kept),
     "nothing measured": (times(0.0), kept),
     "everything measured tenfold": (times(10.0), kept),
@@ -118,6 +126,10 @@ def plants(results: Results) -> Iterator[tuple[str, Results]]:
     for places in {1, len(labels) // 2, *range(2, len(labels), max(1, len(labels) // ALIKE))}:
         moved = [*labels[places:], *labels[:places]]
         yield f"runs moved by {places}", shown(results, dict(zip(labels, moved, strict=True)))
+    yield (
+        "growing from run to run",
+        {label: measured(results[label], times(3.0**place), kept) for place, label in enumerate(labels)},
+    )
     for name, (numbers, dicts) in TABLES.items():
         yield name, {label: measured(one, numbers, dicts) for label, one in results.items()}
         for label in labels[:ALIKE]:

@@ -72,7 +72,8 @@ def command(
                 sections.append(section_of(made))
                 page = write_report(sections, out / f"{scale}.html", title=TITLE, lead=_lead(sections, kinds, scale))
                 counts = _counted(made.verdicts(), "  ")
-                console.print(f"{kind.name}  {made.wall_seconds:.1f} s  {counts}")
+                stand_in = f"  [yellow]on generated data, not {', '.join(made.generated)}[/]" if made.generated else ""
+                console.print(f"{kind.name}  {made.wall_seconds:.1f} s  {counts}{stand_in}")
     finally:
         workforce.close()
     if sections:
@@ -98,7 +99,11 @@ def _listing(names: list[str] | None, folder: Path) -> Table:
         costs = ", ".join(f"{scale} {_cost(kind.name, scale, known[scale])}" for scale in SCALES)
         last = next((known[scale] for scale in reversed(SCALES) if known[scale]), None)
         rows.append((kind.name, kind.title, f"{costs}; {_verdicts(last)}"))
-    return table_of_two("artefact", "what it shows; CPU seconds (~: expected, ?: never measured); last verdicts", rows)
+    return table_of_two(
+        "artefact",
+        "what it shows; CPU seconds (~: expected, ?: never measured; a first run also compiles); last verdicts",
+        rows,
+    )
 
 
 def _cost(name: str, scale: str, known: dict | None) -> str:
