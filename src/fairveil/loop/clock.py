@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol
 
 from fairveil.errors import SpecError
@@ -150,4 +151,10 @@ def in_words(moment: int) -> str:
     >>> in_words(1_700_000_000_250_000)
     '2023-11-14T22:13:20.250Z'
     """
-    return datetime.fromtimestamp(moment / SECOND, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    whole, rest = divmod(moment, SECOND)
+    return f"{_second(whole)}.{rest // 1000:03}Z"
+
+
+@lru_cache(maxsize=256)
+def _second(whole: int) -> str:
+    return datetime.fromtimestamp(whole, UTC).isoformat(timespec="seconds").removesuffix("+00:00")
