@@ -201,3 +201,12 @@ def test_no_two_migrations_have_one_number():
     for dialect in ("sqlite", "postgresql"):
         numbers = [file.name[:4] for file in folder.glob(f"*.{dialect}.sql")]
         assert sorted(numbers) == [f"{number:04}" for number in range(1, len(numbers) + 1)], "take the next free number"
+
+
+def test_whoever_catches_everything_says_why():
+    bare = []
+    for file in sorted((SOURCE / "fairveil").rglob("*.py")):
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            if line.strip().startswith(("except Exception", "except:")) and "  # " not in line:
+                bare.append(f"{file.relative_to(SOURCE)}:{number}")
+    assert bare == []

@@ -121,7 +121,7 @@ class PartyHost:
             self.last_refusal = problem.problem
             log.warning("this party stopped: %s", problem)
             return Answer(fingerprint, self.position, word=f"refused: {problem.code}").to_bytes()
-        except Exception:
+        except Exception:  # of whatever kind: a fixed word leaves, and nothing of a row
             log.exception("this party stopped")
             return Answer(fingerprint, self.position, word=STOPPED).to_bytes()
         point("host-answer")

@@ -154,7 +154,7 @@ class Writer:
             return
         try:
             self._commit(items)
-        except Exception as problem:
+        except Exception as problem:  # of whatever kind: each by itself, so that one fails alone
             if len(items) == 1:
                 self._fail(items, problem)
                 return

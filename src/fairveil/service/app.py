@@ -241,7 +241,7 @@ class Service:
         def run() -> None:
             try:
                 result, problem = work(), None
-            except Exception as caught:
+            except Exception as caught:  # of whatever kind: raised again where the request waits
                 result, problem = None, caught
             server.call_soon_threadsafe(done, result, problem)
 

@@ -30,7 +30,7 @@ def answer(message: Message, context: Context) -> Message:
     """Pass a request on; an error is written down here and never sent."""
     try:
         kind, content = passed_on(bytes(message.content["request"]["bytes"]))
-    except Exception:
+    except Exception:  # of whatever kind: its words stay in this process
         traceback.print_exc()
         kind, content = 1, AWAY
     record = ConfigRecord({"kind": kind, "bytes": content})

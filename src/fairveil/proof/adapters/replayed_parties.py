@@ -1,4 +1,4 @@
-"""A fit, an evaluation, a node and an agent recorded and replayed: one row, another order, and what then shows.
+"""A fit, an evaluation, a node, an agent and a run recorded and replayed: one row, another order, what then shows.
 
 Behind it, planted in served code and missed by the audits of its time: a sum of the rows in an attribute behind an
 underscore, a row in two messages of an agent, and a clip that follows the largest weight of a log.
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from fairveil.bandits.exposure.batched_priv_fairx import BatchedPrivFairx
+from fairveil.bandits.task import apart
 from fairveil.classify.estimator import PrivateLogisticRegression
 from fairveil.classify.perturbation import Perturbation
 from fairveil.consensus.rows import Rows
@@ -27,8 +28,9 @@ from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.engine.replay import Compared, ServedPath, compare, frozen
 from fairveil.proof.laws import must
 from fairveil.proof.laws.sums import promised
-from fairveil.proof.mutants import Mutant, method, with_noise
+from fairveil.proof.mutants import Mutant, function, method, with_noise
 from fairveil.proof.mutants import mutant as noises
+from fairveil.running.runner import run
 
 Method = Callable[..., Any]
 PEOPLE = 30
@@ -128,6 +130,26 @@ def a_node(folder: Path) -> None:
         must(compare(node_with(world)).within(mu=plan.total), "a row of a node shows beside its release")
 
 
+TABLE = [[0.1, 0.9], [0.3, 0.2], [0.8, 0.5], [0.0, 1.0], [0.4, 0.6]]
+
+
+def run_beside_its_promise(changed: int | None) -> str:
+    """What a secure run on recorded people says, without ``lab``; the first row's reward of one arm may be another."""
+    rewards = [[0.77 if (row, arm) == (0, changed) else value for arm, value in enumerate(held)]
+               for row, held in enumerate(TABLE)]  # fmt: skip
+    policy, environment = {"name": "private-nash", "epsilon": 0.1}, {"name": "table", "rewards": rewards}
+    spec = {"task": "bandit", "rounds": len(TABLE), "noise": "secure", "policy": policy, "environment": environment}
+    with method(SecureNoise, "laplace", lambda _: lambda self, scale, size=1: np.zeros(size, np.int64)):
+        found = run(spec)
+    return repr([{name: said for name, said in found["metrics"].items() if name != "lab"}, found["series"]])
+
+
+def a_secure_run(folder: Path) -> None:
+    """The exact mean of the best arm stood beside a promise: what nobody was given shows nowhere outside the lab."""
+    base = run_beside_its_promise(None)
+    must(base in [run_beside_its_promise(arm) for arm in (0, 1)], "a secure run shows exact numbers beside its promise")
+
+
 def _handed_out(original: Method) -> Method:
     def broken(self: Any, rows: Any, labels: Any, **more: Any) -> Any:
         made = original(self, rows, labels, **more)
@@ -151,7 +173,7 @@ def party_checks() -> Checks:
     quiet = with_noise(noises.quiet)
     local = type(nodes.ALGORITHM.complete(nodes.SETTING).local(nodes.SETTING, 0))
     return Checks(
-        (a_fit, an_evaluation, an_agent, a_node),
+        (a_fit, an_evaluation, an_agent, a_node, a_secure_run),
         (
             Mutant("sum-behind-an-underscore", "a fitted model holds a sum of its rows",
                    lambda _: method(PrivateLogisticRegression, "fit", _handed_out)),
@@ -159,6 +181,8 @@ def party_checks() -> Checks:
                    lambda _: method(Perturbation, "release", quiet)),
             Mutant("clip-of-the-log", "weights are clipped at the largest of the log",
                    lambda _: method(PrivateValue, "units", _unclipped)),
+            Mutant("exact-beside-the-promise", "numbers read off people's rows stand beside a promise",
+                   lambda _: function(apart, lambda metrics: metrics)),
             Mutant("bare-message", "messages of an agent without noise",
                    lambda _: method(BatchedPrivFairx, "privatise", quiet)),
             Mutant("bare-node", "messages of a node without noise", lambda _: method(local, "draw", quiet)),
