@@ -69,13 +69,16 @@ docs: $(VENV)/.dev   ## build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.dev  ## benchmarks against peers and limits, as ratios
-	@for file in $$(ls bench/[a-z]*.py | grep -v -e federation -e machines -e walk -e consensus_error -e consensus_optimum -e streams_quality -e streams_audits -e estimates); do echo "== $$file"; $(PY) $$file || exit 1; done
+	@for file in $$(ls bench/[a-z]*.py | grep -v -e federation -e machines -e walk -e waiting -e consensus_error -e consensus_optimum -e streams_quality -e streams_audits -e estimates); do echo "== $$file"; $(PY) $$file || exit 1; done
 
 classification: $(VENV)/.dev ## private and fair classification against its floors; about ten minutes
 	@$(PY) bench/sweeps/classification.py
 
 delay: $(VENV)/.dev  ## what late rewards cost private-nash, against what everybody must pay
 	@$(PY) bench/delay.py
+
+waiting: $(VENV)/.dev ## what windows and missing answers cost, every figure with its limit; about ten minutes
+	@$(PY) bench/waiting.py
 
 estimates: $(VENV)/.dev ## coverage of the intervals that policies publish, and of rank tables; about half an hour
 	@$(PY) bench/estimates.py

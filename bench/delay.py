@@ -3,11 +3,7 @@
 Every reward is known D decisions after its own. must-pay(D) = regret at D = 0 + D/T x regret of uniform play; for Nash
 regret, which does not add up, mu* - (mu* - R0)^(1 - D/T) mbar^(D/T) with R0 the Nash regret at D = 0 and mbar the mean
 of the arms. docs/guides/nash.md has these figures beside those of a policy that drops late rewards.
-Run: python bench/delay.py [--quick | --windows | --grid]
-
-``--windows``: what a window and missing outcomes cost by arrival and by blocks, T = 500. ``--grid``: T, arms, laws,
-windows and shares missing, drawn instances; must-pay is the landed regret without delay at the same share missing, plus
-the mean delay of those who answer over T times the regret of uniform play (``--seed N``: other instances).
+Run: python bench/delay.py [--quick]. What windows and missing answers cost: bench/waiting.py.
 """
 
 from __future__ import annotations
@@ -88,56 +84,7 @@ def trials(runs: int) -> None:
         print(f"{patients} patients: {found[0] / 0.2:.3f}")
 
 
-TRIAL = [0.45, 0.6, 0.3]
-
-
-def windows(runs: int) -> None:
-    """Average regret of a trial of 500 and of 296 patients, by arrival and by blocks."""
-    print(f"three arms {TRIAL}, epsilon 1, outcomes after 4 to 20 decisions, one in ten never, {runs} runs")
-    for patients, window in ((500, 20), (500, 120), (500, 360), (296, 120)):
-        late = {"delay": ["uniform", 4, 20], "window": window, "missing": 0.1}
-        new, old = (regrets(TRIAL, 1.0, runs, patients, rule, **late)[0] for rule in ("arrivals", "blocks"))
-        print(f"T {patients}, window {window:4}: arrivals {new:.4f}, blocks {old:.4f}")
-    silent = {"delay": ["uniform", 4, 20], "window": 360, "missing": [0.0, 0.0, 1.0]}
-    new = regrets(TRIAL, 1.0, max(runs // 10, 20), 5000, **silent)[0]
-    print(f"the worst arm silent, T 5000, window 360: arrivals {new:.4f}")
-
-
-def grid(quick: bool, seed: int) -> None:
-    """Ratio to must-pay of every cell."""
-    worst = 0.0
-    for rounds, delay in ((5000, 100), (50_000, 500)):
-        for arms, epsilon in ((10, 1.0), (50, 0.2)):
-            instances, runs = (2, 20) if quick else (10, 10 if rounds > 5000 else 30)
-            worlds = [means_of(arms, seed + instance) for instance in range(instances)]
-            uniform = float(np.mean([max(means) - np.mean(means) for means in worlds]))
-            for share in (0.0, 0.1, 0.3):
-                at_once = float(np.mean(
-                    [regrets(m, epsilon, runs, rounds, "blocks", delay=0, missing=share)[0] for m in worlds]
-                ))  # fmt: skip
-                due = at_once + delay / rounds * uniform
-                for law, longest in ((delay, 1.0), (["uniform", 0, 2 * delay], 2.0), (["geometric", delay], 4.6)):
-                    for factor in (1, 6, 30):
-                        window = int(max(factor, longest) * delay)
-                        late = {"delay": law, "window": window, "missing": share}
-                        paid = float(np.mean([regrets(m, epsilon, runs, rounds, **late)[0] for m in worlds]))
-                        worst = max(worst, paid / due)
-                        print(
-                            f"T {rounds} k {arms} eps {epsilon} {law!s:22} window {window:6} missing {share}: "
-                            f"{paid:.4f} = {paid / due:.2f} x must-pay {due:.4f}"
-                            + ("" if paid <= MOST * due else "  TOO MUCH"), flush=True,
-                        )  # fmt: skip
-    print(f"worst {worst:.2f} x must-pay (at most {MOST})")
-
-
 if __name__ == "__main__":
-    if "--windows" in sys.argv:
-        windows(2000)
-        sys.exit()
-    if "--grid" in sys.argv:
-        first = int(sys.argv[sys.argv.index("--seed") + 1]) if "--seed" in sys.argv else 0
-        grid("--quick" in sys.argv, first)
-        sys.exit()
     quick = "--quick" in sys.argv
     delays(*((3, 100) if quick else (10, 400)))
     missing(*((3, 100) if quick else (10, 400)))

@@ -32,7 +32,9 @@ from compat_plays import (
 
 from fairveil import Ledger, SeededNoise
 from fairveil.errors import LedgerError
-from fairveil.loop import ManualClock, Store, tokens
+from fairveil.ledger.verify import verify
+from fairveil.loop import ManualClock, Reward, Store, storage, tokens
+from fairveil.loop.storage import bring_up_to_date, driver_of, steps, version_of
 from fairveil.privacy.events import event_from_dict
 from fairveil.state import load_state, same_state
 
@@ -182,6 +184,43 @@ def check_store(url: str, facts: dict[str, Any], anchors: Path | None) -> None:
             if name not in ("closed", "other"):
                 assert status.version > one["status"]["version"]
             goes_on(store.loop(name).ledger, one["ledger"])
+        check_rules(store, clock)
+
+
+def check_rules(store: Any, clock: ManualClock) -> None:
+    """Loops that were there go on by blocks, without seats; a new one beside them releases by arrival."""
+    assert not any(store.loop(name).facts.by_seat for name in store.names())
+    with store.reading() as tx:
+        assert tx.execute("SELECT count(*) FROM events WHERE seat IS NOT NULL") == [(0,)]
+        assert tx.execute("SELECT count(*) FROM loops WHERE tally IS NOT NULL") == [(0,)]
+        statuses = dict(tx.execute("SELECT status, count(*) FROM blocks GROUP BY status"))
+    assert {"released", "lost"} <= set(statuses)
+    assert any(loop.facts.policy.open_blocks(loop.status().state) for loop in map(store.loop, store.names()))
+    fresh = store.create(
+        "fresh", policy={"name": "private-nash", "arms": 3, "epsilon": 1.0}, reward=Reward(0, 1, wait=f"{WAIT}s")
+    )
+    assert fresh.facts.by_seat
+    live(fresh, 0, 60)
+    clock.advance(WAIT + 1)
+    assert store.tick(["fresh"]) > 0
+    place, inside = store.driver.ledger("fresh")
+    assert any("releases by arrival" in note for note in verify(place, ledger=inside).notes)
+
+
+def stopped_at(url: str, version: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Upgrade a store to a version between and no further, as the release of that version would have."""
+    if version is None:
+        return
+    driver = driver_of(url)
+    with monkeypatch.context() as patched:
+        found = {number: text for number, text in steps(driver.dialect).items() if number <= version}
+        patched.setattr(storage, "steps", lambda dialect: found)
+        bring_up_to_date(driver, migrate=True)
+    assert version_of(driver) == version
+    driver.close()
+
+
+BETWEEN = pytest.mark.parametrize("version", [None, 6], ids=["from 0.1.0", "from version 6"])
 
 
 def check_loop(loop: Any, facts: dict[str, Any]) -> list[tuple[str, str]]:
@@ -221,8 +260,10 @@ def check_ticked(loop: Any, facts: dict[str, Any], ahead: list[tuple[str, str]])
     assert names <= {str(facts["status"]["epoch"])}
 
 
-def test_a_store_of_loops_of_each_family(tmp_path):
+@BETWEEN
+def test_a_store_of_loops_of_each_family(tmp_path, version, monkeypatch):
     folder = unpacked("loops", tmp_path)
+    stopped_at(f"sqlite:///{folder}/store.db", version, monkeypatch)
     check_store(f"sqlite:///{folder}/store.db", FACTS["loops"], folder / "anchors")
     place = ["--store", f"sqlite:///{folder}/store.db", "--anchor", str(folder / "anchors")]
     found = command("store", "check", *place, folder=folder)
@@ -249,6 +290,8 @@ def test_ledgers_on_a_server(database, tmp_path):
 
 
 @pytest.mark.postgres
-def test_a_store_on_a_server(database):
+@BETWEEN
+def test_a_store_on_a_server(database, version, monkeypatch):
     restored(database)
+    stopped_at(database, version, monkeypatch)
     check_store(database, FACTS["postgres"]["store"], None)

@@ -148,6 +148,9 @@ class Killed(BaseException):
 
 POINTS = ["store-commit", "batch-decided", "batch-written", "draw", "drawn", "block-folded", "block-drawn",
           "block-adopted", "erased"]  # fmt: skip
+INSIDE = ["batch-answers", "store-begin", "store-begun", "store-committed", "begin", "begun", "insert", "inserted",
+          "commit", "committed"]  # fmt: skip
+"""Inside the writes of the store and of the ledger."""
 
 
 def dies(store, point, count, work):
@@ -179,6 +182,16 @@ def dies(store, point, count, work):
 @pytest.mark.parametrize("missing", ["public", "default"])
 @pytest.mark.parametrize("point", POINTS)
 def test_a_crash_at_every_write_point_loses_or_keeps_each_reward_once(store_url, clock, point, missing):
+    check_crashes(store_url, clock, point, missing)
+
+
+@pytest.mark.parametrize("missing", ["public", "default"])
+@pytest.mark.parametrize("point", INSIDE)
+def test_a_crash_inside_every_write_does_the_same(store_url, clock, point, missing):
+    check_crashes(store_url, clock, point, missing)
+
+
+def check_crashes(store_url, clock, point, missing):
     """Killed at every passing of the point in turn: no seat is released twice, and what is answered later joins."""
     store = Store.open(store_url, clock=clock, key=KEY)
     create(store, missing=missing)
@@ -213,6 +226,22 @@ def test_a_crash_at_every_write_point_loses_or_keeps_each_reward_once(store_url,
     place, inside = store.driver.ledger("trial")
     assert any("releases by arrival" in note for note in verify(place, ledger=inside).notes)
     store.close()
+
+
+@pytest.mark.parametrize("missing", ["public", "default"])
+def test_these_are_all_write_points(store, clock, missing):
+    """Whatever a loop by arrival passes, from the first decision to the erasure behind a release."""
+    passed = set()
+    loop = create(store, missing=missing)
+    faults.hook = passed.add
+    try:
+        decide(loop, 0, 12)
+        loop.reward_many([(f"e-{index}", 1.0) for index in range(12) if index % 5])
+        clock.advance(61)
+        store.tick()
+    finally:
+        faults.hook = None
+    assert passed == {*POINTS, *INSIDE}
 
 
 def released_events(store):

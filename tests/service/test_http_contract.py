@@ -269,3 +269,28 @@ def test_a_report_over_http_with_its_quote_and_csv(service, trial, clock):
     assert len(lines) == 40
     said = set().union(*map(json.loads, lines))  # an explored decision has no round
     assert said >= {"seq", "event", "round", "action", "propensity", "decided"}
+
+
+def test_metrics_and_the_table_say_by_arm_what_waits(http, store):
+    policy = {"name": "private-nash", "arms": 2, "epsilon": 1.0}
+    reward = {"low": 0, "high": 1, "wait": "60s", "missing": "public"}
+    assert http.post("/v1/loops", json={"name": "drugs", "policy": policy, "reward": reward}).status_code == 201
+    for index in range(6):
+        http.post("/v1/loops/drugs/decisions", json={"event_id": f"e-{index}"})
+    for index in range(4):
+        http.post(f"/v1/loops/drugs/decisions/e-{index}/reward", json={"value": 1})
+    store.tick()
+    http.post("/v1/loops/drugs/decisions", json={"event_id": "e-6"})
+    table = {row["action"]: row for row in http.get("/v1/loops/drugs").json()["waiting"]}
+    text = http.get("/metrics").text
+    for arm, name in enumerate(store.loop("drugs").facts.arm_names):
+        found = {
+            key: float(re.search(rf'fairveil_arm_{key}{{action="{name}",loop="drugs"}} ([0-9.]+)', text)[1])
+            for key in ("under_way", "answers_waiting", "rounds_since_release")
+        }
+        row = table[arm]
+        assert found["under_way"] == row["under_way"]
+        assert found["answers_waiting"] == row["answered"]
+        assert found["rounds_since_release"] == (7 if row["since"] is None else row["since"])
+    assert sorted(row["since"] is None for row in table.values()) == [False, True]
+    assert (sum(row["under_way"] for row in table.values()), sum(row["answered"] for row in table.values())) == (4, 1)

@@ -18,12 +18,14 @@ SPREAD = (0.4, 0.6)
 """Means of the arms that are guessed where nothing else is known."""
 MUCH_WAIT, MOST_WAIT = 0.25, 0.5
 """Shares of a plan that hidden outcomes may take before they count."""
+MOST_PEOPLE = 1_000_000
+"""Plans of more people are not simulated for the quote of a loop."""
 SLOW_WINDOW = 3
 """A window of so many usual delays holds up blocks."""
-PUBLIC_INSTEAD = 'let arrivals be public (treat = "public"), where an outcome counts when it comes'
+PUBLIC_INSTEAD = 'let arrivals be public ({key} = "public"), where an outcome counts when it comes'
 TIME_TELLS = (
     "whether and when a reward came is public: if good and bad outcomes are reported at different times the time tells "
-    'the outcome, and early figures are off; then use treat = "default"'
+    'the outcome, and early figures are off; then use {key} = "default"'
 )
 REGRETS = ("nash_regret", "average_regret", "fair_regret", "fairness_regret", "parity_gap")
 
@@ -49,24 +51,42 @@ def forecast(
     return replace(found, warnings=tuple(warnings), expected=expected)
 
 
-def waiting_in_words(late: Lateness, rounds: int, by_arrival: bool) -> list[str]:
-    """What waiting will do to a plan of so many rounds, from public numbers alone."""
+def waiting_in_words(late: Lateness, rounds: int, by_arrival: bool, key: str = "treat") -> list[str]:
+    """What waiting will do to a plan of so many rounds, from public numbers alone; ``key``: what settles the matter."""
     if late == AT_ONCE:
         return []
     if (late.window if late.hidden else late.shortest) >= rounds:
         return [f"rewards may take {late.window:,} decisions and the run has {rounds:,}: it may learn nothing"]
     if late.hidden:
         share = late.window / rounds
-        said = (
-            f"outcomes count when their window closes: the first {late.window:,} people are allotted equally, about "
-            f"{share:.0%} of the plan"
-        )
+        said = allotted_equally(late.window, rounds)
+        instead = f"shorten the window, or {PUBLIC_INSTEAD.format(key=key)}"
         if share > MOST_WAIT:
-            return [f"{said}; most of it is over before anything is learned: shorten the window, or {PUBLIC_INSTEAD}"]
-        return [f"{said}: shorten the window, or {PUBLIC_INSTEAD}"] if share > MUCH_WAIT else []
-    found = [TIME_TELLS]
+            return [f"{said}; most of it is over before anything is learned: {instead}"]
+        return [f"{said}: {instead}"] if share > MUCH_WAIT else []
+    found = [TIME_TELLS.format(key=key)]
     if not by_arrival and late.window > SLOW_WINDOW * late.usual and late.missing > 0:
         found.append("one missing answer holds up all arms until its window ends: release = arrivals does not wait")
+    return found
+
+
+def allotted_equally(window: int, rounds: int) -> str:
+    """What a plan does while every window is open."""
+    return (
+        f"outcomes count when their window closes: the first {window:,} people are allotted equally, about "
+        f"{window / rounds:.0%} of the plan"
+    )
+
+
+def regret_after(policy: dict[str, Any], people: int, delay: int, treat: str, runs: int = RUNS) -> float | None:
+    """Average regret of arms with means 0.4 to 0.6 where every outcome counts after so many decisions; None for a plan
+    that is too long to be simulated while somebody waits."""
+    if people > MOST_PEOPLE:
+        return None
+    world = {"name": "bernoulli", "means": np.linspace(*SPREAD, policy["arms"]).round(4).tolist()}
+    feedback = {"delay": min(delay, people), "treat": treat}
+    spec = {"task": "bandit", "rounds": people, "seed": 0, "policy": policy, "feedback": feedback}
+    found: float = _simulated(spec, world, runs)["average_regret"]
     return found
 
 

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairveil.bandits.estimates import Answers
-from fairveil.bandits.forecast import MUCH_WAIT, waiting_in_words
+from fairveil.bandits.forecast import MUCH_WAIT, allotted_equally, regret_after, waiting_in_words
+from fairveil.bandits.forecast import TIME_TELLS as time_tells
 from fairveil.bandits.lateness import ARRIVALS_IN_WORDS, Lateness
-from fairveil.bandits.nash.arrivals import enough
+from fairveil.bandits.nash.arrivals import CAP, POOL, enough
 from fairveil.bandits.nash.base import NashPolicy
 from fairveil.bandits.nash.episodes import EpisodePolicy
 from fairveil.bandits.nash.waiting import pools_of
 from fairveil.bandits.protocol import Block
-from fairveil.configuration import configuration
+from fairveil.configuration import configuration, describe
 from fairveil.errors import SpecError, at
 from fairveil.fields import Count, Positive
 from fairveil.loop.clock import SECOND, seconds_of
@@ -25,16 +26,11 @@ from fairveil.state import State
 if TYPE_CHECKING:
     from fairveil.loop.loop import Loop
 
-CAP = 8
-"""Rounds under way, relative to what is published, from which on an arm is worth a word."""
 GUESS, DAY = 6, 86400
 """A window is guessed to be so many usual delays."""
 LOOKED_AT = 101
 """Rewards by which the usual delay is judged."""
-TIME_TELLS = (
-    "whether and when a reward came is public: if good and bad outcomes are reported at different times the time tells "
-    'the outcome, and early figures are off; then use missing = "default"'
-)
+TIME_TELLS = time_tells.format(key="missing")
 SILENT = (
     "more than a tenth of the rounds of an arm have no answer: its interval describes those who answered so far, the "
     "wider bounds hold whatever the others would say"
@@ -175,7 +171,8 @@ def read_plan(table: Any) -> Planned | None:
 
 
 def planned(facts: Facts, plan: Planned | None) -> dict[str, Any] | None:
-    """What waiting will do to a plan: people who are decided for before anything counts, and sentences.
+    """What waiting will do to a plan: people who are decided for before anything counts, the average regret that this
+    costs on a guess (plain arms), and sentences.
 
     Where arrivals are hidden both ways stand side by side as soon as a quarter of the plan would wait.
     """
@@ -186,22 +183,34 @@ def planned(facts: Facts, plan: Planned | None) -> dict[str, Any] | None:
     window, usual = round(plan.per_day * wait), round(plan.per_day * typical)
     hidden = facts.missing != "public"
     late = Lateness("fixed", (float(usual),), window, treat="default" if hidden else "public")
-    words = waiting_in_words(late, plan.people, facts.by_seat)
-    marked = " (a guess: a sixth of the window; say plan.typical)" if guessed else ""
-    public = {"missing": "public", "people": usual, "becomes_public": ARRIVALS_IN_WORDS["public"]}
-    table: dict[str, Any] = {"people": window if hidden else usual, "guessed": guessed and not hidden}
+    words, marked = waiting_in_words(late, plan.people, facts.by_seat, "missing"), ""
+    own = _mode(facts, plan, facts.missing, window if hidden else usual)
+    table: dict[str, Any] = {**own, "guessed": guessed and not hidden}
     if not hidden:
+        marked = " (a guess: a sixth of the window; say plan.typical)" if guessed else ""
         words.append(
             f"a long window costs nothing: waiting is for the answers themselves, about {usual:,} people{marked}"
         )
     elif window > MUCH_WAIT * plan.people:
-        own = {"missing": facts.missing, "people": window, "becomes_public": "nothing about arrivals"}
-        table["either"] = [own, {**public, "guessed": guessed}]
+        table["either"] = [own, {**_mode(facts, plan, "public", usual), "guessed": guessed}]
+    else:
+        words.append(allotted_equally(window, plan.people))
     if facts.arrived is not None and isinstance(facts.policy, EpisodePolicy):
-        answers = facts.lines * 2 * facts.policy.shape().first
+        answers = facts.lines * POOL * facts.policy.shape().first
         table["first_release"] = answers + table["people"]
         words.append(
             f"the first release comes after about {answers:,} answers and {table['people']:,} people; until something "
             "of an arm is published it gets at most its equal share"
         )
     return {**table, "words": words}
+
+
+def _mode(facts: Facts, plan: Planned, missing: str, people: int) -> dict[str, Any]:
+    """What one way of treating arrivals costs and makes public."""
+    told = ARRIVALS_IN_WORDS["public"] if missing == "public" else "nothing about arrivals"
+    table: dict[str, Any] = {"missing": missing, "people": people, "becomes_public": told}
+    if isinstance(facts.policy, EpisodePolicy):
+        hides = "private" if missing == "private" else "public"
+        policy = {**describe(facts.policy), **({"arrivals": hides} if hasattr(facts.policy, "arrivals") else {})}
+        table["average_regret"] = regret_after(policy, plan.people, people, missing)
+    return table

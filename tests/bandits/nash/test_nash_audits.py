@@ -35,6 +35,24 @@ def test_sound_policies_are_consistent(table, epsilon):
         assert found.epsilon_lower > 0.7 * epsilon
 
 
+SEATED = [
+    ("private-nash", "seats", "public", 1.0),
+    ("private-nash", "hidden-seats", "public", 1.0),
+    ("private-nash", "seats", "private", 0.5),  # half on the sum, half on the count
+    ("adap-ucb", "seats", "public", 1.0),
+]
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0])
+@pytest.mark.parametrize(("name", "pair", "arrivals", "reached"), SEATED, ids=lambda value: str(value))
+def test_releases_by_arrival_are_consistent_and_not_too_noisy(name, pair, arrivals, reached, epsilon):
+    """Through the driver of late feedback: seats, pools and their ends as they are served."""
+    table = {"kind": "policy", "name": name, "pair": pair, "arms": 3, "epsilon": epsilon, "arrivals": arrivals}
+    found = audit(find_pair(table)[1], trials=50_000, seed=3)
+    assert found.verdict == "consistent"
+    assert found.epsilon_lower > 0.7 * reached * epsilon
+
+
 @pytest.mark.slow
 def test_the_printed_claim_is_violated_and_the_corrected_one_is_not():
     """One reward in nine releases at epsilon / ln 1000 each: log odds 2.6 where 2 was promised."""

@@ -24,14 +24,15 @@ import numpy as np
 
 from fairveil.arrays import Floats, Ints
 from fairveil.bandits.environments.arms import UNIT
-from fairveil.bandits.nash.blocks import Shape
+from fairveil.bandits.nash.blocks import SLACK, Shape
 from fairveil.bandits.nash.index import index
+from fairveil.bandits.nash.rounds import ANY
 from fairveil.compiling import Kernel, inner, njit
 
 POOL = 2
 """A first pool is released with this many times the shortest turn; smaller ones carry more noise than they tell."""
 CAP = 8
-"""An arm may have this many times its published rounds under way, or an equal share of all that is."""
+"""An arm may have this many times its published rounds under way beyond an equal share of all that is."""
 PRIOR = 1.0 / 12.0
 """Variance of a mean before anything is published: uniform on the range, around one half."""
 
@@ -159,58 +160,96 @@ def credited(numbers, shape: Shape, prior: Prior, total, n, draws, under, log_no
     return index(numbers, mean, max(n, 0.0) + under, log_now, draws + to_come(shape, max(n, 0.0), under))
 
 
+class Bounds(NamedTuple):
+    """Of every arm an index for this many rounds, computed with this much under way and behind so many releases: until
+    one of these changes, what it is worth now is at most that, and most arms need no fresh evaluation. ``now``: the
+    indices of the arms that were evaluated last.
+    """
+
+    most: Floats
+    rounds: Ints
+    under: Ints
+    looks: Ints
+    now: Floats
+
+
 @inner
-def _candidates(numbers, shape: Shape, prior: Prior, turns: Turns, pools: Pools, marked, now):
+def no_bounds(arms):
+    never = np.zeros((3, arms), np.int64)
+    return Bounds(np.zeros(arms), never[0], never[1], never[2], np.zeros(arms))
+
+
+@njit(nogil=True, inline="always")
+def _candidates(numbers, shape: Shape, prior: Prior, turns: Turns, pools: Pools, bounds: Bounds, marked, now):
     """Mark the arms that may have the next turn and return their number; ties are for a coin.
 
     (a) arms never played; (b) silent arms, up to their equal share and `retry`; (c) while nothing is published, the
     arms with the fewest rounds given; (d) the largest index, arms with too much under way behind all others.
     """
-    given, came, closed = turns
+    given, _, closed = turns
     counts, seats, taken, arms, found = pools.counts, pools.seats, pools.taken, marked.size, 0
-    for i in range(arms):  # (a)
-        marked[i] = given[i] == 0
-        found += marked[i]
-    if found > 0:
-        return found
-    again, published, fewest, under_all, all_rounds = retry(shape.first, arms, now), False, given[0], 0, 1
-    for i in range(arms):  # (b)
+    new, published, fewest, under_all, all_rounds = False, False, given[0], 0, 1
+    for i in range(arms):
         under = given[i] - closed[i] - taken[i]
-        marked[i] = counts[i] <= 0 and under == 0 and given[i] * arms <= now and given[i] <= again
-        found += marked[i]
+        new |= given[i] == 0
         published |= counts[i] > 0
         fewest = min(fewest, given[i])
         under_all += under
         all_rounds += seats[i] + under
-    if found > 0:
-        return found
-    if not published:  # (c)
-        for i in range(arms):
+    again = 0.0 if new else retry(shape.first, arms, now)
+    for i in range(arms):
+        silent = counts[i] <= 0 and given[i] == closed[i] + taken[i] and given[i] * arms <= now and given[i] <= again
+        marked[i] = given[i] == 0 if new else silent  # (a), (b)
+        found += marked[i]
+    if found == 0 and not published:
+        for i in range(arms):  # (c)
             marked[i] = given[i] == fewest
             found += marked[i]
+    if found > 0:
         return found
-    best, best_bound, log_now = -np.inf, True, math.log(all_rounds)
-    for i in range(arms):  # (d)
-        marked[i] = False
+    return _largest(numbers, shape, prior, turns, pools, bounds, marked, again, under_all, all_rounds, now)  # (d)
+
+
+@inner
+def _largest(numbers, shape, prior, turns, pools, bounds, marked, again, under_all, all_rounds, now):
+    """Mark the arms with the largest index among those that are not bound, of bound ones those with the least share."""
+    given, came, closed = turns
+    sums, counts, draws, seats, taken, _, looks = pools
+    arms, front, log_now = marked.size, -1, math.log(all_rounds)
+    for i in range(arms):
         under = given[i] - closed[i] - taken[i]
-        if counts[i] <= 0:
-            unanswered = closed[i] >= 2 * shape.first and came[i] == 0 and given[i] > again
-            if under == 0 or given[i] * arms > now or unanswered:
-                continue
-        bound = counts[i] > 0 and under > max(CAP * seats[i], (under_all + shape.first) / arms)
-        if bound and not best_bound:
-            continue
-        if bound:
-            value = -under / seats[i]
+        if counts[i] > 0:
+            marked[i] = under <= CAP * seats[i] + (under_all + shape.first) / arms
         else:
-            value = credited(numbers, shape, prior, pools.sums[i], counts[i], pools.draws[i], under, log_now)
-        if value > best or (best_bound and not bound):
-            best, best_bound, found = value, bound, 0
-            marked[:i] = False
-        if value == best:
-            marked[i] = True
-            found += 1
+            unanswered = closed[i] >= 2 * shape.first and came[i] == 0 and given[i] > again
+            marked[i] = under > 0 and given[i] * arms <= now and not unanswered
+        if not marked[i]:
+            continue
+        if bounds.rounds[i] < all_rounds or bounds.under[i] != under or bounds.looks[i] != looks[i]:
+            later = all_rounds if shape.pace == ANY else int(all_rounds * SLACK)
+            bounds.rounds[i], bounds.under[i], bounds.looks[i] = later, under, looks[i]
+            bounds.most[i] = credited(numbers, shape, prior, sums[i], counts[i], draws[i], under, math.log(later))
+        if front < 0 or bounds.most[i] > bounds.most[front]:
+            front = i
+    best, found, none = -np.inf, 0, front < 0
+    for step in range(arms + 1):
+        i = max(front, 0) if step == 0 else step - 1
+        if step > 0 and i == front:
+            continue
+        under, value = given[i] - closed[i] - taken[i], -np.inf
+        if none and counts[i] > 0:
+            value = -under / seats[i]
+        elif marked[i] and bounds.most[i] >= best:
+            value = credited(numbers, shape, prior, sums[i], counts[i], draws[i], under, log_now)
+        bounds.now[i] = value
+        best = max(best, value)
+    for i in range(arms):
+        marked[i] = bounds.now[i] == best
+        found += marked[i]
     return found
 
 
-candidates = Kernel(_candidates.py_func)
+@Kernel
+def candidates(numbers, shape: Shape, prior: Prior, turns: Turns, pools: Pools, marked, now):
+    """The same for one turn, of which no bounds are kept."""
+    return _candidates(numbers, shape, prior, turns, pools, no_bounds(marked.size), marked, now)

@@ -22,6 +22,7 @@ from fairveil.bandits.nash.arrivals import (
     _candidates,
     enough,
     is_due,
+    no_bounds,
     no_pools,
     no_turns,
     publish,
@@ -279,7 +280,7 @@ def _play_in_order(
 @Kernel
 def simulate(numbers, shape: Shape, prior: Prior, turns: Turns, pools: Pools, place, waits: Waits, sources, rounds):
     """Rounds 0 .. rounds - 1 as turns: their ends, arms (or the number of arms), pulls and number of releases."""
-    arms = turns.given.size
+    arms, bounds = turns.given.size, no_bounds(turns.given.size)
     pulls, marked, at = np.zeros(arms, np.int64), np.zeros(arms, np.bool_), np.zeros(2, np.int64)
     raw = Raw(np.zeros(arms, np.int64), np.zeros(arms, np.int64))
     ring = 1 if waits.in_order else min(rounds, waits.window) + 1
@@ -288,7 +289,7 @@ def simulate(numbers, shape: Shape, prior: Prior, turns: Turns, pools: Pools, pl
     size, used, releases, now = 256, 0, 0, np.int64(0)
     ends, codes, who = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int64)
     while now < rounds:
-        found = _candidates(numbers, shape, prior, turns, pools, marked, now)
+        found = _candidates(numbers, shape, prior, turns, pools, bounds, marked, now)
         arm = nth(marked, below(sources.explore, found) if shape.shuffle and found > 1 else 0)
         fresh = releases == 0 and turns.closed.sum() == 0
         symmetric = shape.shuffle and (turns.given[arm] == 0 or fresh)
@@ -301,8 +302,9 @@ def simulate(numbers, shape: Shape, prior: Prior, turns: Turns, pools: Pools, pl
         ends[used], codes[used], who[used] = now + length, arms if symmetric else arm, arm
         used += 1
         pulls[arm] += stop - now
-        scene = (shape, turns, pools, raw, place, waits, sources)
-        releases += _play(waits, scene, slots, who, ends, at, now, stop, rounds)
+        if not waits.in_order or at[1] < stop - waits.delay:
+            scene = (shape, turns, pools, raw, place, waits, sources)
+            releases += _play(waits, scene, slots, who, ends, at, now, stop, rounds)
         now = stop
     if used > 0:
         ends[used - 1] = rounds
