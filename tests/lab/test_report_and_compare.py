@@ -233,3 +233,19 @@ def test_no_front_is_drawn_where_less_is_not_better():
     results = {"one": result(1.0, 0.5), "two": result(2.0, 0.4)}
     assert compare.pareto_front(results, "share.a") == []
     assert [line.name for line in compare.charts(results, "share.a")[0].lines] == ["one", "two"]
+
+
+def test_accuracy_against_the_gap_has_private_points_by_epsilon_beside_fairlearns():
+    def result(learner, accuracy, gap, epsilon):
+        spec = {"task": "classify", "runs": 4, "learner": {"name": learner, "fairness": "equal-opportunity"}}
+        metrics = {"accuracy": accuracy, "accuracy_std": 0.02, "discrimination": {"equal-opportunity": gap}}
+        promise = None if epsilon is None else {"epsilon": epsilon, "established": True}
+        return {"spec": spec, "metrics": metrics, "guarantee": promise, "series": {}}
+
+    results = {"ours": result("private-fair", 0.81, 0.01, 1.0), "fairlearn": result("fairlearn", 0.83, 0.02, None)}
+    chart = compare.frontier(results, "equal-opportunity")
+    assert [(one.name, one.x, one.y) for one in chart.lines] == [
+        ("ours (eps 1)", (0.01,), (0.81,)), ("fairlearn", (0.02,), (0.83,)),
+    ]  # fmt: skip
+    assert chart.lines[0].low[0] == pytest.approx(0.81 - 1.96 * 0.01)
+    assert chart.y_label == "accuracy"

@@ -139,9 +139,12 @@ class Shares(Comparison):
                 found.append(Claim.difference(text, "section 6.2", 0.05, 0.0, gap, error))
             shares = sorted(results[f"{world}: OFUL"]["metrics"]["selection_share"].values())
             wins, losses = shares[-1] * len(shares), shares[1] * len(shares)
-            text = f"OFUL prefers one group and neglects two ({world}): over 1.25 and below .75 of an equal share"
-            note = f"the most and the second least chosen have {wins:.2f} and {losses:.2f} of an equal share"
-            found.append(Claim.exact(text, "section 6.2", min(wins - 1.25, 0.75 - losses), note))
+            for text, margin in (
+                (f"OFUL prefers one group ({world}): it has over 1.25 of an equal share", wins - 1.25),
+                (f"OFUL neglects two groups ({world}): they have below .75 of an equal share", 0.75 - losses),
+            ):
+                note = f"the most and the second least chosen have {wins:.2f} and {losses:.2f} of an equal share"
+                found.append(Claim.exact(text, "section 6.2", margin, note))
         return found
 
 

@@ -71,7 +71,8 @@ def between(one: list[Step], other: list[Step]) -> Compared:
 
 
 def one_reward(folder: Path) -> None:
-    """A reward that is sent costs its event, and shows on no channel."""
+    """A reward that is sent shows on no channel before its block is released, and then costs its event."""
+    must(between(script(LOOP)[:-3], script(LOOP, value=0.0)[:-3]) == SAME, "a reward shows before it is released")
     found = between(script(LOOP), script(LOOP, value=0.0))
     must(found.within(epsilon=1.0), "a reward costs more than its event, or shows beside the noise")
 

@@ -3,10 +3,11 @@
 (() => {
   const few = 3;
   const short = (value) => Number(value).toPrecision(few).replace(/\.?0+$/, "");
-  const clip = (text) => (text.length > 28 ? text.slice(0, 27) + "…" : text);
+  const clip = (text, most = 28) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
 
   function intervals(spec, width) {
-    const left = Math.min(230, 0.45 * width, Math.max(60, ...spec.rows.map((row) => clip(row.name).length * 7.8)));
+    const most = width < 480 ? 16 : 28;
+    const left = Math.min(230, Math.max(60, ...spec.rows.map((row) => clip(row.name, most).length * 7.8)));
     const marks = [
       Plot.ruleX(spec.lines ?? [], {x: "at", stroke: "currentColor", strokeDasharray: "4,3"}),
       Plot.ruleY(spec.rows, {y: "name", x1: "low", x2: "high", stroke: "var(--accent)", strokeWidth: 6, strokeOpacity: 0.4, strokeLinecap: "round"}),
@@ -14,7 +15,7 @@
     ];
     return {width, height: 44 + 34 * spec.rows.length, marginLeft: left, marginRight: 24, marginTop: 8, marginBottom: 30, marks,
       x: {label: null, domain: spec.domain ?? undefined, grid: true, ticks: 5, tickFormat: short},
-      y: {label: null, domain: spec.rows.map((row) => row.name), tickFormat: clip}};
+      y: {label: null, domain: spec.rows.map((row) => row.name), tickFormat: (name) => clip(name, most)}};
   }
 
   function bars(spec, width) {
