@@ -18,6 +18,8 @@ import fairveil.ledger
 
 FOLDER = Path(fairveil.ledger.__file__).parent
 WORKER = Path(__file__).with_name("ledger_worker.py")
+SUPPORT = Path(__file__).resolve().parents[1] / "support"
+PATH = os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")])
 ACTIONS = (
     "kill",
     "kill-anchored",
@@ -42,7 +44,7 @@ def _run(*actions: str, server: str = "") -> dict:
             capture_output=True,
             text=True,
             timeout=600,
-            env={**os.environ, "FAIRVEIL_CRASH_FOLDER": folder, "FAIRVEIL_CRASH_SERVER": server},
+            env={**os.environ, "PYTHONPATH": PATH, "FAIRVEIL_CRASH_FOLDER": folder, "FAIRVEIL_CRASH_SERVER": server},
         )
     finally:
         shutil.rmtree(folder)

@@ -4,6 +4,7 @@ Audits look at one sample of a thing. Here each is built in every unit, with eac
 part in, each first share, offset, memory, lag, range and kind of neighbours that it has, and the worst change is
 written in the draws of the served methods (`fairveil.proof.laws.sums.cost_of`).
 
+>>> from fairveil.proof.laws.sums import SLACK
 >>> from fairveil.streams.releasers.baseline_gaussian import BaselineGaussian
 >>> found = list(releaser_costs(BaselineGaussian.example()))
 >>> len(found) >= 20, all(cost <= claim * (1 + SLACK) for _, cost, claim in found)
