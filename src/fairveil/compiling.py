@@ -49,6 +49,9 @@ _tried: set[str] = set()
 
 
 _compiler: Any = numba.njit
+APART = f"{PACKAGE.name}.streams"
+"""Functions of these modules are translated once, whoever calls them: a step alone and a whole stream give the same
+bits, which code that is optimised anew inside each of its callers need not."""
 
 
 def njit(*given: Any, **options: Any) -> Any:
@@ -60,7 +63,7 @@ def njit(*given: Any, **options: Any) -> Any:
     if not given:
         return partial(njit, **options)
     made = _compiler(*given, no_cfunc_wrapper=True, **options)
-    if not options.get("no_cpython_wrapper"):
+    if not options.get("no_cpython_wrapper") and not given[0].__module__.startswith(APART):
         within = inner(given[0], inline=options.get("inline", "never"))
         made.get_call_template, made.get_overload = within.get_call_template, within.get_overload
     return made
@@ -100,7 +103,8 @@ class _Ours:
         self.now = self.collects = False
 
     def tell(self, begins: bool, dispatcher: Any) -> None:
-        self.now = begins and dispatcher.py_func.__module__.partition(".")[0] == PACKAGE.name
+        home = dispatcher.py_func.__module__
+        self.now = begins and home.partition(".")[0] == PACKAGE.name and not home.startswith(APART)
         if self.now:
             self.collects = gc.isenabled()
             gc.disable()

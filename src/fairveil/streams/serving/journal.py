@@ -82,9 +82,11 @@ class Journal:
             return
         was, now = _flat(json.loads(stored)), _flat(json.loads(keys))
         other = sorted(key for key in {*was, *now} if was.get(key) != now.get(key))
+        if not other:
+            return  # an option that a newer version has, and that is not used
         raise LedgerError(
             "this stream was begun with other options",
-            path=other[0] if other else "account",
+            path=other[0],
             given=other,
             allowed="the options it was begun with",
             fix="give the same options, or begin another stream with another ledger and output",
