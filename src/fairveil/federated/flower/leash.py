@@ -5,6 +5,7 @@ Standard input is the leash: when it closes, because its owner closed it or died
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -13,6 +14,8 @@ import threading
 import time
 
 GRACE = 10.0
+LEFT = 3.0
+"""Seconds that what the child left behind has to end."""
 
 
 def end_with_owner() -> None:
@@ -33,7 +36,23 @@ def main() -> int:
     code = child.wait()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.killpg(0, signal.SIGTERM)  # what the child left behind
+    end = time.monotonic() + LEFT
+    while (left := others()) and time.monotonic() < end:
+        time.sleep(0.1)
+    for process in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
     return code if 0 <= code < 256 else 1
+
+
+def others() -> list[int]:
+    """The other processes of this group, where the system shows them as files."""
+    found = []
+    for process in [int(name) for name in os.listdir("/proc") if name.isdigit()] if os.path.isdir("/proc") else []:
+        with contextlib.suppress(ProcessLookupError):
+            if process != os.getpid() and os.getpgid(process) == os.getpid():
+                found.append(process)
+    return found
 
 
 if __name__ == "__main__":
