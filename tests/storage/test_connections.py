@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from children import run_child
 
 from fairveil.errors import LedgerError
 from fairveil.ledger import Ledger, Limit, ReleaseLost
@@ -24,19 +25,6 @@ MANY = 100
 
 def release(ledger: Ledger, block: str = "a", value: int = 1) -> int:
     return ledger.release(block, lambda noise: value, event=EVENT)
-
-
-def in_child(work) -> None:
-    """Run in a forked child, which must end well."""
-    child = os.fork()
-    if child == 0:
-        code = 3
-        try:
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def named(database: str, name: str) -> tuple[str, str]:
@@ -116,9 +104,9 @@ def test_a_hundred_ledger_files_cost_a_bounded_number_of_descriptors(tmp_path):
                 assert other.draws.session.token != token
                 assert other.draws.session.alive(token)
 
-    in_child(look)
+    assert run_child(look) == 0
     ledgers[0].close()  # whose file was the first: the others keep the lock
-    in_child(lambda: [Ledger.open(tmp_path / "10.db").draws.session.alive(token) or os._exit(4)])
+    assert run_child(lambda: [Ledger.open(tmp_path / "10.db").draws.session.alive(token) or os._exit(4)]) == 0
     for ledger in ledgers:
         ledger.close()
     assert descriptors(tmp_path) == []
@@ -141,7 +129,7 @@ def test_where_files_cannot_be_linked_each_ledger_has_a_lock_of_its_own(tmp_path
             with Ledger.open(tmp_path / f"{number}.db") as other:
                 assert other.draws.session.alive(token)
 
-    in_child(look)
+    assert run_child(look) == 0
     for ledger in ledgers:
         ledger.close()
     assert descriptors(tmp_path) == []
@@ -158,7 +146,7 @@ def test_a_forked_child_has_connections_and_a_token_of_its_own(ledger_path):
             assert release(ledger, "child", 2) == 2
             ledger.close()
 
-        in_child(work)
+        assert run_child(work) == 0
         assert ledger.draws.session.token == token
         assert ledger.value("child") == 2
         assert release(ledger, "b", 3) == 3
@@ -178,7 +166,7 @@ def test_what_a_child_inherits_is_left_to_its_parent(database):
             ledger.close()
             store.close()
 
-        in_child(work)
+        assert run_child(work) == 0
         assert held.execute("SELECT 1") == [(1,)], "a transaction of the parent goes on"
         assert release(ledger, "b", 3) == 3
         while set(backends(database, name)) - set(before):  # the child's own end a moment after it

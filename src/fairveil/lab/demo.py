@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Column
 from rich.table import Table as RichTable
@@ -151,8 +152,11 @@ def _in_turn() -> dict[str, Any]:
 def tour(folder: Path, engine: Engine, console: Console, progress: Progress) -> Path:
     """Run all chapters, print the closing table, write the report; returns its path."""
     store = ResultStore(folder / "results")
-    policy = Column("policy", overflow="fold")
-    closing = RichTable("problem", policy, "metric", "value", "guarantee", title="fairveil: the tour in one table")
+    longest = max(len(word) for chapter in CHAPTERS for label in chapter.specs for word in label.split())
+    closing = RichTable(
+        Column("problem: metric", max_width=16), Column("policy", min_width=longest), "value",
+        Column("guarantee", max_width=18), box=box.SIMPLE_HEAD, pad_edge=False, title="fairveil: the tour in one table",
+    )  # fmt: skip
     sections = []
     for title, text in [*((chapter.title, chapter.text) for chapter in CHAPTERS), YEARS]:
         console.print(f"[bold]{title}[/]")
@@ -162,12 +166,12 @@ def tour(folder: Path, engine: Engine, console: Console, progress: Progress) -> 
         results = {label: found[f"{chapter.name}: {label}"] for label in chapter.specs}
         for label, result in results.items():
             closing.add_row(
-                chapter.name, label, chapter.metric, f"{_last(result, chapter.metric):.4g}", promise(result)
+                f"{chapter.name}: {chapter.metric}", label, f"{_last(result, chapter.metric):.4g}", promise(result)
             )
         sections.append(_section(chapter, results))
     longterm = {word: found[f"years: {word}"] for word in LONGTERM}
     for label, result in longterm.items():
-        closing.add_row("ten years", label, "share of group a", f"{_share(result)[-1]:.3f}", "")
+        closing.add_row("ten years: share of group a", label, f"{_share(result)[-1]:.3f}", "")
     sections.append(_longterm_section(longterm))
     sections.append(_ledger_section(folder))
     console.print(closing)

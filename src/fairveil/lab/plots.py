@@ -306,20 +306,18 @@ def write_picture(chart: Any, file: Path) -> None:
         write_atomically(file, data)
 
 
-DARK = """<meta name="viewport" content="width=device-width, initial-scale=1">
+TURNED = "filter: invert(0.92) hue-rotate(180deg);"
+"""Charts are drawn on white; in the dark lightness is turned round and hues stay."""
+DARK = f"""<meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
-.vega-embed { max-width: 100%; }
-.vega-embed canvas, .vega-embed svg { max-width: 100% !important; height: auto !important; }
-@media screen and (prefers-color-scheme: dark) {
-  html, body { background: #14171c; }
-  .vega-embed canvas, .vega-embed svg { filter: invert(0.92) hue-rotate(180deg); }
-}
+.vega-embed {{ max-width: 100%; }}
+.vega-embed canvas, .vega-embed svg {{ max-width: 100% !important; height: auto !important; }}
+@media screen and (prefers-color-scheme: dark) {{
+  html, body {{ background: #14171c; }}
+  .vega-embed canvas, .vega-embed svg {{ {TURNED} }}
+}}
 </style>
 """
-"""Charts are drawn on white; in the dark lightness is turned round and hues stay."""
-
-
-TURNED = "filter: invert(0.92) hue-rotate(180deg);"
 DARK_SVG = f"<style>@media screen and (prefers-color-scheme: dark) {{ :root {{ {TURNED} }} }}</style>"
 """The same for a chart that a page shows as an image."""
 
