@@ -4,9 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 FLOWER := .venv-federation
+FAST   := $(shell test -w /dev/shm && echo /dev/shm)
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help packages demo demo-service test test-long worlds which-tests lint docs bench delay estimates classification streams audit mutants machines reproduce constraints clean service-load service-kill service-upgrade service-soak service-learn service-history service-many service-paused service-crowd
+.PHONY: help packages demo demo-service test test-long worlds planted which-tests lint docs bench delay estimates classification streams audit mutants machines reproduce constraints clean service-load service-kill service-upgrade service-soak service-learn service-history service-many service-paused service-crowd
 
 help:            ## what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -28,14 +29,17 @@ demo: $(VENV)/.lab   ## a guided tour in about two minutes; writes out/demo/inde
 demo-service: $(VENV)/.dev ## the service with a trial, a queue and a recommender, in two minutes; --keep: make demo-service KEEP=--keep
 	@$(PY) examples/demo_service.py --out out/demo-service $(KEEP)
 
-test: $(VENV)/.dev   ## the suite; FAIRVEIL_REQUIRE=browser,postgres,ray turns skips into failures
-	@$(PY) -m pytest -n auto --dist worksteal -q -m "not long" --doctest-modules src/fairveil tests
+test: $(VENV)/.dev   ## the suite, its files in memory where there is /dev/shm; FAIRVEIL_REQUIRE=browser,postgres,ray turns skips into failures
+	@TMPDIR=$(or $(TMPDIR),$(FAST)) $(PY) -m pytest -n auto --dist worksteal -q -m "not long" --doctest-modules src/fairveil tests
 
 test-long: $(VENV)/.dev ## what make test leaves out: sweeps over seeds, papers, audits and kills (tests/long.txt)
-	@$(PY) -m pytest -n auto --dist worksteal -q -m long --doctest-modules src/fairveil tests
+	@TMPDIR=$(or $(TMPDIR),$(FAST)) $(PY) -m pytest -n auto --dist worksteal -q -m long --doctest-modules src/fairveil tests
 
 worlds: $(VENV)/.dev ## two worlds byte for byte: 500 scripts of requests on each database, 100 runs of commands
 	@FAIRVEIL_WORLDS=500 $(PY) -m pytest -n auto --dist worksteal -q tests/service/test_two_worlds.py tests/cli/test_commands_in_two_worlds.py
+
+planted: $(VENV)/.dev ## every planted mistake at three seeds against whoever is said to notice it; about half an hour
+	@FAIRVEIL_REQUIRE=postgres $(PY) tests/planted/run.py
 
 which-tests: $(VENV)/.dev ## docs/tests.md: every module with the tests to read first
 	@$(PY) tests/support/which_tests.py --page
@@ -57,6 +61,7 @@ federation-kill: $(FLOWER)/.made ## parties and coordinator killed at random mom
 	@$(FLOWER)/bin/python bench/federation_kill.py
 
 federation-full: $(FLOWER)/.made ## five parties on Flower from beginning to end: bandits of 20,000 rounds, Adult; about half an hour
+	@$(FLOWER)/bin/python -c 'import pandas' 2>/dev/null || $(FLOWER)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints/federation.txt pandas
 	@$(FLOWER)/bin/python bench/federation_full.py
 
 lint: $(VENV)/.dev   ## ruff, types, import rules
@@ -84,7 +89,7 @@ estimates: $(VENV)/.dev ## coverage of the intervals that policies publish, and 
 	@$(PY) bench/estimates.py
 
 service-load: $(VENV)/.dev ## durable pairs a second beside a no-op route (needs wrk)
-	@$(PY) bench/service/load.py
+	@$(PY) bench/service/load.py $(if $(BEFORE),--before $(BEFORE))
 
 service-kill: $(VENV)/.dev ## the whole service killed under load, on both databases
 	@$(PY) bench/service/kill.py
@@ -135,7 +140,7 @@ reproduce: $(VENV)/.lab ## every figure and table of the papers at quick scale
 constraints:     ## pin again (needs uv)
 	@uv pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url --upgrade --extra lab --extra ray --extra service --extra postgres --extra dev pyproject.toml -o constraints/dev.txt
 	@uv pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url -c constraints/dev.txt pyproject.toml -o constraints/core.txt
-	@printf 'pytest\nhypothesis\n' | uv pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url --upgrade --extra federation pyproject.toml - -o constraints/federation.txt
+	@printf 'pytest\nhypothesis\npandas\n' | uv pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-emit-index-url --upgrade --extra federation pyproject.toml - -o constraints/federation.txt
 
 clean:           ## remove what was made
 	@rm -rf $(VENV) $(FLOWER) out site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -10,6 +10,7 @@ kind, compares with rules that are not private, writes what a board gets, and st
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import random
 import shutil
@@ -34,7 +35,7 @@ LATE = 2
 BATCH = 200
 NEVER = 0.1
 PACE = 0.3
-"""Seconds between batches of the trial: its window of a second is then about three batches long."""
+"""Seconds between batches of the trial: its window of three seconds is then about six batches long."""
 console = Console()
 
 
@@ -52,15 +53,14 @@ def serve(folder: Path) -> tuple[subprocess.Popen, str]:
 
 
 def wait_until_ready(process: subprocess.Popen, url: str, folder: Path) -> None:
-    for _ in range(600):
-        if process.poll() is not None:
-            raise SystemExit(f"the service did not start:\n{(folder / 'serve.log').read_text()}")
-        try:
-            if httpx.get(f"{url}/ready").status_code == 200:
-                return
-        except httpx.TransportError:
-            pass  # it does not listen yet
-        time.sleep(0.1)
+    with httpx.Client(base_url=url) as http:  # one: each of its own would read all certificates again
+        for _ in range(600):
+            if process.poll() is not None:
+                raise SystemExit(f"the service did not start:\n{(folder / 'serve.log').read_text()}")
+            with contextlib.suppress(httpx.TransportError):  # it does not listen yet
+                if http.get("/ready").status_code == 200:
+                    return
+            time.sleep(0.1)
     raise SystemExit("the service was not ready within a minute")
 
 
@@ -95,7 +95,7 @@ def trial(client: Client, count: int, tell) -> None:
         policy={"name": "private-nash", "arms": 3, "epsilon": 1.0},
         actions=list(TREATMENTS),
         groups=["women", "men"],
-        reward={"low": 0, "high": 1, "wait": "1s"},
+        reward={"low": 0, "high": 1, "wait": "3s"},
         person={"max_events": 1},
         explore=0.1,
         targets=[{"name": "uniform"}, {"name": "arm", "arm": "new"}],

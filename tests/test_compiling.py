@@ -164,6 +164,27 @@ def test_a_change_of_anything_that_compiled_code_can_reach_changes_its_key():
     assert looked_at > 1000
 
 
+def test_the_key_of_a_kernel_is_the_same_in_every_process():
+    """A set of options in the order of its hashes gave every process a key, and a compilation, of its own."""
+    script = (
+        "from fairveil import compiling\n"
+        "from fairveil.streams.filters.kalman_bank import filter_bank\n"
+        "from fairveil.streams.releasers import predictive\n"
+        "made_of = compiling._Reached([])\n"
+        "for one in (filter_bank, *vars(predictive).values()):\n"
+        "    if isinstance(one, compiling.Dispatcher): made_of.add(one)\n"
+        "print('\\n'.join(made_of.lines))\n"
+    )
+    found = set()
+    for seed in ("1", "2", "3"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(SOURCES.parent)}
+        found.add(
+            subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, check=True).stdout
+        )
+    assert len(found) == 1
+    assert b"reassoc" in found.pop()
+
+
 def bodies_of(kind):
     return [body for function in FORMULAS if (body := function.bodies.get(kind)) is not None]
 

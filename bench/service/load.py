@@ -1,9 +1,10 @@
 """Durable decisions with rewards a second, beside a FastAPI route that does nothing, as ratios.
 
-    python bench/service/load.py [--seconds 4] [--repeats 3]
+    python bench/service/load.py [--seconds 4] [--repeats 3] [--before CHECKOUT]
 
 Everything is measured on one machine in turns (noop, SQLite, PostgreSQL, candidates, noop, ...), load by wrk with 64
 connections; the median of the repeats counts. A pair is a decision and its reward, each acknowledged after a commit.
+With another checkout, which has its own .venv, its service has its turns too. CPU is that of the server's process.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import os
 import statistics
 import sys
 import time
+from pathlib import Path
+from typing import Any
 
 import httpx
 from parts import CONNECTIONS, HERE, Running, folder, free_port, postgres, running, serving, wrk
@@ -27,12 +30,20 @@ QUEUE = {
     "features": [{"name": f"x{index}", "low": -1.0, "high": 1.0} for index in range(WIDTH)],
     "reward": {"wait": "1h"},
 }
+NOOP = "no-op FastAPI"
 NEEDED = {
     "nash, SQLite, pairs": 0.25,
     "nash, PostgreSQL, pairs": 0.2,
     "4 candidates x 24, SQLite, pairs": 0.2,
-    "nash, SQLite, by CPU": 1 / 3,
+    "nash, SQLite, by CPU": 0.5,
+    "nash, PostgreSQL, by CPU": 0.38,
     "batch of 500 over singles": 2.5,
+}
+BESIDE = {
+    "nash, SQLite, CPU of before": 0.95,
+    "nash, PostgreSQL, CPU of before": 0.95,
+    "nash, SQLite, by CPU": 0.6,
+    "nash, PostgreSQL, by CPU": 0.45,
 }
 
 
@@ -43,9 +54,11 @@ def candidates() -> str:
 
 
 def measure(server: Running, script: str, seconds: float, **variables: object) -> dict[str, float]:
-    before, commits = server.cpu(), commits_of(server)
+    commits = commits_of(server)
+    before = server.cpu()
     found = wrk(server.url, script, seconds, **variables)
     found["cpu"] = server.cpu() - before
+    found["each"] = found["cpu"] / found["requests"]
     found["rate"] = found["requests"] / found["seconds"]
     found["commits"] = (commits_of(server) - commits) / found["seconds"]
     return found
@@ -74,58 +87,92 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--seconds", type=float, default=4.0)
     options.add_argument("--repeats", type=int, default=3)
+    options.add_argument("--before", type=Path, help="another checkout with its own .venv, measured in turns with this")
     given = options.parse_args()
     rows: dict[str, list[dict[str, float]]] = {}
     batch_rates = []
     with contextlib.ExitStack() as stack:
-        enter = stack.enter_context
-        port = free_port()
-        noop = enter(running([sys.executable, str(HERE / "noop.py"), str(port)], port, dict(os.environ)))
-        place = enter(folder())
-        sqlite = enter(serving(f"sqlite:///{place}/nash/store.db"))
-        queue = enter(serving(f"sqlite:///{place}/queue/store.db"))
-        server = enter(serving(enter(postgres())))
-        for one, table in ((sqlite, NASH), (server, NASH), (queue, QUEUE)):
-            with one.client() as client:
-                client.post("/v1/loops", json=table).raise_for_status()
-        turns = {
-            "no-op FastAPI": (noop, "noop.lua", {}),
-            "nash, SQLite": (sqlite, "pairs.lua", {}),
-            "nash, PostgreSQL": (server, "pairs.lua", {}),
-            "4 candidates x 24, SQLite": (queue, "pairs.lua", {"more": candidates()}),
-        }
+        turns = servers(stack, given.before)
         for repeat in range(-1, given.repeats):  # the first turn warms up and does not count
             for name, (one, script, variables) in turns.items():
                 found = measure(one, script, given.seconds if repeat >= 0 else 1.0, run=f"r{repeat}", **variables)
                 if repeat >= 0:
                     rows.setdefault(name, []).append(found)
-            if repeat >= 0:
-                batch_rates.append(batches(sqlite, given.seconds))
-    return report(rows, batch_rates)
+            if repeat >= 0 and given.before is None:
+                batch_rates.append(batches(turns["nash, SQLite"][0], given.seconds))
+    return compare(rows) if given.before else report(rows, batch_rates)
+
+
+def servers(stack: contextlib.ExitStack, before: Path | None) -> dict[str, tuple[Running, str, dict[str, str]]]:
+    """All that is measured in turns: each with its script. Beside another checkout the loops of arms alone."""
+    enter = stack.enter_context
+    port, place = free_port(), enter(folder())
+    noop = enter(running([sys.executable, str(HERE / "noop.py"), str(port)], port, dict(os.environ)))
+    turns: dict[str, tuple[Running, str, dict[str, str]]] = {NOOP: (noop, "noop.lua", {})}
+
+    def add(name: str, store: str, table: dict[str, Any], python: str = sys.executable, more: str = "") -> None:
+        one = enter(serving(store, python=python))
+        with one.client() as client:
+            client.post("/v1/loops", json=table).raise_for_status()
+        turns[name] = one, "pairs.lua", {"more": more}
+
+    for name, store in (("nash, SQLite", f"sqlite:///{place}/{{}}/store.db"), ("nash, PostgreSQL", "")):
+        for when in ("before", "now") if before else ("now",):
+            where = store.format(when) if store else enter(postgres())
+            if when == "before":
+                add(f"{name}, before", where, NASH, str(before / ".venv" / "bin" / "python"))
+            else:
+                add(name, where, NASH)
+    if not before:
+        add("4 candidates x 24, SQLite", f"sqlite:///{place}/queue/store.db", QUEUE, more=candidates())
+    return turns
+
+
+def median(found: list[dict[str, float]], key: str) -> float:
+    return statistics.median(row[key] for row in found)
+
+
+def show(rows: dict[str, list[dict[str, float]]]) -> None:
+    print(f"{CONNECTIONS} connections, one worker, median of {len(rows[NOOP])}")
+    print(f"{'':28} {'requests/s':>10} {'CPU us':>8} {'p50 ms':>8} {'p99 ms':>8} {'commits/s':>10}")
+    for name, found in rows.items():
+        numbers = [median(found, "rate"), median(found, "each") * 1e6]
+        numbers += [median(found, key) for key in ("p50", "p99", "commits")]
+        print(f"{name:28} {numbers[0]:10.0f} {numbers[1]:8.0f} {numbers[2]:8.1f} {numbers[3]:8.1f} {numbers[4]:10.0f}")
+
+
+def judge(ratios: dict[str, float], needed: dict[str, float]) -> int:
+    for name, least in needed.items():
+        verdict = "ok" if ratios[name] >= least else "TOO LOW"
+        print(f"{name:36} {ratios[name]:6.3f}  (at least {least:.3f})  {verdict}")
+    return int(any(ratios[name] < least for name, least in needed.items()))
 
 
 def report(rows: dict[str, list[dict[str, float]]], batch_rates: list[float]) -> int:
-    def median(name: str, key: str) -> float:
-        return statistics.median(row[key] for row in rows[name])
+    show(rows)
+    others = {name: found for name, found in rows.items() if name != NOOP}
+    ratios = {
+        f"{name}, pairs": median(found, "rate") / 2 / median(rows[NOOP], "rate") for name, found in others.items()
+    }
+    for name, found in others.items():
+        ratios[f"{name}, by CPU"] = median(rows[NOOP], "each") / 2 / median(found, "each")
+    ratios["batch of 500 over singles"] = statistics.median(batch_rates) / median(rows["nash, SQLite"], "rate")
+    return judge(ratios, NEEDED)
 
-    print(f"{CONNECTIONS} connections, one worker, median of {len(batch_rates)}")
-    print(f"{'':28} {'requests/s':>10} {'CPU us':>8} {'p50 ms':>8} {'p99 ms':>8} {'commits/s':>10}")
-    for name, found in rows.items():
-        each = statistics.median(row["cpu"] / row["requests"] for row in found) * 1e6
-        numbers = [median(name, "rate"), each, median(name, "p50"), median(name, "p99"), median(name, "commits")]
-        print(f"{name:28} {numbers[0]:10.0f} {numbers[1]:8.0f} {numbers[2]:8.1f} {numbers[3]:8.1f} {numbers[4]:10.0f}")
-    base = median("no-op FastAPI", "rate")
-    own = statistics.median(row["cpu"] / row["requests"] for row in rows["no-op FastAPI"])
-    ratios = {f"{name}, pairs": median(name, "rate") / 2 / base for name in rows if name != "no-op FastAPI"}
-    pair = 2 * statistics.median(row["cpu"] / row["requests"] for row in rows["nash, SQLite"])
-    ratios["nash, SQLite, by CPU"] = own / pair
-    ratios["batch of 500 over singles"] = statistics.median(batch_rates) / median("nash, SQLite", "rate")
-    failed = False
-    for name, needed in NEEDED.items():
-        verdict = "ok" if ratios[name] >= needed else "TOO LOW"
-        failed |= verdict != "ok"
-        print(f"{name:36} {ratios[name]:6.3f}  (at least {needed:.3f})  {verdict}")
-    return int(failed)
+
+def compare(rows: dict[str, list[dict[str, float]]]) -> int:
+    """Medians over turns of the ratio inside a turn: what changes from one minute to the next changes both sides."""
+    show(rows)
+    noop, ratios = rows[NOOP], {}
+    for name in ("nash, SQLite", "nash, PostgreSQL"):
+        pairs = list(zip(rows[name], rows[f"{name}, before"], noop, strict=True))
+        ratios[f"{name}, CPU of before"] = statistics.median(old["each"] / new["each"] for new, old, _ in pairs)
+        ratios[f"{name}, rate of before"] = statistics.median(new["rate"] / old["rate"] for new, old, _ in pairs)
+        ratios[f"{name}, by CPU"] = statistics.median(none["each"] / 2 / new["each"] for new, _, none in pairs)
+        ratios[f"{name}, before, by CPU"] = statistics.median(none["each"] / 2 / old["each"] for _, old, none in pairs)
+    for name in ratios.keys() - BESIDE.keys():
+        print(f"{name:36} {ratios[name]:6.3f}")
+    return judge(ratios, BESIDE)
 
 
 if __name__ == "__main__":

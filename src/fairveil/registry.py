@@ -174,15 +174,27 @@ def get(kind: str, name: str, path: str = "") -> Any:
         load(kind)
         entry = _entries.get((kind, name))
     if entry is None:
-        known = names(kind)
-        raise SpecError(
-            f"there is no {kind} of this name" if name else f"the {kind} has no name",
-            path=path,
-            given=name or None,
-            allowed=choices(known, f"fairveil list {kind}") or f"no {kind} is registered",
-            fix=did_you_mean(name, known) or ("a name of your own needs its file: --plugin FILE" if name else ""),
-        )
+        raise _unknown(name, path, kind)
     return entry.target
+
+
+def kind_of(name: Any, path: str, *kinds: str) -> str:
+    """The first of these kinds that has the name; an unknown one is told the names of all of them."""
+    found = next((kind for kind in kinds if name in names(kind)), None)
+    if found is None:
+        raise _unknown(name, path, *kinds)
+    return found
+
+
+def _unknown(name: Any, path: str, *kinds: str) -> SpecError:
+    words, known = " or ".join(kinds), [one for kind in kinds for one in names(kind)]
+    return SpecError(
+        f"there is no {words} of this name" if name else f"the {words} has no name",
+        path=path,
+        given=name or None,
+        allowed=choices(known, f"fairveil list {kinds[0]}") or f"no {words} is registered",
+        fix=did_you_mean(name, known) or ("a name of your own needs its file: --plugin FILE" if name else ""),
+    )
 
 
 def target_of(kind: str, table: Mapping[str, Any], path: str) -> Any:

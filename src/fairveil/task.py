@@ -10,7 +10,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -73,6 +73,10 @@ class Task(ABC):
 
     name: str = ""
     Spec: type[TaskSpec] = TaskSpec
+    course: ClassVar[str] = ""
+    """The series, one a group, that a comparison draws of a metric that has none of its own."""
+    long_run: ClassVar[frozenset[str]] = frozenset()
+    """Metrics that say where things go in the long run, whatever the number of steps; others: where a run ended."""
 
     def prepare(self, spec: dict[str, Any]) -> Prepared:
         """Check a spec, fill every default and build what it describes."""

@@ -10,6 +10,7 @@ from fairveil.bandits.environments.arms import ArmEnvironment
 from fairveil.bandits.environments.logged import LoggedArms
 from fairveil.bandits.environments.people import People
 from fairveil.bandits.environments.table import RecordedArms
+from fairveil.bandits.feedback import ARRIVALS_IN_WORDS
 from fairveil.bandits.protocol import Round
 from fairveil.bandits.simulate import Streams
 from fairveil.bandits.steps import walk
@@ -97,6 +98,79 @@ def test_recorded_delays_are_waited_for_and_late_ones_are_missing():
     assert set(waits) == {-1, *range(21)}
     result = run({"name": "private-nash", "epsilon": 1.0}, logged(table, {"delay": "late"}, window=20), 800)
     assert result["metrics"]["replay"]["rows_used"] == 800
+
+
+def silent_trial(share=0.4, **more):
+    """The same trial; of arm d1 a share never answers, and has no delay either."""
+    table, rng = trial(**more), generator(4, "silence")
+    quiet = [drug == "d1" and rng.random() < share for drug in table["drug"]]
+    for name in ("well", "late"):
+        table[name] = ["" if gone else str(value) for gone, value in zip(quiet, table[name])]
+    return table, quiet
+
+
+def test_an_empty_outcome_is_refused_until_it_is_said_what_it_is():
+    table, _ = silent_trial()
+    with pytest.raises(InputError, match="a cell is empty") as refused:
+        run("ucb", logged(table), 100)
+    assert 'missing = "never"' in refused.value.fix
+    assert "remove those rows" in refused.value.fix
+    assert run("ucb", logged(table, missing="never"), 100)["metrics"]["replay"]["rows_used"] == 100
+
+
+def test_people_without_an_outcome_never_answer():
+    """Their rounds are played, nothing is learned of them, and the figures are those of the people who answered."""
+    table, quiet = silent_trial()
+    world = build("environment", logged(table, missing="never"), "environment")
+    told = {key: [cell for cell, gone in zip(cells, quiet) if not gone] for key, cells in table.items()}
+    answered = LoggedArms(log={"file": told, "arm": "drug", "outcome": "well"})
+    assert world.true_means == pytest.approx(answered.true_means)
+    place, waits = world.prepare(generator(1)), []
+    for index in range(300):
+        place.reward(Round(index), 1, generator(1))
+        waits.append(place.wait(Round(index), 1, world.lateness, generator(1)))
+    assert set(waits) == {0, -1}
+    counted = place.counted()
+    assert counted["silent"] == waits.count(-1) == pytest.approx(120, abs=4 * np.sqrt(300 * 0.24))
+    assert counted["total"] / waits.count(0) == pytest.approx(MEANS[1], abs=4 * np.sqrt(0.25 / 180))
+    found = run("random", logged(table, missing="never"), 1500)["metrics"]
+    replay = found["replay"]
+    assert replay["rows_without_outcome"] == pytest.approx(1500 * 0.4 / 3, abs=4 * np.sqrt(1500 * 0.13 * 0.87))
+    weights = np.array([1, 0.6, 1]) / 2.6
+    assert replay["mean_outcome"] == pytest.approx(weights @ MEANS, abs=4 * np.sqrt(0.25 / 1300))
+    assert "silence" in replay["estimates"]
+
+
+def test_whether_somebody_answered_is_public_or_protected_as_the_spec_says():
+    table, _ = silent_trial()
+    nash, environment = {"name": "private-nash", "epsilon": 1.0}, logged(table, missing="never")
+    public = run(nash, environment, 1200)
+    hidden = run(nash, environment, 1200, feedback={"treat": "default"})
+    full = run(nash, logged(trial()), 1200)
+    notes = [result["guarantee"]["notes"] for result in (public, hidden)]
+    said = [[words in found for words in ARRIVALS_IN_WORDS.values()] for found in notes]
+    assert said == [[True, False, False], [False, True, False]]
+    assert full["guarantee"]["epsilon"] == public["guarantee"]["epsilon"] == hidden["guarantee"]["epsilon"]
+    closed = [[row["closed"] for row in result["metrics"]["estimates"]["items"]] for result in (public, hidden)]
+    assert closed[0][1] > 0
+    assert closed[1] == [0, 0, 0]
+
+
+def test_a_delay_may_be_empty_where_the_outcome_is_and_nowhere_else():
+    table, quiet = silent_trial()
+    environment = logged(table, {"delay": "late"}, window=20, missing="never")
+    assert run("ucb", environment, 200)["metrics"]["replay"]["rows_without_outcome"] > 0
+    table["late"][quiet.index(False)] = ""
+    with pytest.raises(InputError, match="a cell is empty") as refused:
+        run("ucb", environment, 200)
+    assert refused.value.path == "late"
+
+
+def test_an_arm_for_which_nobody_answered_is_named():
+    table, _ = silent_trial(share=1.0)
+    with pytest.raises(SpecError, match="nobody answered") as refused:
+        run("ucb", logged(table, missing="never"), 100)
+    assert refused.value.given == "d1"
 
 
 @pytest.mark.parametrize(

@@ -60,9 +60,16 @@ def test_people_s_data_are_replaced_by_a_guess():
     recorded = {**SPEC, "environment": {"name": "table", "rewards": ROWS}}
     found = forecast(recorded, runs=3)
     assert "guess" in found.expected["guess"]
-    assert len(found.expected["half_widths"]) == 2
+    assert list(found.expected["half_widths"]) == ["arm 0", "arm 1"]
     told = forecast(recorded, runs=3, guess={"name": "bernoulli", "means": [0.0, 1.0]})
     assert told.expected["average_regret"] != found.expected["average_regret"]
+
+
+def test_half_widths_have_the_names_of_the_arms(tmp_path):
+    (tmp_path / "log.csv").write_text("drug,well\n" + "usual care,1\nnew drug,0\n" * 300)
+    log = {"file": str(tmp_path / "log.csv"), "arm": "drug", "arms": ["usual care", "new drug"], "outcome": "well"}
+    found = forecast({**SPEC, "rounds": 100, "environment": {"name": "logged", "log": log}}, runs=3)
+    assert list(found.expected["half_widths"]) == ["usual care", "new drug"]
 
 
 def test_the_command_prints_a_table_or_json(tmp_path):

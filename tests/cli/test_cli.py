@@ -173,6 +173,22 @@ def test_a_run_is_shown_with_the_end_of_courses_and_all_arms(run, spec):
     assert "last of" not in shown
 
 
+def test_nothing_empty_is_shown(capsys):
+    from rich.console import Console
+
+    from fairveil.cli.run import show
+
+    metrics = {"loss": 0.5, "gap": [None, None], "lost": [], "by_group": {"f": None}}
+    item = {"what": "weight", "name": "age", "value": 1.0, "low": None, "high": None}
+    metrics["estimates"] = {"confidence": 0.95, "items": [item]}
+    meta = {"simulated": True, "cpu_seconds": 0.0, "wall_seconds": 0.0, "peak_mb": 0.0}
+    spec = {"task": "bandit", "seed": 1, "runs": 1}
+    show({"spec": spec, "guarantee": None, "metrics": metrics, "series": {}, "meta": meta}, Console(width=80))
+    shown = capsys.readouterr().out
+    assert "loss" in shown
+    assert not [word for word in ("gap", "lost", "by_group", " from ", " to ") if word in shown], shown
+
+
 def test_list_and_explain(run):
     listed = json.loads(run("list", "policy", "--json").stdout)
     by_name = {row["name"]: row for row in listed}
@@ -295,6 +311,20 @@ def test_a_comparison_is_exported_as_asked(run, spec, tmp_path):
     assert files[2].read_text().startswith("<svg")
     assert files[3].read_bytes().startswith(b"%PDF")
     assert ".csv" in run("compare", spec, "--export", tmp_path / "made.doc", code=2).stderr
+
+
+def test_what_can_be_written_is_written_before_an_error_says_what_can_be_drawn(run, tmp_path):
+    group = {"qualified": 0.5, "features": {"0": ["normal", -5, 5], "1": ["normal", 5, 5]}, "cost": ["uniform", 0, 1]}
+    table = {"task": "strategic", "groups": {"a": group, "b": {**group, "qualified": 0.3}}, "points": 256}
+    spec = tmp_path / "spec.json"
+    spec.write_text(json.dumps(table))
+    files = ["--export", tmp_path / "memo.svg", "--export", tmp_path / "memo.csv", "--out", tmp_path / "out"]
+    asked = ["--vary", "fairness=none,dp", "--metric", "unfairness.dp", "--engine", "serial"]
+    said = run("compare", spec, *asked, *files, code=2).stderr
+    assert "nothing to draw" in said
+    assert "utility_a" in said
+    assert (tmp_path / "memo.csv").read_text().startswith("run,unfairness.dp")
+    assert (tmp_path / "out" / "index.html").exists()
 
 
 def test_a_stored_result_shows_its_budget(run, spec, tmp_path):

@@ -6,9 +6,10 @@ from datetime import datetime, timedelta
 import pytest
 from release_place import Place, run
 
-from fairveil.errors import FairveilError, InputError, SpecError
+from fairveil.errors import FairveilError, InputError, LedgerError, SpecError
 from fairveil.lab.plots import in_the_dark_too
 from fairveil.lab.streams import stream_chart
+from fairveil.streams.columns import Columns
 from fairveil.streams.serving.release_run import ReleaseRun
 
 BAD_OPTIONS = {
@@ -31,7 +32,7 @@ BAD_OPTIONS = {
     "seed": (["--epsilon", 1, "--delta", 1e-6, "--seed", 3], "seed"),
     "seed 0": (["--epsilon", 1, "--delta", 1e-6, "--seed", 0], "seed"),
     "step without time": (["--epsilon", 1, "--delta", 1e-6, "--step", "1h"], "step"),
-    "range and sensitivity": (["--epsilon", 1, "--delta", 1e-6, "--range", "0,9", "--sensitivity", 2], "sensitivity"),
+    "range and sensitivity": (["--epsilon", 1, "--delta", 1e-6, "--range", "9,0", "--sensitivity", 2], "range"),
     "offline": (["--epsilon", 1, "--releaser", "dft"], "releaser"),
     "no such releaser": (["--epsilon", 1, "--releaser", "magic"], "releaser"),
 }
@@ -171,3 +172,140 @@ def test_the_sensitivity_of_people_is_computed_and_no_other_is_taken():
     with pytest.raises(SpecError, match="computed") as caught:
         run("release", "--person", "id", *clock, "--epsilon", 1, "--delta", 1e-6, "--horizon", 3, "--sensitivity", 0.5)
     assert caught.value.path == "sensitivity"
+
+
+def facts_beside(place):
+    return json.loads((place.folder / "private.csv.guarantee.json").read_text())
+
+
+def test_with_a_declared_sensitivity_a_range_only_guards(place, capsys):
+    """The width of the range took the place of the declared number: noise of 400 for counts that move by 1."""
+    values, event = [100.0] * 30 + [1e308] + [100.0] * 10, ("--unit", "event")
+    budget = ("--epsilon", 1, "--delta", 1e-6, "--sensitivity", 1)
+    place.release(place.rows(values), *event, "--range", "0,400", budget=budget, horizon=50)
+    told, facts = capsys.readouterr().err, facts_beside(place)
+    assert "RAW, for you alone: 1 values" in told
+    assert any("declared" in note for note in facts["notes"])
+    assert "clipped to [0, 400]" in facts["sensitivity"]
+    shown = place.lines()
+    assert len(shown) == len(values)
+    assert all(row["status"] == "released" for row in shown)
+    assert all(abs(float(row["n"]) - 100.0) < 60 for row in shown[:30])  # 11 standard deviations of the plain release
+    bare = Place(place.folder / "bare")
+    bare.folder.mkdir()
+    bare.release(bare.rows(values[:30]), *event, budget=budget, horizon=50)
+    assert facts["words"] == facts_beside(bare)["words"]
+    with pytest.raises(LedgerError, match="other options") as caught:  # the guard is one of the stream's options
+        place.release(place.rows(values), *event, "--range", "0,300", budget=budget, horizon=50)
+    assert "guard" in caught.value.path
+
+
+def test_a_range_narrower_than_the_declared_sensitivity_is_the_bound(place):
+    place.release(place.rows(range(5)), budget=("--epsilon", 1, "--delta", 1e-6, "--range", "0,9", "--sensitivity", 20))
+    with_both = facts_beside(place)
+    assert "clipped" in with_both["notes"][0]
+    bare = Place(place.folder / "bare")
+    bare.folder.mkdir()
+    bare.release(bare.rows(range(5)), budget=("--epsilon", 1, "--delta", 1e-6, "--range", "0,9"))
+    assert with_both["words"] == facts_beside(bare)["words"]
+
+
+PEOPLE = ("--person", "id", "--time", "ts", "--start", "2024-01-01", "--horizon", 3, "--epsilon", 1, "--delta", 1e-6)
+
+
+def test_a_range_would_clip_the_count_of_all_people_and_is_refused(place):
+    file = place.rows([f"2024-01-01T00:05,p{who}" for who in range(100)], header="ts,id")
+    with pytest.raises(SpecError, match="count of all people") as caught:
+        run("release", "--in", file, *PEOPLE, "--range", "0,3", "--out", place.out, "--ledger", place.ledger)
+    assert caught.value.path == "range"
+    assert place.untouched()
+
+
+def test_a_column_that_would_be_left_out_of_a_count_of_people_is_refused(place):
+    file = place.rows(["2024-01-01T00:05,ann,abc"], header="ts,id,n")
+    places = ("--out", place.out, "--ledger", place.ledger)
+    with pytest.raises(SpecError, match="no column is summed") as caught:
+        run("release", "--in", file, *PEOPLE, "--column", "n", *places)
+    assert caught.value.path == "column"
+    assert place.untouched()
+    run("release", "--in", file, *PEOPLE, "--column", "visits", *places)  # a name for the count
+    assert len(place.lines()) == 3
+    assert "visits" in place.lines()[0]
+
+
+class KilledError(Exception):
+    pass
+
+
+def killed_at_the_second_batch(place, monkeypatch, values, *more):
+    """Steps that are charged and never stored: the process stops while it draws."""
+    seen = []
+
+    def dying(self, states, rows, noise):
+        seen.append(len(rows))
+        if len(seen) == 2:
+            raise KilledError
+        return advance(self, states, rows, noise)
+
+    advance = Columns.advance
+    with monkeypatch.context() as patch:
+        patch.setattr(Columns, "advance", dying)
+        with pytest.raises(KilledError):
+            place.release(place.rows(values), *more)
+    return seen
+
+
+def test_lost_steps_are_told_again_by_every_run_and_a_refused_one_tells_nothing_of_the_file(place, monkeypatch, capsys):
+    assert killed_at_the_second_batch(place, monkeypatch, range(20), "--batch", 4) == [4, 4]
+    for _ in range(2):
+        capsys.readouterr()
+        place.release(place.rows(range(20)), "--batch", 4)
+        assert "20 lines in" in (told := capsys.readouterr().err)
+        assert ", 4 lost;" in told
+    before = place.out.read_bytes()
+    with pytest.raises(LedgerError, match="other options"):
+        place.release(place.rows(range(20)), budget=("--epsilon", 2, "--delta", 1e-6))
+    told = capsys.readouterr().err
+    assert "nothing was released" in told
+    assert "stays as it was" in told
+    assert "0 lines" not in told
+    assert "epsilon 2" not in told
+    assert place.out.read_bytes() == before
+
+
+def test_a_kill_loses_at_most_a_batch_and_the_batch_may_differ_from_run_to_run(place, monkeypatch):
+    killed_at_the_second_batch(place, monkeypatch, range(20), "--batch", 1)
+    place.release(place.rows(range(20)))
+    assert [row["status"] for row in place.lines()].count("lost") == 1
+
+
+def test_lost_steps_are_not_drawn_like_released_ones():
+    kinds = ["released"] * 5 + ["lost"] * 3 + ["released"] * 4
+    rows = [{"step": i, "n": "7", "n_low": "1", "n_high": "9", "status": kind} for i, kind in enumerate(kinds)]
+    chart = stream_chart(rows, "step", ["n"]).to_dict()
+    marked = [layer for layer in chart["layer"] if layer["mark"]["type"] == "point"]
+    assert [row["x"] for row in marked[0]["data"]["values"]] == [5, 6, 7]
+    assert "lost" in chart["title"]
+    lines = [layer for layer in chart["layer"] if layer["mark"]["type"] in ("line", "area")]
+    assert len(lines) == 2
+    for layer in lines:
+        drawn = layer["data"]["values"] if "data" in layer else chart["data"]["values"]
+        assert [row["x"] for row in drawn] == [0, 1, 2, 3, 4, 8, 9, 10, 11]
+        assert layer["encoding"]["detail"]["field"] == "part"  # nothing joins the steps around lost ones
+    assert len({row["part"] for row in drawn}) == 2
+    whole = stream_chart([{**row, "status": "released"} for row in rows], "step", ["n"]).to_dict()
+    assert "lost" not in whole["title"]
+
+
+def test_a_report_on_a_stream_says_steps_and_the_promise_in_words(place, monkeypatch):
+    hours = ["1", "", "3", "4", "", "6", "7", "8", "9", "10"]  # the second batch of four is lost, less its empty cell
+    killed_at_the_second_batch(place, monkeypatch, hours, "--batch", 4, "--participation", 3)
+    place.release(place.rows(hours), "--participation", 3)
+    statuses = [row["status"] for row in place.lines()]
+    assert [statuses.count(kind) for kind in ("released", "lost", "missing")] == [5, 3, 2]
+    run("report", place.ledger, "--out", place.folder / "report.md")
+    page = (place.folder / "report.md").read_text()
+    assert "5 released, 3 lost, 2 missing" in page
+    assert "What one person's rows in at most 3 steps change is hidden up to epsilon 1, delta 1e-06" in page
+    assert "at most 73% sure" in page
+    assert not [word for word in ("policy", "was decided", "decision", "treatment", "rounds") if word in page.lower()]

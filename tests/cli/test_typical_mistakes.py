@@ -190,6 +190,7 @@ def command(arguments, capsys, code):
     return answer
 
 
+STREAM = ["release", "--in", "n.csv", "--column", "n", "--epsilon", "1", "--delta", "1e-6", "--horizon", "20"]
 COMMANDS = [
     ("a spec that is not there", ["run", "nowhere.toml"], 2, "check the path"),
     ("a table instead of a spec", ["run", "log.csv"], 2, "examples/first.toml"),
@@ -207,6 +208,7 @@ COMMANDS = [
     ("a report on a table", ["report", "log.csv"], 2, "this is a CSV file"),
     ("a table instead of a ledger", ["ledger", "show", "log.csv"], 5, "this is a CSV file"),
     ("a table instead of a ledger to check", ["ledger", "verify", "log.csv"], 5, "this is a CSV file"),
+    ("a report on a file of another kind", ["report", "model.joblib"], 5, "this is not a ledger"),
     ("a spec that is cut off", ["run", "broken.json"], 2, "cannot be read"),
     ("no workers", ["run", "spec.json", "--workers", "0"], 2, "at least 1"),
     ("a ledger for an invented world", ["run", "spec.json", "--ledger", "new.db"], 2, "leave --ledger out"),
@@ -218,6 +220,42 @@ COMMANDS = [
     ("an attack of another name", ["attack", "nothing"], 2, "membership"),
     ("a figure that does not exist", ["reproduce", "nothing"], 2, "--list"),
     ("a federation that is not there", ["federate", "check", "nowhere.toml"], 2, "check the path"),
+    ("a draft of a folder", ["schema", "."], 3, "it is a folder"),
+    ("a draft with an arm that is no column", ["schema", "log.csv", "--arm", "nothing"], 2, "drug, recovered, p"),
+    ("a list with a plug-in that is not there", ["list", "policy", "--plugin", "nowhere.py"], 2, "check the path"),
+    ("a kind and a name that do not exist", ["explain", "kind:nothing"], 2, "kind:name"),
+    ("an audit without a target", ["audit"], 2, "fairveil audit laplace"),
+    ("an audit of a trial", ["audit", "spec.json"], 2, "allowed: audit"),
+    ("an audit without trials", ["audit", "laplace", "--trials", "0"], 2, "at least 1"),
+    ("an audit of a negative budget", ["audit", "laplace", "--epsilon", "-1"], 2, "out of range"),
+    ("a signature without a reason", ["audit", "--sign", "nothing", "--why", "short"], 2, "in one sentence"),
+    ("a tour without workers", ["demo", "--workers", "0", "--out", "."], 2, "at least 1"),
+    ("a tour into a file", ["demo", "--out", "log.csv"], 7, "choose another folder"),
+    ("a comparison into a file", ["compare", "spec.json", "--out", "log.csv"], 7, "choose another folder"),
+    ("a figure into a file", ["reproduce", "dp-ncb/b", "--out", "log.csv"], 7, "choose another folder"),
+    ("a plan below a file", ["plan", "spec.json", "--out", "log.csv/plan.html"], 7, "choose another folder"),
+    ("a plot below a file", ["run", "spec.json", "--plot", "log.csv/plot.html"], 7, "choose another folder"),
+    ("half a range", [*STREAM, "--range", "5"], 2, "--range 0,500"),
+    ("a season in words", [*STREAM, "--seasons", "x"], 2, "--seasons 24"),
+    (
+        "a stream drawn as a letter",
+        [*STREAM, "--out", "o.csv", "--plot", "o.docx"],
+        2,
+        ".svg",
+    ),
+    ("a stream of nothing", [*STREAM, "--in", "nowhere.csv"], 2, "No such file"),
+    ("a stream of another column", [*STREAM, "--column", "m"], 2, "allowed: n"),
+    ("an arm without a mean", ["plan", "spec.json", "--arm", "x"], 2, "new drug=0.55"),
+    ("an arm too few", ["plan", "spec.json", "--arm", "a=0.3"], 2, "allowed: 2"),
+    ("means in percent in a plan", ["plan", "spec.json", "--arm", "a=70", "--arm", "b=20"], 2, "0.2 for 20 %"),
+    ("a chance above one", ["plan", "spec.json", "--chance", "2"], 2, "between 0 and 1"),
+    ("a guess that is not there", ["quote", "spec.json", "--guess", "nowhere.json"], 2, "check the path"),
+    ("a report as a letter", ["report", "spec.json", "--out", "x.docx"], 2, ".html, .md"),
+    ("a report on which loop", ["report", "--url", "http://127.0.0.1:9"], 2, "fairveil loop list"),
+    ("results of another name", ["results", "diff", "a", "b", "--store", "."], 2, "fairveil results list"),
+    ("an export of nothing", ["results", "export", "nothing", "--store", "."], 2, "fairveil results list"),
+    ("a data set of another name", ["data", "fetch", "nothing"], 2, "adult"),
+    ("a check of no data set", ["data", "verify", "nothing"], 2, "adult"),
     ("a service that does not run", ["report", "--url", "http://127.0.0.1:9", "--loop", "x"], 7, "check the address"),
 ]
 
@@ -226,6 +264,8 @@ COMMANDS = [
 def test_mistakes_on_the_command_line(words, arguments, code, help, folder, capsys):
     (folder / "spec.json").write_text(json.dumps(TRIAL))
     (folder / "broken.json").write_text("{")
+    (folder / "model.joblib").write_bytes(b"\x80\x04joblib" * 100)
+    (folder / "n.csv").write_text("n\n12\n1e308\n")
     before = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
     assert help in command(arguments, capsys, code).err
     assert {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()} == before

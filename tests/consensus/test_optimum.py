@@ -68,6 +68,29 @@ def test_the_wrong_limit_of_three_quadratics():
     assert wrong_limit([1, 2, 3], [0, 1, 5], [0.5, 1, 2]) == pytest.approx((19 / 11, 17 / 6))
 
 
+def modified_admm(penalties, growth, steps=3000):
+    """(2.10), (2.11) for quadratics a/2 (f - b)^2 on a path of three nodes, dual step .5; end and optimum."""
+    a, b, f, dual = np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 4.0]), np.zeros(3), np.zeros(3)
+    path = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    degrees = path.sum(axis=1)
+    for t in range(steps):
+        eta = penalties * growth**t
+        f = (a * b - 2 * dual + eta * (degrees * f + path @ f)) / (a + 2 * eta * degrees)
+        dual = dual + 0.25 * (degrees * f - path @ f)
+    return f, float(a @ b / a.sum())
+
+
+def test_growing_penalties_meet_theorem_1_to_the_letter_and_stop_short():
+    """Every penalty is finite at every t; the proof needs them bounded."""
+    penalties = np.array([0.55, 0.65, 0.6])
+    fixed, optimum = modified_admm(penalties, np.ones(3))
+    assert fixed == pytest.approx(np.full(3, optimum), abs=1e-9)
+    grown, _ = modified_admm(penalties, np.array([1.01, 1.03, 1.2]))
+    assert np.ptp(grown) < 1e-6
+    assert grown[0] == pytest.approx(2.799, abs=1e-3)
+    assert optimum == pytest.approx(2.833, abs=1e-3)
+
+
 def test_one_node_needs_nobody():
     found = gap({"name": "admm"}, nodes=1, iterations=2)
     assert found["objective_gap"][-1] < 1e-9

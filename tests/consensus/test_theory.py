@@ -1,6 +1,10 @@
 """The theorems as functions: what holds, what fails where, and the numbers that the errata state."""
 
+import math
+
+import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from fairveil.consensus import (
     check_theorem_1,
@@ -65,3 +69,24 @@ def test_samples_of_theorems_6_and_7():
     assert poor.numbers["least_alpha"] == pytest.approx(64.9, abs=0.05)
     with pytest.raises(SpecError, match="tau > Delta"):
         samples_theorem_6(10.0, 0.0, 0.05)
+
+
+def test_lemma_12_bounds_what_noise_in_the_objective_costs_and_a_thousandth_does_not():
+    """O(f with noise) - O(f) <= N d^2/(rho alpha^2) ln(d/delta)^2 but with chance delta; logistic, five features."""
+    rng = np.random.default_rng(12)
+    nodes, rho, alpha, delta, size = 5, 0.22, 2.0, 0.1, 5
+    rows = rng.normal(size=(60, size))
+    signs = np.where(rng.random(60) < 0.5, -1.0, 1.0)
+
+    def objective(f, noise=0.0):
+        return np.logaddexp(0.0, -signs * (rows @ f)).mean() + rho / nodes * 0.5 * f @ f + np.sum(noise * f)
+
+    best = objective(minimize(objective, np.zeros(size)).x)
+    costs = []
+    for _ in range(60):
+        direction = rng.normal(size=size)
+        noise = rng.gamma(size, 1 / alpha) * direction / np.linalg.norm(direction)
+        costs.append(objective(minimize(objective, np.zeros(size), (noise,)).x) - best)
+    bound = nodes * size**2 / (rho * alpha**2) * math.log(size / delta) ** 2
+    assert np.mean(np.array(costs) > bound) <= delta
+    assert np.mean(np.array(costs) > bound / 1000) > delta

@@ -46,7 +46,7 @@ MISTAKES = {
 """,
     ),
     "noise": (
-        "audited: its own audit",
+        "exact_cost: the worst answer costs more than is promised",
         """
     from functools import cached_property
 

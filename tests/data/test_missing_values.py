@@ -97,6 +97,39 @@ def test_a_schema_that_declares_nothing_keeps_its_fingerprint(tmp_path):
     assert set(new["sex"]) == keys
 
 
+def test_a_draft_of_a_log_with_empty_outcomes_says_that_they_never_came(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{'ab'[k % 2]},{'' if k % 7 == 0 else k % 3}" for k in range(900)]
+    (tmp_path / "trial.csv").write_text("\n".join(["drug,days", *rows]))
+    with pytest.raises(SystemExit) as ended:
+        main(["schema", "trial.csv", "--outcome", "days", "--out", "trial.toml"])
+    assert ended.value.code == 0
+    text = (tmp_path / "trial.toml").read_text()
+    spec = tomllib.loads(text)
+    assert spec["environment"]["missing"] == "never"
+    assert (spec["environment"]["log"]["low"], spec["environment"]["log"]["high"]) == (0, 2)
+    replay = fairveil.run(spec)["metrics"]["replay"]
+    assert replay["rows_without_outcome"] > 0
+    (tmp_path / "full.csv").write_text("drug,days\n" + "a,1\nb,0\n" * 200)
+    with pytest.raises(SystemExit):
+        main(["schema", "full.csv", "--outcome", "days", "--out", "full.toml"])
+    assert "never" not in (tmp_path / "full.toml").read_text()
+
+
+def test_people_without_an_outcome_are_refused_with_what_can_be_done(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.csv").write_text("sex,age,rating\n" + "f,30,1\nm,40,\n" * 20)
+    with pytest.raises(SystemExit) as ended:
+        main(["schema", "people.csv", "--outcome", "rating", "--group", "sex", "--out", "people.toml"])
+    assert ended.value.code
+    assert "speaks of people with an outcome" in capsys.readouterr().err
+    (tmp_path / "none.csv").write_text("drug,days\n" + "a,\nb,\n" * 20)
+    with pytest.raises(SystemExit) as ended:
+        main(["schema", "none.csv", "--outcome", "days", "--out", "none.toml"])
+    assert ended.value.code
+    assert "no cell of the outcome is filled" in capsys.readouterr().err
+
+
 def test_a_draft_of_a_table_with_gaps_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "people.csv").write_text(ROWS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 
 import numpy as np
@@ -154,6 +155,7 @@ def test_a_draft_runs_from_another_folder_and_says_that_it_is_not_public(files, 
     table = tomllib.loads(text)
     assert table["environment"]["name"] == world
     assert "read off the data" in text or world == "table"
+    assert not re.search(r"\S ?# ", text)
     assert "name 7" not in text
     assert "staff_id" not in table["environment"].get("columns", {})
     spec.write_text(text.replace("rounds = 2000", "rounds = 60"))
@@ -196,3 +198,14 @@ def test_columns_that_cannot_be_guessed_are_asked_for():
         draft(frame, "log.csv", Roles(outcome="came"))
     with pytest.raises(SpecError, match="no such column"):
         draft(frame, "log.csv", Roles(arm="whit"))
+
+
+def test_an_outcome_of_two_words_is_named_and_not_every_row(tmp_path, capsys):
+    (tmp_path / "loans.csv").write_text("sex,repaid\n" + "f,yes\nm,no\n" * 50)
+    with pytest.raises(SystemExit) as ended:
+        main(["schema", str(tmp_path / "loans.csv"), "--group", "sex", "--outcome", "repaid"])
+    assert ended.value.code
+    said = capsys.readouterr().err
+    assert "the outcome has the two values 'no' and 'yes'" in said
+    assert "write 0 for one and 1 for the other" in said
+    assert "more)" not in said

@@ -1,9 +1,14 @@
 """The documentation is true: examples run, every public name and command is there, links lead somewhere."""
 
 import ast
+import os
 import re
+import signal
+import socket
 import subprocess
+import sys
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 
 import markdown
@@ -38,6 +43,43 @@ def test_links_between_pages_lead_somewhere(page):
             continue
         base = ROOT if page.is_symlink() else page.parent
         assert (base / target).exists(), f"{name(page)} links to {target}"
+
+
+JOBS = {part.split(":")[0]: part for part in (ROOT / "docs" / "jobs.md").read_text().split("\n## ")[1:]}
+MADE = {
+    "A trial": {"plan.html": "people", "report.html": "high dose", "trial.db": "", "ward.html": "never answered"},
+    "A lender": {"lender.html": "Rates by group", "rates.html": "eps = 1", "lender.joblib": ""},
+    "A platform": {"window.html": "newness"},
+    "A city": {"private.csv": "released", "private.svg": "trips", "private.csv.guarantee.json": "epsilon"},
+    "A student": {"compared/index.html": "moss", "compared.csv": "kl-ucb"},
+    "A policy analyst": {"years/index.html": "years", "years.csv": "eqloss", "dp.html": "years"},
+}
+
+
+@pytest.mark.parametrize("job", MADE)
+def test_a_job_is_copied_from_its_page_and_ends_with_the_files_it_names(job, tmp_path):
+    blocks = "\n".join(re.findall(r"^```sh\n(.*?)^```", JOBS[job], re.MULTILINE | re.DOTALL))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        script = blocks.replace("8091", str(free.getsockname()[1]))
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    typed = subprocess.Popen(
+        ["bash", "-e", "-c", script], cwd=tmp_path, env={**os.environ, "PATH": path}, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    try:
+        said, _ = typed.communicate(timeout=600)
+    finally:
+        with suppress(ProcessLookupError):  # a service that a failed script left behind
+            os.killpg(typed.pid, signal.SIGKILL)
+    assert typed.returncode == 0, said
+    for file, words in MADE[job].items():
+        assert words in (tmp_path / file).read_text(errors="replace"), file
+    if job == "A city":
+        assert len((tmp_path / "private.csv").read_text().splitlines()) == 3001
+
+
+def test_every_job_of_the_page_is_tried():
+    assert set(JOBS) == set(MADE)
 
 
 def everything():

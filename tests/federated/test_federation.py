@@ -4,6 +4,7 @@ import dataclasses
 import json
 import logging
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -315,6 +316,15 @@ def test_folders_belong_to_one_party_of_one_plan(tmp_path):
         PartyHost(plan, "nobody", "environment", tmp_path / "x", keys(3)[0])
     with pytest.raises(SpecError, match="source"):
         PartyHost(plan, "east", "moon", tmp_path / "y", keys(3)[1])
+
+
+def test_folders_are_where_they_were_named_from(tmp_path, monkeypatch):
+    """Programs of a transport have working directories of their own."""
+    monkeypatch.chdir(tmp_path)
+    host, coordinator = host_of(plan_of(), 0, Path()), Coordinator(plan_of(), Path("coordinator"))
+    assert (host.folder, coordinator.folder) == (tmp_path / "north", tmp_path / "coordinator")
+    host.close()
+    coordinator.close()
 
 
 def test_a_party_whose_folder_is_lost_has_no_right_to_its_rows(federation, tmp_path):

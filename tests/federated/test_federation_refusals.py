@@ -5,13 +5,18 @@ import logging
 
 import numpy as np
 import pytest
-from federations import CONSENSUS, host_of, keys, plan_of, rows_of
+from federations import CONSENSUS, NAMES, host_of, keys, plan_of, rows_of, seeded
 from flower_canary import found_in, planted
 from flower_runs import toml
 
 from fairveil.cli import main
+from fairveil.cli.federate import read_plan
 from fairveil.errors import FairveilError
 from fairveil.federated import Coordinator, Inline, PartyHost, drive
+from fairveil.federated.flower.certificates import make_certificates, make_node_key, node_public
+from fairveil.federated.flower.front import Front
+from fairveil.federated.flower.programs import KeptProgram
+from fairveil.ledger.verify import verify
 
 SCHEMA = {
     "columns": [
@@ -23,103 +28,168 @@ SCHEMA = {
 }
 
 
-def plan_file(folder, node_keys=False, **changes):
-    """A plan as TOML, with keys for everybody."""
-    facts = {"run": "trial", "kind": "consensus", **CONSENSUS, **changes}
-    lines = [f"{key} = {toml(value)}" for key, value in facts.items()]
-    for name, key in zip(("north", "east", "south"), keys(3)):
-        lines += ["[[party]]", f'name = "{name}"', f'signing_key = "{key.public}"', "rows = 30"]
-        lines += [f'node_key = "of {name}"'] * node_keys
-    file = folder / "plan.toml"
-    file.write_text("\n".join(lines) + "\n")
-    return file
-
-
 def refused(capsys, *words):
-    """Exit code and the one sentence on standard error."""
+    """Exit code and the one sentence that standard error ends with; before it nothing but progress."""
     with pytest.raises(SystemExit) as ended:
         main(["federate", *map(str, words)])
-    lines = capsys.readouterr().err.strip().splitlines()
-    assert len(lines) == 1, lines
-    return ended.value.code, lines[0]
+    *before, last = capsys.readouterr().err.strip().splitlines()
+    assert last.startswith("error ")
+    assert all(line.startswith("synchronisation ") for line in before), before
+    return ended.value.code, last
 
 
-@pytest.mark.parametrize(
-    "changes, words",
-    [
-        ({"quorum": 4}, "quorum is above"),
-        ({"sums": "secure", "colluding": 2, "quorum": 2}, "collude"),
-        ({"unknown": 1}, "unknown"),
-        ({"version": 9}, "version of plans"),
-    ],
-)
-def test_plans_that_cannot_be(changes, words, tmp_path, capsys):
-    code, said = refused(capsys, "check", plan_file(tmp_path, **changes))
-    assert code == 2
-    assert words in said
+class Place:
+    """A folder with keys of all parties, and commands that are refused in it."""
+
+    def __init__(self, folder, capsys, monkeypatch):
+        self.folder, self.capsys, self.monkeypatch = folder, capsys, monkeypatch
+        self.close = ()
+        for name, key in zip(NAMES, keys(3)):
+            (folder / name).mkdir()
+            key.write(folder / name / "signing.key")
+            make_node_key(folder / name / "node.key")
+        make_certificates(folder, "127.0.0.1")
+
+    def plan(self, parties=3, rows=30, **changes):
+        """A plan as TOML, with keys for everybody."""
+        facts = {"run": "trial", "kind": "consensus", **CONSENSUS, **changes}
+        lines = [f"{key} = {toml(value)}" for key, value in facts.items()]
+        for name, key in zip(NAMES, keys(parties)):
+            file = self.folder / name / "node.key"
+            own = {"name": name, "signing_key": key.public, "rows": rows}
+            own |= {"node_key": node_public(file)} if file.exists() else {}
+            lines += ["[[party]]", *(f"{field} = {toml(value)}" for field, value in own.items())]
+        file = self.folder / "plan.toml"
+        file.write_text("\n".join(lines) + "\n")
+        return file
+
+    def host(self, plan, name):
+        index = NAMES.index(name)
+        made = PartyHost(plan, name, "environment", self.folder / name, keys(3)[index], noise_of=seeded(index))
+        self.close = (*self.close, made.close)
+        return made
+
+    def front(self, host="127.0.0.1", days=1.0):
+        """A server with a certificate for a host; its port."""
+        folder = self.folder / "front"
+        folder.mkdir()
+        make_certificates(folder, host, days=days)
+        made = Front("127.0.0.1", 0, folder / "server.pem", folder / "server.key", most_bytes=1)
+        made.start()
+        self.close = (*self.close, made.stop)
+        return made.port
+
+    def join(self, *, party="north", folder="north", port=1, ca="ca.pem", plan=None, data="environment", **more):
+        words = ["--party", party, "--folder", self.folder / folder, "--server", f"127.0.0.1:{port}"]
+        words += ["--ca", self.folder / ca, "--data", data, *(word for pair in more.items() for word in pair)]
+        return refused(self.capsys, "join", plan or self.plan(), *words)
+
+    def coordinate(self, *words, plan=None):
+        where = ["--folder", self.folder / "coordinator", "--port", "0"]
+        return refused(self.capsys, "coordinate", plan or self.plan(), *where, *words)
+
+    def check(self, **changes):
+        return refused(self.capsys, "check", self.plan(**changes))
+
+    def join_with_file(self, content, rule="clip"):
+        file = self.folder / "rows.csv"
+        file.write_text(content)
+        return self.join(plan=self.plan(data={**SCHEMA, "out_of_range": rule}), data=file)
+
+    # Refusals that need more than one command ---------------------------------------------------------------------
+
+    def another_plan(self):
+        self.host(plan_of("consensus", timeout=300.0), "north").close()
+        return self.join()
+
+    def another_party(self):
+        self.host(plan_of("consensus"), "east").close()
+        (self.folder / "east" / "signing.key").unlink()
+        keys(1)[0].write(self.folder / "east" / "signing.key")
+        facts = {**json.loads((self.folder / "east" / "federation.json").read_text())}
+        facts["plan"] = read_plan(self.plan()).fingerprint
+        (self.folder / "east" / "federation.json").write_text(json.dumps(facts))
+        return self.join(folder="east")
+
+    def two_joins(self):
+        self.host(plan_of("consensus"), "north")
+        return self.join()
+
+    def unknown_node_key(self):
+        (self.folder / "north" / "node.key").unlink()
+        plan = self.plan()
+        make_node_key(self.folder / "north" / "node.key")
+        return self.join(plan=plan)
+
+    def revoked_node_key(self):
+        """The coordinator lets this node in no more: its SuperNode says so and ends, each time."""
+        from fairveil.federated.flower import join, programs
+
+        node = self.folder / "node"
+        node.write_text(f"#!/bin/sh\necho '{join.NOT_ACTIVATED}'\nexit 49\n")
+        node.chmod(0o700)
+        for module in (join, programs):
+            self.monkeypatch.setattr(module, "program", lambda name: str(node))
+        self.monkeypatch.setattr(join, "REFUSED_SECONDS", 0.5)
+        self.monkeypatch.setattr(join, "KeptProgram", lambda name, folder: KeptProgram(name, folder, pause=0.1))
+        return self.join(plan=self.plan(bundle="0" * 64), port=self.front(), ca="front/ca.pem")
+
+    def old_ledger(self):
+        anchor = self.folder / "anchor"
+        host = PartyHost(
+            read_plan(self.plan()), "north", "environment", self.folder / "north", keys(1)[0], anchor=anchor
+        )
+        host.close()
+        facts = json.loads(anchor.read_text())
+        anchor.write_text(json.dumps({**facts, "sequence": facts["sequence"] + 1}))
+        return self.join(**{"--anchor": anchor})
 
 
-def test_joining_as_somebody_else(tmp_path, capsys):
-    file, where = plan_file(tmp_path), ["--server", "127.0.0.1:1", "--ca", tmp_path / "ca.pem"]
-    for name, key in zip(("north", "east"), keys(2)):
-        (tmp_path / name).mkdir()
-        key.write(tmp_path / name / "signing.key")
-    for words, code, said in (
-        (["--party", "nobody", "--folder", tmp_path / "north"], 2, "no party of this name"),
-        (["--party", "south", "--folder", tmp_path / "north"], 4, "not the signing key"),
-        (["--party", "north", "--folder", tmp_path / "none"], 2, "no signing key"),
-        (["--party", "north", "--folder", tmp_path / "north", "--data", tmp_path / "x.csv"], 2, "no schema"),
-        (["--party", "north", "--folder", tmp_path / "north"], 2, "no node key"),
-    ):
-        found = refused(capsys, "join", file, *words, *where)
-        assert (found[0], said in found[1]) == (code, True), found
-    host = host_of(plan_of("consensus", timeout=300.0), 1, tmp_path)  # a folder of another plan
-    host.close()
-    code, said = refused(capsys, "join", file, "--party", "east", "--folder", tmp_path / "east", *where)
-    assert (code, "another plan" in said) == (4, True)
+LARGE = 2**20 - 1
+REFUSALS = {
+    "other plan": (Place.another_plan, 4, "another plan"),
+    "unknown party": (lambda at: at.join(party="nobody"), 2, "no party of this name"),
+    "no signing key": (lambda at: at.join(folder="none"), 2, "no signing key"),
+    "another's signing key": (lambda at: at.join(party="south"), 4, "not the signing key"),
+    "unknown node key": (Place.unknown_node_key, 4, "not the node key"),
+    "revoked node key": (Place.revoked_node_key, 4, "does not take this node key"),
+    "no node key": (lambda at: at.coordinate(plan=at.plan(4)), 2, "no node key of its own"),
+    "expired certificate": (lambda at: at.join(port=at.front(days=-0.5), ca="front/ca.pem"), 4, "expired"),
+    "wrong host name": (lambda at: at.join(port=at.front("other.example"), ca="front/ca.pem"), 4, "mismatch"),
+    "another authority": (lambda at: at.join(port=at.front()), 4, "not to be trusted"),
+    "wider bind without TLS": (lambda at: at.coordinate("--host", "0.0.0.0"), 2, "only loopback"),
+    "quorum above parties": (lambda at: at.check(quorum=4), 2, "quorum is above"),
+    "t >= quorum": (lambda at: at.check(sums="secure", colluding=2, quorum=2), 2, "collude"),
+    "sums beyond 2^62": (lambda at: at.check(parties=5, rows=LARGE, data=SCHEMA, sums="secure"), 2, "62 bits"),
+    "folder of another party": (Place.another_party, 4, "another party"),
+    "two joins on one folder": (Place.two_joins, 2, "in use"),
+    "ledger older than its anchor": (Place.old_ledger, 5, "set back"),
+    "missing column": (lambda at: at.join_with_file("age,sex\n30,f\n"), 2, "lacks columns"),
+    "unknown category": (lambda at: at.join_with_file("age,sex,ill\n30,x,yes\n"), 2, "categor"),
+    "no number": (lambda at: at.join_with_file("age,sex,ill\nold,f,yes\n"), 2, "no number"),
+    "out of range": (lambda at: at.join_with_file("age,sex,ill\n130,f,yes\n", "refuse"), 2, "out of its public range"),
+    "other number of rows": (lambda at: at.join_with_file("age,sex,ill\n30,f,yes\n"), 2, "announced"),
+    "no schema": (lambda at: at.join(data=at.folder / "x.csv"), 2, "no schema"),
+    "unknown key": (lambda at: at.check(unknown=1), 2, "unknown"),
+    "unknown version": (lambda at: at.check(version=9), 2, "version of plans"),
+}
 
 
-def test_two_joins_on_one_folder(tmp_path, capsys):
-    plan = plan_of("consensus")
-    (tmp_path / "north").mkdir()
-    keys(1)[0].write(tmp_path / "north" / "signing.key")
-    host = PartyHost(plan, "north", "environment", tmp_path / "north", keys(1)[0])
-    where = ["--server", "127.0.0.1:1", "--ca", tmp_path / "ca.pem"]
-    code, said = refused(
-        capsys, "join", plan_file(tmp_path), "--party", "north", "--folder", tmp_path / "north", *where
-    )
-    assert (code, "in use" in said) == (2, True)
-    assert host.ledger.spent.units == 0
-    host.close()
-
-
-def test_coordinating_without_node_keys_or_in_the_open(tmp_path, capsys):
-    where = ["--folder", tmp_path / "coordinator"]
-    code, said = refused(capsys, "coordinate", plan_file(tmp_path), *where)
-    assert (code, "node key" in said) == (2, True)
-    file = plan_file(tmp_path, node_keys=True)
-    code, said = refused(capsys, "coordinate", file, *where, "--host", "0.0.0.0")
-    assert (code, "only loopback" in said) == (2, True)
-    assert not (tmp_path / "coordinator").exists()
-
-
-@pytest.mark.parametrize(
-    "rows, rule, words",
-    [
-        ("age,sex\n30,f\n", "clip", "lacks columns"),
-        ("age,sex,ill\n30,x,yes\n", "clip", "categor"),
-        ("age,sex,ill\nold,f,yes\n", "clip", "no number"),
-        ("age,sex,ill\n130,f,yes\n", "refuse", "out of its public range"),
-    ],
-)
-def test_files_against_the_schema(rows, rule, words, tmp_path):
-    data = {**SCHEMA, "out_of_range": rule}
-    plan = plan_of("consensus", data=data)
-    file = tmp_path / "rows.csv"
-    file.write_text(rows)
-    with pytest.raises(FairveilError, match=words) as found:
-        host_of(plan, 0, tmp_path, str(file))
-    assert not any(value in str(found.value) for value in ("130", "old"))
+@pytest.mark.parametrize("name", REFUSALS)
+def test_every_refusal_is_an_exit_code_and_a_sentence_and_costs_nothing(name, tmp_path, capsys, monkeypatch):
+    act, code, words = REFUSALS[name]
+    at = Place(tmp_path, capsys, monkeypatch)
+    try:
+        found, said = act(at)
+    finally:
+        for close in at.close:
+            close()
+    assert (found, words in said) == (code, True), said
+    assert not any(value in said for value in ("130", "old,"))
+    for file in () if "anchor" in name else tmp_path.rglob("ledger.db"):
+        report = verify(file)
+        assert (report.published, report.entries <= 2) == (0, True)  # it was made, and nothing is charged
+    assert not (tmp_path / "coordinator" / "log").exists()
 
 
 def test_numbers_out_of_range_are_clipped_where_the_schema_says_so(tmp_path):

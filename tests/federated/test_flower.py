@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import ssl
 import subprocess
 import sys
@@ -19,11 +20,13 @@ from flower_runs import FlowerRun, wait_for
 
 from fairveil.federated import Coordinator, Inline, drive
 from fairveil.federated.flower.certificates import make_node_key
-from fairveil.federated.flower.programs import REFUSED, environment, free_port, program
+from fairveil.federated.flower.programs import HERE, REFUSED, environment, free_port, program
 from fairveil.ledger import Ledger
 
 pytestmark = [pytest.mark.flower, pytest.mark.filterwarnings("ignore::DeprecationWarning")]  # flwr imports click's
 CANARY = "python:flower_canary.ROUNDS"
+IMPORT = re.compile(r"(from|import) ")
+FLWR = re.compile(r"\s*(from|import) flwr\b")
 POLICY = {**EXPOSURE["policy"], "schedule": {"name": "growing", "factor": 3.0, "first": 8}}
 HOSTILE = """
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -182,7 +185,9 @@ def test_nodes_have_the_weights_of_a_run_without_a_transport_through_a_killed_su
         ("flwr.supernode.runtime.run_clientapp", "run_clientapp"),
         ("flwr.supernode.runtime.run_clientapp", "install_from_fab"),
         ("flwr.supernode.runtime.run_clientapp", "get_load_client_app_fn"),
-        ("flwr.supernode.cli.flwr_clientapp", "flwr_clientapp"),
+        ("flwr.common.args", "add_args_flwr_app_common"),
+        ("flwr.common.args", "try_obtain_flwr_app_token"),
+        ("flwr.supercore.tls", "validate_and_resolve_root_certificates"),
         ("flwr.cli.build", "build_fab_from_disk"),
         ("flwr.supercore.constant", "TASK_TYPE_TO_COMMAND"),
     ],
@@ -208,15 +213,44 @@ def test_every_program_that_a_supernode_can_start_is_ours_or_refused():
     assert set(TASK_TYPE_TO_COMMAND.values()) - {"flwr-clientapp"} <= set(REFUSED), "flwr starts a new program"
 
 
-def test_the_pipe_loads_nothing_of_fairveil():
-    """Flower itself imports numpy; none of our numerical stack is in a process that starts once a message."""
-    from fairveil.federated.flower.programs import HERE
+def test_the_pipe_starts_a_clientapp_with_all_that_flower_gives_it():
+    """What Flower's own program passes on, so that a new argument of theirs is not lost in ours."""
+    from flwr.supernode.cli import flwr_clientapp as theirs
+    from flwr.supernode.runtime import run_clientapp as runtime
 
-    code = f"import runpy, sys; runpy.run_path({str(HERE / 'pipe.py')!r}); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
-    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    module = sys.modules[theirs.__module__]
+    given = set(inspect.signature(runtime.run_clientapp).parameters)
+    ours = (HERE / "pipe.py").read_text()
+    assert all(f"{name}=" in ours for name in given), f"flwr-clientapp takes {sorted(given)} now"
+    assert "add_args_flwr_app_common(parser=parser)" in inspect.getsource(module), (
+        "flwr-clientapp reads other arguments"
+    )
+
+
+def loaded_by(code: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", f"{code}; import sys; print(*sys.modules)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return {name.partition(".")[0] for name in done.stdout.split()}
+
+
+def test_the_pipe_loads_nothing_of_fairveil_and_numpy_is_flowers():
+    """The process that starts once a message has none of our numerical stack; `import flwr.app` alone loads numpy."""
+    numerical = {"fairveil", "scipy", "numba", "opendp", "dp_accounting", "pandas", "sqlalchemy", "alembic"}
+    loaded = loaded_by(f"import runpy; runpy.run_path({str(HERE / 'pipe.py')!r})")
     assert "flwr" in loaded
-    assert not loaded & {"fairveil", "scipy", "numba", "opendp", "dp_accounting", "pandas"}
+    assert not loaded & numerical
+    assert "numpy" in loaded_by("import flwr.app"), "flwr no longer imports numpy: say so in the guide"
+    imported = {line.split()[1].partition(".")[0] for line in (HERE / "pipe.py").open() if IMPORT.match(line)}
+    assert imported <= set(sys.stdlib_module_names) | {"flwr", "__future__"}
+
+
+def test_flower_refuses_clocks_that_are_far_apart():
+    """The tolerance that the guide names, in seconds: a node behind, a node ahead."""
+    from flwr.common.constant import SYSTEM_TIME_TOLERANCE, TIMESTAMP_TOLERANCE
+
+    assert (TIMESTAMP_TOLERANCE, SYSTEM_TIME_TOLERANCE) == (300, 5), "flwr allows other clocks: say so in the guide"
 
 
 def test_a_bundle_is_the_same_bytes_twice(tmp_path):
@@ -227,8 +261,8 @@ def test_a_bundle_is_the_same_bytes_twice(tmp_path):
 
 
 def test_the_lines_that_touch_flwr_are_few_and_in_one_place(repository):
-    files = [file for file in (repository / "src").rglob("*.py") if "flwr" in file.read_text()]
-    importing = [file for file in files if any(" flwr" in line and "import" in line for line in file.open())]
-    assert {file.parent.name for file in importing} == {"flower"}
-    lines = [line for file in importing if file.stem in ("pipe", "serverapp") for line in file.open() if line.strip()]
-    assert len(lines) < 250
+    """All lines of every file that imports flwr, blank ones too."""
+    files = [file for file in (repository / "src").rglob("*.py") if any(FLWR.match(line) for line in file.open())]
+    assert {str(file.parent.relative_to(repository)) for file in files} == {"src/fairveil/federated/flower"}
+    assert {file.stem for file in files} == {"bundle", "pipe", "serverapp"}
+    assert sum(len(file.read_text().splitlines()) for file in files) < 250

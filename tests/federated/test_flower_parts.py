@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
 
@@ -250,25 +251,138 @@ def test_node_keys_are_kept_and_checked(tmp_path):
     host.close()
 
 
-def test_a_node_key_that_was_taken_back_ends_join_with_a_sentence_and_a_killed_node_does_not(tmp_path, monkeypatch):
+@pytest.fixture
+def joined(tmp_path):
+    """A party on its way to a coordinator that is not there yet."""
     certificates.make_node_key(tmp_path / "node.key")
     certificates.make_certificates(tmp_path, "127.0.0.1")
     member = {"node_key": certificates.node_public(tmp_path / "node.key")}
     plan = plan_of(bundle=BUNDLE)
     plan = dataclasses.replace(plan, party=(dataclasses.replace(plan.party[0], **member), *plan.party[1:]))
     host = host_of(plan, 0, tmp_path)
-    made = join.Joined(host, f"127.0.0.1:{free_port()}", authority=tmp_path / "ca.pem", node_key=tmp_path / "node.key")
-    made.node.log.write_text(f"{join.NOT_ACTIVATED}\n")
-    now = [1000.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    made._check_end()  # killed: refused until it was missed for a minute
-    now[0] += 120.0
-    made._check_end()
-    now[0] += join.REFUSED_SECONDS
-    with pytest.raises(PrivacyError, match="does not take this node key"):
-        made._check_end()
+    yield join.Joined(host, f"127.0.0.1:{free_port()}", authority=tmp_path / "ca.pem", node_key=tmp_path / "node.key")
     assert host.ledger.spent.units == 0
     host.close()
+
+
+def test_a_node_key_that_was_taken_back_ends_join_with_a_sentence_and_a_killed_node_does_not(joined, monkeypatch):
+    joined.node.log.write_text(f"{join.NOT_ACTIVATED}\n")
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    joined._check_end()  # killed: refused until it was missed for a minute
+    now[0] += 120.0
+    joined._check_end()
+    now[0] += join.REFUSED_SECONDS
+    with pytest.raises(PrivacyError, match="does not take this node key"):
+        joined._check_end()
+
+
+def test_a_party_waits_for_its_coordinator_and_says_so(joined, monkeypatch):
+    asked = []
+    monkeypatch.setattr(join, "check_server", lambda *where: asked.append(where) or len(asked) > 1)
+    assert not joined.reached
+    assert "no coordinator at 127.0.0.1" in _party_line_of(joined)
+    assert not joined._reach()  # asked a moment ago
+    assert asked == []
+    joined._tried -= joined.node.pause
+    assert not joined._reach()
+    joined._tried -= joined.node.pause
+    assert joined._reach()
+    assert "no coordinator" not in _party_line_of(joined)
+
+
+def _party_line_of(joined) -> str:
+    from fairveil.cli.federate import _party_line
+
+    joined.door = join.PartyDoor(joined.host, BUNDLE)
+    try:
+        return _party_line(joined)
+    finally:
+        joined.door.close()
+
+
+def test_a_party_that_has_all_stays_until_the_coordinator_is_gone_or_must_have_given_up(joined, monkeypatch):
+    """Its last answer may have been lost: gone too early, the coordinator would wait for it until the timeout."""
+    there, now = [True], [1000.0]
+    joined.door = type("Door", (), {"last": 1000.0})()
+    monkeypatch.setattr(join, "answers", lambda *where: there[0])
+    monkeypatch.setattr(join.time, "monotonic", lambda: now[0])
+    assert not joined._over()  # it has not all yet
+    monkeypatch.setattr(type(joined.host), "finished", True)
+    now[0] += joined.host.plan.timeout - 1.0
+    assert not joined._over()
+    there[0] = False
+    assert joined._over()
+    there[0] = True
+    now[0] += 2.0
+    assert joined._over()
+
+
+def test_a_silent_supernode_is_started_again(joined, monkeypatch):
+    """Flower's waits for ever for a reply that its message process never gave."""
+    started, stopped, now = [], [], [1000.0]
+    monkeypatch.setattr(join, "check_server", lambda *where: True)
+    monkeypatch.setattr(joined, "_start_node", lambda: started.append(now[0]) or setattr(joined, "started", now[0]))
+    monkeypatch.setattr(joined.node, "stop", lambda: stopped.append(now[0]))
+    monkeypatch.setattr(joined.node, "due", lambda: len(started) <= len(stopped))
+    monkeypatch.setattr(joined, "_over", lambda: now[0] > 3000.0)
+    monkeypatch.setattr(join.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(join.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + 100.0))
+    joined.reached, joined.started, joined._tried = True, 1000.0, 1000.0
+    joined.run()
+    assert len(started) == 3
+    assert [later - first for first, later in pairwise(started)] == [700.0, 700.0]
+
+
+class Link:
+    """A SuperLink that takes a run or not, and answers or not."""
+
+    def __init__(self):
+        self.calls, self.takes, self.up, self.running = [], True, True, True
+        self.kept = self
+
+    def answers(self):
+        return self.up
+
+    def submit(self):
+        self.calls.append("submit")
+        return self.takes
+
+    def stop(self):
+        self.calls.append("stop")
+
+
+def test_a_run_is_submitted_again_when_it_was_not_taken_or_its_serverapp_went_or_never_came(monkeypatch):
+    from fairveil.federated.flower import coordinate
+
+    made, now = object.__new__(coordinate.FlowerFederation), [1000.0]
+    made._called, made._revoked, made._next_submission, made.link = False, set(), 0.0, Link()
+    made.coordinator = type("Coordinator", (), {"retired": set()})()
+    made._start = lambda: made.link.calls.append("start")
+    monkeypatch.setattr(coordinate.time, "monotonic", lambda: now[0])
+
+    def tended(connected, seconds=0.0):
+        now[0] += seconds
+        made.link.calls.clear()
+        made._tend(connected)
+        return made.link.calls
+
+    made.link.takes = False
+    assert tended(False) == ["submit"]
+    assert tended(False, 1.0) == []
+    made.link.takes = True
+    assert tended(False, coordinate.REFUSED_SECONDS) == ["submit"]
+    assert tended(False, 30.0) == []
+    assert tended(False, coordinate.RESUBMIT_SECONDS) == ["submit"]  # its ServerApp never called
+    assert tended(True, 1000.0) == []
+    made.link.up = False
+    assert tended(False) == []  # hung up because the SuperLink was killed: its port is dead, nobody would take a run
+    made.link.running = False
+    made.link.up = True
+    made.carrier = type("Carrier", (), {"hang_up": lambda self: made.link.calls.append("hang up")})()
+    assert tended(True) == ["stop", "hang up", "start", "submit"]  # also while a ServerApp that outlived it holds on
+    made.link.running = True
+    assert tended(False) == []
 
 
 # Processes -----------------------------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from random import Random
 
 import pytest
 import yaml
@@ -19,7 +21,7 @@ from fairveil.loop import ManualClock, Store
 from fairveil.loop.accept import policy_of
 from fairveil.loop.config import read_spec
 from fairveil.loop.public import public_view
-from fairveil.loop.waiting import under_way
+from fairveil.loop.waiting import standings, under_way
 from fairveil.service.app import Service
 from fairveil.service.settings import Settings
 
@@ -75,6 +77,116 @@ def test_a_store_gives_decided_and_learned_rounds_names_person_and_checked_ledge
     assert "head " in text
 
 
+CHANCE, MISSING = (0.4, 0.5, 0.7), 0.15
+
+
+def late_trial(folder, missing, rounds=200, release="arrivals", clock=None):
+    """Three arms, answers after 20 to 40 rounds, 15 in 100 never, windows of 50: what was given, and who is silent."""
+    clock, random, due = clock or ManualClock(), Random(3), []
+    given, silent = Counter(), Counter()
+    store = Store.open(f"sqlite:///{folder}/store.db", clock=clock)
+    loop = store.create(
+        "late",
+        policy={"name": "private-nash", "epsilon": 1.0, "release": release},
+        actions=["usual care", "low dose", "high dose"],
+        reward={"low": 0.0, "high": 1.0, "wait": "50s", "missing": missing},
+        person={"max_events": 1},
+    )
+    for number in range(rounds):
+        arm = loop.decide(f"e-{number}", subject=f"p-{number}").action
+        given[arm] += 1
+        if random.random() >= MISSING:
+            due.append((number + random.randint(20, 40), number, float(random.random() < CHANCE[arm])))
+        elif number < rounds - 50:
+            silent[arm] += 1
+        for _, event, value in [one for one in due if one[0] <= number]:
+            loop.reward(f"e-{event}", value)
+        due = [one for one in due if one[0] > number]
+        clock.advance(1)
+        store.tick()
+    return store, given, silent
+
+
+def grid(document, place):
+    return [list(row) for row in document.sections[place].grids[0].rows]
+
+
+@pytest.mark.parametrize("missing", ["public", "default"])
+def test_a_board_sees_by_option_who_was_given_it_who_waits_and_who_never_answered(tmp_path, missing):
+    store, given, silent = late_trial(tmp_path, missing)
+    with store:
+        document = report_on_store(store, "late")
+        table = public_view(store, "late").loops["late"]
+    *rows, total = grid(document, 0)
+    counted = [[int(cell) for place, cell in enumerate(row[1:]) if place != 1] for row in rows]
+    assert [row[0] for row in rows] == ["usual care", "low dose", "high dose"]
+    assert [row[0] for row in counted] == [given[arm] for arm in range(3)]
+    assert [row[2] for row in rows] == [f"{given[arm] / 200:.1%}" for arm in range(3)]
+    assert all(row[0] == sum(row[1:]) for row in counted)  # the columns add up to what was given
+    assert total[1] == "200"
+    assert [int(cell) for cell in total[3:]] == [sum(column) for column in list(zip(*counted))[1:]]
+    learned = sum(row[1] for row in counted)
+    assert ("learned", str(learned)) in document.figures
+    text = lines(document)
+    assert f"200 rounds were decided: {learned} " in text
+    assert [row[2] for row in counted] == [line["answered"] for line in table["waiting"]]
+    assert sum(row[3] for row in counted) >= 20  # nobody of the last 20 can have answered
+    if missing == "public":
+        assert [row[4] for row in counted] == [silent[arm] for arm in range(3)]
+        assert ("never answered", str(sum(silent.values()))) in document.figures
+        assert document.sections[0].grids[0].head[-1] == "never answered"
+        arm = table["published"]["arms"][2]
+        assert f"{arm['lowest']:.3g} to {arm['highest']:.3g}" == grid(document, 1)[2][-1]
+        assert "More than a tenth of the rounds of an arm have no answer" in text
+    else:
+        assert "never answered" not in text
+        assert "Whether and when somebody did is protected in this loop" in text
+
+
+def test_blocks_say_what_is_not_released_and_that_silence_is_inside(tmp_path):
+    store, given, _ = late_trial(tmp_path, "public", rounds=120, release="blocks")
+    with store:
+        document = report_on_store(store, "late")
+    *rows, _ = grid(document, 0)
+    assert [int(row[1]) for row in rows] == [given[arm] for arm in range(3)]
+    assert all(int(row[1]) == int(row[3]) + int(row[4]) for row in rows)
+    assert "whoever never answered is among those" in lines(document)
+
+
+def test_a_trial_that_is_over_has_everybody_published_or_silent(tmp_path):
+    clock = ManualClock()
+    store, given, _ = late_trial(tmp_path, "public", clock=clock)
+    with store:
+        store.loop("late").set_mode("frozen")
+        clock.advance(60)
+        store.tick()
+        *rows, total = grid(report_on_store(store, "late"), 0)
+    assert [int(row[1]) for row in rows] == [given[arm] for arm in range(3)]
+    assert all(int(row[1]) == sum(map(int, row[3:])) for row in rows)
+    assert total[4:6] == ["0", "0"]  # nobody waits any more
+
+
+def test_rounds_of_the_loop_before_are_told_apart(tmp_path):
+    store, _, _ = late_trial(tmp_path, "public")
+    with store:
+        left = standings(public_view(store, "late").loops["late"])
+        loop = store.create(
+            "later",
+            policy={"name": "private-nash", "epsilon": 1.0},
+            actions=["usual care", "low dose", "high dose"],
+            reward={"low": 0.0, "high": 1.0, "wait": "50s", "missing": "public"},
+            start_from="late",
+        )
+        for number in range(10):
+            loop.decide(f"n-{number}")
+        found = standings(public_view(store, "later").loops["later"])
+        text = lines(report_on_store(store, "later"))
+    assert sum(row.given for row in found) == 10
+    assert all(row.given == row.learned + row.waiting + row.open + row.closed - row.before for row in found)
+    assert [row.before for row in found] == [row.learned + row.closed + row.open for row in left]
+    assert "of these from before" in text
+
+
 def test_planned_rounds_of_an_open_block_are_not_rounds(folder):
     """What the service publishes by arm adds up to what is released, never to more than was decided."""
     with Store.open(f"sqlite:///{folder}/store.db") as store:
@@ -99,8 +211,13 @@ def test_the_same_numbers_from_the_store_the_ledger_and_the_routes(folder, tmp_p
         assert over.exit_code == 0, over.output
     pages = {name: (tmp_path / f"{name}.md").read_text() for name in ("store", "ledger", "copy", "url")}
     assert pages["store"] == pages["ledger"]
-    rounds = [next(row for row in text.splitlines() if row.startswith("| new drug |")) for text in pages.values()]
-    assert len(set(rounds)) == 1
+    rows = {name: [row for row in text.splitlines() if row.startswith("| new drug |")] for name, text in pages.items()}
+    assert rows["store"] == rows["url"]
+    mean = {name: float(row[-1].split(" | ")[1]) for name, row in rows.items()}
+    assert mean["store"] == pytest.approx(10 * mean["copy"], rel=1e-2)  # a ledger knows no units of rewards,
+    assert "given to" in pages["url"]  # and not who was given what
+    assert "given to" not in pages["copy"]
+    assert "a ledger holds published answers alone" in pages["copy"]
     for text in pages.values():
         for title in ("What was decided", "What is known", "What was spent", "What is promised", "How to check"):
             assert title in text

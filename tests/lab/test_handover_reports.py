@@ -14,6 +14,7 @@ from fairveil.bandits.simulate import Streams
 from fairveil.cli import app
 from fairveil.errors import PrivacyError, SpecError
 from fairveil.lab.handover import report_on_ledger, report_on_result, write_document
+from fairveil.lab.handover.classifiers import LAB
 from fairveil.lab.handover.write import to_html, to_markdown
 from fairveil.ledger.account import releases_into
 from fairveil.ledger.verify import releases
@@ -152,6 +153,20 @@ def test_groups_are_not_counted_in_other_families(tmp_path):
     assert "<polyline" in page
 
 
+def test_a_report_on_generated_rows_says_so_and_never_speaks_of_recorded_ones():
+    spec = {
+        "task": "classify",
+        "learner": {"name": "private-logistic", "epsilon": 1.0, "delta": 1e-5},
+        "data": {"name": "synthetic-adult", "sensitive": ["sex"], "rows": 400},
+    }
+    document = report_on_result(fairveil.run(spec))
+    assert "generated data set" in document.banner
+    assert "recorded data" not in to_markdown(document)
+    assert any(section.marked == LAB for section in document.sections)
+    result = fairveil.run({**RECORDED, "noise": "seeded"})
+    assert "on recorded data" in report_on_result(result).banner
+
+
 def test_run_with_a_ledger_and_report_on_the_command_line(tmp_path):
     spec = tmp_path / "trial.json"
     spec.write_text(json.dumps(RECORDED))
@@ -160,6 +175,8 @@ def test_run_with_a_ledger_and_report_on_the_command_line(tmp_path):
     assert first.exit_code == 0, first.output
     again = run.invoke(app, ["run", str(spec), "--ledger", str(tmp_path / "trial.db")])
     assert isinstance(again.exception, PrivacyError)
+    assert "this ledger already holds this run" in str(again.exception)
+    assert "resume" not in str(again.exception)  # nothing of Python
     out = tmp_path / "report.html"
     made = run.invoke(app, ["report", str(tmp_path / "trial.db"), "--policy", str(spec), "--out", str(out)])
     assert made.exit_code == 0, made.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -76,6 +77,15 @@ def test_every_table_and_chart_says_what_it_is(people):
         assert frame(one).attrs["title"].endswith(f"({kind})")
         assert all(title.endswith(f"({kind})") for title in titles(plot(one)))
     assert titles(estimates.plot()) == titles(plot(estimates))
+
+
+def test_a_saved_chart_opens_without_a_network_and_is_dark_in_the_dark(people, tmp_path):
+    group_rates(*people).plot().save(tmp_path / "rates.html")
+    page = (tmp_path / "rates.html").read_text()
+    assert "prefers-color-scheme: dark" in page
+    assert not re.search(r"<script[^>]+src=", page)
+    group_rates(*people).plot().save(str(tmp_path / "rates.json"))
+    assert json.loads((tmp_path / "rates.json").read_text())["vconcat"]
 
 
 def test_regret_has_its_band_and_its_rounds():

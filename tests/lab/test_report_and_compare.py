@@ -9,8 +9,8 @@ import vl_convert
 import fairveil
 from fairveil.errors import SpecError
 from fairveil.lab import compare
-from fairveil.lab.artefact import Chart, Claim, Heatmap, Line, Table, readable, say
-from fairveil.lab.plots import draw, draw_result, write_picture
+from fairveil.lab.artefact import Chart, Claim, Heatmap, Line, Table, readable, say, time_axis
+from fairveil.lab.plots import draw, draw_result, result_charts, write_picture
 from fairveil.lab.report import Section, write_report
 
 LINES = (
@@ -142,6 +142,37 @@ def test_a_result_is_drawn(tmp_path, suffix):
         write_picture(None, tmp_path / "plot.gif")
 
 
+TRIAL = {
+    "task": "bandit", "rounds": 300, "runs": 3, "seed": 1, "policy": {"name": "private-nash", "epsilon": 1.0},
+    "environment": {"name": "bernoulli", "means": [0.3, 0.7]},
+}  # fmt: skip
+
+
+def test_a_drawn_result_says_what_it_is_that_it_is_simulated_and_what_is_promised(tmp_path):
+    draw_result(fairveil.run(TRIAL), tmp_path / "sim.html")
+    page = (tmp_path / "sim.html").read_text()
+    assert "<title>Result of a run: private-nash</title>" in page
+    for words in ("Simulated: the people", "300 decisions by the policy private-nash", "at most 2.72"):
+        assert words in page
+    bare = fairveil.run({**TRIAL, "policy": {"name": "ncb"}})
+    draw_result(bare, tmp_path / "bare.html")
+    assert "No privacy promise" in (tmp_path / "bare.html").read_text()
+
+
+def test_few_people_stand_on_a_linear_axis_and_many_on_a_logarithmic_one(tmp_path):
+    assert time_axis(fairveil.run(TRIAL)) == ("people", False)
+    assert time_axis(fairveil.run({**TRIAL, "rounds": 5_000})) == ("people", True)
+
+
+def test_arms_have_the_names_that_the_spec_gives_them(tmp_path):
+    (tmp_path / "arms.csv").write_text("usual care,new drug\n" + "0,1\n1,1\n0,0\n1,1\n" * 40)
+    table = {"name": "table", "file": str(tmp_path / "arms.csv")}
+    charts = result_charts(fairveil.run({**TRIAL, "rounds": 100, "environment": table}))
+    named = {place for chart in charts for line in chart.lines for place in (line.name, *line.x)}
+    assert {"usual care", "new drug"} <= named
+    assert not {"arm 0", "arm 1"} & named
+
+
 def test_grid_and_differences():
     specs = compare.grid({"task": "coins", "runs": 4}, {"seed": [1, 2], "block": [1, 2]})
     assert len(specs) == 4
@@ -180,6 +211,28 @@ def test_metrics_by_group_are_compared_and_lists_by_arm_are_not():
     [chart] = compare.charts(results, "share.a")
     assert chart.x_label == "step"
     assert not chart.log_x
+
+
+def test_a_metric_without_a_course_is_drawn_by_the_course_of_its_task_and_a_series_is_a_metric():
+    features = {"0": ["normal", -5, 5], "1": ["normal", 5, 5]}
+    group = {"qualified": 0.5, "features": features}
+    groups = {
+        "a": {**group, "transitions": [[0.4, 0.5], [0.5, 0.9]]},
+        "b": {**group, "transitions": [[0.1, 0.5], [0.5, 0.7]]},
+    }
+    spec = {"task": "qualification", "groups": groups, "steps": 4, "steps_per_year": 2.0}
+    results = {rule: fairveil.run({**spec, "fairness": rule}) for rule in ("none", "eqopt", "dp")}
+    [of_b] = compare.charts(results, "final.b")
+    assert (of_b.x_label, [one.name for one in of_b.lines]) == ("years", ["none", "eqopt", "dp"])
+    assert of_b.lines[0].x == (0.0, 0.5, 1.0, 1.5, 2.0)
+    assert of_b.lines[2].y == tuple(results["dp"]["series"]["qualified_b"]["y"])
+    assert [chart.title for chart in compare.charts(results, "gap")] == ["qualified a", "qualified b"]
+    ends = [one.value for one in compare.differences(results, "qualified.b")]
+    assert ends == pytest.approx([one.value for one in compare.differences(results, "final.b")], abs=1e-11)
+    assert compare.difference_table(results, "final.b").title.startswith("final.b at the end")
+    assert compare.difference_table(results, "gap").title.startswith("gap in the long run")
+    with pytest.raises(SpecError, match="qualified_b"):
+        compare.differences(results, "nothing")
 
 
 def test_pareto_front_keeps_what_nothing_beats():

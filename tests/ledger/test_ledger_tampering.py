@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import shutil
 import sqlite3
@@ -103,6 +104,33 @@ def test_without_an_anchor_verify_says_what_it_cannot_see(place):
     report = verify(place[0])
     assert "cannot be detected" in report.anchor
     assert any("has an anchor" in note for note in report.notes)
+
+
+def test_a_file_that_never_was_a_ledger_is_no_alarm(tmp_path):
+    path = tmp_path / "model.joblib"
+    path.write_bytes(b"\x80\x04joblib" * 1000)
+    for ask in (verify, Ledger.open, functools.partial(Ledger.create, limit=Limit.pure(1.0))):
+        with pytest.raises(LedgerError, match="this is not a ledger") as seen:
+            ask(path)
+        assert not isinstance(seen.value, LedgerTampered)
+    assert [file.name for file in tmp_path.iterdir()] == ["model.joblib"]
+    with pytest.raises(LedgerTampered, match="damaged"):  # somebody who names an anchor had a ledger here
+        verify(path, tmp_path / "anchor")
+
+
+def test_a_ledger_without_its_first_bytes_is_damaged_even_alone(file_place, tmp_path):
+    lone = tmp_path / "copy" / "ledger.db"
+    lone.parent.mkdir()
+    lone.write_bytes(bytes(100) + file_place[0].read_bytes()[100:])
+    with pytest.raises(LedgerTampered, match="damaged"):
+        verify(lone)
+    lone.write_bytes(bytes(1000))
+    for left in ("-wal", ".lock"):
+        beside = lone.with_name(lone.name + left)
+        beside.touch()
+        with pytest.raises(LedgerTampered, match="damaged"):
+            verify(lone)
+        beside.unlink()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import shutil
 import pytest
 
 from fairveil.errors import BudgetError, SpecError
-from fairveil.loop import Reward, Store, pages, trail
+from fairveil.loop import Reward, Store, blocks, pages, trail
 from fairveil.loop.public import loop_table
 from fairveil.loop.upkeep import accept_epoch, backup, check, restore
 from fairveil.storage import faults
@@ -192,6 +192,20 @@ def test_pages_of_a_store_on_either_database(store, clock):
     assert loop.pages.missing({"trial/0/block-0": pages.digest_of(value), "trial/0/block-1": None}) == [
         "trial/0/block-1"
     ]
+
+
+@pytest.mark.parametrize("page", [1, 2, 5, 2000])
+def test_a_page_holds_every_key_once_in_the_order_of_rounds_however_many_are_read_together(
+    store, clock, monkeypatch, page
+):
+    monkeypatch.setattr(blocks, "PAGE", page)
+    loop = store.create("trial", policy=POLICY, reward=Reward(0, 1, wait="60s"))
+    replies = play(loop, clock, 0, 5)
+    with store.driver.beside("trial").reading() as tx:
+        [(block, digest, keys)] = tx.execute("SELECT block, digest, keys FROM released_pages")
+    expected = [store.keys.event(reply.event_id) for reply in sorted(replies, key=lambda reply: reply.round)]
+    assert bytes(keys) == b"".join(expected)
+    assert digest == store.keys.page(block, expected)
 
 
 def test_digests_say_nothing_without_the_key(store, clock):

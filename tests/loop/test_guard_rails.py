@@ -7,10 +7,12 @@ import pytest
 
 from fairveil.bandits.nash.closing import SHUT
 from fairveil.errors import SpecError
+from fairveil.lab.handover.loops import report_on_loop
 from fairveil.loop import Person, Reward
 from fairveil.loop.guards import SURE, Serving, Thrown
+from fairveil.loop.listing import page
 from fairveil.loop.problems import Invalid, NoSupport, Unknown
-from fairveil.loop.public import loop_table
+from fairveil.loop.public import budget_table, loop_table
 from fairveil.randomness import generator
 
 ARMS = ["a", "b", "c", "d"]
@@ -25,6 +27,11 @@ def made(store, name="trial", **more):
 
 def decided(loop, count, first=0, **more):
     return loop.decide_many([{"event_id": f"e-{first + number}", **more} for number in range(count)])
+
+
+def reopened(store, loop):
+    store.leave(loop.name)
+    return store.loop(loop.name)
 
 
 def shares(replies):
@@ -207,6 +214,27 @@ def test_a_closed_arm_is_never_served_again_and_the_others_learn_on(store):
         loop.close_action(left[2])
 
 
+@pytest.mark.parametrize("release", ["arrivals", "blocks"])
+def test_a_loop_that_started_from_another_counts_what_it_decided_itself(store, release):
+    policy = {**NASH, "release": release}
+    loop = made(store, policy=policy)
+    learn(store, loop, 400)
+    other = made(store, "second", policy=policy, start_from="trial")
+    first = other.status().round
+    assert first >= 400
+    decided(other, 30, exclude=[3])
+    other.set_mode("frozen")
+    decided(other, 12, 100)
+    for again in (other, reopened(store, other)):
+        table = loop_table(again)
+        assert table["decided"] == page(store)["second"]["decided"] == 42
+        assert (table["rounds"], table["first_round"]) == (first + 30, first)
+        assert sum(row["decided"] for row in table["published"]["arms"]) == 30
+    document = report_on_loop(loop_table(other), budget_table(other), source="this store")
+    assert dict(document.figures)["decided"] == "30"
+    assert loop_table(loop)["first_round"] == 0
+
+
 def test_a_new_arm_is_a_new_loop_that_starts_from_what_was_published(store):
     loop = made(store)
     learn(store, loop, 1200)
@@ -215,7 +243,12 @@ def test_a_new_arm_is_a_new_loop_that_starts_from_what_was_published(store):
     other = made(store, "second", actions=["b", "new", "a"], start_from="trial")
     assert other.status().state["counts"].tolist() == [known["b"], 0.0, known["a"]]
     assert SHUT not in other.status().state
+    assert [loop_table(other)[name] for name in ("decided", "first_round")] == [0, loop.status().round]
     learn(store, other, 600, best=1)
+    for again in (other, reopened(store, other)):
+        table = loop_table(again)
+        assert table["decided"] == page(store)["second"]["decided"] == 600
+        assert sum(row["decided"] for row in table["published"]["arms"]) == 600
     estimates = {row["action_id"]: row["mean"] for row in loop_table(other)["published"]["arms"]}
     assert estimates["new"] > estimates["b"]
     with pytest.raises(SpecError, match="closed, for ever") as problem:

@@ -286,6 +286,15 @@ def test_the_last_unit_of_a_shared_ledger_is_won_by_one_of_two_loops(store):
         made(store, "third", budget={"ledger": "hospital"}, reports={"every": 10, "epsilon": 0.5})
 
 
+@pytest.mark.parametrize(("epsilon", "delta", "reports"), [(1.0, 1e-6, 1.0), (0.7, 1e-5, 0.3), (2.0, 1e-6, 0.1)])
+def test_a_ledger_of_its_own_pays_for_learning_and_reports_each_rounded_up(store, epsilon, delta, reports):
+    policy = {"name": "batched-private-fair-greedy", "epsilon": epsilon, "delta": delta, "first_batch": 8}
+    features = [{"name": name, "low": -1.0, "high": 1.0} for name in "xyz"]
+    about = {"groups": ["a", "b"], "features": features, "reward": Reward(0, 1, wait="60s")}
+    loop = store.create("queue", policy=policy, reports={"every": 20, "epsilon": reports}, **about)
+    assert loop.ledger.remaining.units == loop.ledger.remaining.delta_units == 0
+
+
 def test_a_person_is_told_learning_and_reports_together(store):
     loop = made(store, person=Person(max_events=2), reports={"every": 10, "epsilon": 0.25, "spare": 1.0})
     assert loop_table(loop)["person_guarantee"]["epsilon"] == pytest.approx(2 * 1.25)

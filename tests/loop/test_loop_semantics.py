@@ -7,7 +7,7 @@ import pytest
 
 from fairveil.bandits.nash.private_nash import PrivateNash
 from fairveil.errors import BudgetError, SpecError
-from fairveil.loop import Budget, Person, Retention, Reward, Store
+from fairveil.loop import Budget, Person, Retention, Reward, Store, writer
 from fairveil.loop.problems import (
     Closed,
     EventReused,
@@ -22,6 +22,7 @@ from fairveil.loop.problems import (
     UnsoundPolicy,
 )
 from fairveil.loop.public import loop_table, public_view, quote
+from fairveil.loop.requests import DecisionRequest
 
 POLICY = {"name": "even-blocks", "arms": 3, "epsilon": 1.0}
 DAY = 86400.0
@@ -46,6 +47,48 @@ def test_batches_answer_each_item_by_itself(loop):
     assert answers[3].round == 1
     rewards = loop.reward_many([("a", 0.5), ("zz", 1.0), ("a", 0.5), ("a", 0.7)])
     assert [type(one).__name__ for one in rewards] == ["RewardReply", "UnknownEvent", "RewardReply", "RewardDiffers"]
+
+
+def test_a_reward_that_comes_before_its_own_decision_is_done_behind_it(loop):
+    early, decided = loop.reward_item("e-0", 1.0), loop.item(DecisionRequest(event_id="e-0"))
+    loop.writer.put([early])
+    loop.writer.put([decided])
+    loop.writer.drain()
+    assert (early.outcome().learned, decided.outcome().round) == ("pending", 0)
+    with pytest.raises(UnknownEvent):
+        loop.reward("e-1", 1.0)
+
+
+def test_so_many_rewards_wait_for_decisions_in_the_queue_and_others_are_unknown_at_once(loop, monkeypatch):
+    assert writer.PATIENT == 1000
+    monkeypatch.setattr(writer, "PATIENT", 3)
+    monkeypatch.setattr(writer, "MOST", 6)
+    told = []
+    loop.writer.finished = told.extend
+    early = [loop.reward_item(f"e-{number}", 1.0) for number in range(5)]
+    stranger = loop.reward_item("nobody", 1.0)
+    decided = [loop.item(DecisionRequest(event_id=f"e-{number}")) for number in range(5)]
+    for item in (*early, stranger, *decided):
+        loop.writer.put([item])
+    loop.writer.drain()
+    assert [item.done for item in early] == [False] * 3 + [True] * 2
+    assert told == [*early[3:], stranger]
+    assert {type(item.error) for item in told} == {UnknownEvent}
+    while loop.writer.waiting:
+        loop.writer.drain()
+    assert [item.outcome().learned for item in early[:3]] == ["pending"] * 3
+    assert len(told) == 11
+    monkeypatch.setattr(writer, "MOST", 1)
+    loop.close()
+    refused = loop.reward_item("e-9", 1.0)  # its decisions are refused: it waits for one of them, not for each
+    for item in (refused, *(loop.item(DecisionRequest(event_id="e-9")) for _ in range(2))):
+        loop.writer.put([item])
+    for _ in range(3):
+        loop.writer.drain()
+    loop.writer.put([loop.item(DecisionRequest(event_id="e-9"))])
+    assert not refused.done
+    loop.writer.drain()
+    assert isinstance(refused.error, UnknownEvent)
 
 
 def test_rewards_inside_and_after_the_window(loop, clock):
@@ -339,6 +382,8 @@ def test_starting_from_what_another_loop_published(store, loop, clock):
     other = store.create("second", policy=POLICY, reward=Reward(0, 1, wait="60s"), start_from="trial")
     assert other.status().state["counts"].tolist() == loop.status().state["counts"].tolist()
     assert other.decide("e-0").round == 15  # behind every block of the other loop
+    table = loop_table(other)
+    assert (table["decided"], table["rounds"], table["first_round"]) == (1, 16, 15)
     with pytest.raises(SpecError, match="cannot be read"):
         store.create("third", policy={**POLICY, "arms": 4}, start_from="trial")
 

@@ -6,9 +6,11 @@ import contextlib
 
 import pytest
 
-from fairveil.loop import ManualClock, Store
+from fairveil.loop import ManualClock, Reward, Store
+from fairveil.loop.listing import page
 from fairveil.loop.storage import NOTED, bring_up_to_date, driver_of, steps, version_of
 
+KEY = bytes(range(32))
 SCHEMA = {
     "sqlite": "SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' AND sql IS NOT NULL ORDER BY name",
     "postgresql": "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = current_schema() ORDER BY 1",
@@ -101,3 +103,19 @@ def test_an_index_is_made_while_somebody_writes_and_a_broken_one_again(database)
     assert "IS NOT NULL" in schema(driver)["events_by_time"]
     assert driver.index("events_by_time", statement)  # there already
     driver.close()
+
+
+def test_a_loop_that_had_started_from_another_counts_its_own_decisions_after_an_upgrade(store_url):
+    about = {"policy": {"name": "private-nash", "arms": 2, "epsilon": 1.0}, "reward": Reward(0, 1, wait="60s")}
+    with Store.open(store_url, key=KEY) as store:
+        first = store.create("first", **about)
+        first.decide_many([{"event_id": f"e-{number}"} for number in range(30)])
+        second = store.create("second", start_from="first", **about)
+        second.decide_many([{"event_id": f"e-{number}"} for number in range(7)])
+        store.create("third", start_from="second", **about)
+        with store.writing() as tx:
+            tx.execute("ALTER TABLE loops DROP COLUMN began")
+            tx.execute("UPDATE meta SET value = '8' WHERE key = 'version'")
+    with Store.open(store_url, key=KEY, migrate=True) as store:
+        told = {name: (row["decided"], row["first_round"]) for name, row in page(store).items()}
+    assert told == {"first": (30, 0), "second": (7, 30), "third": (0, 37)}

@@ -19,6 +19,7 @@ from fairveil.bandits.environments.arms import UNIT
 from fairveil.bandits.protocol import HEADER
 from fairveil.loop import ManualClock, Reward, Store, batch, seats
 from fairveil.loop.loop import Loop
+from fairveil.loop.seats import close_windows
 from fairveil.loop.upkeep import backup, check, restore
 from fairveil.privacy.noise import SeededNoise
 from fairveil.randomness import generator
@@ -30,7 +31,7 @@ steps = st.one_of(
     st.tuples(st.just("decide"), st.integers(1, 8)),
     st.tuples(st.just("reward"), st.lists(st.integers(0, 40), min_size=1, max_size=6)),
     st.tuples(st.just("wait"), st.sampled_from([5, 30, 61])),
-    st.tuples(st.sampled_from(["tick", "restart", "backup", "restore"]), st.just(0)),
+    st.tuples(st.sampled_from(["tick", "restart", "backup", "restore", "freeze", "thaw"]), st.just(0)),
 )
 scripts = st.lists(steps, min_size=4, max_size=24)
 
@@ -80,6 +81,12 @@ class World:
 
     def tick(self, _) -> None:
         self.store.tick(["t"])
+
+    def freeze(self, _) -> None:
+        self.store.loop("t").set_mode("frozen")
+
+    def thaw(self, _) -> None:
+        self.store.loop("t").set_mode("online")
 
     def restart(self, _) -> None:
         self.store.close()
@@ -132,11 +139,17 @@ def test_hidden_arrivals_are_protected_with_the_reward(script, changed):
 
 SCRIPT = [("decide", 3), ("reward", [0, 1, 2]), ("tick", 0), ("decide", 3), ("reward", [3, 4, 5]), ("tick", 0),
           ("decide", 12), ("reward", [6, 8, 9, 10, 11]), ("wait", 61), ("tick", 0)]  # fmt: skip
+ENDED = [("decide", 5), ("reward", [0, 1, 2, 3, 4]), ("freeze", 0), ("tick", 0), ("thaw", 0), ("decide", 2),
+         ("freeze", 0), ("wait", 61), ("tick", 0)]  # fmt: skip
+"""A trial that ends in the middle of a turn, goes on after all, and ends again."""
 
 
 def test_the_script_of_the_mutants_is_kept_by_the_loop():
     for missing, value in (("public", 0.0), ("default", None)):
-        assert differ_in_one(*(published(SCRIPT, missing, 4, reward) for reward in (1.0, value)))
+        for script in (SCRIPT, ENDED):
+            found = [published(script, missing, 4, reward) for reward in (1.0, value)]
+            assert differ_in_one(*found)
+            assert found[0] != found[1]
 
 
 def _no_seat_for_nothing(original):
@@ -182,7 +195,23 @@ def _noting(original):
     return broken
 
 
+def _once_all_answered(original):
+    """A frozen pool is over when everybody has answered, although that is hidden."""
+
+    def broken(batch):
+        if batch.before.mode == "frozen":
+            query = "SELECT count(*) FROM events WHERE loop = ? AND rewarded IS NULL"
+            [(silent,)] = batch.tx.execute(query, (batch.facts.id,))
+            if not silent:
+                close_windows(batch, batch.before.settled, batch.round)
+                batch.change(settled=batch.round)
+        return original(batch)
+
+    return broken
+
+
 MUTANTS = {
+    "frozen-by-answers": ("default", [("settle", "settle", _once_all_answered)]),
     "seat-by-value": ("public", [(seats.Seating, "at_answer", _no_seat_for_nothing)]),
     "seat-at-the-answer": ("default", [(seats.Seating, "at_answer", _at_the_answer)]),
     "pool-count-read": ("default", [("settle", "close_windows", _answers_alone)]),
@@ -201,7 +230,7 @@ def test_mistakes_planted_in_the_loop_are_caught(name, monkeypatch):
     found = []
     for reward in (1.0, None if missing == "default" else 0.0):
         _raw[0] = 0.0
-        found.append(published(SCRIPT, missing, 4, reward, sound=False))
+        found.append(published(ENDED if "frozen" in name else SCRIPT, missing, 4, reward, sound=False))
     assert not differ_in_one(*found)
 
 

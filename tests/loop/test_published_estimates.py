@@ -15,9 +15,8 @@ def test_arms_have_the_intervals_of_the_policy_in_the_reward_s_units(name):
     policy = registry.build("policy", {"name": name, "arms": 2, "epsilon": 2.0}, "policy")
     world = registry.build("environment", {"name": "bernoulli", "means": [0.2, 0.8]}, "environment")
     state = list(walk(policy, world, 400, Streams.of(1, 0)))[-1].state
-    facts = SimpleNamespace(
-        policy=policy, missing="public", spec=SimpleNamespace(reward=SimpleNamespace(low=-1.0, high=3.0), actions=None)
-    )
+    spec = SimpleNamespace(reward=SimpleNamespace(low=-1.0, high=3.0), actions=None)
+    facts = SimpleNamespace(policy=policy, missing="public", spec=spec, began=())
     rows = _arms(facts, state, None)
     for row, item in zip(rows, policy.estimates(state).items):
         assert [row[key] for key in ("mean", "low", "high")] == pytest.approx(

@@ -325,6 +325,136 @@ def test_frozen_loops_release_what_they_have(store, clock):
     assert loop.status().state["given"].sum() == 3
 
 
+def half_a_turn(store, missing, answered):
+    """Four rounds: the first turn is over, of the second one round is decided; so many of them are answered."""
+    loop = create(store, missing=missing)
+    arms = [reply.action for reply in decide(loop, 0, 4)]
+    loop.reward_many([(f"e-{index}", 1.0) for index in range(answered)])
+    return loop, arms[3]
+
+
+def freeze(loop):
+    loop.set_mode("frozen")
+
+
+def close(loop):
+    loop.close()
+
+
+@pytest.mark.parametrize("end", [freeze, close])
+@pytest.mark.parametrize("missing", ["public", "default"])
+def test_at_the_end_of_a_trial_no_answer_waits_for_rounds_that_never_come(store, clock, missing, end):
+    loop, arm = half_a_turn(store, missing, 4)
+    clock.advance(61)
+    assert store.tick() == 1
+    clock.advance(10_000)
+    assert store.tick() == 0  # two rounds of the turn are undecided: they may still come
+    assert loop_table(loop)["waiting"][arm]["answered"] == 1
+    end(loop)
+    assert store.tick() == 1  # nobody has to write anything first
+    assert headers(loop)[f"trial/0/{arm}-0-1"] == [arm, 0, 1, 4]
+    status = loop.status()
+    assert (status.settled, status.released, status.erased) == (4, 4, 4)
+    assert status.state["given"].sum() == 6
+    check(store)
+
+
+@pytest.mark.parametrize("missing", ["public", "default"])
+def test_a_frozen_pool_waits_for_everybody_whose_window_is_open(store, clock, missing):
+    loop = create(store, missing=missing)
+    arm = decide(loop, 0, 3)[0].action
+    clock.advance(30)
+    decide(loop, 3, 2)
+    loop.reward_many([(f"e-{index}", 1.0) for index in range(4)])
+    freeze(loop)
+    clock.advance(31)
+    assert store.tick() == 1  # the arm of e-3 and e-4 waits for e-4
+    assert {header[0] for header in headers(loop).values()} == {arm}
+    clock.advance(30)
+    assert store.tick() == 1
+    size = 1 if missing == "public" else 2
+    assert headers(loop)[f"trial/0/{1 - arm}-0-{size}"] == [1 - arm, 0, size, 5]
+    check(store)
+
+
+@pytest.mark.parametrize("missing", ["public", "default"])
+def test_after_thawing_the_turn_goes_on_and_later_answers_join_the_next_pool(store_url, clock, missing):
+    with Store.open(store_url, clock=clock, key=KEY) as store:
+        loop, arm = half_a_turn(store, missing, 4)
+        freeze(loop)
+    with Store.open(store_url, clock=clock, key=KEY) as store, Store.open(store_url, clock=clock, key=KEY) as other:
+        clock.advance(61)
+        assert store.tick() == 2  # the mode is stored: a restart goes on with it
+        other.loop("trial").set_mode("online")
+        loop = store.loop("trial")
+        assert [reply.action for reply in decide(loop, 4, 1)] == [arm]
+        other.loop("trial").reward("e-4", 1.0)
+        clock.advance(61)
+        assert store.tick() == 0  # one round of the turn is undecided again
+        freeze(other.loop("trial"))
+        assert store.tick() == 1
+        loop.set_mode("online")
+        assert decide(loop, 5, 1)[0].action == arm
+        loop.reward("e-5", 1.0)
+        clock.advance(61)
+        assert store.tick() == 1
+        mine = [header[1:3] for header in headers(loop).values() if header[0] == arm]
+        assert mine == [[0, 1], [1, 2], [2, 3]]
+        check(store)
+        place, inside = store.driver.ledger("trial")
+        assert any("releases by arrival" in note for note in verify(place, ledger=inside).notes)
+
+
+def test_at_the_horizon_the_turn_is_over_too(store, clock):
+    """No policy of these arms has a horizon of its own; one of a plug-in may."""
+    loop = create(store)
+    vars(loop.facts).update(horizon=4)
+    decide(loop, 0, 3)
+    loop.reward_many([(f"e-{index}", 1.0) for index in range(3)])
+    assert store.tick() == 1
+    arm = decide(loop, 3, 1)[0].action
+    loop.reward("e-3", 1.0)
+    assert store.tick() == 1
+    assert headers(loop)[f"trial/0/{arm}-0-1"] == [arm, 0, 1, 4]
+    assert loop.decide("x").reason == "horizon"
+
+
+def test_a_copy_from_before_the_frozen_release_adopts_it(tmp_path, clock):
+    url = f"sqlite:///{tmp_path}/data/store.db"
+    with Store.open(url, clock=clock, key=KEY) as store:
+        loop, _ = half_a_turn(store, "public", 4)
+        backup(store, tmp_path / "copy")
+        freeze(loop)
+        assert store.tick() == 2
+        sums = loop.status().state["sums"].tolist()
+    for file in (tmp_path / "data").glob("store.db*"):
+        file.unlink()
+    restore(tmp_path / "copy", tmp_path / "data" / "store.db")
+    with Store.open(url, clock=clock, key=KEY) as store:
+        store.tick()
+        loop = store.loop("trial")
+        status = loop.status()
+        assert (status.epoch, status.mode, status.state["sums"].tolist()) == (1, "online", sums)
+        assert loop.reward("e-3", 0.0).reason == "restored"
+        assert not (status.state["closed"] < 0).any()
+        check(store)
+
+
+def test_reports_of_people_are_released_when_a_local_loop_is_frozen(store, clock):
+    policy = {"name": "local-nash", "arms": 2, "epsilon": 1.0}
+    loop = store.create("trial", policy=policy, reward=Reward(0, 1, wait="60s", missing="public"))
+    while loop.status().round == loop.facts.policy.reach(loop.status().state) or loop.status().round < 40:
+        index = loop.status().round
+        decide(loop, index, 1)
+        loop.reward(f"e-{index}", 1.0)
+        store.tick()
+    assert sum(row["answered"] for row in loop_table(loop)["waiting"]) > 0
+    freeze(loop)
+    store.tick()
+    assert sum(row["answered"] for row in loop_table(loop)["waiting"]) == 0
+    check(store)
+
+
 def test_the_table_of_a_loop_can_be_written(store, clock):
     loop = create(store)
     decide(loop, 0, 5)

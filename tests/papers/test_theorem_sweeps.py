@@ -14,7 +14,7 @@ from fairveil.lab.papers import thesis_theorems
 from fairveil.lab.theorems import premises, qualification
 from fairveil.lab.theorems.checks import check
 from fairveil.lab.theorems.statements import statements
-from fairveil.lab.theorems.strategic_fair import theorem_26_several
+from fairveil.lab.theorems.strategic_fair import proposition_8, theorem_26_several
 from fairveil.lab.theorems.sweeps import swept
 from fairveil.randomness import generator
 
@@ -52,6 +52,13 @@ def test_premises_call_no_solver():
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert not [name for name in imported if name and name.startswith("fairveil")]
+
+
+def test_the_best_of_all_pairs_is_the_best_of_each():
+    rng = np.random.default_rng(3)
+    first, second = (np.cumsum(rng.normal(size=(4, 30)), axis=1) for _ in range(2))
+    each = [[float(premises._best(a + b)) for b in second] for a in first]
+    assert premises.best_pairs(first, second).tolist() == each
 
 
 @pytest.mark.parametrize("fairness", ["none", "eqopt", "dp"])
@@ -150,3 +157,31 @@ def test_an_optimum_in_the_far_tail_is_not_taken_for_a_counterexample_of_theorem
     scene = Scene(groups, gain=0.6552, loss=0.386)
     assert scene.policy("eqopt").thresholds[0][0] < -20
     assert not theorem_26_several(scene, "eqopt").applies
+
+
+def test_demographic_parity_may_disincentivise_both_groups_where_equal_opportunity_never_does():
+    """Proposition 8, second part: an instance is enough. Same features, one rate above break-even, one below."""
+    features = {"0": ["normal", -7.027, 3.299], "1": ["normal", 1.592, 3.299]}
+    groups = {
+        "a": {"share": 0.77, "qualified": 0.666, "features": features, "cost": ["beta", 19.45, 1.0]},
+        "b": {"share": 0.23, "qualified": 0.535, "features": features, "cost": ["beta", 12.19, 1.0]},
+    }
+    scene = Scene(groups, gain=0.4053, loss=0.6861)
+    assert scene.alpha(0) > scene.delta > scene.alpha(1)
+    assert proposition_8(scene).conclusion
+    free, fair = (scene.policy(kind).thresholds[0] for kind in ("none", "dp"))
+    falls = [scene.benefit(s, free[s]) - scene.benefit(s, fair[s]) for s in (0, 1)]
+    assert min(falls) > 1e-4
+
+
+def test_lemma_15_on_random_constants_and_false_without_a_premise():
+    """Appendix C: an inequality between four numbers, inside the proof of theorem 12."""
+    rng = np.random.default_rng(15)
+    a = 1.0 + 3.0 * rng.random(400_000) * rng.exponential(1.0, 400_000)
+    b = a + rng.random(a.size) * rng.exponential(2.0, a.size)
+    low, high = rng.random((2, a.size))
+    fails = (1 + low + a * low**2) / (1 + high + b * high**2) > (1 + a * low) / (1 + b * high) + 1e-12
+    apart, bounded = high - low > 1 / a - 1 / b, b * (1 - high) < 1
+    assert np.count_nonzero(apart & bounded) > 50_000
+    assert not np.any(fails & apart & bounded)
+    assert np.any(fails & bounded)

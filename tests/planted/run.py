@@ -1,11 +1,12 @@
 """Plant mistakes in a copy of the source, one at a time, and see who notices.
 
-    python tests/planted/run.py                     # all, each against what is said to catch it
-    python tests/planted/run.py loop/limit-one-more --seed 3
+    python tests/planted/run.py                     # all, each against what is said to catch it, at three seeds
+    python tests/planted/run.py loop/limit-one-more --seeds 3
     python tests/planted/run.py --wide --out found.json    # against all tests and audits of the part
 
 A mistake is a piece of text in one file that becomes another (`*.toml`). The copy is a folder of links in which that
-file is written anew, so tests, command line and servers that they start all run the broken code.
+file is written anew, so tests, command line and servers that they start all run the broken code. Whoever notices a
+mistake at a seed must find nothing at that seed in the code without it: that is asked first (`other_seeds`).
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SOURCE = ROOT / "src" / "fairveil"
 PATIENCE = 900.0
+SEEDS = "0,1,2"
 
 #: Audits and tests of the files that begin so, asked about every mistake in them by ``--wide``.
 WIDE = {
@@ -126,53 +129,85 @@ def planted(mistake: Mistake, folder: Path) -> Iterator[None]:
             file.unlink()
 
 
-def asked(who: str, folder: Path, seed: int) -> str:
-    """The last words of an audit or a test that noticed; empty when it did not."""
-    if who.startswith("audit:"):
-        command = [sys.executable, __file__, "--audit", who.removeprefix("audit:"), "--seed", str(seed)]
+def asked(who: Sequence[str], folder: Path, seeds: str) -> dict[str, str]:
+    """What an audit, or tests, say of the package in a folder: the last words of what failed at a seed, by seed."""
+    if who[0].startswith("audit:"):
+        command = [sys.executable, __file__, "--audit", who[0].removeprefix("audit:"), "--seeds", seeds]
     else:
-        quiet = ["-n", "0", "-q", "-x", "-m", "not long", "-p", "no:cacheprovider", "--no-header", "--tb=no"]
-        command = [sys.executable, "-m", "pytest", *quiet, *who.split()]
-    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONHASHSEED": str(seed), "FAIRVEIL_SEED": str(seed)}
+        quiet = ["-n", "0", "-q", "-m", "not long", "-p", "no:cacheprovider", "-p", "other_seeds", "--no-header"]
+        tests = [file for one in who for file in one.split()]
+        command = [sys.executable, "-m", "pytest", *quiet, "--tb=no", *tests]
+    paths = os.pathsep.join([str(folder), str(ROOT / "tests" / "support")])
+    environment = {**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": "0", "FAIRVEIL_SEEDS": seeds}
     try:
         done = subprocess.run(
             command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
         )
     except subprocess.TimeoutExpired:
-        return "did not end"
+        return dict.fromkeys(seeds.split(","), "did not end")
     if done.returncode == 0:
-        return ""
+        return {}
     lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-    if done.returncode > 1 or "ModuleNotFoundError" in done.stderr:
-        raise SystemExit(f"{who} could not be asked: {lines[-1] if lines else done.returncode}")
-    named = [line for line in lines if line.startswith(("FAILED", "ERROR")) or "broken" in line]
-    return (named or lines or [f"exit {done.returncode}"])[-1][:200]
+    named = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+    found = {seed: words[-1][:200] for seed in seeds.split(",") if (words := [n for n in named if _at(seed, n)])}
+    if not found and named and done.returncode == 2:  # it cannot even be imported
+        return dict.fromkeys(seeds.split(","), named[-1][:200])
+    if not found or "No module named 'fairveil'" in done.stderr:
+        raise SystemExit(f"{who[0]} could not be asked: {lines[-1] if lines else done.returncode}")
+    return found
 
 
-def audit(title: str, seed: int) -> int:
+def _at(seed: str, line: str) -> bool:
+    return re.search(rf"\bseed{seed}\b", line) is not None
+
+
+def audit(title: str, seeds: str) -> int:
     """The laws of an adapter, or the quick audit of a thing, of the package that this process sees."""
+    from other_seeds import moved_to
+
     from fairveil.proof.engine.adapter import adapters
     from fairveil.proof.engine.everything import QUICK, examine, things
 
     kind, _, name = title.partition(":")
-    if kind == "adapter":
-        adapters()[name]().check()
-        return 0
-    [thing] = [one for one in things((kind,)) if one.name == name]
-    verdict = examine(thing, QUICK, seed=seed)
-    print(f"broken: {verdict}" if not verdict.fine else "fine")
-    return 0 if verdict.fine else 1
+    failed = 0
+    for seed in seeds.split(","):
+        try:
+            with moved_to(int(seed)):
+                if kind == "adapter":
+                    adapters()[name]().check()
+                    continue
+                [thing] = [one for one in things((kind,)) if one.name == name]
+                verdict = examine(thing, QUICK, seed=int(seed))
+                said = "" if verdict.fine else str(verdict)
+        except Exception as problem:
+            said = str(problem) or type(problem).__name__
+        if said:
+            print("FAILED", f"seed{seed}", " ".join(said.split()))
+            failed = 1
+    return failed
 
 
-def look(mistake: Mistake, folder: Path, wide: bool, seed: int) -> tuple[str, str]:
-    """Who noticed and what they said; two empty words for nobody."""
+def look(mistake: Mistake, folder: Path, wide: bool, seeds: str) -> tuple[str, dict[str, str]]:
+    """Who noticed and what they said at each seed; nothing for nobody."""
     audits, tests = next(asked for start, asked in WIDE.items() if mistake.file.startswith(start))
     everybody = [*(f"audit:{one}" for one in audits), *tests] if wide else [mistake.caught]
     with planted(mistake, folder):
         for who in everybody:
-            if who and (words := asked(who, folder, seed)):
+            if who and (words := asked([who], folder, seeds)):
                 return who, words
-    return "", ""
+    return "", {}
+
+
+def sound(everybody: set[str], folder: Path, seeds: str) -> dict[str, str]:
+    """What fails at a seed in the code without a mistake: nobody who fails so can be said to notice one."""
+    files: dict[str, list[str]] = {}
+    for one in sorted(everybody):  # an audit by itself, tests of one file together
+        files.setdefault(one if one.startswith("audit:") else one.partition("::")[0], []).append(one)
+    return {
+        f"{file}, seed {seed}": words
+        for file, group in files.items()
+        for seed, words in asked(group, folder, seeds).items()
+    }
 
 
 TABLE = "| mistake | in | noticed by |\n|---|---|---|\n"
@@ -192,7 +227,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="part/name, or a part; all when left out")
     parser.add_argument("--wide", action="store_true", help="ask every audit and test of the part")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", default=SEEDS, help=f"numbers with commas between them; {SEEDS} when left out")
     parser.add_argument("--out", type=Path, help="add findings to this JSON file; what is in it is not asked again")
     parser.add_argument("--audit", help=argparse.SUPPRESS)
     parser.add_argument("--page", action="store_true", help="write the table of docs/guarantees/planted.md")
@@ -202,25 +237,29 @@ def main() -> int:
         place.write_text(page(place.read_text()))
         return 0
     if given.audit is not None:
-        return audit(given.audit, given.seed)
+        return audit(given.audit, given.seeds)
     found = json.loads(given.out.read_text()) if given.out is not None and given.out.exists() else {}
-    missed = []
+    chosen = [one for one in mistakes() if not given.names or {one.part, one.title} & set(given.names)]
+    missed, seeds = list[str](), given.seeds.split(",")
     with copied() as folder:
-        for mistake in mistakes():
-            if given.names and not {mistake.part, mistake.title} & set(given.names):
-                continue
+        if not given.wide and (alarms := sound({one.caught for one in chosen if one.caught}, folder, given.seeds)):
+            raise SystemExit("the code without a mistake is found wrong: " + json.dumps(alarms, indent=1))
+        for mistake in chosen:
             if not mistake.stands or not (given.wide or mistake.caught):
                 print(f"{mistake.title}: {'nobody was asked yet' if mistake.stands else 'its line was rewritten'}")
                 continue
             if mistake.title not in found:
-                found[mistake.title] = look(mistake, folder, given.wide, given.seed)
+                found[mistake.title] = look(mistake, folder, given.wide, given.seeds)
                 if given.out is not None:
                     given.out.write_text(json.dumps(found, indent=1) + "\n")
             who, words = found[mistake.title]
-            if not who and not mistake.harmless:
+            silent = [seed for seed in seeds if seed not in words]
+            if silent and not mistake.harmless:
                 missed.append(mistake.title)
-            print(f"{mistake.title}: {f'{who}: {words}' if who else 'NOBODY NOTICED'}", flush=True)
-    print(f"{len(missed)} not noticed")
+            quiet = f"NOBODY NOTICED at seed {', '.join(silent)}" if silent else ""
+            print(f"{mistake.title}: {quiet} {who}: {next(iter(words.values()), '')}", flush=True)
+    caught = {seed: sum(seed in words for _, words in found.values()) for seed in seeds}
+    print(f"noticed of {len(found)}: " + ", ".join(f"{number} at seed {seed}" for seed, number in caught.items()))
     return 1 if missed else 0
 
 

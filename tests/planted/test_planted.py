@@ -47,5 +47,6 @@ def test_the_page_has_them_all():
 def test_a_planted_mistake_is_noticed_and_the_code_without_it_is_not(title):
     [mistake] = [one for one in MISTAKES if one.title == title]
     with run.copied() as folder:
-        assert run.asked(mistake.caught, folder, 0) == ""
-        assert run.look(mistake, folder, False, 0)[0] == mistake.caught
+        assert run.sound({mistake.caught}, folder, "0,5") == {}
+        who, words = run.look(mistake, folder, False, "0,5")
+        assert (who, set(words)) == (mistake.caught, {"0", "5"})

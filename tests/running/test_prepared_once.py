@@ -34,6 +34,7 @@ def built(monkeypatch):
     kinds, build = [], registry.build
     monkeypatch.setattr(registry, "build", lambda kind, *rest: kinds.append(kind) or build(kind, *rest))
     monkeypatch.setattr(bandit, "_shared", {})
+    monkeypatch.setattr(bandit, "_ready", {})
     return kinds
 
 
@@ -66,6 +67,29 @@ def test_a_class_of_the_same_name_is_another_policy(built):
             found = case_of({**spec_of("nash"), "policy": {"name": "mine", "epsilon": 1.0}}).policy
             assert type(found) is made
             registry._entries.pop(("policy", "mine"))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_spec_is_prepared_once_whatever_its_seed_and_nobody_can_change_what_is_kept(family, built, monkeypatch):
+    fresh = [fairveil.run(spec_of(family, seed=seed)) for seed in (3, 4) if bandit._ready.clear() is None]
+    prepared_anew, made = [], bandit.BanditTask.made
+    monkeypatch.setattr(bandit.BanditTask, "made", lambda task, spec: prepared_anew.append(1) or made(task, spec))
+    bandit._ready.clear()
+    again = [fairveil.run(spec_of(family, seed=seed)) for seed in (4, 3)][::-1]
+    assert len(prepared_anew) == 1
+    again[0]["spec"]["policy"]["epsilon"] = again[0]["spec"]["checkpoints"][0] = 99
+    again[0] = fairveil.run(spec_of(family))
+    assert len(prepared_anew) == 1
+    for key in runner.REPEATED_KEYS:
+        assert [result[key] for result in again] == [result[key] for result in fresh]
+
+
+def test_rows_of_people_and_secure_noise_are_prepared_for_every_run(built):
+    case_of(spec_of("nash", noise="secure"))
+    case_of(
+        {**spec_of("nash"), "policy": {"name": "ucb"}, "environment": {"name": "table", "rewards": [[0.0, 1.0]] * 60}}
+    )
+    assert bandit._ready == {}
 
 
 @pytest.mark.parametrize("stored", [False, True])

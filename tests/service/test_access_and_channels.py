@@ -119,8 +119,10 @@ def test_public_routes_without_a_token(store, clock):
 def test_hosts_rates_and_exposure(store):
     client = Direct(Service(store, Settings(rate_limit=3, allow_host=("loops.example",))))
     try:
-        assert client.get("/health", headers={"host": "evil.example"}).status_code == 400
-        assert client.get("/health", headers={"host": "loops.example:443"}).status_code == 200
+        assert client.get("/v1/loops", headers={"host": "evil.example"}).status_code == 400
+        assert client.get("/openapi.json", headers={"host": "evil.example"}).status_code == 400
+        assert client.get("/health", headers={"host": "10.0.0.7:8080"}).status_code == 200, "probes come by address"
+        assert client.get("/openapi.json", headers={"host": "loops.example:443"}).status_code == 200
         assert client.get("/health", headers={"origin": "https://evil.example"}).status_code == 403
         assert client.get("/health", headers={"origin": "null"}).status_code == 403
         assert client.get("/health", headers={"origin": "https://loops.example"}).status_code == 200

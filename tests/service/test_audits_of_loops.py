@@ -54,7 +54,7 @@ def test_one_at_a_time_at_low_priority_and_stopped_after_the_longest_time(trial,
     trial.post("/v1/loops/trial/audits", json={})
     ended(service)
     assert trial.get("/v1/loops/trial/audits").json()["audits"][0]["value"]["pair"] == str(NICE)
-    service.auditor.longest = 3.0
+    longest, service.auditor.longest = service.auditor.longest, 3.0
     played(monkeypatch, service, WAITS)
     trial.post("/v1/loops/trial/audits", json={})
     second = trial.post("/v1/loops/trial/audits", json={})
@@ -62,6 +62,7 @@ def test_one_at_a_time_at_low_priority_and_stopped_after_the_longest_time(trial,
     ended(service)
     stopped = trial.get("/v1/loops/trial/audits").json()["audits"][-1]
     assert (stopped["status"], stopped["value"]["words"]) == ("stopped", "it took longer than 3 s")
+    service.auditor.longest = longest  # a busy machine takes its time to begin
     played(monkeypatch, service, "raise SystemExit('no such policy')")
     trial.post("/v1/loops/trial/audits", json={})
     ended(service)

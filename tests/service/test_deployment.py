@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
-from running_service import LOOP, Direct
+from running_service import LOOP, Direct, listening, token, until
 
 from fairveil.errors import DependencyError, SpecError
-from fairveil.loop import trail
+from fairveil.loop import Store, trail
 from fairveil.service.app import ROUTES, Service
 from fairveil.service.settings import Settings
 from fairveil.service.tracing import spans, tracing
@@ -100,6 +104,129 @@ def test_compose_is_whole():
     for one in ("one", "two"):
         assert table["services"][one]["read_only"]
         assert one in (DEPLOY / "Caddyfile").read_text()
+
+
+def test_manifests_are_whole():
+    """What they name is there: labels, ports, volumes, claims, routes of probes."""
+    found = {one["kind"]: one for one in yaml.safe_load_all((DEPLOY / "kubernetes" / "fairveil.yaml").read_text())}
+    assert set(found) == {"Deployment", "Service", "NetworkPolicy", "PersistentVolumeClaim"}
+    spec = found["Deployment"]["spec"]
+    labels, pod = spec["template"]["metadata"]["labels"], spec["template"]["spec"]
+    assert spec["selector"]["matchLabels"] == found["Service"]["spec"]["selector"] == labels
+    assert found["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"] == labels
+    [container] = pod["containers"]
+    [port] = (one["containerPort"] for one in container["ports"])
+    assert found["Service"]["spec"]["ports"][0]["targetPort"] == port == Settings().port
+    assert found["NetworkPolicy"]["spec"]["ingress"][0]["ports"] == [{"port": port}]
+    assert {one["name"] for one in container["volumeMounts"]} == {one["name"] for one in pod["volumes"]}
+    claims = [one["persistentVolumeClaim"]["claimName"] for one in pod["volumes"] if "persistentVolumeClaim" in one]
+    assert claims == [found["PersistentVolumeClaim"]["metadata"]["name"]]
+    assert found["PersistentVolumeClaim"]["spec"]["accessModes"] == ["ReadWriteMany"] or spec["replicas"] == 1
+    for name in ("startupProbe", "readinessProbe", "livenessProbe"):
+        asked = container[name]["httpGet"]
+        assert asked["port"] == port
+        assert asked["path"] in {route.path for route in ROUTES}
+
+
+def words_of(name):
+    """The command of a service as deploy/ has it."""
+    if name == "image":
+        return re.findall(r'"([^"]+)"', (DEPLOY / "Containerfile").read_text().splitlines()[-1])
+    if name == "compose":
+        return yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["one"]["command"]
+    [deployment, *_] = yaml.safe_load_all((DEPLOY / "kubernetes" / "fairveil.yaml").read_text())
+    return deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+
+
+@pytest.mark.parametrize(
+    ("name", "asked_as", "served"),
+    [
+        ("image", "127.0.0.1:8080", "localhost"),
+        ("compose", "one:8080", "localhost"),
+        ("kubernetes", "10.0.0.7:8080", "fairveil"),
+    ],
+)
+def test_whoever_looks_after_processes_is_answered_by_address_and_others_by_name(store, name, asked_as, served):
+    words = words_of(name)
+    given = [words[at + 1] for at, word in enumerate(words) if word == "--allow-host"]
+    settings = Settings(host=words[words.index("--host") + 1], behind_proxy=True, allow_host=tuple(given))
+    http = Direct(Service(store, settings))
+    for path in ("/ready", "/health"):
+        assert http.get(path, headers={"host": asked_as}).status_code == 200
+        assert http.get(path, headers={"host": asked_as, "origin": "https://elsewhere.example"}).status_code == 403
+    assert http.get("/v1/loops", headers={"host": asked_as}).status_code == 400
+    assert http.get("/v1/loops", headers={"host": served}).status_code == 401
+    http.close()
+
+
+NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+MAIN = """daemon off;
+pid {place}/pid;
+error_log {place}/error.log;
+events {{}}
+http {{
+    access_log off;
+    {temporary}
+    include {place}/site.conf;
+}}
+"""
+
+
+@pytest.fixture
+def through_nginx(tmp_path, certificate):
+    """deploy/nginx.conf as it stands, but for ports and places, before two services on one store."""
+    url, settings = f"sqlite:///{tmp_path}/store.db", {"behind_proxy": True, "trust_user": "X-Forwarded-User"}
+    with contextlib.ExitStack() as stack:
+        stores = [stack.enter_context(Store.open(url)) for _ in range(2)]
+        operate = token(stores[0], "operate", "decide")
+        made = Settings(**settings, map=("staff=operate",), allow_host=("fairveil.example",))
+        servers = [contextlib.ExitStack() for _ in stores]
+        addresses = []
+        for server, store in zip(servers, stores, strict=True):
+            stack.enter_context(server)
+            addresses.append(server.enter_context(listening(Service(store, made))))
+        with socket.socket() as held:
+            held.bind(("127.0.0.1", 0))
+            port = held.getsockname()[1]
+        site = (DEPLOY / "nginx.conf").read_text()
+        for old, new in zip(("127.0.0.1:8080", "127.0.0.1:8081"), addresses, strict=True):
+            site = site.replace(old, new.removeprefix("http://"))
+        site = site.replace("listen 443", f"listen 127.0.0.1:{port}")
+        for old, new in zip(("/etc/ssl/fairveil.pem", "/etc/ssl/fairveil.key"), certificate, strict=True):
+            site = site.replace(old, new)
+        kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        temporary = " ".join(f"{kind}_temp_path {tmp_path}/{kind};" for kind in kinds)
+        (tmp_path / "site.conf").write_text(site)
+        (tmp_path / "nginx.conf").write_text(MAIN.format(place=tmp_path, temporary=temporary))
+        process = subprocess.Popen([NGINX, "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf")])
+        stack.callback(process.wait, 30)
+        stack.callback(process.terminate)
+        http = stack.enter_context(httpx.Client(base_url=f"https://127.0.0.1:{port}", verify=False, timeout=60,
+                                                headers={"host": "fairveil.example"}))  # fmt: skip
+        until(lambda: process.poll() is None and _answers(http))
+        yield http, operate, servers
+
+
+def _answers(http):
+    with contextlib.suppress(httpx.TransportError):
+        return http.get("/ready").status_code == 200
+    return False
+
+
+@pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
+def test_the_recipe_for_nginx_serves_two_processes_and_names_nobody(through_nginx):
+    http, operate, servers = through_nginx
+    assert http.post("/v1/loops", json=LOOP, headers=operate).status_code == 201
+    asked = "/v1/loops/trial/decisions"
+    replies = [http.post(asked, json={"event_id": f"e-{n}"}, headers=operate) for n in range(20)]
+    assert {reply.status_code for reply in replies} == {201}
+    sent = {"x-forwarded-user": "ann", "x-forwarded-groups": "staff"}
+    assert http.get("/tokens", headers=sent).status_code == 401, "who comes from outside cannot say who they are"
+    servers[0].close()  # one of the two is gone: what it was asked goes to the other
+    again = [http.post(asked, json={"event_id": f"e-{n}"}, headers=operate) for n in range(20)]
+    assert {reply.status_code for reply in again} == {200}
+    assert [reply.json()["round"] for reply in again] == [reply.json()["round"] for reply in replies]
+    assert http.post(f"{asked}/e-0/reward", json={"value": 1.0}, headers=operate).status_code == 200
 
 
 def test_every_metric_of_the_alerts_is_served(trial):

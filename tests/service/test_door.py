@@ -7,7 +7,6 @@ import json
 import os
 import re
 import resource
-import shutil
 import signal
 import socket
 import ssl
@@ -37,18 +36,6 @@ def soon(monkeypatch):
     monkeypatch.setattr(door, "HEAD", 2.0)
     monkeypatch.setattr(door, "BODY", 1.0)
     monkeypatch.setattr(door, "CLOSING", 0.2)
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed")
-    folder = tmp_path_factory.mktemp("tls")
-    names = folder / "cert.pem", folder / "key.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    command += ["-days", "2", "-subj", "/CN=localhost", "-out", str(names[0]), "-keyout", str(names[1])]
-    subprocess.run(command, check=True, capture_output=True)
-    return tuple(map(str, names))
 
 
 @pytest.fixture(params=["plain", "tls"])

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import itertools
 import os
+import platform
 import shutil
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -14,7 +17,7 @@ from pathlib import Path
 
 import postgres_server
 import pytest
-from running_service import LOOP, Direct, listening
+from running_service import LOOP, Direct, listening, until
 
 from fairveil.client import Client
 from fairveil.loop import Store, tokens
@@ -22,6 +25,7 @@ from fairveil.loop.upkeep import check
 from fairveil.service import access, routes, watch
 from fairveil.service.app import Service
 from fairveil.service.settings import Settings
+from fairveil.service.threads import Threads
 from fairveil.storage.patience import at_most
 
 DECISIONS = "/v1/loops/trial/decisions"
@@ -36,15 +40,6 @@ def quick(monkeypatch):
     monkeypatch.setattr(watch, "PATIENCE", 0.5)
     monkeypatch.setattr(watch, "SILENT", 0.4)
     monkeypatch.setattr(watch, "STALE", 1.0)
-
-
-def until(what, seconds: float = 60.0):
-    """Wait for something that must come; its value."""
-    deadline = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.01)
-    return found
 
 
 # A server that hangs -------------------------------------------------------------------------------------------------
@@ -265,6 +260,58 @@ def test_a_revoked_token_lives_for_eleven_seconds_at_most(store, service, http):
     assert http.get("/health").status_code == 200
     assert access.FRESH + access.LOST <= 11
     service.watch._thread = None
+
+
+def test_a_pool_has_as_many_threads_as_had_something_to_do_at_once():
+    """Work that asks for its own next turn, as a loop with more waiting does, once made a new thread each time."""
+    pool, turns, over = Threads("turns", 8), [], threading.Event()
+
+    def turn() -> None:
+        turns.append(threading.current_thread().name)
+        over.set() if len(turns) == 200 else pool.submit(turn)
+
+    pool.submit(turn)
+    assert over.wait(10)
+    assert len(pool._threads) <= 2, set(turns)
+    together = threading.Barrier(9)
+    for _ in range(8):
+        pool.submit(lambda: together.wait(10) and None)
+    together.wait(10)  # whoever was idle before is counted once: all eight run beside each other
+    assert len(pool._threads) == 8
+    pool.stop(5)
+    assert not any(thread.is_alive() for thread in pool._threads)
+
+
+ALLOCATE = """
+import ctypes, sys, threading
+from fairveil.service.serve import one_heap
+said, together = one_heap(), threading.Barrier(6)
+def work():
+    kept = [bytes(5000) for _ in range(100)]
+    together.wait(10)
+for thread in (threads := [threading.Thread(target=work) for _ in range(6)]):
+    thread.start()
+for thread in threads:
+    thread.join()
+libc = ctypes.CDLL(None)
+libc.fopen.restype = ctypes.c_void_p
+file = ctypes.c_void_p(libc.fopen(sys.argv[1].encode(), b"w"))
+libc.malloc_info(0, file)
+libc.fclose(file)
+print(said)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no such heaps")
+@pytest.mark.parametrize(("environment", "said"), [({}, True), ({"MALLOC_ARENA_MAX": "4"}, False)])
+def test_threads_of_the_service_share_one_heap_unless_the_operator_says_otherwise(tmp_path, environment, said):
+    """Each had its own, and a process grew by what one thread gave back and no other could use."""
+    command = [sys.executable, "-c", ALLOCATE, str(tmp_path / "heaps")]
+    given = {name: value for name, value in os.environ.items() if name != "MALLOC_ARENA_MAX"} | environment
+    done = subprocess.run(command, env=given, capture_output=True, text=True, check=True)
+    heaps = (tmp_path / "heaps").read_text().count("<heap nr=")
+    assert done.stdout.strip() == str(said)
+    assert heaps == 1 if said else heaps > 1
 
 
 def test_health_and_ready_need_no_thread_and_no_store(store, service, http, monkeypatch):

@@ -6,10 +6,11 @@ import errno
 import os
 import sqlite3
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from running_service import LOOP, Direct, token
+from running_service import LOOP, Direct, token, until
 
 from fairveil.client import Client, Problem, Unreachable
 from fairveil.loop import Store
@@ -64,6 +65,19 @@ def test_two_hosts_are_refused(service):
     answer = http.get("/health", headers=headers)
     assert (answer.status_code, answer.json()["type"]) == (400, "/problems/malformed")
     http.close()
+
+
+def test_a_reward_that_overtakes_its_own_decision_waits_for_it_and_others_are_unknown(trial, service):
+    writer = service.store.loop("trial").writer
+    with ThreadPoolExecutor(2) as clients:
+        with writer._turn:
+            reward = clients.submit(trial.post, f"{DECISIONS}/a/reward", json={"value": 1.0})
+            until(lambda: len(writer.waiting) == 1)
+            decision = clients.submit(trial.post, DECISIONS, json={"event_id": "a"})
+            until(lambda: len(writer.waiting) == 2)
+        assert (decision.result().status_code, reward.result().status_code) == (201, 200)
+    assert reward.result().json()["learned"] == "pending"
+    assert trial.post(f"{DECISIONS}/b/reward", json={"value": 1.0}).status_code == 404
 
 
 # What an error says --------------------------------------------------------------------------------------------------

@@ -24,7 +24,8 @@ from fairveil.proof.adapters.replayed_service import _counts_rewards, _logs_word
 from fairveil.proof.adapters.served import BROKEN, Served, Step, equal_coins, waited
 from fairveil.proof.engine.replay import Tape
 from fairveil.proof.mutants import function, method
-from fairveil.service.app import Metrics, Service
+from fairveil.service.app import Service
+from fairveil.service.metrics import Metrics
 
 WAIT = 60
 ARMS = {"name": "private-nash", "arms": 2, "epsilon": 1.0}

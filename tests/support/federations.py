@@ -30,21 +30,23 @@ def keys(count: int) -> list[SigningKey]:
     return [SigningKey(bytes([place + 1]) * 32) for place in range(count)]
 
 
-def plan_of(kind: str = "exposure", parties: int = 3, rows: int = 30, **facts: Any) -> Plan:
+def plan_of(kind: str = "exposure", parties: int = 3, rows: int = 30, *, run: str = "trial", **facts: Any) -> Plan:
     public = rows if kind == "consensus" else None
     members = tuple(Member(name, signing_key=key.public, rows=public) for name, key in zip(NAMES, keys(parties)))
-    return Plan("trial", kind, members, **{**KINDS[kind], **facts})
+    return Plan(run, kind, members, **{**KINDS[kind], **facts})
 
 
 def seeded(index: int) -> Any:
     return lambda sync: SeededNoise(7, "federation", index, sync)
 
 
-def host_of(plan: Plan, index: int, folder: Path, source: str = "environment", *, secure: bool = False) -> PartyHost:
+def host_of(
+    plan: Plan, index: int, folder: Path, source: str = "environment", *, secure: bool = False, **facts: Any
+) -> PartyHost:
     """A party; ``secure``: with a real ledger and the noise of the operating system."""
     name = plan.party[index].name
     key = keys(len(plan.party))[index]
-    return PartyHost(plan, name, source, folder / name, key, noise_of=None if secure else seeded(index))
+    return PartyHost(plan, name, source, folder / name, key, noise_of=None if secure else seeded(index), **facts)
 
 
 def run(plan: Plan, folder: Path, *, secure: bool = False) -> tuple[Coordinator, list[PartyHost]]:

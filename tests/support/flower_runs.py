@@ -36,6 +36,8 @@ def wait_for(what: str, ready: Callable[[], Any], patience: float = PATIENCE) ->
 def toml(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key} = {toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml, value)) + "]"
     return json.dumps(value)
 
 
@@ -65,23 +67,23 @@ class FlowerRun:
     def _start(self, name: str, command: list[str], **env: str) -> None:
         with open(self.folder / f"{name}.log", "ab") as out:
             self.processes[name] = subprocess.Popen(
-                [sys.executable, *command], stdout=out, stderr=out, env={**os.environ, **env}
+                [sys.executable, *command], stdout=out, stderr=out, env={**os.environ, **env}, cwd=self.folder
             )
 
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
     def coordinate(self) -> None:
-        where = ["--folder", str(self.folder / "coordinator"), "--port", str(self.port)]
-        self._start("coordinate", ["-m", "fairveil.cli", "federate", "coordinate", str(self.plan), *where])
+        where = ["--folder", "coordinator", "--port", str(self.port)]  # relative, as people type it
+        self._start("coordinate", ["-m", "fairveil.cli", "federate", "coordinate", "plan.toml", *where])
         if not self.port:
             words = wait_for("a port", lambda: self.alive("coordinate") and "port " in self.log("coordinate"))
             assert words
             self.port = int(self.log("coordinate").split("port ")[1].split(",")[0])
 
     def join(self, name: str, **env: str) -> None:
-        authority = str(self.folder / "coordinator" / "trial" / "ca.pem")
-        script = [str(HERE / "flower_party.py"), str(self.plan), name, str(self.folder / name)]
+        authority = str(Path("coordinator") / "trial" / "ca.pem")
+        script = [str(HERE / "flower_party.py"), "plan.toml", name, name]
         spill = {"FAIRVEIL_SPILL": str(self.folder / f"{name}.spill")}
         self._start(name, [*script, f"127.0.0.1:{self.port}", authority], **spill, **env)
 

@@ -126,3 +126,12 @@ def listening(service: Service) -> Any:
     finally:
         server.should_exit = True
         thread.join(15)
+
+
+def until(what, seconds: float = 60.0):
+    """Wait for something that must come; its value."""
+    deadline = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.01)
+    return found

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from fairveil.bandits.quotes import Quote
 from fairveil.bandits.simulate import Case
 from fairveil.bandits.task import case_of
 from fairveil.errors import SpecError
+
+if TYPE_CHECKING:
+    from fairveil.running.progress import Progress
 
 RUNS = 20
 SPREAD = (0.4, 0.6)
@@ -31,7 +35,12 @@ REGRETS = ("nash_regret", "average_regret", "fair_regret", "fairness_regret", "p
 
 
 def forecast(
-    spec: dict[str, Any], *, people: int | None = None, guess: dict[str, Any] | None = None, runs: int = RUNS
+    spec: dict[str, Any],
+    *,
+    people: int | None = None,
+    guess: dict[str, Any] | None = None,
+    runs: int = RUNS,
+    progress: Progress | None = None,
 ) -> Quote:
     """The quote of a bandit spec; ``guess``: the environment to simulate, where the spec's own is people's data.
 
@@ -45,7 +54,10 @@ def forecast(
     warnings = list(found.warnings)
     warnings += waiting_in_words(case.lateness, case.rounds, case.policy.released_by == "arrivals")
     world, words = _world(case, guess)
-    expected = {} if world is None or runs == 0 else _simulated(case.spec, world, runs) | {"guess": words}
+    expected: dict[str, Any] = {}
+    if world is not None and runs > 0:
+        names = getattr(case.environment, "arm_names", None) if guess is None else None
+        expected = _simulated(case.spec, world, runs, names, progress) | {"guess": words}
     if world is None:
         warnings.append("no simulation: the environment holds people's data; declare a guess (--guess FILE)")
     return replace(found, warnings=tuple(warnings), expected=expected)
@@ -115,16 +127,22 @@ def guess_of(case: Case) -> dict[str, Any]:
     return world
 
 
-def _simulated(full: dict[str, Any], world: dict[str, Any], runs: int) -> dict[str, Any]:
+def _simulated(
+    full: dict[str, Any],
+    world: dict[str, Any],
+    runs: int,
+    names: Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
     from fairveil.running.runner import run
 
     spec = {**full, "environment": world, "runs": runs, "noise": "seeded", "checkpoints": [full["rounds"]]}
-    metrics = run(spec)["metrics"]
+    metrics = run(spec, progress=progress)["metrics"]
     found: dict[str, Any] = {name: metrics[name][-1] for name in REGRETS if name in metrics}
     lab = metrics.get("lab", {})
     if "interval_width" in lab:
-        names = metrics.get("arms") or [f"arm {arm}" for arm in range(len(lab["interval_width"]))]
-        found["half_widths"] = {name: width / 2 for name, width in zip(names, lab["interval_width"], strict=True)}
+        known = names or metrics.get("arms") or [f"arm {arm}" for arm in range(len(lab["interval_width"]))]
+        found["half_widths"] = {name: width / 2 for name, width in zip(known, lab["interval_width"], strict=True)}
     elif "estimates" in metrics:
         items = [item for item in metrics["estimates"]["items"] if item["low"] is not None]
         if items:

@@ -191,6 +191,26 @@ class Lateness:
         """The law of the rewards of one arm."""
         return self.by_arm[arm] if self.by_arm else Wait(self.law, self.numbers, self.missing)
 
+    def words(self) -> str:
+        """When answers come, for people; nothing where all come at once.
+
+        >>> Lateness.of({"delay": ["uniform", 20, 40], "missing": 0.15, "window": 50}).words()
+        'answers after 20 to 40 people, 15 % never, windows of 50'
+        """
+        if self == AT_ONCE:
+            return ""
+        laws = self.by_arm or (self.of_arm(0),)
+        low, high = (f"{end:,.0f}" for end in (min(one.shortest for one in laws), max(one.longest for one in laws)))
+        when = low if low == high else f"{low} to {high}"
+        if not self.by_arm and self.law == "geometric":
+            when = f"{self.numbers[0]:,.0f} on average"
+        shares = sorted({100 * one.missing for one in laws})
+        never = " to ".join(f"{share:g}" for share in dict.fromkeys((shares[0], shares[-1])))
+        parts = [f"answers after {when} people", *([f"{never} % never"] if shares[-1] else [])]
+        parts += [f"an outcome of 1 after {self.factor:g} times as many"] if self.factor != 1.0 else []
+        parts += [f"{len(self.outages)} outage(s)"] if self.outages else []
+        return ", ".join([*parts, f"windows of {self.window:,}"])
+
     @property
     def usual(self) -> int:
         """Decisions that an answer takes on average, where it takes longest."""

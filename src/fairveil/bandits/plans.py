@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from fairveil.fairness.groups import wilson
 from fairveil.frames import frame_of
 
 
@@ -74,6 +73,8 @@ class TrialPlan:
     by_exploration: tuple[Outlook, ...]
     warnings: tuple[str, ...]
     simulated: bool = True
+    waiting: str = ""
+    """How late answers are in it; nothing where all come at once."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -99,6 +100,8 @@ def chance(hits: int, runs: int) -> Likely:
     >>> [round(number, 3) for number in (chance(8, 10).low, chance(8, 10).high)]
     [0.49, 0.943]
     """
+    from fairveil.fairness.groups import wilson
+
     share = np.array(hits / runs)
     low, high = wilson(share, np.array(runs))
     return Likely(float(share), float(low), float(high))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -25,7 +25,7 @@ from fairveil.task import Outcome, Part, Prepared, Task, TaskSpec, run_blocks
 
 DEFAULT_CHECKPOINTS = 20
 SHARED = 32
-"""Policies and generated worlds that a process keeps."""
+"""Policies and generated worlds that a process keeps, and as many prepared specs."""
 PUBLISHED = ("arms", "checkpoints", "estimates", "evaluation", "pull_share", "releases", "spent")
 """Metrics of a private run that were decided, released or charged; of the others most are exact."""
 EVALUATION = (
@@ -35,6 +35,17 @@ EVALUATION = (
 
 
 _shared: dict[tuple[Any, str], Any] = {}
+
+
+class _Ready(NamedTuple):
+    """A case, its complete spec as JSON, and the classes that its names stood for."""
+
+    targets: tuple[Any, Any]
+    spec: str
+    case: Case
+
+
+_ready: dict[str, _Ready] = {}
 
 
 class BanditSpec(TaskSpec):
@@ -59,6 +70,24 @@ class BanditTask(Task):
     Spec = BanditSpec
 
     def build(self, model: BanditSpec) -> Prepared:
+        """Seeded runs in a generated world are prepared once in a process, whatever their seed."""
+        if model.noise != "seeded":
+            return self.made(model)
+        try:
+            key = json.dumps(model.model_dump(exclude={"seed"}), sort_keys=True, default=describe)
+        except (TypeError, ValueError):  # not plain data: it says itself what is wrong
+            return self.made(model)
+        known = _ready.get(key)
+        if known is None or known.targets != _targets(model):
+            made = self.made(model)
+            if not made.case.environment.generated:
+                return made
+            known = _kept(_ready, key, _Ready(_targets(model), json.dumps(made.spec), made.case))
+        spec = json.loads(known.spec) | {"seed": model.seed}
+        return Prepared(spec, replace(known.case, spec=spec))
+
+    def made(self, model: BanditSpec) -> Prepared:
+        """Check a spec against its world and build what it describes."""
         spec = model.model_dump(mode="json", exclude={"environment", "policy"})
         table = settled_table("environment", model.environment, {"horizon": Assumed(model.rounds)})
         environment: Environment = shared("environment", table)
@@ -118,7 +147,7 @@ class BanditTask(Task):
     def finish(self, case: Case, parts: list[Part]) -> Outcome:
         metrics, series = case.family.measure(case, parts)
         guarantee = case.policy.promise
-        if case.lateness != AT_ONCE:
+        if case.lateness != AT_ONCE or case.environment.silent:
             guarantee = case.lateness.promised(guarantee)
         if case.environment.recorded:
             # Regret, means and shares are read off people's rows: only what the policy itself publishes is protected.
@@ -156,11 +185,23 @@ def shared(kind: str, table: dict[str, Any]) -> Any:
         return registry.build(kind, table, kind)
     found = _shared.get(key)
     if found is None:
-        found = registry.build(kind, table, kind)
-        while len(_shared) >= SHARED:
-            _shared.pop(next(iter(_shared)), None)
-        _shared[key] = found
+        found = _kept(_shared, key, registry.build(kind, table, kind))
     return found
+
+
+def _kept(held: dict[Any, Any], key: Any, value: Any) -> Any:
+    """Keep a value; the oldest one goes where there are too many."""
+    while len(held) >= SHARED:
+        held.pop(next(iter(held)), None)
+    held[key] = value
+    return value
+
+
+def _targets(model: BanditSpec) -> tuple[Any, Any]:
+    """What the names of a spec stand for now: a plug-in may have been loaded again meanwhile."""
+    return registry.target_of("environment", model.environment, "environment"), registry.target_of(
+        "policy", model.policy, "policy"
+    )
 
 
 def fitting_policies(family: str) -> list[str]:

@@ -26,6 +26,8 @@ from fairveil.privacy.tally import Counted, RefitWarning, Tally
 __all__ = ["RefitWarning", "Spending", "Tally"]
 
 Draw = Callable[[Noise], dict[str, Any]]
+FIT, PLAN = "fit-", "plan-"
+"""How names of releases and of accounts of estimators begin in a ledger."""
 SIMULATED = "the noise was seeded: this fit is a simulation and protects nobody"
 
 
@@ -75,14 +77,14 @@ class Spending(Counted):
 
     def _through(self, ledger: Ledger, key: Any, event: Event, planned: int, noise: Noise, draw: Draw) -> Any:
         payer = OneEvent(ledger, event) if planned == 1 else self._plan(ledger, key, event, planned)
-        return adopted(release_once(payer, f"fit-{uuid.uuid4().hex}", draw, noise))
+        return adopted(release_once(payer, f"{FIT}{uuid.uuid4().hex}", draw, noise))
 
     def _plan(self, ledger: Ledger, key: Any, event: Event, planned: int) -> Payer:
         """The account of so many planned fits; a new one when it is used up or another estimator is fitted."""
         name, left, known = getattr(self, "_account", None) or ("", 0, None)
         begins = left == 0 or known != key
         if begins:
-            name, left = f"plan-{uuid.uuid4().hex}", planned
+            name, left = f"{PLAN}{uuid.uuid4().hex}", planned
         account = Account(ledger, name, event, releases=planned)
         if begins:
             account.pay()  # a plan that does not fit leaves no trace here

@@ -23,7 +23,7 @@ from fairveil.fairness.subgroups import Subgroups
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import make_noise
 from fairveil.randomness import Generator, generator
-from fairveil.registry import build, names, register
+from fairveil.registry import build, kind_of, names, register
 from fairveil.task import Outcome, Part, Task, TaskSpec, run_blocks
 
 EVALUATED = "metrics are counted on held-out people without noise: a lab number that the guarantee does not cover"
@@ -191,7 +191,7 @@ def _complete_data(table: dict[str, Any], learner: Learner) -> dict[str, Any]:
             "a blind rule would read the sensitive column as a feature", path="data.features", given=done["features"],
             allowed="without-sensitive, or a list without the sensitive columns", fix='or use awareness="aware"',
         )  # fmt: skip
-    kind = "generator" if done["name"] in names("generator") else "dataset"
+    kind = kind_of(done["name"], "data.name", "dataset", "generator")
     build(kind, {"name": done["name"], **_options(done)}, "data")
     return done
 

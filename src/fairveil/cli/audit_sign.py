@@ -72,9 +72,13 @@ def show_changes(signature: Signature, console: Console) -> None:
 
 def problems(signature: Signature, seed: int, workers: int) -> list[str]:
     """What does not stand of a page: an audit, a law, a mutant that nobody catches, a test; empty when all do."""
+    from fairveil.running.progress import Bar
+
     listed, wrong = audited(signature.page, things()), list[str]()
-    with spread_over(workers) as spread:
+    with Bar(f"{signature.page.stem}: audits, then tests") as bar, spread_over(workers) as spread:
+        bar.start(len(listed), 0)
         for verdict in spread(partial(examine, effort=SIGNING, seed=seed), listed):
+            bar.advance()
             wrong += [f"{verdict.title}: {verdict.problem}"] if verdict.problem else []
             wrong += [f"{verdict.title}: at least {verdict.lower:.4g}"] if verdict.violated else []
             wrong += [f"{verdict.title}: mutant {name} escaped" for name in verdict.escaped]

@@ -4,7 +4,9 @@ tables that a terminal of 80 columns can hold.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
@@ -54,6 +56,17 @@ def beside(value: Any, folder: Path) -> Any:
         key: str(folder / item) if key == "file" and isinstance(item, str) else beside(item, folder)
         for key, item in value.items()
     }
+
+
+def folder_to_write(folder: Path) -> Path:
+    """The folder, made now: that it cannot be written is said before the work, not after it."""
+    from fairveil.running.store import writing
+
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+    return folder
 
 
 def kinds(start: str) -> list[str]:

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from fairveil import plugins
-from fairveil.cli.common import read_spec
+from fairveil.cli.common import folder_to_write, read_spec
 from fairveil.errors import SpecError
 
 if TYPE_CHECKING:
@@ -51,7 +51,10 @@ def command(
     for file in export or []:
         compare.check_export(file)
     tables = _tables(specs, vary or [])
-    results = _results(tables, out, engine, workers, lambda done: _page(done, metric, out, len(tables)))
+    folder_to_write(out)
+    results = _results(
+        tables, out, engine, workers, lambda done: len(done) < len(tables) and _page(done, metric, out, len(tables))
+    )
     chosen = metric or compare.default_metric(results)
     table, charts = compare.difference_table(results, chosen), compare.charts(results, chosen)
     console = Console()
@@ -59,7 +62,10 @@ def command(
     front = compare.pareto_front(results, chosen)
     if front:
         console.print(f"on the Pareto front ({chosen} against epsilon): {'; '.join(front)}", markup=False)
-    for file in export or []:
+    pictures = [file for file in export or [] if file.suffix not in compare.TABLES]
+    for file in [file for file in export or [] if file not in pictures] + pictures:  # tables can always be written
+        if file in pictures[:1]:
+            _page(results, chosen, out, len(results))
         compare.export(file, table, charts, results)
         console.print(f"written: {file}", markup=False, highlight=False)
     console.print(f"report: {_page(results, chosen, out, len(results))}")

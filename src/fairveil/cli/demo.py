@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from fairveil.cli.common import folder_to_write
+
 
 def command(
     out: Annotated[Path, typer.Option(help="Folder for results and the report.")] = Path("out/demo"),
@@ -22,6 +24,7 @@ def command(
     from fairveil.running.progress import Bar
 
     console = Console()
+    folder_to_write(out)
     engine = make_engine("processes", workers)
     try:
         with Bar("working") as bar:

@@ -65,6 +65,7 @@ def check(file: PlanFile, as_json: AsJson = False) -> None:
         typer.echo(json.dumps({**facts, "notes": list(promise.notes)}))
         return
     console = Console()
+    console.print(f"fingerprint {facts.pop('fingerprint')}", highlight=False, soft_wrap=True)  # whole: it is compared
     table = Table(show_header=False, box=None)
     for name, value in facts.items():
         table.add_row(f"[bold]{name}[/]", escape(str(value)))
@@ -192,6 +193,10 @@ def join(
         ),
     ] = "environment",
     identity: Annotated[Path | None, typer.Option(help="The folder of `keys`; --folder if left out.")] = None,
+    anchor: Annotated[
+        Path | None,
+        typer.Option(help="A file outside the folder and its backups; a ledger older than it is refused."),
+    ] = None,
 ) -> None:
     """Take part in a plan on Flower with this party's own data. Nothing that the coordinator sends is executed.
 
@@ -203,7 +208,7 @@ def join(
 
     keys, show = folder if identity is None else identity, _Line()
     plan, key = read_plan(file), SigningKey.read(keys / KEY_FILE)
-    host = PartyHost(plan, party, data, folder, key)
+    host = PartyHost(plan, party, data, folder, key, anchor=anchor)
     try:
         joined = Joined(host, server, authority=ca, node_key=keys / NODE_FILE)
         joined.run(lambda now: show(_party_line(now)))
@@ -242,7 +247,8 @@ def _party_line(now: Joined) -> str:
     spent = "nothing" if host.ledger is None else host.ledger.limit.words(host.ledger.spent)
     place = f"synchronisation {found['sync']} of {host.plan.made.syncs}, round {found['round']} of {found['of']}"
     refused = now.door.refused or host.last_refusal
-    return f"{place}, spent: {spent}" + (f", last refusal: {refused}" if refused else "")
+    away = "" if now.reached else f", no coordinator at {now.name}:{now.port} yet"
+    return f"{place}, spent: {spent}{away}" + (f", last refusal: {refused}" if refused else "")
 
 
 class _Line:

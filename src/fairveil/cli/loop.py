@@ -70,7 +70,7 @@ def show(
 
 def _show(state: dict[str, Any], budget: dict[str, Any], console: Console) -> None:
     """A loop as a person reads it."""
-    from fairveil.loop.waiting import under_way
+    from fairveil.loop.waiting import learned_rounds, under_way
 
     waiting = under_way(state)
     learning = state["learning"]
@@ -78,7 +78,7 @@ def _show(state: dict[str, Any], budget: dict[str, Any], console: Console) -> No
     facts = {
         "policy": state["policy"]["name"],
         "mode": f"{state['mode']}, learning {learning['state']}{why}",
-        "rounds": f"{state['decided']:,} decided, {state['rounds'] - waiting:,} learned, {waiting:,} wait",
+        "rounds": f"{state['decided']:,} decided, {learned_rounds(state):,} learned, {waiting:,} wait",
         "budget": budget["words"],
         "ledger": state["ledger"],
         "created": state["created"],

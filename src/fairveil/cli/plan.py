@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from fairveil import plugins
-from fairveil.cli.common import read_spec
+from fairveil.cli.common import folder_to_write, read_spec
 from fairveil.errors import SpecError
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ def command(
         plugins.load_file(file)
     if out is not None and out.suffix not in FILES:
         raise SpecError("a plan is written as one of these", path="out", given=out.name, allowed=", ".join(FILES))
+    if out is not None:
+        folder_to_write(out.parent)
     with Bar("planning") as bar:
         found = planned(
             read_spec(spec), arm or [], people, bar, runs, difference=difference, chance=chance, level=level
@@ -122,10 +124,10 @@ def _write(found: TrialPlan, out: Path) -> None:
 
 def show(found: TrialPlan, console: Console) -> None:
     """A plan as a person reads it: the tables of its page."""
-    from fairveil.lab.handover.plans import grids, verdicts
+    from fairveil.lab.handover.plans import grids, in_words, verdicts
 
     console.print(f"[bold]{escape(found.policy)}[/], {found.people:,} people, {found.runs:,} runs", highlight=False)
-    console.print(escape(found.guess), highlight=False)
+    console.print(escape(in_words(found)), highlight=False)
     for title, grid in grids(found):
         head = [Column(words, no_wrap=place != len(grid.head) - 1) for place, words in enumerate(grid.head)]
         table = Table(*head, title=escape(title), box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")

@@ -34,6 +34,7 @@ def command(
     Example: fairveil quote examples/first.toml --people 5000
     """
     from fairveil.bandits.forecast import forecast
+    from fairveil.running.progress import Bar
 
     for file in plugin or []:
         plugins.load_file(file)
@@ -47,7 +48,9 @@ def command(
             fix="fairveil explain says what other tasks cost",
         )
     world = None if guess is None else read_spec(guess)
-    found = forecast(table, people=people, guess=None if world is None else world.get("environment", world), runs=runs)
+    invented = None if world is None else world.get("environment", world)
+    with Bar("simulating") as bar:
+        found = forecast(table, people=people, guess=invented, runs=runs, progress=bar)
     if as_json:
         typer.echo(json.dumps(found.to_dict(), allow_nan=False))
     else:

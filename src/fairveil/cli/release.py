@@ -52,7 +52,9 @@ class ReleaseCommand(TyperCommand):
 def command(
     ctx: typer.Context,
     source: Annotated[str, typer.Option("--in", help="A CSV with a header, or - for standard input.")] = "-",
-    column: Annotated[list[str] | None, typer.Option(help="A column to release; several share one budget.")] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(help="A column to release; several share a budget. --person: a name.")
+    ] = None,
     ledger: Annotated[Path | None, typer.Option(help="Ledger file: charge, store, and go on after a stop.")] = None,
     out: Annotated[Path | None, typer.Option(help="Output file; standard output without it.")] = None,
     time: Annotated[str | None, typer.Option(help="The time column.")] = None,
@@ -68,6 +70,7 @@ def command(
     late: Annotated[str, typer.Option(help="Rows of a step that is over: drop, nothing else (--person).")] = "drop",
     until: Annotated[str | None, typer.Option(help="Public time: release the steps before it (--person).")] = None,
     watermark: Annotated[bool, typer.Option("--watermark", help="Rows without a person close steps before.")] = False,
+    batch: Annotated[int, typer.Option(min=1, max=256, help="Steps a commit, at most: so many a kill can lose.")] = 256,
     quote: Annotated[bool, typer.Option("--quote", help="Noise, expected error and guarantee; reads no data.")] = False,
     plot: Annotated[Path | None, typer.Option(help="A picture of what was released, at the end.")] = None,
     simulate: Annotated[bool, typer.Option("--simulate", help="Seeded noise: protects nobody; marks lines.")] = False,
@@ -80,12 +83,17 @@ def command(
     """
     options = dict(locals())
     people = _people(person, per_step, ctx.obj["participation"], time, start)
-    columns = _columns(options, ctx.obj, people)
+    fields, options["guard"] = _guarded(ctx.obj, people)
+    columns = _columns(options, fields, people)
     if quote:
         _quote(columns, as_json)
         return
     if plot is not None and out is None:
         raise SpecError("a picture is drawn from the output file", path="plot", given=str(plot), fix="give --out FILE")
+    if plot is not None:
+        from fairveil.lab.plots import check_picture_file
+
+        check_picture_file(plot)
     if seed is not None and not simulate:
         raise SpecError("a seed protects nobody", path="seed", given=seed, allowed="with --simulate only")
     _serve(columns, people, options)
@@ -103,6 +111,9 @@ def _columns(options: dict[str, Any], fields: dict[str, Any], people: Any) -> An
             "the sensitivity of people's counts is computed, and enforced", path="sensitivity",
             given=fields["sensitivity"], allowed=f"{people.keys()['sensitivity']:g}", fix="leave it out: --per-step",
         )  # fmt: skip
+    if isinstance(fields.get("seasons"), str) and fields["seasons"] != "auto":
+        allowed = "steps: --seasons 24,168, or auto"
+        raise SpecError("this cannot be read", path="seasons", given=fields["seasons"], allowed=allowed)
     table = {"name": options["releaser"], **fields} | ({} if people is None else people.keys())
     table["horizon"] = None if options["endless"] else fields["horizon"]
     table["schedule"] = None if schedule in (None, "even") else {"kind": schedule}
@@ -118,6 +129,30 @@ def _columns(options: dict[str, Any], fields: dict[str, Any], people: Any) -> An
     if people is not None and len(names) > 1:
         raise SpecError("people's rows give one count", path="column", given=names, allowed="one name")
     return Columns.build(table, names, columns_per_person=options["columns_per_person"])
+
+
+def _guarded(fields: dict[str, Any], people: Any) -> tuple[dict[str, Any], tuple[float, float] | None]:
+    """The fields of the releaser, and the range that only guards against wrong values.
+
+    A range alone bounds what one person moves by its width. With a declared sensitivity below the width that number
+    is the bound, and values are clipped before the stream: clipping moves no two values further apart.
+    """
+    given, declared = fields.get("range"), fields.get("sensitivity")
+    if given is None:
+        return fields, None
+    if not (isinstance(given, list | tuple) and len(given) == 2):
+        raise SpecError("this cannot be read", path="range", given=given, allowed="low,high: --range 0,500")
+    if people is not None:
+        raise SpecError(
+            "a range would clip the count of all people of a step", path="range", given=list(given),
+            allowed="no range with --person", fix="leave it out: --per-step bounds what one person counts",
+        )  # fmt: skip
+    low, high = given
+    if declared is None or not low < high or declared == high - low:
+        return fields, None
+    if declared > high - low:
+        return {**fields, "sensitivity": None}, None
+    return {**fields, "range": None}, (low, high)
 
 
 def _serve(columns: Any, people: Any, options: dict[str, Any]) -> None:
@@ -146,9 +181,15 @@ def _serve(columns: Any, people: Any, options: dict[str, Any]) -> None:
     descriptor = _open(options["source"])
     try:
         feed = Feed(Lines(descriptor), reading, people)
+        if people is not None:
+            _refuse_summing(options, feed.header)
+        if options["guard"] is not None:
+            public["guard"] = list(options["guard"])
         seed = (options["seed"] or 0) if simulated else None
-        run = ReleaseRun(columns, feed, layout, out, options["ledger"], seed, public)
-        run.announce = lambda: _announce(columns, people, (out, options["ledger"]), simulated, reading.watermark)
+        run = ReleaseRun(
+            columns, feed, layout, out, options["ledger"], seed, public, guard=options["guard"], batch=options["batch"]
+        )
+        run.announce = lambda: _announce(columns, people, options)
         try:
             with _interrupted_by(run), _telling(run, out):
                 run.run()
@@ -161,6 +202,21 @@ def _serve(columns: Any, people: Any, options: dict[str, Any]) -> None:
         from fairveil.lab.streams import draw_stream
 
         draw_stream(out, options["time"] or "step", columns.names, options["plot"], as_json=layout.as_json)
+
+
+def _refuse_summing(options: dict[str, Any], header: list[str]) -> None:
+    """Rows of people are counted: a column that is there would be left out without a word.
+
+    A stream that was begun so goes on; the name is that of its output.
+    """
+    begun = options["ledger"] is not None and options["ledger"].exists()
+    named = [name for name in options["column"] or () if name in header]
+    if named and not begun:
+        raise SpecError(
+            "people's rows are counted, and no column is summed", path="column", given=named[0],
+            allowed="a name for the count that is no column of the input",
+            fix="leave --column out; to release sums, sum each step first and declare --sensitivity, without --person",
+        )  # fmt: skip
 
 
 @contextmanager
@@ -178,22 +234,31 @@ def _interrupted_by(run: Any) -> Iterator[None]:
 
 @contextmanager
 def _telling(run: Any, out: Path | None) -> Iterator[None]:
-    """How many lines are out, once a second, where lines do not go to the same terminal."""
+    """How many lines are out, once a second, where lines do not go to the same terminal; and what is compiled."""
+    from fairveil.compiling import told_of_compiling
+    from fairveil.running.progress import COMPILING
+
     console = Console(stderr=True)
-    if not console.is_terminal or out is None:
+    if not console.is_terminal:
         yield
         return
-    over = threading.Event()
+    over, compiling = threading.Event(), threading.Event()
+
+    def hear(begins: bool) -> None:
+        (compiling.set if begins else compiling.clear)()
+        if begins and out is None:
+            console.print(COMPILING, style="dim", highlight=False)
 
     def tell() -> None:
         with console.status("releasing") as status:
-            while not over.wait(1.0):
-                status.update(f"releasing: {run.lines:,} lines")
+            while not over.wait(0.5):
+                status.update(COMPILING if compiling.is_set() else f"releasing: {run.lines:,} lines")
 
-    teller = threading.Thread(target=tell, daemon=True)
+    teller = threading.Thread(target=tell if out is not None else over.wait, daemon=True)
     teller.start()
     try:
-        yield
+        with told_of_compiling(hear):
+            yield
     finally:
         over.set()
         teller.join()
@@ -203,6 +268,10 @@ def _summary(run: Any, columns: Any, options: dict[str, Any]) -> None:
     """What there is now, and where; how many values were clipped is people's data and stays on this terminal."""
     console = Console(stderr=True)
     promise, out, ledger = columns.guarantee(), options["out"], options["ledger"]
+    if not run.opened:
+        stays = f"; {out} stays as it was" if out is not None and out.exists() else ""
+        console.print(f"nothing was released{stays}", highlight=False, soft_wrap=True, markup=False)
+        return
     where = f"in {out}" if out is not None else "printed"
     delta = f", delta {promise.delta:.3g}" if promise.delta else ""
     spent = f"the stream may cost epsilon {promise.epsilon:.4g}{delta} in all" if promise.epsilon is not None else ""
@@ -228,23 +297,24 @@ def _open(source: str) -> int:
         raise InputError(f"the input cannot be read: {problem.strerror}", path="in", given=source) from None
 
 
-def _announce(
-    columns: Any, people: Any, places: tuple[Path | None, Path | None], simulated: bool, watermark: bool
-) -> None:
+def _announce(columns: Any, people: Any, options: dict[str, Any]) -> None:
     """The guarantee goes to standard error and beside the output, with the place of the ledger."""
     from fairveil.streams.releasers.common_fields import DECLARED
     from fairveil.streams.serving.people import READABLE, WATERMARKS
 
-    promise, (out, ledger) = columns.guarantee(), places
+    promise, simulated = columns.guarantee(), options["simulate"]
+    out, ledger, guard = options["out"], options["ledger"], options["guard"]
     if people is not None:
         notes = [people.words if note == DECLARED else note for note in promise.notes]
-        promise = replace(promise, notes=(*notes, READABLE, *((WATERMARKS,) if watermark else ())))
+        promise = replace(promise, notes=(*notes, READABLE, *((WATERMARKS,) if options["watermark"] else ())))
     words = f"{promise}" if not simulated else f"SIMULATED, protects nobody: {promise}"
     Console(stderr=True).print(words, highlight=False, soft_wrap=True, markup=False)
     for line in headlines(columns):
         Console(stderr=True).print(line, highlight=False, soft_wrap=True, markup=False)
     if out is not None:
         bound = "declared, or the width of the range"
+        if guard is not None:
+            bound = f"declared; values are clipped to [{guard[0]:g}, {guard[1]:g}] before, which only guards"
         if people is not None:
             bound = "enforced: rows beyond it and rows whose step is over are dropped; a row counts in its own step"
         facts = {**promise.to_dict(), "sensitivity": bound, "simulated": simulated, "words": headlines(columns)}

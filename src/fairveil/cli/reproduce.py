@@ -12,7 +12,7 @@ from rich.table import Table
 
 from fairveil import plugins
 from fairveil.cli import common
-from fairveil.cli.common import table_of_two
+from fairveil.cli.common import folder_to_write, table_of_two
 from fairveil.errors import DataError, SpecError
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def command(
     if not names:
         raise SpecError("nothing was named", path="names", allowed="all, a paper, artefacts", fix=LIST)
     kinds = artefacts(names)
+    folder_to_write(out)
     workforce = make_engine(engine, workers, address)
     sections, lost = [], []
     try:

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from fairveil import plugins
-from fairveil.cli.common import read_spec
-from fairveil.errors import SpecError
+from fairveil.cli.common import folder_to_write, read_spec
+from fairveil.errors import PrivacyError, SpecError
 
 
 def command(
@@ -49,6 +49,7 @@ def command(
         from fairveil.lab.plots import check_picture_file, draw_result
 
         check_picture_file(plot)
+        folder_to_write(plot.parent)
     table = read_spec(spec)
     if seed is not None:
         table["seed"] = seed
@@ -86,13 +87,24 @@ def _releasing(table: dict[str, Any], file: Path | None) -> Iterator[None]:
         return
     from fairveil import Ledger
     from fairveil.ledger.account import releases_into
+    from fairveil.ledger.checks import AlreadyReleased
     from fairveil.privacy.limits import Limit
 
     promising = _checked(table)
     unit = promising.guarantee().unit
     made = Ledger.open(file) if file.exists() else Ledger.create(file, limit=Limit.for_policy(promising), unit=unit)
-    with made as ledger, releases_into(ledger):
-        yield
+    try:
+        with made as ledger, releases_into(ledger):
+            yield
+    except AlreadyReleased:
+        raise PrivacyError(
+            "this ledger already holds this run",
+            path="ledger",
+            given=str(file),
+            allowed="a new file",
+            fix=f"fairveil report {file} --policy SPEC says what it released; a new file pays again for the same "
+            "people, and both promises add up",
+        ) from None
 
 
 def _checked(table: dict[str, Any]) -> Any:
@@ -138,7 +150,7 @@ def show(result: dict[str, Any], console: Console) -> None:
     heads = ("value", "std over runs") if spreads else ("value",)
     table = Table(Column("metric", overflow="fold"), *heads, title=title)
     for name, value in metrics.items():
-        if name.endswith("_std") or name in ("checkpoints", "estimates", "lab"):
+        if name.endswith("_std") or name in ("checkpoints", "estimates", "lab") or _nothing(value):
             continue
         along = is_course(result, name)
         cells = _cell(value, along), _cell(metrics.get(f"{name}_std", ""), along)
@@ -165,9 +177,10 @@ def show(result: dict[str, Any], console: Console) -> None:
 def estimates_table(found: dict[str, Any]) -> Table:
     """What the first run has published, with its intervals."""
     title = f"published estimates, {found['confidence']:.0%} intervals (free: made of releases)"
-    table = Table("what", Column("name", overflow="fold"), "estimate", "from", "to", title=title)
+    bounds = {"low": "from", "high": "to"} if any(item["low"] is not None for item in found["items"]) else {}
+    table = Table("what", Column("name", overflow="fold"), "estimate", *bounds.values(), title=title)
     for item in found["items"][:MOST_ESTIMATES]:
-        numbers = ("" if item[key] is None else f"{item[key]:.4g}" for key in ("value", "low", "high"))
+        numbers = ("" if item[key] is None else f"{item[key]:.4g}" for key in ("value", *bounds))
         table.add_row(item["what"], item["name"], *numbers)
     if len(found["items"]) > MOST_ESTIMATES:
         table.caption = f"and {len(found['items']) - MOST_ESTIMATES} more: --json"
@@ -177,6 +190,13 @@ def estimates_table(found: dict[str, Any]) -> Table:
 MOST_ESTIMATES = 30
 SHOWN = 8
 """A list that is not a course over time is shown up to this length."""
+
+
+def _nothing(value: Any) -> bool:
+    """Not measured here, at no checkpoint and for nobody."""
+    if isinstance(value, list | dict):
+        return all(map(_nothing, value.values() if isinstance(value, dict) else value))
+    return value is None
 
 
 def _cell(value: Any, along: bool = True) -> str:

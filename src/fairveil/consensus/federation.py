@@ -189,8 +189,10 @@ def _typed(column: Column, values: Any) -> Any:
 
 
 def _no_rows(count: int, width: int) -> Rows:
-    """Rows that are never read: what a plan knows of messages does not depend on them."""
-    return Rows.entries(np.zeros((count, 1)), np.zeros((count, 1), np.int32), np.ones(count), width)
+    """Rows that are never read: what a plan knows of messages does not depend on them. They take no memory."""
+    zeros, columns = np.zeros((1, 1)), np.zeros((1, 1), np.int32)
+    shape = (count, 1)
+    return Rows(np.broadcast_to(zeros, shape), np.broadcast_to(columns, shape), np.broadcast_to(1.0, count), width)
 
 
 class NodeWorker(Worker):

@@ -218,6 +218,11 @@ class Node(Party):
         self._note("back", back)
         self.absent -= back
 
+    def released(self, sync: int) -> bool:
+        account = self._account()
+        found = "unknown" if account is None else account.ledger.status(account.block(f"iteration-{sync + 1}"))
+        return found in ("published", "lost")
+
     def catch_up(self, messages: Iterable[Message]) -> None:
         """Follow iterations that others completed meanwhile: all messages of each, from a log.
 
@@ -234,10 +239,7 @@ class Node(Party):
 
     def _repeat(self, known: Message) -> None:
         """Put the own message of a log in, out of the own ledger."""
-        account = self._account()
-        block = f"iteration-{known.round}"
-        known_here = account is not None and account.ledger.status(account.block(block)) in ("published", "lost")
-        if self._inbox.own(known.sync) is None and known_here:
+        if self._inbox.own(known.sync) is None and self.released(known.sync):
             self._take_own(self._made(None))
         own = self._inbox.own(known.sync)
         if own is None or own.to_bytes() != known.to_bytes():

@@ -133,7 +133,7 @@ def encoded(table: Mapping[str, Any], seed: int, run: int) -> Encoding:
 def data_table(table: Mapping[str, Any]) -> dict[str, Any]:
     """A complete data table: the loader's own options and the task's keys with their defaults."""
     name = table.get("name", "")
-    kind = "generator" if is_generated(name) else "dataset"
+    kind = registry.kind_of(name, "data.name", "dataset", "generator")
     target = registry.get(kind, name, "data.name")
     options = {key: value for key, value in table.items() if key not in OWN_KEYS}
     made = registry.build(kind, options, "data")

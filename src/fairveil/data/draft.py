@@ -59,6 +59,8 @@ def draft(frame: Frame, file: str, roles: Roles) -> str:
             frame.raw(name)
     arm = roles.arm or (None if roles.groups else _named(frame, ARMS))
     outcome = roles.outcome or _named(frame, OUTCOMES)
+    if outcome is not None:
+        _refuse_words(frame, outcome)
     if arm is not None:
         if outcome is None:
             raise _unnamed(frame, "outcome", "--outcome")
@@ -81,7 +83,8 @@ def _head(rounds: int, policy: Sequence[str]) -> list[str]:
 
 def _logged(frame: Frame, file: str, arm: str, outcome: str, propensity: str | None) -> Iterator[str]:
     names = sorted(set(frame.texts(arm)))
-    low, high = _range(frame.numbers(outcome))
+    answered = ~frame.empty(outcome)
+    low, high = _range(frame.outcomes(outcome, silent=True)[answered])
     share = 1.0 / len(names) if propensity is None else float(frame.numbers(propensity).min())
     rounds = math.floor(len(frame) * share - 4 * math.sqrt(len(frame) * share * (1 - share)))
     endless = rounds < 100
@@ -91,6 +94,8 @@ def _logged(frame: Frame, file: str, arm: str, outcome: str, propensity: str | N
     yield _line("declared", "drafted", '"public" once every line below is')
     yield _line("order", "resampled" if endless else "shuffled")
     yield _line("better", "high", '"low" where a small outcome is good (deaths, costs)')
+    if not answered.all():
+        yield _line("missing", "never", "an empty outcome never came, in public; to hide that: feedback.treat")
     yield ""
     yield "[environment.log]"
     yield _line("file", file, "a relative path starts in the folder of this file")
@@ -106,7 +111,7 @@ def _logged(frame: Frame, file: str, arm: str, outcome: str, propensity: str | N
 
 
 def _people(frame: Frame, file: str, outcome: str, groups: tuple[str, ...]) -> Iterator[str]:
-    low, high = _range(frame.numbers(outcome))
+    low, high = _range(frame.outcomes(outcome))
     yield from _head(
         2000,
         [
@@ -134,7 +139,7 @@ def _column(frame: Frame, name: str, group: bool) -> Iterator[str]:
     yield ""
     key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _value(name)
     if _is_number(frame, name) and not group:
-        gaps = np.array([as_text(cell) == "" for cell in frame.raw(name)])
+        gaps = frame.empty(name)
         values = frame.filled({name: 0.0}).numbers(name)[~gaps]
         if len(np.unique(values)) == len(values) and name.lower().endswith("id"):
             yield f"# {key} looks like an identifier: left out"
@@ -146,7 +151,7 @@ def _column(frame: Frame, name: str, group: bool) -> Iterator[str]:
         if gaps.any():
             yield _line("missing", (low + high) / 2, "what an empty cell counts as: any public number of the range")
         return
-    gaps = np.array([as_text(cell) == "" for cell in frame.raw(name)])
+    gaps = frame.empty(name)
     known = sorted(set(frame.filled({name: MISSING}).texts(name)))
     if len(known) > FEW and not group:
         yield f"# {key} has {len(known)} different values: left out (names and free text are not columns)"
@@ -185,6 +190,19 @@ def _unnamed(frame: Frame, role: str, option: str) -> SpecError:
     )
 
 
+def _refuse_words(frame: Frame, outcome: str) -> None:
+    """An outcome of two words is a label: say so, and not that every row is wrong."""
+    known = sorted({as_text(value) for value in frame.raw(outcome)} - {""})
+    if len(known) != 2 or any(math.isfinite(as_number(word)) for word in known):
+        return
+    first, second = known
+    raise SpecError(
+        f"the outcome has the two values {first!r} and {second!r}, not numbers", path=outcome, allowed="numbers (0, 1)",
+        fix="write 0 for one and 1 for the other in a copy of the table; a classifier takes the words as they are: "
+        f"classes=({first!r}, {second!r}), the positive one second",
+    )  # fmt: skip
+
+
 def _is_number(frame: Frame, name: str) -> bool:
     """Cells that are filled hold numbers; an empty one is refused where the column is read."""
     filled = [value for value in frame.raw(name) if as_text(value)]
@@ -197,6 +215,8 @@ def _range(values: Floats) -> tuple[float, float]:
     >>> _range(np.array([17.0, 63.0]))
     (10.0, 70.0)
     """
+    if not values.size:
+        raise SpecError("no cell of the outcome is filled", path="outcome", allowed="a column with numbers")
     low, high = float(values.min()), float(values.max())
     unit = 10.0 ** math.floor(math.log10(max(abs(low), abs(high), 1e-12)))
     low, high = math.floor(low / unit) * unit, math.ceil(high / unit) * unit
@@ -205,7 +225,7 @@ def _range(values: Floats) -> tuple[float, float]:
 
 def _line(key: str, value: Any, words: str = "") -> str:
     made = f"{key} = {_value(value)}"
-    return f"{made.ljust(WIDE)}# {words}" if words else made
+    return f"{made:<{WIDE - 2}}  # {words}" if words else made
 
 
 def _value(value: Any) -> str:

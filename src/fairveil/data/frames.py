@@ -18,6 +18,12 @@ from fairveil.errors import InputError, SpecError, did_you_mean
 
 MANY = 12
 """So many names of a column are listed in an error."""
+FILL = "fill or remove those rows; a declared column says what an empty cell counts as: missing = ..."
+ANSWER = (
+    "remove those rows, and what is found speaks of people with an outcome; a replay of a log may say that they never "
+    'answered: missing = "never" in the environment'
+)
+"""What can be done about an empty cell of a column, and of a column of outcomes."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +64,27 @@ class Frame:
         alike = [own for own in self.columns if own.strip() == name.strip()]
         return alike[0] if name not in self.columns and len(alike) == 1 else name
 
-    def numbers(self, name: str, low: float = -np.inf, high: float = np.inf) -> Floats:
-        """A column of finite numbers in [low, high]; the first line that holds something else is named."""
+    def numbers(self, name: str, low: float = -np.inf, high: float = np.inf, fix: str = FILL) -> Floats:
+        """A column of finite numbers in [low, high]; the first line that holds something else is named.
+
+        ``fix``: what can be done about an empty cell.
+        """
         found = _floats(self.raw(name))
-        self.refuse(name, ~np.isfinite(found), "a finite number")
+        self.refuse(name, ~np.isfinite(found), "a finite number", fix)
         outside = (found < low) | (found > high)
         self.refuse(name, outside, f"a number from {low:g} to {high:g}")
         return found
+
+    def outcomes(self, name: str, low: float = -np.inf, high: float = np.inf, silent: bool = False) -> Floats:
+        """The same for a column of outcomes; ``silent``: an empty cell is somebody who never answered, NaN."""
+        if not silent:
+            return self.numbers(name, low, high, ANSWER)
+        found = self.filled({name: max(low, min(high, 0.0))}).numbers(name, low, high)
+        return np.where(self.empty(name), np.nan, found)
+
+    def empty(self, name: str) -> Bools:
+        """Which cells of a column are empty."""
+        return np.array([as_text(cell) == "" for cell in self.raw(name).tolist()], bool)
 
     def filled(self, fills: Mapping[str, Any]) -> Frame:
         """The same table with these values where cells of these columns are empty; other cells stay as they are."""
@@ -88,7 +108,7 @@ class Frame:
         self.refuse(name, found < 0, f"one of {', '.join(known[:MANY])}{', ...' if len(known) > MANY else ''}")
         return found, known
 
-    def refuse(self, name: str, wrong: Bools, allowed: str) -> None:
+    def refuse(self, name: str, wrong: Bools, allowed: str, fix: str = FILL) -> None:
         """Raise where a row is wrong: the column, the first line, how many more, and what the column may hold."""
         if wrong.any():
             first, count = int(np.argmax(wrong)), int(wrong.sum())
@@ -99,9 +119,7 @@ class Frame:
                 f"{self.source}, {self.place(first)}{more}: a cell is {what}",
                 path=name,
                 allowed=allowed,
-                fix="fill or remove those rows; a declared column says what an empty cell counts as: missing = ..."
-                if empty
-                else "correct or remove those rows",
+                fix=fix if empty else "correct or remove those rows",
             )
 
 

@@ -54,8 +54,9 @@ def classes_of(labels: NDArray[Any], classes: Sequence[Any] | None, name: str) -
             raise InputProblem("classes must be two different labels", path="classes", given=tuple(classes))
         if not np.isin(found, public).all():
             raise InputProblem(
-                "y has labels that are not among the two public classes", path="y", allowed=f"{public[0]}, {public[1]}"
-            )
+                "y has labels that are not among the two public classes", path="y", allowed=f"{public[0]}, {public[1]}",
+                fix='state the two public labels, the positive one second: classes=("no", "yes")',
+            )  # fmt: skip
         return public
     kind = type_of_target(labels, input_name="y", raise_unknown=True)
     if kind != "binary":

@@ -81,19 +81,26 @@ class LogTable:
             )
         check_outcome_range(self.low, self.high)
 
-    def read(self, columns: tuple[str, ...] = ()) -> Log:
-        """The log, checked; ``columns`` are further columns of numbers (probabilities of a rule, say)."""
+    def read(self, columns: tuple[str, ...] = (), silent: bool = False) -> Log:
+        """The log, checked; ``columns`` are further columns of numbers (probabilities of a rule, say).
+
+        ``silent``: people without an outcome never answered. Theirs is NaN, and they need no delay.
+        """
         frame = self._frame()
         for key in ("arm", "outcome", "propensity", "time", "delay"):
             if isinstance(getattr(self, key), str):
                 frame.raw(getattr(self, key), key)
         chosen, names = frame.codes(self.arm, self.arms)
-        outcomes = frame.numbers(self.outcome, *((self.low, self.high) if self.strict else ()))
+        low, high = (self.low, self.high) if self.strict else (-np.inf, np.inf)
+        outcomes = frame.outcomes(self.outcome, low, high, silent)
         outcomes = (np.clip(outcomes, self.low, self.high) - self.low) / (self.high - self.low)
         propensities = self._propensities(frame, len(chosen))
         features = [frame.numbers(name) for name in self.features]
         contexts = np.stack(features, axis=1) if features else np.zeros((len(chosen), 0))
         wanted = (*columns, *([self.delay] if self.delay is not None else []))
+        if silent and self.delay is not None:
+            frame.refuse(self.delay, frame.empty(self.delay) & ~np.isnan(outcomes), "a finite number")
+            frame = frame.filled({self.delay: 0.0})
         extra = {name: frame.numbers(name, 0.0) for name in wanted}
         order = slice(None) if self.time is None else _by_time(frame, self.time)
         return Log(
@@ -135,10 +142,10 @@ class LogTable:
         return found
 
 
-def read_log(table: LogTable, columns: tuple[str, ...] = ()) -> Log:
+def read_log(table: LogTable, columns: tuple[str, ...] = (), silent: bool = False) -> Log:
     """The log of a spec, whose mistakes are those of its key ``log``."""
     try:
-        return table.read(columns)
+        return table.read(columns, silent)
     except SpecError as problem:
         raise at(problem, "log") from None
 

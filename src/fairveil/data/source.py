@@ -9,7 +9,7 @@ from fairveil.data.files import DataFile
 from fairveil.data.schema import Dataset
 from fairveil.errors import SpecError
 from fairveil.randomness import Generator, generator
-from fairveil.registry import build, entries, get
+from fairveil.registry import build, entries, get, kind_of
 
 
 class Source(ABC):
@@ -49,8 +49,7 @@ def load(name: str, *, seed: int | None = None, **options: Any) -> Dataset:
     >>> len(load("synthetic-adult", seed=1, rows=100))
     100
     """
-    generated = any(entry.name == name for entry in entries("generator"))
-    if generated:
+    if kind_of(name, "name", "dataset", "generator") == "generator":
         if seed is None:
             raise SpecError("a generator needs a seed", path="seed", fix=f"load({name!r}, seed=0)")
         made: Synthesis = build("generator", {"name": name, **options}, name)

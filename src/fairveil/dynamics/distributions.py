@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ class Distribution:
             return -math.inf, math.inf
         return self.reach
 
-    @property
+    @cached_property
     def reach(self) -> tuple[float, float]:
         """A finite interval outside which double precision sees no mass."""
         return kernels.lower(self.code, self.params), kernels.upper(self.code, self.params)

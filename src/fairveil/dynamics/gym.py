@@ -179,7 +179,20 @@ class ParticipationEnv(ThresholdEnv):
         return reward, loss
 
 
-class QualificationEnv(ThresholdEnv):
+class RatesEnv(ThresholdEnv):
+    """The state is the share of the qualified in each group."""
+
+    def _begin(self, start: Floats | None) -> None:
+        self.rates = self.people.qualified[0].copy() if start is None else start
+
+    def _state(self) -> Floats:
+        return self.rates
+
+    def _now(self) -> Population:
+        return self.people.with_rates(qualified=self.rates[None, :])
+
+
+class QualificationEnv(RatesEnv):
     """Who becomes qualified: decisions move people in and out of qualification.
 
     Observation: qualification rates, then acceptance rates of the last step. Reward: utility, gain minus cost.
@@ -195,15 +208,6 @@ class QualificationEnv(ThresholdEnv):
             raise SpecError("these are not chances", path=path, given=violation.where, allowed=violation.assumption)
         self.people = _without_cost(self.people)
 
-    def _begin(self, start: Floats | None) -> None:
-        self.rates = self.people.qualified[0].copy() if start is None else start
-
-    def _state(self) -> Floats:
-        return self.rates
-
-    def _now(self) -> Population:
-        return self.people.with_rates(qualified=self.rates[None, :])
-
     def _advance(self, seen: Measures) -> tuple[float, Floats]:
         move = self.transitions
         gain = move[:, 0, 0] * seen.below0[0] + move[:, 0, 1] * seen.above0[0]
@@ -212,7 +216,7 @@ class QualificationEnv(ThresholdEnv):
         return float(self.people.share[0] @ seen.utility[0]), seen.accepted[0]
 
 
-class StrategicEnv(ThresholdEnv):
+class StrategicEnv(RatesEnv):
     """Who manipulates: the unqualified pay a random cost to look qualified when it is worth it.
 
     Observation: qualification rates, then the shares of the unqualified who manipulated in the last step. Reward:
@@ -220,15 +224,6 @@ class StrategicEnv(ThresholdEnv):
     """
 
     needs = ("qualified", "features", "cost")
-
-    def _begin(self, start: Floats | None) -> None:
-        self.rates = self.people.qualified[0].copy() if start is None else start
-
-    def _state(self) -> Floats:
-        return self.rates
-
-    def _now(self) -> Population:
-        return self.people.with_rates(qualified=self.rates[None, :])
 
     def _advance(self, seen: Measures) -> tuple[float, Floats]:
         return float(self.people.share[0] @ seen.utility[0]), seen.manipulation[0]

@@ -44,7 +44,21 @@ class GroupTable(FeatureTable):
     share: NonNegative | None = described("share of the population; equal when left out", default=None)
 
 
-class ModelSpec(TaskSpec):
+class SteppedSpec(TaskSpec):
+    """A spec of steps through people's lives."""
+
+    steps_per_year: Positive | None = Field(None, description="how many steps are a year: pictures count years then")
+
+
+def dumped(model: SteppedSpec) -> dict[str, Any]:
+    """A checked spec as plain data; specs of earlier versions, without years, keep their digest."""
+    spec = model.model_dump(mode="json")
+    if spec["steps_per_year"] is None:
+        del spec["steps_per_year"]
+    return spec
+
+
+class ModelSpec(SteppedSpec):
     """Keys of all three models. ``grid`` maps a path (or several, with commas) to the values it takes.
 
     An axis may also have a free name and list tables of paths and values, to vary several things together.
@@ -55,7 +69,6 @@ class ModelSpec(TaskSpec):
     grid: dict[str, list[Any]] = Field(
         default_factory=dict, description="paths of the spec and the values each takes: one spec, many instances"
     )
-    steps_per_year: Positive | None = Field(None, description="how many steps are a year: pictures count years then")
 
 
 class ModelTask(Task):
@@ -65,10 +78,8 @@ class ModelTask(Task):
     block = 500
 
     def fill(self, model: Any) -> dict[str, Any]:
-        spec = model.model_dump(mode="json")
+        spec = dumped(model)
         spec["groups"] = self._groups(spec["groups"])
-        if spec["steps_per_year"] is None:  # specs of earlier versions keep their digest
-            del spec["steps_per_year"]
         if spec["grid"]:
             count = math.prod(shape_of(spec))
             if count > MAX_INSTANCES:

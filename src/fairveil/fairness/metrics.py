@@ -26,6 +26,8 @@ CONSTRAINED = tuple(notion for notion in NOTIONS if notion.labels)
 SINGLE = {notion.name: notion.labels[0] for notion in CONSTRAINED if len(notion.labels) == 1}
 """Notions of one constraint, with the labels of the people it is about."""
 RATES = ("selected", "error", "true_positive", "false_positive")
+ACCEPTED = {(0, 1): "selected", (1,): "true_positive", (0,): "false_positive"}
+"""The rate of acceptance of the people of these labels."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ class GroupRates(Drawable):
 
     def of(self, labels: tuple[int, ...]) -> Floats:
         """Acceptance rates of the people of these labels."""
-        return {(0, 1): self.selected, (1,): self.true_positive, (0,): self.false_positive}[labels]
+        rates: Floats = getattr(self, ACCEPTED[labels])
+        return rates
 
     def to_frame(self) -> Any:
         """One row a group: people, rates, and 95 % intervals of what a rate says about people like them (Wilson)."""

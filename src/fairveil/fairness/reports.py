@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairveil.frames import Drawable, Kind, frame_of
+from fairveil.privacy.guarantee import Guarantee
 
 
 class GroupReport(dict[str, Any], Drawable):
@@ -15,12 +16,21 @@ class GroupReport(dict[str, Any], Drawable):
     (0.2, 'private')
     """
 
+    promise = ""
+    """What it cost and whom that protects, in words for a title."""
+
     def __init__(self, kind: Kind, **found: Any) -> None:
         super().__init__(found)
         self.kind: Kind = kind
 
+    def under(self, promise: Guarantee, *, simulated: bool) -> GroupReport:
+        """The same report with what it cost; seeded noise makes it a simulation."""
+        self.promise = str(promise)
+        self.kind = "simulated" if simulated else self.kind
+        return self
+
     def __reduce__(self) -> Any:
-        return _again, (self.kind, dict(self))
+        return _again, (self.kind, dict(self), self.promise)
 
     def to_frame(self) -> Any:
         """One row a group where it has groups, else one row a notion of fairness."""
@@ -31,5 +41,7 @@ class GroupReport(dict[str, Any], Drawable):
         return frame_of(rows, "report by group", self.kind, error=self["error"])
 
 
-def _again(kind: Kind, found: dict[str, Any]) -> GroupReport:
-    return GroupReport(kind, **found)
+def _again(kind: Kind, found: dict[str, Any], promise: str = "") -> GroupReport:
+    made = GroupReport(kind, **found)
+    made.promise = promise
+    return made

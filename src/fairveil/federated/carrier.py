@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 RETRY = 5.0
 """Seconds after which a party is asked again whose answer is known to be lost."""
+AGAIN = 45.0
+"""Seconds after which a party is asked again that has not answered; each time twice as long, up to the patience."""
 
 
 class Carrier(ABC):
@@ -63,20 +65,22 @@ def drive(
 ) -> None:
     """Ask everybody who is awaited, take what comes back, until the run is over.
 
-    A party that has not answered is asked again after ``patience`` seconds, one whose answer will not come after
-    `RETRY`: delivery is at most once, and parties repeat what they have said. ``watch`` is called after every round.
+    Delivery is at most once, a request may be lost without a word, and parties repeat what they have said: one that has
+    not answered is asked again after `AGAIN` seconds, then after twice as long, at most ``patience``; one whose answer
+    is known to be lost after `RETRY`. A clock that is set back asks at once. ``watch`` is called after every round.
     """
-    asked: dict[int, float] = {}
+    asked: dict[int, tuple[float, float]] = {}  # when, and how long an answer is waited for
     while not coordinator.finished:
         now = clock()
         coordinator.tick(now)
         for party in coordinator.awaited:
-            if now - asked.get(party, -float("inf")) >= patience:
-                asked[party] = now
+            since, wait = asked.get(party, (now, 0.0))
+            if not 0.0 <= now - since < wait:
+                asked[party] = now, min(max(2.0 * wait, AGAIN), patience)
                 carrier.ask(party, coordinator.ask(party))
         for party, answer in carrier.answers():
             if answer is None:
-                asked[party] = now - patience + min(RETRY, patience)
+                asked[party] = now, min(RETRY, patience)
                 continue
             asked.pop(party, None)
             coordinator.take(party, answer, clock())

@@ -55,7 +55,7 @@ class Coordinator:
 
     def __init__(self, plan: Plan, folder: Path) -> None:
         plan.check_keys()
-        self.plan, self.folder, self.kind = plan, Path(folder), plan.made
+        self.plan, self.folder, self.kind = plan, Path(folder).resolve(), plan.made
         self._lock = FolderLock(self.folder)
         try:
             check_folder(self.folder, {"plan": plan.fingerprint, "party": None})
@@ -204,10 +204,15 @@ class Coordinator:
         if party in self.retired:
             return "from a party that has left"
         if statement.purpose in (HELLO, RETIRE):
-            return ""
+            bare = not statement.content and not statement.union
+            return "" if bare and 0 <= statement.sync <= self._latest(statement.purpose) else "of the wrong shape"
         if statement.sync != self.sync or self.complete:
             return "not awaited any more" if statement.sync < self.sync else "out of order"
         return self._misfit(statement)
+
+    def _latest(self, purpose: str) -> int:
+        """Hello is said once, at the beginning; leaving at whatever synchronisation a party knows of."""
+        return 0 if purpose == HELLO else self.sync
 
     def _misfit(self, statement: Statement) -> str:
         own = self.plan.sums == "own"
@@ -221,7 +226,7 @@ class Coordinator:
         if digest is None or statement.by not in (self.union or ()) or statement.union != digest:
             return "for another union"
         if statement.purpose == LOST:
-            return ""
+            return "of the wrong shape" if statement.content else ""
         return secure_sum.masked_problem(statement, self.kind.numbers(self.sync))
 
     def _digest(self) -> str | None:
@@ -308,6 +313,8 @@ def message_problem(plan: Plan, statement: Statement) -> tuple[str, Message | No
         message = Message.from_bytes(statement.content)
     except InputError:
         return "not a message", None
+    if statement.union or message.to_bytes() != statement.content:  # one spelling: a longer one would fill the log
+        return "of the wrong shape", None
     reason = plan.made.form(statement.sync).problem_with(message)
     time = plan.made.time(statement.sync)
     if not reason and (message.sender != statement.by or message.sync != statement.sync):
@@ -321,6 +328,10 @@ def check_folder(folder: Path, facts: dict[str, Any]) -> None:
     """Bind a folder to a plan and a party, for ever; that of another one is refused."""
     file = folder / "federation.json"
     if not file.exists():
+        if (folder / "ledger.db").exists():
+            raise PrivacyError(
+                "this folder holds a ledger of another run", path=str(folder), fix="begin with an empty folder"
+            )
         replace_file(file, json.dumps(facts, sort_keys=True).encode())
         return
     known = json.loads(file.read_text())

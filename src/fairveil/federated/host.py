@@ -42,6 +42,8 @@ class PartyHost:
 
     Guarantee: what leaves is a statement of the party, privatised, charged and stored before; asked again, it repeats
     what is stored. Errors leave as fixed words; their text goes to this party's own log. Receiving spends nothing.
+    A folder that was put back to an older copy refuses as soon as the log shows what it does not remember to have said;
+    with an ``anchor`` (a file outside of the folder and of its copies) it does not even open.
     Cost: one replaced state file an answer, and the ledger's commits.
     """
 
@@ -54,14 +56,15 @@ class PartyHost:
         key: SigningKey,
         *,
         noise_of: Callable[[int], Noise] | None = None,
+        anchor: Path | None = None,
     ) -> None:
         plan.check_keys()
-        self.plan, self.index, self.folder, self.key = plan, plan.index(name), Path(folder), key
+        self.plan, self.index, self.folder, self.key = plan, plan.index(name), Path(folder).resolve(), key
         if plan.party[self.index].signing_key != key.public:
             raise PrivacyError(
                 "this is not the signing key of this party", path="key", given=name, fix="use the key of the plan"
             )
-        self.noise_of = noise_of
+        self.noise_of, self.anchor = noise_of, anchor
         self._lock = FolderLock(self.folder)
         self.ledger: Ledger | None = None
         try:
@@ -75,8 +78,9 @@ class PartyHost:
         kind, simulated = self.plan.made, self.noise_of is not None
         unit = kind.guarantee().unit
         self.ledger = Ledger.create(
-            self.folder / "ledger.db", limit=Limit.covering(kind.event()), simulated=simulated, unit=unit
-        )
+            self.folder / "ledger.db", limit=Limit.covering(kind.event()), anchor=self.anchor, simulated=simulated,
+            unit=unit,
+        )  # fmt: skip
         self.worker: Worker = kind.worker(self.index, source, self.ledger, self.folder, self.noise_of)
         self.position, self.met, self.said = 0, set[int](), set[str]()
         self.heard: dict[int, Message] = {}
@@ -153,6 +157,19 @@ class PartyHost:
         known = 0 <= entry.by < len(self.plan.party)
         if not known or not entry.is_by(self.plan.party[entry.by].signing_key, self.plan.fingerprint):
             raise PrivacyError("the log holds a statement that its sender did not sign", path="log")
+        if entry.by == self.index:
+            self._check_own(entry)
+
+    def _check_own(self, entry: Statement) -> None:
+        """Refuse numbers in the own name that this folder does not remember: it is older than what was sent."""
+        released = entry.purpose in (wire.MESSAGE, wire.MASKED)
+        other = self.pending is not None and self.pending.place == entry.place and self.pending != entry
+        if other or (released and not self.party.released(entry.sync)):
+            raise PrivacyError(
+                "the log holds a statement in this party's name that its ledger does not know", path="log",
+                given=f"{entry.purpose} of synchronisation {entry.sync}",
+                fix="a party whose folder was lost or put back to an older copy is retired, and joins anew",
+            )  # fmt: skip
 
     def _hear(self, entry: Statement) -> None:
         if self.pending is not None and entry.place == self.pending.place:
@@ -274,7 +291,9 @@ class PartyHost:
         replace_file(self.folder / "state", encode({**self._facts(), "party": self.party.save()}).encode())
 
     def _facts(self) -> dict[str, Any]:
+        assert self.ledger is not None
         return {
+            "ledger": [self.ledger.known.ledger, self.ledger.known.sequence],
             "position": self.position,
             "met": sorted(self.met),
             "gone": sorted(self.gone),
@@ -286,6 +305,12 @@ class PartyHost:
 
     def _load(self, data: bytes) -> None:
         found: Mapping[str, Any] = decode(data.decode())
+        assert self.ledger is not None
+        if found["ledger"][0] != self.ledger.known.ledger or found["ledger"][1] > self.ledger.known.sequence:
+            raise PrivacyError(
+                "the ledger in this folder is another one than its state knows, or older", path=str(self.folder),
+                fix="put the newest copy of the whole folder back, or retire this party",
+            )  # fmt: skip
         self.position, self.met, self.gone = int(found["position"]), set(found["met"]), set(found["gone"])
         self.said, pending = set(found["said"]), found["pending"]
         self.pending = None if pending is None else Statement.from_bytes(pending)

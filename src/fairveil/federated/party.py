@@ -149,6 +149,10 @@ class Party(ABC):
         """Synchronisations that are complete."""
         raise NotImplementedError
 
+    def released(self, sync: int) -> bool:
+        """Whether this party's ledger holds its release of a synchronisation."""
+        raise NotImplementedError
+
     def catch_up(self, messages: Iterable[Message]) -> None:
         """Take in complete synchronisations of a log, in order; whoever is in none of its messages was left out.
 

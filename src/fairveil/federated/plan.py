@@ -96,9 +96,17 @@ class Plan:
                 "as many parties may collude as must take part", path="colluding", given=self.colluding,
                 allowed=f"below the quorum, {self.least}", fix="raise the quorum, or use sums = own",
             )  # fmt: skip
+        known = set[str]()
         for place, member in enumerate(self.party):
-            if member.signing_key:
-                check_public(member.signing_key, f"party.{place}.signing_key")
+            if not member.signing_key:
+                continue
+            check_public(member.signing_key, f"party.{place}.signing_key")
+            if member.signing_key in known:
+                raise SpecError(
+                    "two parties have one signing key", path=f"party.{place}.signing_key", given=member.name,
+                    fix="every party makes its own: fairveil federate keys DIR",
+                )  # fmt: skip
+            known.add(member.signing_key)
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> Plan:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,8 +93,8 @@ class LogPart:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> LogPart:
-        header, entries = _unpacked(data, {"version", "plan", "first", "total"})
-        return cls(str(header["plan"]), int(header["first"]), int(header["total"]), entries)
+        header, entries = _unpacked(data, {"version": int, "plan": str, "first": int, "total": int})
+        return cls(header["plan"], header["first"], header["total"], entries)
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,8 @@ class Answer:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Answer:
-        header, says = _unpacked(data, {"version", "plan", "have", "word", "progress"})
-        return cls(str(header["plan"]), int(header["have"]), says, str(header["word"]), dict(header["progress"]))
+        header, says = _unpacked(data, {"version": int, "plan": str, "have": int, "word": str, "progress": dict})
+        return cls(header["plan"], header["have"], says, header["word"], header["progress"])
 
 
 def within(data: bytes, most: int, path: str) -> bytes:
@@ -137,11 +137,11 @@ def _packed(header: dict[str, Any], statements: Iterable[Statement]) -> bytes:
     return b"".join([*parts, *(_framed(statement.to_bytes()) for statement in statements)])
 
 
-def _unpacked(data: bytes, names: set[str]) -> tuple[dict[str, Any], tuple[Statement, ...]]:
+def _unpacked(data: bytes, types: Mapping[str, type]) -> tuple[dict[str, Any], tuple[Statement, ...]]:
     try:
         first, rest = _cut(data)
         header, found = json.loads(first), []
-        if set(header) != names or header["version"] != VERSION:
+        if {name: type(value) for name, value in header.items()} != types or header["version"] != VERSION:
             raise ValueError("header")
         while rest:
             one, rest = _cut(rest)

@@ -272,16 +272,22 @@ def is_course(result: dict[str, Any], metric: str) -> bool:
     return f"{metric}_std" in result["metrics"] or any(metric.startswith(name) for name in result["series"])
 
 
+FEW = 2_000
+"""Below so many rounds an axis is linear."""
+
+
 def time_axis(result: dict[str, Any]) -> tuple[str, bool]:
     """What time is called in a result, and whether its points span so much of it that the axis is logarithmic.
 
-    Rounds of a learner may be; the steps of people's lives are years where the spec says how many make one.
+    Rounds of a learner may be, from `FEW` on; where arms are plain a round is one of the people who take part. The
+    steps of people's lives are years where the spec says how many make one.
     """
     xs = [x for points in result["series"].values() for x in points["x"] if x is not None]
-    wide = bool(xs) and min(xs) > 0 and max(xs) / min(xs) > 50
+    wide = bool(xs) and min(xs) > 0 and max(xs) / min(xs) > 50 and max(xs) >= FEW
     if "steps_per_year" in result["spec"]:
         return "years", False
-    unit = {"bandit": "round", "consensus": "iteration"}.get(result["spec"]["task"])
+    one = "people" if "pull_share" in result["metrics"] else "round"
+    unit = {"bandit": one, "consensus": "iteration"}.get(result["spec"]["task"])
     return unit or "step", wide and unit is not None
 
 

@@ -23,6 +23,7 @@ from fairveil.fairness.notions import Notion
 from fairveil.lab.artefact import Chart, Line, Table, is_course, line, time_axis
 from fairveil.lab.plots import PICTURES, check_picture_file, one_page, write_picture
 from fairveil.running.store import write_atomically, writing
+from fairveil.task import task_of
 
 
 @dataclass(frozen=True)
@@ -106,9 +107,21 @@ def default_metric(results: Mapping[str, dict[str, Any]]) -> str:
 def _number(result: dict[str, Any], metric: str) -> float | None:
     name = metric.partition(".")[0]
     value = _value(result["metrics"], name, metric)
+    if value is None and (course := result["series"].get(_series_of(metric))):
+        value = course["y"][-1]
     if isinstance(value, list):  # a list by arm has no last value to speak of
         value = value[-1] if value and is_course(result, name) else None
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _series_of(metric: str) -> str:
+    return metric.replace(".", "_")
+
+
+def shared_series(results: Mapping[str, dict[str, Any]]) -> list[str]:
+    """Courses over time that all results have: what can be drawn of them."""
+    first, *others = [result["series"] for result in results.values()]
+    return [name for name in first if all(name in series for series in others)]
 
 
 def _error(result: dict[str, Any], metric: str) -> float | None:
@@ -133,7 +146,9 @@ def differences(results: Mapping[str, dict[str, Any]], metric: str) -> list[Diff
     reference = results[names[0]]
     base, base_error = _number(reference, metric), _error(reference, metric)
     if base is None:
-        known = ", ".join(shared_metrics(results))
+        metrics = shared_metrics(results)
+        named = {_series_of(name) for name in metrics}
+        known = ", ".join([*metrics, *(name for name in shared_series(results) if name not in named)])
         raise SpecError("the runs do not share this metric", path="metric", given=metric, allowed=known)
     found = []
     for name in names:
@@ -161,7 +176,14 @@ def difference_table(results: Mapping[str, dict[str, Any]], metric: str) -> Tabl
     columns = ("run", metric, "epsilon", "minus the first", "95 % band", "p")
     tests = sum(d.p_value is not None for d in found)
     many = f"; each p alone: all {tests} together at 5 % need p below {0.05 / tests:.2g}" if tests > 1 else ""
-    return Table(f"{metric} at the end, mean over runs{many}", columns, rows)
+    return Table(f"{metric} {_when(results, metric)}, mean over runs{many}", columns, rows)
+
+
+def _when(results: Mapping[str, dict[str, Any]], metric: str) -> str:
+    """Whether a metric says where runs ended, or where they would go."""
+    name = metric.partition(".")[0]
+    far = all(name in task_of(result["spec"]).long_run for result in results.values())
+    return "in the long run" if far else "at the end"
 
 
 def _band(found: Difference) -> str | None:
@@ -216,14 +238,14 @@ def _notions(results: Mapping[str, dict[str, Any]]) -> list[str]:
 
 
 def charts(results: Mapping[str, dict[str, Any]], metric: str) -> list[Chart]:
-    """The metric along the run with bands, and the Pareto front where runs carry guarantees."""
-    drawn = []
-    words, series = metric.replace("_", " "), metric.replace(".", "_")
-    having = {name: result for name, result in results.items() if series in result["series"]}
-    if having:
-        curves = tuple(line(name, result, series) for name, result in having.items())
-        axes = [time_axis(result) for result in having.values()]
-        drawn.append(Chart(words, axes[0][0], words, curves, log_x=all(wide for _, wide in axes)))
+    """The metric along the run with bands, and the Pareto front where runs carry guarantees.
+
+    A metric that has no course of its own (a rate in the long run) is drawn by the course that its task names.
+    """
+    words = metric.replace("_", " ")
+    drawn = _courses(results, _series_of(metric), words) or [
+        chart for name in _course_of_task(results, metric) for chart in _courses(results, name, name.replace("_", " "))
+    ]
     drawn += [frontier(results, notion) for notion in _notions(results)]
     front = set(pareto_front(results, metric))
     points = [
@@ -234,6 +256,24 @@ def charts(results: Mapping[str, dict[str, Any]], metric: str) -> list[Chart]:
     if points:
         drawn.append(Chart(f"{words} against epsilon", "epsilon", words, tuple(points), kind="points", log_x=True))
     return drawn
+
+
+def _courses(results: Mapping[str, dict[str, Any]], series: str, words: str) -> list[Chart]:
+    """One chart of a series, a line for every run that has it."""
+    having = {name: result for name, result in results.items() if series in result["series"]}
+    if not having:
+        return []
+    curves = tuple(line(name, result, series) for name, result in having.items())
+    axes = [time_axis(result) for result in having.values()]
+    return [Chart(words, axes[0][0], words, curves, log_x=all(wide for _, wide in axes))]
+
+
+def _course_of_task(results: Mapping[str, dict[str, Any]], metric: str) -> list[str]:
+    """The series that the task of these runs is about: of the group that the metric names, else of every group."""
+    (stem, *others) = {task_of(result["spec"]).course for result in results.values()}
+    found = [name for name in shared_series(results) if stem and not others and name.startswith(f"{stem}_")]
+    group = metric.partition(".")[2]
+    return [name for name in found if name == f"{stem}_{group}"] or found
 
 
 TABLES = (".json", ".csv")
@@ -253,7 +293,9 @@ def export(file: Path, table: Table, charts: Sequence[Chart], results: Mapping[s
     check_export(file)
     if file.suffix in PICTURES:
         if not charts:
-            raise SpecError("this comparison has nothing to draw", path="export", given=file.name)
+            known = ", ".join(shared_series(results))
+            allowed = f"a metric that has a course ({known})" if known else f"a table: {', '.join(TABLES)}"
+            raise SpecError("this comparison has nothing to draw", path="export", given=file.name, allowed=allowed)
         write_picture(one_page(charts), file)
         return
     with writing(file):

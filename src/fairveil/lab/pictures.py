@@ -89,7 +89,9 @@ def plot(found: Any, metric: str | None = None) -> Any:
     """An Altair chart: rates by group with intervals, estimates, the curves of a result, or a comparison of several."""
     if isinstance(found, GroupReport | GroupRates):
         kind: Kind = found.kind if isinstance(found, GroupReport) else "raw"
-        return one_page(marked([_rates(found)], kind))
+        page = one_page(marked([_rates(found)], kind))
+        promise = found.promise if isinstance(found, GroupReport) else ""
+        return page.properties(title=promise) if promise else page
     if isinstance(found, Estimates):
         return one_page(marked(estimate_charts({"metrics": {"estimates": found.to_dict()}}), "private"))
     if not isinstance(found, Mapping):

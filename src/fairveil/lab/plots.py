@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
+from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,8 @@ MOST_ESTIMATES = 25
 """More estimates than this are not drawn side by side."""
 MOST_ARMS = 10
 """Shares of more arms than this are not drawn over time."""
+LINE = 96
+"""Letters of a line above the charts."""
 ROW_HEIGHT = 34
 """Heat maps of few rows are no higher than their numbers need."""
 FONTS = {"labelFontSize": 12, "titleFontSize": 12}
@@ -277,14 +282,42 @@ def draw_result(result: dict[str, Any], file: Path) -> None:
     charts = result_charts(result)
     if not charts:
         raise SpecError("this result has no series to draw", path="plot", given=result["spec"]["task"])
-    write_picture(one_page(charts), file)
+    write_picture(one_page(charts).properties(title=_heading(result)), file)
+
+
+def _heading(result: dict[str, Any]) -> Any:
+    """What was run, whether it is simulated, and what is promised, above the charts."""
+    from fairveil.lab.handover.results import banner_of, promise_of, run_in_words, subject
+    from fairveil.lab.handover.words import promise_section
+
+    said = promise_section(promise_of(result["guarantee"]))
+    words = [banner_of(result), run_in_words(result["spec"]), *([said.marked] if said.marked else said.text[:1])]
+    return charting().TitleParams(
+        f"Result of a run: {subject(result['spec'])}",
+        subtitle=[part for line in words if line for part in textwrap.wrap(line, LINE)],
+        anchor="start", fontSize=18, subtitleFontSize=12, subtitlePadding=6, offset=16,
+    )  # fmt: skip
 
 
 def one_page(charts: Sequence[Chart | Heatmap]) -> Any:
     """Pictures of one width below each other."""
     colours = page_colours(charts)
     drawn = [draw(chart, colours=colours) for chart in charts]
-    return charting().vconcat(*drawn).resolve_scale(color="independent")
+    return _saved_whole()(vconcat=drawn).resolve_scale(color="independent")
+
+
+@cache
+def _saved_whole() -> Any:
+    """Altair's charts below each other, whose ``save("file.html")`` needs no network and is dark in the dark."""
+
+    class Saved(charting().VConcatChart):  # type: ignore[misc]
+        def save(self, fp: Any, format: Any = None, **options: Any) -> None:
+            if format is None and isinstance(fp, str | Path) and Path(fp).suffix == ".html":
+                write_picture(self, Path(fp))
+            else:
+                super().save(fp, format, **options)
+
+    return Saved
 
 
 def write_picture(chart: Any, file: Path) -> None:
@@ -294,7 +327,9 @@ def write_picture(chart: Any, file: Path) -> None:
     check_picture_file(file)
     spec = chart.to_dict()
     if file.suffix == ".html":
-        data = in_the_dark_too(vl_convert.vegalite_to_html(spec, bundle=True)).encode()
+        page = in_the_dark_too(vl_convert.vegalite_to_html(spec, bundle=True))
+        title = spec.get("title", "")
+        data = _titled(page, title["text"] if isinstance(title, dict) else title).encode()
     elif file.suffix == ".svg":
         data = vl_convert.vegalite_to_svg(spec).replace(">", f">{DARK_SVG}", 1).encode()
     elif file.suffix == ".pdf":
@@ -325,6 +360,11 @@ DARK_SVG = f"<style>@media screen and (prefers-color-scheme: dark) {{ :root {{ {
 def in_the_dark_too(page: str) -> str:
     """A page of one chart that is dark where its reader asks for dark pages."""
     return page.replace("<head>", "<head>\n" + DARK, 1)
+
+
+def _titled(page: str, title: str) -> str:
+    """A page that says in its tab what it shows."""
+    return page.replace("<head>", f"<head>\n<title>{escape(title)}</title>", 1) if title else page
 
 
 PICTURES = (".html", ".svg", ".png", ".pdf")

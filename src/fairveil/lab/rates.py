@@ -60,16 +60,6 @@ def keeps_its_constant(
     return replace(found, refuted_by="a larger ratio to the bound at one of the larger sizes")
 
 
-def decay(text: str, where: str, points: Sequence[Point], steeper_than: float, note: str = "") -> Claim:
-    """'the value falls faster than size ** -``steeper_than``'."""
-    slope, error = exponent(points)
-    margin = -slope - steeper_than
-    shown = f"exponent {slope:.2f} \u00b1 {1.96 * error:.2f}".replace("-", "\u2212")
-    return Claim(
-        text, where, margin, margin - 1.96 * error, margin + 1.96 * error, f"{shown}; {note}" if note else shown
-    )
-
-
 def growth_below(text: str, where: str, points: Sequence[Point], limit: float = 1.0) -> Claim:
     """'the value grows more slowly than size ** ``limit``'."""
     slope, error = exponent(points)

@@ -19,6 +19,8 @@ RECENT = 336
 """Steps of the large picture: two weeks of hours."""
 MOST = 180
 """Points of the small picture: means of neighbouring steps, with the lowest low and the highest high among them."""
+GREY = "#8A8A8A"
+"""Lost steps, on light and dark ground."""
 
 
 def read_released(file: Path, *, as_json: bool) -> list[dict[str, Any]]:
@@ -36,7 +38,8 @@ def points(rows: Sequence[dict[str, Any]], label: str, names: Sequence[str]) -> 
             if row[name] not in ("", None):
                 low, value, high = (float(row[f"{name}{part}"]) for part in ("_low", "", "_high"))
                 at = str(row[label]) if dated else place
-                found.append({"x": at, "name": name, "y": value, "low": low, "high": high})
+                lost = row.get("status") == "lost"
+                found.append({"x": at, "name": name, "y": value, "low": low, "high": high, "lost": lost})
     if not found:
         raise InputError("nothing was released that could be drawn", path="plot", allowed="an output with lines")
     return found, dated
@@ -65,8 +68,22 @@ def thinned(rows: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
                     "y": sum(row["y"] for row in part) / len(part),
                     "low": min(row["low"] for row in part),
                     "high": max(row["high"] for row in part),
+                    "lost": any(row["lost"] for row in part),
                 }
             )
+    return found
+
+
+def stretches(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The points that are not lost, each with its ``part``: a line is drawn inside a part and not across lost steps."""
+    found: list[dict[str, Any]] = []
+    part, before = 0, None
+    for row in rows:
+        now = (row["name"], row["lost"])
+        part += now != before
+        before = now
+        if not row["lost"]:
+            found.append({**row, "part": part})
     return found
 
 
@@ -82,14 +99,21 @@ def stream_chart(rows: Sequence[dict[str, Any]], label: str, names: Sequence[str
         x = alt.X(f"x:{kind}", title=None if dated else "step", axis=alt.Axis(labelOverlap="greedy", **FONTS))
         scale = alt.Scale(zero=False)
         legend = alt.Legend(orient="bottom", title=None) if top and len(names) > 1 else None
-        base = alt.Chart(alt.Data(values=data)).encode(x=x, color=alt.Color("name:N", scale=colours, legend=legend))
+        colour = alt.Color("name:N", scale=colours, legend=legend)
+        base = alt.Chart(alt.Data(values=stretches(data))).encode(x=x, color=colour, detail="part:N")
         axis = alt.Axis(tickCount=6 if top else 3, **FONTS)
         band = base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", scale=scale, axis=axis, title=None), y2="high:Q")
         tips = [alt.Tooltip(f"x:{kind}", title=label), "name:N", alt.Tooltip("y:Q", format=",.4~g")]
         line = base.mark_line(strokeWidth=1.6 if top else 1).encode(
             y=alt.Y("y:Q", scale=scale, title=None), tooltip=tips
         )
-        return (band + line).properties(width=860, height=height, title=title)
+        lost = [row for row in data if row["lost"]]
+        layers, said = band + line, title
+        if lost:
+            dots = alt.Chart(alt.Data(values=lost)).mark_point(color=GREY, size=8, filled=True)
+            layers += dots.encode(x=x, y=alt.Y("y:Q", scale=scale, title=None), tooltip=tips)
+            said += "; grey: lost, a forecast" if top else "; grey: some lost"
+        return layers.properties(width=860, height=height, title=said)
 
     steps = len({row["x"] for row in last})
     every = thinned(every, MOST)

@@ -210,7 +210,8 @@ class Book:
         try:
             yield
         except self.place.failures as problem:
-            raise self.place.explain(problem, effect if isinstance(effect, str) else effect()) from problem
+            words = effect if isinstance(effect, str) else effect()
+            raise self.place.explain(problem, words, self.anchor is not None) from problem
 
     def before_fork(self) -> None:
         self.guard.acquire()  # no transaction is under way

@@ -20,6 +20,10 @@ class ReleaseLost(LedgerError):
     code = "release-lost"
 
 
+class AlreadyReleased(PrivacyError):
+    """A holder that begins finds that its account has releases of another run."""
+
+
 SHORTEST_KEY = 16
 
 
@@ -119,7 +123,7 @@ def check_account(store: LedgerStore, name: str, sequence: int) -> None:
 def check_first(store: LedgerStore, account: str, block: str) -> None:
     """A holder that begins is not served what another run of the same account has released."""
     if store.first_under(account) == block:
-        raise PrivacyError(
+        raise AlreadyReleased(
             "this account has released its first block already, and its holder has not",
             path="account",
             given=account,

@@ -79,8 +79,9 @@ class Place(Protocol):
     def session(self) -> Session:
         """Shows others, as long as this process lives, that the draws under its token are still under way."""
 
-    def explain(self, problem: Exception, effect: str) -> LedgerError:
-        """A failure as an error that says what to do and what became of the charge."""
+    def explain(self, problem: Exception, effect: str, anchored: bool = False) -> LedgerError:
+        """A failure as an error that says what to do and what became of the charge. ``anchored``: an anchor was named,
+        so there was a ledger here."""
 
     def close(self) -> None:
         """Nothing is kept open for it any more."""

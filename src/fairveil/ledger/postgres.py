@@ -215,7 +215,7 @@ class PostgresPlace:
     def session(self) -> Session:
         return Session(server_life(self.url), self.name)
 
-    def explain(self, problem: Exception, effect: str) -> LedgerError:
+    def explain(self, problem: Exception, effect: str, anchored: bool = False) -> LedgerError:
         if isinstance(problem, LedgerError):
             return problem
         kind, text = kind_of(problem), words_of(problem)

@@ -43,9 +43,11 @@ def kind_of_table(path: Path) -> str | None:
         start = file.read(16)
     kind = {".csv": "a CSV", ".tsv": "a CSV", ".parquet": "a parquet", ".xlsx": "an Excel"}.get(path.suffix.lower())
     text = "a CSV" if b"," in start and b"\0" not in start and not start.lstrip().startswith(b"{") else None
-    return None if start.startswith(b"SQLite format 3") else kind or text
+    return None if start.startswith(_MAGIC) else kind or text
 
 
+_MAGIC = b"SQLite format 3"
+_SEARCHED = 65536
 _COLUMNS = "sequence, kind, name, account, facts, value, hash"
 _PRAGMAS = ("cell_size_check = ON",)
 
@@ -181,18 +183,21 @@ class SqlitePlace:
     def session(self) -> Session:
         return Session(folder_life(self._real.parent), str(self._real))
 
-    def explain(self, problem: Exception, effect: str) -> LedgerError:
+    def explain(self, problem: Exception, effect: str, anchored: bool = False) -> LedgerError:
         if isinstance(problem, LedgerError):
             return problem
         kind, text = kind_of(problem), str(problem) or type(problem).__name__
         if kind == "damaged":
-            fix, table = "restore it from a copy", kind_of_table(self._real)
-            if table is not None:
-                fix = "fairveil run SPEC --ledger trial.db makes a ledger; environment.file names a table"
-                return LedgerTampered(
-                    f"this is {table} file, not a ledger", path=str(self), allowed="a ledger", fix=fix
-                )
-            return LedgerTampered("the ledger file is damaged", path=str(self), given=text, fix=fix)
+            if anchored or self._was_ledger():
+                fix = "restore it from a copy"
+                return LedgerTampered("the ledger file is damaged", path=str(self), given=text, fix=fix)
+            table = kind_of_table(self._real)
+            return LedgerError(
+                "this is not a ledger" if table is None else f"this is {table} file, not a ledger",
+                path=str(self),
+                allowed="a ledger: the SQLite file in which fairveil keeps what was released and what it cost",
+                fix="fairveil run SPEC --ledger trial.db makes one; environment.file names a table",
+            )
         if isinstance(problem, TimeoutError):
             fix = f"wait for it or end it; {effect}"
             return LedgerError("another process keeps the ledger locked", path=str(self), given=text, fix=fix)
@@ -205,6 +210,15 @@ class SqlitePlace:
 
     def close(self) -> None:
         self._file.close()
+
+    def _was_ledger(self) -> bool:
+        """A file that SQLite cannot read was a ledger if it begins like a database, holds a ledger's table, or has
+        beside it what only a ledger leaves there."""
+        with self._real.open("rb") as file:
+            start = file.read(_SEARCHED)
+        whole = start[: len(_MAGIC)]
+        beside = any(_beside(self._real, suffix).exists() for suffix in ("-wal", "-shm", LOCK))
+        return beside or _MAGIC.startswith(whole) or _SCHEMA["entries"].encode() in start
 
     def _gone(self) -> LedgerGone:
         return LedgerGone("the ledger file is gone", path=str(self), fix="restore it from a copy")

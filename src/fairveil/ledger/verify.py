@@ -68,7 +68,7 @@ def verify(
                 check_mark(mark, state, store, place)
             just_started = anchor_just_started(state, store)
     except place.failures as problem:
-        raise place.explain(problem, "nothing was changed") from problem
+        raise place.explain(problem, "nothing was changed", mark_place is not None) from problem
     if mark_place is None:
         words = NO_ANCHOR
     elif mark is None and just_started:

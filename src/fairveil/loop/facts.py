@@ -27,6 +27,18 @@ ERASED = (
     "a person who is erased before their block is released counts as a missing reward, and among candidates as a round "
     "that nobody had: exact totals of rounds and rewards, where a policy publishes them, may show that somebody was"
 )
+SENDERS = (
+    "whoever may send an event's reward is told whether it has another one, and so is taken to know it; nobody else is"
+)
+STORED = (
+    "until its release a row is in the store, whose readers are trusted; the disk keeps what was synced, and only an "
+    "anchor or a key shows that somebody put an older ledger in its place"
+)
+LINKED = (
+    "arrivals are public here, and a round over its person's limit, or of somebody who keeps an arm or excludes one, "
+    "counts as one that nobody answered: that two events are of one person may show in exact counts and in which "
+    'rewards are released together; missing = "default" hides it'
+)
 _COLUMNS = STATUS.split(", ")
 
 
@@ -81,13 +93,15 @@ class Facts:
     ``rules``: the targets that may be valued; ``unit_default``: the default in [0, 1]; ``most_actions``: the most that
     one request can have; ``by_seat``: it releases by arrival, over ``lines`` of seats; ``arrived``: the policy where
     each arm has a line; ``counts_persons``: events per person are limited; ``looks_at_persons``: that, or they keep an
-    arm; ``keeps_rounds``: an event that is not learned for what is in it keeps its round, because a promise is made.
+    arm; ``keeps_rounds``: an event that is not learned for what is in it keeps its round, because a promise is made;
+    ``began``: where it started from another loop, the first round that is its own, and rounds of every arm before it.
     """
 
     id: int
     spec: LoopSpec
     policy: Policy
     created: int
+    began: tuple[int, ...] = ()
     guards: Guards = field(init=False)
     play: ArmsPlay | CandidatesPlay = field(init=False)
     wait: int = field(init=False)
@@ -147,6 +161,11 @@ class Facts:
             )  # fmt: skip
 
     @property
+    def first_round(self) -> int:
+        """The first round that is its own: rounds go on where those of the loop stopped that it started from."""
+        return self.began[0] if self.began else 0
+
+    @property
     def things(self) -> int:
         """What the loop's own coins choose among: its arms; of candidates, whether a coin decided."""
         return self.policy.arms or 2
@@ -166,7 +185,8 @@ class Facts:
         if self.policy.local:
             return replace(promise, notes=(*promise.notes, *refused))
         kept = with_arrivals(promise, self.missing)
-        return replace(kept, notes=(*kept.notes, *refused, ERASED))
+        linked = (LINKED,) if self.missing == "public" and (self.counts_persons or self.spec.person.sticky) else ()
+        return replace(kept, notes=(*kept.notes, *refused, *linked, ERASED, SENDERS, STORED))
 
     def mapped(self, value: float) -> float:
         """A reward of the declared range in the policy's: arms take [0, 1], the others read declared bounds."""

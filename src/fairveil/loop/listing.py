@@ -25,7 +25,7 @@ PAGE = 50
 """Loops of one page."""
 _STATUS, _PLACES = STATUS.split(", "), [field.name for field in fields(Counters)]
 _WANTED = [
-    *(f"l.{name}" for name in ("name", "id", "config", "created", "beside", "state", *_STATUS)),
+    *(f"l.{name}" for name in ("name", "id", "config", "created", "began", "beside", "state", *_STATUS)),
     *(f"r.{name}" for name in _PLACES),
     *("s.decided", "s.counts", "b.words", "x.id", "x.kind", "x.created", "x.value"),
 ]
@@ -48,11 +48,11 @@ def page(store: Store, after: str = "", only: str | None = None) -> dict[str, di
 
 
 def _row(row: tuple[Any, ...]) -> dict[str, Any]:
-    id, config, created, beside, state, *rest = row[1:]
+    id, config, created, began, beside, state, *rest = row[1:]
     status, places = rest[: len(_STATUS)], rest[len(_STATUS) : len(_STATUS) + len(_PLACES)]
     decided, counts, budget, release, kind, made, value = rest[-7:]
     spec = read_spec(json.loads(config))
-    facts = Facts(id, spec, policy_of(spec), created)
+    facts = Facts(id, spec, policy_of(spec), created, tuple(json.loads(began)))
     table = None
     if spec.reports is not None:
         table = counted(Counters() if places[0] is None else Counters(*places))

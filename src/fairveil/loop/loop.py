@@ -162,7 +162,7 @@ class Loop:
                 raise Closed("this loop is closed", path="loop")
             if batch.before.mode != mode:
                 trail.note(batch.tx, batch.now, actor, "mode", self.name, {"from": batch.before.mode, "to": mode})
-                batch.change(mode=mode)
+                batch.change(mode=mode, due=batch.wall)
 
         self.writer.act(change)
 
@@ -172,7 +172,7 @@ class Loop:
         def change(batch: Batch) -> None:
             if batch.before.closed is None:
                 trail.note(batch.tx, batch.now, actor, "close", self.name)
-                batch.change(closed=batch.now)
+                batch.change(closed=batch.now, due=batch.wall)
 
         self.writer.act(change)
 

@@ -30,12 +30,17 @@ def without_closed(batch: Batch, ask: Ask) -> Ask:
     return replace(ask, allowed=allowed)
 
 
+def _free(batch: Batch, ask: Ask) -> Ask:
+    """The request if it excluded nothing."""
+    return ask if ask.allowed is None else without_closed(batch, replace(ask, allowed=None))
+
+
 def own_choice(batch: Batch, ask: Ask, at: int) -> Choice:
     """The choice of the loop's own coins. The same coins, thrown for a request that excludes nothing, say whether it
     takes a round; one that cannot be learned then counts as a missing reward."""
     facts = batch.facts
     burning = facts.guards.burn_in > 0 and batch.serving.decided < facts.guards.burn_in
-    free = without_closed(batch, replace(ask, allowed=None))
+    free = _free(batch, ask)
     if facts.policy.arms is None or not facts.keeps_rounds or ask.allowed == free.allowed:
         choice = facts.play.choose(batch.at_state, at, ask, batch.rng, burning)
         return choice._replace(takes=choice.reason is None)
@@ -50,5 +55,5 @@ def own_choice(batch: Batch, ask: Ask, at: int) -> Choice:
 
 def kept_choice(batch: Batch, kept: Choice, ask: Ask, at: int) -> Choice:
     """The arm that somebody keeps, with the round and the coins of somebody who is not known."""
-    made = own_choice(batch, without_closed(batch, replace(ask, allowed=None)), at)
+    made = own_choice(batch, _free(batch, ask), at)
     return kept._replace(drawn=made.drawn, takes=made.takes)

@@ -12,7 +12,7 @@ from fairveil.ledger import Ledger, Limit
 from fairveil.loop.config import LoopSpec
 from fairveil.loop.storage import Transaction
 from fairveil.privacy.charges import UNITS, Charge, exactly
-from fairveil.privacy.events import ComposedEvent, Event, NothingEvent
+from fairveil.privacy.events import Event, NothingEvent
 
 if TYPE_CHECKING:
     from fairveil.loop.loop import Loop
@@ -30,7 +30,7 @@ def limit_of(spec: LoopSpec, event: Any, scheduled: list[Event]) -> Limit | None
         return None
     if isinstance(event, NothingEvent):
         return Limit.pure(1e-6)
-    limit = Limit.covering(ComposedEvent((event, *scheduled)) if scheduled else event)
+    limit = Limit.covering(event, *scheduled)
     spare = 0.0 if spec.reports is None else spec.reports.spare
     units = limit.units + math.floor(exactly(spare) * UNITS[limit.currency])
     promised = units / UNITS[limit.currency] if limit.epsilon is not None else None

@@ -102,8 +102,9 @@ def stored_table(
         "policy": declared["policy"],
         "mode": status.mode,
         "learning": learning(facts, status),
-        "decided": status.round + beside,
+        "decided": status.round - facts.first_round + beside,
         "rounds": status.round,
+        "first_round": facts.first_round,
         "settled": status.settled,
         "version": status.version,
         "epoch": status.epoch,
@@ -351,6 +352,13 @@ def _noise(policy: Policy) -> tuple[dict[str, Any], int | None]:
     return {"on": one.on, "law": one.law, "deviation": one.std}, rounds
 
 
+LINKED = (
+    "a round over its person's limit, or of somebody who keeps an arm or excludes one, counts as one that nobody "
+    "answered, and arrivals are public here: that two events are of one person may show in exact counts and in which "
+    'rewards are released together; missing = "default" hides it'
+)
+
+
 def _warnings(spec: LoopSpec, policy: Policy) -> list[str]:
     found = []
     guarantee = policy.guarantee()
@@ -362,6 +370,8 @@ def _warnings(spec: LoopSpec, policy: Policy) -> list[str]:
         found.append(f"learning ends after {policy.horizon} rounds; decisions go on")
     if missing_of(spec, policy) == "public" and not policy.local:
         found.append(TIME_TELLS)
+        if spec.person.max_events is not None or spec.person.sticky:
+            found.append(LINKED)
     if spec.person.max_events is None:
         found.append("events per person are not limited: the guarantee is for one event, not for one person")
     raw = spec.retention.raw

@@ -101,16 +101,25 @@ def _taken(facts: Facts, state: State) -> Ints:
 
 def due_seats(facts: Facts, status: Status) -> list[Block]:
     """Pools that are due, by arm, or the next batch of the line. Reports that people have noised gather for a while:
-    each release is an entry of the ledger for ever."""
+    each release is an entry of the ledger for ever. While nothing is decided that is learned the turn ends where it
+    is, so that nobody's answer waits for rounds that may never come."""
     policy, state = facts.policy, status.state
     if facts.arrived is None:
         block = policy.block(state)
         return [block] if block is not None and block.stop <= counters(facts, status)[0][0] else []
+    if at_rest(facts, status):
+        state = {**state, "given": decided_by_line(state, status.round)}
     found = policy.open_blocks(state)
     if not policy.local:
         return found
     waits = state["given"] > state["came"] + state["closed"]
     return [one for one in found if not waits[one.arm] or one.stop - one.first >= GATHERED * one.first]
+
+
+def at_rest(facts: Facts, status: Status) -> bool:
+    """Whether no round is decided to be learned: the loop is frozen, closed or at its horizon. All of it is public."""
+    over = facts.horizon is not None and status.round >= facts.horizon
+    return over or status.mode == "frozen" or status.closed is not None
 
 
 # Windows that close ---------------------------------------------------------------------------------------------------

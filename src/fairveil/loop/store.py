@@ -33,6 +33,7 @@ from fairveil.loop.settle import LONGEST_REST
 from fairveil.loop.storage import Driver, Transaction, bring_up_to_date, driver_of
 from fairveil.loop.storage.driver import STATUS
 from fairveil.loop.ticks import Ticks
+from fairveil.loop.waiting import first_rounds
 from fairveil.loop.writer import Due, coins
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
@@ -145,22 +146,23 @@ class Store:
         now = self.clock.now()
         values = (spec.name, json.dumps(spec_table(spec, describe(policy))), spec.mode, *[round] * 4, now, now)
         paying = spec.budget.ledger or spec.name
+        began = () if spec.start_from is None else first_rounds(Facts(0, spec, policy, 0), state, round)
         tally = first_tally(Facts(0, spec, policy, 0), state)
         with self.writing() as tx:
             if tx.execute("SELECT 1 FROM loops WHERE name = ?", (spec.name,)):
                 raise _taken(spec.name)
             tx.execute(
                 "INSERT INTO loops (name, config, mode, round, settled, released, erased, clock, created, version, "
-                "revision, epoch, aged, ledger_sequence, state, tally, ledger, due) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?, ?, ?, ?)",
-                (*values, ledger.sequence, save_state(state), tally, paying, now + LONGEST_REST),
+                "revision, epoch, aged, ledger_sequence, state, tally, ledger, due, began) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?, ?, ?, ?, ?)",
+                (*values, ledger.sequence, save_state(state), tally, paying, now + LONGEST_REST, json.dumps(began)),
             )
             write_budget(tx, paying, ledger)
             [(id,)] = tx.execute("SELECT id FROM loops WHERE name = ?", (spec.name,))
             trail.note(tx, now, actor, "create", spec.name, {"policy": policy.name, "mode": spec.mode})
         with self._guard:
             self.memory.checked.add(spec.name)
-            return self.memory.keep(Loop(self, Facts(id, spec, policy, now), ledger))
+            return self.memory.keep(Loop(self, Facts(id, spec, policy, now, began), ledger))
 
     def loop(self, name: str) -> Loop:
         with self._guard:
@@ -200,12 +202,12 @@ class Store:
 
     def _load(self, name: str) -> Loop:
         with self.reading() as tx:
-            found = tx.execute("SELECT id, config, created FROM loops WHERE name = ?", (name,))
+            found = tx.execute("SELECT id, config, created, began FROM loops WHERE name = ?", (name,))
         if not found:
             raise UnknownLoop("there is no loop of this name", path="loop", fix="see GET /v1/loops")
-        id, config, created = found[0]
+        id, config, created, began = found[0]
         spec = read_spec(json.loads(config))
-        return Loop(self, Facts(id, spec, policy_of(spec), created))
+        return Loop(self, Facts(id, spec, policy_of(spec), created, tuple(json.loads(began))))
 
     def _check_free(self, name: str) -> None:
         with self.reading() as tx:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from fairveil.errors import SpecError, at
 from fairveil.fields import Count, Positive
 from fairveil.loop.clock import SECOND, seconds_of
 from fairveil.loop.facts import Facts, Status, counters
+from fairveil.loop.play import ArmsPlay
 from fairveil.loop.seats import decided_by_line
 from fairveil.state import State
 
@@ -50,7 +51,7 @@ def who_answered(who: list[Answers] | None, arm: int, low: float, high: float) -
 
 
 def rounds_of_arms(facts: Facts, state: State, round: int | None) -> tuple[Any, Any]:
-    """Rounds of each arm in published blocks, and rounds that are decided: in open blocks up to the present one."""
+    """Rounds of each arm in published blocks, and rounds that this loop decided: in open ones up to the present."""
     decided = np.array(state.get("played", state["counts"]), np.int64)
     if "given" in state:
         decided = decided_by_line(state, round)
@@ -59,12 +60,20 @@ def rounds_of_arms(facts: Facts, state: State, round: int | None) -> tuple[Any, 
     for block in facts.policy.open_blocks(state):
         if block.arm >= 0 and block.reach is None and round is not None:
             decided[block.arm] -= block.stop - max(block.first, min(block.stop, round))
-    return learned, np.maximum(decided, 0)
+    before = facts.began[1:] or (0,)  # of the loop that it started from
+    return learned, np.maximum(decided - before, 0)
+
+
+def first_rounds(facts: Facts, state: State, round: int) -> tuple[int, ...]:
+    """What a loop that starts from another one finds: the round at which it begins, and rounds of every arm."""
+    arms = rounds_of_arms(facts, state, round)[1].tolist() if isinstance(facts.play, ArmsPlay) else []
+    return round, *arms
 
 
 def lines(facts: Facts, status: Status) -> list[dict[str, Any]] | None:
     """Of every arm (or of the line of candidates) rounds ``under_way``, of which ``answered`` wait for their release,
-    which comes at the latest when they are ``due_at``; None where blocks are released."""
+    which comes at the latest when they are ``due_at``; rounds that ``closed`` without an answer, where arrivals are
+    public. None where blocks are released."""
     if not facts.by_seat:
         return None
     came, closed = counters(facts, status)
@@ -86,6 +95,7 @@ def lines(facts: Facts, status: Status) -> list[dict[str, Any]] | None:
             "under_way": int(under[line]),
             "answered": int(came[line] - taken[line]),
             "due_at": due[line],
+            "closed": int(closed[line]),
         }
         for line, name in enumerate(names)
     ]
@@ -115,6 +125,50 @@ def under_way(table: dict[str, Any]) -> int:
     if table.get("waiting") is not None:
         return sum(row["under_way"] for row in table["waiting"])
     return sum(max(0, min(block["stop"], table["rounds"]) - block["first"]) for block in table["open_blocks"])
+
+
+def learned_rounds(table: dict[str, Any]) -> int:
+    """Rounds that stand behind the published numbers, those of a loop that it started from among them."""
+    arms = table["published"].get("arms")
+    if arms is not None:
+        return sum(arm.get("learned", arm["rounds"]) for arm in arms)
+    closed = sum(row.get("closed", 0) for row in table.get("waiting") or ())
+    return int(table["rounds"] - under_way(table) - closed)
+
+
+class Standing(NamedTuple):
+    """Rounds of an arm by where they stand: ``given`` is the sum of the others, less what came from ``before``.
+
+    ``waiting``: settled, for a release; ``open``: the window is open; ``closed``: never answered; ``lost``: in a
+    release that was lost, or under way when the store was put back.
+    """
+
+    given: int
+    learned: int
+    waiting: int
+    open: int
+    closed: int
+    lost: int
+    before: int
+
+
+def standings(table: dict[str, Any]) -> list[Standing] | None:
+    """Where the rounds of every arm of a loop's public table stand; None where arms are not public.
+
+    Of loops that release blocks it is not known what waits and what is open: all of it is called waiting.
+    """
+    found = []
+    for arm in table["published"].get("arms") or ():
+        learned = arm.get("learned", arm["rounds"])
+        given, closed = arm.get("decided", learned), arm.get("closed", 0)
+        if table.get("waiting") is None:
+            waiting, still = max(given - learned, 0), 0
+        else:
+            row = next(row for row in table["waiting"] if row["action"] == arm["action"])
+            waiting, still = row["answered"], row["under_way"] - row["answered"]
+        rest = given - learned - waiting - still - closed
+        found.append(Standing(given, learned, waiting, still, closed, max(rest, 0), max(-rest, 0)))
+    return found if "arms" in table["published"] else None
 
 
 def warnings(loop: Loop, status: Status) -> list[str]:

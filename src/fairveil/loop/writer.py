@@ -21,13 +21,15 @@ from fairveil.loop.batch import FOREVER, Batch
 from fairveil.loop.clock import SECOND, Time
 from fairveil.loop.facts import Facts, Status
 from fairveil.loop.pages import Pages
-from fairveil.loop.problems import Overloaded, UnknownLoop
+from fairveil.loop.problems import Overloaded, UnknownEvent, UnknownLoop
 from fairveil.loop.requests import Ask
 from fairveil.loop.storage import Driver, Transaction
 from fairveil.randomness import Generator
 from fairveil.storage.faults import point
 
 MOST, WAITING = 1024, 4096
+PATIENT = 1000
+"""Rewards that may wait for a decision which is behind them in the queue; more are told that there is no such event."""
 GRACE = 60 * SECOND
 """After a start no window closes for so long, or for a whole window: rewards that waited for it are in time."""
 
@@ -36,10 +38,12 @@ class Item:
     """Something to be done in a batch, and what came of it: a result or an error.
 
     ``alone``: it asks the tables themselves, so nothing that is not yet written stands beside it in its batch.
-    ``aliases``: what its keys were before a change of keys.
+    ``aliases``: what its keys were before a change of keys; ``decides``: it makes the event of its key; ``last``: of
+    what one caller put in together; ``overtook``: it came before its own decision and has waited for that.
     """
 
-    __slots__ = ("aliases", "alone", "done", "error", "future", "keys", "result", "subjects", "work")
+    __slots__ = ("aliases", "alone", "decides", "done", "error", "future", "keys", "last", "overtook", "result",
+                 "subjects", "work")  # fmt: skip
 
     def __init__(
         self,
@@ -48,8 +52,10 @@ class Item:
         subjects: Sequence[bytes] = (),
         alone: bool = False,
         aliases: Aliases = NO_ALIASES,
+        decides: bool = False,
     ) -> None:
-        self.aliases = aliases
+        self.aliases, self.decides = aliases, decides
+        self.last = self.overtook = False
         self.work, self.keys, self.subjects = work, keys, subjects
         self.alone, self.done = alone, False
         self.result: Any = None
@@ -65,7 +71,7 @@ class Item:
 def decision(ask: Ask, looks_at_persons: bool) -> Item:
     aliases = aliases_of(ask) if ask.older else NO_ALIASES
     subjects = ask.subjects if looks_at_persons else ()
-    return Item(lambda batch: batch.decide(ask), (ask.key,), subjects, aliases=aliases)
+    return Item(lambda batch: batch.decide(ask), (ask.key,), subjects, aliases=aliases, decides=True)
 
 
 class Due:
@@ -115,6 +121,7 @@ class Writer:
         """Let items wait; refuses when too many do."""
         if len(self.waiting) + len(items) > WAITING:
             raise Overloaded("too many requests wait", path="loop", fix="repeat with the same event ids in a moment")
+        items[-1].last = True
         self.waiting.extend(items)
 
     @property
@@ -140,7 +147,7 @@ class Writer:
                 self._do(items)
         finally:
             if items and self.finished is not None:
-                self.finished(items)
+                self.finished([item for item in items if item.done])
 
     def act(self, work: Callable[[Batch], Any]) -> Any:
         """One piece of work in a batch of its own; gives its result or raises its error."""
@@ -178,11 +185,8 @@ class Writer:
                     if batch.before.epoch and self.pages is not None:
                         fresh = [key for key in keys if key not in batch.known]
                         batch.released = self.pages.among(tx, fresh) | released(self.pages, tx, fresh, aliases)
-                for item in items:
-                    try:
-                        item.result, item.error = item.work(batch), None
-                    except FairveilError as problem:
-                        item.result, item.error = None, problem
+                unknown = [item for item in items if self._try(item, batch)]
+                later = self._later(unknown, batch) if unknown else set()
                 point("batch-decided")
                 after = batch.write()
                 point("batch-written")
@@ -196,9 +200,33 @@ class Writer:
             self._fail(items, failed)
         else:
             for item in items:
-                item.done = True
+                item.done = item not in later
+            self.waiting.extend(later)
             if batch.may_be_due(after):
                 self.due.add(self.facts.spec.name)
+
+    def _try(self, item: Item, batch: Batch) -> bool:
+        """Whether it speaks of an event that is unknown so far."""
+        try:
+            item.result, item.error = item.work(batch), None
+        except FairveilError as problem:
+            item.result, item.error = None, problem
+            return isinstance(problem, UnknownEvent) and bool(item.keys)
+        return False
+
+    def _later(self, unknown: list[Item], batch: Batch) -> set[Item]:
+        """Those whose decision waits in the queue: they have their turn behind it, once. Where it came in this batch
+        they are done here."""
+        queued = list(self.waiting)
+        coming = {key for item in queued if item.decides for key in item.keys}
+        room, later = PATIENT - sum(item.overtook for item in queued), set[Item]()
+        for item in unknown:
+            if not self._try(item, batch) or item.overtook or not item.last:
+                continue
+            if len(later) < room and not coming.isdisjoint(item.keys):
+                item.overtook, item.error = True, None
+                later.add(item)
+        return later
 
     def _fail(self, items: list[Item], problem: Exception) -> None:
         self.status = None  # what is stored now is read again by the next batch

@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Any, Protocol
 
 from fairveil.errors import PrivacyError, SpecError
-from fairveil.privacy.charges import DELTA_UNITS, MAX_UNITS, UNITS, Charge, Currency, charge, exactly
+from fairveil.privacy.charges import DELTA_UNITS, FREE, MAX_UNITS, UNITS, Charge, Currency, charge, exactly
 from fairveil.privacy.conversions import gdp_epsilon, gdp_mu, zcdp_epsilon, zcdp_rho
 from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Guarantee
@@ -125,16 +125,18 @@ class Limit:
         return cls(Currency.GAUSSIAN, units, _floor(added, DELTA_UNITS), gdp_epsilon(mu, rest), float(delta))
 
     @classmethod
-    def covering(cls, event: Event) -> Limit:
-        """The smallest limit that lets exactly this event pass: in epsilon where possible, else in zCDP."""
+    def covering(cls, *events: Event) -> Limit:
+        """The smallest limit that lets exactly these events pass, each charged by itself: in epsilon where possible,
+        else in zCDP."""
         try:
-            needed, currency = charge(event, Currency.EPSILON), Currency.EPSILON
+            needed, currency = [charge(event, Currency.EPSILON) for event in events], Currency.EPSILON
         except PrivacyError:
-            needed, currency = charge(event, Currency.ZCDP), Currency.ZCDP
+            needed, currency = [charge(event, Currency.ZCDP) for event in events], Currency.ZCDP
+        total = sum(needed, FREE)
         if currency is Currency.EPSILON:
-            promised = needed.units / UNITS[currency], needed.delta_units / DELTA_UNITS
-            return cls(currency, needed.units, needed.delta_units, *promised)
-        return cls(currency, needed.units, needed.delta_units)
+            promised = total.units / UNITS[currency], total.delta_units / DELTA_UNITS
+            return cls(currency, total.units, total.delta_units, *promised)
+        return cls(currency, total.units, total.delta_units)
 
     @classmethod
     def for_policy(cls, policy: Promising) -> Limit:

@@ -16,7 +16,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,6 +128,10 @@ class Engine(ABC):
     def map(self, jobs: list[Job]) -> Iterator[tuple[Job, Done]]:
         raise NotImplementedError
 
+    def compiling(self) -> bool:
+        """Whether a worker is compiling; what this process compiles it tells by itself."""
+        return False
+
     def close(self) -> None:  # noqa: B027  (most engines hold nothing)
         """Free what the engine holds."""
 
@@ -163,20 +167,41 @@ def _leave_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def _begin(compiling: Any) -> None:
+    """In a worker, before its first block: it ends with its parent and says when it compiles."""
+    from fairveil.compiling import told_of_compiling
+
+    def tell(begins: bool) -> None:
+        with compiling.get_lock():
+            compiling.value += 1 if begins else -1
+
+    _leave_with_parent()
+    _worker.enter_context(told_of_compiling(tell))
+
+
+_worker = ExitStack()
+"""What lasts as long as a worker."""
+
+
 class ProcessEngine(Engine):
     """A pool of worker processes. A worker that dies is replaced and its blocks are done again, up to three times."""
 
     def __init__(self, workers: int | None = None) -> None:
         self.workers = workers or os.cpu_count() or 1
+        self._compiling: Any = None
         self._pool: concurrent.futures.ProcessPoolExecutor | None = None
 
     def _open(self) -> concurrent.futures.ProcessPoolExecutor:
         if self._pool is None:
             context = multiprocessing.get_context("spawn")
+            self._compiling = context.Value("i", 0)
             self._pool = concurrent.futures.ProcessPoolExecutor(
-                self.workers, mp_context=context, initializer=_leave_with_parent
+                self.workers, mp_context=context, initializer=_begin, initargs=(self._compiling,)
             )
         return self._pool
+
+    def compiling(self) -> bool:
+        return self._compiling is not None and self._compiling.value > 0
 
     def map(self, jobs: list[Job]) -> Iterator[tuple[Job, Done]]:
         waiting = {(job.key, job.index): job for job in jobs}

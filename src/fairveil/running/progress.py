@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as RichProgress
+from rich.text import Text
 
 COMPILING = "compiling once, about 10 s"
 """Code that a run needs for the first time; the next run finds it in its cache."""
@@ -22,6 +32,21 @@ class Progress:
 
     def finish(self) -> None: ...
 
+    def watch(self, compiling: Callable[[], bool]) -> None:
+        """Ask this, from time to time, whether workers elsewhere are compiling."""
+
+
+class _Doing(TextColumn):
+    """What is done, and whether a worker compiles what it will use."""
+
+    def __init__(self) -> None:
+        super().__init__("{task.description}")
+        self.compiling: Callable[[], bool] = bool
+
+    def render(self, task: Task) -> Text:
+        words = super().render(task)
+        return words.append(f", {COMPILING}") if self.compiling() else words
+
 
 class Bar(Progress):
     """One line per piece of work with count, elapsed and remaining time; use as a context manager.
@@ -32,8 +57,9 @@ class Bar(Progress):
     def __init__(self, label: str = "", console: Console | None = None) -> None:
         self.label = label
         console = console or Console(stderr=True)
+        self.doing = _Doing()
         self.bars = RichProgress(
-            TextColumn("{task.description}"),
+            self.doing,
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
@@ -71,6 +97,9 @@ class Bar(Progress):
         elif self.compiling is not None:
             self.bars.remove_task(self.compiling)
             self.compiling = None
+
+    def watch(self, compiling: Callable[[], bool]) -> None:
+        self.doing.compiling = compiling
 
     def start(self, total: int, done: int) -> None:
         self.task = self.bars.add_task(self.label, total=total, completed=done)

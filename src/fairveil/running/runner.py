@@ -75,6 +75,8 @@ def run_many(
     # First blocks compile: workers that start together should not compile the same code.
     jobs = sorted(sweep.jobs, key=_late) if len(sweep.jobs) > 1 else sweep.jobs
     workforce = make_engine(engine, workers) if isinstance(engine, str) else engine
+    if isinstance(progress, Progress):  # anything that starts, advances and finishes is told of blocks
+        progress.watch(workforce.compiling)
     try:
         done = workforce.map(jobs)
         for job, made in done if progress is None else _told(done, progress, sweep.total, len(jobs)):
@@ -184,10 +186,12 @@ class _Sweep:
 
 def _points(name: str, points: Mapping[str, Any]) -> dict[str, list[float | None]]:
     """A series as lists of floats; a band that is absent has no keys, and a series without points is none."""
-    kept = {key: plain(list(points[key])) for key in ("x", "y", "low", "high") if key in points}
-    lines = {key: [None if value is None else float(value) for value in values] for key, values in kept.items()}
-    bands = ("low", "high")
-    made = {key: line for key, line in lines.items() if key not in bands or any(v is not None for v in line)}
+    lines = {key: plain(list(points[key])) for key in ("x", "y", "low", "high") if key in points}
+    made = {
+        key: line if set(map(type, line)) == {float} else [None if value is None else float(value) for value in line]
+        for key, line in lines.items()
+        if key not in ("low", "high") or line.count(None) < len(line)
+    }
     lengths = {key: len(line) for key, line in made.items()}
     if not {"x", "y"} <= set(lengths) or len(set(lengths.values())) > 1:
         raise StoreError("a series needs x and y, and low and high of their length", path=name, given=lengths)
@@ -203,7 +207,9 @@ def plain(value: Any, path: str = "") -> Any:
     if isinstance(value, np.generic):
         return plain(value.item(), path)
     if isinstance(value, list | tuple):
-        return [item if type(item) is float and -math.inf < item < math.inf else plain(item, path) for item in value]
+        if set(map(type, value)) == {float} and math.isfinite(sum(value)):
+            return list(value)
+        return [plain(item, path) for item in value]
     if isinstance(value, np.ndarray):
         return plain(value.tolist(), path)
     if isinstance(value, Mapping):

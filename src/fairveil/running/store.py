@@ -32,9 +32,8 @@ from typing import Any
 
 import numpy as np
 
-from fairveil import data, registry
+from fairveil import registry
 from fairveil._version import __version__
-from fairveil.data.files import find
 from fairveil.errors import DependencyError, StoreError
 from fairveil.task import Part
 
@@ -83,6 +82,8 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _there(name: str) -> bool:
+    from fairveil.data.files import find  # here: commands that only write files need no data sets
+
     places = [find(file.path) for file in registry.get("dataset", name).files]
     return all(places) and _undamaged(name, tuple((str(place), place.stat().st_mtime_ns) for place in places if place))
 
@@ -109,7 +110,9 @@ def _digest_of(path: str, _changed: int, _size: int) -> str:
 @lru_cache(maxsize=256)
 def _undamaged(name: str, places: tuple[tuple[str, int], ...]) -> bool:
     """Asked again only when a file has changed: it reads all of them."""
-    return data.available(name)
+    from fairveil.data.source import available
+
+    return available(name)
 
 
 @lru_cache(maxsize=256)

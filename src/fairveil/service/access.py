@@ -16,6 +16,7 @@ FRESH, LOST = 1.0, 10.0
 """Seconds between two readings of the tokens, and seconds after which the last one is not believed any more."""
 MOST_HEADERS = 10_000
 ANYBODY = Token("open", "anybody", frozenset(tokens.ROLES), None)
+PROBES = (b"/health", b"/ready")
 LISTS = ("/v1/loops", "/v1/ledgers", "/v1/trail")
 """Routes that show a token which is limited to one loop what concerns that loop, and nothing else."""
 
@@ -62,7 +63,8 @@ class Gate:
     def check_host(self, scope: Scope) -> None:
         """Only names that this service was told it has, and only pages that came from there.
 
-        A page elsewhere can neither rebind a name nor let a browser send a request that needs no body.
+        A page elsewhere can neither rebind a name nor let a browser send a request that needs no body. Who looks after
+        processes asks by an address, whatever names are served: that is answered, and tells nothing of any loop.
         """
         host = origin = None
         for key, value in scope["headers"]:
@@ -73,9 +75,10 @@ class Gate:
             elif key == b"origin":
                 origin = value
         if host is None or host != self._host:
-            if _name(host) not in self.settings.hosts:
+            if _name(host) in self.settings.hosts:
+                self._host = host
+            elif scope["raw_path"] not in PROBES:
                 raise Refused(400, "malformed", "this host name is not served here", fix="see --allow-host")
-            self._host = host
         if origin is not None and _name(origin.rpartition(b"//")[2]) not in self.settings.hosts:
             raise Refused(403, "forbidden", "a page from elsewhere may not ask", fix="see --allow-host")
 

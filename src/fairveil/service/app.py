@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import logging
 import os
 import secrets
@@ -16,13 +17,8 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
-
-from fairveil._version import __version__
 from fairveil.errors import FairveilError, LedgerError
 from fairveil.ledger import Ledger
-from fairveil.loop.guards import shares_fit
-from fairveil.loop.listing import backup_age, budgets_left, unsettled_ages
 from fairveil.loop.loop import Loop
 from fairveil.loop.marks import ready_mark
 from fairveil.loop.play import warm, warm_noise
@@ -30,22 +26,25 @@ from fairveil.loop.problems import StorageFailed
 from fairveil.loop.storage import Transaction
 from fairveil.loop.store import Store
 from fairveil.loop.tokens import Token
-from fairveil.loop.waiting import waiting
 from fairveil.service import cold, hot
 from fairveil.service.access import FRESH, Gate
 from fairveil.service.auditing import Auditor
 from fairveil.service.cold import Attachment, Request, encode_answer
+from fairveil.service.exchange import Exchange
 from fairveil.service.messages import (
+    Answer,
     Receive,
     Refused,
     Scope,
     Send,
     answer,
-    answer_error,
+    check_declared,
     is_ledger_failure,
     parse,
     read_body,
+    refusal,
 )
+from fairveil.service.metrics import Metrics
 from fairveil.service.pages import PAGES
 from fairveil.service.pages.site import Site, wants_page
 from fairveil.service.pumps import Pumps
@@ -68,73 +67,8 @@ ASK = 30.0
 """Seconds after which a look asks all loops for their last moment again."""
 STOPPING = 0.6
 """Seconds to finish what waits when the service stops."""
-BOUNDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 T = TypeVar("T")
 _MARK = "INSERT INTO meta (key, value) VALUES ('ready', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
-
-
-class Metrics:
-    """Counters for whoever operates the service. Labels are route templates and statuses, never an id.
-
-    Rewards and arrivals are what `missing` protects: never public.
-    """
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        made: Any = {"registry": self.registry}
-        self.requests = Counter("fairveil_requests", "Answers by route and status", ["route", "status"], **made)
-        self.seconds = Histogram("fairveil_request_seconds", "Time to answer", ["route"], buckets=BOUNDS, **made)
-        self.commits = Gauge("fairveil_commits", "Transactions of all writers since the start", **made)
-        self.waiting = Gauge("fairveil_waiting", "Requests that wait for a writer", **made)
-        self.releases = Counter("fairveil_releases", "Blocks released since the start", **made)
-        self.failures = Counter("fairveil_tick_failures", "Ticks that failed", **made)
-        self.commit = Histogram("fairveil_commit_seconds", "Time of one transaction", buckets=BOUNDS, **made)
-        self.backup = Gauge("fairveil_backup_age_seconds", "Since the last backup, or the first loop", **made)
-        self.left = Gauge("fairveil_budget_left_ratio", "Of what was kept for reports", ["ledger"], **made)
-        self.ready = Gauge("fairveil_ready", "Whether it can serve", **made)
-        self.stopped = Gauge("fairveil_learning_stopped", "Loops that do not learn because a ledger refused", **made)
-        self.age = Gauge("fairveil_loop_settled_age_seconds", "Age of the oldest unsettled round", ["loop"], **made)
-        self.wait = Gauge("fairveil_loop_wait_seconds", "Length of a window", ["loop"], **made)
-        self.shares = Gauge("fairveil_loop_shares_fit", "Whether shares served fit the declared", ["loop"], **made)
-        lines: Any = {"labelnames": ["loop", "action"], **made}
-        self.under_way = Gauge("fairveil_arm_under_way", "Rounds that may still be released, by arm", **lines)
-        self.answers = Gauge("fairveil_arm_answers_waiting", "Answers that wait for a release, by arm", **lines)
-        self.since = Gauge("fairveil_arm_rounds_since_release", "Rounds since the last release, by arm", **lines)
-        Info("fairveil_build", "This program", **made).info({"version": __version__})
-        self._known: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
-
-    def answered(self, route: str, status: int, seconds: float) -> None:
-        known = self._known.get((route, status))
-        if known is None:
-            known = self.requests.labels(route, str(status)), self.seconds.labels(route)
-            self._known[route, status] = known
-        known[0].inc()
-        known[1].observe(seconds)
-
-    def page(self, service: Service) -> bytes:
-        self.commits.set(service.pumps.batches)
-        self.waiting.set(service.pumps.waiting())
-        if not service.watch.running:
-            service.watch.once()
-        table = service.watch.table
-        self.ready.set(bool(table["ready"]))
-        self.stopped.set(table.get("learning_stopped") or 0)
-        for name, age, wait in unsettled_ages(service.store):
-            self.age.labels(name).set(age)
-            self.wait.labels(name).set(wait)
-        self.backup.set(backup_age(service.store))
-        for name, left in budgets_left(service.store):
-            self.left.labels(name).set(left)
-        for name, fits in shares_fit(service.store):
-            self.shares.labels(name).set(fits)
-        for loop in service.store.in_memory():
-            status = loop.status()
-            for row in waiting(loop, status) or ():
-                names = loop.name, "" if row["action"] is None else loop.facts.arm_names[row["action"]]
-                self.under_way.labels(*names).set(row["under_way"])
-                self.answers.labels(*names).set(row["answered"])
-                self.since.labels(*names).set(status.round if row["since"] is None else row["since"])
-        return generate_latest(self.registry)
 
 
 class Service:
@@ -178,21 +112,65 @@ class Service:
                 status, token = await self.site.answer(route, names, scope, receive, send)
             elif route.role != "none":
                 token = self.gate.check(scope, route.role, loop_of(route, names), route.path)
-            if route.hot:
+            if route.queued:
+                loop = await self.loop(names[0])
+                asked = route.handler(self, loop, names, b"" if route.body is None else await read_body(scope, receive))
+                if asked.items:
+                    await self.pumps.run(loop, asked.items)
+                status, body, headers = asked.answer()
+                await answer(send, status, body, headers)
+            elif route.hot:
                 status = await route.handler(self, scope, receive, send, names)
             elif not route.page:
                 status = await self._cold(route, names, token, scope, receive, send)
         except asyncio.CancelledError:  # only the end of the service cancels a request
-            status = await answer_error(send, no_answer())
+            status, body, headers = refusal(no_answer())
+            await answer(send, status, body, headers)
         except Exception as error:  # of whatever kind: one request fails, with an answer, and nothing else
-            request = trace_of(scope) or secrets.token_hex(8)
-            if not isinstance(error, Refused | FairveilError):
-                log.error("request %s: %s", request, type(error).__name__)  # its words may be about a person
-            self.note(error, request)
-            page = isinstance(error, Refused) and error.code == "not-found" and wants_page(scope)
-            status = await (self.site.refuse(error, scope, send) if page else answer_error(send, error, request))
+            (status, body, headers), request = self.failed(error, scope)
+            if isinstance(error, Refused) and error.code == "not-found" and wants_page(scope):
+                status = await self.site.refuse(error, scope, send)
+            else:
+                await answer(send, status, body, headers)
+        self.told(scope, template, status, began, request, token)
+
+    def take(self, exchange: Exchange, body: bytes) -> bool:
+        """Begin a request that came whole; False, and nothing is done, where it must take the way of the others."""
+        scope = exchange.scope
+        try:
+            route, names = ROUTER.find(scope["method"], scope["raw_path"])
+        except Refused:
+            return False
+        loop = self.store.known(names[0]) if route.queued else None
+        if loop is None or not self.watch.running:
+            return False
+        exchange.template, exchange.token = route.path, NOBODY
+        try:
+            self.gate.check_host(scope)
+            exchange.token = self.gate.check(scope, route.role, names[0], route.path)
+            if route.body is not None:
+                check_declared(scope)
+            exchange.asked = asked = route.handler(self, loop, names, body)
+            if asked.items:
+                self.pumps.put(loop, asked.items, exchange)
+            else:
+                exchange.set_result(None)
+        except Exception as error:  # of whatever kind: one request fails, with an answer, and nothing else
+            exchange.set_exception(error)
+        return True
+
+    def failed(self, error: Exception, scope: Scope) -> tuple[Answer, str]:
+        """The answer to a request that failed, and the id under which the log has it."""
+        request = trace_of(scope) or secrets.token_hex(8)
+        if not isinstance(error, Refused | FairveilError):
+            log.error("request %s: %s", request, type(error).__name__)  # its words may be about a person
+        self.note(error, request)
+        return refusal(error, request), request
+
+    def told(self, scope: Scope, template: str, status: int, began: float, request: str, token: Token) -> None:
+        """An answer was given: metrics, traces, log."""
         taken = time.perf_counter() - began
-        self.metrics.answered(template, status, taken)
+        self.metrics.routes.add(template, status, taken)
         if self.traced is not None:
             self.traced(scope, template, status, taken)
         if log.isEnabledFor(logging.INFO):
@@ -319,6 +297,7 @@ class Service:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 await asyncio.to_thread(self.start)
+                gc.freeze()  # what is here now stays: no collection needs to look at it again
                 await send({"type": "lifespan.startup.complete"})
             else:
                 await asyncio.to_thread(self.stop)

@@ -11,6 +11,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from fairveil.service.exchange import Exchange
 from fairveil.service.messages import encode, problem
 
 HEADERS, LINES = 2**16, 100
@@ -41,7 +42,12 @@ class Door(HttpToolsProtocol):
         self._whole = True  # no request is on its way
         self._begun = False  # some of its headers are here
         self._began = 0  # requests that began in the bytes that are read now
+        self._read = 0  # bytes since no request was on its way: no head can be larger
         self._refused = False
+        self._held = False  # its head is here; whether all of it is, the bytes that are read now will tell
+        self._body = b""
+        served = getattr(self.app, "app", self.app)  # behind a proxy uvicorn stands between, for what no loop is asked
+        self._service: Any = served if hasattr(served, "take") else None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -63,7 +69,12 @@ class Door(HttpToolsProtocol):
         if self._size > MESSAGE:
             return self._refuse(413, "too-large", "the request is too large", allowed="a body of at most 1 MiB")
         fresh, self._began = self._whole, 0
+        self._read = len(data) if fresh else self._read + len(data)
         super().data_received(data)
+        if self._held:
+            self._held = False
+            if not self.transport.is_closing():
+                self._start()
         if fresh and self._begun and self._began == 1:
             self._size = len(data)
         return None
@@ -72,30 +83,86 @@ class Door(HttpToolsProtocol):
         self._began += 1
         self._whole, self._begun, self._size = False, True, 0
         self._until = self.loop.time() + HEAD
-        super().on_message_begin()
+        self.url, self.headers, self.expect_100_continue = b"", [], False
 
     def on_headers_complete(self) -> None:
         self._begun = False
         self._until = self.loop.time() + BODY + CLOSING
-        if len(self.headers) > LINES or sum(len(name) + len(value) for name, value in self.headers) > HEADERS:
+        large = self._read > HEADERS and sum(len(name) + len(value) for name, value in self.headers) > HEADERS
+        if large or len(self.headers) > LINES:
             return self._too_many()
+        self._held, self._body = self._may_be_taken(), b""
+        return None if self._held else self._start()
+
+    def _may_be_taken(self) -> bool:
+        """Whether this is a plain request for a loop, with nothing before it that is not answered."""
+        url = self.url
+        return (
+            self._service is not None
+            and url.startswith(b"/v1/loops/")
+            and b"?" not in url
+            and b"#" not in url
+            and url.isascii()
+            and (self.cycle is None or self.cycle.response_complete)
+            and not self.expect_100_continue
+            and not self.flow.write_paused
+            and self.parser.get_method() == b"POST"
+            and self.parser.get_http_version() == "1.1"
+            and not self.parser.should_upgrade()
+        )
+
+    def _start(self) -> None:
+        """The way of all requests: a task of uvicorn's, with what is here of the body."""
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, expects
+        self.headers.extend(headers)
         super().on_headers_complete()
-        return None
+        if self._body:
+            super().on_body(self._body)
 
     def on_body(self, body: bytes) -> None:
-        if not self._refused:
+        if self._held:
+            self._body = self._body + body if self._body else body
+        elif not self._refused:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        if not self._refused:
-            self._whole, self._size = True, 0
-            self._until = self.loop.time() + (IDLE + CLOSING if self.cycle.response_complete else WHOLE)
-            super().on_message_complete()
+        if self._refused:
+            return
+        self._whole, self._size = True, 0
+        self._until = self.loop.time() + WHOLE
+        if self._held:
+            self._held, before = False, self.cycle
+            scope = {"method": "POST", "raw_path": self.url, "headers": self.headers}
+            self.cycle = taken = Exchange(self, self._service, scope, self.parser.should_keep_alive())  # type: ignore[assignment]
+            if self._service.take(taken, self._body):
+                self._body = b""  # a connection may be silent for long
+                return
+            self.cycle = before
+            self._start()
+        if self.cycle.response_complete:
+            self._until = self.loop.time() + IDLE
+        super().on_message_complete()
+
+    def answer(self, status: int, lines: bytes, body: bytes, keep: bool) -> None:
+        """The answer to a request that was taken, in one write."""
+        end = b"" if keep else b"connection: close\r\n"
+        self.transport.write(b"%s%s%scontent-length: %d\r\n\r\n%s" % (STATUS_LINE[status], lines, end, len(body), body))
+        if not keep:
+            self.transport.close()
+        self.on_response_complete()
 
     def on_response_complete(self) -> None:
-        if self._whole and not self.pipeline:
-            self._until = self.loop.time() + IDLE + CLOSING
-        super().on_response_complete()
+        """As uvicorn does, without a timer: a connection that is silent from here on is found by the sweep."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        elif self._whole:
+            self._until = self.loop.time() + IDLE
 
     def shutdown(self) -> None:
         """What has not come whole has begun nothing: its caller repeats it."""

@@ -1,86 +1,95 @@
-"""The routes that every decision and every reward takes: parsed, checked, queued, answered, and nothing else."""
+"""The routes that every decision and every reward takes: parsed, checked, queued, answered, and nothing else.
+
+A handler makes items for the writer of a loop and says what the answer is once they are done. It neither waits nor
+writes: a request that came whole is answered without a task of its own (`fairveil.service.exchange`), any other by one.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fairveil.loop.events import Reply, RewardReply
 from fairveil.loop.loop import Loop
 from fairveil.loop.problems import EventReused, RewardDiffers
 from fairveil.loop.requests import DecisionRequest, DecisionsRequest, RewardRequest, RewardsRequest
 from fairveil.loop.writer import Item
-from fairveil.service.messages import Receive, Scope, Send, answer, encode, of_error, parse, read_body
+from fairveil.service.messages import JSON, Answer, Receive, Scope, Send, answer, encode, of_error, parse
 from fairveil.service.routes import EVENT, LOOP, route
 
 if TYPE_CHECKING:
     from fairveil.service.app import Service
 
-REPLAYED = (b"idempotent-replayed", b"true")
+REPLAYED = (*JSON, (b"idempotent-replayed", b"true"))
 _ALIVE = b'{"status":"alive"}'
 _SIMULATED = ',"simulated":true'
 _quoted = json.encoder.encode_basestring_ascii
 
 
-@route("POST", f"{LOOP}/decisions", "decide", "ask for a decision", body=DecisionRequest, statuses=(201, 200), hot=True)
-async def decide(service: Service, scope: Scope, receive: Receive, send: Send, names: Sequence[str]) -> int:
-    loop = await service.loop(names[0])
-    asked = parse(DecisionRequest, await read_body(scope, receive))
+class Queued(NamedTuple):
+    """Items that wait for the writer, none where all were refused before; and the answer when the last is done."""
+
+    items: list[Item]
+    answer: Callable[[], Answer]
+
+
+@route(
+    "POST", f"{LOOP}/decisions", "decide", "ask for a decision", body=DecisionRequest, statuses=(201, 200), queued=True
+)
+def decide(service: Service, loop: Loop, names: Sequence[str], body: bytes) -> Queued:
+    asked = parse(DecisionRequest, body)
     item = loop.decision(asked)
-    await service.pumps.run(loop, [item])
-    reply: Reply = _named(item, asked.event_id).outcome()
-    if reply.replayed:
-        await answer(send, 200, reply_bytes(reply), REPLAYED)
-        return 200
-    await answer(send, 201, reply_bytes(reply))
-    return 201
+
+    def answer() -> Answer:
+        reply: Reply = _named(item, asked.event_id).outcome()
+        return (200, reply_bytes(reply), REPLAYED) if reply.replayed else (201, reply_bytes(reply), JSON)
+
+    return Queued([item], answer)
 
 
-@route("POST", f"{EVENT}/reward", "decide", "what came of an event", body=RewardRequest, hot=True)
-async def reward(service: Service, scope: Scope, receive: Receive, send: Send, names: Sequence[str]) -> int:
-    loop = await service.loop(names[0])
-    value = parse(RewardRequest, await read_body(scope, receive)).value
+@route("POST", f"{EVENT}/reward", "decide", "what came of an event", body=RewardRequest, queued=True)
+def reward(service: Service, loop: Loop, names: Sequence[str], body: bytes) -> Queued:
+    value = parse(RewardRequest, body).value
     item = loop.reward_item(names[1], value)
-    await service.pumps.run(loop, [item])
-    await answer(send, 200, encode(_taken(loop, value, _named(item, names[1]).outcome())))
-    return 200
+    return Queued([item], lambda: (200, encode(_taken(loop, value, _named(item, names[1]).outcome())), JSON))
 
 
-@route("POST", f"{LOOP}/decisions/batch", "decide", "many decisions", body=DecisionsRequest, hot=True)
-async def decide_batch(service: Service, scope: Scope, receive: Receive, send: Send, names: Sequence[str]) -> int:
-    loop = await service.loop(names[0])
-    asked = parse(DecisionsRequest, await read_body(scope, receive)).decisions
+@route("POST", f"{LOOP}/decisions/batch", "decide", "many decisions", body=DecisionsRequest, queued=True)
+def decide_batch(service: Service, loop: Loop, names: Sequence[str], body: bytes) -> Queued:
+    asked = parse(DecisionsRequest, body).decisions
     items = [loop.item(request) for request in asked]
-    await _all(service, loop, items)
-    for item, one in zip(items, asked, strict=True):
-        _named(item, one.event_id)
-    parts = [reply_bytes(item.result) if item.error is None else encode(of_error(item.error)) for item in items]
-    await answer(send, 200, b'{"decisions":[' + b",".join(parts) + b"]}")
-    return 200
+
+    def answer() -> Answer:
+        _noted(service, items)
+        for item, one in zip(items, asked, strict=True):
+            _named(item, one.event_id)
+        parts = [reply_bytes(item.result) if item.error is None else encode(of_error(item.error)) for item in items]
+        return 200, b'{"decisions":[' + b",".join(parts) + b"]}", JSON
+
+    return Queued([item for item in items if not item.done], answer)
 
 
-@route("POST", f"{LOOP}/rewards/batch", "decide", "many rewards", body=RewardsRequest, hot=True)
-async def reward_batch(service: Service, scope: Scope, receive: Receive, send: Send, names: Sequence[str]) -> int:
-    loop = await service.loop(names[0])
-    asked = parse(RewardsRequest, await read_body(scope, receive)).rewards
+@route("POST", f"{LOOP}/rewards/batch", "decide", "many rewards", body=RewardsRequest, queued=True)
+def reward_batch(service: Service, loop: Loop, names: Sequence[str], body: bytes) -> Queued:
+    asked = parse(RewardsRequest, body).rewards
     items = [loop.reward_item(one.event_id, one.value) for one in asked]
-    await _all(service, loop, items)
-    parts = []
-    for item, one in zip(items, asked, strict=True):
-        problem = _named(item, one.event_id).error
-        parts.append(_taken(loop, one.value, item.result) if problem is None else of_error(problem))
-    await answer(send, 200, encode({"rewards": parts}))
-    return 200
+
+    def answer() -> Answer:
+        _noted(service, items)
+        parts = []
+        for item, one in zip(items, asked, strict=True):
+            problem = _named(item, one.event_id).error
+            parts.append(_taken(loop, one.value, item.result) if problem is None else of_error(problem))
+        return 200, encode({"rewards": parts}), JSON
+
+    return Queued(items, answer)
 
 
-@route("POST", f"{EVENT}/activate", "decide", "a deferred decision was shown", hot=True)
-async def activate(service: Service, scope: Scope, receive: Receive, send: Send, names: Sequence[str]) -> int:
-    loop = await service.loop(names[0])
+@route("POST", f"{EVENT}/activate", "decide", "a deferred decision was shown", queued=True)
+def activate(service: Service, loop: Loop, names: Sequence[str], body: bytes) -> Queued:
     item = loop.activation(names[1])
-    await service.pumps.run(loop, [item])
-    await answer(send, 200, encode({"event_id": names[1], "activated": bool(item.outcome())}))
-    return 200
+    return Queued([item], lambda: (200, encode({"event_id": names[1], "activated": bool(item.outcome())}), JSON))
 
 
 @route("GET", "/health", "none", "the process lives", hot=True)
@@ -113,12 +122,10 @@ def _taken(loop: Loop, value: float, reply: RewardReply) -> dict[str, Any]:
     return {**reply.to_dict(), "clipped": True} if outside else reply.to_dict()
 
 
-async def _all(service: Service, loop: Loop, items: list[Item]) -> None:
-    waiting = [item for item in items if not item.done]
-    if waiting:
-        await service.pumps.run(loop, waiting)
-        if waiting[-1].error is not None:
-            service.note(waiting[-1].error)
+def _noted(service: Service, items: Sequence[Item]) -> None:
+    """A batch that could not be written is an answer of its own, and a line of the log."""
+    if items and items[-1].error is not None:
+        service.note(items[-1].error)
 
 
 def reply_bytes(reply: Reply) -> bytes:

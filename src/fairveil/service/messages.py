@@ -131,7 +131,6 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 M = TypeVar("M", bound=BaseModel)
 MAX_BODY, MAX_DEPTH, PATIENCE = 2**20, 16, 30.0
 LATE = "the body did not arrive in time"
-_JSON = (b"content-type", b"application/json")
 _PROBLEM = (b"content-type", b"application/problem+json")
 _SAFE = (
     (b"x-content-type-options", b"nosniff"),
@@ -148,8 +147,8 @@ def header(scope: Scope, name: bytes) -> bytes | None:
     return None
 
 
-async def read_body(scope: Scope, receive: Receive, declared: str = "application/json") -> bytes:
-    """The whole body, at most 1 MiB, declared as JSON or as what is given."""
+def check_declared(scope: Scope, declared: str = "application/json") -> None:
+    """Refuse a body that is not declared as JSON or as what is given, and one that is declared as too large."""
     length = None
     kind = b""
     for key, value in scope["headers"]:
@@ -163,6 +162,11 @@ async def read_body(scope: Scope, receive: Receive, declared: str = "application
         raise Refused(415, "media-type", f"the body is not declared as {words}", allowed=allowed)
     if length is not None and (not length.isdigit() or len(length) > 20 or int(length) > MAX_BODY):
         raise _too_large()
+
+
+async def read_body(scope: Scope, receive: Receive, declared: str = "application/json") -> bytes:
+    """The whole body, at most 1 MiB, declared as JSON or as what is given."""
+    check_declared(scope, declared)
     task = asyncio.current_task()
     assert task is not None
     late = asyncio.get_running_loop().call_later(PATIENCE, task.cancel, LATE)  # a fifth of what asyncio.timeout costs
@@ -262,24 +266,24 @@ def _no_constant(name: str) -> Any:
     raise ValueError(name)
 
 
-async def answer(send: Send, status: int, body: bytes, *more: tuple[bytes, bytes]) -> None:
-    headers = [_JSON, (b"content-length", str(len(body)).encode()), *_SAFE, *more]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+Headers = tuple[tuple[bytes, bytes], ...]
+Answer = tuple[int, bytes, Headers]
+"""Status, body, and what stands in the head beside the length of the body."""
+JSON: Headers = ((b"content-type", b"application/json"), *_SAFE)
+
+
+async def answer(send: Send, status: int, body: bytes, headers: Headers = JSON) -> None:
+    length = (b"content-length", str(len(body)).encode())
+    await send({"type": "http.response.start", "status": status, "headers": [length, *headers]})
     await send({"type": "http.response.body", "body": body})
 
 
-async def answer_error(send: Send, error: Exception, request: str = "") -> int:
-    """The problem as an answer; gives its status."""
+def refusal(error: Exception, request: str = "") -> Answer:
+    """An error as an answer."""
     table = of_error(error)
     if request:
         table["request"] = request
     status = int(table["status"])
-    body = encode(table)
-    headers = [_PROBLEM, (b"content-length", str(len(body)).encode()), *_SAFE]
-    if status in RETRY:
-        headers.append((b"retry-after", RETRY[status].encode()))
-    for name, value in getattr(error, "headers", {}).items():
-        headers.append((name.encode(), value.encode()))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-    return status
+    retry = ((b"retry-after", RETRY[status].encode()),) if status in RETRY else ()
+    own = tuple((name.encode(), value.encode()) for name, value in getattr(error, "headers", {}).items())
+    return status, encode(table), (_PROBLEM, *_SAFE, *retry, *own)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 from fairveil.loop.loop import Loop
 from fairveil.loop.problems import StorageFailed
@@ -17,6 +19,19 @@ from fairveil.storage.patience import at_most
 
 MOST = 8
 """Threads that write, whatever many loops there are."""
+GATHER = 0.001
+"""Seconds from one batch of several to the next: whoever was answered asks again meanwhile, and one commit serves all.
+Nobody waits for it who is alone."""
+
+
+class Waiter(Protocol):
+    """Somebody who waits for an item: a future, or what stands in its place."""
+
+    def done(self) -> bool: ...
+
+    def set_result(self, result: None) -> None: ...
+
+    def set_exception(self, error: Exception) -> None: ...
 
 
 class Pumps:
@@ -32,10 +47,19 @@ class Pumps:
         """Told how long each batch took, from the lock to the commit."""
         self._server: asyncio.AbstractEventLoop | None = None
         self._queued: set[Writer] = set()
+        self._late: deque[tuple[float, Waiter]] = deque()
+        self._looking = False
         self._closed = False
 
     async def run(self, loop: Loop, items: Sequence[Item]) -> None:
         """Return when the last item is done. After the deadline: 503, and the items are done all the same."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.put(loop, items, future)
+        await future
+
+    def put(self, loop: Loop, items: Sequence[Item], waits: Waiter) -> None:
+        """The same for whoever waits without a task: told in the event loop when the last item is done, or that nobody
+        answers."""
         self.watch.check()
         if self._closed:
             raise StorageFailed("the service is stopping", path="service", fix="repeat in a moment")
@@ -44,14 +68,31 @@ class Pumps:
             server = self._server = asyncio.get_running_loop()
         writer = loop.writer
         writer.finished = self.finished
-        future = items[-1].future = server.create_future()
+        items[-1].future = waits
         writer.put(items)
         self._queue(writer)
-        late = server.call_later(self.deadline, self._give_up, future)
-        try:
-            await future
-        finally:
-            late.cancel()
+        late = self._late
+        while late and late[0][1].done():
+            late.popleft()
+        late.append((server.time() + self.deadline, waits))
+        if len(late) == 1 and not self._looking:
+            self._looking = True
+            server.call_later(self.deadline, self._look)
+
+    def _look(self) -> None:
+        """Tell whoever waited in vain: all have the same deadline, so the first of the queue is the first. One timer,
+        because every request would pay for its own."""
+        server, late = self._server, self._late
+        assert server is not None
+        now = server.time()
+        while late and (late[0][1].done() or late[0][0] <= now):
+            _, waits = late.popleft()
+            if not waits.done():
+                self.watch.missed()
+                waits.set_exception(no_answer(self.deadline))
+        self._looking = bool(late)
+        if late:
+            server.call_later(late[0][0] - now, self._look)
 
     def _queue(self, writer: Writer) -> None:
         if writer not in self._queued:
@@ -60,25 +101,31 @@ class Pumps:
 
     def _drain(self, writer: Writer) -> None:
         """One batch, then back to the end of the queue if more waits."""
-        began = time.perf_counter()
+        began, count = time.perf_counter(), len(writer.waiting)
         try:
             with at_most(self.patience), contextlib.suppress(Exception):  # errors stay with their items
                 writer.drain()
         finally:
             self.timed(time.perf_counter() - began)
-            self._queued.discard(writer)
-            if writer.waiting:
-                self._queue(writer)
+            server = self._server
+            if server is None or self._closed or count == 1:
+                self._again(writer)
+            else:
+                server.call_soon_threadsafe(server.call_later, GATHER, self._again, writer)
 
-    def _give_up(self, future: asyncio.Future[None]) -> None:
-        self.watch.missed()
-        if not future.done():
-            future.set_exception(no_answer(self.deadline))
+    def _again(self, writer: Writer) -> None:
+        self._queued.discard(writer)
+        if writer.waiting:
+            self._queue(writer)
 
     def finished(self, items: Sequence[Item]) -> None:
-        """Called in whatever thread has written a batch."""
+        """Called in whatever thread has written a batch. An item lets go of whoever waits for it, who holds the item:
+        so an answered request is gone at once, and does not stay in memory until the next collection of rings."""
         self.batches += 1
-        futures = [item.future for item in items if item.future is not None]
+        told = [item for item in items if item.future is not None]
+        futures = [item.future for item in told]
+        for item in told:
+            item.future = None
         if futures and self._server is not None:
             self._server.call_soon_threadsafe(_resolve, futures)
 
@@ -94,7 +141,7 @@ class Pumps:
         return sum(len(writer.waiting) for writer in self._queued.copy())
 
 
-def _resolve(futures: Sequence[asyncio.Future[None]]) -> None:
-    for future in futures:
-        if not future.done():
-            future.set_result(None)
+def _resolve(waiting: Sequence[Waiter]) -> None:
+    for one in waiting:
+        if not one.done():
+            one.set_result(None)

@@ -37,7 +37,8 @@ COMMON = (400, 401, 403, 404, 405, 409, 410, 413, 415, 422, 429, 503)
 
 @dataclass(frozen=True)
 class Route:
-    """``role``: what a token needs, ``public`` for any, ``none`` for no token. Handlers of hot routes are async; a
+    """``role``: what a token needs, ``public`` for any, ``none`` for no token. Handlers of ``hot`` routes are async and
+    answer by themselves; those of ``queued`` ones make items for the writer of a loop (`fairveil.service.hot`); a
     ``page`` is for people: its handler gets a `fairveil.service.pages.visit.Visit`."""
 
     method: str
@@ -49,6 +50,7 @@ class Route:
     body: type[BaseModel] | None = None
     statuses: tuple[int, ...] = (200,)
     hot: bool = False
+    queued: bool = False
     page: bool = False
     deadline: float = 0.0
     """Seconds for one that takes long; others have the service's own."""
@@ -82,39 +84,36 @@ def declared(*modules: ModuleType) -> tuple[Route, ...]:
     )
 
 
-Shape = tuple[str | None, ...]
-"""The words of a path, None where a name stands."""
+Names = tuple[int, ...]
+"""Where in a path names stand."""
 
 
 class Router:
     """Finds the route of a request by method and path."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
-        self._by_length: dict[int, list[tuple[Shape, dict[str, Route]]]] = {}
-        self._words: dict[Shape, tuple[Callable[[Sequence[str]], Any], Any]] = {}
+        self._by_length: dict[int, list[tuple[Callable[[Sequence[str]], Any], Names, dict[Any, dict[str, Route]]]]] = {}
         for one in routes:
-            shape = tuple(None if part.startswith("{") else part for part in one.parts)
-            same = self._by_length.setdefault(len(shape), [])
-            methods = next((methods for known, methods in same if known == shape), None)
-            if methods is None:
-                same.append((shape, methods := {}))
-            methods[one.method] = one
+            names = tuple(place for place, part in enumerate(one.parts) if part.startswith("{"))
+            same = self._by_length.setdefault(len(one.parts), [])
+            found = next((entry for entry in same if entry[1] == names), None)
+            if found is None:
+                words = itemgetter(*(place for place in range(len(one.parts)) if place not in names))
+                same.append(found := (words, names, {}))
+            found[2].setdefault(found[0](one.parts), {})[one.method] = one
         for same in self._by_length.values():
-            same.sort(key=lambda entry: sum(part is None for part in entry[0]))  # a word before a name
-            for shape, _ in same:
-                pick = itemgetter(*(place for place, part in enumerate(shape) if part is not None))
-                self._words[shape] = pick, pick(shape)
+            same.sort(key=lambda entry: len(entry[1]))  # a word before a name
 
     def find(self, method: str, raw: bytes) -> tuple[Route, list[str]]:
         """The route of a request and the names in its path; refuses what is not served."""
         parts = raw.decode("latin-1").lstrip("/").split("/")
         served: set[str] = set()
-        for shape, methods in self._by_length.get(len(parts), ()):
-            pick, words = self._words[shape]
-            if pick(parts) == words:
+        for words, names, known in self._by_length.get(len(parts), ()):
+            methods = known.get(words(parts))
+            if methods is not None:
                 found = methods.get(method)
                 if found is not None:
-                    return found, _names(shape, parts)
+                    return found, [_name(parts[place]) for place in names]
                 served |= set(methods)
         if served:
             allow = ", ".join(sorted(served))
@@ -127,13 +126,9 @@ def loop_of(route: Route, names: Sequence[str]) -> str | None:
     return names[0] if names and ("{loop}" in route.path or "{ledger}" in route.path) else None
 
 
-def _names(shape: Sequence[str | None], parts: Sequence[str]) -> list[str]:
+def _name(part: str) -> str:
     try:
-        return [
-            unquote(have, errors="strict") if "%" in have else have
-            for want, have in zip(shape, parts, strict=True)
-            if want is None
-        ]
+        return unquote(part, errors="strict") if "%" in part else part
     except UnicodeDecodeError:
         raise Refused(400, "malformed", "the path is not UTF-8") from None
 

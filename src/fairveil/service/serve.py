@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import resource
 import socket
@@ -22,6 +23,8 @@ MOST_CONNECTIONS = 4096
 """Connections of a process unless told otherwise, where the system allows as many."""
 OTHERS = 128
 """Descriptors that are not connections: the store, its ledgers, the server itself."""
+M_ARENA_MAX = -8
+"""The number of glibc's setting, from malloc.h."""
 GRACE = 0.7
 """Seconds to finish requests when the service stops; with what its threads get, less than two in all."""
 
@@ -94,7 +97,7 @@ def run(settings: Settings, workers: int, say: Callable[[], None]) -> None:
 
 def server_options(settings: Settings) -> dict[str, Any]:
     """How uvicorn is to serve; what it has no limits for is in `fairveil.service.door`."""
-    from fairveil.service.door import IDLE, Door
+    from fairveil.service.door import Door
 
     return {
         "host": settings.host,
@@ -106,7 +109,6 @@ def server_options(settings: Settings) -> dict[str, Any]:
         "server_header": False,
         "date_header": False,
         "timeout_graceful_shutdown": GRACE,
-        "timeout_keep_alive": IDLE,
         "ssl_certfile": settings.tls_cert,
         "ssl_keyfile": settings.tls_key,
         "proxy_headers": settings.behind_proxy,
@@ -133,6 +135,18 @@ def most_connections(settings: Settings) -> int:
     return asked
 
 
+def one_heap() -> bool:
+    """Let all threads share one heap, where the C library is glibc; whether it is so.
+
+    Otherwise every thread has its own, and what one of them gave back serves none of the others. The interpreter's own
+    lock lets threads allocate one after the other anyway. ``MALLOC_ARENA_MAX`` in the environment says it otherwise.
+    """
+    if "MALLOC_ARENA_MAX" in os.environ:
+        return False
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    return mallopt is not None and mallopt(M_ARENA_MAX, 1) == 1
+
+
 def application() -> Any:
     """The application of one process, as its parent's settings say."""
     import logging
@@ -140,6 +154,7 @@ def application() -> Any:
     from fairveil.service.app import Service
     from fairveil.service.door import Door
 
+    one_heap()
     settings = Settings.from_json(os.environ[VARIABLE])
     Door.most = most_connections(settings)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")

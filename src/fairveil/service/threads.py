@@ -6,30 +6,30 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 
 Work = Callable[[], None]
 
 
 class Threads:
-    """At most so many threads. What is submitted must take care of its own errors."""
+    """At most so many threads, and no more than had something to do at once: each keeps memory of its own for as long
+    as it lives. What is submitted must take care of its own errors."""
 
     def __init__(self, name: str, most: int) -> None:
         self.name, self.most = name, most
         self._queue: SimpleQueue[Work | None] = SimpleQueue()
-        self._idle = threading.Semaphore(0)
         self._threads: list[threading.Thread] = []
-        self._growing = threading.Lock()
+        self._undone = 0
+        self._counting = threading.Lock()
 
     def submit(self, work: Work) -> None:
-        self._queue.put(work)
-        if self._idle.acquire(blocking=False) or len(self._threads) >= self.most:
-            return
-        with self._growing:
-            if len(self._threads) < self.most:
+        with self._counting:
+            self._undone += 1
+            if len(self._threads) < min(self._undone, self.most):
                 thread = threading.Thread(target=self._run, name=f"{self.name}-{len(self._threads)}", daemon=True)
                 self._threads.append(thread)
                 thread.start()
+        self._queue.put(work)
 
     def stop(self, seconds: float) -> None:
         """Finish what was submitted, for so long; what hangs then ends with the process."""
@@ -40,13 +40,8 @@ class Threads:
             thread.join(max(deadline - time.monotonic(), 0.0))
 
     def _run(self) -> None:
-        while True:
-            try:
-                work = self._queue.get_nowait()
-            except Empty:
-                self._idle.release()
-                work = self._queue.get()
-            if work is None:
-                return
+        while (work := self._queue.get()) is not None:
             with contextlib.suppress(Exception):
                 work()
+            with self._counting:
+                self._undone -= 1

@@ -110,10 +110,11 @@ class GivenValues(Sequence):
 
 def build_sequence(table: Mapping[str, Any], path: str = "data") -> Sequence | Synthesis:
     """What a data table describes: a recorded sequence, or a generator of them."""
-    name = table.get("name") if isinstance(table, Mapping) else None
-    generators = {entry.name for entry in registry.entries("generator")}
+    kind = "sequence"
+    if isinstance(table, Mapping) and table.get("name"):
+        kind = registry.kind_of(table["name"], f"{path}.name", "sequence", "generator")
     try:
-        made: Sequence | Synthesis = registry.build("generator" if name in generators else "sequence", table, path)
+        made: Sequence | Synthesis = registry.build(kind, table, path)
     except SpecError as problem:
         if not str(problem.path).startswith(f"{path}.values"):
             raise

@@ -314,6 +314,13 @@ def test_every_printed_option_runs(regression, ranks):
     assert 0 < result["metrics"]["fair_regret"][-1] < 200
 
 
+def test_approximate_rank_noise_is_twice_that_of_the_authors_program():
+    """At T = 50,000 and (15, .1), a tenth of each for the ranks: 5,548 for a count where their program has 2,774."""
+    policy = PrivateFairGreedyPrinted(epsilon=15.0, delta=0.1, bound=1.0, rounds=50_000, ranks="approx", features=3)
+    assert policy.count_std(50_000) == pytest.approx(5548, abs=1)
+    assert policy.count_std(50_000) / 2 == pytest.approx(2774, abs=1)
+
+
 def test_the_bound_is_a_public_input_without_default():
     for kind in (PrivateFairGreedy, PrivateFairGreedyPrinted):
         with pytest.raises(SpecError, match="bound"):

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from fairveil import registry
@@ -32,6 +33,18 @@ def test_the_printed_index_and_stopping_rule():
     assert ldp_ncb_printed.explored(numbers, 9e8, 1e9)
     assert ldp_ncb_printed.kept(numbers, 70.0, 64.0, True) == 64.0
     assert ldp_ncb_printed.kept(numbers, 70.0, 64.0, False) == 70.0
+
+
+def test_clipping_the_running_mean_in_place_feeds_back():
+    """Reports of a true mean of .05 at epsilon .2, as the listing keeps them: what is clipped away below 0 is lost."""
+    numbers, rng, ends = build(variant="printed", epsilon=0.2).numbers(), np.random.default_rng(4), []
+    for _ in range(150):
+        total = 0.0
+        for n, report in enumerate((rng.random(2000) < 0.05) + rng.laplace(0.0, 5.0, 2000), start=1):
+            total = ldp_ncb_printed.kept(numbers, total + report, float(n), True)
+        ends.append(total / 2000)
+    assert np.mean(ends) == pytest.approx(0.1446, abs=5 * np.std(ends) / math.sqrt(len(ends)))
+    assert np.mean(ends) > 0.1
 
 
 def test_the_figure_has_the_logarithm_of_its_window_in_the_cross_term():

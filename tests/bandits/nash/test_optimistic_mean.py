@@ -4,9 +4,12 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize_scalar
 
-from fairveil.bandits.nash.optimism import noise_rate, optimistic_mean
+from fairveil.bandits.nash.arrivals import ROUNDING
+from fairveil.bandits.nash.optimism import noise_rate, optimistic_ceiling, optimistic_gain, optimistic_mean
 
 
 def kl(x, q):
@@ -78,3 +81,20 @@ def test_any_input_gives_a_number(total, epsilon, draws):
         value = optimistic_mean(total / max(count, 1.0), count, draws, epsilon, 2.0)
         assert value > 0
         assert not math.isnan(value)
+
+
+LEVELS = st.just(0.0) | st.floats(1e-15, 1e-6) | st.floats(1e-6, 12)
+"""0, a rounding error of a difference of logarithms, or more."""
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.floats(-0.3, 1.3), st.floats(1, 1e5), st.integers(0, 40), st.floats(0.05, 5), LEVELS, LEVELS)
+def test_what_spares_an_evaluation_is_not_below_it(mean, count, draws, epsilon, level, more):
+    """Below 1: the ceiling, and the lines through the mean or its ceiling at all higher levels."""
+    found = optimistic_mean(mean, count, draws, epsilon, level)
+    ceiling = optimistic_ceiling(mean, count, draws, epsilon, level)
+    later = optimistic_mean(mean, count, draws, epsilon, level + more)
+    assert ceiling >= 1 or found <= ceiling + ROUNDING
+    for start in (found, ceiling):
+        line = start + optimistic_gain(mean, start, level) * more
+        assert not line < 1 or later <= line + ROUNDING

@@ -13,6 +13,8 @@ from fairveil.bandits.plans import chance
 from fairveil.bandits.simulate import Case, start_run
 from fairveil.cli import app
 from fairveil.errors import SpecError
+from fairveil.lab.handover.plans import report_on_plan
+from fairveil.lab.handover.write import to_markdown
 
 GUESS = {"usual care": 0.4, "new drug": 0.55, "low dose": 0.45}
 POLICY = PrivateNash(arms=3, epsilon=0.1)
@@ -62,6 +64,40 @@ def test_exploration_buys_separation_with_people_on_worse_arms(plan):
     assert rows[-1].needed < rows[2].needed
     assert rows[-1].worse.value > rows[0].worse.value
     assert any("exploration = 16" in words and "few people on purpose" in words for words in plan.warnings)
+
+
+LATE = {"delay": ["uniform", 20, 40], "missing": 0.05, "window": 150}
+
+
+def test_waiting_is_said_and_told_from_noise():
+    """The same plan with answers at once names the best arm nearly always: what is missing is not the noise's."""
+    late = PrivateNash(arms=3, epsilon=1.0).plan([0.4, 0.5, 0.7], 40, people=150, feedback=LATE)
+    words = "with answers after 20 to 40 people, 5 % never, windows of 150"
+    page = to_markdown(report_on_plan(late))
+    assert words in page.splitlines()[2]
+    assert f"All of this is {words}." in page
+    (told,) = [one for one in late.warnings if "largest estimate" in one]
+    assert "waiting is the larger part" in told
+    assert "noise" not in told
+    noisy = PrivateNash(arms=3, epsilon=0.05).plan([0.4, 0.5, 0.7], 40, people=150, feedback={"delay": 1})
+    (told,) = [one for one in noisy.warnings if "largest estimate" in one]
+    assert "if answers came at once: more noise" in told
+    prompt = PrivateNash(arms=3, epsilon=0.05).plan([0.4, 0.5, 0.7], 40, people=150)
+    assert prompt.waiting == ""
+    assert "answers" not in to_markdown(report_on_plan(prompt)).splitlines()[2]
+
+
+def test_a_lead_that_is_not_reached_is_no_number_of_people():
+    silent = PrivateNash(arms=2, epsilon=1.0).plan([0.4, 0.7], 20, people=100, feedback={"missing": 0.15})
+    page = report_on_plan(silent)
+    assert silent.asked.needed is None
+    assert page.figures[-1] == ("separated by the end", "0%")
+    text = to_markdown(page)
+    assert "A lead of 0.15 is not separated with chance 0.8 within 2 million people." in text
+    assert ">2" not in text
+    assert "with 15% silent the rule separates no lead below 0.18" in text
+    reached = PrivateNash(arms=2, epsilon=1.0, exploration=16.0).plan([0.4, 0.7], 20, people=100, difference=0.3)
+    assert report_on_plan(reached).figures[-1] == ("people for a lead of 0.3", f"{reached.asked.needed:,}")
 
 
 def test_warnings_where_the_plan_cannot_work():

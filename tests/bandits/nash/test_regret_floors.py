@@ -43,6 +43,8 @@ def test_published_values_of_the_figure_variants():
     """What the authors' code computes, measured against the largest mean: NCB .049, LDP-NCB .33 at T = 1e6."""
     rounds = [1_000_000]
     assert abs(regret({"name": "ncb"}, 1_000_000, rounds, runs=8)[0] - 0.049) < 0.002
+    assert abs(regret({"name": "ncb", "variant": "printed"}, 1_000_000, rounds, runs=8)[0] - 0.0204) < 0.001
+    assert abs(regret({"name": "private-nash", "epsilon": 0.2}, 1_000_000, rounds, runs=8)[0] - 0.0042) < 0.001
     ldp = regret({"name": "ldp-ncb", "epsilon": 0.2, "variant": "figure"}, 1_000_000, rounds, runs=8)[0]
     assert abs(ldp - 0.33) < 0.01
     full = 100_000_000

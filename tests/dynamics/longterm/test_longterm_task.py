@@ -5,8 +5,10 @@ import copy
 import numpy as np
 import pytest
 
+import fairveil
 from fairveil.dynamics import LongtermTask
 from fairveil.errors import SpecError
+from fairveil.lab.plots import result_charts
 
 SPEC = {
     "task": "longterm",
@@ -109,6 +111,14 @@ def test_less_budget_means_more_loss() -> None:
         _, outcome = _run({**SPEC, "learner": learner, "runs": 6, "steps": 5})
         losses.append(np.mean([outcome.metrics["loss"][name] for name in "ab"]))
     assert losses[0] > losses[1] + 0.05
+
+
+def test_pictures_count_years_where_the_spec_says_how_many_steps_make_one() -> None:
+    plain, _ = _run(SPEC)
+    assert "steps_per_year" not in plain
+    [chart, *_] = result_charts(fairveil.run({**SPEC, "steps_per_year": 2.0}))
+    assert chart.x_label == "years"
+    assert chart.lines[0].x == (0.5, 1.0, 1.5, 2.0)
 
 
 def test_series_have_limits_around_the_mean() -> None:

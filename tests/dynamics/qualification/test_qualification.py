@@ -63,6 +63,23 @@ def test_equilibria_are_fixed_points_and_the_path_gets_there(fairness):
     assert len(everything) == 1
 
 
+@pytest.mark.parametrize("steps", [1, 2, 10, 60])
+def test_final_is_where_the_series_ends_and_the_long_run_is_the_same_for_any_number_of_steps(steps):
+    for fairness in ("none", "dp"):
+        spec = {"task": "qualification", "groups": FIGURE, "fairness": fairness}
+        found, far = (fairveil.run({**spec, "steps": count}) for count in (steps, 200))
+        ends = {name: found["series"][f"qualified_{name}"]["y"] for name in "ab"}
+        assert len(ends["a"]) == steps + 1
+        last = {name: course[-1] for name, course in ends.items()}
+        assert found["metrics"]["final"] == pytest.approx(last, abs=1e-11)
+        for name in ("oscillates", "unique", "stable", "period"):
+            assert found["metrics"][name] == far["metrics"][name]
+        assert found["metrics"]["equilibrium"] == pytest.approx(far["metrics"]["equilibrium"], abs=1e-12)
+        assert found["metrics"]["gap"] == pytest.approx(far["metrics"]["gap"], abs=1e-12)
+    grid = fairveil.run({**spec, "steps": steps, "grid": {"groups.a.qualified": [0.2, 0.5]}})["metrics"]["final"]
+    assert [grid["a"][1], grid["b"][1]] == pytest.approx(list(last.values()), abs=1e-11)
+
+
 def test_policies_do_not_matter_when_decisions_have_no_effect():
     groups = two([[0.3, 0.3], [0.8, 0.8]], [[0.2, 0.2], [0.6, 0.6]])
     ends = [long_run(model(groups, fairness=f)).equilibrium[0] for f in ("none", "eqopt", "dp")]

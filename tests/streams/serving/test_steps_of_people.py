@@ -4,8 +4,9 @@ import os
 
 import numpy as np
 import pytest
+from release_place import run
 
-from fairveil.errors import InputError
+from fairveil.errors import InputError, SpecError
 from fairveil.streams import PersonCounts
 from fairveil.streams.serving.feed import Feed, Lines, Reading
 
@@ -88,3 +89,17 @@ def test_an_error_about_a_persons_row_says_neither_which_nor_when(tmp_path):
     assert caught.value.path == "time"
     assert "1987" not in said
     assert "4" not in said.replace("2024", "")  # neither the 41st row nor the 42nd line
+
+
+def test_a_wrong_time_names_its_row_where_rows_are_steps_and_its_option_where_one_gave_it(place):
+    file = place.rows(["2024-01-01 00:00,1", "2024-01-01 01:00,2", "1987-06-05 late,3"], header="ts,n")
+    with pytest.raises(InputError, match="not a time") as caught:
+        place.release(file, "--time", "ts", "--step", "1h")
+    assert caught.value.path == "row 4"  # the header is row 1
+    for option, path in (("--start", "start"), ("--until", "until")):
+        clock = {"--start": "2024-01-01", option: "soon"}
+        words = [word for pair in clock.items() for word in pair]
+        with pytest.raises(SpecError, match="not a time") as caught:
+            run("release", "--in", file, "--person", "n", "--time", "ts", *words, "--epsilon", 1, "--delta", 1e-6,
+                "--horizon", 3)  # fmt: skip
+        assert (caught.value.path, caught.value.given) == (path, "soon")

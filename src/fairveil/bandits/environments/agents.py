@@ -93,6 +93,14 @@ class ExposureEnvironment(Environment):
         return low, int(playing[index - decisions_until(low, lasts)])
 
 
+def check_agent_rounds(agents: int, given: tuple[int, ...] | None) -> None:
+    """Refuse rounds that are not one number an agent."""
+    if given is not None and len(given) != agents:
+        raise SpecError(
+            "there is not one number of rounds per agent", path="agent_rounds", given=len(given), allowed=str(agents)
+        )
+
+
 def last_rounds(agents: int, rounds: int, agent_rounds: tuple[int, ...] | None) -> Ints:
     """How many of the ``rounds`` every agent plays."""
     return np.minimum(np.full(agents, rounds) if agent_rounds is None else np.array(agent_rounds), rounds)

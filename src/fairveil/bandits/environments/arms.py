@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -19,11 +19,14 @@ from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.facts import Fact, Same
 from fairveil.bandits.protocol import Round
 from fairveil.compiling import below, njit
+from fairveil.configuration import configuration
 from fairveil.errors import ContractError, InputError, SpecError
+from fairveil.fields import Count, Natural, Probability, Vector, described
 from fairveil.privacy.noise import GRID_BITS
 from fairveil.randomness import Generator
 
 UNIT = 1 << GRID_BITS
+DRAWN_ARMS = 50
 BERNOULLI, TWO_POINT, BETA, UNIFORM, RECORDED, RESAMPLED = range(6)
 
 
@@ -161,13 +164,6 @@ class Later(ArmEnvironment):
         return self.world.true_means
 
 
-def drawn_means(arms: int, low: float, high: float, seed: int) -> Floats:
-    """Means uniform in [low, high] from numpy's legacy stream: seed 42, 50 arms is the published instance."""
-    if not low < high:
-        raise SpecError("the interval of means is empty", path="low", given=[low, high], allowed="low < high")
-    return np.random.RandomState(seed).uniform(low, high, arms)
-
-
 def given_means(means: tuple[float, ...]) -> Floats:
     """Means from a spec: at least one, each in [0, 1]."""
     values = np.array(means, np.float64)
@@ -184,24 +180,37 @@ def given_means(means: tuple[float, ...]) -> Floats:
     return values
 
 
-def settle_arms(environment: Any, default: int = 50) -> None:
-    """Fill in and check the number of arms of an environment whose means are given or drawn."""
-    if environment.means is not None:
-        given_means(environment.means)
-        if environment.arms not in (None, len(environment.means)):
+@configuration
+class DrawnArms(ArmEnvironment):
+    """Arms by a number each, given or drawn uniformly from an interval with a seed."""
+
+    generated: ClassVar[bool] = True
+
+    means: Vector | None = described("mean of each arm; drawn when left out", default=None)
+    arms: Count | None = described("number of arms, when means are drawn", default=None, example=3)
+    low: Probability = described("lower end of drawn means", default=0.005)
+    high: Probability = described("upper end of drawn means", default=1.0)
+    means_seed: Natural = described("seed of drawn means", default=42)
+
+    def __post_init__(self) -> None:
+        if self.means is not None:
+            given_means(self.means)
+            if self.arms not in (None, len(self.means)):
+                raise SpecError(
+                    "the number of arms differs from the number of means",
+                    path="arms",
+                    given=self.arms,
+                    allowed=str(len(self.means)),
+                )
+        object.__setattr__(self, "arms", len(self.means) if self.means is not None else self.arms or DRAWN_ARMS)
+        if not self.low < self.high:
             raise SpecError(
-                "the number of arms differs from the number of means",
-                path="arms",
-                given=environment.arms,
-                allowed=str(len(environment.means)),
+                "the interval of means is empty", path="low", given=[self.low, self.high], allowed="low < high"
             )
-        object.__setattr__(environment, "arms", len(environment.means))
-    elif environment.arms is None:
-        object.__setattr__(environment, "arms", default)
-    if not environment.low < environment.high:
-        raise SpecError(
-            "the interval of means is empty",
-            path="low",
-            given=[environment.low, environment.high],
-            allowed="low < high",
-        )
+
+    @cached_property
+    def labels(self) -> Floats:
+        """The number of each arm. Drawn from numpy's legacy stream: seed 42, 50 arms is the published instance."""
+        if self.means is not None:
+            return np.array(self.means, np.float64)
+        return np.random.RandomState(self.means_seed).uniform(self.low, self.high, self.arms)

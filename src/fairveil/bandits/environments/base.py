@@ -45,6 +45,11 @@ class Environment(ABC):
         """When rewards arrive where a spec has no ``feedback``; a world that delays them itself refuses that key."""
         return AT_ONCE
 
+    @property
+    def silent(self) -> bool:
+        """Some rewards of this world never arrive, with or without ``feedback``."""
+        return False
+
     def prepare(self, rng: Generator) -> Environment:
         """The world of one run; most environments return themselves."""
         return self

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Strict
 
 from fairveil.arrays import Ints
-from fairveil.bandits.environments.agents import ExposureEnvironment
+from fairveil.bandits.environments.agents import ExposureEnvironment, check_agent_rounds
 from fairveil.bandits.facts import Assumed, Fact
 from fairveil.bandits.protocol import Candidate, Round
 from fairveil.compiling import njit
@@ -80,13 +80,7 @@ class ExposureWorld(ExposureEnvironment):
             raise SpecError(
                 "theta has another dimension", path="theta", given=len(self.theta), allowed=str(self.dimension)
             )
-        if self.agent_rounds is not None and len(self.agent_rounds) != self.agents:
-            raise SpecError(
-                "there is not one number of rounds per agent",
-                path="agent_rounds",
-                given=len(self.agent_rounds),
-                allowed=str(self.agents),
-            )
+        check_agent_rounds(self.agents, self.agent_rounds)
 
     @classmethod
     def example(cls) -> ExposureWorld:

@@ -98,7 +98,7 @@ class Items(ExposureEnvironment):
     def rewards(self) -> Floats:
         """The recorded outcome of every row, in [0, 1]."""
         self._frame.raw(self.outcome, "outcome")
-        inside = np.clip(self._frame.numbers(self.outcome), self.low, self.high)
+        inside = np.clip(self._frame.outcomes(self.outcome), self.low, self.high)
         unit: Floats = (inside - self.low) / (self.high - self.low)
         return 1.0 - unit if self.better == "low" else unit
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BeforeValidator
 
-from fairveil.arrays import Floats, Ints
+from fairveil.arrays import Bools, Floats, Ints
 from fairveil.bandits.environments.arms import ArmEnvironment
 from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness
 from fairveil.bandits.protocol import Round
@@ -36,6 +36,7 @@ ESTIMATES = (
     "the policy's mean outcome over this many rounds on people like those in the log, whose arms were drawn at random "
     "with the stated propensities and whose outcomes do not depend on other people's arms"
 )
+SILENT = "; who has no outcome is left out, so it speaks of everybody only if silence does not depend on the outcome"
 DRAFTED = "the range of outcomes and the names of the arms were read off the log: the promise does not cover them"
 PUBLIC_ARMS = "replay: which arm each row of the log was given, with what propensity, is public; outcomes are protected"
 
@@ -58,6 +59,7 @@ class LoggedArms(ArmEnvironment):
     the number of arms. ``order``: ``recorded`` reads rows once, as they stand, ``shuffled`` once in another order in
     every run, ``resampled`` draws rows with replacement and never ends. ``better = "low"`` turns outcomes round: 1 is
     the lowest. ``log.delay`` is a column of decisions until the outcome was known; it needs a public ``window``.
+    ``missing = "never"``: a row without an outcome is somebody who never answered, and its reward never arrives.
 
     Metrics ``replay``: rows read, rows used, the mean outcome with its interval, and what it estimates. They are read
     off people's rows and are not protected.
@@ -85,6 +87,9 @@ class LoggedArms(ArmEnvironment):
     )
     window: Natural | None = described(
         "further decisions after which an outcome counts as missing, with log.delay", default=None
+    )
+    missing: Literal["never"] | None = described(
+        "what an empty outcome is: an answer that never comes; without it one is refused", default=None, later=True
     )
     arms: Count | None = described("number of arms, to be checked", default=None)
     declared: Literal["public", "drafted"] = described(
@@ -123,7 +128,16 @@ class LoggedArms(ArmEnvironment):
 
     @cached_property
     def _rows(self) -> Log:
-        return read_log(self.log)
+        return read_log(self.log, silent=self.silent)
+
+    @property
+    def silent(self) -> bool:
+        return self.missing is not None
+
+    @cached_property
+    def _answered(self) -> Bools:
+        """Which rows have an outcome."""
+        return ~np.isnan(self._rows.outcomes)
 
     @cached_property
     def _propensities(self) -> Floats:
@@ -163,23 +177,26 @@ class LoggedArms(ArmEnvironment):
 
     @cached_property
     def true_means(self) -> Floats:
-        """Mean reward of each arm, its rows weighed by one over their propensity; zero for an arm without rows."""
-        rows, weight = self._rows, 1.0 / self._propensities
-        totals = np.bincount(rows.chosen, weight * self._rewards, len(rows.arms))
-        weights = np.bincount(rows.chosen, weight, len(rows.arms))
+        """Mean reward of each arm, its rows weighed by one over their propensity; zero for an arm without rows.
+
+        Rows without an outcome say nothing about it.
+        """
+        rows, there = self._rows, self._answered
+        weight, chosen = 1.0 / self._propensities[there], rows.chosen[there]
+        totals = np.bincount(chosen, weight * self._rewards[there], len(rows.arms))
+        weights = np.bincount(chosen, weight, len(rows.arms))
         return np.divide(totals, weights, out=np.zeros(len(rows.arms)), where=weights > 0)
 
     def fits(self, rounds: int, strict: bool) -> None:
         rows = self._rows
-        empty = [
-            name for name, count in zip(rows.arms, np.bincount(rows.chosen, minlength=len(rows.arms))) if not count
-        ]
+        known = np.bincount(rows.chosen[self._answered], minlength=len(rows.arms))
+        empty = [name for name, count in zip(rows.arms, known) if not count]
         if empty:
             raise SpecError(
-                "an arm was never chosen in the log",
+                "an arm was never chosen in the log, or nobody answered for it",
                 path="log.arms",
                 given=empty[0],
-                allowed="arms with at least one row",
+                allowed="arms with at least one outcome",
                 fix="leave it out: a log says nothing about what was not tried",
             )
         if self.order != "resampled" and rounds > self.serves:
@@ -206,21 +223,22 @@ class LoggedArms(ArmEnvironment):
         return self.prepare(rng).reward(round, arm, rng)
 
     def measured(self, counted: Mapping[str, Floats]) -> dict[str, Any]:
-        rows, rounds = self._rows, float(counted["rounds"].mean())
-        mean = float((counted["total"] / counted["rounds"]).mean())
-        square = float((counted["square"] / counted["rounds"]).mean())
-        reach = 1.96 * math.sqrt(max(square - mean**2, 0.0) / rounds)
+        rows, answered = self._rows, counted["rounds"] - counted["silent"]
+        mean = float((counted["total"] / np.maximum(answered, 1)).mean())
+        square = float((counted["square"] / np.maximum(answered, 1)).mean())
+        reach = 1.96 * math.sqrt(max(square - mean**2, 0.0) / max(float(answered.mean()), 1.0))
         ends = [self._outcome(value) for value in (mean, mean - reach, mean + reach)]
         unlike = self._unlike()
         found = {
             "rows": len(rows),
             "rows_read": float(counted["read"].mean()),
-            "rows_used": rounds,
+            "rows_used": float(counted["rounds"].mean()),
+            **({"rows_without_outcome": float(counted["silent"].mean())} if self.silent else {}),
             "mean_outcome": ends[0],
             "low": min(ends),
             "high": max(ends),
-            "estimates": ESTIMATES,
-            "logged_mean": self._outcome(float(self._rewards.mean())),
+            "estimates": ESTIMATES + SILENT if self.silent else ESTIMATES,
+            "logged_mean": self._outcome(float(self._rewards[self._answered].mean())),
         }
         return {"replay": {**found, "unlike_propensities": unlike} if unlike else found}
 
@@ -252,7 +270,7 @@ class Replay(ArmEnvironment):
         delay = world.log.delay
         self._delays = None if delay is None else world._rows.extra[delay].tolist()
         self._next, self._last = 0, 0
-        self._totals = {"read": 0.0, "rounds": 0.0, "total": 0.0, "square": 0.0}
+        self._totals = {"read": 0.0, "rounds": 0.0, "silent": 0.0, "total": 0.0, "square": 0.0}
         self._means = world.true_means
 
     @cached_property
@@ -267,6 +285,9 @@ class Replay(ArmEnvironment):
         self._last = row
         outcome: float = self._outcomes[row]
         self._totals["rounds"] += 1
+        if math.isnan(outcome):  # it never arrives (`wait`)
+            self._totals["silent"] += 1
+            return 0.0
         self._totals["total"] += outcome
         self._totals["square"] += outcome * outcome
         return outcome
@@ -288,6 +309,8 @@ class Replay(ArmEnvironment):
         return row
 
     def wait(self, round: Round, arm: int, lateness: Lateness, rng: Generator) -> int:
+        if math.isnan(self._outcomes[self._last]):
+            return NEVER
         if self._delays is None:
             return super().wait(round, arm, lateness, rng)
         late = math.ceil(self._delays[self._last])

@@ -155,7 +155,7 @@ class People(PoolEnvironment):
     def _members(self) -> Members:
         frame = self._frame
         frame.raw(self.outcome, "outcome")
-        outcome = np.clip(frame.numbers(self.outcome), self.low, self.high)
+        outcome = np.clip(frame.outcomes(self.outcome), self.low, self.high)
         outcome = self.low + self.high - outcome if self.better == "low" else outcome
         features = encode_rows(self.columns, frame)
         labels, names = self._labels(frame)

@@ -271,6 +271,9 @@ class Agent(Party):
         """These parties take part again, from the synchronisation that is awaited on."""
         self.absent -= set(parties)
 
+    def released(self, sync: int) -> bool:
+        return self.ledger.status(self.account.block(f"sync-{sync}")) in ("published", "lost")
+
     def catch_up(self, messages: Iterable[Message]) -> None:
         """Follow synchronisations that others completed meanwhile: all messages of each, from a log.
 
@@ -294,8 +297,7 @@ class Agent(Party):
 
     def _repeat(self, known: Message) -> None:
         """Put the own message of a log in, out of the own ledger."""
-        block = self.account.block(f"sync-{known.sync}")
-        if self.inbox.own(known.sync) is None and self.ledger.status(block) in ("published", "lost"):
+        if self.inbox.own(known.sync) is None and self.released(known.sync):
             self._known = True
             self.inbox.put(self._made(known.sync, known.round, None))
         own = self.inbox.own(known.sync)

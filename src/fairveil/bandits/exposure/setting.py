@@ -11,12 +11,11 @@ import numpy as np
 from pydantic import Strict
 
 from fairveil.arrays import Ints
-from fairveil.bandits.environments.agents import decisions_until, last_rounds
+from fairveil.bandits.environments.agents import check_agent_rounds, decisions_until, last_rounds
 from fairveil.bandits.exposure.belief import BeliefFacts, Beliefs, PersonalFacts, Radius
 from fairveil.bandits.exposure.kernel import LocalRules, Merits, Rows, Rules, Trigger
 from fairveil.bandits.protocol import Policy
 from fairveil.configuration import configuration
-from fairveil.errors import SpecError
 from fairveil.fairness.exposure import Merit, merit_codes, merits_from
 from fairveil.federated.schedules import Schedule, schedule_from
 from fairveil.fields import Count, NonNegative, OpenUnit, Positive, described
@@ -58,13 +57,7 @@ class Setting(Policy):
         same = all(merit == merits[0] for merit in merits)
         object.__setattr__(self, "merit", merits[0].to_list() if same else tuple(merit.to_list() for merit in merits))
         object.__setattr__(self, "schedule", schedule_from(self.schedule))
-        if self.agent_rounds is not None and len(self.agent_rounds) != self.agents:
-            raise SpecError(
-                "there is not one number of rounds per agent",
-                path="agent_rounds",
-                given=len(self.agent_rounds),
-                allowed=str(self.agents),
-            )
+        check_agent_rounds(self.agents, self.agent_rounds)
 
     @classmethod
     def example(cls) -> Any:

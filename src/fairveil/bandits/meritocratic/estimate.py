@@ -262,13 +262,3 @@ def unpack_symmetric(flat, size, out):
             out[i, j] = flat[at]
             out[j, i] = flat[at]
             at += 1
-
-
-@njit(cache=True, nogil=True)
-def clip_row(row, bound):
-    """Scale a row down to l2 norm at most ``bound`` in place."""
-    total = 0.0
-    for i in range(row.shape[0]):
-        total += row[i] * row[i]
-    if total > bound * bound:
-        row *= bound / math.sqrt(total)

@@ -24,9 +24,8 @@ import numpy as np
 
 from fairveil.arrays import Floats, Ints
 from fairveil.bandits.environments.arms import UNIT
-from fairveil.bandits.nash.blocks import SLACK, Shape
-from fairveil.bandits.nash.index import index
-from fairveil.bandits.nash.rounds import ANY
+from fairveil.bandits.nash.blocks import Shape
+from fairveil.bandits.nash.index import ceiling, index, rising
 from fairveil.compiling import Kernel, inner, njit
 
 POOL = 2
@@ -35,6 +34,9 @@ CAP = 8
 """An arm may have this many times its published rounds under way beyond an equal share of all that is."""
 PRIOR = 1.0 / 12.0
 """Variance of a mean before anything is published: uniform on the range, around one half."""
+
+ROUNDING = 1e-6
+"""An index is a root, found to about 1e-8 at the smallest levels; what stands for it has room to spare."""
 
 
 class Turns(NamedTuple):
@@ -150,33 +152,40 @@ def to_come(shape: Shape, n, under):
 
 
 @inner
-def credited(numbers, shape: Shape, prior: Prior, total, n, draws, under, log_now):
-    """The index of an arm; what is under way counts as what it is expected to be."""
-    mean = 0.5
+def credited(shape: Shape, prior: Prior, total, n, draws, under):
+    """Mean, rounds and noise draws of an arm; what is under way counts as what it is expected to be."""
+    mean, known = 0.5, max(n, 0.0)
     if n > 0:
         mean = total / UNIT / n
         if under > 0:
             mean = (n * mean + under * expected(prior, mean, n, draws)) / (n + under)
-    return index(numbers, mean, max(n, 0.0) + under, log_now, draws + to_come(shape, max(n, 0.0), under))
+    return mean, known + under, draws + to_come(shape, known, under)
 
 
 class Bounds(NamedTuple):
-    """Of every arm an index for this many rounds, computed with this much under way and behind so many releases: until
-    one of these changes, what it is worth now is at most that, and most arms need no fresh evaluation. ``now``: the
-    indices of the arms that were evaluated last.
+    """Of every arm its index when it was evaluated last, or a number above it: with how much under way, behind how many
+    releases, and hence which mean, rounds and noise draws, at which ln of all rounds, and how much it may gain until
+    that ln has grown by one. Most arms need no evaluation then. ``most``, ``exact``: at most what an arm is worth now,
+    and what it is worth where that was evaluated.
     """
 
+    value: Floats
+    then: Floats
+    rise: Floats
+    mean: Floats
+    rounds: Floats
     most: Floats
-    rounds: Ints
+    exact: Floats
+    draws: Ints
     under: Ints
     looks: Ints
-    now: Floats
 
 
 @inner
 def no_bounds(arms):
-    never = np.zeros((3, arms), np.int64)
-    return Bounds(np.zeros(arms), never[0], never[1], never[2], np.zeros(arms))
+    numbers, counts = np.zeros((7, arms)), np.full((3, arms), -1)
+    floats = (numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6])
+    return Bounds(*floats, counts[0], counts[1], counts[2])
 
 
 @njit(nogil=True, inline="always")
@@ -210,12 +219,13 @@ def _candidates(numbers, shape: Shape, prior: Prior, turns: Turns, pools: Pools,
     return _largest(numbers, shape, prior, turns, pools, bounds, marked, again, under_all, all_rounds, now)  # (d)
 
 
-@inner
+@njit(nogil=True, inline="always")
 def _largest(numbers, shape, prior, turns, pools, bounds, marked, again, under_all, all_rounds, now):
     """Mark the arms with the largest index among those that are not bound, of bound ones those with the least share."""
     given, came, closed = turns
     sums, counts, draws, seats, taken, _, looks = pools
-    arms, front, log_now = marked.size, -1, math.log(all_rounds)
+    value, then, rise, mean, n, most, exact, noises, unders, behind = bounds
+    arms, free, best, log_now = marked.size, False, -np.inf, math.log(all_rounds)
     for i in range(arms):
         under = given[i] - closed[i] - taken[i]
         if counts[i] > 0:
@@ -223,28 +233,36 @@ def _largest(numbers, shape, prior, turns, pools, bounds, marked, again, under_a
         else:
             unanswered = closed[i] >= 2 * shape.first and came[i] == 0 and given[i] > again
             marked[i] = under > 0 and given[i] * arms <= now and not unanswered
+        most[i], exact[i] = -np.inf, -np.inf
         if not marked[i]:
             continue
-        if bounds.rounds[i] < all_rounds or bounds.under[i] != under or bounds.looks[i] != looks[i]:
-            later = all_rounds if shape.pace == ANY else int(all_rounds * SLACK)
-            bounds.rounds[i], bounds.under[i], bounds.looks[i] = later, under, looks[i]
-            bounds.most[i] = credited(numbers, shape, prior, sums[i], counts[i], draws[i], under, math.log(later))
-        if front < 0 or bounds.most[i] > bounds.most[front]:
-            front = i
-    best, found, none = -np.inf, 0, front < 0
-    for step in range(arms + 1):
-        i = max(front, 0) if step == 0 else step - 1
-        if step > 0 and i == front:
-            continue
-        under, value = given[i] - closed[i] - taken[i], -np.inf
-        if none and counts[i] > 0:
-            value = -under / seats[i]
-        elif marked[i] and bounds.most[i] >= best:
-            value = credited(numbers, shape, prior, sums[i], counts[i], draws[i], under, log_now)
-        bounds.now[i] = value
-        best = max(best, value)
+        free = True
+        if unders[i] != under or behind[i] != looks[i]:
+            unders[i], behind[i], value[i] = under, looks[i], np.inf
+            mean[i], n[i], noises[i] = credited(shape, prior, sums[i], counts[i], draws[i], under)
+        most[i] = value[i] + rise[i] * max(0.0, log_now - then[i])
+        if not most[i] < 1.0:
+            value[i], then[i] = ceiling(numbers, mean[i], n[i], log_now, noises[i]), log_now
+            most[i], rise[i] = value[i], rising(numbers, mean[i], n[i], log_now, value[i])
+        most[i] = most[i] + ROUNDING if most[i] < 1.0 else np.inf
+    for i in range(0 if free else arms):
+        if counts[i] > 0:
+            exact[i] = -(given[i] - closed[i] - taken[i]) / seats[i]
+            best = max(best, exact[i])
+    while True:
+        front, highest = -1, -np.inf
+        for i in range(arms):
+            if most[i] > highest:
+                front, highest = i, most[i]
+        if front < 0 or highest < best:
+            break
+        value[front], then[front] = index(numbers, mean[front], n[front], log_now, noises[front]), log_now
+        rise[front] = rising(numbers, mean[front], n[front], log_now, value[front])
+        most[front], exact[front] = -np.inf, value[front]
+        best = max(best, value[front])
+    found = 0
     for i in range(arms):
-        marked[i] = bounds.now[i] == best
+        marked[i] = exact[i] == best
         found += marked[i]
     return found
 

@@ -1,8 +1,9 @@
 """A whole run of a policy that releases by arrival, in compiled code: the rule of `arrivals` in a loop.
 
 Where seats are given in the order of rounds (one fixed delay for all, or hidden arrivals, which count when the window
-closes) answers come in stretches, so a run of T rounds costs a number of steps that grows with log T. Otherwise every
-round has a wait of its own, and a step.
+closes) answers come in stretches: a run of T rounds costs one short turn for every few rounds of the delay, opened in
+one go, and from then on a number of steps that grows with log T. Otherwise every round has a wait of its own, and a
+step.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from fairveil.arrays import Floats, Ints
 from fairveil.bandits.environments.arms import UNIT, draw
 from fairveil.bandits.lateness import Lateness
 from fairveil.bandits.nash.arrivals import (
+    Bounds,
     Pools,
     Prior,
     Turns,
@@ -28,12 +30,13 @@ from fairveil.bandits.nash.arrivals import (
     publish,
     turn_length,
 )
-from fairveil.bandits.nash.blocks import Coins, Place, Shape, Sources, nth, reward_sum, sources_of
+from fairveil.bandits.nash.blocks import Coins, Place, Shape, nth, reward_sum, sources_of
 from fairveil.bandits.nash.late import GEOMETRIC, LAWS, UNIFORM, compiled_lateness, regular
 from fairveil.bandits.nash.tally import Stretch
 from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.compiling import Kernel, below, by_kind, doubled, inner, njit
 from fairveil.privacy.noise import compiled_laplace
+from fairveil.randomness import Generator
 from fairveil.state import State
 
 
@@ -41,8 +44,8 @@ class Waits(NamedTuple):
     """A `Lateness` as numbers, one law an arm.
 
     ``in_order``: seats come in the order of rounds, each ``delay`` decisions after its own, and an answer is there with
-    chance ``chance``; ``valued``: every reward is drawn by itself, because its delay or its place in a sum depends on
-    it; ``outages``: rows (first, stop, more).
+    chance ``chance``; ``punctual``: in order, and nobody is missing; ``valued``: every reward is drawn by itself,
+    because its delay or its place in a sum depends on it; ``outages``: rows (first, stop, more).
     """
 
     law: Ints
@@ -58,13 +61,8 @@ class Waits(NamedTuple):
     filled: bool
     default: int
     in_order: bool
+    punctual: bool
     valued: bool
-
-
-class InOrder(Waits):
-    """Waits whose seats come in the order of rounds: code for them has no ring of rounds under way."""
-
-    __slots__ = ()
 
 
 @lru_cache(maxsize=256)
@@ -74,12 +72,13 @@ def compiled_waits(lateness: Lateness, arms: int) -> Waits:
     numbers = compiled_lateness(lateness)
     valued = lateness.factor != 1.0 or (lateness.hidden and bool(lateness.outages))
     in_order = (lateness.hidden and not valued) or regular(lateness)
-    return (InOrder if in_order else Waits)(
+    chance = np.array([_chance(*one, lateness.window) for one in each])
+    return Waits(
         law=np.array([LAWS[one.law] for one in each], np.int64),
         low=np.array([one.numbers[0] for one in each]),
         high=np.array([one.numbers[-1] for one in each]),
         missing=np.array([one.missing for one in each]),
-        chance=np.array([_chance(*one, lateness.window) for one in each]),
+        chance=chance,
         outages=np.array(lateness.outages, np.int64).reshape(-1, 3),
         factor=lateness.factor,
         window=lateness.window,
@@ -88,6 +87,7 @@ def compiled_waits(lateness: Lateness, arms: int) -> Waits:
         filled=numbers.filled,
         default=numbers.default,
         in_order=in_order,
+        punctual=in_order and bool((chance == 1.0).all()),
         valued=valued,
     )
 
@@ -129,13 +129,32 @@ class Raw(NamedTuple):
     here: Ints
 
 
+class Punctual(NamedTuple):
+    """The streams of a run in which no arrival is drawn: to hand one over costs as much as many turns."""
+
+    explore: Generator
+    world: Generator
+    noise: Generator
+
+
+@by_kind
+def _answers(sources: Any, seats: int, chance: float) -> Any:
+    """How many of so many seats have an answer."""
+    return sources.arrivals.binomial(seats, chance)
+
+
+@_answers.of(Punctual)  # type: ignore[attr-defined]
+def _all_answers(sources: Any, seats: int, chance: float) -> Any:
+    return seats
+
+
 @njit(nogil=True, inline="always")
-def _release(shape: Shape, pools: Pools, raw: Raw, place: Place, waits: Waits, sources: Sources, arm, seats):
-    """Publish the pool of an arm: its rewards are drawn now, as one number where the law allows it."""
-    n = raw.here[arm]
+def _release(shape: Shape, pools: Pools, place: Place, waits: Waits, sources, arm, seats, n, total):
+    """Publish the pool of an arm: its rewards are drawn now, as one number where the law allows it, and added to the
+    ``total`` of those that are known.
+    """
     if waits.in_order and waits.chance[arm] < 1.0:
-        n = sources.arrivals.binomial(seats, waits.chance[arm])
-    total = raw.sums[arm]
+        n = _answers(sources, seats, waits.chance[arm])
     if not waits.valued and place.ones[arm] >= 0.0:
         total += sources.world.binomial(n, place.ones[arm]) * UNIT
     elif waits.in_order and waits.chance[arm] < 1.0:
@@ -152,7 +171,6 @@ def _release(shape: Shape, pools: Pools, raw: Raw, place: Place, waits: Waits, s
     if shape.private_counts:
         count += compiled_laplace(sources.noise, shape.success) / UNIT
     publish(shape, pools, arm, total, count, draws, seats)
-    raw.sums[arm], raw.here[arm] = 0, 0
 
 
 class Slots(NamedTuple):
@@ -230,82 +248,124 @@ def _moment(shape, turns, pools, raw, place, waits, sources, slots, round):
         for i in range(turns.given.size):
             given, came, taken = turns.given[i], turns.came[i], pools.taken[i]
             if is_due(shape, given, came, turns.closed[i], taken, pools.seats[i], pools.last[i]):
-                _release(shape, pools, raw, place, waits, sources, i, came - taken)
+                _release(shape, pools, place, waits, sources, i, came - taken, raw.here[i], raw.sums[i])
+                raw.sums[i], raw.here[i] = 0, 0
                 releases += 1
     return releases
 
 
-@by_kind
-def _play(
-    waits: Any, scene: Any, slots: Slots, who: Ints, ends: Ints, at: Ints, now: Any, stop: int, rounds: int
-) -> Any:
+@inner
+def _play(scene, slots, arm, now, stop, rounds):
     """Rounds now .. stop - 1 of one turn are decided, and what comes meanwhile is taken in. Gives the releases."""
     shape, turns, pools, raw, place, waits, sources = scene
-    arm, releases = who[at[0]], 0
+    releases = 0
     for round in range(now, stop):
         _decide(waits, slots, place, sources, arm, round, rounds)
         releases += _moment(shape, turns, pools, raw, place, waits, sources, slots, round)
-    at[0] += 1
     return releases
 
 
-@_play.of(InOrder)  # type: ignore[attr-defined]
-def _play_in_order(
-    waits: Any, scene: Any, slots: Slots, who: Ints, ends: Ints, at: Ints, now: Any, stop: int, rounds: int
-) -> Any:
-    """Rounds at[1] .. stop - delay - 1 get their seats; ``at``: the turn they are in and the next round."""
-    shape, turns, pools, raw, place, waits, sources = scene
-    upto = stop - waits.delay
-    releases = 0
-    while at[1] < upto:
-        arm, stop = who[at[0]], min(ends[at[0]], upto)
-        pool = turns.came[arm] - pools.taken[arm]
-        take = stop - at[1]
-        if shape.success > 0.0:
-            take = min(take, enough(shape, pools.seats[arm], pools.last[arm]) - pool)
-        if place.ones[arm] < 0.0 and waits.chance[arm] >= 1.0:
-            raw.sums[arm] += reward_sum(place, arm, at[1], take, sources.world)
-        raw.here[arm] += take
-        turns.came[arm] += take
-        at[1] += take
-        if at[1] == ends[at[0]]:
-            at[0] += 1
-        given, came, closed = turns.given[arm], turns.came[arm], turns.closed[arm]
-        if is_due(shape, given, came, closed, pools.taken[arm], pools.seats[arm], pools.last[arm]):
-            _release(shape, pools, raw, place, waits, sources, arm, pool + take)
-            releases += take if shape.success == 0.0 else 1
-    return releases
+@njit(nogil=True, inline="always")
+def _chosen(numbers, shape: Shape, prior: Prior, turns: Turns, pools: Pools, bounds: Bounds, marked, explore, now):
+    """The arm of the next turn: the best candidate, or one of several by a coin."""
+    found = _candidates(numbers, shape, prior, turns, pools, bounds, marked, now)
+    return nth(marked, below(explore, found) if shape.shuffle and found > 1 else 0)
 
 
 @Kernel
 def simulate(numbers, shape: Shape, prior: Prior, turns: Turns, pools: Pools, place, waits: Waits, sources, rounds):
     """Rounds 0 .. rounds - 1 as turns: their ends, arms (or the number of arms), pulls and number of releases."""
     arms, bounds = turns.given.size, no_bounds(turns.given.size)
-    pulls, marked, at = np.zeros(arms, np.int64), np.zeros(arms, np.bool_), np.zeros(2, np.int64)
+    pulls, marked = np.zeros(arms, np.int64), np.zeros(arms, np.bool_)
     raw = Raw(np.zeros(arms, np.int64), np.zeros(arms, np.int64))
-    ring = 1 if waits.in_order else min(rounds, waits.window) + 1
+    ring = min(rounds, waits.window) + 1
     slots = Slots(np.full(ring, -1, np.int64), np.full(ring, -1, np.int64), np.zeros(ring, np.int64),
                   np.zeros(ring, np.int64), np.zeros(ring, np.int64))  # fmt: skip
     size, used, releases, now = 256, 0, 0, np.int64(0)
-    ends, codes, who = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int64)
+    ends, codes = np.empty(size, np.int64), np.empty(size, np.int32)
+    scene = (shape, turns, pools, raw, place, waits, sources)
     while now < rounds:
-        found = _candidates(numbers, shape, prior, turns, pools, bounds, marked, now)
-        arm = nth(marked, below(sources.explore, found) if shape.shuffle and found > 1 else 0)
+        arm = _chosen(numbers, shape, prior, turns, pools, bounds, marked, sources.explore, now)
         fresh = releases == 0 and turns.closed.sum() == 0
         symmetric = shape.shuffle and (turns.given[arm] == 0 or fresh)
         length = turn_length(shape, pools.seats[arm], pools.last[arm])
         turns.given[arm] += length
         if used == size:
-            ends, codes, who = doubled(ends), doubled(codes), doubled(who)
+            ends, codes = doubled(ends), doubled(codes)
             size *= 2
         stop = min(now + length, rounds)
-        ends[used], codes[used], who[used] = now + length, arms if symmetric else arm, arm
+        ends[used], codes[used] = stop, arms if symmetric else arm
         used += 1
         pulls[arm] += stop - now
-        if not waits.in_order or at[1] < stop - waits.delay:
-            scene = (shape, turns, pools, raw, place, waits, sources)
-            releases += _play(waits, scene, slots, who, ends, at, now, stop, rounds)
+        releases += _play(scene, slots, arm, now, stop, rounds)
         now = stop
+    return ends[:used], codes[:used], pulls, releases
+
+
+@inner
+def _ahead(shape: Shape, given, ends, codes, who, explore, length):
+    """Turns that are opened before anything can come: all arms in a random order, again and again."""
+    arms = given.size
+    left, rest = np.arange(arms), arms
+    for turn in range(ends.size):
+        pick = below(explore, rest) if shape.shuffle and rest > 1 else np.int64(0)
+        arm = left[pick]
+        ends[turn], codes[turn], who[turn] = (turn + 1) * length, arms if shape.shuffle else arm, arm
+        given[arm] += length
+        rest -= 1
+        for i in range(pick, rest):
+            left[i] = left[i + 1]
+        if rest == 0:
+            rest = arms
+            for i in range(arms):
+                left[i] = i
+
+
+@Kernel
+def simulate_in_order(numbers, shape: Shape, prior: Prior, turns: Turns, pools: Pools, place, waits, sources, rounds):
+    """The same where the seats come in the order of rounds, each ``delay`` decisions after its own.
+
+    Until the first can come every turn has the same length and the arms with the fewest rounds are next, so these
+    turns are opened in one go. Arrays are taken out of their tuples once: see `blocks.simulate`.
+    """
+    given, came, _ = turns
+    taken, seats, last, delay = pools.taken, pools.seats, pools.last, waits.delay
+    arms, bounds, marked = given.size, no_bounds(given.size), np.zeros(given.size, np.bool_)
+    raw, length = np.zeros(arms, np.int64), turn_length(shape, 0, 0)
+    used = min(delay, rounds) // length
+    now, size, releases, turn, seat = used * length, used + 256, 0, 0, np.int64(0)
+    ends, codes, who = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int64)
+    _ahead(shape, given, ends[:used], codes, who, sources.explore, length)
+    pulls = given.copy()
+    while True:
+        while seat < now - delay:
+            arm = who[turn]
+            pool, need = came[arm] - taken[arm], enough(shape, seats[arm], last[arm])
+            take = min(ends[turn], now - delay) - seat
+            if shape.success > 0.0:
+                take = min(take, need - pool)
+            if place.ones[arm] < 0.0 and waits.chance[arm] >= 1.0:
+                raw[arm] += reward_sum(place, arm, seat, take, sources.world)
+            came[arm] += take
+            seat += take
+            turn += seat == ends[turn]
+            if pool + take >= need or given[arm] == came[arm]:
+                _release(shape, pools, place, waits, sources, arm, pool + take, pool + take, raw[arm])
+                raw[arm] = 0
+                releases += take if shape.success == 0.0 else 1
+        if now >= rounds:
+            break
+        arm = _chosen(numbers, shape, prior, turns, pools, bounds, marked, sources.explore, now)
+        if used == size:
+            ends, codes, who = doubled(ends), doubled(codes), doubled(who)
+            size *= 2
+        symmetric = shape.shuffle and (given[arm] == 0 or releases == 0)
+        length = turn_length(shape, seats[arm], last[arm])
+        ends[used], codes[used], who[used] = now + length, arms if symmetric else arm, arm
+        used += 1
+        given[arm] += length
+        pulls[arm] += min(length, rounds - now)
+        now = min(now + length, rounds)
     if used > 0:
         ends[used - 1] = rounds
     return ends[:used], codes[:used], pulls, releases
@@ -317,12 +377,15 @@ class ArrivalSimulator(Simulator[Stretch]):
     def __init__(self, policy: Any, case: Case, streams: Streams) -> None:
         self.policy, self.world, self.place = policy, case.environment, policy.place(case)
         self.waits = compiled_waits(case.lateness, policy.arms)
-        self.sources = sources_of(streams, self.waits.in_order and bool((self.waits.chance == 1.0).all()))
+        sources = sources_of(streams, self.waits.punctual)
+        punctual = Punctual(sources.explore, sources.world, sources.noise)
+        self.sources = punctual if self.waits.punctual else sources
         self.turns, self.pools = no_turns(policy.arms), no_pools(policy.arms)
 
     def advance(self, stop: int) -> Stretch:
         policy, world = self.policy, (self.place, self.waits, self.sources)
-        ends, codes, pulls, self.releases = simulate(
+        engine = simulate_in_order if self.waits.in_order else simulate
+        ends, codes, pulls, self.releases = engine(
             policy._numbers, policy._shape, policy.prior, self.turns, self.pools, *world, stop
         )
         self.spent = policy.spent(self.releases)

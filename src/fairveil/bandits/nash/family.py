@@ -116,7 +116,7 @@ def measured(
     welfare = np.array([snapshot.welfare for snapshot in snapshots])
     std = np.array([snapshot.std() for snapshot in snapshots])
     bias = np.array([snapshot.bias for snapshot in snapshots])
-    per_run = np.array([np.exp(snapshot.log_runs).mean() for snapshot in snapshots])
+    per_run = np.exp([snapshot.log_runs for snapshot in snapshots]).mean(axis=1)
     regret = best - welfare
     names = [f"{p:g}" for p in case.spec["powers"]]
     metrics: dict[str, Any] = {
@@ -166,13 +166,6 @@ def what_is_known(case: Case, world: ArmEnvironment, allocation: Floats, known: 
             if silent is not None:
                 lab["bounds_coverage"] = ((silent[:, :, 3] <= means) & (means <= silent[:, :, 4])).mean(axis=0).tolist()
     return found
-
-
-def _answers(silent: Floats | None) -> list[Answers] | None:
-    """Of the first run."""
-    if silent is None:
-        return None
-    return [Answers(int(n), int(out), int(never), float(low), float(high)) for n, out, never, low, high in silent[0]]
 
 
 def allocated(ends: list[Ints], codes: list[NDArray[np.int32]], arms: int, checkpoints: list[int]) -> Floats:

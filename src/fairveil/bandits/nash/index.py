@@ -6,6 +6,7 @@ kind. All take numbers only: handing arrays to a function that runs every round 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from fairveil.compiling import by_kind
@@ -18,6 +19,20 @@ def index(numbers: Any, mean: float, n: float, log_now: float, draws: int) -> fl
     ``draws``: noise draws in the sum behind the mean. Arms without rewards never get here: they come first.
     """
     return mean
+
+
+@by_kind
+def ceiling(numbers: Any, mean: float, n: float, log_now: float, draws: int) -> float:
+    """A number that is cheap and not below the index, as far as it is below 1; infinity where nobody knows one."""
+    return math.inf
+
+
+@by_kind
+def rising(numbers: Any, mean: float, n: float, log_now: float, found: float) -> float:
+    """How much an index of ``found``, or its ceiling, gains at most until ln of the round has grown by one, below 1;
+    infinity where nobody knows.
+    """
+    return math.inf
 
 
 @by_kind
@@ -38,4 +53,5 @@ def explored(numbers: Any, total: float, n: float) -> bool:
     return False
 
 
-index_of, taken_of, kept_of, explored_of = index.of, taken.of, kept.of, explored.of  # type: ignore[attr-defined]
+index_of, ceiling_of, rising_of = index.of, ceiling.of, rising.of  # type: ignore[attr-defined]
+taken_of, kept_of, explored_of = taken.of, kept.of, explored.of  # type: ignore[attr-defined]

@@ -16,8 +16,8 @@ from fairveil.bandits.nash.base import (
     world_of,
 )
 from fairveil.bandits.nash.blocks import Place, Shape, place_of
-from fairveil.bandits.nash.index import index_of
-from fairveil.bandits.nash.optimism import Evidence, optimistic_mean, report_looks
+from fairveil.bandits.nash.index import ceiling_of, index_of, rising_of
+from fairveil.bandits.nash.optimism import Evidence, optimistic_ceiling, optimistic_gain, optimistic_mean, report_looks
 from fairveil.bandits.nash.rounds import RISING
 from fairveil.bandits.nash.waiting import RULE_IN_WORDS, Rule, WaitingPolicy, by_arrival
 from fairveil.bandits.protocol import HEADER, Feedback, Report
@@ -45,6 +45,19 @@ def index(numbers, mean, n, log_now, draws):
     """The largest mean of bits at level exploration ln(t / (arms n)); the bits carry their noise already."""
     level = numbers.exploration * max(0.0, log_now - math.log(numbers.arms * max(n, 1.0)))
     return optimistic_mean(mean, n, 0, 1.0, level)
+
+
+@ceiling_of(Numbers)
+def ceiling(numbers, mean, n, log_now, draws):
+    """The index without its root."""
+    level = numbers.exploration * max(0.0, log_now - math.log(numbers.arms * max(n, 1.0)))
+    return optimistic_ceiling(mean, n, 0, 1.0, level)
+
+
+@rising_of(Numbers)
+def rising(numbers, mean, n, log_now, found):
+    """`optimistic_gain` in the logarithm of the round, which the level is linear in."""
+    return optimistic_gain(mean, found, log_now - math.log(numbers.arms * max(n, 1.0)))
 
 
 @register("policy", "local-nash")

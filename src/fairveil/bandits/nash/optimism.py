@@ -39,6 +39,8 @@ import numpy as np
 from fairveil.arrays import Floats, Ints
 from fairveil.compiling import njit
 
+SMALLEST = 1e-9
+"""At smaller levels the gain of an optimistic mean drowns in rounding."""
 STEPS = 50
 STEEPEST = 40.0
 """Slopes beyond this give a mean of 1 to machine precision."""
@@ -103,6 +105,30 @@ def optimistic_mean(mean, count, draws, epsilon, level):
         if not low < slope < high:
             slope = 0.5 * (low + high)
     return min(1.0, q)
+
+
+@njit(cache=True, nogil=True)
+def optimistic_ceiling(mean, count, draws, epsilon, level):
+    """Not below the optimistic mean, as far as that is below 1: the whole level spent twice, on the sampling error by
+    Pinsker's inequality, 2 (q - x)^2 <= kl(x, q), and on the noise, whose sum is sub-gamma: at level l it is at most
+    (2 sqrt(draws l) + l) / epsilon, because -log(1 - u^2) <= u^2 / (1 - u).
+    """
+    p = min(1.0, max(1e-12, mean))
+    if level <= 0:
+        return p
+    noise = (2.0 * math.sqrt(draws * level) + level) / epsilon if draws > 0 else 0.0
+    return p + noise / count + math.sqrt(level / (2.0 * count))
+
+
+@njit(cache=True, nogil=True)
+def optimistic_gain(mean, found, level):
+    """How much an optimistic mean, or its ceiling, ``found`` at this level, gains at most for each unit that the level
+    grows, below 1.
+
+    The least cost of a mean is convex in it (kl and the rate are convex together), so the optimistic mean is concave in
+    the level, as its ceiling is, and from here on it stays below the line that leads from (0, mean) to (level, found).
+    """
+    return (found - min(1.0, max(1e-12, mean))) / level if level > SMALLEST else np.inf
 
 
 class Evidence(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ from fairveil.bandits.environments.arms import BERNOULLI, ArmEnvironment
 from fairveil.bandits.estimates import CONFIDENCE
 from fairveil.bandits.facts import settled_table
 from fairveil.bandits.feedback import Lateness
+from fairveil.bandits.lateness import AT_ONCE
+from fairveil.bandits.nash.cautions import cautions
 from fairveil.bandits.nash.episodes import BlockSimulator, EpisodePolicy
 from fairveil.bandits.nash.stopping import Silence, rule_intervals
 from fairveil.bandits.plans import ArmOutlook, Likely, Outlook, TrialPlan, chance
@@ -37,8 +39,6 @@ LONGEST = 1 << 21
 """Runs go on to so many people where a block is one draw; elsewhere to `FURTHER` times the people of the plan."""
 FURTHER = 8
 SEED = 20_260
-SURE = 0.8
-"""Below this chance to name the best arm a plan is warned about."""
 NEVER = np.iinfo(np.int64).max
 Say = Callable[[str], None]
 
@@ -144,9 +144,8 @@ def outlook(
     means, arms = question.world.true_means, len(question.names)
     best, count = set(np.flatnonzero(means == means.max()).tolist()), len(runs)
     on_arm = np.array([_people_by_arm(run, people, arms) for run in runs])
-    ends = [run.rows[place] if (place := run.place(people)) >= 0 else None for run in runs]
+    ends = _ends(people, runs)
     halves = np.array([np.full(arms, 0.5) if rows is None else (rows[:, 2] - rows[:, 1]) / 2 for rows in ends])
-    hits = sum(rows is not None and _leader(rows) in best for rows in ends)
     stops = np.array([run.stopped for run in runs])
     over = stops <= people
     wrong = sum(run.verdict not in best for run, done in zip(runs, over) if done)
@@ -161,12 +160,25 @@ def outlook(
             for arm, name in enumerate(question.names)
         ),
         worse=_span(worse),
-        named=chance(int(hits), count),
+        named=_named(question, people, runs),
         separated=chance(int(over.sum()), count),
         wrong=wrong / count,
         stop=middle if middle != NEVER else None,
         needed=needed,
     )
+
+
+def _ends(people: int, runs: Sequence[Followed]) -> list[Floats | None]:
+    """What every run has published when so many people were there."""
+    return [run.rows[place] if (place := run.place(people)) >= 0 else None for run in runs]
+
+
+def _named(question: PlanQuestion, people: int, runs: Sequence[Followed]) -> Likely:
+    """How often the largest estimate is that of a best arm."""
+    means = question.world.true_means
+    best = set(np.flatnonzero(means == means.max()).tolist())
+    hits = sum(rows is not None and _leader(rows) in best for rows in _ends(people, runs))
+    return chance(int(hits), len(runs))
 
 
 def _leader(rows: Floats) -> int:
@@ -184,15 +196,18 @@ def _span(values: Floats) -> Likely:
     return Likely(float(values.mean()), float(low), float(high))
 
 
-def simulate_plan(question: PlanQuestion, choice: PlanChoice, world: ArmEnvironment, say: Say) -> list[Followed]:
+def simulate_plan(
+    question: PlanQuestion, choice: PlanChoice, world: ArmEnvironment, say: Say, people: int | None = None
+) -> list[Followed]:
     """All runs with one budget in one world, released by blocks: by arrival fewer people wait for missing outcomes,
-    so a plan with a long window asks for too many rather than for too few."""
+    so a plan with a long window asks for too many rather than for too few. ``people``: no longer than that."""
     more: dict[str, Any] = {} if choice.exploration is None else {"exploration": choice.exploration}
     more |= {"release": "blocks"} if "release" in describe(question.policy) else {}
     table = {**describe(question.policy), "epsilon": choice.epsilon, **more}
-    facts = world.facts(question.longest) | question.late.facts()
+    length = people or question.longest
+    facts = world.facts(length) | question.late.facts()
     policy = registry.build("policy", settled_table("policy", table, facts), "policy")
-    case = Case.of(policy, world, question.longest, lateness=question.late, seed=SEED)
+    case = Case.of(policy, world, length, lateness=question.late, seed=SEED)
     found = []
     for run in range(question.runs):
         found.append(follow(case, question, policy, run))
@@ -245,7 +260,8 @@ def make_plan(
         by_epsilon=tuple(row(choice) for choice in budgets),
         by_people=tuple(row(asked, size) for size in sizes),
         by_exploration=by_exploration,
-        warnings=tuple(cautions(question, main, by_exploration, difference, wanted)),
+        warnings=tuple(cautions(question, main, by_exploration, difference, wanted, lambda: _at_once(question, asked))),
+        waiting=question.late.words(),
     )
 
 
@@ -269,43 +285,11 @@ def _led_by(world: ArmEnvironment, difference: float) -> ArmEnvironment:
     return found
 
 
-def cautions(
-    question: PlanQuestion, main: Outlook, steps: Sequence[Outlook], difference: float, wanted: float
-) -> list[str]:
-    """Where the plan cannot work, and what would."""
-    people, late = question.people, question.late
-    found = list(question.policy.quote(people).warnings)
-    under_way = late.window if late.hidden else max(late.numbers)
-    if under_way > people / 2:
-        found.append(
-            f"outcomes take {under_way:,.0f} further people and the plan has {people:,}: most of it is over before "
-            "anything is learned; shorten the wait"
-        )
-    elif under_way > people / 4:
-        found.append(f"the first {under_way:,.0f} people of {people:,} are allotted before anything is learned")
-    means = np.sort(question.world.true_means)
-    if len(means) > 1 and means[-1] == means[-2]:
-        found.append("several arms are best in the guess: there is nothing to separate")
-    elif main.named.value < SURE:
-        found.append(
-            f"the best arm has the largest estimate in {main.named.value:.0%} of the runs only: more noise than"
-        )
-        found[-1] += " the plan can carry; take more people or a larger epsilon"
-    if main.needed is not None and main.needed <= people:
-        return found
-    reached = f"{main.needed:,}" if main.needed is not None else f"more than {question.longest:,}"
-    found.append(
-        f"with {people:,} people a difference of {difference:g} is not separated with chance {wanted:g}: that needs "
-        f"{reached} people"
-    )
-    reaching = [step for step in steps[1:] if step.needed is not None]
-    better = min(reaching, key=lambda step: step.needed or 0, default=None)
-    if better is not None and main.needed is None:
-        found[-1] += (
-            f", because worse arms get few people on purpose; exploration = {better.exploration:g} gives them "
-            f"{better.worse.value:,.0f} instead of {main.worse.value:,.0f} and needs {better.needed:,}"
-        )
-    return found
+def _at_once(question: PlanQuestion, choice: PlanChoice) -> float:
+    """How often the same plan names the best arm if all answers come at once."""
+    prompt = replace(question, late=AT_ONCE)
+    runs = simulate_plan(prompt, choice, question.world, lambda words: None, question.people)
+    return _named(prompt, question.people, runs).value
 
 
 def guessed_world(guess: Any, arms: int | None = None) -> tuple[ArmEnvironment, tuple[str, ...]]:

@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 from fairveil.bandits.nash.base import global_guarantee
 from fairveil.bandits.nash.blocks import Shape
 from fairveil.bandits.nash.episodes import ARRIVALS_IN_WORDS
-from fairveil.bandits.nash.index import index_of
-from fairveil.bandits.nash.optimism import optimistic_mean
+from fairveil.bandits.nash.index import ceiling_of, index_of, rising_of
+from fairveil.bandits.nash.optimism import optimistic_ceiling, optimistic_gain, optimistic_mean
 from fairveil.bandits.nash.rounds import RISING
 from fairveil.bandits.nash.waiting import RULE_IN_WORDS, Rule, WaitingPolicy
 from fairveil.configuration import configuration
@@ -34,6 +34,19 @@ def index(numbers, mean, n, log_now, draws):
     """The largest mean that explains the noisy sum at level exploration ln(t / (arms n)), at least 0."""
     level = numbers.exploration * max(0.0, log_now - math.log(numbers.arms * max(n, 1.0)))
     return optimistic_mean(mean, n, draws, numbers.epsilon, level)
+
+
+@ceiling_of(Numbers)
+def ceiling(numbers, mean, n, log_now, draws):
+    """The index without its root."""
+    level = numbers.exploration * max(0.0, log_now - math.log(numbers.arms * max(n, 1.0)))
+    return optimistic_ceiling(mean, n, draws, numbers.epsilon, level)
+
+
+@rising_of(Numbers)
+def rising(numbers, mean, n, log_now, found):
+    """`optimistic_gain` in the logarithm of the round, which the level is linear in."""
+    return optimistic_gain(mean, found, log_now - math.log(numbers.arms * max(n, 1.0)))
 
 
 @register("policy", "private-nash")

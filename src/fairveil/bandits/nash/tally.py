@@ -68,6 +68,17 @@ class Snapshot:
         return np.sqrt((self.influence**2).sum(axis=1) / (runs - 1))
 
 
+class RawWelfare(NamedTuple):
+    """What a `Welfare` had gathered after some rounds: sums in units of exp(shift), and every run's influence."""
+
+    rounds: int
+    sums: Floats
+    shifts: Floats
+    influence: Floats
+    bias: float
+    log_runs: Floats
+
+
 class Segments(NamedTuple):
     """Segments over all runs: sums in units of exp(base), logarithms of means; ``tiny``: some base is used."""
 
@@ -100,18 +111,31 @@ class Welfare:
         _add_logs(codes, lengths, self.logs, self.log_runs)
         self.rounds += int(lengths.sum())
 
+    def raw(self) -> RawWelfare:
+        """What has been gathered until now."""
+        return RawWelfare(
+            self.rounds, self.sums.copy(), self.shifts.copy(), self.influence.copy(), self.bias[0], self.log_runs.copy()
+        )
+
     def snapshot(self) -> Snapshot:
-        welfare, influence = np.zeros(len(self.powers)), np.zeros_like(self.influence)
-        spread = self.influence - self.influence.mean(axis=1, keepdims=True)
-        for row, p in enumerate(self.powers):
-            if p == 0:
-                welfare[row] = np.exp(self.sums[row] / self.rounds)
-                influence[row] = welfare[row] * spread[row] / self.rounds
-            elif self.sums[row] > 0:
-                welfare[row] = np.exp((self.shifts[row] + np.log(self.sums[row] / self.rounds)) / p)
-                influence[row] = welfare[row] * spread[row] / self.sums[row]
-        bias = float(self.bias[0] / self.rounds)
-        return Snapshot(self.rounds, welfare, influence, bias, self.log_runs / self.rounds)
+        return snapshots(self.powers, [self.raw()])[0]
+
+
+def snapshots(powers: Floats, marks: list[RawWelfare]) -> list[Snapshot]:
+    """Welfare at every mark."""
+    rounds = np.array([mark.rounds for mark in marks], np.float64)[:, None]
+    sums, shifts, influence, bias, log_runs = (
+        np.array([mark[part] for mark in marks]) for part in range(1, len(RawWelfare._fields))
+    )
+    nash, positive = powers == 0, sums > 0
+    known = positive | nash
+    level = sums / rounds
+    np.log(level, out=level, where=positive & ~nash)
+    welfare = np.exp((shifts + level) / np.where(nash, 1.0, powers), out=np.zeros_like(sums), where=known)
+    moved = welfare[:, :, None] * (influence - influence.mean(axis=2, keepdims=True))
+    np.divide(moved, np.where(nash, rounds, sums)[:, :, None], out=moved, where=known[:, :, None])
+    columns = zip(marks, welfare, moved, bias / rounds[:, 0], log_runs / rounds)
+    return [Snapshot(mark.rounds, own, by_run, float(off), logs) for mark, own, by_run, off, logs in columns]
 
 
 class NashTally(Tally[Stretch]):
@@ -300,13 +324,13 @@ def merge(ends: list[Ints], codes: list[NDArray[np.int32]], welfare: Welfare, ch
     place = offsets[:-1].copy()
     limit = max(1, min(4096, (1 << 21) // max(1, len(ends))))
     buffer, lengths = np.empty((len(ends), limit), np.int32), np.empty(limit, np.int64)
-    snapshots = []
+    marks = []
     for checkpoint in checkpoints:
         while welfare.rounds < checkpoint:
             used = _segments(all_ends, all_codes, place, welfare.rounds, checkpoint, buffer, lengths)
             welfare.add(np.ascontiguousarray(buffer[:, :used]), lengths[:used])
-        snapshots.append(welfare.snapshot())
-    return snapshots
+        marks.append(welfare.raw())
+    return snapshots(welfare.powers, marks)
 
 
 @njit(cache=True, nogil=True)

@@ -93,7 +93,8 @@ class PrivateFairClassifier(Configured, Spending, Randomised, ClassifierMixin, B
         self.blocks_ = self._blocks.names(names)
         plan, zones = learner.plan(len(names)), Zones(found["zones"], learner.plan(len(names)).zone_sigma)
         sigma = plan.report_sigma(len(kept)) / len(kept)
-        self.report_ = summary(found["report"], zones, sigma, names)
+        report = summary(found["report"], zones, sigma, names)
+        self.report_ = report.under(self.guarantee_, simulated=self.simulated_)
         self.report_["blocks"] = [list(block) for block in self.blocks_]
         self.error_, self.discrimination_ = self.report_["error"], self.report_["discrimination"]
 

@@ -6,7 +6,6 @@ group and label; everything else (errors, rates, violations) follows from it.
 
 from __future__ import annotations
 
-import itertools
 from typing import Literal
 
 import numpy as np
@@ -120,12 +119,3 @@ def _counted(rules: Stumps | Linear, features: Floats, groups: Ints, counter: Co
         for h, accepted in zip(chosen, rules.accepts(features, groups, chosen), strict=True):
             found[h] = counter.count(accepted)[:, :, 1]
     return found
-
-
-def cells_of(attributes: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """Names of all intersections, as groups are named."""
-    from fairveil.fairness.subgroups import cell_name
-
-    return tuple(
-        cell_name(dict(zip(attributes, place, strict=True))) for place in itertools.product(*attributes.values())
-    )

@@ -25,7 +25,6 @@ from fairveil.randomness import Generator
 from fairveil.registry import register
 
 Attributes = dict[str, Annotated[tuple[str, ...], Strict(False)]]
-Names = Annotated[tuple[str, ...], Strict(False)]
 Errors = Literal["false-positives", "false-negatives"]
 FALSE_POSITIVES: Errors = "false-positives"
 SCORE_SHARE = 0.6

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from fairveil.classify.learner import Learner, Public
 from fairveil.configuration import describe
-from fairveil.dynamics.instances import SpecTable
+from fairveil.dynamics.instances import SpecTable, SteppedSpec, dumped
 from fairveil.dynamics.longterm.loop import Loop, Own, World, simulate
 from fairveil.dynamics.participation.model import retention
 from fairveil.errors import SpecError, at, spec_error
@@ -19,7 +19,7 @@ from fairveil.privacy.guarantee import Guarantee, Neighbours
 from fairveil.privacy.noise import make_noise
 from fairveil.randomness import generator
 from fairveil.registry import build, register
-from fairveil.task import Outcome, Part, Task, TaskSpec, run_blocks
+from fairveil.task import Outcome, Part, Task, run_blocks
 
 Chances = Annotated[list[list[Probability]], Field(min_length=2, max_length=2)]
 
@@ -42,7 +42,7 @@ class LongtermGroup(SpecTable):
     transitions: Chances | None = None
 
 
-class LongtermSpec(TaskSpec):
+class LongtermSpec(SteppedSpec):
     """Keys of a longterm spec. ``people`` is the size of the population in the qualification model.
 
     ``retention`` is written as in a participation spec, or ``own`` (a table with ``right`` and ``wrong``).
@@ -77,7 +77,7 @@ class LongtermTask(Task):
     Spec = LongtermSpec
 
     def fill(self, model: Any) -> dict[str, Any]:
-        spec = model.model_dump(mode="json")
+        spec = dumped(model)
         spec["groups"] = _complete_groups(spec)
         spec["retention"] = _complete_retention(spec["retention"])
         loop = _loop(spec)

@@ -70,6 +70,8 @@ class ParticipationTask(ModelTask):
     Spec = ParticipationSpec
     Group = ParticipationGroup
     block = 500
+    course = "share"
+    long_run = frozenset({"limit", "limit_thresholds", "limit_residual"})
 
     def fill(self, model: Any) -> dict[str, Any]:
         if model.retention != "subgroup":

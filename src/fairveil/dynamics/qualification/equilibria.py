@@ -25,9 +25,11 @@ class Settling:
     """How the undamped dynamics ends, per instance.
 
     ``period`` is 1 for convergence, p >= 2 for a cycle, 0 for motion without a short period; ``swing`` is the largest
-    difference between the states visited at the end.
+    difference between the states visited at the end. ``after`` is the state after the steps asked for; ``final`` the
+    one, often much later, from which this was seen.
     """
 
+    after: np.ndarray
     final: np.ndarray
     period: np.ndarray
     swing: np.ndarray
@@ -42,8 +44,10 @@ def settle(system: Qualification, steps: int = 200, start: np.ndarray | None = N
     """Iterate the plain dynamics and say how it ends. Instances that have settled are not iterated further.
 
     After ``steps`` steps, what neither settled nor cycles goes on for up to ``patience`` times as many steps: a slowly
-    shrinking oscillation is convergence, not a cycle.
+    shrinking oscillation is convergence, not a cycle. Fewer steps than it takes to see the longest cycle twice are
+    followed by as many.
     """
+    watched = max(steps, 2 * LONGEST + 1)
     now = np.array(system.people.qualified if start is None else start, dtype=float)
     size = system.size
     period = np.zeros(size, dtype=np.int64)
@@ -53,16 +57,18 @@ def settle(system: Qualification, steps: int = 200, start: np.ndarray | None = N
     theta: np.ndarray | None = None
     memory = np.empty((2 * LONGEST + 1, size, now.shape[1]))
     memory[0] = now
-    for t in range(1, steps * (patience + 1) + 1):
+    after = now
+    for t in range(1, watched * (patience + 1) + 1):
         following, theta = active.advance(now[live], theta)
         change = np.abs(following - now[live]).max(axis=1)
         now[live] = following
+        after = now.copy() if t <= steps else after
         slot = t % len(memory)
         memory[slot][live] = following
         used[live] = t
         done = change < SETTLED
         period[live[done]] = 1
-        if t >= steps and (t - steps) % steps == 0 and t > 2 * LONGEST:
+        if t % watched == 0:
             cycle = _cycle(memory, slot, live)
             moved = np.ptp(memory[:, live], axis=0).max(axis=1)
             # Rounding can keep a settled state from standing still: a repeat without a visible swing is rest.
@@ -81,7 +87,7 @@ def settle(system: Qualification, steps: int = 200, start: np.ndarray | None = N
         swing[live] = (recent.max(axis=0) - recent.min(axis=0)).max(axis=1)
         # Still creeping towards a point counts as settled; visibly moving does not.
         period[live] = np.where(swing[live] < 1e-6, 1, 0)
-    return Settling(now, period, swing, used)
+    return Settling(after, now, period, swing, used)
 
 
 def _cycle(memory: np.ndarray, slot: int, live: np.ndarray) -> np.ndarray:

@@ -42,11 +42,19 @@ class QualificationSpec(ModelSpec):
 
 @register("task", "qualification")
 class QualificationTask(ModelTask):
-    """Equilibrium qualification rates of groups under repeated optimal (fair) decisions."""
+    """Qualification rates of groups under repeated optimal (fair) decisions.
+
+    ``final`` are the rates after ``steps`` decisions; ``equilibrium``, and ``gap`` and ``thresholds`` there, the long
+    run.
+    """
 
     Spec = QualificationSpec
     Group = QualificationGroup
     block = 2500
+    course = "qualified"
+    long_run = frozenset(
+        {"equilibrium", "gap", "thresholds", "oscillates", "period", "swing", "unique", "stable", "condition"}
+    )
 
     def fill(self, model: Any) -> dict[str, Any]:
         if model.thresholds is not None and set(model.thresholds) != set(model.groups):
@@ -74,7 +82,7 @@ class QualificationTask(ModelTask):
             "swing": found.settling.swing,
             "unique": found.unique,
             "stable": found.stable,
-            "final": found.settling.final,
+            "final": found.settling.after,
             "thresholds": system.thresholds(found.equilibrium),
             "condition": [common_condition(table) for table in system.transitions],
             "violations": violations,

@@ -58,7 +58,7 @@ class FlowerCarrier(Carrier):
             self._line.sendall(FRAME.pack(self.nodes[party], ANSWER, len(request)) + request)
             self.sent += len(request)
         except OSError:
-            self._hang_up()
+            self.hang_up()
 
     def answers(self) -> list[tuple[int, bytes | None]]:
         found: list[tuple[int, bytes | None]] = []
@@ -82,7 +82,7 @@ class FlowerCarrier(Carrier):
             if not ready:
                 return
             if self._door in ready:
-                self._hang_up()
+                self.hang_up()
                 self._line = self._door.accept()[0]
             elif self._line is not None:
                 try:
@@ -91,14 +91,14 @@ class FlowerCarrier(Carrier):
                     more = b""
                 self._buffer += more
                 if not more:
-                    self._hang_up()
+                    self.hang_up()
 
     def _frames(self) -> list[tuple[int, int, bytes]]:
         found = []
         while len(self._buffer) >= FRAME.size:
             node, kind, length = FRAME.unpack_from(self._buffer)
             if length > self.most_bytes:
-                self._hang_up()
+                self.hang_up()
                 break
             if len(self._buffer) < FRAME.size + length:
                 break
@@ -106,7 +106,7 @@ class FlowerCarrier(Carrier):
             self._buffer = self._buffer[FRAME.size + length :]
         return found
 
-    def _hang_up(self) -> None:
+    def hang_up(self) -> None:
         """Whatever was asked over this line will not come."""
         if self._line is not None:
             self._line.close()
@@ -128,5 +128,5 @@ class FlowerCarrier(Carrier):
 
     def close(self) -> None:
         """End the run: the ServerApp goes with its line."""
-        self._hang_up()
+        self.hang_up()
         self._door.close()

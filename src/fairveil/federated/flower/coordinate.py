@@ -25,8 +25,10 @@ from fairveil.federated.plan import Plan
 
 log = logging.getLogger("fairveil.federated")
 ANYWHERE = ("0.0.0.0", "::")
-RESUBMIT_SECONDS = 180.0
+RESUBMIT_SECONDS = 90.0
 """A run whose ServerApp has not called by then is submitted again."""
+REFUSED_SECONDS = 5.0
+"""Seconds until a run that the SuperLink did not take is submitted again."""
 
 
 def check_node_keys(plan: Plan) -> None:
@@ -73,11 +75,11 @@ class FlowerFederation:
     ) -> None:
         check_node_keys(plan)
         self.plan, self.authority = plan, authority
-        self._called, self._revoked = False, set[int]()
+        self._called, self._revoked, self._next_submission = False, set[int](), 0.0
         chain = certificates(folder, host, certificate, key)
         self.coordinator = Coordinator(plan, folder)
         try:
-            self.link = SuperLink(plan, folder)
+            self.link = SuperLink(plan, self.coordinator.folder)
             digest = self.link.digest()
             if plan.bundle and plan.bundle != digest:
                 raise SpecError("the plan names another bundle", path="bundle", given=plan.bundle, allowed=digest)
@@ -95,7 +97,6 @@ class FlowerFederation:
             self._start()
             carrier = FlowerCarrier(self.link.socket, self.link.nodes(), self._tend, plan.most_bytes)
             self.carrier = carrier
-            self.link.submit()
             seen = None if watch is None else lambda _: watch(self)
             drive(self.coordinator, carrier, patience=ttl(plan), watch=seen)
         finally:
@@ -117,7 +118,9 @@ class FlowerFederation:
 
     def _tend(self, connected: bool) -> None:
         """Bring back a SuperLink that ended, and a run whose ServerApp hung up or never called."""
-        gone, self._called = self._called and not connected, connected
+        if self._called and not connected:
+            self._next_submission = 0.0
+        self._called = connected
         for party in self.coordinator.retired - self._revoked:
             self._revoked.add(party)
             if self.coordinator.told_to_retire(party):
@@ -125,7 +128,10 @@ class FlowerFederation:
         if not self.link.kept.running:
             log.warning("the SuperLink ended and is started again")
             self.link.kept.stop()
+            self.carrier.hang_up()  # a ServerApp that outlived its SuperLink carries nothing
             self._start()
-            gone = True
-        if gone or (not connected and time.monotonic() - self.link.submitted > RESUBMIT_SECONDS):
-            self.link.submit()
+            connected = self._called = False
+            self._next_submission = 0.0
+        if not connected and time.monotonic() >= self._next_submission and self.link.answers():
+            taken = self.link.submit()
+            self._next_submission = time.monotonic() + (RESUBMIT_SECONDS if taken else REFUSED_SECONDS)

@@ -25,8 +25,9 @@ OTHER_BUNDLE = b"refused: another bundle"
 TOO_LARGE = b"refused: too large"
 NOT_ACTIVATED = "Failed to activate SuperNode"
 REFUSED_SECONDS = 300.0
-LINGER = 120.0
-"""Seconds after the last statement in which a lost answer is still repeated."""
+SILENT_SECONDS = 600.0
+"""A SuperNode that asked for nothing for so long is started again: one whose message process died without a word waits
+for its reply for ever. One that has nothing to ask loses nothing."""
 
 
 class PartyDoor:
@@ -46,6 +47,7 @@ class PartyDoor:
                 line = self._door.accept()[0]
             except OSError:
                 return
+            self.last = time.monotonic()
             with line:
                 try:
                     line.settimeout(60)
@@ -89,18 +91,22 @@ class Joined:
         member = host.plan.party[host.index]
         if node_public(node_key) != member.node_key:
             raise PrivacyError("this is not the node key of this party", path="node_key", given=member.name)
-        check_server(self.name, self.port, self.authority)
+        self.reached = check_server(self.name, self.port, self.authority)
         own = write_bundle(self.folder / "app" / "fairveil-federation")
         self.bundle = host.plan.bundle or bundle_digest(own)
         self.node = KeptProgram("supernode", self.folder)
         self.refused_since: float | None = None
+        self.started = self._tried = time.monotonic()
 
     def run(self, watch: Callable[[Joined], None] | None = None) -> None:
         """Answer until the run is over and the coordinator knows it."""
         self.door = PartyDoor(self.host, self.bundle)
         try:
             while not self._over():
-                if self.node.due():
+                if time.monotonic() - max(self.door.last, self.started) > SILENT_SECONDS:
+                    log.info("the SuperNode was silent and is started again")
+                    self.node.stop()
+                if self.node.due() and self._reach():
                     self._start_node()
                 if watch is not None:
                     watch(self)
@@ -109,10 +115,17 @@ class Joined:
             self.node.stop()
             self.door.close()
 
+    def _reach(self) -> bool:
+        """Whether the coordinator is there; asked at most every few seconds, a SuperNode without one would end."""
+        if time.monotonic() - self._tried >= self.node.pause:
+            self.reached, self._tried = check_server(self.name, self.port, self.authority), time.monotonic()
+        return self.reached
+
     def _start_node(self) -> None:
         if self.node.starts:
             log.warning("the SuperNode ended and is started again")
             self._check_end()
+        self.started = time.monotonic()
         programs = own_programs(self.folder / "bin")
         self.node.start(
             [
@@ -124,11 +137,10 @@ class Joined:
         )  # fmt: skip
 
     def _check_end(self) -> None:
-        """A certificate that went bad, or a key that the coordinator took back, does not get better by waiting.
+        """A key that the coordinator took back does not get better by waiting.
 
         A SuperNode that was killed is refused in the same words, until it has been missed for a minute.
         """
-        check_server(self.name, self.port, self.authority)
         if NOT_ACTIVATED not in self.node.last_words(1000):
             self.refused_since = None
             return
@@ -141,7 +153,9 @@ class Joined:
             )  # fmt: skip
 
     def _over(self) -> bool:
+        """A coordinator that is there may not know yet that this party has all: its last answer may be lost, and a busy
+        machine needs minutes to ask again. It waits for so long as a message lives, and so does this party."""
         if not self.host.finished:
             return False
         gone = not answers(self.name, self.port)
-        return gone or time.monotonic() - self.door.last > LINGER
+        return gone or time.monotonic() - self.door.last > ttl(self.host.plan)

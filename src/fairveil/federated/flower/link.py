@@ -39,7 +39,7 @@ class SuperLink:
         self.app = write_bundle(self.folder / "app" / "fairveil-federation")
         self.socket = folder / "pipe"
         self.kept = KeptProgram("superlink", self.folder)
-        self.port, self.submitted = 0, 0.0
+        self.port = 0
 
     def digest(self) -> str:
         return bundle_digest(self.app)
@@ -122,11 +122,15 @@ class SuperLink:
         """Take a node's key back: its SuperNode is refused from now on."""
         self._flwr("supernode", "unregister", str(node), "own")
 
-    def submit(self) -> None:
-        """Start a run of the bundle."""
+    def answers(self) -> bool:
+        """Whether it listens: while one that was killed is cleared away, its program counts as running."""
+        return answers(LOOPBACK, self.port)
+
+    def submit(self) -> bool:
+        """Start a run of the bundle; whether it was taken."""
         found = self._flwr("run", str(self.app), "own")
-        self.submitted = time.monotonic()
         log.info("run submitted" if found.get("success") else "the run was not taken")
+        return bool(found.get("success"))
 
     def stop(self) -> None:
         self.kept.stop()

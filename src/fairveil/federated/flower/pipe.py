@@ -6,6 +6,7 @@ goes along, and `join` refuses another one than the plan's. Whatever goes wrong 
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import os
 import socket
@@ -15,7 +16,8 @@ from typing import Any
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.supernode.cli.flwr_clientapp import flwr_clientapp
+from flwr.common.args import add_args_flwr_app_common, try_obtain_flwr_app_token
+from flwr.supercore.tls import validate_and_resolve_root_certificates
 from flwr.supernode.runtime import run_clientapp as runtime
 
 AWAY = b"away: the process of this party does not answer"
@@ -57,7 +59,23 @@ def look_at_bundle(content: bytes, **_: Any) -> None:
     bundle = hashlib.sha256(content).digest()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """What `flwr-clientapp` does; its module would load the SuperNode with its databases, twice the time to start."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runtime-api-address", required=True)
+    add_args_flwr_app_common(parser)
+    given = parser.parse_args()
     runtime.install_from_fab = look_at_bundle
     runtime.get_load_client_app_fn = lambda **_: lambda *_: app
-    flwr_clientapp()
+    runtime.run_clientapp(
+        runtime_api_address=given.runtime_api_address,
+        token=try_obtain_flwr_app_token(given),
+        insecure=given.insecure,
+        certificates=validate_and_resolve_root_certificates(given.root_certificates, given.insecure),
+        parent_pid=given.parent_pid,
+        runtime_dependency_install=False,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 NOT_RELEASED = "not released"
+SILENCE = "bounds with the silent ones"
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,17 @@ def estimates_section(found: dict[str, Any]) -> DocumentSection:
         items = [item for item in found["items"] if item["what"] == kind]
         bounded = any(item["low"] is not None for item in items)
         head = (HEADS.get(kind, kind), "estimate", *((f"{share} interval",) if bounded else ()))
-        rows = [(item["name"], number(item["value"]), *((_span(item),) if bounded else ())) for item in items]
+        wider = any("lowest" in item for item in items)
+        head += (SILENCE,) if wider else ()
+        rows = [
+            (
+                item["name"],
+                number(item["value"]),
+                *((_span(item),) if bounded else ()),
+                *((_span(item, "lowest", "highest"),) if wider else ()),
+            )
+            for item in items
+        ]
         section.grids.append(TextGrid(head, tuple(rows)))
         known = [item for item in items if item["value"] is not None and item["low"] is not None]
         if known:
@@ -124,7 +135,7 @@ def estimates_section(found: dict[str, Any]) -> DocumentSection:
     return section
 
 
-def _span(item: dict[str, Any]) -> str:
-    if item["low"] is None or item["high"] is None:
+def _span(item: dict[str, Any], low: str = "low", high: str = "high") -> str:
+    if item.get(low) is None or item.get(high) is None:
         return NOT_RELEASED
-    return f"{number(item['low'])} to {number(item['high'])}"
+    return f"{number(item[low])} to {number(item[high])}"

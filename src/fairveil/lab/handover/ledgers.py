@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,30 @@ from fairveil.bandits.nash.base import NashPolicy
 from fairveil.bandits.nash.stopping import separation
 from fairveil.bandits.nash.stopping import words as verdict
 from fairveil.bandits.protocol import Policy
+from fairveil.classify.spending import FIT, PLAN
 from fairveil.errors import SpecError
 from fairveil.lab.handover.document import Document, DocumentSection, TextGrid, estimates_section, number
 from fairveil.lab.handover.registry_entry import Deployment
+from fairveil.lab.handover.stream_ledgers import StreamRecord, stream_of, stream_sections
 from fairveil.lab.handover.words import promise_section, public_section, unprotected_section
 from fairveil.ledger.verify import Report, entries, releases, verify
+from fairveil.privacy.guarantee import Guarantee
 
 SIMULATED = (
     "Simulated: this ledger takes seeded noise. It protects nobody, and nothing in this report may be used as if."
 )
 ACCOUNT = "account"
+ROW = "one person's row, as the promise of the model says (guarantee_)"
+MOST_FITS = 40
+NO_POLICY = (
+    "The ledger holds the published numbers, not what they mean. Name the policy they belong to (--policy) to have "
+    "decisions and estimates here."
+)
+NOT_HERE = (
+    "How many were given each option, wait, or never answered, and bounds that count them: a ledger holds published "
+    "answers alone. Where a loop of the service made it, a report on its store (STORE --loop NAME) or over --url has "
+    "them."
+)
 
 
 def report_on_ledger(
@@ -41,9 +56,11 @@ def report_on_ledger(
     Without a policy there are no estimates: a ledger stores the numbers of releases and not what they mean.
     """
     checked = verify(path, anchor, ledger=ledger, key=key)
-    accounts = [entry for entry in entries(path, ledger=ledger, key=key) if entry["kind"] == ACCOUNT]
+    held = list(entries(path, ledger=ledger, key=key))
+    accounts = [entry for entry in held if entry["kind"] == ACCOUNT]
+    fits = [] if policy is not None else fits_in(held)
     document = Document(
-        title="Report on a private study",
+        title="Report on private fits of a model" if fits else "Report on a private study",
         about=f"From the privacy ledger {Path(str(path)).name}, checked entry by entry before this was written.",
         banner=SIMULATED if checked.simulated else "",
         made=f"fairveil {__version__}; ledger head {checked.head[:16]}, entry {checked.entries - 1}",
@@ -53,16 +70,15 @@ def report_on_ledger(
         ("budget in all", checked.limit),
         ("releases", f"{checked.published:,} published" + (f", {checked.lost} lost" if checked.lost else "")),
     ]
-    if policy is None:
-        document.sections.append(
-            DocumentSection(
-                "What was decided, and what is known",
-                withheld=[
-                    "The ledger holds the published numbers, not what they mean. Name the policy they belong to "
-                    "(--policy) to have decisions and estimates here."
-                ],
-            )
-        )
+    streams = [] if fits or policy is not None else _streams_in(path, accounts, ledger, key)
+    if streams:
+        _say_streams(document, streams, held[0]["limit"])
+        document.sections += [budget_section(checked, accounts), _verifying(path, checked, policy)]
+        return document
+    if fits:
+        document.sections.append(fitted_section(fits))
+    elif policy is None:
+        document.sections.append(DocumentSection("What was decided, and what is known", withheld=[NO_POLICY]))
     else:
         account = _account_of(policy, accounts, loop)
         made = releases(path, account, ledger=ledger, key=key)
@@ -72,26 +88,86 @@ def report_on_ledger(
             known_section(policy, state, names or {}, anytime),
             fairness_section(policy.family),
         ]
-    document.sections.append(budget_section(checked, accounts))
+    unit = checked.unit or (ROW if fits else "")
+    document.sections.append(budget_section(checked, [] if fits else accounts, unit))
     promise = None if policy is None else policy.guarantee()
     if policy is not None and promise is not None and promise.established and not checked.simulated:
-        document.deployment = Deployment(
-            loop or policy.name,
-            promise,
-            policy.name,
-            checked.unit or promise.unit,
-            f"{checked.published:,} releases, {checked.spent} of {checked.limit} spent",
-            accounts[0]["time"][:10],
-        )
+        document.deployment = _deployment(policy, promise, checked, loop, accounts[0]["time"][:10])
     if policy is not None:
         document.sections.append(promise_section(promise))
     else:
-        text = (
-            f"The ledger admits releases up to {checked.promise} in total. Protected is {checked.unit or 'the unit'}."
-        )
+        what = "fits" if fits else "releases"
+        text = f"The ledger admits {what} up to {checked.promise} in total. Protected is {unit or 'the unit'}."
         document.sections.append(DocumentSection("What is promised to the people in the data", text=[text]))
-    document.sections += [public_section(promise), unprotected_section(promise), _verifying(path, checked, policy)]
+    document.sections += [
+        public_section(promise, decides=not fits),
+        unprotected_section(promise, decides=not fits),
+        _verifying(path, checked, policy),
+    ]
     return document
+
+
+def _deployment(policy: Policy, promise: Guarantee, checked: Report, loop: str | None, since: str) -> Deployment:
+    return Deployment(
+        loop or policy.name,
+        promise,
+        policy.name,
+        checked.unit or promise.unit,
+        f"{checked.published:,} releases, {checked.spent} of {checked.limit} spent",
+        since,
+    )
+
+
+def fits_in(held: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The fits of estimators and the plans that paid for several, where a ledger holds nothing else."""
+    paid = [entry for entry in held if entry["kind"] in (ACCOUNT, "reserve")]
+    return paid if all(entry["name"].startswith((FIT, PLAN)) for entry in paid) else []
+
+
+def fitted_section(paid: list[dict[str, Any]]) -> DocumentSection:
+    """How many fits were charged, when, and for how much; a fit of a plan is paid for by the plan."""
+    fits = [entry for entry in paid if entry["kind"] != ACCOUNT]
+    rows = [
+        (
+            entry["time"][:16].replace("T", " "),
+            f"a plan of {entry['releases']} fits" if entry["kind"] == ACCOUNT else "one fit",
+            "paid by its plan" if entry.get("account") else entry["charged"],
+        )
+        for entry in paid
+    ]
+    section = DocumentSection("What was fitted")
+    section.text.append(
+        f"{len(fits):,} fit(s) of a classifier were charged before noise met the data. Everybody whose row was in "
+        "several of them paid for each; a search over parameters fits once for every candidate and fold."
+    )
+    section.grids.append(TextGrid(("on", "what", "charge"), tuple(rows[-MOST_FITS:])))
+    if len(rows) > MOST_FITS:
+        section.points.append(f"The last {MOST_FITS} of {len(rows):,} charges; all of them: fairveil ledger show.")
+    section.points.append(
+        "What a model knows about itself (accuracy, gaps and rates by group) stands in the report on the model: "
+        "write_document(report_on_classifier(model), file) of fairveil.lab.handover."
+    )
+    return section
+
+
+def _streams_in(
+    path: str | os.PathLike[str], accounts: list[dict[str, Any]], ledger: str | None, key: bytes | None
+) -> list[StreamRecord]:
+    """The streams of a ledger that pays for nothing else."""
+    found: list[StreamRecord] = []
+    for name in (str(entry["name"]) for entry in accounts):
+        stream = stream_of(name, releases(path, name, ledger=ledger, key=key))
+        if stream is None:
+            return []
+        found.append(stream)
+    return found
+
+
+def _say_streams(document: Document, streams: list[StreamRecord], limit: dict[str, Any]) -> None:
+    """Steps instead of releases, and what is promised to one person, in place."""
+    steps = ("steps", "; ".join(stream.words for stream in streams))
+    document.title, document.figures = "Report on a private stream", [*document.figures[:2], steps]
+    document.sections += stream_sections(streams, limit["epsilon"], limit["delta"] or 0.0)
 
 
 def _account_of(policy: Policy, accounts: list[dict[str, Any]], loop: str | None) -> str:
@@ -124,7 +200,12 @@ def _account_of(policy: Policy, accounts: list[dict[str, Any]], loop: str | None
 def known_section(policy: Policy, state: dict[str, Any], names: dict[str, str], anytime: bool) -> DocumentSection:
     """Estimates with their usual intervals, or with those of the stopping rule and its verdict."""
     if not anytime:
-        return estimates_section(policy.estimates(state).to_dict(names))
+        known = policy.estimates(state)
+        unknown = any(item.answers is not None for item in known.items)  # a ledger holds answers, not who is silent
+        items = tuple(replace(item, answers=None) for item in known.items)
+        section = estimates_section(replace(known, items=items).to_dict(names))
+        section.withheld += [NOT_HERE] if unknown else []
+        return section
     if not isinstance(policy, NashPolicy):
         raise SpecError("the stopping rule is for plain arms", path="anytime", given=policy.name, fix="leave it out")
     found = separation(policy, state)
@@ -141,14 +222,14 @@ def decided_section(policy: Policy, state: dict[str, Any], names: dict[str, str]
     if rounds is not None:
         total = max(int(rounds.sum()), 1)
         section.text.append(
-            f"{int(rounds.sum()):,} decisions stand behind the published numbers. Decisions of blocks that are still "
-            "open are not counted."
+            f"{int(rounds.sum()):,} decisions stand behind the published numbers. Decisions that wait for a "
+            "release, or that nobody answered, are not counted."
         )
         rows = [
             (names.get(f"arm {arm}", f"arm {arm}"), number(float(count)), f"{count / total:.1%}")
             for arm, count in enumerate(rounds)
         ]
-        section.grids.append(TextGrid(("option", "decisions", "share"), tuple(rows)))
+        section.grids.append(TextGrid(("option", "published decisions", "share of them"), tuple(rows)))
     elif policy.family == "nash":
         section.withheld.append("How often each option was chosen: the releases of this policy do not hold it.")
     else:
@@ -185,7 +266,7 @@ def fairness_section(family: str) -> DocumentSection:
     return section
 
 
-def budget_section(checked: Report, accounts: list[dict[str, Any]]) -> DocumentSection:
+def budget_section(checked: Report, accounts: list[dict[str, Any]], unit: str = "") -> DocumentSection:
     """Limit, spent and left, and what was paid for."""
     section = DocumentSection("What was spent")
     rows = [
@@ -194,7 +275,7 @@ def budget_section(checked: Report, accounts: list[dict[str, Any]]) -> DocumentS
         ("reserved for releases under way", checked.reserved),
         ("left", checked.remaining),
         ("promise of the whole ledger", checked.promise),
-        ("protected unit", checked.unit or "one unit, as its events define it"),
+        ("protected unit", checked.unit or unit or "one unit, as its events define it"),
         ("releases", f"{checked.published:,} published, {checked.lost:,} lost, {checked.under_way:,} under way"),
     ]
     section.grids.append(TextGrid(("budget", ""), tuple(rows)))

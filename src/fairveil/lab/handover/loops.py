@@ -9,7 +9,7 @@ import numpy as np
 
 from fairveil import registry
 from fairveil._version import __version__
-from fairveil.bandits.estimates import CONFIDENCE
+from fairveil.bandits.estimates import CONFIDENCE, Answers
 from fairveil.bandits.nash.base import MEAN_REWARD, NashPolicy
 from fairveil.bandits.nash.stopping import Separation, separation
 from fairveil.bandits.nash.stopping import words as verdict
@@ -22,7 +22,7 @@ from fairveil.lab.handover.words import promise_section, public_section, unprote
 from fairveil.ledger.verify import Report, entries, verify
 from fairveil.loop.public import public_view
 from fairveil.loop.store import Store
-from fairveil.loop.waiting import under_way
+from fairveil.loop.waiting import SILENT, Standing, learned_rounds, standings, under_way
 
 SIMULATED = "Simulated: this loop takes seeded noise. It protects nobody, and nothing in this report may be used as if."
 REWARDS = "option (mean outcome, from {low:g} to {high:g})"
@@ -72,7 +72,8 @@ def report_on_loop(
             raise InputError("this is not what a loop publishes", path=key, allowed="GET /v1/loops/{loop}")
     promise = promise_of(loop["guarantee"])
     family = _family(loop["policy"])
-    waiting = under_way(loop)
+    own, stand = loop["rounds"] - loop.get("first_round", 0), standings(loop)
+    learned = learned_rounds(loop) - (loop.get("first_round", 0) if stand is None else 0)
     document = Document(
         title=f"Report on the decisions of {loop['name']}",
         about=f"From {source}; the loop was made on {loop['created'][:10]} and runs {loop['policy']['name']}.",
@@ -80,8 +81,9 @@ def report_on_loop(
         made=f"fairveil {__version__}; loop {loop['name']}, version {loop['version']}",
     )
     document.figures += [
-        ("decided", f"{loop['rounds']:,}"),
-        ("learned", f"{loop['rounds'] - waiting:,}"),
+        ("decided", f"{own:,}"),
+        ("learned", f"{learned:,}"),
+        *([("never answered", f"{sum(row.closed for row in stand):,}")] if stand and _seen(loop) else []),
         ("budget spent", budget["spent"]),
         ("budget in all", budget["limit"]),
     ]
@@ -96,7 +98,7 @@ def report_on_loop(
             promise_of(loop.get("person_guarantee")),
         )
     document.sections += [
-        _decided(loop, family, waiting),
+        _decided(loop, family, own, learned, stand),
         _known(loop, found),
         fairness_section(family),
         _spent(budget),
@@ -115,22 +117,91 @@ def _family(table: dict[str, Any]) -> str:
         return ""
 
 
-def _decided(loop: dict[str, Any], family: str, waiting: int) -> DocumentSection:
+def _decided(
+    loop: dict[str, Any], family: str, own: int, learned: int, stand: list[Standing] | None
+) -> DocumentSection:
     section = DocumentSection("What was decided, and how often")
-    section.text.append(
-        f"{loop['rounds']:,} rounds were decided. {loop['rounds'] - waiting:,} of them stand behind the published "
-        f"numbers; {waiting:,} wait in open blocks until their outcomes are in or can come no more."
-    )
-    arms = loop["published"].get("arms")
-    if arms is None:
+    if stand is None:
+        waiting = under_way(loop)
+        section.text.append(
+            f"{own:,} rounds were decided. {learned:,} of them stand behind the published numbers; {waiting:,} wait "
+            "for a release, until outcomes are in or can come no more and enough are together."
+        )
+        never = sum(row.get("closed", 0) for row in loop.get("waiting") or ())
+        if never:
+            section.text.append(f"{never:,} never answered: their window has closed.")
         section.withheld.append(how_often(family))
-        return section
-    total = max(sum(arm["rounds"] for arm in arms), 1)
-    rows = tuple((_called(arm), f"{arm['rounds']:,}", f"{arm['rounds'] / total:.1%}") for arm in arms)
-    section.grids.append(TextGrid(("option", "learned rounds", "share"), rows))
+    else:
+        _by_option(section, loop, own, [_called(arm) for arm in loop["published"]["arms"]], stand)
+    beside = loop.get("decided", own) - own
+    if beside > 0:
+        section.text.append(
+            f"{beside:,} further decisions were no rounds, and nothing is learned from them: a coin of the guard rails "
+            "made them, or a mode that does not learn."
+        )
+    if own < loop["rounds"]:
+        section.text.append(
+            "What the loop had published that this one started from is in these numbers too; whoever had not answered "
+            "when this one began counts as never answered."
+        )
     if loop["mode"] != "online":
         section.points.append(f"The loop is in mode {loop['mode']} now.")
     return section
+
+
+IN_BLOCKS = "Blocks are released whole: whoever never answered is among those of a released block."
+HIDDEN = (
+    "Who answered. Whether and when somebody did is protected in this loop: whoever is silent when the window closes "
+    "is among those who are published, as the loop declares it (reward.missing)."
+)
+
+
+def _seen(loop: dict[str, Any]) -> bool:
+    """Who answered is public, and counted by option."""
+    return loop["reward"].get("missing") == "public" and loop.get("waiting") is not None
+
+
+def _by_option(
+    section: DocumentSection, loop: dict[str, Any], own: int, names: list[str], stand: list[Standing]
+) -> None:
+    """Where every round stands, by option; the columns of a row add up to what was given."""
+    total = Standing(*map(sum, zip(*stand))) if stand else Standing(own, 0, 0, 0, 0, 0, 0)
+    seen, blocks = loop["reward"].get("missing") == "public", loop.get("waiting") is None
+    columns = {
+        "learned": "published" if blocks or not seen else "answered and published",
+        "waiting": "not released yet" if blocks else "answered, waiting" if seen else "window closed, waiting",
+        "open": "" if blocks else "no answer yet" if seen else "window open",
+        "closed": "never answered" if seen and not blocks else "",
+        "lost": "lost" if total.lost else "",
+        "before": "of these from before" if total.before else "",
+    }
+    shown = {key: words for key, words in columns.items() if words}
+    if blocks:
+        said = f"{total.learned:,} stand behind the published numbers and {total.waiting:,} are not released yet. "
+        said += IN_BLOCKS if seen else ""
+    elif seen:
+        said = (
+            f"{total.learned:,} answered and stand behind the published numbers; {total.waiting:,} answered and wait "
+            f"until enough are together for a release; {total.open:,} have not answered yet; {total.closed:,} never "
+            "answered, and their time is over."
+        )
+    else:
+        said = (
+            f"{total.learned:,} stand behind the published numbers; the time of {total.waiting:,} is over, and they "
+            f"wait until enough are together for a release; the time of {total.open:,} still runs."
+        )
+    section.text.append(f"{own:,} rounds were decided: {said.strip()}")
+    if total.lost:
+        section.text.append(
+            f"{total.lost:,} will never be learned: their release was lost, or the store was put back meanwhile."
+        )
+    rows = [
+        (name, f"{row.given:,}", f"{row.given / max(total.given, 1):.1%}", *(f"{getattr(row, key):,}" for key in shown))
+        for name, row in zip((*names, "all"), (*stand, total))
+    ]
+    section.grids.append(TextGrid(("option", "given to", "share", *shown.values()), tuple(rows)))
+    if not seen:
+        section.withheld.append(HIDDEN)
 
 
 def _called(arm: dict[str, Any]) -> str:
@@ -141,17 +212,19 @@ def _known(loop: dict[str, Any], found: Separation | None) -> DocumentSection:
     arms, reward = loop["published"].get("arms"), loop["reward"]
     if arms is None:
         return estimates_section(_restored(loop))
-    names = [_called(arm) for arm in arms]
+    names, bounds = [_called(arm) for arm in arms], [dict[str, Any]() for _ in arms]
     if found is None:
         rows = [[arm["mean"], arm["low"], arm["high"]] for arm in arms]
         notes = ["intervals hold sampling error and privacy noise together"]
+        bounds = [{key: arm[key] for key in ("lowest", "highest") if key in arm} for arm in arms]
+        notes += [SILENT] if any(_silent(arm) for arm in arms) else []
     else:
         low, span = reward["low"], reward["high"] - reward["low"]
         rows = [[None if np.isnan(value) else low + span * value for value in row] for row in found.rows.tolist()]
         notes = list(found.estimates().notes)
     items = [
-        {"what": MEAN_REWARD, "name": name, "value": value, "low": below, "high": above}
-        for name, (value, below, above) in zip(names, rows)
+        {"what": MEAN_REWARD, "name": name, "value": value, "low": below, "high": above, **wider}
+        for name, (value, below, above), wider in zip(names, rows, bounds)
     ]
     level = CONFIDENCE if found is None else found.confidence
     section = estimates_section({"confidence": level, "items": items, "tables": [], "notes": notes})
@@ -161,6 +234,10 @@ def _known(loop: dict[str, Any], found: Separation | None) -> DocumentSection:
     if found is not None:
         section.text.append(f"The stopping rule was used. {verdict(found, names)}")
     return section
+
+
+def _silent(arm: dict[str, Any]) -> bool:
+    return "lowest" in arm and Answers(*(arm[key] for key in Answers.__slots__)).many_silent
 
 
 def _restored(loop: dict[str, Any]) -> dict[str, Any]:
@@ -175,6 +252,7 @@ def _restored(loop: dict[str, Any]) -> dict[str, Any]:
         given = np.array([np.nan if value is None else value for value in np.asarray(values, object).ravel()])
         state[name] = given.astype(state[name].dtype).reshape(np.asarray(values, object).shape)
     names = {f"group {place}": name for place, name in enumerate(loop.get("groups") or ())}
+    names |= {f"parameter {place}": one["name"] for place, one in enumerate(loop.get("features") or ())}
     found: dict[str, Any] = policy.estimates(state).to_dict(names)
     return found
 

@@ -16,6 +16,12 @@ GUESS = (
 )
 
 
+BLOCKS = (
+    "It was simulated in blocks, which wait for every answer of a stretch: a loop that releases by arrival waits less, "
+    "so these numbers are on the careful side."
+)
+
+
 def people(found: Likely) -> str:
     """A number of people with the range of nine runs in ten."""
     return f"{found.value:,.0f} ({found.low:,.0f}-{found.high:,.0f})"
@@ -26,10 +32,17 @@ def share(found: Likely) -> str:
     return f"{found.value:.0%} ({100 * found.low:.0f}-{100 * found.high:.0f})"
 
 
+def in_words(plan: TrialPlan) -> str:
+    """On what it was simulated: the guess, and how late answers are."""
+    return f"{plan.guess}; with {plan.waiting}" if plan.waiting else plan.guess
+
+
 def how_many(plan: TrialPlan, row: Outlook) -> str:
     if row.needed is not None:
         return f"{row.needed:,}"
-    return f">{plan.longest // MILLION} million" if plan.longest >= MILLION else f">{plan.longest:,}"
+    return (
+        f"not within {plan.longest // MILLION} million" if plan.longest >= MILLION else f"not within {plan.longest:,}"
+    )
 
 
 def grids(plan: TrialPlan) -> list[tuple[str, TextGrid]]:
@@ -73,7 +86,10 @@ def _row(row: Outlook) -> tuple[str, ...]:
 def verdicts(plan: TrialPlan) -> list[str]:
     """The answers as sentences."""
     asked = plan.asked
-    enough = how_many(plan, asked).replace(">", "more than ")
+    enough = how_many(plan, asked)
+    reached = f"separated with chance {plan.chance:g} by {enough}"
+    if asked.needed is None:
+        reached = f"not separated with chance {plan.chance:g} {enough.removeprefix('not ')}"
     stop = f"half of the runs have stopped after {asked.stop:,} people" if asked.stop else "most runs never stop"
     return [
         f"{asked.worse.value:,.0f} of {plan.people:,} people get another arm than the best (nine runs in ten: "
@@ -81,7 +97,8 @@ def verdicts(plan: TrialPlan) -> list[str]:
         f"{share(asked.named)} of the runs.",
         f"Looked at after every release at level {plan.level:.0%}, the stopping rule has separated the best arm by the "
         f"end in {share(asked.separated)} of the runs and named a wrong one in {asked.wrong:.1%}; {stop}.",
-        f"A lead of {plan.difference:g} is separated with chance {plan.chance:g} by {enough} people.",
+        f"A lead of {plan.difference:g} is {reached} people.",
+        *([f"All of this is with {plan.waiting}. {BLOCKS}"] if plan.waiting else []),
     ]
 
 
@@ -90,14 +107,16 @@ def report_on_plan(plan: TrialPlan) -> Document:
     asked = plan.asked
     document = Document(
         title="Plan of a private trial",
-        about=f"{plan.policy}, {plan.people:,} people, epsilon {asked.epsilon:g}; {plan.guess}.",
+        about=f"{plan.policy}, {plan.people:,} people, epsilon {asked.epsilon:g}; {in_words(plan)}.",
         banner="Simulated: a plan on declared guesses, before any data.",
         made=f"fairveil {__version__}; {plan.runs:,} runs of each setting",
     )
     document.figures += [
         ("people on a worse arm", f"{asked.worse.value:,.0f} of {plan.people:,}"),
         ("best arm named", f"{asked.named.value:.0%}"),
-        (f"people for a lead of {plan.difference:g}", how_many(plan, asked)),
+        (f"people for a lead of {plan.difference:g}", how_many(plan, asked))
+        if asked.needed is not None
+        else ("separated by the end", f"{asked.separated.value:.0%}"),
     ]
     section = DocumentSection("What to expect", text=verdicts(plan), points=[GUESS])
     warned = DocumentSection("What to think about first", points=[f"{w[:1].upper()}{w[1:]}." for w in plan.warnings])

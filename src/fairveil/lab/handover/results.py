@@ -9,17 +9,26 @@ from typing import Any
 from fairveil import registry
 from fairveil.bandits.task import EVALUATION
 from fairveil.errors import SpecError
+from fairveil.lab.handover.classifiers import LAB, RAW, classified
 from fairveil.lab.handover.document import Bars, Document, DocumentSection, TextGrid, estimates_section, number
 from fairveil.lab.handover.ledgers import fairness_section, how_often
-from fairveil.lab.handover.words import promise_section, public_section, unprotected_section
+from fairveil.lab.handover.words import BARE, promise_section, public_section, unprotected_section
 from fairveil.privacy.guarantee import Guarantee
 
 INVENTED = "Simulated: the people, the outcomes and the noise in this report are invented. It protects nobody."
+GENERATED = (
+    "On a generated data set: its people and their outcomes are invented, no row was recorded. It protects nobody."
+)
 STUDY = (
     "A study with seeded noise on recorded data: the noise can be computed again, so it protects nobody. Do not hand "
     'this out; run once with noise = "secure" for that.'
 )
-BARE = "No privacy promise: numbers in this report are computed from the data as they are."
+SAID = "Private: from noisy counts of the people it was fitted on, covered by the promise below; means over the runs."
+HELD_OUT = (
+    "They were counted on held-out people without noise, which no promise covers. A fitted estimator publishes rates "
+    "by group from noisy counts: write_document(report_on_classifier(model), file) of fairveil.lab.handover."
+)
+SIMULATED = "Known because everything was simulated"
 MOST_NUMBERS = 40
 
 
@@ -34,9 +43,9 @@ def report_on_result(result: dict[str, Any]) -> Document:
     promise = promise_of(result["guarantee"])
     real = is_real(result)
     document = Document(
-        title=f"Report on a run: {_subject(spec)}",
-        about=_about(spec),
-        banner=_banner(real, bool(meta["simulated"]), promise),
+        title=f"Report on a run: {subject(spec)}",
+        about=run_in_words(spec),
+        banner=banner_of(result),
         made=f"fairveil {meta['version']}; seed {meta['seed']}; noise {spec.get('noise', 'seeded')}",
     )
     document.figures += _figures(spec, metrics, promise)
@@ -44,9 +53,11 @@ def report_on_result(result: dict[str, Any]) -> Document:
         document.sections += _bandit(spec, metrics)
     elif spec["task"] == "evaluate" and promise is not None:
         document.sections.append(_valued(spec, metrics["estimates"]))
+    elif spec["task"] == "classify":
+        document.sections += _classified(spec, metrics, promise, real)
     elif not meta.get("evaluation") and (promise is not None or real):
         document.sections.append(_numbers("What was found", metrics))
-    if not real:
+    if not real and spec["task"] != "classify":
         document.sections.append(_lab(metrics))
     document.sections += [
         _budget(metrics, promise),
@@ -67,8 +78,18 @@ def promise_of(table: dict[str, Any] | None) -> Guarantee | None:
     return Guarantee(**facts)
 
 
+def is_generated(result: dict[str, Any]) -> bool:
+    """A generator drew the rows behind this result: the spec names it, or it stands for files that are not here."""
+    spec = result["spec"]
+    tables = [spec.get("data"), spec.get("dataset"), spec.get("sequence"), (spec.get("log") or {}).get("dataset")]
+    named = {table.get("name") if isinstance(table, dict) else table for table in tables if table}
+    return result["metrics"].get("real_data") is False or not named.isdisjoint(registry.names("generator"))
+
+
 def is_real(result: dict[str, Any]) -> bool:
     """Records of people stand behind this result: its environment says so, or its numbers are marked."""
+    if is_generated(result):
+        return False
     if result["metrics"].get("evaluation") or result["meta"].get("evaluation"):
         return True
     table = result["spec"].get("environment")
@@ -77,20 +98,23 @@ def is_real(result: dict[str, Any]) -> bool:
     return any(key in result["spec"] for key in ("data", "dataset", "log", "sequence"))
 
 
-def _banner(real: bool, simulated: bool, promise: Guarantee | None) -> str:
-    if promise is None:
-        return BARE if real else INVENTED
-    if not real:
-        return INVENTED
-    return STUDY if simulated else ""
+def banner_of(result: dict[str, Any]) -> str:
+    """What has to stand above every number of a result: that it is simulated, or that nobody is protected."""
+    if not is_real(result):
+        return GENERATED if is_generated(result) else INVENTED
+    if result["guarantee"] is None:
+        return BARE
+    return STUDY if result["meta"]["simulated"] else ""
 
 
-def _subject(spec: dict[str, Any]) -> str:
+def subject(spec: dict[str, Any]) -> str:
+    """The policy or learner of a spec, or its task."""
     name = spec.get("policy", spec.get("learner", {}))
     return str(name.get("name", spec["task"])) if isinstance(name, dict) else str(spec["task"])
 
 
-def _about(spec: dict[str, Any]) -> str:
+def run_in_words(spec: dict[str, Any]) -> str:
+    """What was run, in a sentence."""
     if spec["task"] != "bandit":
         return f"Task {spec['task']}, {spec['runs']} run(s)."
     return (
@@ -128,6 +152,23 @@ def _bandit(spec: dict[str, Any], metrics: dict[str, Any]) -> list[DocumentSecti
     return [decided, *known, fairness_section(family)]
 
 
+def _classified(
+    spec: dict[str, Any], metrics: dict[str, Any], promise: Guarantee | None, real: bool
+) -> list[DocumentSection]:
+    """What the fit says about itself, and what was counted on held-out people where these need no protection."""
+    fairness, found = spec["learner"].get("fairness", ""), []
+    if promise is not None and metrics.get("estimated"):
+        found += classified(metrics["estimated"], fairness, SAID)
+        found[0].title = "What the fit says about itself"
+    if real and promise is not None:
+        found += [DocumentSection("Rates by group", withheld=[HELD_OUT])]
+    else:
+        counted = classified(metrics, fairness, RAW if real else LAB)
+        counted[0].title = counted[0].title if real else SIMULATED
+        found += counted
+    return found
+
+
 def _valued(spec: dict[str, Any], estimates: dict[str, Any]) -> DocumentSection:
     """The private value of a rule: what the noisy sums say."""
     target = ", ".join(str(value) for value in spec["target"].values() if value is not None)
@@ -153,7 +194,7 @@ def _valued(spec: dict[str, Any], estimates: dict[str, Any]) -> DocumentSection:
 
 
 def _lab(metrics: dict[str, Any]) -> DocumentSection:
-    section = _numbers("Known because everything was simulated", metrics)
+    section = _numbers(SIMULATED, metrics)
     section.marked = (
         "Lab numbers: they use true means and unreleased data, and do not exist for a study of real people."
     )
@@ -206,7 +247,7 @@ def _budget(metrics: dict[str, Any], promise: Guarantee | None) -> DocumentSecti
 def _verifying(spec: dict[str, Any]) -> DocumentSection:
     section = DocumentSection("How to check this report")
     section.text.append("The result names its complete specification; the same software runs it again and attacks it:")
-    name = _subject(spec)
+    name = subject(spec)
     section.code += ["fairveil run spec.toml", f"fairveil explain {name}"]
     if name == spec["task"]:
         return section

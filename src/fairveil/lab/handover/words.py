@@ -8,6 +8,7 @@ from fairveil.errors import SpecError
 from fairveil.lab.handover.document import DocumentSection, TextGrid, sentence
 from fairveil.privacy.guarantee import Guarantee
 
+BARE = "No privacy promise: numbers in this report are computed from the data as they are."
 SEVERAL = (1, 2, 3, 5, 10, 20)
 """Contributions of one person for which the promise is spelled out."""
 CERTAIN = 0.999
@@ -29,8 +30,7 @@ NOT_PROTECTED = {
     ),
 }
 ALWAYS = (
-    "What is true of everybody. If the study finds that a treatment works, that says something about people who never "
-    "took part.",
+    "What is true of everybody. What is found here also says something about people who never took part.",
     "What people tell others themselves, or what is known about them from elsewhere.",
     "More contributions of one person than the table of the promise was read for.",
     "Computing time, and raw data, logs or copies that are kept outside of this software.",

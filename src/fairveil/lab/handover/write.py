@@ -6,6 +6,7 @@ Intervals and rank curves as inline SVG: no script, the same on paper, colours t
 from __future__ import annotations
 
 import math
+import re
 from html import escape
 from pathlib import Path
 
@@ -169,8 +170,9 @@ def check_report_file(file: Path) -> None:
         raise SpecError("a report is a page or a Markdown file", path="out", given=file.name, allowed=", ".join(KINDS))
 
 
-def write_document(document: Document, file: Path) -> Path:
+def write_document(document: Document, file: str | Path) -> Path:
     """Write a report; the ending of the file says how."""
+    file = Path(file)
     check_report_file(file)
     text = to_html(document) if file.suffix == ".html" else to_markdown(document)
     with writing(file):
@@ -248,7 +250,12 @@ def _section(section: DocumentSection) -> str:
     return "\n".join([*parts, "</section>"])
 
 
+def _cell(words: str) -> str:
+    """A cell of a table; no line ends inside a range, a date or a width."""
+    return re.sub(r"(?<=\d)-(?=\d)", "&#8209;", escape(words)).replace("± ", "±&nbsp;")
+
+
 def _grid(grid: TextGrid) -> str:
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in grid.head)
-    rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>" for cells in grid.rows)
+    rows = "".join("<tr>" + "".join(f"<td>{_cell(cell)}</td>" for cell in cells) + "</tr>" for cells in grid.rows)
     return f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'

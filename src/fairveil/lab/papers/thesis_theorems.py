@@ -40,7 +40,8 @@ class Theorems(ThesisArtefact):
     notes = (
         "statements are read with the corrections of the errata; instances are drawn freely until enough meet the "
         "premises, which are computed by brute force and not by the solvers that the conclusions are found with",
-        "a planted false variant of each statement (a premise left out, or the conclusion turned) is tested on as many",
+        f"a planted false variant of each statement (a premise left out, or the conclusion turned) is tested on the "
+        f"first {COUNTS['quick']} instances of the same draw at every scale: what they refute, more would refute too",
         "theorem 16 and lemma 17 under demographic parity with label rates that react, lemma 18, theorem 19 as printed "
         "and 'weaker' in section 5.7 have counterexamples: see the errata",
     )
@@ -51,7 +52,7 @@ class Theorems(ThesisArtefact):
             spec = {"task": "theorem", "statement": name, "count": COUNTS[scale], "seed": 0}
             made[name] = spec
             if statement.drop is not None:
-                made[PLANTED + name] = {**spec, "planted": True}
+                made[PLANTED + name] = {**spec, "planted": True, "count": COUNTS["quick"]}
         return made
 
     def pictures(self, results: Results) -> list[Picture]:

@@ -13,7 +13,13 @@ from fairveil.dynamics.population import Measures, Population, measure, optimal_
 from fairveil.lab.theorems.checks import Check, check
 from fairveil.lab.theorems.participation import ROUNDING, SAME, inside, slow_features, slow_labels
 
+INSIDE = "thresholds lie inside both overlaps"
 OUTWEIGHED = "what the people change is outweighed by the move (C.3, C.4)"
+
+
+def decided_inside(system: Participation) -> bool:
+    """Do the decisions about the first people lie inside both overlaps? Most do not, and the lemmas leave them out."""
+    return bool(inside(system, system.thresholds(system.people)[None])[0])
 
 
 def lowered(system: Participation, rates: np.ndarray) -> Participation:
@@ -41,7 +47,7 @@ def thresholds_rise(name: str, system: Participation, changed: Participation) ->
         f"{name} ({system.fairness})",
         {
             "features rise and fall on the overlap (assumption 7)": all(assumption_7(system.people).values()),
-            "thresholds lie inside both overlaps": inside(system, before[None])[0] and inside(changed, after[None])[0],
+            INSIDE: inside(system, before[None])[0] and inside(changed, after[None])[0],
         },
         lambda: np.all(after > before - SAME),
         lambda: np.all(after < before + SAME),
@@ -67,7 +73,7 @@ def losses_part(name: str, system: Participation, changed: Participation, share:
         f"{name} ({system.fairness})",
         {
             "features rise and fall on the overlap (assumption 7)": all(assumption_7(system.people).values()),
-            "thresholds lie inside both overlaps": inside(system, x[None])[0] and inside(changed, y[None])[0],
+            INSIDE: inside(system, x[None])[0] and inside(changed, y[None])[0],
             "both thresholds rise": np.all(y > x + SAME),
             "one group is below its own optimum, the other above": bool(y[0, a] < own[0, a] and y[0, b] > own[0, b]),
             OUTWEIGHED: lambda: slow((np.array([True]), behind), first, x, second, y)[0],

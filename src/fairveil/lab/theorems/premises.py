@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, cast
 
 import numpy as np
 from scipy import ndimage, special
@@ -87,12 +87,12 @@ def case_of(transitions: Any) -> str:
     return "1a" if np.all(effect <= 0.0) else "1b" if np.all(effect >= 0.0) else ""
 
 
-def zoom(value: Callable[[np.ndarray], Any], low: float, high: float, rounds: int = 6) -> float:
+def zoom(value: Callable[[np.ndarray], Any], low: float, high: float, rounds: int = 10) -> float:
     """Where a function of one variable is largest: the best of a grid, looked at ever more closely."""
-    for _ in range(rounds):
-        x = np.linspace(low, high, 401)
+    for points in (401, *[41] * (rounds - 1)):
+        x = np.linspace(low, high, points)
         best = int(np.argmax(value(x)))
-        low, high = float(x[max(best - 1, 0)]), float(x[min(best + 1, 400)])
+        low, high = float(x[max(best - 1, 0)]), float(x[min(best + 1, points - 1)])
     return 0.5 * (low + high)
 
 
@@ -187,6 +187,8 @@ class Two:
     share: tuple[float, float]
     transitions: np.ndarray | None = None
     rate: str = "tpr"
+    kept: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    """Decisions that were found already: they do not depend on transitions, so copies with other ones share them."""
 
     @property
     def rising(self) -> bool:
@@ -210,7 +212,7 @@ class Two:
 
         Before manipulation, which the decision maker is ``aware`` of or not.
         """
-        tables = [self._table(s, kind, rates) for s in (0, 1)]
+        tables = [self._kept((s, kind, rates.tobytes()), partial(self._table, s, kind, rates)) for s in (0, 1)]
         worth = []
         for side, part, (above0, above1) in zip(self.sides, self.share, tables, strict=True):
             benefit = above1 - above0
@@ -221,8 +223,14 @@ class Two:
             own = [np.repeat(_best(worth[s])[:, None], len(rates), axis=1) for s in (0, 1)]
             places = [own[0], own[1].T]
         else:
-            places = [np.stack([_best(worth[0][k] + worth[1]) for k in range(len(rates))])] * 2
+            places = [best_pairs(*worth)] * 2
         return [_read(tables[s], places[s], s) for s in (0, 1)]
+
+    def _kept(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+        key = (*key, self.sides, self.rate)
+        if key not in self.kept:
+            self.kept[key] = make()
+        return self.kept[key]
 
     def thresholds(self, kind: str, aware: bool) -> tuple[float, float]:
         """Thresholds at the groups' own rates that are best under a criterion."""
@@ -259,7 +267,8 @@ class Two:
         """Chances to be qualified next, for the unqualified and the qualified of each group."""
         assert self.transitions is not None
         found = []
-        for s, (above0, above1) in enumerate(self.accepted(kind, rates)):
+        accepted = self._kept((kind, self.share, rates.tobytes()), lambda: self.accepted(kind, rates))
+        for s, (above0, above1) in enumerate(accepted):
             (t00, t01), (t10, t11) = self.transitions[s]
             found.append((t00 + (t01 - t00) * above0, t10 + (t11 - t10) * above1))
         return found
@@ -307,13 +316,23 @@ class Two:
         )
 
 
+def best_pairs(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """`_best` of first[j] + second[k] for every pair of rows, without keeping all the sums."""
+    k = np.clip(np.stack([(row + second).argmax(axis=-1) for row in first]), 1, first.shape[-1] - 2)
+    rows, columns = np.arange(len(first))[:, None], np.arange(len(second))
+    return _vertex(k, *(first[rows, k + d] + second[columns, k + d] for d in (-1, 0, 1)))
+
+
 def _best(worth: np.ndarray) -> np.ndarray:
     """Where the rows are largest, between places by the parabola through three of them."""
     k = np.clip(worth.argmax(axis=-1), 1, worth.shape[-1] - 2)
-    left, middle, right = (np.take_along_axis(worth, (k + d)[..., None], -1)[..., 0] for d in (-1, 0, 1))
+    return _vertex(k, *(np.take_along_axis(worth, (k + d)[..., None], -1)[..., 0] for d in (-1, 0, 1)))
+
+
+def _vertex(k: np.ndarray, left: np.ndarray, middle: np.ndarray, right: np.ndarray) -> np.ndarray:
     bend = left - 2.0 * middle + right
     shift = np.where(bend < 0.0, 0.5 * (left - right) / np.where(bend < 0.0, bend, -1.0), 0.0)
-    return k + np.clip(shift, -0.5, 0.5)
+    return np.asarray(k + np.clip(shift, -0.5, 0.5))
 
 
 def _read(table: np.ndarray, places: np.ndarray, s: int) -> np.ndarray:
@@ -326,8 +345,14 @@ def _read(table: np.ndarray, places: np.ndarray, s: int) -> np.ndarray:
 
 
 def of_scene(scene: Any) -> Two:
-    """The groups of a strategic scene."""
+    """The groups of a strategic scene, made once for each scene: what was found about them is kept with them."""
+    found = vars(scene).get("_by_brute_force")
+    if found is None:
+        found = vars(scene)["_by_brute_force"] = _of_scene(scene)
+    return cast("Two", found)
 
+
+def _of_scene(scene: Any) -> Two:
     def side(group: dict[str, Any]) -> Side:
         low, high, cost = (Law(tuple(spec)) for spec in (*map(group["features"].get, "01"), group["cost"]))
         return Side(low, high, group["qualified"], scene.gain, scene.loss, cost)

@@ -100,7 +100,7 @@ def corollary_2(system: Qualification) -> Check:
 
     def holds() -> bool:
         part = 1.0
-        while not of_model(narrowed(part)).meets_18(system.fairness):
+        while not replace(two, transitions=narrowed(part).transitions[0]).meets_18(system.fairness):
             part *= 0.5
             if part < 1e-6:
                 return False
@@ -338,7 +338,7 @@ def proposition_5(system: Qualification, group: int, state: int, decision: int, 
     """Raising one transition of a group raises that group's equilibrium. ``other`` says what the other group's does."""
     two, better = of_model(system), raised(system, group, state, decision, by)
     seen: dict[str, Any] = {}
-    theirs = of_model(better)
+    theirs = replace(two, transitions=better.transitions[0])
 
     def change() -> np.ndarray:
         moved = _equilibrium(better) - _equilibrium(system)

@@ -84,10 +84,17 @@ def facts(system: Participation, k: int = 0) -> dict[str, Any]:
     }
 
 
-def _ahead(two: Two, criterion: str) -> int:
-    """The group with the higher rate under the naive policy."""
-    first, second = (side.level(criterion, side.naive) for side in two.sides)
-    return 0 if first < second else 1
+def _leading(see: Callable[[Scene, str, int], Check]) -> Callable[[Scene, str], Check]:
+    """A check about the group with the higher rate under the naive policy, which is looked for where gains rise."""
+
+    def one(scene: Scene, criterion: str) -> Check:
+        sides = of_scene(scene).sides
+        if not all(side.rising_gain for side in sides):
+            return refused("marginal gain rises (assumption 12)")
+        first, second = (side.level(criterion, side.naive) for side in sides)
+        return see(scene, criterion, 0 if first < second else 1)
+
+    return one
 
 
 def _higher(two: Two) -> int:
@@ -116,11 +123,9 @@ def strategic_statements() -> dict[str, Sentence]:
             ],
             strategic.OPPOSITE,
         ),
-        "theorem 24": Sentence(
-            each(free, lambda s, c: strategic.theorem_24(s, c, _ahead(of_scene(s), c))), strategic.UNQUALIFIED
-        ),
+        "theorem 24": Sentence(each(free, _leading(strategic.theorem_24)), strategic.UNQUALIFIED),
         "theorem 25": Sentence(
-            each(draws.near_groups, lambda s, c: strategic_fair.theorem_25(s, c, _ahead(of_scene(s), c))),
+            each(draws.near_groups, _leading(strategic_fair.theorem_25)),
             strategic_fair.FITS,
         ),
         "theorem 26.1": Sentence(each(free, strategic_fair.theorem_26)),
@@ -288,11 +293,14 @@ def _lemma(name: str, fairness: str) -> Try:
         system = staying.overlapping_models(rng, 1, fairness)
         part = 1.0 - spread(rng, 1e-4, 0.5) if name in ("lemma 18", "lemma 20") else float(rng.uniform(0.3, 1.0))
         parts = np.array([part, part ** float(rng.uniform(0.3, 3.0))])
+        share = float(rng.uniform(0.05, 0.95)) if name in ("lemma 18", "lemma 20") else None
+        if not lemmas.decided_inside(system):
+            return [(None, refused(lemmas.INSIDE))]
         labels = name in ("lemma 17", "lemma 18")
         changed = lemmas.lowered(system, system.people.qualified * parts) if labels else lemmas.tempered(system, parts)
-        if name in ("lemma 17", "lemma 19"):
+        if share is None:
             return [(facts(system), lemmas.thresholds_rise(name, system, changed))]
-        return [(facts(system), lemmas.losses_part(name, system, changed, float(rng.uniform(0.05, 0.95))))]
+        return [(facts(system), lemmas.losses_part(name, system, changed, share))]
 
     return one
 

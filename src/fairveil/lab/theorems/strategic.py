@@ -187,7 +187,7 @@ def proposition_6_turned(scene: Scene, criterion: str, s: int = 0) -> Check:
 
     def strong() -> bool:
         level = other.level(criterion, other.strategic)
-        image = zoom(lambda xs: [-abs(own.level(criterion, x) - level) for x in xs], *own.reach, rounds=4)
+        image = zoom(lambda xs: [-abs(own.level(criterion, x) - level) for x in xs], *own.reach, rounds=6)
         return bool(own.marginal(image) >= own.loss * (1.0 - own.rate) * (1.0 + CLEAR))
 
     def holds() -> bool:

@@ -16,7 +16,10 @@ from fairveil.storage.sqlite import BUSY, FAILURES, LOCK, SqliteFile, kind_of, l
 
 _PLACES = ", ".join("?" for _ in EVENT.split(","))
 _INSERT = f"INSERT INTO events ({EVENT}, room) VALUES ({_PLACES}, zeroblob({ROOM}))"
-_FIND = f"SELECT {EVENT} FROM events WHERE loop = ? AND key = ?"
+_TOGETHER = 16
+"""Keys that are looked up by one statement; the last ones are filled up, so that there is one statement."""
+_FIND = f"SELECT {EVENT} FROM events WHERE loop = ? AND key IN ({', '.join('?' for _ in range(_TOGETHER))})"
+_KEY = EVENT.split(", ").index("key")
 _REWARD = (
     f"UPDATE events SET reward = ?, rewarded = ?, seat = coalesce(?, seat), room = zeroblob({SEAT}) "
     "WHERE loop = ? AND key = ?"
@@ -32,7 +35,8 @@ A page of SQLite has at most about a hundred of them, and a change of size moves
 """
 WRITER, READER = 8192, 1024
 """KiB of pages that a connection keeps. Writers take turns and share one, whose pages stay true; those of a reader are
-read again after each commit, and there may be many of them."""
+read again after each commit, and there may be many of them. What lies beside a ledger is written and not read again:
+there a writer keeps no more than a reader."""
 _PRAGMAS = ("journal_mode = WAL", "secure_delete = ON", "temp_store = MEMORY")
 
 
@@ -52,12 +56,12 @@ class SqliteTransaction:
         self._connection.executemany(statement, rows)
 
     def events(self, loop: int, keys: Sequence[bytes]) -> dict[bytes, Row]:
-        execute = self._connection.execute
-        found = {}
-        for key in keys:
-            row = execute(_FIND, (loop, key)).fetchone()
-            if row is not None:
-                found[key] = row
+        found: dict[bytes, Row] = {}
+        for first in range(0, len(keys), _TOGETHER):
+            some = list(keys[first : first + _TOGETHER])
+            some += some[-1:] * (_TOGETHER - len(some))
+            for row in self._connection.execute(_FIND, (loop, *some)):
+                found[row[_KEY]] = row
         return found
 
     def insert_events(self, rows: Sequence[Row]) -> None:
@@ -84,10 +88,11 @@ class SqliteDriver:
     dialect = "sqlite"
     failures = FAILURES
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, writer: int = WRITER) -> None:
+        """``writer``: KiB of pages that the connection of writers keeps."""
         self.path = path
         self._file, self._readers = (
-            SqliteFile(path.absolute(), (*_PRAGMAS, f"cache_size = -{most}")) for most in (WRITER, READER)
+            SqliteFile(path.absolute(), (*_PRAGMAS, f"cache_size = -{most}")) for most in (writer, READER)
         )
         self._lock = f"{path.absolute()}{LOCK}"
 
@@ -124,7 +129,7 @@ class SqliteDriver:
 
     def beside(self, ledger: str) -> SqliteDriver:
         path, _ = self.ledger(ledger)
-        return SqliteDriver(Path(path).with_suffix(".events"))
+        return SqliteDriver(Path(path).with_suffix(".events"), writer=READER)
 
     def tidy(self) -> bool:
         while self._pack():

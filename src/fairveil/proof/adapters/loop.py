@@ -13,10 +13,10 @@ from fairveil.bandits.feedback import ARRIVALS_IN_WORDS
 from fairveil.bandits.nash.private_nash import PrivateNash
 from fairveil.bandits.protocol import HEADER
 from fairveil.ledger import Account, Ledger, RunCost, checks
-from fairveil.loop import blocks, kept, settle
+from fairveil.loop import blocks, kept, seats, settle
 from fairveil.loop.clock import ManualClock
 from fairveil.loop.config import Reward
-from fairveil.loop.facts import ERASED
+from fairveil.loop.facts import ERASED, SENDERS, STORED
 from fairveil.loop.loop import Loop
 from fairveil.loop.pages import DIGEST
 from fairveil.loop.public import loop_table
@@ -149,6 +149,21 @@ def arrivals_say_nothing(folder: Path) -> None:
         must(loop.reward("e-0", 0.0).learned == "never", "a reward counts after its window")
 
 
+def an_end_waits_for_everybody(folder: Path) -> None:
+    """A loop that is frozen in the middle of a turn releases all its answers, and none while a window is open."""
+    for number, treat in enumerate(("default", "public")):
+        with trial(folder, missing=treat, name=f"store-{number}") as (loop, clock):
+            for index in range(5):
+                loop.decide(f"e-{index}")
+            loop.reward("e-3", 1.0)
+            loop.set_mode("frozen")
+            must(loop.tick() == 0, "a pool is released while somebody waits")
+            clock.advance(WAIT + 1)
+            loop.tick()
+            state = loop.status().state
+        must(state["came"].any() and (state["taken"] == state["came"]).all(), "an answer is in no release at the end")
+
+
 def missing_is_the_default(folder: Path) -> None:
     """The number of rewards in a block is the number of its rounds, whoever answered."""
     with trial(folder) as (loop, clock):
@@ -167,6 +182,7 @@ def arrivals_are_said_as_kept(folder: Path) -> None:
         said = [treat for treat, words in ARRIVALS_IN_WORDS.items() if words in notes]
         must(said == [treat], "a loop publishes another note on arrivals than it keeps")
         must(ERASED in notes, "a loop does not say what an erasure shows")
+        must(SENDERS in notes and STORED in notes, "a loop does not say whom and what it trusts")
 
 
 def epochs_have_blocks_of_their_own(folder: Path) -> None:
@@ -223,6 +239,7 @@ def loop_checks() -> Checks:
             published_as_stored,
             rows_are_erased,
             arrivals_say_nothing,
+            an_end_waits_for_everybody,
             missing_is_the_default,
             arrivals_are_said_as_kept,
             epochs_have_blocks_of_their_own,
@@ -236,6 +253,10 @@ def loop_checks() -> Checks:
                    _planted(settle.settle, _by_arrival)),
             Mutant("seat-at-the-answer", "a seat is given when a reward comes, although that is hidden",
                    lambda _: method(Seating, "at_answer", _at_the_answer)),
+            Mutant("frozen-at-once", "a frozen loop releases what it has while others may still answer",
+                   _planted(seats.decided_by_line, lambda _: lambda state, rounds: state["came"] + state["closed"])),
+            Mutant("turn-never-over", "answers of a turn that is not decided to its end stay in no release",
+                   _planted(seats.at_rest, lambda _: lambda facts, status: False)),
             Mutant("missing-left-out", "silence shows although a default was declared",
                    _planted(blocks._pages, _left_out)),
             Mutant("note-of-the-policy", "the policy's note on arrivals for that of the loop",

@@ -1,13 +1,15 @@
 """A fit, an evaluation, a node, an agent and a run recorded and replayed: one row, another order, what then shows.
 
 Behind it, planted in served code and missed by the audits of its time: a sum of the rows in an attribute behind an
-underscore, a row in two messages of an agent, and a clip that follows the largest weight of a log.
+underscore, a row in two messages of an agent, a clip that follows the largest weight of a log, and names of groups and
+labels that one person alone is of.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,13 @@ import numpy as np
 from fairveil.bandits.exposure.batched_priv_fairx import BatchedPrivFairx
 from fairveil.bandits.task import apart
 from fairveil.classify.estimator import PrivateLogisticRegression
+from fairveil.classify.people import groups_of
 from fairveil.classify.perturbation import Perturbation
 from fairveil.consensus.rows import Rows
+from fairveil.data.inputs import classes_of
+from fairveil.errors import FairveilError, PrivacyError
 from fairveil.evaluate.private import PrivateValue, release_under
+from fairveil.fairness.groups import Counter
 from fairveil.ledger import Ledger
 from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import SecureNoise
@@ -65,6 +71,67 @@ def a_fit(folder: Path) -> None:
         must(frozen(fit_on(world)) == SAME, "a fitted model holds more than its noisy weights")
         found = compare(fit_on(world, method="output", definition="pure"))
         must(found.within(epsilon=1.0), "a row costs a fit more than was charged, or shows beside it")
+
+
+GROUPS = ("a", "b", "rare")
+RARE = ("group", "label", "both", "alone")
+"""One person is the only one of a group, of a label, of both, or the only one who is not of the rest's group."""
+
+
+def _rare(world: str, number: int) -> tuple[Any, Any, Any]:
+    rows, labels = _people("")
+    groups = np.where(np.arange(PEOPLE) % 3 == 0, "a", "b").astype(object)
+    if world in ("label", "both"):
+        labels = np.where(np.arange(PEOPLE) == 3, number, 0)
+    if world == "alone":
+        groups[:] = "b"
+    if world != "label" and number:
+        groups[3] = "a" if world == "alone" else "rare"
+    return rows, labels, groups
+
+
+def fair_fits() -> dict[str, Callable[..., Any]]:
+    """Estimators that read groups, with everything public declared."""
+    from fairveil.classify.fair.estimator import PrivateFairClassifier
+    from fairveil.classify.game.estimators import ExponentialFairClassifier, PrivateGameClassifier
+
+    fair = partial(PrivateFairClassifier, classes=(0, 1), groups=GROUPS, rounds=20)
+    named = {"classes": (0, 1), "attributes": {"sensitive": GROUPS}}
+    return {
+        "private-fair": fair,
+        "private-fair blind": partial(fair, awareness="blind"),
+        "exponential-fair": partial(ExponentialFairClassifier, **named),
+        "private-game": partial(PrivateGameClassifier, hypotheses="stumps", rounds=5, **named),
+    }
+
+
+def rare_fit(make: Callable[..., Any], world: str) -> ServedPath:
+    """A fit on people of whom one is rare: all that the model holds, what it says when asked, refusals and warnings."""
+
+    def path(folder: Path, number: int) -> dict[str, Any]:
+        rows, labels, groups = _rare(world, number)
+        said: dict[str, Any] = {}
+        with Ledger.create(folder / "ledger.db", limit=Limit.covering(make().learner().event())) as ledger:
+            model = make(ledger=ledger)
+            with warnings.catch_warnings(record=True) as heard:
+                warnings.simplefilter("always")
+                try:
+                    model.fit(rows, labels, sensitive_features=groups)
+                    said["chances"] = model.predict_proba(_people("")[0], sensitive_features=["rare"] * PEOPLE).tolist()
+                except (FairveilError, LookupError, ValueError) as problem:  # what a broken fit stumbles over
+                    said["refused"] = str(problem)
+            said["heard"] = [str(one.message) for one in heard]
+        return said | {name: value for name, value in vars(model).items() if name != "ledger"}
+
+    return path
+
+
+def a_rare_category(folder: Path) -> None:
+    """Who is the only one of a group or a label shows in a fit by its draws alone: in no name, refusal or warning."""
+    for name, make in fair_fits().items():
+        for world in RARE:
+            found = frozen(rare_fit(make, world))
+            must(found == SAME, f"{name}: that somebody is the only one shows beside the noise ({world})")
 
 
 def value_of(world: str) -> ServedPath:
@@ -159,6 +226,26 @@ def _handed_out(original: Method) -> Method:
     return broken
 
 
+def _names_of_the_data(original: Method) -> Method:
+    def broken(sensitive: Any, names: Any, rows: int, **more: Any) -> Any:
+        return original(sensitive, None if not more else names, rows, **more)
+
+    return broken
+
+
+def _labels_of_the_data(original: Method) -> Method:
+    return lambda labels, declared, name: np.unique(labels) if len(np.unique(labels)) == 2 else np.array([0, 2])
+
+
+def _nobody_alone(original: Method) -> Method:
+    def broken(self: Any, index: Any, labels: Any, groups: int) -> None:
+        if (np.bincount(index) == 1).any():
+            raise PrivacyError("a group has one person", fix="merge it")
+        original(self, index, labels, groups)
+
+    return broken
+
+
 def _unclipped(original: Method) -> Method:
     def broken(self: PrivateValue, weights: Any, outcomes: Any) -> Any:
         wide = PrivateValue(epsilon=self.epsilon, clip=float(np.minimum(weights, 1e6).max()))
@@ -173,10 +260,16 @@ def party_checks() -> Checks:
     quiet = with_noise(noises.quiet)
     local = type(nodes.ALGORITHM.complete(nodes.SETTING).local(nodes.SETTING, 0))
     return Checks(
-        (a_fit, an_evaluation, an_agent, a_node, a_secure_run),
+        (a_fit, a_rare_category, an_evaluation, an_agent, a_node, a_secure_run),
         (
             Mutant("sum-behind-an-underscore", "a fitted model holds a sum of its rows",
                    lambda _: method(PrivateLogisticRegression, "fit", _handed_out)),
+            Mutant("groups-of-the-data", "a fitted model names the groups that somebody is of",
+                   lambda _: function(groups_of, _names_of_the_data(groups_of))),
+            Mutant("labels-of-the-data", "classes are the labels that somebody has",
+                   lambda _: function(classes_of, _labels_of_the_data(classes_of))),
+            Mutant("nobody-alone", "a fit refuses people of whom one is alone in a group",
+                   lambda _: method(Counter, "__init__", _nobody_alone)),
             Mutant("fit-without-noise", "weights as they were found",
                    lambda _: method(Perturbation, "release", quiet)),
             Mutant("clip-of-the-log", "weights are clipped at the largest of the log",

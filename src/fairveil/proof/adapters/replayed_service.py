@@ -22,8 +22,9 @@ from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.engine.replay import Compared, compare
 from fairveil.proof.laws import must
 from fairveil.proof.mutants import Mutant, function, method, together
-from fairveil.service.app import Metrics, Service, log
-from fairveil.service.messages import answer_error
+from fairveil.service.app import Service, log
+from fairveil.service.messages import Answer, refusal
+from fairveil.service.metrics import Metrics
 
 Method = Callable[..., Any]
 SAME = Compared(0.0, 0.0, ())
@@ -117,10 +118,11 @@ def an_unforeseen_error(folder: Path) -> None:
 
 
 def _says_words(original: Method) -> Method:
-    async def broken(send: Any, error: Exception, request: str = "") -> int:
+    def broken(error: Exception, request: str = "") -> Answer:
         if type(error) is RuntimeError:
             error = asked.Invalid(str(error), path="body")
-        return int(await original(send, error, request))
+        made: Answer = original(error, request)
+        return made
 
     return broken
 
@@ -186,7 +188,7 @@ def service_checks() -> Checks:
             Mutant("rewards-in-a-metric", "a metric adds up rewards that wait",
                    lambda _: method(Metrics, "page", _counts_rewards)),
             Mutant("words-of-an-error", "an answer holds the words of an error that nobody foresaw",
-                   lambda _: function(answer_error, _says_words(answer_error))),
+                   lambda _: function(refusal, _says_words(refusal))),
             Mutant("words-in-the-log", "a log holds the words of every error",
                    lambda _: method(Service, "note", _logs_words)),
             Mutant("erased-in-the-trail", "the trail counts the events of an erased person",

@@ -24,7 +24,7 @@ from fairveil.ledger import Ledger
 from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import SeededNoise
 from fairveil.proof.laws import check_laws, must
-from fairveil.proof.laws.costs import SETTING, algorithm_costs
+from fairveil.proof.laws.messages import SETTING, algorithm_costs
 from fairveil.proof.laws.sums import SLACK
 from fairveil.registry import register
 
@@ -91,7 +91,7 @@ def parts_fit_the_whole(algorithm: Algorithm) -> None:
 
 
 def exact_cost(algorithm: Algorithm) -> None:
-    """No row costs the first message of a node more than its part of the budget, in every definition and plan."""
+    """No row costs all messages of a node together more than is promised, in every definition and plan."""
     for words, cost, claim in algorithm_costs(algorithm):
         must(cost <= claim * (1 + SLACK), f"the worst row costs more than is promised ({words})")
 

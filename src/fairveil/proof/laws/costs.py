@@ -24,18 +24,16 @@ from typing import Any
 import numpy as np
 
 from fairveil import registry
-from fairveil.arrays import Floats
+from fairveil.arrays import Floats, Ints
 from fairveil.classify.learners import PrivateLogistic
 from fairveil.configuration import describe
-from fairveil.consensus.algorithm import Setting
-from fairveil.consensus.graphs import make_graph
-from fairveil.consensus.private_admm import PrivateAdmm
-from fairveil.consensus.rows import Rows
 from fairveil.errors import SpecError
 from fairveil.privacy.noise import Noise, ZeroNoise
+from fairveil.proof.laws.fits import fit_costs
+from fairveil.proof.laws.losses import binomial_loss, epsilon_at
 from fairveil.proof.laws.sums import draw_effects, priced, promised
 from fairveil.randomness import generator
-from fairveil.streams.protocol import Releaser
+from fairveil.streams.protocol import SEEN, Releaser
 from fairveil.streams.releasers.budget_absorption import Publishing
 
 WHERE = {
@@ -45,16 +43,26 @@ WHERE = {
     "algorithm": "exact_cost",
     "evaluation": "noise_is_enough",
     "report": "noise_is_enough",
+    "policy": "exact_cost",
 }
 """The law of each kind that computes exact costs."""
 BESIDE = {
     "mechanism": "one draw for one number: the claim of its event",
-    "policy": "record and replay of the loop that serves it, and audits of its blocks",
     "adapter": "draws nothing; its paths are recorded and replayed",
 }
 """Kinds without such a law, and what stands in its place."""
+NO_EXACT_COST = {
+    "gdp-ncb, phase1 threshold": "a sparse vector: its threshold is one draw against any number of queries, so the "
+    "loss of a transcript is an integral over that draw that grows with the run; its audits hold it",
+    "private-fair, awareness blind": "its block models are fits of three columns and more: no closed form, and a grid "
+    "of the noise grows with its power; each is a fit of private-logistic, which is priced in one and two columns",
+    "sums secure": "masks hide the parts computationally, not by a loss; the sum that is opened is priced",
+    "local_raw": "own decisions read raw rows, which its neighbours take as fixed; its messages are priced",
+}
+"""Configurations without one number, and why; what holds them instead."""
 STEPS = 6
-SETTING = Setting(make_graph("star", 2), (20, 20), 2, 1, 2)
+FAR = 2**50
+"""A draw beyond every threshold."""
 UNITS: tuple[dict[str, Any], ...] = (
     {"unit": "sequence", "horizon": STEPS},
     {"unit": "sequence", "horizon": STEPS, "participation": 2},
@@ -76,6 +84,11 @@ FORMS: tuple[dict[str, Any], ...] = (
     {"trend": False},
     {"nonnegative": True, "round": True},
     {"frequencies": 2},
+    {"smallest": 0.1},
+    {"law": "discrete-gaussian"},
+    {"law": "laplace", "delta": None},
+    {"law": "binomial"},
+    {"law": "binomial", "sensitivity": 3.0, "epsilon": 3.0},
 )
 Costs = Iterator[tuple[str, float, float]]
 
@@ -107,23 +120,96 @@ def touched(releaser: Any) -> Iterator[tuple[int, ...]]:
 
 
 def releaser_costs(releaser: Releaser) -> Costs:
-    """What the worst unit costs a releaser that is linear in its draws, and what is promised, by configuration.
+    """What the worst unit costs a releaser, and what is promised, by configuration.
 
-    A releaser that decides by noisy distances whether to publish is not: `budgets_fit_the_window` adds up its draws;
-    sums of coins have a plan of their own, whose claim is proven with it.
+    Releases that are linear in their draws are priced by them; coins by the losses of their law, added up on a grid;
+    a releaser that decides by noisy distances whether to publish by the dearest of all that it may decide.
     """
-    if isinstance(releaser, Publishing) or getattr(releaser, "law", "") == "binomial":
-        return
     for words, made in built(releaser):
-        low, high = made.range or (0.0, made.sensitivity)
-        base, effects = draw_effects(partial(published, made, np.full(STEPS, low)))
-        worst = 0.0
-        for steps in touched(made):
-            values = np.full(STEPS, low)
-            values[list(steps)] = high
-            change = base - published(made, values, ZeroNoise())
-            worst = max(worst, priced(effects, change, made.guarantee().definition == "pure"))
-        yield words, worst, promised(made)
+        if isinstance(made, Publishing):
+            yield words, dearest_decisions(made), promised(made)
+        elif getattr(made, "law", "") == "binomial":
+            yield words, coins_cost(made), float(made.epsilon)
+        else:
+            yield words, linear_cost(made), promised(made)
+
+
+def linear_cost(made: Any) -> float:
+    low, high = made.range or (0.0, made.sensitivity)
+    base, effects = draw_effects(partial(published, made, np.full(STEPS, low)))
+    worst = 0.0
+    for steps in touched(made):
+        values = np.full(STEPS, low)
+        values[list(steps)] = high
+        change = base - published(made, values, ZeroNoise())
+        worst = max(worst, priced(effects, change, made.guarantee().definition == "pure"))
+    return worst
+
+
+class EvenCoins(ZeroNoise):
+    """As many heads as tails; remembers how many coins were asked for."""
+
+    __slots__ = ("asked",)
+
+    def __init__(self) -> None:
+        self.asked = list[int]()
+
+    def binomial(self, trials: int, size: int = 1) -> Ints:
+        self.asked += [trials] * size
+        return np.full(size, trials // 2, np.int64)
+
+
+def coins_cost(made: Any) -> float:
+    """The epsilon at its delta of the steps that a unit meets, each a sum of coins that the unit moves."""
+    low, high = made.range or (0.0, made.sensitivity)
+    noise, worst = EvenCoins(), 0.0
+    base = published(made, np.full(STEPS, low), noise)
+    for steps in touched(made):
+        values = np.full(STEPS, low)
+        values[list(steps)] = high
+        moved = np.abs(published(made, values, EvenCoins()) - base)
+        pairs = {(noise.asked[step], round(moved[step])) for step in np.flatnonzero(moved).tolist()}
+        if len(pairs) != 1:
+            return math.inf  # every step has the same coins, and is moved as far as another
+        worst = max(worst, len(np.flatnonzero(moved)))
+    [(coins, shift)] = pairs
+    return epsilon_at([binomial_loss(coins, shift)] * int(worst), float(made.delta))
+
+
+class Decided(ZeroNoise):
+    """Makes a releaser publish or not, as it is told; remembers the levels of its draws, the distance's first."""
+
+    __slots__ = ("levels", "publish", "test")
+
+    def __init__(self) -> None:
+        self.publish, self.test, self.levels = True, False, list[float]()
+
+    def laplace(self, scale: float, size: int = 1) -> Ints:
+        self.levels.append(scale)
+        far, self.test = (FAR if self.publish else -FAR) if self.test else 0, False
+        return np.full(size, far, np.int64)
+
+
+def dearest_decisions(made: Any) -> float:
+    """The most that the steps of a unit cost, over everything that a releaser may decide to publish.
+
+    A discrete Laplace draw that is compared with a threshold costs what it would cost to show it: in the tails the
+    chances of both worlds differ by exactly that factor. A distance that nothing hangs on (there is no budget left to
+    publish with) is not seen.
+    """
+    low, high = made.range or (0.0, made.sensitivity)
+    shift = abs(int(np.diff([made.run(made.start(), [value], Decided())[1].units[0] for value in (low, high)])[0]))
+    steps, worst = min(STEPS if made.unit == "sequence" else STEPS + 2, made.horizon or STEPS), 0.0
+    for decisions in itertools.product((False, True), repeat=steps):
+        state, noise, spent = made.start(), Decided(), list[float]()
+        for publish in decisions:
+            noise.levels.clear()
+            noise.publish, noise.test = publish, bool(state["counts"][SEEN])
+            seen = made.offered(state) > 0
+            state = made.run(state, [low], noise)[0]
+            spent.append(sum(shift / level for level in noise.levels) if seen else 0.0)
+        worst = max(worst, max(sum(spent[first : first + made.width]) for first in range(steps)))
+    return worst
 
 
 def published(releaser: Releaser, values: Floats, noise: Noise) -> Floats:
@@ -134,7 +220,7 @@ def published(releaser: Releaser, values: Floats, noise: Noise) -> Floats:
     return np.array([row.plain for row in releaser.finish(state)], np.float64)
 
 
-# Learners and algorithms ----------------------------------------------------------------------------------------------
+# Learners -------------------------------------------------------------------------------------------------------------
 
 ROWS = 24
 KINDS_OF_FITS: tuple[dict[str, Any], ...] = (
@@ -148,10 +234,6 @@ FITS: tuple[dict[str, Any], ...] = tuple(
     for definition in ("pure", "gaussian")
     for intercept in (True, False)
     for more in KINDS_OF_FITS
-)
-ROUNDS: tuple[dict[str, Any], ...] = tuple(
-    {"definition": definition, "rounds": rounds, "share": share, "slope": slope}
-    for definition, rounds, share, slope in itertools.product(("pure", "gaussian"), (1, 9), (0.1, 0.5), (0.3, 1.0))
 )
 
 
@@ -172,11 +254,9 @@ WORST: tuple[tuple[float, float, int], ...] = tuple(
 def learner_costs(learner: Any) -> Costs:
     """A fit whose weights are published with noise: weights of every other first row, in every definition and form.
 
-    Noise in the objective is not linear; its audits and `draws_fit_the_budget` hold it.
+    Noise in the objective, choices and counts: `fairveil.proof.laws.fits`.
     """
-    if not isinstance(learner, PrivateLogistic):
-        return
-    for keys in FITS:
+    for keys in FITS if isinstance(learner, PrivateLogistic) else ():
         one, words = replace(learner, **keys), ", ".join(f"{key} {value}" for key, value in keys.items())
 
         def shown(noise: Noise, changed: Any = None, one: Any = one) -> Floats:
@@ -190,25 +270,4 @@ def learner_costs(learner: Any) -> Costs:
         others = [base - shown(ZeroNoise(), changed) for changed in WORST]
         pure = one.guarantee().definition == "pure"
         yield words, max(priced(effects, other, pure) for other in others), promised(one)
-
-
-def algorithm_costs(algorithm: Any) -> Costs:
-    """The first message of a node, which holds two sums: every other first row, in every definition and plan."""
-    if not isinstance(algorithm, PrivateAdmm):
-        return
-    for keys in ROUNDS:
-        full = replace(algorithm, **keys).complete(SETTING)
-        plan, words = full.plan(SETTING), ", ".join(f"{key} {value}" for key, value in keys.items())
-
-        def shown(noise: Noise, changed: Any = None, full: Any = full) -> Floats:
-            rows, labels = people(changed)
-            held = Rows.dense(
-                rows[:20] / np.maximum(1.0, np.linalg.norm(rows[:20], axis=1))[:, None], 2.0 * labels[:20] - 1
-            )
-            sent = full.local(SETTING, 0).draw(1, held, noise)
-            return np.concatenate([np.asarray(sent[name], np.float64).ravel() for name in sorted(sent)])
-
-        base, effects = draw_effects(shown)
-        pure = plan.definition == "pure"
-        worst = max(priced(effects, base - shown(ZeroNoise(), changed), pure) for changed in WORST)
-        yield words, worst, plan.curvature_part * (2 if pure else math.sqrt(2))
+    yield from fit_costs(learner)

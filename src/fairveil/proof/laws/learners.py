@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -36,6 +37,7 @@ WIDER = (1.0, 1.0, 4.0, 4.0, 16.0, 16.0, 64.0, 64.0)
 """How much wider noise is drawn where a law asks whether a number depends on it."""
 ROUNDED = 1 + 1e-4
 """Slack for the grid of orders in a conversion."""
+FEW_FORMS = 20
 CLOSE = 1e-6
 """Relative difference that rounding may make in weights."""
 FEW = {"rounds": 20, "groups": ("a", "b"), "rows": PEOPLE}
@@ -172,8 +174,8 @@ def _picks_fit(learner: ExponentialFair | PrivateGame) -> None:
 
 
 def exact_cost(learner: Learner) -> None:
-    """No row costs a fit more than is promised, in every definition, with and without an intercept."""
-    for words, cost, claim in learner_costs(learner):
+    """No row costs a fit more than is promised: the first configurations; a test prices all."""
+    for words, cost, claim in itertools.islice(learner_costs(learner), FEW_FORMS):
         must(cost <= claim * ROUNDED, f"the worst row costs more than is promised ({words})")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -39,11 +40,14 @@ from fairveil.proof.laws.releases import (
     rows_enter_by_themselves,
     under_a_ledger,
 )
+from fairveil.proof.laws.sums import SLACK
 from fairveil.proof.mutants import bandits as bandits  # its rules apply to every policy
 from fairveil.randomness import generator
 from fairveil.state import copy_state, load_state, same_state, save_state
 
 Law = Callable[[Policy, Environment], None]
+FEW_FORMS = 2
+"""Configurations that the law prices; a test prices all."""
 
 
 def table_round_trip(policy: Policy, world: Environment) -> None:
@@ -238,6 +242,16 @@ def refusals_are_noted(policy: Policy, world: Environment) -> None:
         must(noted == strict, "a refusal that depends on a value is in no note")
 
 
+def exact_cost(policy: Policy, world: Environment) -> None:
+    """No answer of a round costs the whole run more than is promised: rewards, silence, candidates."""
+    from fairveil.proof.laws.runs import can_be_priced, policy_costs
+
+    if not can_be_priced(policy):
+        return
+    for words, cost, claim in itertools.islice(policy_costs(policy), FEW_FORMS):
+        must(cost <= claim * (1 + SLACK), f"the worst answer costs more than is promised ({words or 'as it comes'})")
+
+
 LAWS: dict[str, Law] = {
     law.__name__: law
     for law in (
@@ -266,6 +280,7 @@ LAWS: dict[str, Law] = {
         bounded_memory,
         propensities_are_frequencies,
         replies_are_frequencies,
+        exact_cost,
         audited,
     )
 }

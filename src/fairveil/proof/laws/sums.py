@@ -95,11 +95,14 @@ def draw_effects(shown: Callable[[Noise], Floats]) -> tuple[Floats, Floats]:
     """What is shown without noise, and what each draw, at its own level, does to it: one column a draw."""
     still = Probe()
     base, levels = shown(still), np.array(still.levels)
-    return base, np.stack([shown(Probe(place)) - base for place in range(len(levels))], axis=1) / MOVE * levels
+    effects = [(shown(Probe(place)) - base) / MOVE * level for place, level in enumerate(levels)]
+    return base, np.stack(effects, axis=1) if effects else np.zeros((len(base), 0))
 
 
 def priced(effects: Floats, change: Floats, pure: bool) -> float:
     """What it costs to hide a change in the draws."""
+    if not change.any() or not effects.size:
+        return math.inf if change.any() else 0.0
     found = np.linalg.lstsq(effects, change, rcond=1e-9)[0]
     if np.linalg.norm(effects @ found - change) > SLACK * np.linalg.norm(change):
         return math.inf  # the row shows where no draw reaches

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from fairveil.errors import FairveilError
-from fairveil.loop.waiting import under_way
+from fairveil.loop.waiting import learned_rounds
 from fairveil.service.messages import Refused, of_error
 from fairveil.service.pages.entry import AGAIN
 from fairveil.service.pages.verdicts import (
@@ -65,7 +65,7 @@ def draw(visit: Visit, **more: Any) -> Page:
         "open_arms": [arm_id(row) for row in arms if arm_id(row) not in table["closed_actions"]],
         "modes": ("online", "apprentice", "shadow", *(["paused"] if _fallback(table) else [])),
         "waiting": table["rounds"] - table["settled"],
-        "published": table["rounds"] - under_way(table),
+        "published": learned_rounds(table),
         "lines": [
             {**row, "name": arm_name(arms[row["action"]])}
             for row in table["waiting"] or ()

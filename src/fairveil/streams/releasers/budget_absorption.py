@@ -49,7 +49,12 @@ class Publishing(StreamKeys):
             object.__setattr__(self, "unit", "window")
         super()._check_unit()
 
-    def _check(self) -> None:
+    @classmethod
+    def example(cls) -> Any:
+        return cls(epsilon=1.0, horizon=8)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.check_pure()
         if self.unit == "event" or self.participation is not None or self.neighbours != "replace":
             raise SpecError("BA and BD protect windows of steps", path="unit", given=self.unit, allowed="window")
@@ -181,14 +186,6 @@ class BudgetAbsorption(Publishing):
 
     Reference: Kellaris, Papadopoulos, Xiao and Papadias 2014.
     """
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check()
-
-    @classmethod
-    def example(cls) -> Any:
-        return cls(epsilon=1.0, horizon=8)
 
     def offered(self, state: State) -> float:
         numbers, at = state["numbers"], int(state["counts"][USED])

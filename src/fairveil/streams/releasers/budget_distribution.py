@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fairveil.configuration import configuration
 from fairveil.fields import Epsilon, described
 from fairveil.registry import register
@@ -27,14 +25,6 @@ class BudgetDistribution(Publishing):
     """
 
     smallest: Epsilon = described("budgets below this are not spent", default=1e-6)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check()
-
-    @classmethod
-    def example(cls) -> Any:
-        return cls(epsilon=1.0, horizon=8)
 
     def offered(self, state: State) -> float:
         numbers, at = state["numbers"], int(state["counts"][USED])

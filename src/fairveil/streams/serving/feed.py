@@ -119,6 +119,14 @@ def read_time(text: str) -> datetime:
         raise InputError("this is not a time", path="time", allowed="ISO 8601, like 2024-01-31 17:00") from None
 
 
+def _public_time(text: str, option: str) -> datetime:
+    """A time that an option gives: it is public and is repeated in the error."""
+    try:
+        return read_time(text)
+    except InputError as problem:
+        raise SpecError(problem.problem, path=option, given=text, allowed=problem.allowed) from None
+
+
 @dataclass(frozen=True)
 class Reading:
     """How rows become steps: public options of `fairveil release`."""
@@ -162,7 +170,7 @@ class Feed:
         if self.reading.time is None or self.reading.start is None:
             return None
         length = step_length(self.reading.step or "1h")
-        return Clock(read_time(self.reading.start), length, whole=self.reading.person is not None)
+        return Clock(_public_time(self.reading.start, "start"), length, whole=self.reading.person is not None)
 
     def steps(self) -> Iterator[list[Step]]:
         """Groups of steps, in order. A mistake in a row is raised after the steps before it were handed out."""
@@ -235,6 +243,7 @@ class Feed:
         """The step at which people's rows end: the horizon, or the public time until which they are counted."""
         ends = [math.inf if self.reading.horizon is None else self.reading.horizon]
         if self._clock is not None and self.reading.until is not None:
+            _public_time(self.reading.until, "until")
             ends.append(self._clock.step(self.reading.until))
         return min(ends)
 

@@ -30,8 +30,8 @@ from fairveil.streams.releasers.plain_release import STARTED
 
 MOST = 256
 """Values that may share a commit."""
-_BLOCK = re.compile(r"/steps/(\d+)-(\d+)(?::([0-9a-f]+))?$")
-_KEYS = re.compile(r"/keys(-\d+)?")
+BLOCK = re.compile(r"/steps/(\d+)-(\d+)(?::([0-9a-f]+))?$")
+KEYS = re.compile(r"/keys(-\d+)?")
 _START = re.compile(r"/starts/(\d+)$")
 
 
@@ -95,7 +95,7 @@ class Journal:
     def _known_keys(self) -> str | None:
         """The keys of a stream that was begun, None of a new one."""
         for entry in self.ledger.entries():
-            if entry["kind"] == "publish" and _KEYS.fullmatch(str(entry["name"]).removeprefix(self.account)):
+            if entry["kind"] == "publish" and KEYS.fullmatch(str(entry["name"]).removeprefix(self.account)):
                 return str(self.ledger.value(str(entry["name"])))
         return None
 
@@ -118,7 +118,7 @@ class Journal:
         for name, kind in settled.items():
             if _START.search(name):
                 self.starts.append(int(self.ledger.value(name)) if kind == "publish" else -1)
-            elif (match := _BLOCK.search(name)) is not None:
+            elif (match := BLOCK.search(name)) is not None:
                 found[int(match[1])] = self._block(name, kind, match)
         place = 0
         for first in sorted(found):

@@ -38,6 +38,12 @@ class ReleaseRun:
     ledger: Path | None = None
     seed: int | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+    guard: tuple[float, float] | None = None
+    """Values are clipped to it before all else. Clipping moves no two values further apart: a declared sensitivity
+    stays what it is."""
+    batch: int = MOST
+    """Steps that share a commit, at most: so many are lost if the process is killed while they are drawn."""
+
     hook: Hook = lambda _: None
     """Called between the steps of a run with their names: tests stop the process there."""
 
@@ -52,6 +58,7 @@ class ReleaseRun:
         self._printed = 0
         self.lost = 0
         self.clipped = 0
+        self.opened = False
         self.busy = False
         self.stopping = False
 
@@ -105,7 +112,7 @@ class ReleaseRun:
         """Refuse what a new stream begins with before it is charged and written."""
         if self.ledger is None or not self.ledger.exists():
             with contextlib.suppress(HorizonError):  # the steps that fit are released first
-                self.columns.check(self._states, np.array([step.values for step in group], np.float64))
+                self.columns.check(self._states, self._guarded(_values(group)))
 
     def check_places(self) -> None:
         there = self.out is not None and self.out.exists()
@@ -136,6 +143,7 @@ class ReleaseRun:
                 )
         self._old = self._stored_rows()
         self._printed = len(written)
+        self.lost = _lost(self._old, [place for place in self._shown_places() if self._shown(place) < self._printed])
         if len(written) > self._step:
             raise LedgerError(
                 "the output has more lines than the ledger has steps",
@@ -144,6 +152,7 @@ class ReleaseRun:
                 allowed=f"at most {self._step}",
                 fix="name the ledger this output was written with",
             )
+        self.opened = True
         self.announce()
         self._output.open()
         self.hook("output")
@@ -172,7 +181,7 @@ class ReleaseRun:
         self._labels += [step.label for step in known]
         if known and len(self._labels) == self._known:
             self._repair()
-        for chunk in _chunks(fresh, self._journal.most if self._journal is not None else MOST):
+        for chunk in _chunks(fresh, min(self.batch, self._journal.most if self._journal is not None else MOST)):
             self._release(chunk)
 
     @property
@@ -180,9 +189,16 @@ class ReleaseRun:
         """Steps that were stored before this run."""
         return len(self._old[0].step) if self._old else 0
 
+    def _shown_places(self) -> list[int]:
+        """Places of stored steps that show a step (a lag begins with some that show none)."""
+        return [place for place in range(self._known) if self._shown(place) >= 0]
+
+    def _shown(self, place: int) -> int:
+        return int(self._old[0].step[place])
+
     def _repair(self) -> None:
         """All rows of before were read: check the lines that are there, print those that are not."""
-        places = np.flatnonzero(self._old[0].step >= 0).tolist()
+        places = self._shown_places()
         lines = [self._line(self._old, place) for place in places]
         exact = self.columns.behind == 0  # a lag may have been flushed at the end of an earlier input
         self._output.check(lines if exact else [], [self._labels[place] for place in range(len(places))])
@@ -197,15 +213,16 @@ class ReleaseRun:
         fresh = [place for place, step in enumerate(steps) if step >= self._printed]
         self._output.write([self._line(tracks, place) for place in fresh])
         self._printed += len(fresh)
-        self.lost += sum(any(track.status[place] == LOST for track in tracks) for place in fresh)
+        self.lost += _lost(tracks, fresh)
 
     def _release(self, chunk: list[Step]) -> None:
-        values = np.array([step.values for step in chunk], np.float64)
+        raw = _values(chunk)
+        values = self._guarded(raw)
         self._labels += [step.label for step in chunk]
         room = self._room(values)
         if room:
             with self._whole():
-                self._store(values[:room])
+                self._store(raw[:room])
         if room < len(chunk):
             self.columns.check(self._states, values[room:])  # raises: the horizon is used up, or a value is refused
 
@@ -217,10 +234,14 @@ class ReleaseRun:
                 return rows
         return 0
 
-    def _store(self, values: Floats) -> None:
-        for one, column in zip(self.columns.releasers, values.T, strict=True):
-            low, high = getattr(one, "range", None) or (-np.inf, np.inf)
+    def _guarded(self, values: Floats) -> Floats:
+        return values if self.guard is None else np.clip(values, *self.guard)
+
+    def _store(self, raw: Floats) -> None:
+        for one, column in zip(self.columns.releasers, raw.T, strict=True):
+            low, high = self.guard or getattr(one, "range", None) or (-np.inf, np.inf)
             self.clipped += int(((column < low) | (column > high)).sum())
+        values = self._guarded(raw)
         self.hook("before")
         if self._journal is not None:
             tracks = self._journal.release(values)
@@ -242,6 +263,15 @@ class ReleaseRun:
         late = [one.finish(state) for one, state in zip(self.columns.releasers, self._states, strict=True)]
         for rows in zip(*late, strict=True):
             self._print([single_track(row) for row in rows])
+
+
+def _values(steps: list[Step]) -> Floats:
+    return np.array([step.values for step in steps], np.float64)
+
+
+def _lost(tracks: list[Track], places: list[int]) -> int:
+    """How many of these steps were charged and never stored."""
+    return sum(any(track.status[place] == LOST for track in tracks) for place in places)
 
 
 def _chunks(steps: list[Step], size: int) -> Iterator[list[Step]]:

@@ -1,0 +1,78 @@
+"""Nobody waits in silence: on a terminal every long command says what it does before it has a result.
+
+The commands run on a pseudo-terminal in a process without compiled code. Elsewhere (a log, a pipe) nothing is drawn.
+"""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from contextlib import suppress
+
+import pytest
+
+from fairveil.running.progress import COMPILING
+
+TRIAL = """
+task = "bandit"
+rounds = 400
+runs = 2
+policy = {{ name = "{name}", epsilon = 1.0 }}
+environment = {{ name = "bernoulli", means = [0.2, 0.8] }}
+"""
+COUNTS = "n\n" + "12\n15\n11\n" * 20
+RELEASE = "release --in counts.csv --column n --epsilon 1 --delta 1e-6 --horizon 60 --simulate --seed 1"
+SAYS = {
+    "run trial.toml": (COMPILING, "guarantee: pure"),
+    "quote trial.toml --runs 4": (COMPILING, "policy: private-nash"),
+    "plan trial.toml --runs 10": ("planning", "people, 10 runs"),
+    "compare trial.toml other.toml --workers 2": (f"compare, {COMPILING}", "report: "),
+    f"{RELEASE} --out private.csv": (COMPILING, "60 lines in private.csv"),
+    RELEASE: (COMPILING, "60 lines printed"),
+    "audit laplace --trials 200000": ("audit laplace", "claimed: epsilon"),
+    "attack retries": ("attacks", "How often the attacker wins"),
+}
+
+
+def typed(words, folder, **more):
+    """What a terminal of 100 columns shows of a command, from its beginning to its end."""
+    main, side = pty.openpty()
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache"), "COLUMNS": "100", "TERM": "xterm", **more}
+    command = [sys.executable, "-m", "fairveil.cli", *words.split()]
+    child = subprocess.Popen(command, cwd=folder, env=environment, stdin=side, stdout=side, stderr=side)
+    os.close(side)
+    shown = b""
+    with suppress(OSError):  # the terminal is gone with its last process
+        while part := os.read(main, 65536):
+            shown += part
+    os.close(main)
+    assert child.wait() == 0, shown.decode()
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "trial.toml").write_text(TRIAL.format(name="private-nash"))
+    (tmp_path / "other.toml").write_text(TRIAL.format(name="adap-ucb"))
+    (tmp_path / "counts.csv").write_text(COUNTS)
+    return tmp_path
+
+
+@pytest.mark.parametrize("words", SAYS, ids=lambda words: " ".join(words.split()[:1] + words.split()[16:]))
+def test_a_command_says_what_it_does_before_it_has_done_it(words, folder):
+    doing, result = SAYS[words]
+    shown = typed(words, folder)
+    assert doing in shown, shown
+    assert result in shown, shown
+    assert shown.index(doing) < shown.rindex(result)
+
+
+def test_nothing_is_drawn_into_a_log(folder):
+    command = [sys.executable, "-m", "fairveil.cli", "quote", "trial.toml", "--runs", "4"]
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert "policy: private-nash" in done.stdout

@@ -1,0 +1,354 @@
+"""Backups that are put back, parties that lie, plans and ledgers of others: what a federation does not fall for."""
+
+import json
+import shutil
+
+import pytest
+from federations import host_of, keys, plan_of, run
+
+from fairveil.errors import InputError, LedgerTampered, PrivacyError, SpecError
+from fairveil.federated import Coordinator, Inline, Member, Message, Plan, drive
+from fairveil.federated.coordinator import note_retired
+from fairveil.federated.wire import CLOSE, HELLO, LOST, MESSAGE, READY, RETIRE, Answer, LogPart, Statement
+
+KINDS = [(kind, sums) for kind in ("exposure", "consensus") for sums in ("own", "secure")]
+
+
+def draws(folder):
+    """Blocks that a party has drawn, as its ledger knows them."""
+    from fairveil.ledger import Ledger
+
+    with Ledger.open(folder / "ledger.db", simulated=True) as ledger:
+        return sum(entry["kind"] == "publish" for entry in ledger.entries())
+
+
+class Restored:
+    """Three parties of which the last is put back to a copy of its folder."""
+
+    def __init__(self, folder, **facts):
+        self.plan, self.folder = plan_of(**facts), folder
+        self.hosts = [host_of(self.plan, index, folder) for index in range(3)]
+        self.coordinator = Coordinator(self.plan, folder / "coordinator")
+
+    def turn(self, parties=(0, 1, 2)):
+        for party in parties:
+            self.coordinator.take(party, self.hosts[party].answer(self.coordinator.ask(party)), 0.0)
+
+    def turns_until(self, sync):
+        while self.coordinator.sync < sync:
+            self.turn()
+
+    def back_up(self):
+        self.hosts[2].close()
+        shutil.copytree(self.folder / "south", self.folder / "backup")
+        self.hosts[2] = host_of(self.plan, 2, self.folder)
+
+    def restore(self):
+        self.hosts[2].close()
+        shutil.rmtree(self.folder / "south")
+        shutil.copytree(self.folder / "backup", self.folder / "south")
+        self.hosts[2] = host_of(self.plan, 2, self.folder)
+
+    def close(self):
+        for one in (*self.hosts, self.coordinator):
+            one.close()
+
+
+@pytest.mark.parametrize("earlier", [0, 1])
+@pytest.mark.parametrize("kind, sums", KINDS)
+def test_a_party_from_a_backup_draws_nothing_again_for_what_it_has_sent(kind, sums, earlier, tmp_path):
+    made = Restored(tmp_path, kind=kind, sums=sums)
+    made.turn()
+    made.turns_until(earlier)
+    made.back_up()
+    before = draws(tmp_path / "backup")
+    made.turns_until(earlier + 1)
+    made.restore()
+    words = []
+    for _ in range(4):
+        answer = made.hosts[2].answer(made.coordinator.ask(2))
+        made.coordinator.take(2, answer, 0.0)
+        words.append(Answer.from_bytes(answer).word)
+    assert words[-1] == "refused: privacy"
+    assert "its ledger does not know" in made.hosts[2].last_refusal
+    made.close()
+    assert draws(tmp_path / "south") == before
+    places = [entry.place for entry in made.coordinator.journal.entries]
+    assert len(places) == len(set(places))
+
+
+@pytest.mark.parametrize("sums", ["own", "secure"])
+def test_a_close_without_the_party_from_a_backup_does_not_put_its_rows_into_a_second_message(sums, tmp_path):
+    """The coordinator leaves the restored party's numbers out, so that nothing of them need be in its ledger."""
+    made = Restored(tmp_path, sums=sums, quorum=2)
+    made.turn()
+    made.back_up()
+    made.turns_until(1)
+    said = [entry for entry in made.coordinator.journal.entries if entry.purpose not in (CLOSE, "union")]
+    lie = Statement(CLOSE, -1, 0, json.dumps({"present": [0, 1]}).encode())
+    made.restore()
+    host = made.hosts[2]
+    log = (*[entry for entry in said if entry.sync == 0], lie)[host.position :]
+    part = LogPart(made.plan.fingerprint, host.position, host.position + len(log), log)
+    answer = Answer.from_bytes(host.answer(part.to_bytes()))
+    assert answer.word == "refused: privacy"
+    assert answer.says == ()
+    made.close()
+    assert draws(tmp_path / "south") == 0
+
+
+@pytest.mark.parametrize("kind, sums", KINDS)
+def test_an_anchor_refuses_the_backup_whatever_the_coordinator_says(kind, sums, tmp_path):
+    """Without the log nobody knows that a block was sent; a mark outside of the backup does."""
+    made = Restored(tmp_path, kind=kind, sums=sums)
+    made.hosts[2].close()
+    shutil.rmtree(tmp_path / "south")
+    anchor = tmp_path / "elsewhere" / "south.anchor"
+    anchor.parent.mkdir()
+    made.hosts[2] = host_of(made.plan, 2, tmp_path, anchor=anchor)
+    made.turn()
+    made.hosts[2].close()
+    shutil.copytree(tmp_path / "south", tmp_path / "backup")
+    made.hosts[2] = host_of(made.plan, 2, tmp_path, anchor=anchor)
+    made.turns_until(1)
+    made.hosts[2].close()
+    shutil.rmtree(tmp_path / "south")
+    shutil.copytree(tmp_path / "backup", tmp_path / "south")
+    with pytest.raises(LedgerTampered):
+        host_of(made.plan, 2, tmp_path, anchor=anchor)
+    made.close()
+
+
+def test_a_log_that_was_cut_off_makes_nobody_draw_again(tmp_path):
+    plan = plan_of(sums="secure")
+    coordinator, _ = run(plan, tmp_path)
+    file, count = tmp_path / "coordinator" / "log", len(coordinator.journal.entries)
+    before = [draws(tmp_path / name) for name in ("north", "east", "south")]
+    place = 0
+    content = file.read_bytes()
+    for _ in range(count // 2):
+        place += 36 + int.from_bytes(content[place : place + 4], "big")
+    file.write_bytes(content[:place])
+    cut = Coordinator(plan, tmp_path / "coordinator")
+    hosts = [host_of(plan, index, tmp_path) for index in range(3)]
+    for _ in range(3):
+        for host in hosts:
+            assert "another log" in cut.take(host.index, host.answer(cut.ask(host.index)), 0.0).reason
+    assert len(cut.journal.entries) == count // 2
+    assert "another log" in cut.status()["refused"]
+    for one in (*hosts, cut):
+        one.close()
+    assert [draws(tmp_path / name) for name in ("north", "east", "south")] == before
+
+
+# Plans and ledgers of others -----------------------------------------------------------------------------------------
+
+
+def test_two_parties_have_two_keys():
+    plan = plan_of()
+    twice = tuple(Member(name, signing_key=keys(1)[0].public) for name in ("north", "east"))
+    with pytest.raises(SpecError, match="one signing key"):
+        Plan("trial", "exposure", twice, policy=plan.policy)
+
+
+@pytest.mark.parametrize("sums", ["own", "secure"])
+def test_nothing_said_under_one_plan_counts_under_another(sums, tmp_path):
+    plan, other = plan_of(sums=sums), plan_of(sums=sums, run="another")
+    known, _ = run(plan, tmp_path / "first")
+    hosts = [host_of(other, index, tmp_path / "second") for index in range(3)]
+    coordinator = Coordinator(other, tmp_path / "second" / "coordinator")
+    for entry in known.journal.entries:
+        if entry.by >= 0:
+            again = Answer(other.fingerprint, 0, (entry,)).to_bytes()
+            assert coordinator.take(entry.by, again, 0.0).reason == "not signed by its sender"
+            part = LogPart(other.fingerprint, 0, 1, (entry,)).to_bytes()
+            assert Answer.from_bytes(hosts[0].answer(part)).word == "refused: privacy"
+    assert coordinator.journal.entries == []
+    for one in (*hosts, coordinator):
+        one.close()
+    assert draws(tmp_path / "second" / "north") == 0
+
+
+@pytest.mark.parametrize("kind, sums", KINDS)
+def test_a_ledger_of_another_run_is_no_ledger_of_this_one(kind, sums, tmp_path):
+    run(plan_of(kind, sums=sums), tmp_path / "first")
+    other = plan_of(kind, sums=sums, timeout=300.0)
+    (tmp_path / "north").mkdir()
+    shutil.copy(tmp_path / "first" / "north" / "ledger.db", tmp_path / "north")
+    with pytest.raises(PrivacyError, match="ledger of another run"):
+        host_of(other, 0, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../north", "a/b", "..", ".", "", "a\0b", "a b", "-x", "north\n", "n" * 64])
+def test_names_are_no_paths(name, tmp_path):
+    members = (Member("east"), Member("west"))
+    with pytest.raises(SpecError):
+        Member(name)
+    with pytest.raises(SpecError):
+        Plan(name, "exposure", members, policy=plan_of().policy)
+    Coordinator(plan_of(), tmp_path / "coordinator").close()
+    with pytest.raises(InputError, match="no party of this name"):
+        note_retired(tmp_path / "coordinator", name)
+
+
+# Parties that lie ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def met(tmp_path):
+    """A coordinator that has met three parties; the last of them lies."""
+    made = []
+
+    def make(**facts):
+        plan = plan_of(**facts)
+        hosts = [host_of(plan, index, tmp_path) for index in range(3)]
+        coordinator = Coordinator(plan, tmp_path / "coordinator")
+        for host in hosts:
+            coordinator.take(host.index, host.answer(coordinator.ask(host.index)), 0.0)
+        made.extend((*hosts, coordinator))
+        return coordinator, hosts
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def said_by_a_liar(coordinator, purpose, content, sync=0, union=""):
+    statement = Statement(purpose, 2, sync, content, union).signed(keys(3)[2], coordinator.plan.fingerprint)
+    return coordinator.take(2, Answer(coordinator.plan.fingerprint, 3, (statement,)).to_bytes(), 0.0)
+
+
+@pytest.mark.parametrize(
+    "sums, purpose, content, sync, union",
+    [
+        ("own", HELLO, b"", 5, ""),
+        ("own", RETIRE, b"x" * 1000, 0, ""),
+        ("own", RETIRE, b"", 0, "u" * 1000),
+        ("own", RETIRE, b"", 7, ""),
+        ("secure", READY, bytes(64), 0, "u" * 1000),
+        ("secure", LOST, b"x" * 1000, 0, ""),
+    ],
+)
+def test_a_party_cannot_fill_the_log(sums, purpose, content, sync, union, met):
+    coordinator, _ = met(sums=sums)
+    assert not said_by_a_liar(coordinator, purpose, content, sync, union).accepted
+    assert len(coordinator.journal.entries) == 3
+
+
+def test_a_lost_block_is_said_without_words(met):
+    coordinator, hosts = met(sums="secure")
+    for host in hosts:
+        coordinator.take(host.index, host.answer(coordinator.ask(host.index)), 0.0)
+    assert coordinator.union == [0, 1, 2]
+    refused = said_by_a_liar(coordinator, LOST, b"x" * 1000, union=coordinator._digest())
+    assert refused.reason == "of the wrong shape"
+
+
+def test_a_message_has_one_spelling(met):
+    """Blanks in it would be as valid, and as long as the liar likes: nobody could fetch a log with them."""
+    coordinator, hosts = met()
+    found = Answer.from_bytes(hosts[2].answer(coordinator.ask(2))).says[0]
+    assert Message.from_bytes(found.content).to_bytes() == found.content
+    for content in (found.content + b" " * 100, b" " + found.content):
+        assert said_by_a_liar(coordinator, MESSAGE, content).reason == "of the wrong shape"
+    assert said_by_a_liar(coordinator, MESSAGE, found.content, union="u" * 1000).reason == "of the wrong shape"
+    assert said_by_a_liar(coordinator, MESSAGE, found.content).accepted
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"have": "x"},
+        {"have": None},
+        {"have": 1e300},
+        {"have": -1},
+        {"progress": 5},
+        {"progress": [1]},
+        {"progress": {"a": "x" * 5000}},
+        {"word": "x" * 100_000},
+        {"extra": 1},
+        {"version": 99},
+    ],
+)
+def test_no_answer_ends_the_coordinator(change, met):
+    coordinator, hosts = met()
+    table = {"version": 1, "plan": coordinator.plan.fingerprint, "have": 3, "word": "", "progress": {}, **change}
+    header = json.dumps(table).encode()
+    coordinator.take(2, len(header).to_bytes(4, "big") + header, 0.0)
+    assert len(json.dumps(coordinator.status())) < 5000
+    for _ in range(8):
+        for host in hosts:
+            coordinator.take(host.index, host.answer(coordinator.ask(host.index)), 0.0)
+    assert coordinator.complete
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff\xff\xff\xff{}",
+        b"\x00\x00\x00\x02{}" + b"\xff\xff\xff\xff",
+        (10**5).to_bytes(4, "big") + b"[" * 10**5,
+        (5000).to_bytes(4, "big") + b"9" * 5000,
+        b"\x00\x00\x00\x04null",
+    ],
+)
+def test_frames_that_are_none_are_refused_on_both_sides(data, met):
+    coordinator, hosts = met()
+    assert "cannot be read" in coordinator.take(2, data, 0.0).reason
+    assert Answer.from_bytes(hosts[0].answer(data)).word == "refused: input"
+    for first, total in (("x", 0), (None, 0), (0, "x")):
+        header = {"version": 1, "plan": coordinator.plan.fingerprint, "first": first, "total": total}
+        frame = json.dumps(header).encode()
+        answer = hosts[0].answer(len(frame).to_bytes(4, "big") + frame)
+        assert Answer.from_bytes(answer).word == "refused: input"
+
+
+# A carrier that loses things -----------------------------------------------------------------------------------------
+
+
+class Losing(Inline):
+    """Every third request is lost without a word."""
+
+    def __init__(self, parties):
+        super().__init__(parties)
+        self.asked = 0
+
+    def ask(self, party, request):
+        self.asked += 1
+        if self.asked % 3:
+            super().ask(party, request)
+
+
+def test_a_request_that_is_lost_without_a_word_is_asked_again_long_before_the_timeout(tmp_path):
+    plan, now = plan_of(sums="secure"), iter(range(0, 10**6, 5))
+    hosts = [host_of(plan, index, tmp_path) for index in range(3)]
+    coordinator = Coordinator(plan, tmp_path / "coordinator")
+    carrier, times = Losing({host.index: host.answer for host in hosts}), []
+
+    def clock():
+        times.append(next(now))
+        return times[-1]
+
+    drive(coordinator, carrier, clock=clock, patience=10_000.0)
+    assert coordinator.complete
+    assert times[-1] < 45 * carrier.asked / 3 + 5 * len(times)
+    for one in (*hosts, coordinator):
+        one.close()
+
+
+def test_a_clock_that_is_set_back_an_hour_keeps_nobody_waiting(tmp_path):
+    plan = plan_of(sums="secure")
+    hosts = [host_of(plan, index, tmp_path) for index in range(3)]
+    coordinator = Coordinator(plan, tmp_path / "coordinator")
+    carrier, ticks = Losing({host.index: host.answer for host in hosts}), iter(range(10**6))
+
+    def clock():
+        tick = next(ticks)
+        return 10_000.0 + tick - (3600.0 if tick > 20 else 0.0)
+
+    drive(coordinator, carrier, clock=clock, patience=10_000.0)
+    assert coordinator.complete
+    assert next(ticks) < 1000
+    for one in (*hosts, coordinator):
+        one.close()

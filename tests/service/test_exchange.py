@@ -1,0 +1,229 @@
+"""A request that came whole is answered without a task; whichever way it takes, the answer is the same."""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+import socket
+import threading
+import time
+
+import pytest
+from running_service import LOOP, listening, token
+
+from fairveil.loop import Store
+from fairveil.loop.writer import Item
+from fairveil.service.app import Service
+from fairveil.service.settings import Settings
+
+PATH = "/v1/loops/trial/decisions"
+
+
+@pytest.fixture
+def served(tmp_path):
+    """A running service, its address, and for each request whether it was taken whole."""
+    with Store.open(f"sqlite:///{tmp_path}/store.db") as store:
+        store.create(**LOOP)
+        service, taken = Service(store, Settings(deadline=1.0)), []
+        original = service.take
+
+        def take(exchange, body):
+            taken.append(original(exchange, body))
+            return taken[-1]
+
+        service.take = take
+        with listening(service) as url:
+            store.loop("trial")
+            yield service, int(url.rpartition(":")[2]), taken
+
+
+def request(path=PATH, body=b"{}", *more, kind="application/json", host="127.0.0.1", method="POST"):
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        f"Host: {host}",
+        f"Content-Type: {kind}",
+        f"Content-Length: {len(body)}",
+        *more,
+    ]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def answers(connection, count):
+    """So many answers: status, headers without the order, and the body."""
+    data, found = b"", []
+    connection.settimeout(30)
+    while len(found) < count:
+        head, mark, rest = data.partition(b"\r\n\r\n")
+        length = int(re.search(rb"content-length: (\d+)", head)[1]) if mark else None
+        if length is None or len(rest) < length:
+            part = connection.recv(65536)
+            assert part, data
+            data += part
+            continue
+        first, *lines = head.decode().split("\r\n")
+        found.append((int(first.split()[1]), sorted(lines), json.loads(rest[:length])))
+        data = rest[length:]
+    assert data == b""
+    return found
+
+
+def whole(port, text):
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(text)
+        return answers(connection, 1)[0]
+
+
+def in_parts(port, text):
+    """The same in two pieces, the second a moment later."""
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.sendall(text[:-1])
+        time.sleep(0.1)
+        connection.sendall(text[-1:])
+        return answers(connection, 1)[0]
+
+
+def without_request(answer):
+    """An answer but for the number of its request, which may stand in each part of it."""
+    if isinstance(answer, dict):
+        return {name: without_request(value) for name, value in answer.items() if name != "request"}
+    return [without_request(one) for one in answer] if isinstance(answer, list | tuple) else answer
+
+
+REQUESTS = {
+    "a decision": request(body=b'{"event_id": "known"}'),
+    "its reward": request(f"{PATH}/known/reward", b'{"value": 1}'),
+    "another reward": request(f"{PATH}/known/reward", b'{"value": 0}'),
+    "a reward outside": request(f"{PATH}/known/reward", b'{"value": 9}'),
+    "no such event": request(f"{PATH}/nobody/reward", b'{"value": 1}'),
+    "a batch": request(
+        f"{PATH}/batch", b'{"decisions": [{"event_id": "known"}, {"event_id": "known", "exclude": [0]}]}'
+    ),
+    "rewards": request("/v1/loops/trial/rewards/batch", b'{"rewards": [{"event_id": "known", "value": 1}]}'),
+    "all refused": request(f"{PATH}/batch", b'{"decisions": [{"event_id": "x", "exclude": [0, 1, 2]}]}'),
+    "not deferred": request(f"{PATH}/known/activate", b"{}"),
+    "not JSON": request(body=b"{"),
+    "a key twice": request(body=b'{"event_id": "a", "event_id": "b"}'),
+    "an unknown key": request(body=b'{"name": 1}'),
+    "another kind": request(body=b"{}", kind="text/plain"),
+    "another host": request(host="elsewhere.example"),
+    "from a page elsewhere": request(PATH, b"{}", "Origin: http://elsewhere.example"),
+    "a wrong token": request(PATH, b"{}", "Authorization: Bearer fv_none_none"),
+    "an escaped name": request("/v1/loops/tri%61l/decisions", b'{"event_id": "known"}'),
+}
+
+
+@pytest.mark.parametrize("what", REQUESTS)
+def test_both_ways_answer_alike(served, what):
+    _, port, taken = served
+    whole(port, REQUESTS["a decision"])
+    whole(port, REQUESTS["its reward"])
+    taken.clear()
+    first = whole(port, REQUESTS[what])
+    assert taken == [True]
+    assert without_request(in_parts(port, REQUESTS[what])) == without_request(first)
+    assert taken == [True]  # what came in parts was not even offered
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        request("/v1/loops/nobody/decisions"),
+        request("/v1/loops/trial", b'{"mode": "frozen"}'),
+        request("/v1/loops/trial/decisions/known/reward/more"),
+        request(PATH, b"{}", "Expect: 100-continue", method="GET"),
+    ],
+)
+def test_what_is_no_request_for_a_writer_takes_the_way_of_others(served, text):
+    _, port, taken = served
+    assert whole(port, text)[0] in (404, 405)
+    assert not any(taken)
+
+
+def test_one_behind_the_other_on_one_connection(served):
+    _, port, taken = served
+    texts = [request(body=json.dumps({"event_id": f"e-{number}"}).encode()) for number in range(20)]
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"".join(texts))  # the first is taken, the others wait behind it
+        found = answers(connection, 20)
+    assert [body["event_id"] for _, _, body in found] == [f"e-{number}" for number in range(20)]
+    assert sorted(body["round"] for _, _, body in found) == list(range(20))
+    assert taken == [True]
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        for text in texts:
+            connection.sendall(text)
+            [(status, headers, _)] = answers(connection, 1)
+            assert (status, "idempotent-replayed: true" in headers) == (200, True)
+    assert taken == [True] * 21
+
+
+def test_a_connection_ends_when_its_client_says_so(served):
+    _, port, taken = served
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(request(PATH, b"{}", "Connection: close"))
+        [(status, headers, _)] = answers(connection, 1)
+        assert (status, "connection: close" in headers, connection.recv(1), taken) == (201, True, b"", [True])
+
+
+def test_who_waits_in_vain_is_told_and_the_work_is_done(served):
+    service, port, taken = served
+    writer = service.store.loop("trial").writer
+    with writer._turn:  # the store lets everybody wait
+        began = time.monotonic()
+        status, headers, body = whole(port, request(body=b'{"event_id": "slow"}'))
+        assert (status, body["type"], "retry-after: 1" in headers) == (503, "/problems/storage", True)
+        assert 0.9 < time.monotonic() - began < 10.0
+        with socket.create_connection(("127.0.0.1", port)) as leaves:
+            leaves.sendall(request(body=b'{"event_id": "left"}'))
+            while len(taken) < 2:
+                time.sleep(0.01)
+    assert whole(port, request(body=b'{"event_id": "slow"}'))[0] == 200
+    assert whole(port, request(body=b'{"event_id": "left"}'))[0] == 200
+    assert service.pumps.waiting() == 0
+
+
+def test_many_at_once_and_every_answer_is_counted(served):
+    service, port, taken = served
+
+    def ask(number):
+        for turn in range(10):
+            assert whole(port, request(body=json.dumps({"event_id": f"{number}-{turn}"}).encode()))[0] == 201
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert taken == [True] * 80
+    page = service.metrics.page(service).decode()
+    assert 'fairveil_requests_total{route="/v1/loops/{loop}/decisions",status="201"} 80.0' in page
+    assert 'fairveil_request_seconds_count{route="/v1/loops/{loop}/decisions"} 80.0' in page
+    assert 'fairveil_request_seconds_bucket{le="+Inf",route="/v1/loops/{loop}/decisions"} 80.0' in page
+
+
+def test_an_answered_request_is_gone_without_a_collection(served):
+    """Its items once held whoever had waited for them, who held the items: thousands of batches stayed for a while."""
+    _, port, taken = served
+    gc.collect()
+    gc.disable()
+    try:
+        for first in range(0, 500, 50):
+            body = {"decisions": [{"event_id": f"e-{first + index}"} for index in range(50)]}
+            assert whole(port, request(f"{PATH}/batch", json.dumps(body).encode()))[0] == 200
+        left = sum(type(one) is Item for one in gc.get_objects())
+    finally:
+        gc.enable()
+    assert taken == [True] * 10
+    assert left <= 100, "the last one or two, of ten"
+
+
+def test_roles_and_loops_of_a_token_count_here_too(served):
+    service, port, taken = served
+    right = token(service.store, "decide", loop="trial")["authorization"]
+    wrong = token(service.store, "audit")["authorization"]
+    service.gate.renew()
+    assert whole(port, request(PATH, b"{}"))[0] == 401
+    assert whole(port, request(PATH, b"{}", f"Authorization: {wrong}"))[0] == 403
+    assert whole(port, request(PATH, b"{}", f"Authorization: {right}"))[0] == 201
+    assert taken == [True] * 3
