@@ -173,11 +173,6 @@ class Algorithm(ABC):
     """Whether it solves another problem than the regularised one of the thesis: no gap is measured."""
 
     @property
-    def secure(self) -> bool:
-        """Whether nobody sees the noisy sums of one node."""
-        return False
-
-    @property
     def protects(self) -> bool:
         """Whether its draws may serve people; textbook draws are simulation whatever their source."""
         return True

@@ -75,21 +75,17 @@ class PrivateAdmm(Algorithm):
     )
     colluding: Count = described("t, nodes that may pool what they know (secure sums)", default=1, later=True)
 
-    @property
-    def secure(self) -> bool:
-        return self.sums == "secure"
-
     def __post_init__(self) -> None:
-        for key, given, allowed in (("definition", self.definition, "gaussian"), ("exchange", self.exchange, "flood")):
-            if self.secure and given != allowed:
-                raise SpecError(
-                    "secure sums are sums of Gaussian shares over all nodes", path=key, given=given, allowed=allowed,
-                    fix="use sums = own",
-                )  # fmt: skip
+        if self.sums == "secure" and (self.definition == "pure" or self.exchange == "admm"):
+            key, allowed = ("definition", "gaussian") if self.definition == "pure" else ("exchange", "flood")
+            raise SpecError(
+                "secure sums are sums of Gaussian shares over all nodes", path=key, given=getattr(self, key),
+                allowed=allowed, fix="use sums = own",
+            )  # fmt: skip
 
     def honest(self, nodes: int) -> int:
         """Nodes whose noises together are a whole one."""
-        return nodes - self.colluding if self.secure else 1
+        return nodes - self.colluding if self.sums == "secure" else 1
 
     @classmethod
     def example(cls) -> PrivateAdmm:
@@ -103,7 +99,7 @@ class PrivateAdmm(Algorithm):
             )  # fmt: skip
         full = replace(self, rounds=self._rounds(setting))
         full.plan(setting).event()  # refuses a budget that no grid can carry, and shares that are too small
-        if self.secure:
+        if self.sums == "secure":
             full.plan(setting).check_sum(setting)
         return full
 
@@ -145,7 +141,7 @@ class PrivateAdmm(Algorithm):
 
     def guarantee(self, setting: Setting | None = None) -> Guarantee | None:
         notes = [MEASURED, PUBLIC, "all messages of all nodes in all rounds are covered; each node spends its own"]
-        if self.secure:
+        if self.sums == "secure":
             notes.append(
                 "what is seen is the sum over the nodes that take part; the promise holds against everybody else and "
                 f"up to {self.colluding} of these nodes, who pool all they know, as long as nobody breaks X25519, "
