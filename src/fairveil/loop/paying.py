@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fairveil.errors import BudgetError
 from fairveil.ledger import Ledger, Limit
 from fairveil.loop.config import LoopSpec
+from fairveil.loop.problems import NameTaken
 from fairveil.loop.storage import Transaction
 from fairveil.privacy.charges import UNITS, Charge, exactly
 from fairveil.privacy.events import Event, NothingEvent
@@ -63,6 +64,16 @@ def note_budget(loop: Loop) -> None:
     if not found or json.loads(found[0][0]) != budget_words(loop.ledger):
         with loop.store.writing() as tx:
             write_budget(tx, loop.ledger_name, loop.ledger)
+
+
+def check_accounts(ledger: Ledger, holders: dict[str, str]) -> None:
+    """No loop rides on what another one has paid: of a name like that of another loop's reports nothing is charged."""
+    for name, holder in holders.items():
+        if ledger.holder_of(name) not in (None, holder):
+            raise NameTaken(
+                "this ledger has an account of this name for another loop", path="name", given=name,
+                fix="another name, or another ledger",
+            )  # fmt: skip
 
 
 def check_room(ledger: Ledger, events: list[Event]) -> None:
