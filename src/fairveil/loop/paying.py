@@ -67,12 +67,23 @@ def note_budget(loop: Loop) -> None:
 
 
 def check_accounts(ledger: Ledger, holders: dict[str, str]) -> None:
-    """No loop rides on what another one has paid: of a name like that of another loop's reports nothing is charged."""
+    """No loop rides on what another one has paid, and none on its own name in a life that its store has forgotten.
+
+    A store that was put back to before a loop was made does not know it, and its ledger does: made again, the loop
+    would take what is released there for its own, and whoever stood in it could be in a release once more.
+    """
     for name, holder in holders.items():
-        if ledger.holder_of(name) not in (None, holder):
+        known = ledger.holder_of(name)
+        if known not in (None, holder):
             raise NameTaken(
                 "this ledger has an account of this name for another loop", path="name", given=name,
                 fix="another name, or another ledger",
+            )  # fmt: skip
+        blocks = ledger.entries() if known is not None else ()
+        if any(entry["kind"] == "reserve" and entry["name"].startswith(f"{name}/") for entry in blocks):
+            raise NameTaken(
+                "this ledger has releases of a loop of this name, which this store does not know: it was put back",
+                path="name", given=name, fix="another name; what the ledger has released stands",
             )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from fairveil.loop.audits import audit_tables
 from fairveil.loop.budget import accounts, ledger_table
 from fairveil.loop.export import event_lines
 from fairveil.loop.history import history
-from fairveil.loop.problems import Invalid, NameTaken, Unknown
+from fairveil.loop.problems import Invalid, NameTaken, Unknown, UnknownLoop
 from fairveil.loop.public import PublicView, loop_table, public_view, same_spec
 from fairveil.loop.quoting import quote
 from fairveil.loop.releases import quote_release, release
@@ -209,8 +209,11 @@ def create_loop(service: Service, call: Request) -> Answer:
     table = _given(call.body)
     try:
         return 201, loop_table(service.store.create(actor=call.token.name, **table))
-    except NameTaken:
-        found = service.store.loop(table["name"])
+    except NameTaken as taken:
+        try:
+            found = service.store.loop(table["name"])
+        except UnknownLoop:
+            raise taken from None
         if found.status().closed is not None or not same_spec(found.facts, table):
             raise
         return 200, loop_table(found)
