@@ -123,7 +123,9 @@ def reported(made: dict[str, Any]) -> dict[str, Any]:
     value = made["value"]
     words = [str(line) for line in value.get("words", [])] or [made["id"]]
     charge = ", ".join(f"{name} {amount(number)}" for name, number in (value.get("charge") or {}).items())
-    facts = [("Covers", f"places {count(made['first'])} to {count(made['stop'])}"), ("Cost", charge or "nothing")]
+    first, stop = made["first"], made["stop"]
+    covers = f"{count(stop - first)} decisions, numbers {count(first)} to {count(stop - 1)}"
+    facts = [("Covers", covers), ("Cost", charge or "nothing")]
     if value.get("guarantee"):
         facts.append(("Promise of this release", guarantee(value["guarantee"])))
     return {"sentence": words[0], "more": words[1:], "facts": facts, **shown(value)}

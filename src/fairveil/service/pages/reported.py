@@ -130,6 +130,6 @@ def beside(value: dict[str, Any], fairness: dict[str, Any] | None) -> dict[str, 
     made = shown(value)
     was = None if fairness is None else earned(fairness["value"])
     if was is not None and made["tables"]:
-        covers = f"by the report on places {fairness['first']} to {fairness['stop']}" if fairness else ""
+        covers = "by the report on fairness" if fairness else ""
         made["tables"][0]["rows"].append(("as decided", amount(was), covers))
     return made
