@@ -26,7 +26,7 @@ from fairveil.loop.keys import Keys, find_secret
 from fairveil.loop.loop import Loop
 from fairveil.loop.marks import check_key, confirmation, key_beside, latest_moment
 from fairveil.loop.memory import LoopMemory
-from fairveil.loop.paying import check_room, limit_of, write_budget
+from fairveil.loop.paying import check_accounts, check_room, limit_of, write_budget
 from fairveil.loop.play import warm
 from fairveil.loop.problems import NameTaken, UnknownLoop
 from fairveil.loop.settle import LONGEST_REST
@@ -140,9 +140,11 @@ class Store:
         limit = limit_of(spec, event, list(scheduled.values()))
         ledger = self.ledger(spec.budget.ledger or spec.name, spec.simulated, limit, unit=_unit(policy))
         check_room(ledger, [event, *scheduled.values()])
+        holder = f"reports of {spec.name}"
+        check_accounts(ledger, {spec.name: "", **dict.fromkeys(scheduled, holder)})
         Account(ledger, spec.name, RunCost(event)).pay()
         for account, one in scheduled.items():
-            Account(ledger, account, one).pay()
+            Account(ledger, account, one, holder).pay()
         now = self.clock.now()
         values = (spec.name, json.dumps(spec_table(spec, describe(policy))), spec.mode, *[round] * 4, now, now)
         paying = spec.budget.ledger or spec.name
