@@ -7,6 +7,7 @@ between requests is closed, and so is one whose client does not read. More conne
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -30,13 +31,50 @@ SWEEP = 0.5
 """Seconds between two looks at all connections; one timer for all, because every request would pay for its own."""
 
 
-class Door(HttpToolsProtocol):
-    """One connection."""
+class Flow:
+    """What uvicorn asks about a connection whose client reads slowly: an event for those who wait, made for them."""
 
+    __slots__ = ("_transport", "_writable", "read_paused", "write_paused")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport, self._writable = transport, None
+        self.read_paused = self.write_paused = False
+
+    async def drain(self) -> None:
+        if self.write_paused:
+            self._writable = self._writable or asyncio.Event()
+            await self._writable.wait()
+
+    def pause_reading(self) -> None:
+        if not self.read_paused:
+            self.read_paused = True
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self.read_paused:
+            self.read_paused = False
+            self._transport.resume_reading()
+
+    def pause_writing(self) -> None:
+        self.write_paused = True
+
+    def resume_writing(self) -> None:
+        self.write_paused = False
+        if self._writable is not None:
+            self._writable.set()
+            self._writable = None
+
+
+class Door(HttpToolsProtocol):
+    """One connection. There may be thousands that are silent: what only a request needs goes with it."""
+
+    __slots__ = ("_began", "_begun", "_body", "_held", "_pipeline", "_read", "_refused", "_service", "_size", "_until",
+                 "_whole")  # fmt: skip
     most = 4096
     """Connections of this process; set when the application is made."""
 
     def __init__(self, *given: Any, **more: Any) -> None:
+        self._pipeline: deque[Any] | None = None
         super().__init__(*given, **more)
         self._until, self._size = 0.0, 0
         self._whole = True  # no request is on its way
@@ -49,8 +87,20 @@ class Door(HttpToolsProtocol):
         served = getattr(self.app, "app", self.app)  # behind a proxy uvicorn stands between, for what no loop is asked
         self._service: Any = served if hasattr(served, "take") else None
 
+    @property
+    def pipeline(self) -> deque[Any]:  # type: ignore[override]
+        """Requests behind one that is not answered."""
+        if self._pipeline is None:
+            self._pipeline = deque()
+        return self._pipeline
+
+    @pipeline.setter
+    def pipeline(self, given: deque[Any]) -> None:
+        """uvicorn makes one for every connection."""
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow = Flow(transport)  # type: ignore[assignment]
         self._until = self.loop.time() + HEAD
         if len(self.connections) > self.most:
             self._refuse(503, "overloaded", "too many connections", allowed=f"{self.most} of this process")
@@ -141,9 +191,10 @@ class Door(HttpToolsProtocol):
                 return
             self.cycle = before
             self._start()
-        if self.cycle.response_complete:
-            self._until = self.loop.time() + IDLE
+        answered = self.cycle.response_complete
         super().on_message_complete()
+        if answered:
+            self._rest()
 
     def answer(self, status: int, lines: bytes, body: bytes, keep: bool) -> None:
         """The answer to a request that was taken, in one write."""
@@ -159,10 +210,15 @@ class Door(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self.flow.resume_reading()
-        if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
+        if self._pipeline:
+            self._start_asgi_task(*self._pipeline.pop())
         elif self._whole:
-            self._until = self.loop.time() + IDLE
+            self._rest()
+
+    def _rest(self) -> None:
+        """Nothing is under way: the last request is let go."""
+        self._until = self.loop.time() + IDLE
+        self.cycle = self.scope = self.headers = self._pipeline = None  # type: ignore[assignment]
 
     def shutdown(self) -> None:
         """What has not come whole has begun nothing: its caller repeats it."""
@@ -181,6 +237,10 @@ class Door(HttpToolsProtocol):
         else:
             self._until = self.loop.time() + CLOSING
             self.transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        """What cannot be read at all. It is no answer to whatever came before it and is under way."""
+        self._refuse(400, "malformed", "this is not HTTP", allowed="HTTP/1.1")
 
     def _too_many(self) -> None:
         self._refuse(431, "too-large", "the headers are too large", allowed=f"{HEADERS // 1024} KiB and {LINES} lines")
