@@ -178,6 +178,51 @@ def test_more_connections_than_allowed_are_refused(connect, monkeypatch):
         connection.close()
 
 
+def test_who_never_agrees_on_tls_is_counted_and_closed(tmp_path, certificate, doors, monkeypatch):
+    """Such a connection stood for a minute beside all limits, until no file was left for anybody."""
+    monkeypatch.setattr(Door, "most", 3)
+    monkeypatch.setattr(door, "POLITE", 2)
+    entered, made = [], door.Entrance.connection_made
+
+    def connection_made(self, transport):
+        made(self, transport)
+        entered.append(self)
+
+    monkeypatch.setattr(door.Entrance, "connection_made", connection_made)
+    settings = Settings(**dict(zip(("tls_cert", "tls_key"), certificate, strict=True)))
+    with Store.open(f"sqlite:///{tmp_path}/store.db") as store, listening(Service(store, settings)) as url:
+        place, began = ("127.0.0.1", int(url.rpartition(":")[2])), time.monotonic()
+        silent = [socket.create_connection(place, 60) for _ in range(5)]
+        silent[0].sendall(b"\x16\x03\x01\x02")  # the beginning of a hello
+        until(lambda: len(entered) == 5)
+        assert [began - 0.1 <= one._until - door.HEAD <= time.monotonic() for one in entered] == [True] * 5
+        with socket.create_connection(place, 60) as further:
+            assert everything(further) == b""  # cut: there is no room for it
+        for one in entered[:4]:
+            one._until = 0.0
+        for connection in silent[:4]:
+            assert everything(connection) == b""
+        silent[4].sendall(GET + b"\r\n")  # which is no TLS
+        assert status(everything(silent[4])) is None
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        with context.wrap_socket(socket.create_connection(place, 60)) as connection:
+            assert status(asked(connection, GET + b"Connection: close\r\n\r\n")) == 200
+        for connection in silent:
+            connection.close()
+        left = socket.create_connection(place, 60)
+        until(lambda: len(entered) == 8)
+    assert everything(left) == b""  # the service has ended, and did not wait for it
+    left.close()
+
+
+def test_a_certificate_that_cannot_be_used_is_refused_before_anybody_comes(tmp_path):
+    for name in ("cert", "key"):
+        (tmp_path / name).write_text("none")
+    with pytest.raises(SpecError, match="cannot be used"):
+        serve.server_options(Settings(tls_cert=str(tmp_path / "cert"), tls_key=str(tmp_path / "key")))
+
+
 def test_pipelined_requests_are_all_answered(connect):
     with connect() as connection:
         answer = asked(connection, (GET + b"\r\n") * 5 + GET + b"Connection: close\r\n\r\n")

@@ -1,17 +1,21 @@
 """What a connection may cost before its request is whole: headers, time, numbers. uvicorn has no such limits.
 
-Headers: at most 64 KiB and 100 lines, complete within ten seconds. A body: within thirty. A connection that is silent
-between requests is closed, and so is one whose client does not read. More connections than allowed are refused.
+Headers: at most 64 KiB and 100 lines, complete within ten seconds, and so is what agrees on TLS before them. A body:
+within thirty. A connection that is silent between requests is closed, and so is one whose client does not read. More
+connections than allowed are refused.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections import deque
+from functools import cache
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from fairveil.errors import SpecError
 from fairveil.service.exchange import Exchange
 from fairveil.service.messages import encode, problem
 
@@ -27,6 +31,8 @@ CLOSING = 2.0
 """Seconds to take the last answer before the connection is cut."""
 LEAVING = 0.5
 """Seconds to take an answer when the service stops."""
+POLITE = 32
+"""Connections beyond those allowed that are told so over TLS, which costs; more are cut."""
 SWEEP = 0.5
 """Seconds between two looks at all connections; one timer for all, because every request would pay for its own."""
 
@@ -104,9 +110,7 @@ class Door(HttpToolsProtocol):
         self._until = self.loop.time() + HEAD
         if len(self.connections) > self.most:
             self._refuse(503, "overloaded", "too many connections", allowed=f"{self.most} of this process")
-        if not getattr(self.server_state, "swept", False):
-            self.server_state.swept = True  # type: ignore[attr-defined]
-            self.loop.call_later(SWEEP, _sweep, self.server_state, self.loop)
+        _keep_sweeping(self.server_state, self.loop)
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
@@ -257,6 +261,89 @@ class Door(HttpToolsProtocol):
                 % (STATUS_LINE[status], len(body), retry, body)
             )
         self.transport.close()
+
+
+class Entrance(asyncio.Protocol):
+    """A connection that has not agreed on TLS yet: counted and swept like any other. What comes too early waits."""
+
+    def __init__(self, certificate: tuple[str, str | None], **given: Any) -> None:
+        self._door, self._context = Door(**given), tls_context(*certificate)
+        self._said, self._lost = list[bytes](), list[Exception | None]()
+        self._early: bytes | None = b""
+        self._state, self._until = self._door.server_state, 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        loop, known = self._door.loop, self._state.connections
+        self._raw, self._until = transport, loop.time() + HEAD
+        if len(known) >= Door.most + POLITE:
+            return transport.abort()
+        known.add(self)  # type: ignore[arg-type]
+        _keep_sweeping(self._state, loop)
+        self._task = loop.create_task(self._agree())
+        return None
+
+    async def _agree(self) -> None:
+        early, self._early = self._early, None
+        if early:
+            self._door.loop.call_soon(self._hand_over, early)  # to whom `start_tls` puts in its place before it waits
+        try:
+            secure: Any = await self._door.loop.start_tls(
+                self._raw, self, self._context, server_side=True, ssl_handshake_timeout=2 * HEAD
+            )
+        except (OSError, EOFError):  # it went, spoke something else, or was cut by the sweep
+            return self._raw.abort()
+        finally:
+            self._state.connections.discard(self)  # type: ignore[arg-type]
+        if self._raw.is_closing():  # whoever waits for TLS is told so too when the connection has gone
+            return None
+        secure.set_protocol(self._door)
+        self._door.connection_made(secure)
+        if self._said:
+            self._door.data_received(b"".join(self._said))
+        if self._lost:
+            self._door.connection_lost(self._lost[0])
+        return None
+
+    def _hand_over(self, early: bytes) -> None:
+        there: Any = self._raw.get_protocol()
+        while early:
+            place = there.get_buffer(len(early))
+            count = min(len(early), len(place))
+            place[:count], early = early[:count], early[count:]
+            there.buffer_updated(count)
+
+    def data_received(self, data: bytes) -> None:
+        if self._early is None:
+            self._said.append(data)
+        else:
+            self._early += data
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lost.append(exc)
+
+    def expire(self) -> None:
+        self._raw.abort()
+
+    shutdown = expire
+
+
+@cache
+def tls_context(certificate: str, key: str | None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certificate, key)
+    except OSError as problem:  # SSLError is one
+        raise SpecError(
+            "certificate and key cannot be used", path="--tls-cert", given=f"{type(problem).__name__}: {problem}",
+            allowed="a chain of certificates and its key without a password, as PEM", fix="check both files",
+        ) from None  # fmt: skip
+    return context
+
+
+def _keep_sweeping(state: Any, loop: asyncio.AbstractEventLoop) -> None:
+    if not getattr(state, "swept", False):
+        state.swept = True
+        loop.call_later(SWEEP, _sweep, state, loop)
 
 
 def _sweep(state: Any, loop: asyncio.AbstractEventLoop) -> None:
