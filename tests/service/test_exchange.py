@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import random
 import re
 import socket
 import threading
@@ -284,3 +285,58 @@ def test_no_bytes_behind_a_request_are_answered_before_it(served):
     assert whole(port, request(body=b'{"event_id": "a"}'))[0] == 200, "its work was done all the same"
     status, _, body = whole(port, b"\0\0 no such thing\r\n\r\n")
     assert (status, body["type"]) == (400, "/problems/malformed")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_however_requests_are_cut_and_kept_waiting_each_is_answered_once_and_in_its_order(served, seed):
+    """One connection: requests of both ways, in pieces that end anywhere, some given up before they are done."""
+    service, port, _ = served
+    dice, writer = random.Random(seed), service.store.loop("trial").writer
+    asked = []
+    for number in range(12):
+        known = request(body=json.dumps({"event_id": f"e-{dice.randrange(8)}"}).encode())
+        other = dice.choice(
+            [request("/health", b"", method="GET"), request("/v1/loops/nobody/decisions"), request(body=b"{")]
+        )
+        asked.append(known if dice.random() < 0.7 else other)
+    text, found, over = b"".join(asked), [], threading.Event()
+
+    def hold():
+        while not over.is_set():
+            with writer._turn:
+                over.wait(random.choice([0.0, 0.01, 0.05]))
+            over.wait(0.01)
+
+    service.pumps.deadline = 0.03
+    holder = threading.Thread(target=hold)
+    holder.start()
+    try:
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            while text:
+                cut = dice.choice([1, 20, 150, 150, 400, len(text)])
+                connection.sendall(text[:cut])
+                text = text[cut:]
+                over.wait(dice.choice([0.0, 0.0, 0.002]))
+            found = answers(connection, len(asked))
+    finally:
+        over.set()
+        holder.join()
+    for one, (status, _, body) in zip(asked, found, strict=True):
+        if b"/health" in one:
+            assert (status, body) == (200, {"status": "alive"})
+        elif b"nobody" in one:
+            assert status == 404
+        elif one.endswith(b"\r\n\r\n{"):
+            assert status == 400
+        else:
+            event = json.loads(one.partition(b"\r\n\r\n")[2])["event_id"]
+            assert status in (200, 201, 503)
+            assert status == 503 or body["event_id"] == event
+    service.pumps.deadline = PATIENT.deadline
+    rounds = {}
+    for one, (status, _, body) in zip(asked, found, strict=True):
+        if status in (200, 201) and "event_id" in body:
+            assert rounds.setdefault(body["event_id"], body["round"]) == body["round"]
+            assert whole(port, one)[2]["round"] == body["round"]
+    assert len(set(rounds.values())) == len(rounds)
