@@ -292,13 +292,9 @@ def test_however_requests_are_cut_and_kept_waiting_each_is_answered_once_and_in_
     """One connection: requests of both ways, in pieces that end anywhere, some given up before they are done."""
     service, port, _ = served
     dice, writer = random.Random(seed), service.store.loop("trial").writer
-    asked = []
-    for number in range(12):
-        known = request(body=json.dumps({"event_id": f"e-{dice.randrange(8)}"}).encode())
-        other = dice.choice(
-            [request("/health", b"", method="GET"), request("/v1/loops/nobody/decisions"), request(body=b"{")]
-        )
-        asked.append(known if dice.random() < 0.7 else other)
+    decisions = [request(body=b'{"event_id": "e-%d"}' % number) for number in range(8)]
+    others = [request("/health", b"", method="GET"), request("/v1/loops/nobody/decisions"), request(body=b"{")]
+    asked = [dice.choice(decisions if dice.random() < 0.7 else others) for _ in range(12)]
     text, found, over = b"".join(asked), [], threading.Event()
 
     def hold():
