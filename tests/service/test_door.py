@@ -11,6 +11,7 @@ import resource
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import time
@@ -178,7 +179,7 @@ def test_more_connections_than_allowed_are_refused(connect, monkeypatch):
         connection.close()
 
 
-def test_who_never_agrees_on_tls_is_counted_and_closed(tmp_path, certificate, doors, monkeypatch):
+def test_who_never_agrees_on_tls_is_counted_and_closed(tmp_path, certificate, doors, monkeypatch, caplog):
     """Such a connection stood for a minute beside all limits, until no file was left for anybody."""
     monkeypatch.setattr(Door, "most", 3)
     monkeypatch.setattr(door, "POLITE", 2)
@@ -204,16 +205,21 @@ def test_who_never_agrees_on_tls_is_counted_and_closed(tmp_path, certificate, do
             assert everything(connection) == b""
         silent[4].sendall(GET + b"\r\n")  # which is no TLS
         assert status(everything(silent[4])) is None
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        with context.wrap_socket(socket.create_connection(place, 60)) as connection:
-            assert status(asked(connection, GET + b"Connection: close\r\n\r\n")) == 200
         for connection in silent:
             connection.close()
-        left = socket.create_connection(place, 60)
-        until(lambda: len(entered) == 8)
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        for _ in range(20):
+            with socket.create_connection(place, 60) as leaves:  # at once, without a word
+                leaves.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        until(lambda: not entered[0]._state.connections)
+        with context.wrap_socket(socket.create_connection(place, 60)) as connection:
+            assert status(asked(connection, GET + b"Connection: close\r\n\r\n")) == 200
+        before, left = len(entered), socket.create_connection(place, 60)
+        until(lambda: len(entered) > before)
     assert everything(left) == b""  # the service has ended, and did not wait for it
     left.close()
+    assert caplog.text == ""
 
 
 def test_a_certificate_that_cannot_be_used_is_refused_before_anybody_comes(tmp_path):

@@ -284,9 +284,11 @@ class Entrance(asyncio.Protocol):
 
     async def _agree(self) -> None:
         early, self._early = self._early, None
-        if early:
-            self._door.loop.call_soon(self._hand_over, early)  # to whom `start_tls` puts in its place before it waits
         try:
+            if self._raw.is_closing():
+                return None
+            if early:
+                self._door.loop.call_soon(self._hand_over, early)  # to whom `start_tls` puts in its place, then waits
             secure: Any = await self._door.loop.start_tls(
                 self._raw, self, self._context, server_side=True, ssl_handshake_timeout=2 * HEAD
             )
