@@ -43,7 +43,8 @@ class Flow:
     __slots__ = ("_transport", "_writable", "read_paused", "write_paused")
 
     def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport, self._writable = transport, None
+        self._transport = transport
+        self._writable: asyncio.Event | None = None
         self.read_paused = self.write_paused = False
 
     async def drain(self) -> None:
@@ -94,7 +95,7 @@ class Door(HttpToolsProtocol):
         self._service: Any = served if hasattr(served, "take") else None
 
     @property
-    def pipeline(self) -> deque[Any]:  # type: ignore[override]
+    def pipeline(self) -> deque[Any]:
         """Requests behind one that is not answered."""
         if self._pipeline is None:
             self._pipeline = deque()
@@ -295,7 +296,7 @@ class Entrance(asyncio.Protocol):
         except (OSError, EOFError):  # it went, spoke something else, or was cut by the sweep
             return self._raw.abort()
         finally:
-            self._state.connections.discard(self)  # type: ignore[arg-type]
+            self._state.connections.discard(self)
         if self._raw.is_closing():  # whoever waits for TLS is told so too when the connection has gone
             return None
         secure.set_protocol(self._door)
