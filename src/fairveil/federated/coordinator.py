@@ -167,7 +167,9 @@ class Coordinator:
     def tick(self, now: float) -> None:
         """Let time pass: a synchronisation may close without those who are late."""
         self._now = now
-        if self.complete and self._since is None:
+        if self._since is not None:
+            self._since = min(self._since, now)  # a clock that was set back begins to wait anew
+        elif self.complete:
             self._since = now
         for place, member in enumerate(self.plan.party):
             if (self.folder / RETIRED / member.name).exists():

@@ -36,7 +36,9 @@ def answer(message: Message, context: Context) -> Message:
         traceback.print_exc()
         kind, content = 1, AWAY
     record = ConfigRecord({"kind": kind, "bytes": content})
-    return Message(RecordDict({"answer": record}), reply_to=message)
+    reply = Message(RecordDict({"answer": record}), reply_to=message)
+    reply.metadata.created_at, reply.metadata.ttl = message.metadata.created_at, message.metadata.ttl
+    return reply  # dated by the coordinator's clock: by one that is ahead it would be dead already
 
 
 def passed_on(request: bytes) -> tuple[int, bytes]:
