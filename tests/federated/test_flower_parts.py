@@ -242,7 +242,7 @@ def test_a_body_is_read_for_nodes_of_the_plan_alone(front):
     ]
     with client_of(front) as client:
         for headers in wrong:
-            assert client.post("/v1/fleet/push-object", content=b"x" * 50, headers=headers).status_code == 401
+            assert client.post("/v1/fleet/push-object", content=b"x" * 50, headers=headers).status_code == 412
         assert Upstream.seen == []
         for age in (0.0, 3600.0, -3600.0):
             headers = signed(folder / "node.key", age)
@@ -257,7 +257,7 @@ def test_a_stranger_is_answered_before_its_body_came(front):
         context.wrap_socket(plain, server_hostname="127.0.0.1") as line,
     ):
         line.sendall(b"POST /v1/fleet/push-object HTTP/1.1\r\nhost: x\r\ncontent-length: 60000000\r\n\r\nx")
-        assert line.recv(100).startswith(b"HTTP/1.1 401")
+        assert line.recv(100).startswith(b"HTTP/1.1 412")
 
 
 def test_a_plan_whose_node_key_is_none_is_refused():
@@ -494,19 +494,53 @@ def test_a_kept_program_starts_again_and_ends_with_its_group(tmp_path):
     until(lambda: gone(second))
 
 
-def test_a_kept_program_ends_when_its_owner_is_killed(tmp_path):
+POLITE = """
+import pathlib, signal, sys, time
+signal.signal(15, lambda *_: (pathlib.Path("said").write_text("goodbye"), sys.exit()))
+pathlib.Path("up").touch()
+time.sleep(600)
+"""
+
+
+def test_a_kept_program_has_the_time_to_say_goodbye_when_its_owner_is_killed(tmp_path):
+    """A SuperNode that is killed is let back after a minute; one that signs off is let back at once."""
     code = f"""
 import os, pathlib, sys, time
 from fairveil.federated.flower.programs import KeptProgram
-kept = KeptProgram("sleeper", pathlib.Path({str(tmp_path)!r}))
-kept.start({SLEEPER!r}, os.environ, pathlib.Path({str(tmp_path)!r}))
+kept = KeptProgram("polite", pathlib.Path({str(tmp_path)!r}))
+kept.start([sys.executable, "-c", {POLITE!r}], os.environ, pathlib.Path({str(tmp_path)!r}))
 time.sleep(600)
 """
-    owner, pidfile = subprocess.Popen([sys.executable, "-c", code]), tmp_path / "sleeper.pid"
-    until(lambda: pidfile.exists() and pidfile.read_text())
+    owner, pidfile = subprocess.Popen([sys.executable, "-c", code]), tmp_path / "polite.pid"
+    until(lambda: (tmp_path / "up").exists() and pidfile.exists() and pidfile.read_text())
     owner.kill()
     owner.wait()
     until(lambda: gone(int(pidfile.read_text())))
+    assert (tmp_path / "said").read_text() == "goodbye"
+
+
+STUBBORN = "import signal, time; [signal.signal(n, signal.SIG_IGN) for n in (2, 15)]; time.sleep(600)"
+PARENT = f"""
+import pathlib, subprocess, sys, time
+found = subprocess.Popen([sys.executable, "-c", {STUBBORN!r}], start_new_session=True)
+pathlib.Path(sys.argv[1]).write_text(str(found.pid))
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("ending", ["killed", "stopped", "ended by itself"])
+def test_nothing_of_a_kept_program_stays_behind(ending, tmp_path):
+    """Flower's programs start others in sessions of their own, and those wait for ever when the first one is gone."""
+    kept, file = KeptProgram("parent", tmp_path), tmp_path / "stubborn"
+    code = PARENT.removesuffix("time.sleep(600)\n") if ending == "ended by itself" else PARENT
+    kept.start([sys.executable, "-c", code, str(file)], os.environ, tmp_path)
+    until(lambda: file.exists() and file.read_text())
+    if ending == "killed":
+        os.kill(int((tmp_path / "parent.pid").read_text()), signal.SIGKILL)
+    elif ending == "stopped":
+        kept.stop()
+    until(lambda: gone(int(file.read_text())))
+    until(lambda: not kept.running)
 
 
 def test_a_supernode_finds_no_program_but_ours(tmp_path, monkeypatch):

@@ -18,13 +18,15 @@ from fairveil.federated.flower.certificates import NodeKeys
 
 FLEET = re.compile(rb"/v1/fleet/[a-z-]{1,60}")
 DROPPED = {"host", "connection", "transfer-encoding", "content-length", "content-encoding", "keep-alive"}
+STRANGER = b'{"code": 2004, "detail": "Failed to activate SuperNode."}'
+"""What Flower says to a key that it does not know: a SuperNode ends with these words."""
 START_SECONDS = 120.0
 
 
 class Front:
     """A TLS server in a thread of this process that passes one prefix on to a SuperLink on loopback.
 
-    Whoever is none of ``nodes`` gets 401 before a byte of its body is read; bodies of theirs have at most
+    Whoever is none of ``nodes`` gets 412 before a byte of its body is read; bodies of theirs have at most
     ``most_bytes``.
     """
 
@@ -90,7 +92,7 @@ class Front:
             await _reply(send, 404, b"")
             return
         if not self.nodes.sent(dict(scope["headers"])):
-            await _reply(send, 401, b"")
+            await _reply(send, 412, STRANGER)
             return
         body = await self._body(receive)
         if body is None:
