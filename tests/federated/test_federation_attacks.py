@@ -488,6 +488,43 @@ def test_a_request_that_is_lost_without_a_word_is_asked_again_long_before_the_ti
         one.close()
 
 
+class Slow(Inline):
+    """A party answers its requests in order, one a while; the last of three is away at the beginning."""
+
+    def __init__(self, parties, clock):
+        super().__init__(parties)
+        self.clock, self.asked = clock, dict.fromkeys(parties, 0)
+        self.queue = {party: [] for party in parties}
+        self.free = {**dict.fromkeys(parties, 0.0), 2: 100.0}
+
+    def ask(self, party, request):
+        self.asked[party] += 1
+        self.queue[party].append(request)
+
+    def answers(self):
+        found = []
+        for party, waiting in self.queue.items():
+            if waiting and self.clock[0] >= self.free[party]:
+                found.append((party, self.parties[party](waiting.pop(0))))
+                self.free[party] = self.clock[0] + 10.0
+        return found
+
+    def pause(self):
+        self.clock[0] += 1.0
+
+
+def test_a_request_that_was_repeated_once_is_not_repeated_for_ever(tmp_path):
+    plan, now = plan_of(sums="secure"), [0.0]
+    hosts = [host_of(plan, index, tmp_path) for index in range(3)]
+    coordinator = Coordinator(plan, tmp_path / "coordinator")
+    carrier = Slow({host.index: host.answer for host in hosts}, now)
+    drive(coordinator, carrier, clock=lambda: now[0], patience=600.0)
+    assert coordinator.complete
+    assert carrier.asked[2] <= carrier.asked[0] + 1
+    for one in (*hosts, coordinator):
+        one.close()
+
+
 def test_a_clock_that_is_set_back_an_hour_keeps_nobody_waiting(tmp_path):
     plan = plan_of(sums="secure")
     hosts = [host_of(plan, index, tmp_path) for index in range(3)]

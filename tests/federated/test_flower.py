@@ -6,10 +6,13 @@ import base64
 import datetime
 import importlib
 import inspect
+import os
 import re
+import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -138,7 +141,8 @@ def test_a_federation_survives_a_killed_supernode_and_a_hostile_coordinator(tmp_
         submit_hostile(run, mark)
         assert "Failed to activate" in stranger_is_refused(run)
         wait_for("east", lambda: run.alive("east") and run.answered("east") > before)
-        print(f"the killed SuperNode answered again after {time.monotonic() - at:.0f} s")
+        load = os.getloadavg()[0]
+        print(f"the killed SuperNode answered again after {time.monotonic() - at:.0f} s (load {load:.0f})")
         run.finish()
     finally:
         run.stop()
@@ -278,6 +282,49 @@ def test_flower_takes_a_node_whose_clock_is_an_hour_apart_once_its_tolerance_is_
     encoded = {name.encode(): value.encode() for name, value in headers.items()}
     style = (serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     assert NodeKeys([public.public_bytes(*style).decode()]).sent(encoded), "flwr names its headers otherwise now"
+
+
+class HalfSent:
+    """A SuperLink that has half of the reply of node 70, and waits for the other half; node 71 answers."""
+
+    def __init__(self):
+        self.over = threading.Event()
+
+    def push_messages(self, messages):
+        return [str(facts["dst_node_id"]) for _, facts in messages]
+
+    def pull_messages(self, keys):
+        if "70" in keys:
+            self.over.wait(120)
+            raise ConnectionError("the SuperLink has ended")
+        content = {"answer": {"kind": 0, "bytes": b"here"}}
+        return [SimpleNamespace(has_error=lambda: False, metadata=SimpleNamespace(src_node_id=71), content=content)]
+
+
+def test_a_reply_that_broke_off_keeps_nobody_else_waiting(monkeypatch):
+    """A SuperNode that is killed while it sends: Flower waits three minutes for the rest before it says so."""
+    from fairveil.federated.flower import serverapp
+
+    monkeypatch.setattr(serverapp, "Message", lambda record, **facts: (record, facts))  # has one in a run alone
+    grid, (ours, theirs) = HalfSent(), socket.socketpair()
+    ended = []
+
+    def carry():
+        with pytest.raises(ConnectionError):
+            serverapp.carry(grid, theirs, 600.0)
+        ended.append(True)
+
+    thread = threading.Thread(target=carry)
+    thread.start()
+    ours.settimeout(60)
+    for node in (70, 71):
+        ours.sendall(serverapp.FRAME.pack(node, 0, 4) + b"ask?")
+    assert ours.recv(100) == serverapp.FRAME.pack(71, 0, 4) + b"here"
+    grid.over.set()
+    thread.join(60)
+    assert ended == [True]  # and one that fails ends the run, so that another is submitted
+    ours.close()
+    theirs.close()
 
 
 def test_a_bundle_is_the_same_bytes_twice(tmp_path):

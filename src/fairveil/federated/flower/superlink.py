@@ -4,8 +4,6 @@ Flower takes a node's signed time as its proof for 5 minutes, and for 5 seconds 
 over TLS to the front is read by nobody else, and statements are signed by other keys: a longer proof gives nothing.
 """
 
-from __future__ import annotations
-
 import sys
 
 from flwr.superlink.cli import flower_superlink
