@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairveil.arrays import Bools, Floats, Ints
-from fairveil.bandits.environments.arms import BERNOULLI, RECORDED, UNIT, Laws, draw_sum
+from fairveil.bandits.environments.arms import BERNOULLI, RECORDED, UNIT, Laws, binomial, draw_sum
 from fairveil.bandits.nash.index import index
 from fairveil.bandits.nash.late import Late, answered, fill, settled_at
 from fairveil.bandits.nash.rounds import ANY
@@ -317,7 +317,7 @@ def simulate(numbers, shape: Shape, known: Known, place: Place, late: Late, sour
             length = ends[oldest] - first
             total = fill(late, length - n)
             if ones[arm] >= 0.0:
-                total += world.binomial(n, ones[arm]) * UNIT
+                total += binomial(world, n, ones[arm]) * UNIT
             else:
                 total += reward_sum(place, arm, first, n, world)
             count = float(length if late.filled else n)
