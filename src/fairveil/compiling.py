@@ -38,7 +38,6 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
 from numba.core.targetconfig import TargetConfig
 from numba.extending import overload
-from numba.np.random.generator_core import next_uint32
 
 PACKAGE = Path(__file__).resolve().parent
 OURS = "kept under what it calls"
@@ -363,30 +362,6 @@ def by_kind(default: F) -> F:
 
     default.of, default.bodies = of, bodies  # type: ignore[attr-defined]
     return default
-
-
-@njit(nogil=True)
-def below(rng, high):  # type: ignore[no-untyped-def]
-    """``rng.integers(0, high)`` for 1 <= high <= 2^32 - 1: NumPy's number, in a tenth of the code and without an array.
-
-    Lemire's multiplication: the draws whose low half would make some result likelier than others are thrown away.
-    """
-    if high == 1:
-        return np.int64(0)
-    while True:
-        scaled = np.uint64(next_uint32(rng.bit_generator)) * np.uint64(high)
-        rest = np.int64(scaled & np.uint64(0xFFFFFFFF))
-        if rest >= high or rest >= (0x100000000 - high) % high:
-            return np.int64(scaled >> np.uint64(32))
-
-
-@njit(nogil=True)
-def doubled(array):  # type: ignore[no-untyped-def]
-    """A copy with room for as much again."""
-    longer = np.empty(2 * array.size, array.dtype)
-    for i in range(array.size):
-        longer[i] = array[i]
-    return longer
 
 
 class Kernel:

@@ -16,13 +16,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numba.np.random.distributions import _binomial_btpe_squeeze as _falls_short
 from numba.np.random.distributions import random_binomial_inversion as _by_inversion
-from numba.np.random.generator_core import next_double
+from numba.np.random.generator_core import next_double, next_uint32
 
 from fairveil.arrays import Floats, Ints
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.facts import Fact, Same
 from fairveil.bandits.protocol import Round
-from fairveil.compiling import below, inner, njit
+from fairveil.compiling import inner, njit
 from fairveil.configuration import configuration
 from fairveil.errors import ContractError, InputError, SpecError
 from fairveil.fields import Count, Natural, Probability, Vector, described
@@ -52,6 +52,21 @@ def make_laws(
     units = (table * UNIT).astype(np.int64)
     prefix = np.concatenate([np.zeros((1, table.shape[1]), np.int64), np.cumsum(units, axis=0)])
     return Laws(np.array(kind, np.int64), np.array(chance), np.array(low), np.array(high), table, prefix)
+
+
+@njit(nogil=True)
+def below(rng, high):
+    """``rng.integers(0, high)`` for 1 <= high <= 2^32 - 1: NumPy's number, in a tenth of the code and without an array.
+
+    Lemire's multiplication: the draws whose low half would make some result likelier than others are thrown away.
+    """
+    if high == 1:
+        return np.int64(0)
+    while True:
+        scaled = np.uint64(next_uint32(rng.bit_generator)) * np.uint64(high)
+        rest = np.int64(scaled & np.uint64(0xFFFFFFFF))
+        if rest >= high or rest >= (0x100000000 - high) % high:
+            return np.int64(scaled >> np.uint64(32))
 
 
 @inner

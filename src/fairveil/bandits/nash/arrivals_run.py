@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairveil.arrays import Floats, Ints
-from fairveil.bandits.environments.arms import UNIT, binomial, draw
+from fairveil.bandits.environments.arms import UNIT, below, binomial, draw
 from fairveil.bandits.lateness import Lateness
 from fairveil.bandits.nash.arrivals import (
     Bounds,
@@ -30,11 +30,11 @@ from fairveil.bandits.nash.arrivals import (
     publish,
     turn_length,
 )
-from fairveil.bandits.nash.blocks import Coins, Place, Shape, nth, reward_sum, sources_of
+from fairveil.bandits.nash.blocks import Coins, Place, Shape, doubled, nth, reward_sum, sources_of
 from fairveil.bandits.nash.late import GEOMETRIC, LAWS, UNIFORM, compiled_lateness, regular
 from fairveil.bandits.nash.tally import Stretch
 from fairveil.bandits.simulate import Case, Simulator, Streams
-from fairveil.compiling import Kernel, below, by_kind, doubled, inner, njit
+from fairveil.compiling import Kernel, by_kind, inner, njit
 from fairveil.privacy.noise import compiled_laplace
 from fairveil.randomness import Generator
 from fairveil.state import State

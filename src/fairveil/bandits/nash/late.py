@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairveil.bandits.environments.arms import UNIT, binomial
+from fairveil.bandits.environments.arms import UNIT, below, binomial
 from fairveil.bandits.feedback import Lateness
-from fairveil.compiling import below, njit
+from fairveil.compiling import njit
 
 FIXED, GEOMETRIC, UNIFORM = range(3)
 LAWS = {"fixed": FIXED, "geometric": GEOMETRIC, "uniform": UNIFORM}
