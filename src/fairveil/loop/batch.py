@@ -17,6 +17,7 @@ from fairveil.loop.play import Choice
 from fairveil.loop.problems import Closed, EventReused, Invalid, OutOfRange, RewardDiffers
 from fairveil.loop.requests import Ask
 from fairveil.loop.seats import Seating, due_seats
+from fairveil.loop.stand_in import ANSWERED, stands_in
 from fairveil.loop.storage import Transaction
 from fairveil.randomness import Generator
 
@@ -102,7 +103,8 @@ class Batch:
         facts, mode = self.facts, self.before.mode
         choice, learn = self._choose(ask)
         pending = learn == PENDING
-        placed = pending or (mode == "apprentice" and choice.reason == "baseline") or self._keeps_round(ask, choice)
+        counts = pending or self._keeps_round(ask, choice)
+        placed = counts or (mode == "apprentice" and choice.reason == "baseline")
         made = Event(  # by position: a name for each costs every decision a microsecond
             facts.id,
             ask.key,
@@ -134,7 +136,7 @@ class Batch:
             ):
                 self.seats.close(made.queue)
         self._note_persons(ask)
-        if pending and facts.counts_persons:
+        if counts and facts.counts_persons:
             self._count(ask)
         if facts.spec.person.sticky and mode not in UNKEPT:
             self._keep_arm(ask, choice)
@@ -152,7 +154,7 @@ class Batch:
         kept, blocked = self._kept_arm(ask), self._blocked(ask)
         if kept is None or facts.keeps_rounds:
             at = self._open(blocked)
-        if kept is not None:
+        if kept is not None and mode != "apprentice":
             return kept_choice(self, kept, ask, at) if facts.keeps_rounds and mode in OWN else kept, NEVER
         if mode in ("shadow", "apprentice"):
             action = ask.baseline if ask.baseline is not None else (0 if ask.allowed is None else ask.allowed[0])
@@ -161,7 +163,10 @@ class Batch:
             choice = own_choice(self, ask, at)
         if mode == "shadow":
             return choice._replace(reason="shadow"), NEVER
-        if blocked is not None:
+        taken = choice.reason == "baseline" and blocked in (None, "limit")  # by the caller, from whoever asks
+        if kept is not None:
+            return kept._replace(reason="baseline") if taken else kept, NEVER
+        if blocked is not None and not taken:
             return choice._replace(reason=blocked), NEVER if blocked in OF_ONE else FROZEN
         return choice, PENDING if choice.reason is None else NEVER
 
@@ -226,9 +231,14 @@ class Batch:
             self.appearances.append((self.facts.id, key, ask.key))
 
     def _count(self, ask: Ask) -> None:
+        """Everybody in an event that keeps its round, learned or not, up to the limit: whether somebody is over it
+        must not depend on who else stood there."""
+        limit = self.facts.spec.person.max_events
         for key in ask.subjects:
-            self.people[key].events += 1
-            self.changed.add(key)
+            known = self.people[key]
+            if limit is None or known.events < limit:
+                known.events += 1
+                self.changed.add(key)
 
     # Rewards ---------------------------------------------------------------------------------------------------------
 
@@ -238,6 +248,8 @@ class Batch:
         if self.places is not None:
             self.places.rewarded(key, self.facts.unit(value))
         if row.learn != PENDING or row.round is None:
+            if stands_in(self.facts, row):
+                self._stand_in(row)
             return RewardReply(event, True, NEVER, ERASED if row.learn == ERASED else row.reason)
         through = self._through(row)
         if through is not None:  # whether or not one had come
@@ -254,6 +266,11 @@ class Batch:
         if row.erased is None:
             self._set(row, None)
         return RewardReply(event, True, NEVER, "late")
+
+    def _stand_in(self, row: Event) -> None:
+        """Answer a round whose reward is not learned, in time or late, as that of any other; nothing keeps the value."""
+        if row.rewarded is None and row.erased is None and self._through(row) is None:
+            self._set(row, ANSWERED if self._still_open(row) else None)
 
     def _through(self, row: Event) -> str | None:
         """Why a round is not learned any more, whether or not its reward had come."""

@@ -99,7 +99,7 @@ class Placing:
         self._new[made.key] = [now.place, made.decided, made.until, made.action, made.propensity, made.mode, content]
         for key in ask.subjects:
             self._stands.append((self.facts.id, key, now.place))
-            if self.facts.counts_persons and not blank:
+            if self.facts.counts_persons and self._people[key] < self.facts.spec.person.max_events:
                 self._people[key] += 1
         now.place += 1
 

@@ -54,9 +54,6 @@ class PrivatePolicy(ExposurePolicy):
     schedule).
     """
 
-    counts_rows: ClassVar[bool] = False
-    """Messages say how many rows they hold, which is public."""
-
     _: KW_ONLY
     epsilon: Epsilon = described("budget of one interaction")
     delta: Delta = described("chance that the budget may be exceeded")
