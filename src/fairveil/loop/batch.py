@@ -17,7 +17,7 @@ from fairveil.loop.play import Choice
 from fairveil.loop.problems import Closed, EventReused, Invalid, OutOfRange, RewardDiffers
 from fairveil.loop.requests import Ask
 from fairveil.loop.seats import Seating, due_seats
-from fairveil.loop.stand_in import ANSWERED, stands_in
+from fairveil.loop.stand_in import answer_unread
 from fairveil.loop.storage import Transaction
 from fairveil.randomness import Generator
 
@@ -231,8 +231,7 @@ class Batch:
             self.appearances.append((self.facts.id, key, ask.key))
 
     def _count(self, ask: Ask) -> None:
-        """Everybody in an event that keeps its round, learned or not, up to the limit: whether somebody is over it
-        must not depend on who else stood there."""
+        """Everybody in an event that keeps its round, learned or not: over a limit or not, no matter who else is."""
         limit = self.facts.spec.person.max_events
         for key in ask.subjects:
             known = self.people[key]
@@ -248,10 +247,9 @@ class Batch:
         if self.places is not None:
             self.places.rewarded(key, self.facts.unit(value))
         if row.learn != PENDING or row.round is None:
-            if stands_in(self.facts, row):
-                self._stand_in(row)
+            answer_unread(self, row)
             return RewardReply(event, True, NEVER, ERASED if row.learn == ERASED else row.reason)
-        through = self._through(row)
+        through = self.through(row)
         if through is not None:  # whether or not one had come
             return RewardReply(event, True, NEVER, through)
         if row.rewarded is not None:
@@ -260,19 +258,14 @@ class Batch:
             if row.reward != mapped:
                 raise RewardDiffers("this event has another reward", path="value", fix="the first one stands")
             return RewardReply(event, True, PENDING)
-        if self._still_open(row):
-            self._set(row, mapped)
+        if self.still_open(row):
+            self.answer(row, mapped)
             return RewardReply(event, True, PENDING)
         if row.erased is None:
-            self._set(row, None)
+            self.answer(row, None)
         return RewardReply(event, True, NEVER, "late")
 
-    def _stand_in(self, row: Event) -> None:
-        """Answer a round whose reward is not learned, in time or late, as that of any other; nothing keeps the value."""
-        if row.rewarded is None and row.erased is None and self._through(row) is None:
-            self._set(row, ANSWERED if self._still_open(row) else None)
-
-    def _through(self, row: Event) -> str | None:
+    def through(self, row: Event) -> str | None:
         """Why a round is not learned any more, whether or not its reward had come."""
         if self.seats is not None:
             return self.seats.through(row)
@@ -285,7 +278,7 @@ class Batch:
             raise Invalid("this decision was not deferred", path="event_id", fix="only defer = true is activated later")
         if row.activated == 1:
             return True
-        if not self._still_open(row):
+        if not self.still_open(row):
             return False
         if self.places is not None:
             self.places.activated(key)
@@ -293,7 +286,7 @@ class Batch:
         self.activations.append(key)
         return True
 
-    def _still_open(self, row: Event) -> bool:
+    def still_open(self, row: Event) -> bool:
         placed = row.round is None or row.round >= self.before.settled
         return placed and row.erased is None and (self.now <= row.until or self.now < self.grace)
 
@@ -308,7 +301,8 @@ class Batch:
             )
         return self.facts.mapped(min(max(value, low), high))
 
-    def _set(self, row: Event, value: float | None) -> None:
+    def answer(self, row: Event, value: float | None) -> None:
+        """A reward that came, or that it came too late."""
         row = self._seated(row._replace(reward=value, rewarded=self.now))
         self._put(row)
         if row.key not in self.new:

@@ -1,11 +1,11 @@
 """What counts in the place of a reward that must not be learned.
 
 An event over its person's limit, of somebody who keeps an arm, or that excludes the arm of its turn, keeps its round,
-and nothing public may tell it from any other. Where arrivals are public its reward is *answered* when it comes: it
-takes its seat at that moment, its value is dropped at the door, and at the release a public number stands in its place:
-what the published numbers let one expect of a reward of that arm, and one half before anything is published. So a row
-moves by at most the width of the range, as any other reward. Where arrivals are hidden the declared default stands
-there, as for everybody who does not answer.
+and nothing public may tell it from any other. At the release a public number stands in the place of its reward: what
+the published numbers let one expect of that arm, and one half of the range before anything is published. So a row moves
+by at most the width of the range, as any other reward, and estimates are drawn to nothing but themselves. Where
+arrivals are public its reward is *answered* when it comes: it takes its seat at that moment, and its value is dropped
+at the door. Where they are hidden the number stands there whether or not one came.
 
 Among candidates the stand-in is a row of zeros, which adds nothing to a sum: counted where a policy counts rows
 exactly, left out where it does not.
@@ -21,6 +21,7 @@ from fairveil.bandits.protocol import Candidate, Feedback, Report, Round
 from fairveil.loop.events import NEVER, OF_ITS_CONTENT, Event
 
 if TYPE_CHECKING:
+    from fairveil.loop.batch import Batch
     from fairveil.loop.facts import Facts
     from fairveil.state import State
 
@@ -34,13 +35,19 @@ def stands_in(facts: Facts, row: Event) -> bool:
     return kept and facts.missing == "public"
 
 
+def answer_unread(batch: Batch, row: Event) -> None:
+    """Answer a round whose reward is not learned, in time or late, as that of any other; nothing keeps its value."""
+    waits = row.rewarded is None and row.erased is None and stands_in(batch.facts, row)
+    if waits and batch.through(row) is None:
+        batch.answer(row, ANSWERED if batch.still_open(row) else None)
+
+
 def stand_in(facts: Facts, state: State, place: int, arm: int, answered: bool) -> Feedback | Report | None:
     """What a release is handed of a round of this arm that is not learned; None where that is nothing at all."""
-    hidden = facts.missing == "default"
+    counted = answered or facts.missing == "default"
     if facts.policy.arms is None:
-        return _zeros(facts, place, answered or hidden) if facts.policy.counts_rows else None
-    expected = facts.policy.expected_reward(state, arm) if answered else None
-    return facts.play.feedback(place, arm, facts.default if hidden else expected, None)
+        return _zeros(facts, place, counted) if facts.policy.counts_rows else None
+    return facts.play.feedback(place, arm, facts.policy.expected_reward(state, arm) if counted else None, None)
 
 
 def _zeros(facts: Facts, place: int, counted: bool) -> Feedback:

@@ -51,6 +51,7 @@ FAIRX = {
 }  # fmt: skip
 BLOCKS = {"policy": {**NASH["policy"], "release": "blocks"}}
 ROUNDS, WAIT = 16, 60
+ONCE, KEPT = Person(max_events=1), Person(sticky=True)
 
 
 class Place:
@@ -130,7 +131,7 @@ def between(
     own: str = "",
     spec: dict[str, Any] = NASH,
     missing: str = "default",
-    person: Person = Person(max_events=1),
+    person: Person = ONCE,
 ) -> Compared:
     """The two scripts, with the events in ``own`` (separated by blanks) answered to whom they concern alone."""
     mine = frozenset(own.split())
@@ -183,9 +184,6 @@ def one_person(folder: Path) -> None:
     must(between(twice, over, "e-7") == Compared(0.0, 0.0, ()), "what is over the limit is learned")
 
 
-KNOWN = (Person(max_events=1), Person(sticky=True), Person(max_events=1))
-
-
 def answered_in_public(folder: Path) -> None:
     """Where arrivals are public a reward that is not learned for what is in its event is counted when it comes, as any
     other: single or in a batch, late, shown later, silent, erased. The value itself is in no release."""
@@ -195,9 +193,13 @@ def answered_in_public(folder: Path) -> None:
     late = [[*steps[:-3], ("wait", WAIT + 1), ("reward", ("e-7", 1.0)), *steps[-3:]] for steps in
             (script({7: None}, {3: "ann"}), script({7: None}, {3: "ann", 7: "ann"}))]  # fmt: skip
     gone = [[*steps[:-3], ("erase", "ann"), ("erase", "person of 7"), *steps[-3:]] for steps in (alone, twice)]
-    cases = [(other, person) for other, person in zip((twice, twice, refused), KNOWN)]
+    pairs = [
+        (alone, twice, ONCE),
+        (alone, twice, KEPT),
+        (alone, refused, ONCE),
+        *((*two, ONCE) for two in (shown, late, gone)),
+    ]
     for spec in (NASH, BLOCKS):
-        pairs = [*((alone, *case) for case in cases), *((*pair, KNOWN[0]) for pair in (shown, late, gone))]
         for one, other, person in pairs:
             found = between(one, other, "e-3 e-7", spec, "public", person)
             must(found.within(epsilon=1.0), "that an event is not learned shows where arrivals are public")
@@ -208,7 +210,7 @@ def answered_in_public(folder: Path) -> None:
 
 def apprentice(folder: Path) -> None:
     """A round that its caller took away is closed at once for everybody, whoever asks."""
-    for missing, person in (("default", KNOWN[0]), ("public", KNOWN[0]), ("public", KNOWN[1])):
+    for missing, person in (("default", ONCE), ("public", ONCE), ("public", KEPT)):
         for baseline in (0, 1):
             worlds = [script({7: 1.0}, {3: "ann", **more}) for more in ({}, {7: "ann"})]
             one, other = ([_told_to(step, baseline) for step in steps] for steps in worlds)
@@ -328,6 +330,15 @@ def _if_learned(original: Method) -> Method:
     return lambda self, ask: original(self, ask) if self._blocked(ask) is None else None
 
 
+def _open_for_known(original: Method) -> Method:
+    def broken(self: Batch, ask: Any) -> Any:
+        choice, learn = original(self, ask)
+        known = self._kept_arm(ask) is not None or self._blocked(ask) == "limit"
+        return choice._replace(reason="limit") if known and choice.reason == "baseline" else choice, learn
+
+    return broken
+
+
 def _left_out(original: Method) -> Method:
     return lambda *given: ([one for one in page if one.reward != 0.0] for page in original(*given))
 
@@ -371,6 +382,8 @@ def loop_checks() -> Checks:
                    lambda _: function(stand_in, _arms_alone(stand_in))),
             Mutant("counted-if-learned", "who was with somebody over a limit is counted by another measure",
                    lambda _: method(Batch, "_count", _if_learned)),
+            Mutant("known-not-taken", "a round that its caller took away is closed for strangers alone",
+                   lambda _: method(Batch, "_choose", _open_for_known)),
             Mutant("settled-by-arrival", "rewards that are in settle their rounds, although that is hidden",
                    lambda _: function(settle.settle, _by_arrival(settle.settle))),
             Mutant("missing-left-out", "silence shows although a default was declared",
