@@ -55,7 +55,7 @@ ONCE, KEPT = Person(max_events=1), Person(sticky=True)
 
 
 class Place:
-    """A store with one loop, and a copy of it. ``missing``, ``person``: of the loop."""
+    """A store with one loop, and a copy of it."""
 
     def __init__(self, folder: Path, spec: dict[str, Any], missing: str, person: Person) -> None:
         self.folder, self.spec, self.clock = folder, spec, ManualClock()
@@ -185,20 +185,14 @@ def one_person(folder: Path) -> None:
 
 
 def answered_in_public(folder: Path) -> None:
-    """Where arrivals are public a reward that is not learned for what is in its event is counted when it comes, as any
-    other: single or in a batch, late, shown later, silent, erased. The value itself is in no release."""
+    """Where arrivals are public a reward that is not learned counts when it comes, and its value is in no release."""
     alone, twice = (script({7: 1.0}, {3: "ann", **more}) for more in ({}, {7: "ann"}))
     refused = [(what, [{**given[0], "exclude": [1]}] if _is(what, given, 7) else given) for what, given in alone]
     shown = [_deferred(steps, 7) for steps in (alone, twice)]
     late = [[*steps[:-3], ("wait", WAIT + 1), ("reward", ("e-7", 1.0)), *steps[-3:]] for steps in
             (script({7: None}, {3: "ann"}), script({7: None}, {3: "ann", 7: "ann"}))]  # fmt: skip
     gone = [[*steps[:-3], ("erase", "ann"), ("erase", "person of 7"), *steps[-3:]] for steps in (alone, twice)]
-    pairs = [
-        (alone, twice, ONCE),
-        (alone, twice, KEPT),
-        (alone, refused, ONCE),
-        *((*two, ONCE) for two in (shown, late, gone)),
-    ]
+    pairs = [(alone, twice, KEPT), *((*two, ONCE) for two in ((alone, twice), (alone, refused), shown, late, gone))]
     for spec in (NASH, BLOCKS):
         for one, other, person in pairs:
             found = between(one, other, "e-3 e-7", spec, "public", person)
