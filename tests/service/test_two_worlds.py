@@ -21,6 +21,7 @@ from fairveil.bandits.protocol import HEADER
 from fairveil.ledger.draws import Draws
 from fairveil.loop.places import Placing
 from fairveil.loop.public import loop_table
+from fairveil.loop.stand_in import stands_in
 from fairveil.proof.adapters.replayed_loop import _told
 from fairveil.proof.adapters.replayed_service import _counts_rewards, _logs_words, _without_places
 from fairveil.proof.adapters.served import BROKEN, Served, Step, equal_coins, waited
@@ -241,6 +242,7 @@ def test_random_scripts_say_the_same_in_two_worlds(url, count, first):
         (lambda: method(Metrics, "page", _counts_rewards), "operate /metrics", range(6)),
         (lambda: method(Service, "note", _logs_words), "log", range(6)),
         (lambda: method(Placing, "decided", _without_places), "stored", [15]),
+        (lambda: function(stands_in, lambda facts, row: False), "public /v1/loops/{loop}", [52, 66]),
     ],
 )
 def test_the_harness_sees_what_differs(plant, channel, seeds):
