@@ -43,7 +43,7 @@ GREEDY = {
     "groups": ["a", "b"],
     "features": [{"name": "x", "low": -1.0, "high": 1.0}],
 }
-FAIRX = {
+FAIRX: dict[str, Any] = {
     "policy": {"name": "batched-priv-fairx", "epsilon": 1.0, "delta": 1e-6, "horizon": 64,
                "schedule": {"name": "growing", "factor": 2.0, "first": 4}},
     "groups": GREEDY["groups"],
@@ -301,7 +301,8 @@ def put_back(folder: Path) -> None:
     must(between(over(1.0), over(0.0), "e-3").within(epsilon=1.0), "an event is learned again from a copy")
     alone, twice = (script({7: 1.0}, {3: "ann", **more}) for more in ({}, {7: "ann"}))
     again: Script = [("restore", None), ("wait", 1), ("ask", [asked(7, "bob")]), ("ask", [asked(98)])]
-    found = between(*([("backup", None), *steps, *again] for steps in (alone, twice)), "e-3 e-7", missing="public")
+    one, other = ([("backup", None), *steps, *again] for steps in (alone, twice))
+    found = between(one, other, "e-3 e-7", missing="public")
     must(found.within(epsilon=1.0), "a copy shows which events were learned")
 
 
