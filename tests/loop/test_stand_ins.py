@@ -12,7 +12,8 @@ import pytest
 
 from fairveil.loop import Person, Reward
 from fairveil.loop.blocks import _pages
-from fairveil.loop.public import STANDS_IN, loop_table, quote
+from fairveil.loop.public import loop_table
+from fairveil.loop.quoting import STANDS_IN, quote
 from fairveil.loop.seats import due_seats
 from fairveil.proof.adapters.served import equal_coins
 
