@@ -382,10 +382,8 @@ class Batch:
             tx.many("INSERT INTO appearances (loop, subject, event) VALUES (?, ?, ?)", self.appearances)
 
     def may_be_due(self, after: Status) -> bool:
-        """Whether what is written now may complete a block: all its rounds are decided, and something came for one.
-
-        Only where arrivals are public; where they are hidden time alone completes a block, and a tick looks for that.
-        """
+        """Whether what is written now may complete a block, where arrivals are public: all its rounds are decided, and
+        something came for one. Where they are hidden time alone completes a block, and a tick looks for that."""
         if self.facts.missing != "public" or not (self.rewards or self.activations):
             return False
         if self.facts.by_seat:
