@@ -108,4 +108,4 @@ def simulate_in_order(
         now = min(now + length, rounds)
     if used > 0:
         ends[used - 1] = rounds
-    return ends[:used], codes[:used], pulls, releases, log[: rows * (BEHIND + arms)]
+    return ends[:used], codes[:used], pulls, releases, who[:used], log[: rows * (BEHIND + arms)]

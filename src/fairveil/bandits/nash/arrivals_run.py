@@ -57,7 +57,7 @@ def _release_due(shape: Shape, turns: Turns, pools: Pools, place, waits, sources
 def simulate(
     numbers, shape: Shape, prior: Prior, turns: Turns, pools: Pools, place, waits: Waits, sources, rounds, logged
 ):
-    """Rounds 0 .. rounds - 1 as turns: ends, arms (or the number of arms), pulls, number of releases, log and its rows.
+    """Rounds 0 .. rounds - 1 as turns: ends, arms (or their number), pulls, releases, arms played, and the log.
 
     Rounds under way are slots of a ring: ``head[moment]`` leads to those that are answered then, through ``after``.
     Arrays are taken out of their tuples once, and whatever the loop over rounds calls takes numbers: handing over a
@@ -73,17 +73,18 @@ def simulate(
     head, after, who = np.full(ring, -1, np.int64), np.full(ring, -1, np.int64), np.zeros(ring, np.int64)
     values, opened = np.zeros(ring, np.int64), np.zeros(ring, np.int64)
     size, used, releases, rows, now = 256, 0, 0, 0, np.int64(0)
-    ends, codes, log = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size if logged else 0)
+    ends, codes, played = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int64)
+    log = np.empty(size if logged else 0)
     while now < rounds:
         arm = chosen(numbers, shape, prior, turns, pools, bounds, marked, sources.explore, now)
         symmetric = shape.shuffle and (given[arm] == 0 or (releases == 0 and closed.sum() == 0))
         length = turn_length(shape, seats[arm], last[arm])
         given[arm] += length
         if used == size:
-            ends, codes = doubled(ends), doubled(codes)
+            ends, codes, played = doubled(ends), doubled(codes), doubled(played)
             size *= 2
         stop = min(now + length, rounds)
-        ends[used], codes[used] = stop, arms if symmetric else arm
+        ends[used], codes[used], played[used] = stop, arms if symmetric else arm, arm
         used += 1
         pulls[arm] += stop - now
         for round in range(now, stop):
@@ -134,7 +135,7 @@ def simulate(
                                                (log, rows, noted), (arm, round + 1, now + length))  # fmt: skip
                 releases += made
         now = stop
-    return ends[:used], codes[:used], pulls, releases, log[: rows * (BEHIND + arms)]
+    return ends[:used], codes[:used], pulls, releases, played[:used], log[: rows * (BEHIND + arms)]
 
 
 class ArrivalSimulator(Simulator[Stretch]):
@@ -153,7 +154,7 @@ class ArrivalSimulator(Simulator[Stretch]):
     def advance(self, stop: int) -> Stretch:
         policy, world = self.policy, (self.place, self.waits, self.sources)
         engine = simulate_in_order if self.waits.in_order else simulate
-        ends, codes, pulls, self.releases, log = engine(
+        ends, codes, pulls, self.releases, self.played, log = engine(
             policy._numbers, policy._shape, policy.prior, self.turns, self.pools, *world, stop, self.logged
         )
         self.log = log.reshape(-1, BEHIND + policy.arms)
