@@ -125,8 +125,9 @@ def start_run(case: Case, streams: Streams) -> Simulator[Any]:
     return case.family.stepwise(case, streams) if found is None else found
 
 
-def simulate(case: Case, runs: range) -> Part:
-    """Play these runs side by side, a stretch of rounds at a time; returns what the family's tally keeps of them."""
+def simulate(case: Case, block: dict[str, Any]) -> Part:
+    """Play the runs of a block side by side, a stretch of rounds at a time; returns what the family's tally keeps."""
+    runs = range(block["first"], block["last"])
     played = [start_run(case, case.streams(run)) for run in runs]
     tally = case.family.tally(case, runs)
     workers = min(len(played), threads()) if tally.threaded and all(one.compiled for one in played) else 1

@@ -202,11 +202,6 @@ class Ledger:
             row = store.find(ACCOUNT, account)
         return None if row is None else dict(row.table["event"])
 
-    def first_block(self, account: str) -> str | None:
-        """The block that was reserved first under an account, None while there is none."""
-        with self._book.reading() as store:
-            return store.first_under(account)
-
     @property
     def filter(self) -> Filter:
         """Limit, spent and reserved, as they are on disk now."""

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-NEAR = 0.8
-"""The four-fifths rule: a ratio below it is what audits of hiring call adverse impact."""
-
 
 def number(value: float | None) -> str:
     """Three digits without a leading zero.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -44,6 +44,14 @@ RAW_LIMIT = 1e6
 @configuration
 class ExposurePolicy(Setting):
     """Agents that decide, learn and synchronise; subclasses say what they publish and what they believe then."""
+
+    counts_rows: ClassVar[bool] = False
+    """Messages say how many rows they hold, which is public."""
+
+    @property
+    def secure(self) -> bool:
+        """Whether agents see the sum of all only."""
+        return False
 
     def start(self) -> State:
         agents, dimension, width = self.agents, self.dimension, self.dimension + 1

@@ -74,16 +74,6 @@ def _or_blocks(method: Method) -> Method:
     return chosen  # type: ignore[return-value]
 
 
-def _or_none(method: Method) -> Method:
-    """A method that has an answer for states of releases by arrival alone."""
-
-    @wraps(method)
-    def chosen(self: Any, state: State, *args: Any, **more: Any) -> Any:
-        return method(self, state, *args, **more) if by_arrival(state) else None
-
-    return chosen  # type: ignore[return-value]
-
-
 def silent_rounds(state: State) -> Ints:
     """Rounds of every arm that were decided and have no answer: not yet, or never."""
     silent: Ints = state["given"] - state["came"]
@@ -358,9 +348,8 @@ class WaitingPolicy(EpisodePolicy):
         mean = state["sums"] / UNIT / np.where(count > 0, count, 1.0)
         return Evidence(mean, count, state["draws"], self.release_epsilon, block_looks(state["looks"]))
 
-    @_or_none
     def answers(self, state: State, confidence: float = CONFIDENCE, anytime: bool = False) -> list[Answers] | None:
-        if self.hides_arrivals:
+        if self.hides_arrivals or not by_arrival(state):
             return None
         answered, silent = np.maximum(state["counts"], 0.0), silent_rounds(state)
         level, closed = check_confidence(confidence), state["closed"]
