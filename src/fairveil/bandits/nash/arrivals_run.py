@@ -16,7 +16,7 @@ from fairveil.bandits.nash.arrivals_in_order import simulate_in_order
 from fairveil.bandits.nash.arrivals_steps import BEHIND, Punctual, chosen, note, release, to_note
 from fairveil.bandits.nash.blocks import Coins, Shape, sources_of
 from fairveil.bandits.nash.tally import Stretch
-from fairveil.bandits.nash.waits import Waits, compiled_waits, drawn_wait, longer
+from fairveil.bandits.nash.waits import Waits, compiled_waits, drawn_wait, held_up
 from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.compiling import Kernel, by_kind, doubled, inner
 from fairveil.state import State
@@ -32,6 +32,22 @@ def _one_reward(place: Any, arm: int, round: int, world: Any) -> Any:
 @_one_reward.of(Coins)  # type: ignore[attr-defined]
 def _one_coin(place: Any, arm: int, round: int, world: Any) -> Any:
     return 1.0 if world.random() < place.laws.chance[arm] else 0.0
+
+
+@inner
+def _drawn(place, arm, round, world):
+    """One reward that must be known, and what it adds to a sum: in grid units, or as its one-bit report."""
+    reward = _one_reward(place, arm, round, world)
+    if place.slope > 0.0:
+        return reward, np.int64(world.random() < place.low + place.slope * reward) * UNIT
+    return reward, np.int64(reward * UNIT)
+
+
+@inner
+def _ring(size):
+    """Of every round under way: its place among those of one moment, arm, value, and whether it waits (2: in vain)."""
+    head, after = np.full(size, -1, np.int64), np.full(size, -1, np.int64)
+    return head, after, np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.int64)
 
 
 @inner
@@ -60,18 +76,17 @@ def simulate(
     """Rounds 0 .. rounds - 1 as turns: ends, arms (or their number), pulls, releases, arms played, and the log.
 
     Rounds under way are slots of a ring: ``head[moment]`` leads to those that are answered then, through ``after``.
-    Arrays are taken out of their tuples once, and whatever the loop over rounds calls takes numbers: handing over a
-    tuple of arrays costs ten times what a round does.
+    Arrays are taken out of tuples once, and the loop over rounds hands over numbers: a tuple costs ten rounds.
     """
     given, came, closed = turns
     taken, seats, last, outages = pools.taken, pools.seats, pools.last, waits.outages
     arms, bounds, ones, missing, window = given.size, no_bounds(given.size), place.ones, waits.missing, waits.window
-    world, arrivals, hidden = sources.world, sources.arrivals, waits.hidden
+    hidden, settles = waits.hidden, waits.hidden or shape.private_counts
+    world, arrivals, law, low, high = sources.world, sources.arrivals, waits.law, waits.low, waits.high
     pulls, marked, noted = np.zeros(arms, np.int64), np.zeros(arms, np.bool_), np.zeros(arms, np.int64)
     sums, here = np.zeros(arms, np.int64), np.zeros(arms, np.int64)
     ring, default = min(rounds, window) + 1, waits.default if waits.filled else 0
-    head, after, who = np.full(ring, -1, np.int64), np.full(ring, -1, np.int64), np.zeros(ring, np.int64)
-    values, opened = np.zeros(ring, np.int64), np.zeros(ring, np.int64)
+    head, after, who, values, opened = _ring(ring)
     size, used, releases, rows, now = 256, 0, 0, 0, np.int64(0)
     ends, codes, played = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int64)
     log = np.empty(size if logged else 0)
@@ -91,21 +106,12 @@ def simulate(
             slot, reward, due = round % ring, 0.0, False
             who[slot], values[slot], opened[slot] = arm, 0, 1
             if waits.valued or ones[arm] < 0.0:
-                reward = _one_reward(place, arm, round, world)
-                values[slot] = np.int64(reward * UNIT)
-                if place.slope > 0.0:
-                    values[slot] = np.int64(world.random() < place.low + place.slope * reward) * UNIT
-            wait = drawn_wait(waits.law[arm], waits.low[arm], waits.high[arm], arrivals)
-            if waits.factor != 1.0:
-                wait = np.int64(np.floor(wait * (1.0 + (waits.factor - 1.0) * reward) + 0.5))
-            if outages.size > 0:
-                wait = longer(wait, round, outages)
-            lost = wait > window
-            if missing[arm] > 0.0:
-                lost |= arrivals.random() < missing[arm]
-            if hidden and lost:
+                reward, values[slot] = _drawn(place, arm, round, world)
+            more, slower = held_up(outages, round) if outages.size > 0 else 0, 1.0 + (waits.factor - 1.0) * reward
+            wait = drawn_wait(law[arm], low[arm], high[arm], slower, more, window, missing[arm], arrivals)
+            if hidden and wait < 0:
                 values[slot], opened[slot] = default, 2
-            elif not hidden and not lost and round + wait < rounds:
+            elif not hidden and wait >= 0 and round + wait < rounds:
                 moment = (round + wait) % ring
                 after[slot], head[moment] = head[moment], slot
             # what comes and what closes once this round is decided, and every pool that falls due
@@ -122,12 +128,10 @@ def simulate(
             slot = (round - window) % ring
             if round >= window and opened[slot] > 0:
                 i = who[slot]
-                if hidden or shape.private_counts:
-                    came[i] += 1
-                    here[i] += 1 if hidden and opened[slot] == 1 else 0
-                    sums[i] += values[slot] if hidden else 0
-                else:
-                    closed[i] += 1
+                came[i] += settles
+                closed[i] += not settles
+                here[i] += hidden and opened[slot] == 1
+                sums[i] += values[slot] if hidden else 0
                 opened[slot] = 0
                 due |= is_due(shape, given[i], came[i], closed[i], taken[i], seats[i], last[i])
             if due:

@@ -42,7 +42,7 @@ class Followed:
         return int(np.searchsorted(self.at, people, side="right")) - 1
 
 
-class Told(NamedTuple):
+class RunTold(NamedTuple):
     """What a run published: the arm of every turn; of every release its arm, the people that were there, and what was
     known of that arm then; ``behind``: rounds of every arm that stand behind its number, where they change by time."""
 
@@ -53,7 +53,7 @@ class Told(NamedTuple):
     behind: Floats | None
 
 
-def _told_by_blocks(simulator: BlockSimulator, policy: EpisodePolicy, ends: Ints) -> Told:
+def _told_by_blocks(simulator: BlockSimulator, policy: EpisodePolicy, ends: Ints) -> RunTold:
     log, shape = simulator.log, policy.shape()
     released = log.arms[: len(log.at)]
     number = _counted(released, np.ones(len(released), np.int64), policy.arms)
@@ -64,16 +64,16 @@ def _told_by_blocks(simulator: BlockSimulator, policy: EpisodePolicy, ends: Ints
         "closed": number,
         "behind": _counted(released, np.diff(ends, prepend=0)[: len(released)], policy.arms).astype(np.float64),
     }
-    return Told(log.arms, released, log.at, state, None)
+    return RunTold(log.arms, released, log.at, state, None)
 
 
-def _told_by_arrival(simulator: ArrivalSimulator) -> Told:
+def _told_by_arrival(simulator: ArrivalSimulator) -> RunTold:
     log = simulator.log
     names = {"sums": SUM, "draws": DRAWS, "looks": LOOKS, "came": AT}  # which says that it is a state by arrival
     state: dict[str, Any] = {name: log[:, column].astype(np.int64) for name, column in names.items()}
     state["counts"] = log[:, COUNT].copy()
     arms, at = log[:, ARM].astype(np.int64), log[:, AT].astype(np.int64)
-    return Told(simulator.played, arms, at, state, log[:, BEHIND:])
+    return RunTold(simulator.played, arms, at, state, log[:, BEHIND:])
 
 
 def follow(case: Case, question: PlanQuestion, policy: EpisodePolicy, run: int) -> Followed:
@@ -99,7 +99,7 @@ def follow(case: Case, question: PlanQuestion, policy: EpisodePolicy, run: int) 
     return Followed(ends, told.played, told.at, usual, ruled, stopped, verdict)
 
 
-def _ruled(question: PlanQuestion, policy: EpisodePolicy, told: Told) -> Floats:
+def _ruled(question: PlanQuestion, policy: EpisodePolicy, told: RunTold) -> Floats:
     """(releases, arms, 3) of the rule. By arrival those who have not answered yet stand behind a number too, and they
     change with every person: each arm is looked at anew at every release."""
     silence, most = question.silence if policy.shape().keep else "independent", policy.arms

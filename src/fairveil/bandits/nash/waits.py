@@ -77,19 +77,28 @@ def _chance(law: str, numbers: tuple[float, ...], missing: float, window: int) -
 
 
 @inner
-def drawn_wait(law, low, high, rng):
-    """A wait by the law of its arm; the draws of `Lateness.wait`, in their order."""
+def drawn_wait(law, low, high, slower, more, window, missing, rng):
+    """The wait of one reward, ``slower`` times the one that its arm's law gives and ``more`` beyond; -1 when it misses
+    its window. The draws of `Lateness.wait`, in their order.
+    """
+    wait = np.int64(low)
     if law == GEOMETRIC:
-        return np.int64(rng.geometric(1.0 / (1.0 + low)) - 1)
-    if law == UNIFORM:
-        return np.int64(low) + below(rng, np.int64(high) + 1 - np.int64(low))
-    return np.int64(low)
+        wait = np.int64(rng.geometric(1.0 / (1.0 + low)) - 1)
+    elif law == UNIFORM:
+        wait = np.int64(low) + below(rng, np.int64(high) + 1 - np.int64(low))
+    if slower != 1.0:
+        wait = np.int64(np.floor(wait * slower + 0.5))
+    lost = wait + more > window
+    if missing > 0.0:
+        lost |= rng.random() < missing
+    return np.int64(-1) if lost else np.int64(wait + more)
 
 
 @inner
-def longer(wait, round, outages):
-    """The wait of a round that is decided in an outage."""
+def held_up(outages, round):
+    """How much longer rewards of a round take that is decided in outages."""
+    more = np.int64(0)
     for row in range(outages.shape[0]):
         if outages[row, 0] <= round < outages[row, 1]:
-            wait += outages[row, 2]
-    return wait
+            more += outages[row, 2]
+    return more
