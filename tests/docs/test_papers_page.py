@@ -7,6 +7,8 @@ import pytest
 
 from fairveil import registry
 from fairveil.lab import papers
+from fairveil.lab.artefact import SCALES
+from fairveil.lab.costs import MEASURED
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/papers.md").read_text()
@@ -32,7 +34,7 @@ ELSEWHERE = {
 def rows(title):
     part = PAGE.split(f"\n## {title}")[1].split("\n## ")[0]
     found = [line.strip("|").split("|") for line in part.splitlines() if line.startswith("|")][2:]
-    return {cells[0].strip(): (cells[1].strip(), cells[2].strip()) for cells in found}
+    return {cells[0].strip(): tuple(cell.strip() for cell in cells[1:]) for cells in found}
 
 
 def listed(title):
@@ -59,8 +61,9 @@ def test_every_numbered_item_of_the_text_has_a_row(title):
 def test_every_row_leads_somewhere(title):
     papers.load()
     artefacts = {entry.name for entry in registry.entries("artefact")}
-    for item, (where, verdict) in rows(title).items():
+    for item, (where, verdict, _) in rows(title).items():
         assert verdict, item
+        assert not verdict.startswith("see the"), f"{item}: a verdict, not where to look for one"
         if where in ("not done", "cited"):
             assert verdict.startswith(f"{where}: "), item
             continue
@@ -71,6 +74,14 @@ def test_every_row_leads_somewhere(title):
             assert (ROOT / path).exists(), (item, path)
         for link in re.findall(r"\]\((errata/[\w-]+\.md)\)", where):
             assert (ROOT / "docs" / link).exists(), (item, link)
+
+
+@pytest.mark.parametrize("title", SECTIONS)
+def test_the_scale_of_a_row_is_the_largest_that_all_its_artefacts_were_run_at(title):
+    for item, (where, _, scale) in rows(title).items():
+        named = [name for name in re.findall(r"`([a-z0-9-]+/[a-z0-9.-]+)`", where) if name in MEASURED]
+        largest = [max(MEASURED[name], key=SCALES.index) for name in named]
+        assert scale == (min(largest, key=SCALES.index) if largest else "-"), item
 
 
 def test_every_artefact_is_named():

@@ -8,7 +8,7 @@ import pytest
 
 import fairveil
 from fairveil.lab.artefact import SCALES, Chart, Heatmap, Table
-from fairveil.lab.papers import fairx, fairx_map, fairx_secure
+from fairveil.lab.papers import fairx, fairx_map, fairx_readings, fairx_secure
 from fairveil.running.runner import complete, run_many
 
 KINDS = [
@@ -21,6 +21,7 @@ KINDS = [
     fairx_map.Map,
     fairx_map.GreedyMap,
     fairx_secure.SecureSums,
+    fairx_readings.Readings,
 ]
 
 
@@ -51,7 +52,7 @@ def tiny():
         return small
 
     found = {}
-    for kind in (*KINDS[:1], *KINDS[3:7], fairx_secure.SecureSums):
+    for kind in (*KINDS[:1], *KINDS[3:7], fairx_secure.SecureSums, fairx_readings.Readings):
         specs = {label: shrink(spec) for label, spec in kind().specs("quick").items()}
         found[kind] = run_many(specs, workers=1)
     same = {
@@ -116,6 +117,20 @@ def test_the_best_cell_of_the_map_is_held_to_the_band_of_all_cells(tiny):
         claim = fairx_map.Map().claims(results)[1]
         assert claim.verdict == verdict
         assert "all 18 cells at once" in claim.note
+
+
+def test_one_cell_against_an_inference_is_seen_in_its_table_and_its_claim(tiny):
+    results = copy.deepcopy(tiny[fairx_readings.Readings])
+    artefact = fairx_readings.Readings()
+    name = f"{fairx.PRINTED}: less regret at eps 10 than at eps 0.2, in every cell"
+    for cell in artefact.cells():
+        for end, regret in (("eps 0.2", 20.0), ("eps 10", 10.0)):
+            metrics = results[f"{fairx.PRINTED}, {end} | {cell}"]["metrics"]
+            metrics["fairness_regret_runs"] = [regret, 1.01 * regret]
+    assert {claim.text: claim.verdict for claim in artefact.claims(results)}[name] == "holds"
+    metrics["fairness_regret_runs"] = [30.0, 30.1]
+    assert {claim.text: claim.verdict for claim in artefact.claims(results)}[name] == "does not hold"
+    assert [row[1] for row in artefact.pictures(results)[3].rows] == ["yes", "yes", "yes", "no"]
 
 
 def test_a_claim_turns_with_the_numbers(tiny):

@@ -7,7 +7,7 @@ import pytest
 from fairveil.lab.artefact import Claim
 from fairveil.lab.papers import dp_ncb_theorems as theorems
 from fairveil.lab.papers import fairx_theorems
-from fairveil.lab.rates import Point, exponent, growth_below, keeps_its_constant, within
+from fairveil.lab.rates import Point, exponent, growth_below, keeps_its_constant, keeps_one_constant, within
 from fairveil.randomness import generator
 from fairveil.running.runner import run_many
 
@@ -39,6 +39,14 @@ def test_a_constant_that_is_exactly_kept_is_undecided_and_three_sizes_are_refuse
     assert keeps_its_constant("", "", points(-0.5, 0.01), root).verdict == "undecided"
     with pytest.raises(ValueError, match="4"):
         keeps_its_constant("", "", points(-0.5)[:3], root)
+
+
+def test_one_constant_serves_all_instances():
+    """An instance may rise towards the constant of the others, and none may pass it."""
+    calm, rising = (points(-0.6, 0.001, 3.0), root), (points(-0.4, 0.001, 0.05), root)
+    assert keeps_one_constant("", "", [calm, rising]).verdict == "holds"
+    assert keeps_its_constant("", "", *rising).verdict == "does not hold"
+    assert keeps_one_constant("", "", [calm, (points(-0.4, 0.001, 3.0), root)]).verdict == "does not hold"
 
 
 def test_growth_and_spread():
@@ -74,6 +82,17 @@ def test_uniform_play_is_refuted_by_the_measuring_code_of_theorem_1():
     assert planted({"name": "random"}).verdict == "does not hold"
 
 
+def test_uniform_play_is_refuted_by_the_sweep_of_instances():
+    drawn = theorems.drawn(2)
+    specs = {
+        f"{theorems.GDP}, instance {number} @ {rounds}": theorems.at({"name": "random"}, rounds, 2, on.means)
+        for number, on in enumerate(drawn)
+        for rounds in (1_000, 4_000, 16_000, 64_000)
+    }
+    assert theorems.swept(run_many(specs, workers=1), theorems.GDP).verdict == "does not hold"
+    assert drawn == theorems.drawn(5)[:2]
+
+
 def test_algorithm_1_as_printed_is_uniform_play_below_its_phase_length():
     assert planted(theorems.POLICIES[theorems.GDP_PRINTED]).verdict == "does not hold"
 
@@ -97,6 +116,18 @@ def test_lemma_3_holds_and_a_wrong_constant_is_seen():
     sums = [fairx_theorems.potential(rng, 200) for _ in range(20)]
     assert all(total <= ratio <= most for total, ratio, most in sums)
     assert any(total > 0.25 * ratio for total, ratio, _ in sums)
+
+
+def test_where_theorem_8_says_something():
+    """4 L/gamma in front: at the paper's setting it is above the largest regret at every horizon that can be run."""
+    steep = 10.0
+    for rounds in (10**3, 10**6, 10**9, 10**12):
+        assert fairx_theorems.over_the_largest(rounds, steep, fairx_theorems.theorem_8(rounds)) > 800
+    here, later = (
+        fairx_theorems.over_the_largest(rounds, fairx_theorems.FLAT, fairx_theorems.decided(rounds))
+        for rounds in (16_000, 32_000)
+    )
+    assert here > 1 > later
 
 
 def test_synchronisations_of_section_4_1():

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import re
 
+import numpy as np
 import pytest
+from scipy import optimize, stats
 
 import fairveil
 from fairveil import registry
+from fairveil.dynamics.fico import fico_groups
 from fairveil.lab import papers
 from fairveil.lab.artefact import have
 from fairveil.lab.papers import thesis_credit_tables, thesis_participation
@@ -63,6 +66,23 @@ def test_the_demonstration_of_theorem_25_fails_on_the_score_tables():
     assert free == pytest.approx(0.2147, abs=5e-4)
     assert fair == pytest.approx(0.2132, abs=5e-4)
     assert fair < free
+
+
+def test_the_printed_betas_do_not_fit_the_score_tables():
+    """Caucasians who do not repay: Beta(.95, 3.5) by maximum likelihood where table 6.1 has Beta(1.23, 12.34)."""
+    if not have("fico"):
+        pytest.skip("the fico data set is not on this machine")
+    _, edges, weights = fico_groups(["caucasian"], "tables")["caucasian"]["features"]["0"]
+    printed = fico_groups(["caucasian"])["caucasian"]["features"]["0"][1:]
+    share = np.array(weights) / np.sum(weights)
+
+    def surprise(shape):
+        cells = np.diff(stats.beta.cdf(edges, *np.exp(shape)))
+        return -float(share @ np.log(np.maximum(cells, 1e-300)))
+
+    found = optimize.minimize(surprise, np.log(printed), method="Nelder-Mead")
+    assert np.exp(found.x) == pytest.approx([0.95, 3.5], abs=0.06)
+    assert surprise(np.log(printed)) - found.fun > 0.2
 
 
 def test_figure_4_4_tells_one_common_threshold_from_no_constraint():

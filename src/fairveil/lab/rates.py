@@ -45,18 +45,46 @@ def keeps_its_constant(
 
     Needs four sizes. The note has the ratios.
     """
+    ratios = _ratios(points, bound)
+    shown = ", ".join(f"{ratio.value:.3g}" for ratio in ratios)
+    said = f"measured over bound at {len(ratios)} sizes: {shown}; the constant is the largest of the first"
+    return _kept(text, where, [ratios], f"{said} {len(ratios) // 2}; {note}".removesuffix("; "))
+
+
+def keeps_one_constant(
+    text: str, where: str, instances: Sequence[tuple[Sequence[Point], Callable[[float], float]]]
+) -> Claim:
+    """'``value`` is O(``bound``) on all instances': one constant for all, the largest ratio over their smaller sizes.
+
+    The note has the constant and the largest ratio of each instance at the larger sizes.
+    """
+    ratios = [_ratios(points, bound) for points, bound in instances]
+    constant = max(ratio.value for one in ratios for ratio in one[: len(one) // 2])
+    later = ", ".join(f"{max(ratio.value for ratio in one[len(one) // 2 :]):.3g}" for one in ratios)
+    said = f"constant {constant:.3g}, the largest at the smaller half of the sizes; at the larger half at most {later}"
+    return _kept(text, where, ratios, said)
+
+
+def _ratios(points: Sequence[Point], bound: Callable[[float], float]) -> list[Point]:
+    """Measured over bound, by size."""
     if len(points) < 4:
         raise ValueError(f"{len(points)} sizes cannot test a constant that was fitted on half of them; take at least 4")
-    ratios = [
+    return [
         Point(size, value / bound(size), error / bound(size))
         for size, value, error in sorted(points, key=lambda p: p[0])
     ]
-    half = len(ratios) // 2
-    fitted = max(ratios[:half], key=lambda ratio: ratio.value)
-    tested = [Claim.difference("", "", fitted.value, fitted.error, ratio.value, ratio.error) for ratio in ratios[half:]]
-    shown = ", ".join(f"{ratio.value:.3g}" for ratio in ratios)
-    said = f"measured over bound at {len(ratios)} sizes: {shown}; the constant is the largest of the first {half}"
-    found = Claim.every(text, where, tested, f"{said}; {note}" if note else said)
+
+
+def _kept(text: str, where: str, instances: list[list[Point]], note: str) -> Claim:
+    """No ratio at a larger size is above the largest at the smaller ones."""
+    smaller = [ratio for ratios in instances for ratio in ratios[: len(ratios) // 2]]
+    fitted = max(smaller, key=lambda ratio: ratio.value)
+    tested = [
+        Claim.difference("", "", fitted.value, fitted.error, ratio.value, ratio.error)
+        for ratios in instances
+        for ratio in ratios[len(ratios) // 2 :]
+    ]
+    found = Claim.every(text, where, tested, note)
     return replace(found, refuted_by="a larger ratio to the bound at one of the larger sizes")
 
 

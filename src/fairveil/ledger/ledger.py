@@ -202,6 +202,12 @@ class Ledger:
             row = store.find(ACCOUNT, account)
         return None if row is None else dict(row.table["event"])
 
+    def holder_of(self, account: str) -> str | None:
+        """Who may use an account; None where there is no such account."""
+        with self._book.reading() as store:
+            row = store.find(ACCOUNT, account)
+        return None if row is None else str(row.table.get("holder", ""))
+
     @property
     def filter(self) -> Filter:
         """Limit, spent and reserved, as they are on disk now."""

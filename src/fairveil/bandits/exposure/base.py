@@ -32,6 +32,7 @@ from fairveil.bandits.protocol import Decision, Feedback, Report, Round, raw_fee
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.configuration import configuration
 from fairveil.errors import HorizonError, InputError
+from fairveil.fairness.exposure import fair_law
 from fairveil.federated.schedules import NEVER, Determinant
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
@@ -86,6 +87,10 @@ class ExposurePolicy(Setting):
         scratch = scratch_for.py_func(*contexts.shape)._replace(contexts=np.ascontiguousarray(contexts))
         choose_law(agent, self.beliefs(state), self.compiled.merits, scratch)
         return scratch.law
+
+    def deserved(self, state: State, agent: int, contexts: Floats) -> Floats:
+        """Exposure in proportion to merit at the parameter that is published, without optimism."""
+        return fair_law(contexts @ self.beliefs(state).centre[agent], self.merits[agent])
 
     def learn(self, state: State, feedback: Feedback | Report) -> State:
         return self.learn_all(state, (feedback,))

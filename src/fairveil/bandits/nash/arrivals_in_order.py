@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from fairveil.bandits.environments.arms import below
 from fairveil.bandits.nash.arrivals import Pools, Prior, Turns, enough, no_bounds, turn_length
 from fairveil.bandits.nash.arrivals_steps import BEHIND, chosen, note, release, to_note
-from fairveil.bandits.nash.blocks import Shape, reward_sum
-from fairveil.compiling import Kernel, below, doubled, inner
+from fairveil.bandits.nash.blocks import Shape, doubled, reward_sum
+from fairveil.compiling import Kernel, inner
 
 FEW = 16
 """So many arms stand in one word, four bits each: to take one out of the middle is one step."""

@@ -14,11 +14,11 @@ from fairveil.bandits.environments.arms import UNIT, draw
 from fairveil.bandits.nash.arrivals import Pools, Prior, Turns, is_due, no_bounds, no_pools, no_turns, turn_length
 from fairveil.bandits.nash.arrivals_in_order import simulate_in_order
 from fairveil.bandits.nash.arrivals_steps import BEHIND, Punctual, chosen, note, release, to_note
-from fairveil.bandits.nash.blocks import Coins, Shape, sources_of
+from fairveil.bandits.nash.blocks import Coins, Shape, doubled, sources_of
 from fairveil.bandits.nash.tally import Stretch
 from fairveil.bandits.nash.waits import Waits, compiled_waits, drawn_wait, held_up
 from fairveil.bandits.simulate import Case, Simulator, Streams
-from fairveil.compiling import Kernel, by_kind, doubled, inner
+from fairveil.compiling import Kernel, by_kind, inner
 from fairveil.state import State
 
 

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairveil.bandits.environments.arms import UNIT
+from fairveil.bandits.environments.arms import UNIT, below, binomial
 from fairveil.bandits.nash.arrivals import Pools, Prior, Turns, _candidates, publish
-from fairveil.bandits.nash.blocks import Place, Shape, nth, reward_sum
+from fairveil.bandits.nash.blocks import Place, Shape, doubled, nth, reward_sum
 from fairveil.bandits.nash.waits import Waits
-from fairveil.compiling import below, by_kind, doubled, inner, njit
+from fairveil.compiling import by_kind, inner, njit
 from fairveil.privacy.noise import compiled_laplace
 from fairveil.randomness import Generator
 
@@ -32,7 +32,7 @@ class Punctual(NamedTuple):
 @by_kind
 def _answers(sources: Any, seats: int, chance: float) -> Any:
     """How many of so many seats have an answer."""
-    return sources.arrivals.binomial(seats, chance)
+    return binomial(sources.arrivals, seats, chance)
 
 
 @_answers.of(Punctual)  # type: ignore[attr-defined]
@@ -48,7 +48,7 @@ def release(shape: Shape, pools: Pools, place: Place, waits: Waits, sources, arm
     if waits.in_order and waits.chance[arm] < 1.0:
         n = _answers(sources, seats, waits.chance[arm])
     if not waits.valued and place.ones[arm] >= 0.0:
-        total += sources.world.binomial(n, place.ones[arm]) * UNIT
+        total += binomial(sources.world, n, place.ones[arm]) * UNIT
     elif waits.in_order and waits.chance[arm] < 1.0:
         total += reward_sum(place, arm, np.int64(0), n, sources.world)
     count = float(n)

@@ -235,11 +235,11 @@ class WaitingPolicy(EpisodePolicy):
     @_or_blocks
     def begun_again(self, state: State, at: int) -> State:
         """What is published stays; what was under way never counts; from round ``at`` on seats begin at 0 again."""
-        after = copy_state(state)
-        turn, after["turn"] = state["turn"], np.array([at, at, -1, 1, 0, at], np.int64)
-        if turn[ARM] >= 0:
+        after, turn = copy_state(state), state["turn"]
+        if turn[ARM] >= 0:  # what nobody has decided does not count, unless `released_behind` found it in a release
             after["given"][turn[ARM]] -= turn[STOP] - turn[REACHED]
-        after["closed"] = after["given"] - after["came"]
+        after["given"] = np.maximum(after["given"], after["came"] + after["closed"])
+        after["closed"], after["turn"] = after["given"] - after["came"], np.array([at, at, -1, 1, 0, at], np.int64)
         after["taken"], after["base"] = after["came"].copy(), after["came"].copy()
         return after
 

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from fairveil.arrays import Floats, Ints
+from fairveil.bandits.environments.arms import below
 from fairveil.bandits.lateness import Lateness
 from fairveil.bandits.nash.late import GEOMETRIC, LAWS, UNIFORM, compiled_lateness, regular
-from fairveil.compiling import below, inner
+from fairveil.compiling import inner
 
 
 class Waits(NamedTuple):

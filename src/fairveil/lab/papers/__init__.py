@@ -14,6 +14,7 @@ MODULES = (
     "fairx",
     "fairx_map",
     "fairx_secure",
+    "fairx_readings",
     "fairx_theorems",
     "thesis_consensus_convergence",
     "thesis_consensus_private",

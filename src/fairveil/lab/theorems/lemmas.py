@@ -14,6 +14,7 @@ from fairveil.lab.theorems.checks import Check, check
 from fairveil.lab.theorems.participation import ROUNDING, SAME, inside, slow_features, slow_labels
 
 INSIDE = "thresholds lie inside both overlaps"
+ROLES = "the same one before the change"
 OUTWEIGHED = "what the people change is outweighed by the move (C.3, C.4)"
 
 
@@ -59,12 +60,13 @@ def thresholds_rise(name: str, system: Participation, changed: Participation) ->
 def losses_part(name: str, system: Participation, changed: Participation, share: float) -> Check:
     """Lemmas 18 and 20: both thresholds rise and the people change little; who is below the own optimum loses less.
 
-    Group a of the lemmas is the one whose threshold is below its own optimum, b the other one.
+    Group a of the lemmas is the one whose threshold is below its own optimum, b the other one, in both problems: the
+    proofs take that from lemma 6, and where the two change places the lemmas are about nothing.
     """
     first, second = system.people, changed.people.with_rates(share=np.array([[share, 1.0 - share]]))
     x, seen_x = _decision(system, first)
     y, seen_y = _decision(changed, second)
-    own = optimal_thresholds(second)
+    before, own = optimal_thresholds(first), optimal_thresholds(second)
     behind = np.argmax(y - own, axis=1)
     b = int(behind[0])
     a = 1 - b
@@ -76,6 +78,7 @@ def losses_part(name: str, system: Participation, changed: Participation, share:
             INSIDE: inside(system, x[None])[0] and inside(changed, y[None])[0],
             "both thresholds rise": np.all(y > x + SAME),
             "one group is below its own optimum, the other above": bool(y[0, a] < own[0, a] and y[0, b] > own[0, b]),
+            ROLES: bool(x[0, a] < before[0, a] and x[0, b] > before[0, b]),
             OUTWEIGHED: lambda: slow((np.array([True]), behind), first, x, second, y)[0],
         },
         lambda: _parted(seen_x, seen_y, a, b),

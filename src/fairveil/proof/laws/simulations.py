@@ -18,6 +18,7 @@ import numpy as np
 from fairveil import registry
 from fairveil.arrays import Ints
 from fairveil.bandits.environments.base import Environment
+from fairveil.bandits.nash.base import NashPolicy
 from fairveil.bandits.protocol import Policy
 from fairveil.bandits.simulate import Case, Simulator, Streams, start_run
 from fairveil.bandits.steps import UniformSimulator
@@ -38,7 +39,7 @@ FORMS: tuple[dict[str, Any], ...] = (
 def simulations_are_served(policy: Policy, world: Environment) -> None:
     """A compiled run chooses and publishes what its steps do with the same streams; bits are as likely as served."""
     for made in _forms(policy):
-        if sends_bits(made):
+        if isinstance(made, NashPolicy) and sends_bits(made):
             for reward in (0.0, 1.0):
                 _bits(made, _certain(made, world, (reward,)), reward)
         else:
@@ -90,13 +91,16 @@ def _numbers(state: State | None) -> State:
     return {name: value for name, value in (state or {}).items() if name.rpartition("/")[2] in NOISY}
 
 
-def _bits(policy: Any, world: Environment, reward: float) -> None:
+def _bits(policy: NashPolicy, world: Environment, reward: float) -> None:
     case = Case.of(policy, world, min(COINS, policy.horizon or COINS))
     run = start_run(case, Streams.of(5, 0))
     if not run.compiled:
         return
     run.advance(case.rounds)
-    shown = policy.evidence(run.published())
+    state = run.published()
+    shown = None if state is None else policy.evidence(state)
+    if shown is None:  # nothing that is published says how many ones came
+        return
     ones, size = round(float(shown.mean @ shown.size)), round(float(shown.size.sum()))
     chance = chance_of_one(partial(told, policy, reward))
     must(
