@@ -254,7 +254,7 @@ MUTANTS = {
     "seat-by-value": ("public", [(seats.Seating, "at_answer", _no_seat_for_nothing)]),
     "seat-at-the-answer": ("default", [(seats.Seating, "at_answer", _at_the_answer)]),
     "pool-count-read": ("default", [("settle", "close_windows", _answers_alone)]),
-    "pool-by-content": ("public", [("blocks", "due_seats", _by_content), (batch.Batch, "_set", _noting)]),
+    "pool-by-content": ("public", [("blocks", "due_seats", _by_content), (batch.Batch, "answer", _noting)]),
 }
 
 
