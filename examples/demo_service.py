@@ -146,8 +146,10 @@ def window(client: Client, count: int, tell) -> None:
     client.create(
         "window",
         policy={"name": "batched-priv-fairx", "epsilon": 5.0, "delta": 1e-5, "horizon": max(count, 1000)},
+        groups=["large", "small"],
         features=[{"name": name, "low": -1, "high": 1} for name in ("price", "newness", "match")],
         reward={"low": 0, "high": 1, "wait": "3s", "missing": "public"},
+        reports={"spare": 1.0},
     )
     loop, late, coins = client.loop("window"), Late(), random.Random(3)
     for first in range(0, count, BATCH):
@@ -155,7 +157,8 @@ def window(client: Client, count: int, tell) -> None:
             {
                 "event_id": f"w-{n}",
                 "candidates": [
-                    {"id": f"item-{k}", "features": [coins.uniform(-1, 1) for _ in range(3)]} for k in range(5)
+                    {"id": f"item-{k}", "group": ("large", "small")[k % 2], "features": features}
+                    for k, features in enumerate([coins.uniform(-1, 1) for _ in range(3)] for _ in range(5))
                 ],
             }
             for n in range(first, min(first + BATCH, count))
@@ -212,7 +215,7 @@ def reports(client: Client) -> None:
     """One of each kind; what they say in words."""
     summary = client.loop("trial").release("summary")
     console.print(f"\n[bold]summary[/] (free): version {summary['value']['version']} of what is published")
-    for name, kind in (("trial", "fairness"), ("queue", "fairness"), ("trial", "evaluation")):
+    for name, kind in (("trial", "fairness"), ("queue", "fairness"), ("window", "fairness"), ("trial", "evaluation")):
         found = client.loop(name).release(kind, epsilon=1.0)["value"]
         console.print(f"\n[bold]{kind} of the {name}[/] (epsilon 1)")
         for words in found["words"]:
@@ -255,8 +258,9 @@ def main() -> None:
             console.print("waiting until the last windows have closed")
             state = settled(client.loop("trial"))
             settled(client.loop("queue"))
+            settled(client.loop("window"))
             reports(client)
-            console.print("\n[bold]privacy[/]", client.loop("trial").budget()["words"])
+            console.print("\n[bold]privacy of the trial:[/]", client.loop("trial").budget()["words"])
             console.print("the same trial by other rules, simulated")
             console.print(compared(state, state["rounds"]))
             page = board(url, options.out)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairveil.bandits.environments.arms import binomial
 from fairveil.errors import SpecError
 from fairveil.randomness import generator, spawn
 
@@ -47,3 +48,13 @@ def test_a_path_cannot_be_written_in_two_ways():
         with pytest.raises(SpecError, match="path of a seed"):
             generator(7, part)
     assert generator(7, 2**32 - 1).random() != generator(7, 2**32 - 1, 0).random()
+
+
+def test_a_binomial_draw_in_compiled_code_is_numpys():
+    """By inversion and by rejection, for small and large chances, near the mode and in the tails."""
+    ours, theirs, pick = generator(7), generator(7), np.random.default_rng(2)
+    for n in (0, 1, 5, 40, 100, 500, 3000, 100_000, 10**7, 2**31):
+        for p in (0.0, 1.0, 0.5, *pick.random(6), *(0.01 * pick.random(3)), *(1 - 0.001 * pick.random(3))):
+            drawn = [binomial(ours, n, float(p)) for _ in range(200)]
+            assert drawn == [theirs.binomial(n, p) for _ in range(200)], (n, p)
+    assert ours.bit_generator.state == theirs.bit_generator.state

@@ -36,8 +36,8 @@ from numba.core import caching, event
 from numba.core.cpu import CPUContext, CPUTargetOptions
 from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
+from numba.core.targetconfig import TargetConfig
 from numba.extending import overload
-from numba.np.random.generator_core import next_uint32
 
 PACKAGE = Path(__file__).resolve().parent
 OURS = "kept under what it calls"
@@ -141,6 +141,22 @@ def _executable(self: Any, library: Any, fndesc: Any, env: Any) -> Any:
     return make_function(fndesc.lookup_module(), fndesc.qualname.split(".")[-1], "", 0, env, (library,))
 
 
+OUTSIDE = {"no_cpython_wrapper", "no_cfunc_wrapper", "release_gil"}
+"""Options that concern the wrappers of a function, not what is inside it."""
+
+
+def _same_options(self: Any, other: Any) -> bool:
+    """Whether functions of numba's that are called under these options are the same.
+
+    Numba asks at every call that it types; taking all options of both would be a twentieth of the time, and the same
+    function of numba's would be compiled again for callers that differ in their wrappers alone.
+    """
+    if type(self) is not type(other):
+        return False
+    set_in = {*self._values, *other._values} - OUTSIDE if self._values != other._values else ()
+    return all(getattr(self, name) == getattr(other, name) for name in set_in)
+
+
 class _OfOurs:
     """Mixed into numba's cache locators: kernels of this package are found by what they call, not by a time stamp."""
 
@@ -228,6 +244,8 @@ if _InTree not in caching.CacheImpl._locator_classes:
     caching.Cache._index_key = _key  # type: ignore[method-assign]
     CPUTargetOptions.finalize = _finalize  # type: ignore[method-assign]
     CPUContext.get_executable = _executable  # type: ignore[method-assign]
+    TargetConfig.__eq__ = _same_options  # type: ignore[method-assign]
+    TargetConfig.__hash__ = lambda self: hash(type(self))  # type: ignore[method-assign]
     event.register("numba:compile", _Compiling(_ours.tell))
 
 
@@ -344,30 +362,6 @@ def by_kind(default: F) -> F:
 
     default.of, default.bodies = of, bodies  # type: ignore[attr-defined]
     return default
-
-
-@njit(nogil=True)
-def below(rng, high):  # type: ignore[no-untyped-def]
-    """``rng.integers(0, high)`` for 1 <= high <= 2^32 - 1: NumPy's number, in a tenth of the code and without an array.
-
-    Lemire's multiplication: the draws whose low half would make some result likelier than others are thrown away.
-    """
-    if high == 1:
-        return np.int64(0)
-    while True:
-        scaled = np.uint64(next_uint32(rng.bit_generator)) * np.uint64(high)
-        rest = np.int64(scaled & np.uint64(0xFFFFFFFF))
-        if rest >= high or rest >= (0x100000000 - high) % high:
-            return np.int64(scaled >> np.uint64(32))
-
-
-@njit(nogil=True)
-def doubled(array):  # type: ignore[no-untyped-def]
-    """A copy with room for as much again."""
-    longer = np.empty(2 * array.size, array.dtype)
-    for i in range(array.size):
-        longer[i] = array[i]
-    return longer
 
 
 class Kernel:

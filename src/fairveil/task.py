@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -136,6 +136,16 @@ def run_blocks(runs: int, size: int) -> list[dict[str, int]]:
     if runs > MAX_BLOCKS * size:
         raise SpecError("there are too many runs", path="runs", given=runs, allowed=f"at most {MAX_BLOCKS * size}")
     return [{"first": first, "last": min(first + size, runs)} for first in range(0, runs, size)]
+
+
+hearing: list[Callable[[str], None]] = []
+"""Who shows what `doing` says; nobody in a worker."""
+
+
+def doing(words: str) -> None:
+    """Say how far a long block is."""
+    for hear in hearing:
+        hear(words)
 
 
 def threads() -> int:

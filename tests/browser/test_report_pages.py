@@ -1,5 +1,7 @@
 """The report in Chromium: no requests, no script errors, nothing wider than the screen, figures drawn, both themes."""
 
+import re
+
 import pytest
 
 from fairveil.lab.artefact import Chart, Claim, Heatmap, Line, Table
@@ -143,3 +145,38 @@ def test_a_report_to_hand_over_fits_screens_and_paper_without_network_or_script(
     assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert tab.locator(".banner").is_visible()
     context.close()
+
+
+def test_the_report_on_a_loop_is_one_page_in_print_and_its_drawing_is_readable_on_a_phone(browser, tmp_path):
+    """A recommender's: the longest promise of all."""
+    from fairveil.lab.handover import report_on_loop
+    from fairveil.lab.handover.write import write_document
+    from fairveil.loop import ManualClock, Store
+    from fairveil.loop.public import public_view
+
+    clock = ManualClock()
+    with Store.open(f"sqlite:///{tmp_path}/store.db", clock=clock) as store:
+        loop = store.create(
+            name="window",
+            policy={"name": "batched-priv-fairx", "epsilon": 5.0, "delta": 1e-5, "horizon": 10_000},
+            features=[{"name": name, "low": -1, "high": 1} for name in ("price", "newness", "match")],
+            reward={"low": 0, "high": 1, "wait": "1s", "missing": "public"},
+        )
+        for number in range(64):
+            loop.decide(f"e-{number}", candidates=[{"features": [0.1 * k, 0.5, 0.2]} for k in range(3)])
+            loop.reward(f"e-{number}", 1.0)
+        clock.advance(120)
+        loop.tick()
+        view = public_view(store, "window")
+        document = report_on_loop(view.loops["window"], view.budgets["window"], source="tables")
+    file = write_document(document, tmp_path / "window.html")
+    context = browser.new_context(viewport={"width": 360, "height": 800})
+    tab = context.new_page()
+    tab.goto(file.as_uri())
+    assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    drawing = tab.locator("svg").first
+    assert drawing.evaluate("place => 13 * place.getBoundingClientRect().width / place.viewBox.baseVal.width") >= 9
+    printed = tab.pdf(prefer_css_page_size=True)
+    context.close()
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 1
+    assert "rho 0.6286" in dict(document.figures)["budget in all"]

@@ -197,7 +197,7 @@ def test_watch_decisions_settlement_and_a_release(place, browser, script):
         seen("settled", "50")
         assert int(page.text_content("#version")) >= 1
         assert "looks best" in page.text_content("#verdict") or "is best" in page.text_content("#verdict")
-        assert page.locator("figure.chart.drawn svg").count() == (3 if script else 0)
+        assert page.locator("figure.chart.drawn svg").count() == (4 if script else 0)
         assert page.locator("table tbody tr").first.is_visible()
         assert page.locator("figcaption").first.is_visible() == script, "captions stand beside charts alone"
 
@@ -481,7 +481,7 @@ def test_every_figure_is_drawn_and_series_have_a_line_at_each_release(place, bro
             page.goto(f"{place.url}/loops/reported/releases/report-{kind}-0-300")
             page.wait_for_selector("#chart-release.drawn svg")
         page.goto(f"{place.url}/loops/reported")
-        page.wait_for_selector("#chart-series-2.drawn svg")
+        page.wait_for_selector("#chart-series-3.drawn svg")
         lines = page.eval_on_selector_all("#chart-series-1 svg [stroke-opacity='0.25'] line", "all => all.length")
         told = json.loads(page.get_attribute("#chart-series-1", "data-figure"))
         assert lines == len(told["releases"]) >= 4

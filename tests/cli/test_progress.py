@@ -27,6 +27,7 @@ COUNTS = "n\n" + "12\n15\n11\n" * 20
 RELEASE = "release --in counts.csv --column n --epsilon 1 --delta 1e-6 --horizon 60 --simulate --seed 1"
 SAYS = {
     "run trial.toml": (COMPILING, "guarantee: pure"),
+    "run secure.toml": (", run 2 of 2", "guarantee: pure"),
     "quote trial.toml --runs 4": (COMPILING, "policy: private-nash"),
     "plan trial.toml --runs 10": ("planning", "people, 10 runs"),
     "compare trial.toml other.toml --workers 2": (f"compare, {COMPILING}", "report: "),
@@ -57,6 +58,7 @@ def typed(words, folder, **more):
 def folder(tmp_path):
     (tmp_path / "trial.toml").write_text(TRIAL.format(name="private-nash"))
     (tmp_path / "other.toml").write_text(TRIAL.format(name="adap-ucb"))
+    (tmp_path / "secure.toml").write_text('noise = "secure"' + TRIAL.format(name="private-nash").replace("400", "6000"))
     (tmp_path / "counts.csv").write_text(COUNTS)
     return tmp_path
 

@@ -7,6 +7,7 @@ import pytest
 from release_place import Place, run
 
 from fairveil.errors import FairveilError, InputError, LedgerError, SpecError
+from fairveil.lab.handover.stream_ledgers import StreamRecord, called
 from fairveil.lab.plots import in_the_dark_too
 from fairveil.lab.streams import stream_chart
 from fairveil.streams.columns import Columns
@@ -309,3 +310,14 @@ def test_a_report_on_a_stream_says_steps_and_the_promise_in_words(place, monkeyp
     assert "What one person's rows in at most 3 steps change is hidden up to epsilon 1, delta 1e-06" in page
     assert "at most 73% sure" in page
     assert not [word for word in ("policy", "was decided", "decision", "treatment", "rounds") if word in page.lower()]
+    assert "- hidden up to: **epsilon 1, delta 1e-06**" in page, "before mu"
+    assert "mu^2" not in page.partition("##")[0]
+
+
+def test_a_report_on_hours_says_hours():
+    stream = StreamRecord(
+        "stream", {"columns": ["n"], "step": "1h", "releasers": [{"participation": 3}]}, dict.fromkeys(range(3), 2)
+    )
+    assert called([stream]) == "hours"
+    assert stream.whose == "what one person's rows in at most 3 hours change"
+    assert called([stream, stream._replace(keys={**stream.keys, "step": "15m"})]) == "steps"

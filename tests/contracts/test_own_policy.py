@@ -57,6 +57,16 @@ MISTAKES = {
         return BatchSum(epsilon=2 * self.release_epsilon, bits=GRID_BITS)
 """,
     ),
+    "simulated noise": (
+        "simulations_are_served: a simulated run publishes other sums than its steps",
+        """
+    @property
+    def success(self):  # half of the noise, in simulations alone
+        from fairveil.privacy.noise import laplace_parameter
+
+        return laplace_parameter(0.5 * 2.0**GRID_BITS / self.release_epsilon)
+""",
+    ),
     "block that closes early": (
         "pure_decide: the round is not part of an open block",
         """

@@ -1,6 +1,7 @@
 """Backups that are put back, parties that lie, plans and ledgers of others: what a federation does not fall for."""
 
 import json
+import resource
 import shutil
 
 import pytest
@@ -9,7 +10,9 @@ from federations import host_of, keys, plan_of, run
 from fairveil.errors import InputError, LedgerTampered, PrivacyError, SpecError
 from fairveil.federated import Coordinator, Inline, Member, Message, Plan, drive
 from fairveil.federated.coordinator import note_retired
-from fairveil.federated.wire import CLOSE, HELLO, LOST, MESSAGE, READY, RETIRE, Answer, LogPart, Statement
+from fairveil.federated.journal import StatementLog, read_statements
+from fairveil.federated.wire import CLOSE, HELLO, LOST, MASKED, MESSAGE, READY, RETIRE, Answer, LogPart, Statement
+from fairveil.privacy.noise import SeededNoise
 
 KINDS = [(kind, sums) for kind in ("exposure", "consensus") for sums in ("own", "secure")]
 
@@ -139,6 +142,154 @@ def test_a_log_that_was_cut_off_makes_nobody_draw_again(tmp_path):
     for one in (*hosts, cut):
         one.close()
     assert [draws(tmp_path / name) for name in ("north", "east", "south")] == before
+
+
+# Copies --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("kind, sums", KINDS)
+def test_of_two_copies_of_a_party_one_counts_and_the_other_ends(kind, sums, later, tmp_path):
+    """A folder that runs on two machines: what the first said is in the log, and the second refuses to go on."""
+    made = Restored(tmp_path, kind=kind, sums=sums)
+    made.turn()
+    if later:
+        made.turn()  # with secure sums both copies hold the key of the ready that counts
+    made.back_up()
+    (tmp_path / "second").mkdir()
+    shutil.copytree(tmp_path / "backup", tmp_path / "second" / "south")
+    second = host_of(made.plan, 2, tmp_path / "second")
+    second.noise_of = lambda sync: SeededNoise(8, "another draw", sync)
+    copies, words = [second, made.hosts[2]], ["", ""]
+    while not made.coordinator.complete:
+        for place, copy in enumerate(copies):
+            for _ in range(2):  # the first time it says how much of the log it has
+                answer = copy.answer(made.coordinator.ask(2))
+                words[place] = Answer.from_bytes(answer).word
+                made.coordinator.take(2, answer, 0.0)
+        made.turn((0, 1))
+    assert sorted(words) == ["", "refused: privacy"]
+    refused = copies[words.index("refused: privacy")]
+    assert "its ledger does not know" in refused.last_refusal
+    places = [entry.place for entry in made.coordinator.journal.entries]
+    assert len(places) == len(set(places))
+    made.close()
+    second.close()
+    assert draws(refused.folder) <= 1
+
+
+def test_two_coordinators_have_two_folders(tmp_path):
+    plan = plan_of()
+    first = Coordinator(plan, tmp_path / "coordinator")
+    with pytest.raises(InputError, match="in use"):
+        Coordinator(plan, tmp_path / "coordinator")
+    first.close()
+
+
+@pytest.mark.parametrize("kind, sums", KINDS)
+def test_two_coordinators_with_copies_of_one_log_make_nobody_draw_twice(kind, sums, tmp_path):
+    """Both ask the same parties in turn: one of them gets on, or none; no block is in two sums."""
+    plan = plan_of(kind, sums=sums, quorum=2)
+    hosts = [host_of(plan, index, tmp_path) for index in range(3)]
+    first = Coordinator(plan, tmp_path / "coordinator")
+    for host in hosts:
+        first.take(host.index, host.answer(first.ask(host.index)), 0.0)
+    first.close()
+    shutil.copytree(tmp_path / "coordinator", tmp_path / "copy")
+    both = [Coordinator(plan, tmp_path / name) for name in ("coordinator", "copy")]
+    for turn in range(40):
+        for place, coordinator in enumerate(both):
+            for host in hosts[place:] if turn % 2 else reversed(hosts):
+                coordinator.take(host.index, host.answer(coordinator.ask(host.index)), float(turn))
+            coordinator.tick(plan.timeout * turn)
+    numbers = {(entry.place, entry.content) for one in both for entry in one.journal.entries if entry.by >= 0}
+    assert len({place for place, _ in numbers}) == len(numbers)  # nobody said two things
+    for one in (*hosts, *both):
+        one.close()
+    assert all(draws(tmp_path / name) <= plan.made.syncs for name in ("north", "east", "south"))
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_ready_of_another_run_under_the_same_plan_gives_the_coordinator_nothing(fresh, tmp_path):
+    """Everybody began anew under the same plan, which nobody should; the coordinator kept what was said before."""
+    plan = plan_of(sums="secure")
+    known, _ = run(plan, tmp_path / "first")
+    hosts = [host_of(plan, index, tmp_path / "second") for index in range(3)]
+    coordinator = Coordinator(plan, tmp_path / "second" / "coordinator")
+    for host in hosts:
+        coordinator.take(host.index, host.answer(coordinator.ask(host.index)), 0.0)
+    if fresh:  # the party has said its own ready, and is shown the old one instead
+        hosts[1].answer(coordinator.ask(1))
+    old = next(entry for entry in known.journal.entries if entry.purpose == READY and entry.by == 1)
+    assert coordinator.take(1, Answer(plan.fingerprint, 3, (old,)).to_bytes(), 0.0)
+    for _ in range(6):
+        for host in hosts:
+            coordinator.take(host.index, host.answer(coordinator.ask(host.index)), 0.0)
+    ends = [entry.purpose for entry in coordinator.journal.entries if entry.sync == 0 and entry.by == -1]
+    assert ends == (["union"] if fresh else ["union", "void"])  # it refuses, or says that its key is gone
+    spoke = {entry.by for entry in coordinator.journal.entries if entry.purpose == MASKED and entry.sync == 0}
+    assert 1 not in spoke
+    for one in (*hosts, coordinator):
+        one.close()
+    assert draws(tmp_path / "second" / "east") <= (0 if fresh else plan.made.syncs - 1)
+
+
+def test_a_plan_is_what_it_says_and_not_how_it_is_written(tmp_path):
+    """Comments, blank lines, order of keys and spelling of numbers are nobody's business; order of parties is."""
+    from fairveil.cli.federate import read_plan
+
+    lines = [
+        'run = "trial"', 'kind = "exposure"', "timeout = 600.0",
+        'policy = {name = "batched-priv-fairx", dimension = 2, horizon = 24, epsilon = 2.0, delta = 1e-3}',
+    ]  # fmt: skip
+    parties = [f'[[party]]\nname = "{name}"\nsigning_key = "{key.public}"' for name, key in zip("ab", keys(2))]
+
+    def fingerprint(*parts):
+        (tmp_path / "plan.toml").write_text("\n".join(parts) + "\n")
+        return read_plan(tmp_path / "plan.toml").fingerprint
+
+    first = fingerprint(*lines, *parties)
+    assert fingerprint("# agreed on Monday", *reversed(lines), "", *parties, "# epsilon = 200.0") == first
+    assert fingerprint(*lines[:3], lines[3].replace("1e-3", "0.001"), *parties) == first
+    assert fingerprint(*lines, *reversed(parties)) != first
+    assert fingerprint(*lines[:3], lines[3].replace("2.0", "2.5"), *parties) != first
+
+
+# Disks and clocks ----------------------------------------------------------------------------------------------------
+
+
+def test_a_log_that_could_not_be_written_stays_whole(tmp_path):
+    """Half of a record is on disk when it is full; the next one does not come after that half."""
+    said = [Statement(HELLO, party, 0, b"").signed(key, "plan") for party, key in enumerate(keys(3))]
+    log = StatementLog(tmp_path / "log")
+    log.append(said[0])
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "log").stat().st_size + 20, limits[1]))
+    try:
+        with pytest.raises(OSError, match="large"):
+            log.append(said[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert log.entries == said[:1]
+    log.append(said[2])
+    log.close()
+    assert read_statements(tmp_path / "log") == [said[0], said[2]]
+
+
+def test_a_quorum_is_not_kept_waiting_by_a_clock_that_was_set_back(tmp_path):
+    plan = plan_of(quorum=2)
+    hosts = [host_of(plan, index, tmp_path) for index in range(3)]
+    coordinator = Coordinator(plan, tmp_path / "coordinator")
+    for _ in range(2):
+        for host in hosts[:2]:
+            coordinator.take(host.index, host.answer(coordinator.ask(host.index)), 10_000.0)
+    coordinator.tick(6_400.0)
+    coordinator.tick(6_400.0 + plan.timeout - 1.0)
+    assert coordinator.sync == 0
+    coordinator.tick(6_400.0 + plan.timeout)
+    assert coordinator.sync == 1
+    for one in (*hosts, coordinator):
+        one.close()
 
 
 # Plans and ledgers of others -----------------------------------------------------------------------------------------
@@ -333,6 +484,43 @@ def test_a_request_that_is_lost_without_a_word_is_asked_again_long_before_the_ti
     drive(coordinator, carrier, clock=clock, patience=10_000.0)
     assert coordinator.complete
     assert times[-1] < 45 * carrier.asked / 3 + 5 * len(times)
+    for one in (*hosts, coordinator):
+        one.close()
+
+
+class Slow(Inline):
+    """A party answers its requests in order, one a while; the last of three is away at the beginning."""
+
+    def __init__(self, parties, clock):
+        super().__init__(parties)
+        self.clock, self.asked = clock, dict.fromkeys(parties, 0)
+        self.queue = {party: [] for party in parties}
+        self.free = {**dict.fromkeys(parties, 0.0), 2: 100.0}
+
+    def ask(self, party, request):
+        self.asked[party] += 1
+        self.queue[party].append(request)
+
+    def answers(self):
+        found = []
+        for party, waiting in self.queue.items():
+            if waiting and self.clock[0] >= self.free[party]:
+                found.append((party, self.parties[party](waiting.pop(0))))
+                self.free[party] = self.clock[0] + 10.0
+        return found
+
+    def pause(self):
+        self.clock[0] += 1.0
+
+
+def test_a_request_that_was_repeated_once_is_not_repeated_for_ever(tmp_path):
+    plan, now = plan_of(sums="secure"), [0.0]
+    hosts = [host_of(plan, index, tmp_path) for index in range(3)]
+    coordinator = Coordinator(plan, tmp_path / "coordinator")
+    carrier = Slow({host.index: host.answer for host in hosts}, now)
+    drive(coordinator, carrier, clock=lambda: now[0], patience=600.0)
+    assert coordinator.complete
+    assert carrier.asked[2] <= carrier.asked[0] + 1
     for one in (*hosts, coordinator):
         one.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -16,7 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from fairveil.federated import Coordinator
-from fairveil.federated.wire import CLOSE, MASKED, MESSAGE, table
+from fairveil.federated.host import STOPPED
+from fairveil.federated.wire import CLOSE, MASKED, MESSAGE, Answer, table
 from fairveil.ledger import Ledger, verify
 from fairveil.privacy.noise import SeededNoise
 from fairveil.storage import faults
@@ -256,13 +258,20 @@ MACHINES = {
 }
 
 
-def ends_at(point: int, action) -> tuple[str | None, list[str]]:
-    """Run ``action`` in a process that ends at its nth write; at which one it did, and those that it came by."""
+def ends_at(point: int, action, ending: BaseException | None = None) -> tuple[str | None, list[str]]:
+    """Run ``action`` in a process that ends at its nth write; at which one it did, and those that it came by.
+
+    ``ending``: what happens there instead, once, and the process goes on; a host's own points are no writes.
+    """
     seen: list[str] = []
 
     def hook(name: str) -> None:
+        if ending is not None and name.startswith("host-"):
+            return
         seen.append(name)
-        if len(seen) > point:
+        if ending is not None and len(seen) == point + 1:
+            raise ending
+        if ending is None and len(seen) > point:
             raise Killed
 
     faults.hook = hook
@@ -272,7 +281,7 @@ def ends_at(point: int, action) -> tuple[str | None, list[str]]:
         return seen[-1], seen
     finally:
         faults.hook = None
-    return None, seen
+    return seen[point] if len(seen) > point else None, seen
 
 
 @pytest.mark.parametrize("name", ["own sums of nodes", "secure sums of agents"])
@@ -304,6 +313,33 @@ def test_a_party_and_the_coordinator_are_killed_at_every_write_of_every_answer(n
                 made.nothing_is_drawn_twice()
         assert killed == seen
         assert {"journal-written", "state-renamed", "host-answer"} < killed
+    finally:
+        made.teardown()
+
+
+@pytest.mark.parametrize("name", ["own sums of nodes", "secure sums of agents"])
+def test_a_disk_that_is_full_at_every_write_of_every_answer_takes_no_row_and_draws_nothing_again(name):
+    """The party goes on in the same process: what it has in memory is still what it has on disk."""
+    made = MACHINES[name]()
+    words, failed = set(), set()
+    try:
+        while not made.coordinator.complete:
+            for party, host in made.hosts.items():
+                answers: list[bytes] = []
+                for point in range(1000):
+                    request = made.coordinator.ask(party)
+                    full = OSError(errno.ENOSPC, "No space left on device")
+                    where, _ = ends_at(point, lambda: answers.append(host.answer(request)), full)  # noqa: B023
+                    words.add(Answer.from_bytes(answers[-1]).word)
+                    if where is None:
+                        break
+                    failed.add(where)
+                made.coordinator.take(party, answers[-1], made.now)
+                made.nothing_is_drawn_twice()
+            made.now += made.plan.timeout / 2
+            made.coordinator.tick(made.now)
+        assert {"state-written", "state-renamed", "insert"} < failed
+        assert words <= {"", STOPPED, "refused: ledger"}
     finally:
         made.teardown()
 

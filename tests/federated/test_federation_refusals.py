@@ -13,7 +13,7 @@ from fairveil.cli import main
 from fairveil.cli.federate import read_plan
 from fairveil.errors import FairveilError
 from fairveil.federated import Coordinator, Inline, PartyHost, drive
-from fairveil.federated.flower.certificates import make_certificates, make_node_key, node_public
+from fairveil.federated.flower.certificates import NodeKeys, make_certificates, make_node_key, node_public
 from fairveil.federated.flower.front import Front
 from fairveil.federated.flower.programs import KeptProgram
 from fairveil.ledger.verify import verify
@@ -74,7 +74,7 @@ class Place:
         folder = self.folder / "front"
         folder.mkdir()
         make_certificates(folder, host, days=days)
-        made = Front("127.0.0.1", 0, folder / "server.pem", folder / "server.key", most_bytes=1)
+        made = Front("127.0.0.1", 0, folder / "server.pem", folder / "server.key", nodes=NodeKeys([]), most_bytes=1)
         made.start()
         self.close = (*self.close, made.stop)
         return made.port

@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
+import base64
+import datetime
 import importlib
 import inspect
+import os
 import re
+import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives import serialization
 from federations import CONSENSUS, EXPOSURE, host_of, plan_of
 from federations import run as in_one_process
 from flower_canary import found_in
 from flower_runs import FlowerRun, wait_for
 
 from fairveil.federated import Coordinator, Inline, drive
-from fairveil.federated.flower.certificates import make_node_key
+from fairveil.federated.flower.certificates import (
+    CLOCKS_APART,
+    PUBLIC_KEY,
+    SIGNATURE,
+    TIMESTAMP,
+    NodeKeys,
+    make_node_key,
+)
 from fairveil.federated.flower.programs import HERE, REFUSED, environment, free_port, program
 from fairveil.ledger import Ledger
 
 pytestmark = [pytest.mark.flower, pytest.mark.filterwarnings("ignore::DeprecationWarning")]  # flwr imports click's
 CANARY = "python:flower_canary.ROUNDS"
+CLOCKS = ({"FAIRVEIL_CLOCK": "3600"}, {"FAIRVEIL_CLOCK": "-3600"})
+"""Of two parties: an hour ahead, an hour behind; two hours apart from each other."""
 IMPORT = re.compile(r"(from|import) ")
 FLWR = re.compile(r"\s*(from|import) flwr\b")
 POLICY = {**EXPOSURE["policy"], "schedule": {"name": "growing", "factor": 3.0, "first": 8}}
@@ -116,8 +132,8 @@ def test_a_federation_survives_a_killed_supernode_and_a_hostile_coordinator(tmp_
     run, mark, start = FlowerRun(tmp_path / "flower", **facts), tmp_path / "mark", time.monotonic()
     try:
         run.coordinate()
-        for name in run.names:
-            run.join(name, **({"FAIRVEIL_SOURCE": CANARY} if name == "north" else {}))
+        for name, more in zip(run.names, ({"FAIRVEIL_SOURCE": CANARY}, *CLOCKS), strict=True):
+            run.join(name, **more)
         check_doors(run)
         wait_for("hello of all", lambda: all(run.alive(name) and run.answered(name) for name in run.names))
         run.kill("east", "supernode")
@@ -125,7 +141,8 @@ def test_a_federation_survives_a_killed_supernode_and_a_hostile_coordinator(tmp_
         submit_hostile(run, mark)
         assert "Failed to activate" in stranger_is_refused(run)
         wait_for("east", lambda: run.alive("east") and run.answered("east") > before)
-        print(f"the killed SuperNode answered again after {time.monotonic() - at:.0f} s")
+        load = os.getloadavg()[0]
+        print(f"the killed SuperNode answered again after {time.monotonic() - at:.0f} s (load {load:.0f})")
         run.finish()
     finally:
         run.stop()
@@ -190,6 +207,9 @@ def test_nodes_have_the_weights_of_a_run_without_a_transport_through_a_killed_su
         ("flwr.supercore.tls", "validate_and_resolve_root_certificates"),
         ("flwr.cli.build", "build_fab_from_disk"),
         ("flwr.supercore.constant", "TASK_TYPE_TO_COMMAND"),
+        ("flwr.superlink.cli", "flower_superlink"),
+        ("flwr.superlink.routers.fleet.node_auth", "TIMESTAMP_TOLERANCE"),
+        ("flwr.superlink.routers.fleet.node_auth", "SYSTEM_TIME_TOLERANCE"),
     ],
 )
 def test_private_names_of_flwr_are_where_they_were(module, name):
@@ -227,30 +247,84 @@ def test_the_pipe_starts_a_clientapp_with_all_that_flower_gives_it():
     )
 
 
-def loaded_by(code: str) -> set[str]:
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", f"{code}; import sys; print(*sys.modules)"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return {name.partition(".")[0] for name in done.stdout.split()}
-
-
-def test_the_pipe_loads_nothing_of_fairveil_and_numpy_is_flowers():
-    """The process that starts once a message has none of our numerical stack; `import flwr.app` alone loads numpy."""
-    numerical = {"fairveil", "scipy", "numba", "opendp", "dp_accounting", "pandas", "sqlalchemy", "alembic"}
-    loaded = loaded_by(f"import runpy; runpy.run_path({str(HERE / 'pipe.py')!r})")
+def test_the_pipe_loads_nothing_of_fairveil_and_no_numpy():
+    """The process that starts once a message has none of the numerical stack; Flower's own has numpy."""
+    code = "import sys; print(*(name for name, found in sys.modules.items() if getattr(found, '__file__', None)))"
+    start = f"import runpy; runpy.run_path({str(HERE / 'pipe.py')!r}); {code}"
+    done = subprocess.run([sys.executable, "-I", "-c", start], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    numerical = {"fairveil", "numpy", "scipy", "numba", "opendp", "dp_accounting", "pandas", "sqlalchemy", "alembic"}
     assert "flwr" in loaded
     assert not loaded & numerical
-    assert "numpy" in loaded_by("import flwr.app"), "flwr no longer imports numpy: say so in the guide"
     imported = {line.split()[1].partition(".")[0] for line in (HERE / "pipe.py").open() if IMPORT.match(line)}
     assert imported <= set(sys.stdlib_module_names) | {"flwr", "__future__"}
 
 
-def test_flower_refuses_clocks_that_are_far_apart():
-    """The tolerance that the guide names, in seconds: a node behind, a node ahead."""
-    from flwr.common.constant import SYSTEM_TIME_TOLERANCE, TIMESTAMP_TOLERANCE
+@pytest.mark.parametrize("ahead", [-3600.0, 3600.0])
+def test_flower_takes_a_node_whose_clock_is_an_hour_apart_once_its_tolerance_is_ours(ahead, monkeypatch):
+    """What `superlink.py` sets is what Flower compares with; as it comes, such a node is refused."""
+    from flwr.supercore.primitives.asymmetric import generate_key_pairs, public_key_to_bytes, sign_message
+    from flwr.superlink.routers.fleet import node_auth
+    from starlette.exceptions import HTTPException
 
-    assert (TIMESTAMP_TOLERANCE, SYSTEM_TIME_TOLERANCE) == (300, 5), "flwr allows other clocks: say so in the guide"
+    private, public = generate_key_pairs()
+    node = node_auth.ActivateNodeRequest(public_key=public_key_to_bytes(public))
+    moment = (datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=ahead)).isoformat()
+    values = (public_key_to_bytes(public), moment.encode(), sign_message(private, moment.encode()))
+    names = [name.decode() for name in (PUBLIC_KEY, TIMESTAMP, SIGNATURE)]
+    headers = {name: base64.b64encode(value).decode() for name, value in zip(names, values)} | {names[1]: moment}
+    request = SimpleNamespace(headers=headers, state=SimpleNamespace(protobuf_request=node))
+    with pytest.raises(HTTPException):
+        node_auth.authenticate_node(request)
+    for name in ("TIMESTAMP_TOLERANCE", "SYSTEM_TIME_TOLERANCE"):
+        monkeypatch.setattr(node_auth, name, CLOCKS_APART)
+    node_auth.authenticate_node(request)
+    encoded = {name.encode(): value.encode() for name, value in headers.items()}
+    style = (serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    assert NodeKeys([public.public_bytes(*style).decode()]).sent(encoded), "flwr names its headers otherwise now"
+
+
+class HalfSent:
+    """A SuperLink that has half of the reply of node 70, and waits for the other half; node 71 answers."""
+
+    def __init__(self):
+        self.over = threading.Event()
+
+    def push_messages(self, messages):
+        return [str(facts["dst_node_id"]) for _, facts in messages]
+
+    def pull_messages(self, keys):
+        if "70" in keys:
+            self.over.wait(120)
+            raise ConnectionError("the SuperLink has ended")
+        content = {"answer": {"kind": 0, "bytes": b"here"}}
+        return [SimpleNamespace(has_error=lambda: False, metadata=SimpleNamespace(src_node_id=71), content=content)]
+
+
+def test_a_reply_that_broke_off_keeps_nobody_else_waiting(monkeypatch):
+    """A SuperNode that is killed while it sends: Flower waits three minutes for the rest before it says so."""
+    from fairveil.federated.flower import serverapp
+
+    monkeypatch.setattr(serverapp, "Message", lambda record, **facts: (record, facts))  # has one in a run alone
+    grid, (ours, theirs) = HalfSent(), socket.socketpair()
+    ended = []
+
+    def carry():
+        with pytest.raises(ConnectionError):
+            serverapp.carry(grid, theirs, 600.0)
+        ended.append(True)
+
+    thread = threading.Thread(target=carry)
+    thread.start()
+    ours.settimeout(60)
+    for node in (70, 71):
+        ours.sendall(serverapp.FRAME.pack(node, 0, 4) + b"ask?")
+    assert ours.recv(100) == serverapp.FRAME.pack(71, 0, 4) + b"here"
+    grid.over.set()
+    thread.join(60)
+    assert ended == [True]  # and one that fails ends the run, so that another is submitted
+    ours.close()
+    theirs.close()
 
 
 def test_a_bundle_is_the_same_bytes_twice(tmp_path):
@@ -264,5 +338,5 @@ def test_the_lines_that_touch_flwr_are_few_and_in_one_place(repository):
     """All lines of every file that imports flwr, blank ones too."""
     files = [file for file in (repository / "src").rglob("*.py") if any(FLWR.match(line) for line in file.open())]
     assert {str(file.parent.relative_to(repository)) for file in files} == {"src/fairveil/federated/flower"}
-    assert {file.stem for file in files} == {"bundle", "pipe", "serverapp"}
+    assert {file.stem for file in files} == {"bundle", "pipe", "serverapp", "superlink"}
     assert sum(len(file.read_text().splitlines()) for file in files) < 250

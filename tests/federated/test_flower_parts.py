@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import datetime
 import hashlib
 import os
 import signal
@@ -153,8 +155,27 @@ class Upstream(BaseHTTPRequestHandler):
         pass
 
 
+def signed(file: Path, age: float = 0.0) -> dict[str, str]:
+    """The headers of a SuperNode with this key, by a clock that is so many seconds behind."""
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = serialization.load_ssh_private_key(file.read_bytes(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    style = (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    moment = (datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=age)).isoformat()
+    values = (key.public_key().public_bytes(*style), key.sign(moment.encode(), ec.ECDSA(hashes.SHA256())))
+    public, signature = (base64.b64encode(value).decode() for value in values)
+    return {"flwr-public-key": public, "flwr-timestamp": moment, "flwr-signature": signature}
+
+
+NOBODY = certificates.NodeKeys([])
+
+
 @pytest.fixture
 def front(tmp_path):
+    for name in ("node.key", "stranger.key"):
+        certificates.make_node_key(tmp_path / name)
     certificates.make_certificates(tmp_path, "127.0.0.1")
     chain = (tmp_path / certificates.CERTIFICATE, tmp_path / certificates.KEY)
     server = HTTPServer(("127.0.0.1", 0), Upstream)
@@ -162,22 +183,30 @@ def front(tmp_path):
     context.load_cert_chain(*chain)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    made = Front("127.0.0.1", 0, *chain, most_bytes=100)
+    nodes = certificates.NodeKeys([certificates.node_public(tmp_path / "node.key")])
+    made = Front("127.0.0.1", 0, *chain, nodes=nodes, most_bytes=100)
     made.start()
     made.open(f"https://127.0.0.1:{server.server_address[1]}", tmp_path / certificates.AUTHORITY)
     Upstream.seen = []
-    yield made, tmp_path / certificates.AUTHORITY
+    yield made, tmp_path
     made.stop()
     server.shutdown()
     server.server_close()
 
 
+def client_of(front, headers=None):
+    import httpx
+
+    made, folder = front
+    context = ssl.create_default_context(cafile=str(folder / certificates.AUTHORITY))
+    return httpx.Client(verify=context, base_url=f"https://127.0.0.1:{made.port}", headers=headers, timeout=120)
+
+
 def test_the_front_passes_the_fleet_and_nothing_else(front):
     import httpx
 
-    made, authority = front
-    base = f"https://127.0.0.1:{made.port}"
-    with httpx.Client(verify=ssl.create_default_context(cafile=str(authority)), base_url=base) as client:
+    made, folder = front
+    with client_of(front, signed(folder / "node.key")) as client:
         passed = client.post("/v1/fleet/pull-messages", content=b"hello")
         assert (passed.status_code, passed.content) == (200, b"hello!")
         for path in (
@@ -194,12 +223,54 @@ def test_the_front_passes_the_fleet_and_nothing_else(front):
         httpx.post(f"http://127.0.0.1:{made.port}/v1/fleet/a", content=b"x")
 
 
+def test_a_body_is_read_for_nodes_of_the_plan_alone(front):
+    """Flower reads a body whole before it looks at who sent it: nothing of a stranger's gets there."""
+    folder = front[1]
+    known, stranger = signed(folder / "node.key"), signed(folder / "stranger.key")
+    wrong = [
+        {},
+        stranger,
+        {**known, "flwr-signature": stranger["flwr-signature"]},
+        {**known, "flwr-timestamp": stranger["flwr-timestamp"]},
+        {**known, "flwr-timestamp": "2026-01-01"},
+        {**known, "flwr-timestamp": "\u00e9".encode("latin-1")},
+        {**known, "flwr-signature": "?"},
+        {**known, "flwr-public-key": ""},
+        {name: known[name] for name in ("flwr-public-key", "flwr-timestamp")},
+        signed(folder / "node.key", certificates.CLOCKS_APART + 60),
+        signed(folder / "node.key", -certificates.CLOCKS_APART - 60),
+    ]
+    with client_of(front) as client:
+        for headers in wrong:
+            assert client.post("/v1/fleet/push-object", content=b"x" * 50, headers=headers).status_code == 412
+        assert Upstream.seen == []
+        for age in (0.0, 3600.0, -3600.0):
+            headers = signed(folder / "node.key", age)
+            assert client.post("/v1/fleet/push-object", content=b"x" * 50, headers=headers).status_code == 200
+
+
+def test_a_stranger_is_answered_before_its_body_came(front):
+    made, folder = front
+    context = ssl.create_default_context(cafile=str(folder / certificates.AUTHORITY))
+    with (
+        socket.create_connection(("127.0.0.1", made.port), timeout=120) as plain,
+        context.wrap_socket(plain, server_hostname="127.0.0.1") as line,
+    ):
+        line.sendall(b"POST /v1/fleet/push-object HTTP/1.1\r\nhost: x\r\ncontent-length: 60000000\r\n\r\nx")
+        assert line.recv(100).startswith(b"HTTP/1.1 412")
+
+
+def test_a_plan_whose_node_key_is_none_is_refused():
+    with pytest.raises(SpecError, match="no node key"):
+        certificates.NodeKeys(["ecdsa-sha2-nistp384 nonsense"])
+
+
 def test_without_a_certificate_only_loopback_is_served(tmp_path):
     assert all(file.exists() for file in chain_for(tmp_path, "127.0.0.1", None, None))
     with pytest.raises(SpecError, match="loopback"):
         chain_for(tmp_path, "0.0.0.0", None, None)
     with pytest.raises(InputError, match="certificate with its key"):
-        Front("127.0.0.1", 0, tmp_path / "no.pem", tmp_path / "no.key", most_bytes=1)
+        Front("127.0.0.1", 0, tmp_path / "no.pem", tmp_path / "no.key", nodes=NOBODY, most_bytes=1)
 
 
 # Certificates and keys -----------------------------------------------------------------------------------------------
@@ -211,7 +282,7 @@ def test_without_a_certificate_only_loopback_is_served(tmp_path):
 )
 def test_a_party_trusts_the_named_host_until_its_certificate_expires(made_for, days, words, tmp_path):
     certificates.make_certificates(tmp_path, made_for, days=days)
-    made = Front("127.0.0.1", 0, tmp_path / "server.pem", tmp_path / "server.key", most_bytes=1)
+    made = Front("127.0.0.1", 0, tmp_path / "server.pem", tmp_path / "server.key", nodes=NOBODY, most_bytes=1)
     made.start()
     try:
         if words:
@@ -423,19 +494,53 @@ def test_a_kept_program_starts_again_and_ends_with_its_group(tmp_path):
     until(lambda: gone(second))
 
 
-def test_a_kept_program_ends_when_its_owner_is_killed(tmp_path):
+POLITE = """
+import pathlib, signal, sys, time
+signal.signal(15, lambda *_: (pathlib.Path("said").write_text("goodbye"), sys.exit()))
+pathlib.Path("up").touch()
+time.sleep(600)
+"""
+
+
+def test_a_kept_program_has_the_time_to_say_goodbye_when_its_owner_is_killed(tmp_path):
+    """A SuperNode that is killed is let back after a minute; one that signs off is let back at once."""
     code = f"""
 import os, pathlib, sys, time
 from fairveil.federated.flower.programs import KeptProgram
-kept = KeptProgram("sleeper", pathlib.Path({str(tmp_path)!r}))
-kept.start({SLEEPER!r}, os.environ, pathlib.Path({str(tmp_path)!r}))
+kept = KeptProgram("polite", pathlib.Path({str(tmp_path)!r}))
+kept.start([sys.executable, "-c", {POLITE!r}], os.environ, pathlib.Path({str(tmp_path)!r}))
 time.sleep(600)
 """
-    owner, pidfile = subprocess.Popen([sys.executable, "-c", code]), tmp_path / "sleeper.pid"
-    until(lambda: pidfile.exists() and pidfile.read_text())
+    owner, pidfile = subprocess.Popen([sys.executable, "-c", code]), tmp_path / "polite.pid"
+    until(lambda: (tmp_path / "up").exists() and pidfile.exists() and pidfile.read_text())
     owner.kill()
     owner.wait()
     until(lambda: gone(int(pidfile.read_text())))
+    assert (tmp_path / "said").read_text() == "goodbye"
+
+
+STUBBORN = "import signal, time; [signal.signal(n, signal.SIG_IGN) for n in (2, 15)]; time.sleep(600)"
+PARENT = f"""
+import pathlib, subprocess, sys, time
+found = subprocess.Popen([sys.executable, "-c", {STUBBORN!r}], start_new_session=True)
+pathlib.Path(sys.argv[1]).write_text(str(found.pid))
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("ending", ["killed", "stopped", "ended by itself"])
+def test_nothing_of_a_kept_program_stays_behind(ending, tmp_path):
+    """Flower's programs start others in sessions of their own, and those wait for ever when the first one is gone."""
+    kept, file = KeptProgram("parent", tmp_path), tmp_path / "stubborn"
+    code = PARENT.removesuffix("time.sleep(600)\n") if ending == "ended by itself" else PARENT
+    kept.start([sys.executable, "-c", code, str(file)], os.environ, tmp_path)
+    until(lambda: file.exists() and file.read_text())
+    if ending == "killed":
+        os.kill(int((tmp_path / "parent.pid").read_text()), signal.SIGKILL)
+    elif ending == "stopped":
+        kept.stop()
+    until(lambda: gone(int(file.read_text())))
+    until(lambda: not kept.running)
 
 
 def test_a_supernode_finds_no_program_but_ours(tmp_path, monkeypatch):

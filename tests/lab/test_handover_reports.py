@@ -15,6 +15,7 @@ from fairveil.cli import app
 from fairveil.errors import PrivacyError, SpecError
 from fairveil.lab.handover import report_on_ledger, report_on_result, write_document
 from fairveil.lab.handover.classifiers import LAB
+from fairveil.lab.handover.document import estimates_section
 from fairveil.lab.handover.write import to_html, to_markdown
 from fairveil.ledger.account import releases_into
 from fairveil.ledger.verify import releases
@@ -217,3 +218,20 @@ def test_a_run_with_a_ledger_publishes_what_the_ledger_holds(tmp_path):
     published = [(item["value"], item["low"]) for item in result["metrics"]["estimates"]["items"]]
     assert [(item["value"], item["low"]) for item in held] == published
     assert result["metrics"]["releases"] == len(releases(file, "policy"))
+
+
+def test_bounds_with_the_silent_ones_are_never_shown_inside_the_interval():
+    item = {
+        "what": "mean reward",
+        "name": "a",
+        "value": 0.0,
+        "low": 0.0,
+        "high": 0.848,
+        "lowest": 0.1,
+        "highest": 0.732,
+    }
+    found = {"confidence": 0.95, "items": [item, {**item, "highest": 0.9}], "tables": [], "notes": []}
+    assert [row[-2:] for row in estimates_section(found).grids[0].rows] == [
+        ("0 to 0.848", "0 to 0.848"),
+        ("0 to 0.848", "0 to 0.9"),
+    ]

@@ -9,11 +9,15 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from running_service import Direct
 
 from fairveil.errors import BudgetError, SpecError
 from fairveil.loop import Reward, Store, blocks, pages, trail
+from fairveil.loop.problems import NameTaken
 from fairveil.loop.public import loop_table
 from fairveil.loop.upkeep import accept_epoch, backup, check, restore
+from fairveil.service.app import Service
+from fairveil.service.settings import Settings
 from fairveil.storage import faults
 
 POLICY = {"name": "even-blocks", "arms": 3, "epsilon": 1.0}
@@ -214,3 +218,36 @@ def test_digests_say_nothing_without_the_key(store, clock):
     digest = pages.digest_of(loop.ledger.value("trial/0/block-0"))
     assert digest != type(store.keys)(bytes(32)).page("trial/0/block-0", [store.keys.event(f"e-{n}") for n in range(5)])
     assert digest == store.keys.page("trial/0/block-0", [store.keys.event(f"e-{n}") for n in range(5)])
+
+
+@pytest.mark.parametrize("what", ["learned", "reported"])
+def test_a_loop_that_a_store_has_forgotten_is_not_made_again_under_its_name(tmp_path, clock, what):
+    """Put back to before it was made, the store does not know the loop, its ledger does: made again, the loop took the
+    published numbers of the lost one for its own, and who stood in both lives was in two releases."""
+    place, key = f"sqlite:///{tmp_path}/store.db", KEY
+    more = {"reports": {"spare": 2.0}, "groups": ["a", "b"]} if what == "reported" else {}
+    table = {"policy": POLICY, "reward": Reward(0, 1, wait="60s"), **more}
+    with Store.open(place, clock=clock, key=key):
+        pass
+    shutil.copy(tmp_path / "store.db", tmp_path / "old.db")
+    with Store.open(place, clock=clock, key=key) as store:
+        loop = store.create("trial", **table, mode="frozen" if more else "online")
+        for number in range(60):
+            loop.decide(f"e-{number}", **({"group": "a"} if more else {}))
+            loop.reward(f"e-{number}", 1.0)
+        clock.advance(120)
+        store.tick()
+        if more:
+            loop.release("fairness", epsilon=1.0)
+        spent = loop.ledger.spent.units
+    for end in ("", "-wal", "-shm"):
+        (tmp_path / f"store.db{end}").unlink(missing_ok=True)
+    shutil.copy(tmp_path / "old.db", tmp_path / "store.db")
+    with Store.open(place, clock=clock, key=key) as store:
+        with pytest.raises(NameTaken, match="does not know"):
+            store.create("trial", **table)
+        http = Direct(Service(store, Settings()))
+        body = {"name": "trial", "policy": POLICY, "reward": {"wait": "60s"}, **more}
+        assert http.post("/v1/loops", json=body).json()["type"] == "/problems/name-taken"
+        http.close()
+        assert store.create("other", **table).ledger.spent.units <= spent

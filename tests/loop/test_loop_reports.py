@@ -354,3 +354,124 @@ def test_a_group_that_a_report_needs_is_asked_for(store):
     known = made(store)
     known.decide("e")
     assert as_json({"decided": loop_table(known)["places"]["decided"]}) == '{"decided":1}'
+
+
+# Crossed groups, exposure, quotes ------------------------------------------------------------------------------------
+
+CROSSED = {"sex": ["f", "m"], "age": ["young", "old"]}
+FEATURES = [{"name": name, "low": -1.0, "high": 1.0} for name in ("score", "years")]
+
+
+def shelf(store, **more):
+    policy = {"name": "batched-priv-fairx", "epsilon": 5.0, "delta": 1e-6, "horizon": 5000}
+    table = {"reports": {"spare": 50.0}, "max_candidates": 4, **more}
+    return store.create(
+        "shelf", policy=policy, groups=["new", "old"], features=FEATURES, reward=Reward(0, 1, wait="60s"), **table
+    )
+
+
+def show(store, loop, count, worth=0.0):
+    rng = np.random.default_rng(3)
+    for number in range(count):
+        items = [
+            {"group": ["new", "old"][k % 2], "features": rng.uniform(-1, 1, 2).tolist(), "subject": f"{number}-{k}"}
+            for k in range(4)
+        ]
+        reply = loop.decide(f"e-{number}", candidates=items)
+        loop.reward(f"e-{number}", float(items[reply.action]["features"][0] > worth))
+        if number % 50 == 49:
+            store.clock.clock.advance(120)
+            store.tick()
+
+
+def test_groups_may_be_crossed_and_margins_are_free(store):
+    loop = store.create(
+        "trial", policy=POLICY, groups=CROSSED, reward=Reward(0, 1, wait="60s"), reports={"spare": 50.0}
+    )
+    cells = ["sex=f, age=young", "sex=f, age=old", "sex=m, age=young", "sex=m, age=old"]
+    assert loop_table(loop)["groups"] == cells
+    assert loop_table(loop)["crossings"] == CROSSED
+    with pytest.raises(Invalid, match="not declared"):
+        loop.decide("e", group="f")
+    for number in range(80):
+        loop.decide(f"e-{number}", group=cells[number % 4])
+        loop.reward(f"e-{number}", float(number % 2))
+    store.clock.clock.advance(120)
+    store.tick()
+    value = loop.release("fairness", epsilon=50.0)["value"]
+    assert [one["name"] for one in value["groups"]] == cells
+    assert [one["name"] for one in value["margins"]] == ["sex=f", "sex=m", "age=young", "age=old"]
+    means = [one["mean"]["value"] for one in value["margins"]]
+    assert means == pytest.approx([0.5, 0.5, 0.0, 1.0], abs=0.1)
+    with pytest.raises(SpecError, match="cannot be crossed"):
+        store.create("wrong", policy=POLICY, groups={"sex": "f"}, reward=Reward(0, 1, wait="60s"))
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_a_recommender_reports_exposure_beside_merit(store, limited):
+    """What was given is the law that was played; what was owed is merit at the published weights."""
+    loop = shelf(store, **({"person": Person(max_events=3)} if limited else {}))
+    show(store, loop, 200)
+    asked = wanted(loop, "fairness", None, None, {"rho": 40.0}, None)
+    report = asked.mechanism(loop.facts)
+    assert report.family == "exposure"
+    units, public = gathered(loop, report, asked)
+    assert public == {"public": {"places": 200}}
+    played, deserved = units.reshape(2, 2) / ONE
+    assert played.sum() == pytest.approx(200, abs=1e-3)
+    assert deserved.sum() == pytest.approx(200, abs=1e-3)
+    assert loop.status().version >= 2
+    value = loop.release("fairness", rho=40.0)["value"]
+    assert value["family"] == "exposure"
+    for at, group in enumerate(value["groups"]):
+        assert group["played"]["value"] == pytest.approx(played[at] / 200, abs=0.02)
+        assert group["deserved"]["value"] == pytest.approx(deserved[at] / 200, abs=0.02)
+    assert value["distance"]["low"] <= value["distance"]["value"] <= value["distance"]["high"]
+
+
+def test_who_decides_instead_is_given_all_the_exposure(store):
+    loop = shelf(store, mode="apprentice")
+    for number in range(10):
+        items = [{"group": group, "features": [0.1, 0.2]} for group in ("new", "old", "old")]
+        loop.decide(f"e-{number}", candidates=items, baseline=0)
+    store.clock.clock.advance(120)
+    store.tick()
+    asked = wanted(loop, "fairness", None, None, {"rho": 40.0}, None)
+    units, _ = gathered(loop, asked.mechanism(loop.facts), asked)
+    assert (units / ONE).tolist() == pytest.approx([10, 0, 10 / 3, 20 / 3], abs=1e-4)
+
+
+def test_a_quote_knows_public_sizes_and_shows_a_dry_run(store):
+    """A group of which nobody is shown takes no part in the budget for a half-width."""
+    policy = {"name": "batched-private-fair-greedy", "epsilon": 5.0, "delta": 1e-6, "first_batch": 20}
+    loop = store.create(
+        "queue", policy=policy, groups=["many", "few", "unknown"], features=FEATURES, reports={"spare": 2.0},
+        reward=Reward(0, 1, wait="60s"),
+    )  # fmt: skip
+    for number in range(400):
+        groups = ["many", "many", "many", "few" if number % 2 else "many"]
+        loop.decide(f"e-{number}", candidates=[{"group": group, "features": [0.1, 0.2]} for group in groups])
+    store.clock.clock.advance(120)
+    store.tick()
+    before = loop.ledger.spent.units
+    quoted = loop.quote_release("fairness", rho=0.1, dry_run=True)
+    halves = {row["name"]: row["at"]["0.1"] for row in quoted["half_widths"]}
+    assert halves["many"] < 0.03 < halves["few"] < 0.1
+    assert quoted["dry_run"]["simulated"] is True
+    assert quoted["dry_run"]["places"] == 400
+    assert [group["name"] for group in quoted["dry_run"]["groups"]] == ["many", "few", "unknown"]
+    assert "dry_run" not in loop.quote_release("fairness", rho=0.1)
+    widest = max(max(row["at"].values()) for row in quoted["half_widths"][:2])
+    needed = loop.quote_release("fairness", half_width=widest)
+    assert needed["rho"] == pytest.approx(0.1, rel=0.01)
+    assert loop.ledger.spent.units == before
+
+
+def test_a_rule_without_a_law_says_so(store):
+    loop = made(store, explore=0.5, targets=[{"name": "baseline"}, {"name": "uniform"}], reports={"spare": 50.0})
+    play(store, loop)
+    words = loop.release("evaluation", epsilon=40.0)["value"]["words"]
+    said = [line for line in words if "named no baseline" in line]
+    assert len(said) == 1
+    assert "towards .5" in said[0]
+    assert loop.quote_release("evaluation", first=0, stop=60, epsilon=1.0, dry_run=True)["dry_run"]["simulated"]

@@ -21,7 +21,8 @@ from fairveil.loop.problems import (
     UnknownLoop,
     UnsoundPolicy,
 )
-from fairveil.loop.public import loop_table, public_view, quote
+from fairveil.loop.public import loop_table, public_view
+from fairveil.loop.quoting import quote
 from fairveil.loop.requests import DecisionRequest
 
 POLICY = {"name": "even-blocks", "arms": 3, "epsilon": 1.0}

@@ -10,8 +10,9 @@ import pytest
 
 from fairveil.errors import SpecError
 from fairveil.loop import Person, Reward
-from fairveil.loop.problems import LoopError
-from fairveil.loop.public import LINKED, loop_table, quote
+from fairveil.loop.problems import LoopError, NameTaken
+from fairveil.loop.public import loop_table
+from fairveil.loop.quoting import LINKED, quote
 from fairveil.proof.adapters.served import equal_coins
 
 QUEUE = {
@@ -174,3 +175,58 @@ def test_a_loop_with_public_arrivals_says_that_events_of_one_person_may_show(mis
     policy = {"name": "private-nash", "arms": 2, "epsilon": 1.0}
     quoted = quote({"name": "trial", "policy": policy, "reward": {"missing": missing}, "person": person})
     assert (LINKED in quoted["warnings"]) == said
+
+
+@pytest.mark.parametrize(
+    "reports, paid, kept, person",
+    [
+        (None, "epsilon 1", "epsilon 0", 2.0),
+        ({"spare": 1.0}, "epsilon 1", "epsilon 1", 2.0),
+        ({"every": 50, "epsilon": 0.5}, "epsilon 1.5", "epsilon 0", 3.0),
+        ({"every": 50, "epsilon": 0.5, "spare": 1.0}, "epsilon 1.5", "epsilon 1", 3.0),
+    ],
+)
+def test_a_quote_is_what_the_loop_then_pays_and_promises(store, reports, paid, kept, person):
+    """Scheduled reports were left out of the quote: epsilon 1 was said, 1.5 was paid."""
+    table = {
+        "policy": {"name": "private-nash", "arms": 2, "epsilon": 1.0}, "groups": ["a", "b"],
+        "person": {"max_events": 2}, **({} if reports is None else {"reports": reports}),
+    }  # fmt: skip
+    quoted = quote({"name": "trial", **table})
+    loop = store.create("trial", **table)
+    limit = loop.ledger.limit
+    assert quoted["cost"] == limit.words(loop.ledger.spent) == paid
+    assert quoted["parts"]["kept"] == limit.words(loop.ledger.remaining) == kept
+    assert quoted["person_guarantee"]["epsilon"] == loop_table(loop)["person_guarantee"]["epsilon"] == person
+
+
+def test_a_person_without_a_promise_always_has_a_reason(store):
+    """A delta that reaches one over many events of a person left a null without a word."""
+    policy = {"name": "batched-private-fair-greedy", "epsilon": 5.0, "delta": 1e-6, "first_batch": 20}
+    features = [{"name": "x", "low": 0.0, "high": 1.0}]
+    table = {"policy": policy, "groups": ["a", "b"], "features": features, "person": {"max_events": 10**6}}
+    for found in (quote({"name": "queue", **table}), loop_table(store.create("queue", **table))):
+        assert (found["person_guarantee"] is None) == (found["person_reason"] is not None)
+    unlimited = {key: value for key, value in table.items() if key != "person"}
+    for found in (quote({"name": "other", **unlimited}), loop_table(store.create("other", **unlimited))):
+        assert found["person_guarantee"] is None
+        assert "not limited" in found["person_reason"]
+
+
+@pytest.mark.parametrize("first", ["trial", "trial-reports-fairness"])
+def test_a_loop_named_like_the_account_of_another_ones_reports_pays_for_itself(store, first):
+    """Both on one ledger: neither rides on what the other has paid."""
+    policy = {"name": "private-nash", "arms": 2, "epsilon": 0.5}
+    tables = {
+        "trial": {"reports": {"every": 50, "epsilon": 0.5}, "groups": ["a", "b"]},
+        "trial-reports-fairness": {},
+    }
+    names = [first, *(name for name in tables if name != first)]
+    shared = {"budget": {"ledger": "shared", "epsilon": 10.0}}
+    store.create(names[0], policy=policy, **tables[names[0]], **shared)
+    before = store.loop(names[0]).ledger.spent.units
+    with pytest.raises(NameTaken):
+        store.create(names[1], policy=policy, **tables[names[1]], budget={"ledger": "shared"})
+    assert store.loop(names[0]).ledger.spent.units == before
+    store.create("third", policy=policy, budget={"ledger": "shared"})
+    assert store.loop(names[0]).ledger.spent.units == before + 500_000

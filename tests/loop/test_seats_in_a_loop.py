@@ -440,6 +440,30 @@ def test_a_copy_from_before_the_frozen_release_adopts_it(tmp_path, clock):
         check(store)
 
 
+def test_a_copy_from_the_middle_of_a_turn_that_was_released_to_its_end(tmp_path, clock):
+    """The copy knows one round of three; the ledger has released all of them. No count of rounds falls below zero."""
+    url = f"sqlite:///{tmp_path}/data/store.db"
+    with Store.open(url, clock=clock, key=KEY) as store:
+        loop, _ = half_a_turn(store, "public", 3)
+        backup(store, tmp_path / "copy")
+        decide(loop, 4, 2)
+        loop.reward_many([(f"e-{index}", 1.0) for index in (3, 4, 5)])
+        assert store.tick() == 2
+        published = loop.status().state
+    for file in (tmp_path / "data").glob("store.db*"):
+        file.unlink()
+    restore(tmp_path / "copy", tmp_path / "data" / "store.db")
+    with Store.open(url, clock=clock, key=KEY) as store:
+        store.tick()
+        loop = store.loop("trial")
+        state = loop.status().state
+        for name in ("given", "came", "sums"):
+            assert state[name].tolist() == published[name].tolist()
+        assert state["closed"].tolist() == [0, 0]
+        assert [row["under_way"] for row in loop_table(loop)["waiting"]] == [0, 0]
+        check(store)
+
+
 def test_reports_of_people_are_released_when_a_local_loop_is_frozen(store, clock):
     policy = {"name": "local-nash", "arms": 2, "epsilon": 1.0}
     loop = store.create("trial", policy=policy, reward=Reward(0, 1, wait="60s", missing="public"))

@@ -8,7 +8,8 @@ import pytest
 from fairveil.bandits.forecast import MOST_PEOPLE
 from fairveil.errors import SpecError
 from fairveil.loop import Person, Reward
-from fairveil.loop.public import loop_table, quote
+from fairveil.loop.public import loop_table
+from fairveil.loop.quoting import quote
 from fairveil.loop.upkeep import check
 
 NASH = {"name": "private-nash", "arms": 2, "epsilon": 1.0}  # turns of 3 rounds, first pools of 6

@@ -109,6 +109,56 @@ def test_exposure_beside_what_is_deserved():
     assert found["groups"][0]["difference"]["realised"][0] > 0.25
 
 
+def test_exposure_where_some_places_count_for_nobody():
+    """Shares are of the places that count, whose number is read from noisy sums alone."""
+    report = FairnessReport(NAMES, rho=0.05, family="exposure", blanks=True)
+    live = np.arange(5000) % 5 != 0
+    played, deserved = (np.where(live[:, None], law, 0.0) for law in ([0.8, 0.2], [0.5, 0.5]))
+    rows = PlaceRows(group=np.where(live, 0, -1), played=played, deserved=deserved)
+    found = report.release(rows, SeededNoise(2))
+    north = found["groups"][0]
+    assert north["played"]["realised"][0] < 0.8 < north["played"]["realised"][1]
+    assert north["difference"]["realised"][0] < 0.3 < north["difference"]["realised"][1]
+    assert found["distance"]["low"] < 0.6 < found["distance"]["high"]
+    assert "north got .3" in found["words"][0]
+    empty = PlaceRows(group=np.full(40, -1), played=np.zeros((40, 2)), deserved=np.zeros((40, 2)))
+    silent = report.release(empty, SeededNoise(4))
+    assert {group["status"] for group in silent["groups"]} == {"unestimable"}
+    assert silent["gap"]["pair"] is None
+    assert silent["distance"] == {"value": None, "low": 0.0, "high": 2.0}
+
+
+@pytest.mark.parametrize("blanks", [False, True])
+def test_realised_intervals_of_exposure_cover(blanks):
+    """300 draws of the noise; four standard errors of .95 reach .90."""
+    report = FairnessReport(("a", "b", "c"), rho=0.02, family="exposure", blanks=blanks)
+    rng = np.random.default_rng(5)
+    rows = PlaceRows(group=np.zeros(400, int), played=rng.dirichlet([2, 1, 1], 400),
+                     deserved=rng.dirichlet([1, 1, 1], 400))  # fmt: skip
+    truth = (rows.played - rows.deserved).mean(axis=0)
+    hits = np.zeros(3)
+    for sums in report.draws(rows, SeededNoise(6), 300):
+        groups = report.read(sums, report.public(rows))["groups"]
+        ends = np.array([group["difference"]["realised"] for group in groups])
+        hits += (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+    assert (hits / 300 >= 0.90).all()
+
+
+def test_margins_of_a_trial_are_sums_of_its_cells_and_cover():
+    report = FairnessReport({"sex": ["f", "m"], "age": ["young", "old"]}, rho=0.5, family="nash", actions=("x", "y"))
+    rng = np.random.default_rng(1)
+    group = rng.integers(0, 4, 4000)
+    reward = (rng.random(4000) < np.where(group < 2, 0.3, 0.7)).astype(float)
+    found = report.release(PlaceRows(group=group, arm=rng.integers(0, 2, 4000), reward=reward), SeededNoise(2))
+    margins = {one["name"]: one for one in found["margins"]}
+    assert list(margins) == ["sex=f", "sex=m", "age=young", "age=old"]
+    for name, mean in (("sex=f", 0.3), ("sex=m", 0.7), ("age=young", 0.5), ("age=old", 0.5)):
+        low, high = margins[name]["mean"]["expected"]
+        assert low < mean < high
+        assert high - low < 0.1
+    assert margins["sex=f"]["of"] == ["sex=f, age=young", "sex=f, age=old"]
+
+
 def test_means_are_on_the_scale_of_the_rewards():
     rows = PlaceRows(group=np.zeros(400, int), shown=np.tile([1, 0], (400, 1)), reward=np.full(400, 0.25))
     found = FairnessReport(NAMES, rho=0.5, low=-10.0, high=10.0).release(rows, ZeroNoise())

@@ -30,6 +30,7 @@ TABLE = [
     ({**ARMS, "group_privacy": "private"}, 3, 2.5),
     ({**ARMS, "group_privacy": "private", "missing": "public"}, 5, 4.5),
     ({"family": "exposure"}, 4, 4),
+    ({"family": "exposure", "blanks": True}, 4, 4),
 ]
 
 

@@ -5,11 +5,10 @@ import subprocess
 
 import even_blocks  # noqa: F401 - registers the policy of these tests
 import pytest
-from running_service import LOOP, Direct
+from running_service import LOOP, PATIENT, Direct
 
 from fairveil.loop import ManualClock, Store
 from fairveil.service.app import Service
-from fairveil.service.settings import Settings
 
 
 @pytest.fixture
@@ -25,7 +24,7 @@ def store(tmp_path, clock):
 
 @pytest.fixture
 def service(store):
-    return Service(store, Settings())
+    return Service(store, PATIENT)
 
 
 @pytest.fixture

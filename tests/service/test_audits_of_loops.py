@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 
 import pytest
 from running_service import LOOP, Direct
@@ -18,14 +19,26 @@ FOUND = {
     "verdict": "consistent", "epsilon_lower": 0.8, "claimed": {"epsilon": 1.0, "delta": 0.0}, "confidence": 0.95,
     "pair": "one reward", "statistic": "sums", "hits": [5, 1], "trials": [10, 10],
 }  # fmt: skip
-SAYS = f"import json, os; print(json.dumps(dict(metrics={FOUND!r} | dict(pair=str(os.nice(0))))))"
+SAYS = f"""
+import json, os, time
+until = time.monotonic() + 60
+while os.nice(0) != {NICE} and time.monotonic() < until:  # whoever began it says so a moment later
+    time.sleep(0.01)
+print(json.dumps(dict(metrics={FOUND!r} | dict(pair=str(os.nice(0))))))
+"""
 WAITS = "import time; time.sleep(60)"
 
 
 def played(monkeypatch, service, program):
-    """The process of an audit is this program."""
-    ours = [sys.executable, "-c", program]
-    monkeypatch.setattr(service.auditor, "_watched", lambda command: Auditor._watched(service.auditor, ours))
+    """The process of an audit is this program, and it begins when the event that this gives is set."""
+    ours, begin = [sys.executable, "-c", program], threading.Event()
+
+    def watched(command):
+        begin.wait(60)
+        return Auditor._watched(service.auditor, ours)
+
+    monkeypatch.setattr(service.auditor, "_watched", watched)
+    return begin
 
 
 def ended(service):
@@ -50,20 +63,21 @@ def test_an_audit_attacks_the_policy_as_it_is_declared(http, store, service, mon
 
 
 def test_one_at_a_time_at_low_priority_and_stopped_after_the_longest_time(trial, service, monkeypatch):
-    played(monkeypatch, service, SAYS)
+    played(monkeypatch, service, SAYS).set()
     trial.post("/v1/loops/trial/audits", json={})
     ended(service)
     assert trial.get("/v1/loops/trial/audits").json()["audits"][0]["value"]["pair"] == str(NICE)
-    longest, service.auditor.longest = service.auditor.longest, 3.0
-    played(monkeypatch, service, WAITS)
+    longest, service.auditor.longest = service.auditor.longest, 0.5
+    begin = played(monkeypatch, service, WAITS)
     trial.post("/v1/loops/trial/audits", json={})
     second = trial.post("/v1/loops/trial/audits", json={})
     assert (second.status_code, second.json()["type"]) == (409, "/problems/busy")
+    begin.set()
     ended(service)
     stopped = trial.get("/v1/loops/trial/audits").json()["audits"][-1]
-    assert (stopped["status"], stopped["value"]["words"]) == ("stopped", "it took longer than 3 s")
+    assert (stopped["status"], stopped["value"]["words"]) == ("stopped", "it took longer than 0.5 s")
     service.auditor.longest = longest  # a busy machine takes its time to begin
-    played(monkeypatch, service, "raise SystemExit('no such policy')")
+    played(monkeypatch, service, "raise SystemExit('no such policy')").set()
     trial.post("/v1/loops/trial/audits", json={})
     ended(service)
     failed = trial.get("/v1/loops/trial/audits").json()["audits"][-1]
@@ -77,16 +91,16 @@ def test_what_became_of_an_audit_survives_a_restart(tmp_path, clock, monkeypatch
         service = Service(store, Settings(store=url))
         http = Direct(service)
         http.post("/v1/loops", json=LOOP)
-        played(monkeypatch, service, SAYS)
+        played(monkeypatch, service, SAYS).set()
         http.post("/v1/loops/trial/audits", json={})
         ended(service)
-        played(monkeypatch, service, WAITS)
+        played(monkeypatch, service, WAITS).set()
         http.post("/v1/loops/trial/audits", json={})
-        if how == "stopped":
-            service.auditor.stop()
-        else:  # the row of a process that died without a word
+        if how == "killed":  # the row of a process that died without a word
             monkeypatch.setattr(audits, "end", lambda *facts: None)
-            service.auditor.stop()
+        service.auditor.stop()
+        ended(service)
+        if how == "killed":
             with store.writing() as tx:
                 dead = json.dumps({"host": os.uname().nodename, "pid": 2**22 + 1})
                 tx.execute("UPDATE audits SET value = ? WHERE status = 'running'", (dead,))
@@ -97,7 +111,7 @@ def test_what_became_of_an_audit_survives_a_restart(tmp_path, clock, monkeypatch
         found = http.get("/v1/loops/trial/audits").json()["audits"]
         assert [one["status"] for one in found] == ["done", "interrupted"]
         assert "interrupted by a restart" in http.get(f"/loops/trial/audits/{found[1]['id']}").text
-        played(monkeypatch, service, SAYS)
+        played(monkeypatch, service, SAYS).set()
         assert http.post("/v1/loops/trial/audits", json={}).status_code == 202
         ended(service)
 

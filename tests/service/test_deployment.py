@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 import yaml
-from running_service import LOOP, Direct, listening, token, until
+from running_service import LOOP, Direct, bound, listening, token, until
 
 from fairveil.errors import DependencyError, SpecError
 from fairveil.loop import Store, trail
@@ -185,9 +184,8 @@ def through_nginx(tmp_path, certificate):
         for server, store in zip(servers, stores, strict=True):
             stack.enter_context(server)
             addresses.append(server.enter_context(listening(Service(store, made))))
-        with socket.socket() as held:
-            held.bind(("127.0.0.1", 0))
-            port = held.getsockname()[1]
+        held, port = bound()
+        stack.enter_context(held)
         site = (DEPLOY / "nginx.conf").read_text()
         for old, new in zip(("127.0.0.1:8080", "127.0.0.1:8081"), addresses, strict=True):
             site = site.replace(old, new.removeprefix("http://"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -10,32 +11,40 @@ import resource
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
-from running_service import LOOP, _free_port, listening
+from running_service import LOOP, bound, listening, until
 
 from fairveil.errors import SpecError
 from fairveil.loop import Store
 from fairveil.service import door, serve
 from fairveil.service.app import Service
-from fairveil.service.door import Door
+from fairveil.service.door import Door, Flow
 from fairveil.service.settings import Settings
 
+BODY_ENDS = door.BODY
+"""Seconds after which even a body that is waited for is given up."""
 HOST = b"Host: 127.0.0.1\r\n"
 GET = b"GET /health HTTP/1.1\r\n" + HOST
 
 
 @pytest.fixture
-def soon(monkeypatch):
-    """Patience that a test has."""
+def doors(monkeypatch):
+    """The connections of the service as it sees them."""
+    found, made = [], Door.connection_made
+
+    def connection_made(self, transport):
+        made(self, transport)
+        found.append(self)
+
+    monkeypatch.setattr(Door, "connection_made", connection_made)
     monkeypatch.setattr(door, "SWEEP", 0.02)
-    monkeypatch.setattr(door, "HEAD", 2.0)
-    monkeypatch.setattr(door, "BODY", 1.0)
     monkeypatch.setattr(door, "CLOSING", 0.2)
+    return found
 
 
 @pytest.fixture(params=["plain", "tls"])
@@ -116,15 +125,19 @@ def test_one_header_of_seventy_megabytes_is_not_read(tmp_path):
         assert sent < 70
 
 
-def test_what_never_becomes_a_request_is_closed(connect, soon):
+def test_what_never_becomes_a_request_is_closed(doors, connect):
     body = b"POST /v1/loops HTTP/1.1\r\n" + HOST + b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
     unread = GET + b"Content-Length: 100\r\n\r\n{"
     opened = []
-    for text in (b"GET /health HTTP/1.1\r\nHost", b"", body, unread):
+    for text, patience in ((GET[:-10], door.HEAD), (b"", door.HEAD), (body, door.BODY), (unread, door.BODY)):
+        began = time.monotonic()
         opened.append(connect())
         opened[-1].sendall(text)
-    answers = [everything(connection) for connection in opened]
-    assert [status(answer) for answer in answers] == [408, None, None, 200]
+        until(lambda: len(doors) == len(opened) and doors[-1]._read == len(text))  # noqa: B023 - asked here and now
+        assert began - 0.1 <= doors[-1]._until - patience <= time.monotonic() + door.CLOSING
+    for one in doors:
+        one._until = 0.0  # that time has passed
+    assert [status(everything(connection)) for connection in opened] == [408, None, None, 200]
     for connection in opened:
         connection.close()
 
@@ -166,10 +179,87 @@ def test_more_connections_than_allowed_are_refused(connect, monkeypatch):
         connection.close()
 
 
+def test_who_never_agrees_on_tls_is_counted_and_closed(tmp_path, certificate, doors, monkeypatch, caplog):
+    """Such a connection stood for a minute beside all limits, until no file was left for anybody."""
+    monkeypatch.setattr(Door, "most", 3)
+    monkeypatch.setattr(door, "POLITE", 2)
+    entered, made = [], door.Entrance.connection_made
+
+    def connection_made(self, transport):
+        made(self, transport)
+        entered.append(self)
+
+    monkeypatch.setattr(door.Entrance, "connection_made", connection_made)
+    settings = Settings(**dict(zip(("tls_cert", "tls_key"), certificate, strict=True)))
+    with Store.open(f"sqlite:///{tmp_path}/store.db") as store, listening(Service(store, settings)) as url:
+        place, began = ("127.0.0.1", int(url.rpartition(":")[2])), time.monotonic()
+        silent = [socket.create_connection(place, 60) for _ in range(5)]
+        silent[0].sendall(b"\x16\x03\x01\x02")  # the beginning of a hello
+        until(lambda: len(entered) == 5)
+        assert [began - 0.1 <= one._until - door.HEAD <= time.monotonic() for one in entered] == [True] * 5
+        with socket.create_connection(place, 60) as further:
+            assert everything(further) == b""  # cut: there is no room for it
+        for one in entered[:4]:
+            one._until = 0.0
+        for connection in silent[:4]:
+            assert everything(connection) == b""
+        silent[4].sendall(GET + b"\r\n")  # which is no TLS
+        assert status(everything(silent[4])) is None
+        for connection in silent:
+            connection.close()
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        for _ in range(20):
+            with socket.create_connection(place, 60) as leaves:  # at once, without a word
+                leaves.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        until(lambda: not entered[0]._state.connections)
+        with context.wrap_socket(socket.create_connection(place, 60)) as connection:
+            assert status(asked(connection, GET + b"Connection: close\r\n\r\n")) == 200
+        before, left = len(entered), socket.create_connection(place, 60)
+        until(lambda: len(entered) > before)
+    assert everything(left) == b""  # the service has ended, and did not wait for it
+    left.close()
+    assert caplog.text == ""
+
+
+def test_a_certificate_that_cannot_be_used_is_refused_before_anybody_comes(tmp_path):
+    for name in ("cert", "key"):
+        (tmp_path / name).write_text("none")
+    with pytest.raises(SpecError, match="cannot be used"):
+        serve.server_options(Settings(tls_cert=str(tmp_path / "cert"), tls_key=str(tmp_path / "key")))
+
+
 def test_pipelined_requests_are_all_answered(connect):
     with connect() as connection:
         answer = asked(connection, (GET + b"\r\n") * 5 + GET + b"Connection: close\r\n\r\n")
         assert answer.count(b"HTTP/1.1 200") == 6
+
+
+def test_a_silent_connection_keeps_nothing_of_its_last_request(doors, connect):
+    with connect() as connection:
+        for _ in range(2):
+            connection.sendall(GET + b"X-Long: " + b"x" * 5000 + b"\r\n\r\n")
+            answer = b""
+            while not answer.endswith(b"}"):
+                answer += connection.recv(65536)
+            assert status(answer) == 200
+            until(lambda: doors[-1].cycle is doors[-1].scope is doors[-1].headers is None)
+        assert len(vars(doors[-1])) <= 30  # with more every connection has a table of names of its own
+
+
+def test_who_writes_waits_for_whoever_reads_slowly():
+    async def slow():
+        flow = Flow(None)
+        await flow.drain()
+        flow.pause_writing()
+        waiting = [asyncio.create_task(flow.drain()) for _ in range(2)]
+        await asyncio.sleep(0)
+        assert not any(one.done() for one in waiting)
+        flow.resume_writing()
+        await asyncio.gather(*waiting)
+        await flow.drain()
+
+    asyncio.run(slow())
 
 
 def test_open_files_are_raised_and_checked_against_need():
@@ -191,7 +281,7 @@ def test_open_files_are_raised_and_checked_against_need():
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_serve_speaks_when_it_listens_and_stops_with_half_sent_bodies(tmp_path, workers):
-    port, channel = _free_port(), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    (held, port), channel = bound(), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     channel.bind(str(tmp_path / "notify"))
     channel.settimeout(120)
     url = f"sqlite:///{tmp_path}/store.db"
@@ -212,11 +302,11 @@ def test_serve_speaks_when_it_listens_and_stops_with_half_sent_bodies(tmp_path, 
         with socket.create_connection(("127.0.0.1", port), 60) as other:
             assert status(asked(other, GET + b"Connection: close\r\n\r\n")) == 200
         running.send_signal(signal.SIGTERM)
-        threading.Timer(30, running.kill).start()
-        assert running.wait(60) in (0, -signal.SIGTERM)  # not killed: a body that never comes is not waited for
+        assert running.wait(BODY_ENDS) in (0, -signal.SIGTERM)  # a body that never comes is not waited for
         assert "Traceback" not in running.stderr.read()
         half.close()
     finally:
         running.kill()
         running.communicate()
         channel.close()
+        held.close()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 
 import pytest
-from running_service import LOOP, Direct
+from running_service import LOOP, Direct, until
 
 from fairveil.loop import facts
 from fairveil.loop import store as stores
@@ -98,9 +97,7 @@ def test_ticks_go_on_after_any_error(trial, service, clock, monkeypatch):
     strike(monkeypatch, type(service), "_pause")
     strike(monkeypatch, service.store.ticks, "due", 2)
     clock.advance(61)
-    deadline = time.monotonic() + 30
-    while loop.status().erased < 5 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: loop.status().erased == 5)
     assert service._ticker.is_alive()
     service.stop()
     assert loop.status().version == 0
@@ -165,10 +162,7 @@ def test_a_block_is_released_when_its_last_reward_comes(http, service, monkeypat
             assert loop.status().version == 0
             answer = http.post(f"{DECISIONS}/{number}/reward", json={"value": 1.0})
             assert answer.status_code == 200
-        deadline = time.monotonic() + 30
-        while loop.status().version < 1 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert loop.status().version == 1
+        until(lambda: loop.status().version == 1)
     finally:
         service.stop()
     check(service.store)

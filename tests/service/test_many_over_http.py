@@ -12,6 +12,7 @@ from running_service import LOOP, Direct, listening
 
 from fairveil.client import Client
 from fairveil.loop import listing, tokens
+from fairveil.loop.loop import Loop
 from fairveil.service import pumps, routes
 from fairveil.service.app import Service
 from fairveil.service.pages import PAGES, published
@@ -131,3 +132,24 @@ def test_a_start_loads_no_library_for_people_who_analyse():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_start_serves_before_it_packs_and_forgets(store, service, clock, monkeypatch):
+    """What a busy minute had left was done before anybody was served, and a start took the longer for it."""
+    done = []
+    store.create(**LOOP).decide("e")
+    store.tick()
+    store.leave("trial")
+    monkeypatch.setattr(type(store.driver), "tidy", lambda self: done.append("tidy") or True)
+    monkeypatch.setattr(Loop, "forget", lambda self: done.append("forget"))
+    store.erased()
+    store.serve_first()
+    for seconds, expected in ((1, []), (3, []), (2, ["forget", "tidy"])):
+        clock.advance(seconds)
+        store.tick(["trial"])
+        assert done == expected
+    begun = []
+    monkeypatch.setattr(store, "serve_first", lambda: begun.append(service._ticker))
+    service.start()
+    assert begun == [None]  # before the first tick
+    service.stop()

@@ -7,7 +7,7 @@ import pickle
 
 import httpx
 import pytest
-from running_service import LOOP
+from running_service import LOOP, until
 
 from fairveil.bandits.protocol import Report
 from fairveil.client import verbs
@@ -57,11 +57,7 @@ def test_a_tick_that_fails_says_its_kind_alone(trial, service, monkeypatch, capl
     said = service.metrics.failures._value.get
     monkeypatch.setattr(service.store, "tick", broken)
     service.start()
-    for _ in range(600):
-        if said():
-            break
-        service._stop.wait(0.05)
-    assert said()
+    until(said)
     assert CANARY not in trial.get("/ready").text
     assert CANARY not in caplog.text
 

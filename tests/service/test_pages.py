@@ -582,3 +582,76 @@ def test_guard_rails_and_shares_stand_on_the_page_and_an_option_is_closed(http, 
     assert "They do not fit" in http.get("/loops/rails").text
     assert "shares served are not those declared" in http.get("/").text
     assert 'fairveil_loop_shares_fit{loop="rails"} 0.0' in http.get("/metrics").text
+
+
+# What reports say, on the page of their loop --------------------------------------------------------------------------
+
+
+def shelf(http, service, clock, job):
+    policy = {
+        "screening": {"name": "batched-private-fair-greedy", "epsilon": 5.0, "delta": 1e-6, "first_batch": 20},
+        "recommender": {"name": "batched-priv-fairx", "epsilon": 5.0, "delta": 1e-6, "horizon": 5000},
+    }[job]
+    body = {
+        "name": job, "policy": policy, "groups": ["north", HOSTILE[0]], "reports": {"spare": 50.0}, "explore": 0.5,
+        "features": [{"name": "score", "low": -1, "high": 1}], "reward": {"wait": "60s"}, "max_candidates": 4,
+        "targets": [{"name": "uniform"}],
+    }  # fmt: skip
+    assert http.post("/v1/loops", json=body).status_code == 201
+    loop = service.store.loop(job)
+    for number in range(200):
+        people = [{"group": ["north", HOSTILE[0]][k % 2], "features": [0.1 * k]} for k in range(4)]
+        loop.decide(f"e-{number}", candidates=people)
+        loop.reward(f"e-{number}", float(number % 2))
+    clock.advance(61)
+    service.store.tick()
+    for kind in ("fairness", "evaluation"):
+        made = http.post(f"/v1/loops/{job}/releases", json={"kind": kind, "rho": 5.0})
+        assert made.status_code == 201, made.text
+    return unescape(http.get(f"/loops/{job}").text)
+
+
+@pytest.mark.parametrize("job, sentence, tables", [
+    ("screening", "are chosen at rates that differ by",
+     ("How often each group is chosen", "Mean outcome of who was chosen", "Impact ratio")),
+    ("recommender", "of the exposure than its merit", ("Exposure by group", "By merit", "Distance")),
+])  # fmt: skip
+def test_a_loops_page_says_what_its_last_report_says(trial, service, clock, job, sentence, tables):
+    page = shelf(trial, service, clock, job)
+    verdict = re.search(r'id="verdict">(.*?)</p>', page, re.DOTALL)[1]
+    assert sentence in verdict
+    for words in (*tables, "What other rules would have earned", "as decided" if job == "screening" else "uniform"):
+        assert words in page
+    figure = re.search(r'id="chart-told" data-figure="(.*?)">', trial.get(f"/loops/{job}").text)[1]
+    assert '"lines": [{"at"' in unescape(figure), "the line of parity"
+    assert "<script>alert" not in trial.get(f"/loops/{job}").text
+
+
+def test_the_form_of_a_report_finds_the_price_of_how_sure_it_must_be(trial, service, clock):
+    shelf(trial, service, clock, "screening")
+    loop = service.store.loop("screening")
+    for number in range(200, 400):
+        loop.decide(
+            f"e-{number}", candidates=[{"group": "north", "features": [0.1]}, {"group": HOSTILE[0], "features": [0.2]}]
+        )
+    clock.advance(61)
+    service.store.tick()
+    spent = loop.ledger.spent.units
+    form = {"form": hidden(trial, "/loops/screening"), "do": "price", "kind": "fairness", "currency": "rho",
+            "first": "200", "stop": "400", "amount": "", "half_width": "0.08"}  # fmt: skip
+    page = unescape(trial.post("/loops/screening", data=form).text)
+    asked = {"kind": "fairness", "first": 200, "stop": 400, "half_width": 0.08}
+    wanted = trial.post("/v1/loops/screening/budget/quote", json=asked).json()
+    assert f'id="amount" name="amount" inputmode="decimal" value="{wanted["rho"]}"' in page
+    assert "It costs rho" in page
+    assert "on made-up rows" in page
+    assert loop.ledger.spent.units == spent
+    refused = trial.post("/v1/loops/screening/releases", json={"kind": "fairness", "rho": 1.0, "dry_run": True})
+    assert refused.status_code == 422
+
+
+def test_the_price_of_a_new_loop_names_what_is_kept_for_reports(http):
+    form = {**JOBS["trial"].defaults(), "form": hidden(http, "/loops/new?job=trial"), "job": "trial", "name": "x"}
+    page = unescape(http.post("/loops/new", data={**form, "do": "quote", "spare": "2"}).text)
+    assert re.search(r'id="kept-for-reports">epsilon 2<', page)
+    assert "kept-for-reports" not in http.post("/loops/new", data={**form, "do": "quote"}).text

@@ -85,6 +85,9 @@ class FlowerRun:
         authority = str(Path("coordinator") / "trial" / "ca.pem")
         script = [str(HERE / "flower_party.py"), "plan.toml", name, name]
         spill = {"FAIRVEIL_SPILL": str(self.folder / f"{name}.spill")}
+        if "FAIRVEIL_CLOCK" in env:
+            known = os.environ.get("PYTHONPATH")
+            spill["PYTHONPATH"] = os.pathsep.join([str(HERE / "clock"), *([known] if known else [])])
         self._start(name, [*script, f"127.0.0.1:{self.port}", authority], **spill, **env)
 
     def alive(self, name: str) -> bool:

@@ -23,6 +23,8 @@ LOOP = {
     "policy": {"name": "even-blocks", "arms": 3, "epsilon": 1.0},
     "reward": {"low": 0, "high": 1, "wait": "60s"},
 }
+PATIENT = Settings(deadline=60.0)
+"""For tests that are about something else than deadlines: a machine that is busy with other things is no failure."""
 QUEUE = {
     "name": "queue",
     "policy": {"name": "batched-private-fair-greedy", "epsilon": 5.0, "delta": 1e-6, "first_batch": 20},
@@ -69,22 +71,23 @@ def token(store: Store, *roles: str, loop: str | None = None, expires: int | Non
     return {"authorization": f"Bearer {text}"}
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def bound() -> tuple[socket.socket, int]:
+    """A socket that holds a port of its own: nobody takes it before a server listens, to this socket or to the port."""
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    return held, int(held.getsockname()[1])
 
 
-def _server(service: Service, port: int) -> uvicorn.Server:
-    options = {**server_options(service.settings), "host": "127.0.0.1", "port": port, "log_config": None}
-    return uvicorn.Server(uvicorn.Config(service, **options))  # type: ignore[arg-type]
+def _server(service: Service) -> uvicorn.Server:
+    return uvicorn.Server(uvicorn.Config(service, **server_options(service.settings), log_config=None))  # type: ignore[arg-type]
 
 
-def _serve(url: str, port: int) -> None:
+def _serve(url: str, held: socket.socket) -> None:
     import even_blocks  # noqa: F401 - registers the policy of these tests
 
     store = Store.open(url)
-    _server(Service(store, Settings()), port).run()
+    _server(Service(store, PATIENT)).run([held])
     store.close()
 
 
@@ -95,9 +98,10 @@ def listening_apart(url: str) -> Any:
     For tests whose own process parses Python source while the server answers: CPython 3.11 keeps the depth of
     `ast.parse` per process, so that two threads that parse at once fail each other with a SystemError.
     """
-    port = _free_port()
-    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(url, port), daemon=True)
+    held, port = bound()
+    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(url, held), daemon=True)
     process.start()
+    held.close()
     deadline = time.monotonic() + 120
     while process.is_alive() and time.monotonic() < deadline:
         with contextlib.suppress(httpx.TransportError):
@@ -114,9 +118,9 @@ def listening_apart(url: str) -> Any:
 @contextlib.contextmanager
 def listening(service: Service) -> Any:
     """A real server on loopback; gives its URL."""
-    port = _free_port()
-    server = _server(service, port)
-    thread = threading.Thread(target=server.run, daemon=True)
+    held, port = bound()
+    server = _server(service)
+    thread = threading.Thread(target=server.run, args=([held],), daemon=True)
     thread.start()
     deadline = time.monotonic() + 120
     while not server.started and time.monotonic() < deadline:

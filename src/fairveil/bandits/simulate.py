@@ -19,7 +19,7 @@ from fairveil.bandits.feedback import AT_ONCE, Lateness
 from fairveil.privacy.noise import Noise, make_noise
 from fairveil.randomness import Generator, generator
 from fairveil.state import State
-from fairveil.task import Part, threads
+from fairveil.task import Part, doing, threads
 
 if TYPE_CHECKING:
     from fairveil.bandits.environments.base import Environment
@@ -125,8 +125,9 @@ def start_run(case: Case, streams: Streams) -> Simulator[Any]:
     return case.family.stepwise(case, streams) if found is None else found
 
 
-def simulate(case: Case, runs: range) -> Part:
-    """Play these runs side by side, a stretch of rounds at a time; returns what the family's tally keeps of them."""
+def simulate(case: Case, block: dict[str, Any]) -> Part:
+    """Play the runs of a block side by side, a stretch of rounds at a time; returns what the family's tally keeps."""
+    runs = range(block["first"], block["last"])
     played = [start_run(case, case.streams(run)) for run in runs]
     tally = case.family.tally(case, runs)
     workers = min(len(played), threads()) if tally.threaded and all(one.compiled for one in played) else 1
@@ -134,10 +135,17 @@ def simulate(case: Case, runs: range) -> Part:
         _in_threads(tally, played, workers)
     else:
         for stop, marked in tally.stops():
-            tally.add([one.advance(stop) for one in played])
+            tally.add([_advanced(one, stop, place, len(played)) for place, one in enumerate(played)])
             if marked:
                 tally.mark(played)
     return tally.part(played)
+
+
+def _advanced(run: Simulator[Any], stop: int, place: int, runs: int) -> Any:
+    """A stretch of one run; those that are played step by step take long, and say where they are."""
+    if not run.compiled:
+        doing(f"to round {stop:,}, run {place + 1} of {runs}")
+    return run.advance(stop)
 
 
 def _in_threads(tally: Tally[Any], played: list[Simulator[Any]], workers: int) -> None:

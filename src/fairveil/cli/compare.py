@@ -127,6 +127,11 @@ def _results(
         workforce.close()
 
 
+def _number(value: float) -> str:
+    """A number for a terminal; people are counted in whole ones."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
 def _show(table: Differences, results: dict[str, Any], console: Console) -> None:
     """The table of differences, and why it has no test where it has none."""
     whole, table = table, table.without_empty_columns()
@@ -136,7 +141,7 @@ def _show(table: Differences, results: dict[str, Any], console: Console) -> None
     shown = Table(first, *numbers, title=table.title, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in table.rows:
         shown.add_row(
-            *[f"{cell:.4g}" if isinstance(cell, float) else escape(str("" if cell is None else cell)) for cell in row]
+            *[_number(cell) if isinstance(cell, float) else escape(str("" if cell is None else cell)) for cell in row]
         )
     console.print(shown)
     if len(table.rows) > 1 and all(row[-1] is None for row in whole.rows):

@@ -17,7 +17,7 @@ from fairveil.cli.common import read_spec
 from fairveil.errors import InputError
 
 if TYPE_CHECKING:
-    from fairveil.federated import Coordinator, Plan
+    from fairveil.federated import Coordinator, PartyHost, Plan
     from fairveil.federated.flower.join import Joined
 
 app = typer.Typer(help="Parties that learn together without pooling rows.", no_args_is_help=True)
@@ -124,9 +124,8 @@ def local(
     try:
         for member, key in zip(plan.party, keys):
             hosts.append(PartyHost(plan, member.name, "environment", folder / member.name, key))
-        with console.status("waiting for all parties") as line:
-            carrier = Inline({host.index: host.answer for host in hosts})
-            drive(coordinator, carrier, watch=lambda now: line.update(_progress(now)))
+        with console.status(_Hosts(coordinator, hosts)):
+            drive(coordinator, Inline({host.index: host.answer for host in hosts}))
         result = {
             "fingerprint": plan.fingerprint,
             "synchronisations": coordinator.sync,
@@ -143,6 +142,18 @@ def local(
         return
     counts = ", ".join(f"{result[name]} {name}" for name in ("synchronisations", "statements", "bytes"))
     Console().print(f"{counts}; files in {folder}", highlight=False, soft_wrap=True)
+
+
+class _Hosts:
+    """How far all parties of this process are, each time that it is drawn: a long stretch of rounds moves, too."""
+
+    def __init__(self, coordinator: Coordinator, hosts: list[PartyHost]) -> None:
+        self.coordinator, self.hosts = coordinator, hosts
+
+    def __rich__(self) -> str:
+        found = [host.progress() for host in self.hosts]
+        done, of = (sum(int(one[key]) for one in found) for key in ("round", "of"))
+        return f"{_progress(self.coordinator)}, round {done} of {of} of all parties together"
 
 
 def _progress(now: Coordinator) -> str:

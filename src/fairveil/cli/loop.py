@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fairveil.errors import SpecError
+
 app = typer.Typer(no_args_is_help=True, help="Loops of a running service.\n\nExample: fairveil loop list")
 Url = Annotated[str, typer.Option("--url", envvar="FAIRVEIL_URL", help="Where the service is.")]
 Token = Annotated[
@@ -90,18 +92,18 @@ def _show(state: dict[str, Any], budget: dict[str, Any], console: Console) -> No
     arms = state["published"].get("arms")
     if not arms:
         return
-    known = Table("option", "mean", "95 % interval", "rounds", box=box.SIMPLE_HEAD, pad_edge=False)
+    known = Table("option", "mean", "95 % interval", "decided", box=box.SIMPLE_HEAD, pad_edge=False)
     for arm in arms:
         mean, low, high = arm["mean"], arm["low"], arm["high"]
         numbers = ("not yet", "") if mean is None else (f"{mean:.3g}", f"{low:.3g} to {high:.3g}")
-        known.add_row(escape(str(arm.get("action_id") or arm["action"])), *numbers, f"{arm['rounds']:,}")
+        known.add_row(escape(str(arm.get("action_id") or arm["action"])), *numbers, f"{arm['decided']:,}")
     console.print(known)
 
 
 @app.command("mode")
 def mode(
     name: Name,
-    mode: Annotated[str, typer.Argument(help="shadow, apprentice, online or frozen.")],
+    mode: Annotated[str, typer.Argument(help="shadow, apprentice, online, frozen or paused.")],
     url: Url = DEFAULT,
     token: Token = None,
 ) -> None:
@@ -131,6 +133,8 @@ def report(
 
     Example: fairveil loop report screening fairness --epsilon 0.5 --first 0 --stop 5000
     """
+    if as_csv and kind == "summary":
+        raise SpecError("a summary has no table", path="--csv", allowed="fairness or evaluation", fix="leave it out")
     with _client(url, token) as client:
         made = client.loop(name).release(kind, epsilon=epsilon, rho=rho, first=first, stop=stop)
     if as_csv:
@@ -146,12 +150,13 @@ def quote(
     name: Name, kind: Kind = "fairness", epsilon: Epsilon = None, rho: Rho = None, first: First = None,
     stop: Stop = None, url: Url = DEFAULT, token: Token = None,
     half_width: Annotated[float | None, typer.Option("--half-width", help="Ask for the budget that it needs.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be published, on made-up rows.")] = False,
 ) -> None:  # fmt: skip
     """What a report would cost and how sure it would be; nothing is charged.
 
     Example: fairveil loop quote screening fairness --half-width 0.02
     """
-    asked = _given(epsilon=epsilon, rho=rho, first=first, stop=stop, half_width=half_width)
+    asked = _given(epsilon=epsilon, rho=rho, first=first, stop=stop, half_width=half_width, dry_run=dry_run or None)
     with _client(url, token) as client:
         typer.echo(json.dumps(client.loop(name).quote_release(kind, **asked)))
 

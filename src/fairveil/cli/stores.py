@@ -96,7 +96,9 @@ def backup(
     to: Annotated[Path, typer.Argument(help="A new folder.")],
     store: StoreUrl = DEFAULT_STORE,
     anchor: Anchor = None,
-    with_key: Annotated[bool, typer.Option("--with-key", help="Copy the key of ids too, if it is beside it.")] = False,
+    with_key: Annotated[
+        bool, typer.Option("--with-key/--without-key", help="Copy the key of ids too, if it is beside it.")
+    ] = False,
 ) -> None:
     """Copy a store and its ledgers while the service runs, with a manifest of hashes.
 

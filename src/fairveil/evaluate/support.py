@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from fairveil.arrays import Floats
 
 #: One row may carry at most this share of all weight: above it the estimate is that row's outcome.
 LARGEST_SHARE = 0.1
@@ -53,7 +54,7 @@ class Support(NamedTuple):
         }
 
 
-def support(weights: NDArray[np.float64]) -> Support:
+def support(weights: Floats) -> Support:
     """Check the weights pi/p of a log.
 
     >>> support(np.ones(200)).enough

@@ -67,7 +67,9 @@ def drive(
 
     Delivery is at most once, a request may be lost without a word, and parties repeat what they have said: one that has
     not answered is asked again after `AGAIN` seconds, then after twice as long, at most ``patience``; one whose answer
-    is known to be lost after `RETRY`. A clock that is set back asks at once. ``watch`` is called after every round.
+    is known to be lost after `RETRY`. A late answer to an earlier request leaves the later one under way: else every
+    request that was ever repeated would be repeated for ever. A clock that is set back asks at once. ``watch`` is
+    called after every round.
     """
     asked: dict[int, tuple[float, float]] = {}  # when, and how long an answer is waited for
     while not coordinator.finished:
@@ -82,8 +84,9 @@ def drive(
             if answer is None:
                 asked[party] = now, min(RETRY, patience)
                 continue
-            asked.pop(party, None)
             coordinator.take(party, answer, clock())
+            if coordinator.up_to_date(party):
+                asked.pop(party, None)
         if watch is not None:
             watch(coordinator)
         carrier.pause()

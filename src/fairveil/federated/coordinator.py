@@ -74,6 +74,7 @@ class Coordinator:
         self.words: dict[int, str] = {}
         self.told: dict[int, dict[str, Any]] = {}
         self.refused: list[str] = []
+        self._shown: dict[int, range] = {}  # entries that the last request to a party held
         self._said: dict[tuple[str, int, int], Statement] = {}
         self._since: float | None = None  # first statement of this synchronisation, on this process' clock
         for statement in self.journal.entries:
@@ -139,7 +140,12 @@ class Coordinator:
             if room < 0 and entries:
                 break
             entries.append(entry)
+        self._shown[party] = range(first, first + len(entries))
         return LogPart(self.plan.fingerprint, first, len(self.journal.entries), tuple(entries)).to_bytes()
+
+    def up_to_date(self, party: int) -> bool:
+        """Whether a party knows what the last request showed it; or so little that it has to be asked anew."""
+        return self.have[party] not in self._shown.get(party, ())
 
     def take(self, party: int, data: bytes, now: float = 0.0) -> Receipt:
         """Read a party's answer. What it says is checked, logged, and only then passed on to others."""
@@ -167,7 +173,9 @@ class Coordinator:
     def tick(self, now: float) -> None:
         """Let time pass: a synchronisation may close without those who are late."""
         self._now = now
-        if self.complete and self._since is None:
+        if self._since is not None:
+            self._since = min(self._since, now)  # a clock that was set back begins to wait anew
+        elif self.complete:
             self._since = now
         for place, member in enumerate(self.plan.party):
             if (self.folder / RETIRED / member.name).exists():

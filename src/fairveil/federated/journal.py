@@ -18,7 +18,7 @@ _HEAD = 4 + 32
 class StatementLog:
     """Statements in the order in which they were said. Each is on disk before anybody is told of it.
 
-    A record is its length, its sha256 and its bytes; a record that a crash cut off at the end is dropped.
+    A record is its length, its sha256 and its bytes; one that a crash or a full disk cut off at the end is dropped.
     Cost: one fsync a statement.
     """
 
@@ -26,21 +26,19 @@ class StatementLog:
         self.file = file
         self.entries: list[Statement] = []
         fresh = not file.exists()
-        self._out = open(file, "ab+")  # noqa: SIM115  closed by `close`
+        self._out = open(file, "ab+", buffering=0)  # noqa: SIM115  closed by `close`
         if fresh:
             sync_folder(file.parent)
         self._read()
 
     def _read(self) -> None:
-        self._out.seek(0)
-        data = self._out.read()
-        self.entries, place = _whole_records(data)
-        if place < len(data):
-            if self._goes_on(data[place:]):
+        data = self.file.read_bytes()
+        self.entries, self._end = _whole_records(data)
+        if self._end < len(data):
+            if self._goes_on(data[self._end :]):
                 raise StoreError("the log is damaged", path=str(self.file), fix="restore it from a copy")
-            self._out.truncate(place)
-            self._sync()
-        self._out.seek(0, os.SEEK_END)
+            self._out.truncate(self._end)
+            os.fsync(self._out.fileno())
 
     @staticmethod
     def _goes_on(rest: bytes) -> bool:
@@ -49,17 +47,21 @@ class StatementLog:
         return len(rest) > _HEAD + length
 
     def append(self, statement: Statement) -> None:
-        record = statement.to_bytes()
+        said = statement.to_bytes()
+        record = len(said).to_bytes(4, "big") + hashlib.sha256(said).digest() + said
         point("journal-append")
-        self._out.write(len(record).to_bytes(4, "big") + hashlib.sha256(record).digest() + record)
-        point("journal-written")
-        self._sync()
+        try:
+            written = 0
+            while written < len(record):
+                written += self._out.write(record[written:])
+            point("journal-written")
+            os.fsync(self._out.fileno())
+        except OSError:
+            self._out.truncate(self._end)  # the next record begins where the last whole one ends
+            raise
         point("journal-synced")
+        self._end += len(record)
         self.entries.append(statement)
-
-    def _sync(self) -> None:
-        self._out.flush()
-        os.fsync(self._out.fileno())
 
     def close(self) -> None:
         self._out.close()

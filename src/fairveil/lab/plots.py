@@ -347,6 +347,10 @@ DARK = f"""<meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
 .vega-embed {{ max-width: 100%; }}
 .vega-embed canvas, .vega-embed svg {{ max-width: 100% !important; height: auto !important; }}
+@media screen and (max-width: 40rem) {{
+  .vega-embed {{ display: block !important; overflow-x: auto; }}
+  .vega-embed canvas, .vega-embed svg {{ max-width: none !important; width: 34rem !important; }}
+}}
 @media screen and (prefers-color-scheme: dark) {{
   html, body {{ background: #14171c; }}
   .vega-embed canvas, .vega-embed svg {{ {TURNED} }}

@@ -87,6 +87,18 @@ def stretches(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
+def _days(data: Sequence[dict[str, Any]]) -> float:
+    """Days from the first point to the last."""
+    first, last = (datetime.fromisoformat(str(data[place]["x"])) for place in (0, -1))
+    return abs(last - first).total_seconds() / 86_400
+
+
+def _dates(data: Sequence[dict[str, Any]]) -> str:
+    """How dates are written below a picture: by its length, one way for all of them."""
+    days = _days(data)
+    return "%a %H:%M" if days <= 3 else "%d %b" if days <= 300 else "%b %Y"
+
+
 def stream_chart(rows: Sequence[dict[str, Any]], label: str, names: Sequence[str]) -> Any:
     """The last steps large, everything small below it."""
     alt = charting()
@@ -96,7 +108,9 @@ def stream_chart(rows: Sequence[dict[str, Any]], label: str, names: Sequence[str
     kind = "T" if dated else "Q"
 
     def part(data: list[dict[str, Any]], height: int, title: str, top: bool) -> Any:
-        x = alt.X(f"x:{kind}", title=None if dated else "step", axis=alt.Axis(labelOverlap="greedy", **FONTS))
+        ticks = {"format": _dates(data), "tickCount": 8} if dated else {}
+        below = alt.Axis(labelOverlap="greedy", labelSeparation=12, **ticks, **FONTS)
+        x = alt.X(f"x:{kind}", title=None if dated else "step", axis=below)
         scale = alt.Scale(zero=False)
         legend = alt.Legend(orient="bottom", title=None) if top and len(names) > 1 else None
         colour = alt.Color("name:N", scale=colours, legend=legend)
@@ -116,8 +130,9 @@ def stream_chart(rows: Sequence[dict[str, Any]], label: str, names: Sequence[str
         return layers.properties(width=860, height=height, title=said)
 
     steps = len({row["x"] for row in last})
+    long = f"{_days(last):,.0f} days" if dated and _days(last) >= 2 else f"{steps:,} steps"
     every = thinned(every, MOST)
-    large = part(last, 300, f"private: {', '.join(names)}, the last {steps:,} steps; shaded: the interval", True)
+    large = part(last, 300, f"private: {', '.join(names)}, the last {long}; shaded: the interval", True)
     if steps >= len(rows):
         return large
     return alt.vconcat(

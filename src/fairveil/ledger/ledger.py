@@ -202,10 +202,11 @@ class Ledger:
             row = store.find(ACCOUNT, account)
         return None if row is None else dict(row.table["event"])
 
-    def first_block(self, account: str) -> str | None:
-        """The block that was reserved first under an account, None while there is none."""
+    def holder_of(self, account: str) -> str | None:
+        """Who may use an account; None where there is no such account."""
         with self._book.reading() as store:
-            return store.first_under(account)
+            row = store.find(ACCOUNT, account)
+        return None if row is None else str(row.table.get("holder", ""))
 
     @property
     def filter(self) -> Filter:

@@ -1,6 +1,6 @@
 """What is asked of a loop's reports: checked requests, refusals with numbers, what is paid in advance, quotes.
 
-Everything here reads configuration, public counts and the ledger; nothing of a row.
+Everything here reads configuration, public counts and the ledger; of a row what is public: the groups of whom it shows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from fairveil.errors import FairveilError, SpecError
 from fairveil.loop.clock import in_words
 from fairveil.loop.guards import UNIFORM
-from fairveil.loop.places import counters
+from fairveil.loop.places import counters, pages
 from fairveil.loop.play import ArmsPlay
 from fairveil.loop.problems import Invalid, NoSupport, NotDue, NotKept, SaysNothing
 from fairveil.loop.reporting import KINDS, Kind, TargetRule
@@ -21,8 +21,8 @@ from fairveil.privacy.charges import UNITS, Currency
 from fairveil.privacy.events import Event, ParallelEvent
 from fairveil.privacy.vectors import Price
 from fairveil.reports.evaluation import Evaluation
-from fairveil.reports.fairness import FairnessReport
-from fairveil.reports.quotes import budget_for, half_widths, widest
+from fairveil.reports.fairness import FairnessReport, Family, PublicCounts
+from fairveil.reports.quotes import budget_for, dry_run, half_widths, widest
 
 if TYPE_CHECKING:
     from fairveil.loop.facts import Facts
@@ -72,14 +72,22 @@ def mechanism(
         actions = tuple(spec.actions or [str(arm) for arm in range(facts.policy.arms or 0)]) if arms else ()
         about: dict[str, Any] = {"missing": facts.missing, "group_privacy": group_privacy(facts), **price.to_dict()}
         return FairnessReport(
-            tuple(spec.groups or ["all"]), level=level, family="nash" if arms else "meritocratic", actions=actions,
+            spec.crossings or tuple(spec.groups or ["all"]), level=level, family=family_of(facts), actions=actions,
             low=low, high=high, blanks=blanks, **about,
         )  # fmt: skip
     rules = [rule for rule in facts.rules if rule.name in targets]
     weights = tuple(rule.largest_weight(facts.guards.least, facts.most_actions) for rule in rules)
     return Evaluation(
-        tuple(rule.name for rule in rules), weights, level=level, low=low, high=high, blanks=blanks, **price.to_dict()
+        tuple(rule.name for rule in rules), weights, level=level, low=low, high=high, blanks=blanks,
+        partial=tuple(rule.name for rule in rules if rule.kind == "baseline"), **price.to_dict()
     )  # fmt: skip
+
+
+def family_of(facts: Facts) -> Family:
+    """Which vector a fairness report of this loop releases."""
+    if isinstance(facts.play, ArmsPlay):
+        return "nash"
+    return "exposure" if facts.by_merit is not None else "meritocratic"
 
 
 def group_privacy(facts: Facts) -> Any:
@@ -288,8 +296,12 @@ def reports_left(loop: Loop) -> dict[str, Any] | None:
 
 
 def quoted(loop: Loop, kind: str, first: int | None, stop: int | None, price: dict[str, Any],
-           settings: dict[str, Any] | None, half_width: float | None = None) -> dict[str, Any]:  # fmt: skip
-    """What a report would cost and how sure it would be; or the budget that a half-width needs. Nothing is charged."""
+           settings: dict[str, Any] | None, half_width: float | None = None,
+           sample: bool = False) -> dict[str, Any]:  # fmt: skip
+    """What a report would cost and how sure it would be; or the budget that a half-width needs. Nothing is charged.
+
+    ``sample``: with what would be published, on made-up rows.
+    """
     ledger = loop.ledger
     currency = ledger.limit.currency
     given = price or Price.of(currency, 0.01 if currency is not Currency.EPSILON else 0.1).to_dict()
@@ -297,13 +309,14 @@ def quoted(loop: Loop, kind: str, first: int | None, stop: int | None, price: di
     facts, count = loop.facts, asked.stop - asked.first
     if kind == "evaluation":
         check_explored(facts, count, asked.price)
+    sizes = _public_sizes(loop, asked)
     if half_width is not None:
-        found = budget_for(asked.mechanism(facts), half_width, max(count, 1))
+        found = budget_for(asked.mechanism(facts), half_width, max(count, 1), sizes)
         asked = wanted(loop, kind, first, stop, found.to_dict(), settings)
     report = asked.mechanism(facts)
     charge = ledger.limit.charge(report.event())
     if isinstance(report, FairnessReport):
-        halves: list[dict[str, Any]] = half_widths(report, max(count, 1))
+        halves: list[dict[str, Any]] = half_widths(report, max(count, 1), sizes)
     else:
         wide = report.half_widths(max(count, 1))
         halves = [{"name": name, "half_width": half} for name, half in zip(report.targets, wide, strict=True)]
@@ -313,4 +326,19 @@ def quoted(loop: Loop, kind: str, first: int | None, stop: int | None, price: di
         "cost": ledger.limit.words(charge), "admitted": bool(admitted),
         "largest_admissible": ledger.limit.words(ledger.remaining), "half_widths": halves,
         "level": asked.level, "time": in_words(loop.store.clock.now()),
+        **({"dry_run": dry_run(report, max(count, 1))} if sample else {}),
     }  # fmt: skip
+
+
+def _public_sizes(loop: Loop, asked: Wanted) -> dict[str, float] | None:
+    """How many of each group stand in a range, where that is public; None where it is not, or nothing is settled."""
+    report, facts = asked.mechanism(loop.facts), loop.facts
+    if not isinstance(report, FairnessReport) or report.private_groups or asked.stop <= asked.first:
+        return None
+    public = PublicCounts()
+    for page in pages(facts, loop.store.driver, asked.first, asked.stop):
+        public = public + report.public(page.rows)
+    sizes = public.shown
+    if public.cells is not None:
+        sizes = public.cells.reshape(-1, len(report.names)).sum(axis=0)
+    return None if sizes is None else dict(zip(report.names, sizes.astype(float).tolist(), strict=True))

@@ -140,6 +140,8 @@ class Batch:
             self._keep_arm(ask, choice)
         if facts.guards.coins and mode in OWN:
             self.serving.add(choice.drawn)
+        if self.places is not None:
+            self.places.law, self.places.state = choice.law, self.state
         return made
 
     def _choose(self, ask: Ask) -> tuple[Choice, str]:

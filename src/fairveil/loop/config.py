@@ -13,6 +13,7 @@ from fairveil.loop.clock import LONGEST, seconds_of
 from fairveil.loop.guards import Allocation, Share
 from fairveil.loop.kept import RAW
 from fairveil.loop.reporting import Reports
+from fairveil.reports.groups import Declared
 
 Mode = Literal["shadow", "apprentice", "online", "frozen", "paused"]
 MODES = ("shadow", "apprentice", "online", "frozen", "paused")
@@ -121,7 +122,11 @@ class Retention:
 
 
 class LoopSpec(BaseModel):
-    """The complete description of a loop. Unknown keys are refused."""
+    """The complete description of a loop. Unknown keys are refused.
+
+    ``groups`` that are given as attributes with their values are crossed: their cells become the groups, in
+    ``crossings`` stands what they were made of, and reports add the margins.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=True)
 
@@ -129,6 +134,7 @@ class LoopSpec(BaseModel):
     policy: dict[str, Any]
     actions: Annotated[list[str], Field(max_length=MAX_ACTIONS)] | None = None
     groups: Annotated[list[str], Field(min_length=1, max_length=1000)] | None = None
+    crossings: dict[str, list[str]] | None = None
     features: Annotated[list[Feature], Field(min_length=1, max_length=MAX_FEATURES)] | None = None
     reward: Reward = Reward()
     person: Person = Person()
@@ -160,6 +166,9 @@ def read_spec(table: dict[str, Any]) -> LoopSpec:
             item if isinstance(item, Feature) else _part(Feature, item, f"features.{index}")
             for index, item in enumerate(made["features"])
         ]
+    given = made.get("crossings") if made.get("crossings") is not None else made.get("groups")
+    if isinstance(given, dict):
+        made["crossings"], made["groups"] = given, _cells(given)
     for key in ("actions", "groups"):
         if isinstance(made.get(key), tuple):
             made[key] = list(made[key])
@@ -198,6 +207,15 @@ def spec_table(spec: LoopSpec, policy: dict[str, Any]) -> dict[str, Any]:
     table["features"] = None if spec.features is None else [describe(feature) for feature in spec.features]
     table["policy"] = policy
     return table
+
+
+def _cells(given: dict[str, Any]) -> list[str]:
+    """The names of all crossings, by which requests say who somebody is."""
+    whole = all(isinstance(held, list) and all(isinstance(one, str) for one in held) for held in given.values())
+    if not given or not whole:
+        allowed = 'names, or attributes with their values: {"sex": ["f", "m"], "age": ["young", "old"]}'
+        raise SpecError("these groups cannot be crossed", path="groups", allowed=allowed)
+    return list(Declared.of(given).names)
 
 
 def _part(kind: type, table: Any, path: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from fairveil.arrays import Ints
+from fairveil.arrays import Floats, Ints
 from fairveil.bandits.feedback import with_arrivals
 from fairveil.bandits.protocol import Block, Feedback, Policy, Report
 from fairveil.errors import SpecError
@@ -57,6 +57,13 @@ class ByArrival(Protocol):
     def begun_again(self, state: State, at: int) -> State: ...
 
 
+@runtime_checkable
+class ByMerit(Protocol):
+    """A policy that shows in proportion to merit (`fairveil.bandits.exposure`): what it owes by what is published."""
+
+    def deserved(self, state: State, agent: int, contexts: Floats) -> Floats: ...
+
+
 class Status(NamedTuple):
     """The row of a loop: counters and modes, and the published state that they belong to.
 
@@ -92,9 +99,10 @@ class Facts:
     long content of what waits for its block, content of what is not learned, and events are kept, in microseconds;
     ``rules``: the targets that may be valued; ``unit_default``: the default in [0, 1]; ``most_actions``: the most that
     one request can have; ``by_seat``: it releases by arrival, over ``lines`` of seats; ``arrived``: the policy where
-    each arm has a line; ``counts_persons``: events per person are limited; ``looks_at_persons``: that, or they keep an
-    arm; ``keeps_rounds``: an event that is not learned for what is in it keeps its round, because a promise is made;
-    ``began``: where it started from another loop, the first round that is its own, and rounds of every arm before it.
+    each arm has a line; ``by_merit``: the policy where it owes exposure; ``counts_persons``: events per person are
+    limited; ``looks_at_persons``: that, or they keep an arm; ``keeps_rounds``: an event that is not learned for what is
+    in it keeps its round, because a promise is made; ``began``: where it started from another loop, the first round
+    that is its own, and rounds of every arm before it.
     """
 
     id: int
@@ -121,6 +129,7 @@ class Facts:
     by_seat: bool = field(init=False)
     lines: int = field(init=False)
     arrived: ByArrival | None = field(init=False)
+    by_merit: ByMerit | None = field(init=False)
 
     def __post_init__(self) -> None:
         spec, policy = self.spec, self.policy
@@ -149,6 +158,7 @@ class Facts:
             unit_default=self.unit(default),
             by_seat=policy.by_seat,
             lines=policy.arms or 1,
+            by_merit=policy if isinstance(policy, ByMerit) else None,
             arrived=policy if policy.clock == "arrived" and isinstance(policy, ByArrival) else None,
         )
 

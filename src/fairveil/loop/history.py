@@ -23,7 +23,8 @@ POINTS = 60
 
 
 def history(loop: Loop) -> list[dict[str, Any]]:
-    """Of releases in their order: after how many rounds, when, and what was then known of every arm.
+    """Of releases in their order: after how many rounds, when, what was then known of every arm, and its share of
+    the rounds in them.
 
     Empty for policies without arms, and for a loop that started from another one: its releases alone say too little.
     """
@@ -42,12 +43,14 @@ def history(loop: Loop) -> list[dict[str, Any]]:
     releases = [(name, value) for (_, name, _), value in zip(rows, values, strict=True)]
     low, width, made = spec.reward.low, spec.reward.high - spec.reward.low, list[dict[str, Any]]()
     for place in sorted({round(one) for one in np.linspace(0, len(rows) - 1, POINTS)} if rows else ()):
-        found = policy.arm_intervals(policy.restored(releases[: place + 1]))
+        then = policy.restored(releases[: place + 1])
+        found, given = policy.arm_intervals(then), policy.rounds_by_arm(then)
         arms = [
             None if np.isnan(mean) else [float(low + width * number) for number in (mean, least, most)]
             for mean, least, most in found
         ]
         rounds = max(int(value[HEADER][-1]) for value in values[: place + 1])
-        made.append({"rounds": rounds, "time": in_words(rows[place][2]), "arms": arms})
+        shares = None if given is None or not given.sum() else (given / given.sum()).tolist()
+        made.append({"rounds": rounds, "time": in_words(rows[place][2]), "arms": arms, "shares": shares})
     loop.history = version, made
     return made

@@ -62,7 +62,12 @@ TABLE = (
         "keyed hash of the event's id, its round, its public place in the line of its arm",
         "ever",
     ),
-    Line("places", ("content",), "groups shown and chosen, chances of the targets, the reward: for reports", "report"),
+    Line(
+        "places",
+        ("content",),
+        "groups shown and chosen, exposure given and owed, chances of the targets, the reward: for reports",
+        "report",
+    ),
     Line("place_appearances", ("loop", "subject", "place"), "at which places a person stands, hashed", "report"),
     Line(
         "places",

@@ -58,7 +58,7 @@ class Loop:
         self.reports_lock = threading.Lock()
         self._ledger = ledger
         self.history: tuple[int, list[dict[str, Any]]] | None = None
-        self._forgot = 0
+        self._forgot = store.upkeep_from - FORGET_EVERY
         self.used = True
         """Since `fairveil.loop.memory` looked last."""
 

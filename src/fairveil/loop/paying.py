@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fairveil.errors import BudgetError
 from fairveil.ledger import Ledger, Limit
 from fairveil.loop.config import LoopSpec
+from fairveil.loop.problems import NameTaken
 from fairveil.loop.storage import Transaction
 from fairveil.privacy.charges import UNITS, Charge, exactly
 from fairveil.privacy.events import Event, NothingEvent
@@ -63,6 +64,27 @@ def note_budget(loop: Loop) -> None:
     if not found or json.loads(found[0][0]) != budget_words(loop.ledger):
         with loop.store.writing() as tx:
             write_budget(tx, loop.ledger_name, loop.ledger)
+
+
+def check_accounts(ledger: Ledger, holders: dict[str, str]) -> None:
+    """No loop rides on what another one has paid, and none on its own name in a life that its store has forgotten.
+
+    A store that was put back to before a loop was made does not know it, and its ledger does: made again, the loop
+    would take what is released there for its own, and whoever stood in it could be in a release once more.
+    """
+    for name, holder in holders.items():
+        known = ledger.holder_of(name)
+        if known not in (None, holder):
+            raise NameTaken(
+                "this ledger has an account of this name for another loop", path="name", given=name,
+                fix="another name, or another ledger",
+            )  # fmt: skip
+        blocks = ledger.entries() if known is not None else ()
+        if any(entry["kind"] == "reserve" and entry["name"].startswith(f"{name}/") for entry in blocks):
+            raise NameTaken(
+                "this ledger has releases of a loop of this name, which this store does not know: it was put back",
+                path="name", given=name, fix="another name; what the ledger has released stands",
+            )  # fmt: skip
 
 
 def check_room(ledger: Ledger, events: list[Event]) -> None:

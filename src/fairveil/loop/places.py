@@ -4,7 +4,8 @@ A place is a decision of modes online, apprentice, frozen or paused. One that is
 subjects stands at ``max_events`` places already, is *blank*: it has its number, so that who somebody is moves nobody
 else's place, and counts for nobody; which places are blank is in no public table. Learned and reported appearances are
 counted apart. Its content is one blob of fixed length (whether it is live, whether it was shown, the reward in [0, 1],
-groups, chances of the targets), so that a row never changes its size: what is erased is overwritten where it stands.
+groups, chances of the targets, exposure given and owed), so that a row never changes its size: what is erased is
+overwritten where it stands.
 Only loops that declare ``reports`` have places.
 """
 
@@ -22,6 +23,7 @@ from fairveil.loop.play import ArmsPlay
 from fairveil.loop.reporting import chances
 from fairveil.loop.storage import Driver, Transaction
 from fairveil.reports.rows import PlaceRows
+from fairveil.state import State
 
 if TYPE_CHECKING:
     from fairveil.loop.batch import Batch
@@ -71,7 +73,13 @@ def save(tx: Transaction, loop: int, now: Counters) -> None:
 
 
 class Placing:
-    """The places of one batch: nothing is written before the batch is."""
+    """The places of one batch: nothing is written before the batch is.
+
+    ``law``, ``state``: the chances of the candidates of the last decision, and what was published then.
+    """
+
+    law: Floats | None = None
+    state: State
 
     def __init__(self, facts: Facts, tx: Transaction, now: int, grace: int) -> None:
         self.facts, self.tx, self.now, self.grace = facts, tx, now, grace
@@ -95,7 +103,7 @@ class Placing:
             now.shadow += 1
             return
         blank = self._over(ask) or made.reason == "sticky"
-        content = self._content(ask, made, blank)
+        content = self._content(ask, made, blank) + self._exposure(ask, made, blank)
         self._new[made.key] = [now.place, made.decided, made.until, made.action, made.propensity, made.mode, content]
         for key in ask.subjects:
             self._stands.append((self.facts.id, key, now.place))
@@ -126,6 +134,24 @@ class Placing:
         law = np.zeros(len(facts.rules)) if blank else chances(facts.rules, ask, made.action, actions)
         head = _HEAD.pack(BLANK if blank else COUNTS, 0 if ask.defer else 1, float("nan"))
         return head + np.array(numbers, np.uint16).tobytes() + law.tobytes()
+
+    def _exposure(self, ask: Ask, made: Event, blank: bool) -> bytes:
+        """What each group was given of the exposure of this round, and what it was owed by what is published."""
+        law = self.law
+        merit, groups = self.facts.by_merit, self.facts.groups
+        if merit is None:
+            return b""
+        if blank:
+            return np.zeros(2 * groups).tobytes()
+        count = len(ask.shown)
+        if law is None:  # somebody else decided, or the fallback of a pause
+            law = np.full(count, 1.0 / count)
+            if made.propensity == 1.0:
+                pick = made.action if ask.allowed is None else ask.allowed.index(made.action)
+                law = np.eye(count)[pick]
+        owed = merit.deserved(self.state, 0, np.array([one.features for one in ask.shown]))
+        of = [one.group for one in ask.shown]
+        return b"".join(np.bincount(of, weights=one, minlength=groups).tobytes() for one in (law, owed))
 
     def start_behind(self, places: list[int]) -> None:
         """After a store was put back: no place up to here is ever reported, because a lost copy may have been."""
@@ -266,6 +292,11 @@ def _page(facts: Facts, kept: list[tuple[Any, ...]]) -> PlacePage:
     numbers = np.array([np.frombuffer(c, np.uint16, width, _HEAD.size) for c in contents], np.int64)
     numbers = numbers.reshape(count, width)
     laws = np.array([np.frombuffer(c, np.float64, rules, _HEAD.size + 2 * width) for c in contents])
+    played = deserved = None
+    if facts.by_merit is not None:
+        behind = _HEAD.size + 2 * width + 8 * rules
+        held = np.array([np.frombuffer(c, np.float64, 2 * facts.groups, behind) for c in contents])
+        played, deserved = np.split(held.reshape(count, 2 * facts.groups), 2, axis=1)
     reward = np.array([_HEAD.unpack_from(content)[2] for content in contents], np.float64)
     if facts.missing == "default":
         reward = np.where(np.isnan(reward), facts.unit_default, reward)
@@ -275,4 +306,5 @@ def _page(facts: Facts, kept: list[tuple[Any, ...]]) -> PlacePage:
     taken = np.array([row[1] for row in kept], np.int64) if arms else None
     shown = None if arms else numbers[:, 1:]
     group, reward = np.where(blank, -1, numbers[:, 0]), np.where(blank, np.nan, reward)
-    return PlacePage(PlaceRows(group=group, shown=shown, reward=reward, arm=taken), weights)
+    rows = PlaceRows(group=group, shown=shown, reward=reward, arm=taken, played=played, deserved=deserved)
+    return PlacePage(rows, weights)

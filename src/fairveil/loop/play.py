@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
+from fairveil.arrays import Floats
 from fairveil.bandits.protocol import Candidate, Decision, Feedback, Policy, Report, Round
 from fairveil.errors import FairveilError
 from fairveil.loop.guards import Guards, Thrown
@@ -26,7 +27,8 @@ class Choice(NamedTuple):
     """An action, its probability, what the policy itself would have done, and why the round is not learned (or None).
 
     ``own`` is its action before exploration, exclusion and anybody else's choice; ``drawn``: what the loop's own coins
-    chose among; ``takes``: whether a request that excludes nothing, of somebody who is not known, takes a round here.
+    chose among; ``takes``: whether a request that excludes nothing, of somebody who is not known, takes a round here;
+    ``law``: the chances of all candidates, where the policy has them.
     """
 
     action: int
@@ -35,6 +37,7 @@ class Choice(NamedTuple):
     reason: str | None = None
     drawn: Thrown | None = None
     takes: bool = True
+    law: Floats | None = None
 
 
 class Play(Protocol):
@@ -110,15 +113,17 @@ class CandidatesPlay:
         decision = self.policy.decide(state, Round(round, ask.shown), rng)
         place = pick = decision.arm
         propensity, share, drawn = decision.propensity, 1.0 if burning else self.guards.uniform, None
+        law = decision.probabilities
         if share > 0.0:
             explored = rng.random() < share
             if explored:
                 pick = int(rng.integers(len(ask.shown)))
             propensity = (1.0 - share) * _law(decision, pick) + share / len(ask.shown)
+            law = None if law is None else (1.0 - share) * law + share / len(ask.shown)
             drawn = Thrown(np.array([1.0 - share, share]), int(explored))
         if ask.allowed is None:
-            return Choice(pick, propensity, place, None, drawn)
-        return Choice(ask.allowed[pick], propensity, ask.allowed[place], None, drawn)
+            return Choice(pick, propensity, place, None, drawn, law=law)
+        return Choice(ask.allowed[pick], propensity, ask.allowed[place], None, drawn, law=law)
 
     def taken(self, state: State, round: int, ask: Ask, action: int, rng: Generator) -> Choice:
         place = self.policy.decide(state, Round(round, ask.shown), rng).arm

@@ -13,43 +13,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairveil.bandits.nash.base import NashPolicy, unknown_arms
-from fairveil.bandits.protocol import Policy
 from fairveil.configuration import describe
 from fairveil.errors import FairveilError
-from fairveil.loop.accept import closed_actions, missing_of, policy_of
+from fairveil.loop.accept import closed_actions, policy_of
 from fairveil.loop.asked import reports_left
 from fairveil.loop.audits import audit_tables
 from fairveil.loop.budget import accounts, ledger_table
-from fairveil.loop.clock import in_words, seconds_of
-from fairveil.loop.config import LoopSpec, new_spec, read_spec, spec_table
+from fairveil.loop.clock import in_words
+from fairveil.loop.config import new_spec, read_spec, spec_table
 from fairveil.loop.facts import Facts, Status
 from fairveil.loop.guards import serving_table
 from fairveil.loop.places import Counters, counters
 from fairveil.loop.play import ArmsPlay
-from fairveil.loop.waiting import (
-    TIME_TELLS,
-    ends,
-    lines,
-    planned,
-    read_plan,
-    rounds_of_arms,
-    waiting,
-    warnings,
-    who_answered,
-)
+from fairveil.loop.waiting import ends, lines, rounds_of_arms, waiting, warnings, who_answered
 from fairveil.privacy.charges import DELTA_UNITS, UNITS, Charge, Currency
-from fairveil.privacy.events import NothingEvent
 from fairveil.privacy.guarantee import Guarantee
-from fairveil.privacy.limits import Limit
 from fairveil.privacy.stability import PERSON, AtMost, Chain, Clip, FanOut
 from fairveil.state import State
 
 if TYPE_CHECKING:
     from fairveil.loop.loop import Loop
     from fairveil.loop.store import Store
-
-SHOWN = 12
-"""Releases of a fixed schedule that a quote names."""
 
 
 @dataclass(frozen=True)
@@ -75,10 +59,11 @@ def public_view(store: Store, name: str) -> PublicView:
 def loop_table(loop: Loop) -> dict[str, Any]:
     facts, status = loop.facts, loop.status()
     guarantee = event_guarantee(loop, status.epoch)
+    person = person_guarantee(facts, status.epoch, everything(loop))
     return {
         "guarantee": None if guarantee is None else guarantee.to_dict(),
-        "person_guarantee": person_guarantee(facts, status.epoch, everything(loop)),
-        "person_reason": person_reason(facts),
+        "person_guarantee": person,
+        "person_reason": person_reason(facts, person),
         **stored_table(facts, status, beside(loop), places_table(loop), serving_table(loop)),
         "waiting": waiting(loop, status),
         "warnings": warnings(loop, status),
@@ -118,6 +103,7 @@ def stored_table(
         "closed_actions": closed_actions(facts, status.state),
         "actions": spec.actions,
         "groups": spec.groups,
+        "crossings": spec.crossings,
         "features": declared["features"],
         "person": declared["person"],
         "max_candidates": spec.max_candidates,
@@ -210,11 +196,15 @@ def person_guarantee(facts: Facts, epoch: int, total: Guarantee | None = None) -
     return table
 
 
-def person_reason(facts: Facts) -> str | None:
+def person_reason(facts: Facts, person: dict[str, Any] | None) -> str | None:
     """Why there is no promise for one person; None where there is one."""
+    if person is not None:
+        return None
+    if facts.guarantee is None:
+        return "the policy makes no promise"
     if facts.spec.person.max_events is None:
         return "events per person are not limited (person.max_events): the promise is for one event"
-    return None if facts.guarantee is not None else "the policy makes no promise"
+    return "the promise for one event cannot be stretched over so many events of one person: its delta would reach one"
 
 
 def everything(loop: Loop) -> Guarantee | None:
@@ -237,15 +227,19 @@ def everything(loop: Loop) -> Guarantee | None:
         or (entry["kind"] == "reserve" and entry["name"].startswith(f"{loop.name}/") and "charge" in entry)
     ]
     units = sum(charge.units for charge in mine)
-    if len(mine) < 2 or units == 0:
-        return None
+    return None if len(mine) < 2 or units == 0 else composed(own, limit.currency, mine)
+
+
+def composed(own: Guarantee, currency: Currency, mine: list[Charge]) -> Guarantee:
+    """The promise for one event over all of these charges, each of which it may be in."""
+    units = sum(charge.units for charge in mine)
     notes = (*own.notes, "learning, scheduled reports and every release by hand together, in the ledger's currency")
     about = {"model": own.model, "unit": own.unit, "neighbours": own.neighbours, "notes": notes}
-    amount, delta = units / UNITS[limit.currency], own.delta or 1e-6
-    if limit.currency is Currency.EPSILON:
+    amount, delta = units / UNITS[currency], own.delta or 1e-6
+    if currency is Currency.EPSILON:
         added = sum(charge.delta_units for charge in mine) / DELTA_UNITS
         return Guarantee.approximate(amount, added, **about) if added else Guarantee.pure(amount, **about)
-    if limit.currency is Currency.ZCDP:
+    if currency is Currency.ZCDP:
         return Guarantee.zcdp(amount, delta, **about)
     return Guarantee.gaussian(amount**0.5, delta, **about)
 
@@ -316,67 +310,3 @@ def release_tables(loop: Loop) -> list[dict[str, Any]]:
         }
         for id, kind, first, stop, settings, block, value, created in rows
     ]
-
-
-# Before a loop exists: nothing is charged and nothing is made ---------------------------------------------------------
-
-
-def quote(table: dict[str, Any]) -> dict[str, Any]:
-    """Cost, guarantees, noise, when releases come, and what to think about; with ``plan``, what waiting does to it."""
-    spec = new_spec({key: value for key, value in table.items() if key != "plan"})
-    policy = policy_of(spec, by_arrival=True)
-    facts = Facts(0, spec, policy, 0)
-    event, guarantee = policy.event(), facts.guarantee
-    free = isinstance(event, NothingEvent)
-    limit = None if free else Limit.covering(event)
-    noise, useful = _noise(policy)
-    return {
-        "cost": "nothing: the person's own report is protected" if limit is None else limit.words(limit.total),
-        "guarantee": None if guarantee is None else guarantee.to_dict(),
-        "person_guarantee": person_guarantee(facts, 0),
-        "noise": noise,
-        "releases_at": policy.releases_at(SHOWN),
-        "rounds_to_useful": useful,
-        "waiting": planned(facts, read_plan(table.get("plan"))),
-        "warnings": _warnings(spec, policy),
-    }
-
-
-def _noise(policy: Policy) -> tuple[dict[str, Any], int | None]:
-    """The noise of what is released first, and the rounds until it is below the sampling error, in every arm."""
-    found = policy.noises()
-    if not found:
-        return {}, None
-    one = found[0]
-    rounds = None if one.rounds is None else one.rounds * (policy.arms or 1)
-    return {"on": one.on, "law": one.law, "deviation": one.std}, rounds
-
-
-LINKED = (
-    "a round over its person's limit, or of somebody who keeps an arm or excludes one, counts as one that nobody "
-    "answered, and arrivals are public here: that two events are of one person may show in exact counts and in which "
-    'rewards are released together; missing = "default" hides it'
-)
-
-
-def _warnings(spec: LoopSpec, policy: Policy) -> list[str]:
-    found = []
-    guarantee = policy.guarantee()
-    if guarantee is not None and guarantee.delta and guarantee.delta > 1e-4:
-        found.append(
-            f"delta {guarantee.delta:g} is above one over ten thousand people: keep it below one over the people"
-        )
-    if not policy.horizon_free:
-        found.append(f"learning ends after {policy.horizon} rounds; decisions go on")
-    if missing_of(spec, policy) == "public" and not policy.local:
-        found.append(TIME_TELLS)
-        if spec.person.max_events is not None or spec.person.sticky:
-            found.append(LINKED)
-    if spec.person.max_events is None:
-        found.append("events per person are not limited: the guarantee is for one event, not for one person")
-    raw = spec.retention.raw
-    if raw is not None and seconds_of(raw, "retention.raw") < 2 * spec.reward.seconds:
-        found.append("raw rows may be erased before their block is released; they then count as missing")
-    if spec.simulated:
-        found.append("simulated: seeded noise protects nobody")
-    return found

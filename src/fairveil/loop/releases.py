@@ -67,7 +67,8 @@ def quote_release(loop: Loop, kind: str, settings: dict[str, Any] | None = None,
         return {"kind": kind, "cost": "nothing", "admitted": True, "largest_admissible": left, "half_widths": []}
     check_kind(kind, settings, asked)
     price = {name: asked[name] for name in BUDGETS if asked.get(name) is not None}
-    return quoted(loop, kind, asked.get("first"), asked.get("stop"), price, settings, asked.get("half_width"))
+    return quoted(loop, kind, asked.get("first"), asked.get("stop"), price, settings, asked.get("half_width"),
+                  asked.get("dry_run", False))  # fmt: skip
 
 
 def check_kind(kind: str, settings: dict[str, Any] | None, asked: dict[str, Any]) -> None:

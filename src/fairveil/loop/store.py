@@ -26,7 +26,7 @@ from fairveil.loop.keys import Keys, find_secret
 from fairveil.loop.loop import Loop
 from fairveil.loop.marks import check_key, confirmation, key_beside, latest_moment
 from fairveil.loop.memory import LoopMemory
-from fairveil.loop.paying import check_room, limit_of, write_budget
+from fairveil.loop.paying import check_accounts, check_room, limit_of, write_budget
 from fairveil.loop.play import warm
 from fairveil.loop.problems import NameTaken, UnknownLoop
 from fairveil.loop.settle import LONGEST_REST
@@ -42,6 +42,8 @@ from fairveil.state import State, load_state, save_state
 CLOCK_GAP = "7d"
 TIDY_EVERY = 20
 """Seconds from one emptying of the log to the next, while content is erased: what is erased is gone within a minute."""
+SOON = 5
+"""Seconds after which a service that starts does what upkeep is left from before."""
 
 
 class Store:
@@ -69,6 +71,7 @@ class Store:
         self.rng: Generator | None = None
         self.last_problem: str | None = None
         self._untidy, self._tidied = True, (0.0, 0)
+        self.upkeep_from = 0
         self.memory, self.ticks = LoopMemory(), Ticks(self)
         self._guard = threading.RLock()
 
@@ -140,9 +143,11 @@ class Store:
         limit = limit_of(spec, event, list(scheduled.values()))
         ledger = self.ledger(spec.budget.ledger or spec.name, spec.simulated, limit, unit=_unit(policy))
         check_room(ledger, [event, *scheduled.values()])
+        holder = f"reports of {spec.name}"
+        check_accounts(ledger, {spec.name: "", **dict.fromkeys(scheduled, holder)})
         Account(ledger, spec.name, RunCost(event)).pay()
         for account, one in scheduled.items():
-            Account(ledger, account, one).pay()
+            Account(ledger, account, one, holder).pay()
         now = self.clock.now()
         values = (spec.name, json.dumps(spec_table(spec, describe(policy))), spec.mode, *[round] * 4, now, now)
         paying = spec.budget.ledger or spec.name
@@ -272,6 +277,13 @@ class Store:
         path = getattr(self.driver, "path", None)
         inside = path is not None and self.anchors.resolve().is_relative_to(Path(path).resolve().parent)
         return "beside the store" if inside else "kept"
+
+    def serve_first(self) -> None:
+        """What a busy minute before a start has left to pack and to forget has a few seconds: others wait to be served.
+
+        Without this a start costs more the more events came just before it."""
+        real, self.upkeep_from = monotonic(), self.clock.now() + SOON * SECOND
+        self._tidied = real + SOON - TIDY_EVERY, self.upkeep_from - TIDY_EVERY * SECOND
 
     def erased(self) -> None:
         """Say that content was erased: it is to leave the log of the database too."""

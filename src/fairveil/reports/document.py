@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fairveil.arrays import Floats
+from fairveil.reports.exposure import exposure
 from fairveil.reports.figures import Apart, Figure, averaged, means_apart, rated, rates_apart
-from fairveil.reports.intervals import GroupSums, Limits, Tail, balanced, pair_alpha
+from fairveil.reports.intervals import GroupSums, Limits, balanced
 from fairveil.reports.words import fairness_words
 
 if TYPE_CHECKING:
@@ -31,10 +32,15 @@ class NoisyParts(NamedTuple):
         place = self.report.layout.slice(name)
         return None if place is None else self.sums[place]
 
+    def held(self, name: Any) -> Floats:
+        found = self.part(name)
+        assert found is not None, f"the layout of this family holds {name}"
+        return found
+
 
 def written(report: FairnessReport, sums: Floats, public: PublicCounts) -> dict[str, Any]:
     noisy = NoisyParts(report, sums, report.vector.std**2)
-    make = {"meritocratic": _screening, "nash": _trial, "exposure": _exposure}[report.family]
+    make = {"meritocratic": _screening, "nash": _trial, "exposure": exposure}[report.family]
     found = make(noisy, public)
     law = "laplace" if report.price.laplace else "gaussian"
     table = {
@@ -53,7 +59,7 @@ def written(report: FairnessReport, sums: Floats, public: PublicCounts) -> dict[
 
 def _screening(noisy: NoisyParts, public: PublicCounts) -> dict[str, Any]:
     report, names, declared = noisy.report, noisy.report.names, noisy.report.declared
-    chosen, chosen_noise, shared = _totalled(noisy, _held(noisy, "chosen"), float(public.places))
+    chosen, chosen_noise, shared = _totalled(noisy, noisy.held("chosen"), float(public.places))
     shown, rounds, shown_noise = _shown(noisy, public)
     sums = GroupSums(chosen, shown, rounds, chosen_noise, shown_noise, shared)
     figure = rated(sums, report.level, report.price.laplace)
@@ -116,7 +122,7 @@ def _trial(noisy: NoisyParts, public: PublicCounts) -> dict[str, Any]:
     report, v = noisy.report, noisy.variance
     names, arms = report.names, report.actions
     shape = (len(arms), len(names))
-    total = _held(noisy, "reward").reshape(shape)
+    total = noisy.held("reward").reshape(shape)
     counts, count_noise, shared = _counted(noisy, public, shape)
     answered = noisy.part("answered")
     if public.answered is not None:
@@ -147,10 +153,29 @@ def _trial(noisy: NoisyParts, public: PublicCounts) -> dict[str, Any]:
         }
         for g, name in enumerate(names)
     ]  # fmt: skip
-    wide = {"gap": _pair(gap, names, figure, scale=report.high - report.low)}
+    margins = [
+        _trial_margin(noisy, word, list(cells), people, sums, (base_noise, shared))
+        for word, cells in report.declared.margins
+    ]
+    wide: dict[str, Any] = {"margins": margins} if margins else {}
+    wide["gap"] = _pair(gap, names, figure, scale=report.high - report.low)
     if report.low == 0:  # a ratio of means has no meaning where zero is not nothing
         wide["ratio"] = _pair(ratio, names, figure, turned=True)
     return {"groups": rows, **wide}
+
+
+def _trial_margin(noisy: NoisyParts, name: str, held: list[int], people: Floats, sums: tuple[Any, ...],
+                  counted: tuple[float, float]) -> dict[str, Any]:  # fmt: skip
+    """One margin over all arms: the sum of its cells. ``counted``: the noise of one count, and what two share."""
+    report, many, size = noisy.report, len(noisy.report.actions), len(held)
+    total, base = (np.array([float(part[held].sum())]) for part in sums[:2])
+    spread = many * size * (counted[0] + (size - 1) * counted[1])
+    figure = averaged(total, base, noisy.variance * many * size, spread, report.level, report.price.laplace)
+    shown = np.array([float(people[held].sum())])
+    return {
+        "name": name, "of": [report.names[cell] for cell in held], "shown": float(shown[0]),
+        "mean": _told(figure, 0, (report.low, report.high)), "status": _status(figure, 0, shown, spread),
+    }  # fmt: skip
 
 
 def _counted(noisy: NoisyParts, public: PublicCounts, shape: tuple[int, int]) -> tuple[Floats, float, float]:
@@ -158,7 +183,7 @@ def _counted(noisy: NoisyParts, public: PublicCounts, shape: tuple[int, int]) ->
     if public.cells is not None:
         return public.cells.reshape(shape).astype(float), 0.0, 0.0
     arms = 0.0 if public.arms is None else np.asarray(public.arms, np.float64)
-    return _totalled(noisy, _held(noisy, "chosen").reshape(shape), arms)
+    return _totalled(noisy, noisy.held("chosen").reshape(shape), arms)
 
 
 def _totalled(noisy: NoisyParts, counts: Floats, total: Floats | float) -> tuple[Floats, float, float]:
@@ -169,52 +194,12 @@ def _totalled(noisy: NoisyParts, counts: Floats, total: Floats | float) -> tuple
     return balanced(counts, total), v * (1 - 1 / groups), -v / groups
 
 
-def _exposure(noisy: NoisyParts, public: PublicCounts) -> dict[str, Any]:
-    """Shares of exposure that were played and deserved, and how far they are apart."""
-    report, v, n = noisy.report, noisy.variance, max(public.places, 1)
-    groups = len(report.names)
-    played, deserved = (balanced(_held(noisy, part), float(public.places)) / n for part in ("played", "deserved"))
-    apart = played - deserved
-    noise = 2 * v * (1 - 1 / groups) / n**2
-    spread = np.maximum(np.clip(played, 0, 1) + np.clip(deserved, 0, 1) - apart**2, 0.0) / n
-    tail = Tail.at(1 - report.level, report.price.laplace)
-
-    def around(value: Floats, sampling: Floats | float, own: float, bottom: float) -> Limits:
-        half = tail.z * np.sqrt(sampling + tail.factor**2 * own)
-        return Limits(value, np.clip(value - half, bottom, 1), np.clip(value + half, bottom, 1))
-
-    figures = [
-        (name, around(value, np.clip(value * (1 - value), 0, None) / n, noise / 2, 0.0), around(value, 0, noise / 2, 0))
-        for name, value in (("played", played), ("deserved", deserved))
-    ]
-    figures.append(("difference", around(apart, spread, noise, -1.0), around(apart, 0.0, noise, -1.0)))
-    rows = [
-        {"name": name, **{key: {"value": float(one.value[g]), "expected": _ends(one, g), "realised": _ends(two, g)}
-                          for key, one, two in figures}, "status": "estimated"}
-        for g, name in enumerate(report.names)
-    ]  # fmt: skip
-    most, least = int(apart.argmax()), int(apart.argmin())
-    wide = float(apart[most] - apart[least])
-    shared = Tail.at(pair_alpha(1 - report.level, groups), report.price.laplace)
-    both = 2 * noise * groups / max(groups - 1, 1)  # of a difference: the noise of two groups, negatively correlated
-    up, down = (one.z * math.sqrt(4 * float(spread.max()) + one.factor**2 * both) for one in (tail, shared))
-    gap = {"pair": [report.names[most], report.names[least]], "value": wide,
-           "low": max(0.0, wide - down), "high": min(2.0, wide + up)}  # fmt: skip
-    return {"groups": rows, "gap": gap}
-
-
-def _held(noisy: NoisyParts, name: str) -> Floats:
-    found = noisy.part(name)
-    assert found is not None, f"the layout of this family holds {name}"
-    return found
-
-
 def _shown(noisy: NoisyParts, public: PublicCounts) -> tuple[Floats, Floats, float]:
     """Candidates and rounds by group, and the variance of their noise."""
     if public.shown is not None and public.rounds is not None:
         return public.shown.astype(float), public.rounds.astype(float), 0.0
-    shown = _held(noisy, "shown")
-    return shown, np.clip(_held(noisy, "rounds"), 1.0, max(public.places, 1)), noisy.variance
+    shown = noisy.held("shown")
+    return shown, np.clip(noisy.held("rounds"), 1.0, max(public.places, 1)), noisy.variance
 
 
 def _means(noisy: NoisyParts, chosen: Floats, chosen_noise: float) -> Figure | None:

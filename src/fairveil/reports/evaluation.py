@@ -74,6 +74,7 @@ class Evaluation:
     low: float = described("smallest possible reward", default=0.0)
     high: float = described("largest possible reward", default=1.0)
     blanks: bool = described("a place may count for nobody (reward NaN), and nobody sees which", default=False)
+    partial: Names = described("rules that have no law for some rows, which count with weight 0", default=())
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.targets) <= MOST_TARGETS or len(self.targets) != len(self.largest_weights):
@@ -196,6 +197,7 @@ class Evaluation:
             "guarantee": self.guarantee().to_dict(),
             "range": [self.low, self.high],
             "targets": rows,
+            "partial": list(self.partial),
         }
         table["words"] = evaluation_words(table)
         found_plain: dict[str, Any] = plain(table)

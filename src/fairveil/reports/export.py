@@ -8,8 +8,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-RISKY = ("=", "+", "-", "@", "\t", "\r")
-"""Beginnings of a cell that a spreadsheet takes for a formula."""
+RISKY = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""Beginnings of a cell that a spreadsheet takes for a formula; the last four are their wide forms."""
 
 
 def as_json(document: Mapping[str, Any]) -> str:
@@ -24,12 +24,13 @@ def as_json(document: Mapping[str, Any]) -> str:
 def safe_cell(value: Any) -> Any:
     """A cell that no spreadsheet takes for a formula: text that begins like one gets an apostrophe.
 
-    >>> safe_cell("=1+1"), safe_cell(-0.5), safe_cell(None)
-    ("'=1+1", -0.5, '')
+    >>> safe_cell("=1+1"), safe_cell(" =1+1"), safe_cell(-0.5), safe_cell(None)
+    ("'=1+1", "' =1+1", -0.5, '')
     """
     if value is None:
         return ""
-    return "'" + value if isinstance(value, str) and value.startswith(RISKY) else value
+    risky = isinstance(value, str) and (value.lstrip().startswith(RISKY) or value[:1] in ("\t", "\r", "\n"))
+    return "'" + value if risky else value
 
 
 def as_csv(document: Mapping[str, Any]) -> str:
@@ -49,9 +50,9 @@ def as_csv(document: Mapping[str, Any]) -> str:
         for arm in group.get("arms", ()):
             for line in _lines({"name": group["name"], **arm}, arm["action"]):
                 lines.writerow([safe_cell(cell) for cell in line])
-    for figure in ("gap", "ratio"):
+    for figure in ("gap", "ratio", "distance"):
         if (held := document.get(figure)) is not None:
-            names = " / ".join(held["pair"] or [])
+            names = " / ".join(held.get("pair") or [])
             cells = [names, "", figure, "", "", held["value"], held["low"], held["high"], "", "", ""]
             lines.writerow([safe_cell(cell) for cell in cells])
     return out.getvalue()

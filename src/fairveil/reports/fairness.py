@@ -112,11 +112,11 @@ class FairnessReport:
 
     def __post_init__(self) -> None:
         _ = self.price, self.declared
-        shown = self.family == "nash" or (self.family == "meritocratic" and not self.private_groups)
+        shown = self.family != "meritocratic" or not self.private_groups
         if self.blanks and not shown:
             raise SpecError(
                 "a round that counts for nobody has public candidates", path="blanks", given=self.group_privacy,
-                allowed="family nash, or meritocratic with public groups",
+                allowed="family nash or exposure, or meritocratic with public groups",
                 fix="declare the groups of candidates public, or do not limit persons",
             )  # fmt: skip
         if (self.family == "nash") != bool(self.actions):
@@ -168,7 +168,8 @@ class FairnessReport:
 
     def guarantee(self) -> Guarantee:
         who = "the groups of everybody who was shown, "
-        public = "the number of places, the declared groups, the arms, " + ("" if self.private_groups else who)
+        hidden = self.private_groups or self.family == "exposure"
+        public = "the number of places, the declared groups, the arms, " + ("" if hidden else who)
         return self.price.guarantee(
             model="global",
             unit="one place: one decision that is reported",
@@ -185,12 +186,12 @@ class FairnessReport:
 
     def units(self, rows: PlaceRows) -> Ints:
         """The sums in grid units, exact: integers that add up over pages of rows."""
-        if self.family == "exposure":
-            return np.concatenate([_simplex(rows.played), _simplex(rows.deserved)])
-        if rows.group is None:
+        if rows.group is None and (self.blanks or self.family != "exposure"):
             raise InputError("a report needs groups", path="rows.group", allowed="one group a place")
         if self.blanks:
             rows = rows.counted()
+        if self.family == "exposure":
+            return np.concatenate([_simplex(rows.played), _simplex(rows.deserved)])
         cell, cells = self._cells(rows), self.layout.cells
         answered, centred = self._centred(rows)
         held = {

@@ -48,7 +48,7 @@ def half_widths(report: FairnessReport, places: int, sizes: Mapping[str, float] 
     for rate in RATES:
         if report.family == "exposure":
             tail = Tail.at(1 - report.level, laplace)
-            own = 2 * variance * (1 - 1 / groups) / max(places, 1) ** 2
+            own = 2 * variance * (1 if report.blanks else 1 - 1 / groups) / max(places, 1) ** 2
             half = np.full(groups, tail.z * math.sqrt(2 * rate * (1 - rate) / max(places, 1) + tail.factor**2 * own))
         elif report.family == "nash":
             many = len(report.actions)
@@ -73,7 +73,9 @@ def widest(report: FairnessReport | Evaluation, places: int, sizes: Mapping[str,
     """The largest of all half-widths that would be quoted."""
     if isinstance(report, Evaluation):
         return max(report.half_widths(places))
-    return max(max(row["at"].values()) for row in half_widths(report, places, sizes))
+    rows = half_widths(report, places, sizes)
+    held = [row for row in rows if (sizes or {}).get(row["name"], 1.0) >= 1.0]  # of nobody nothing is to be known
+    return max(max(row["at"].values()) for row in held or rows)
 
 
 def budget_for(report: FairnessReport | Evaluation, half_width: float, places: int,
@@ -110,17 +112,23 @@ def _priced(report: Any, currency: Currency, amount: float) -> Any:
     return replace(report, epsilon=price.epsilon, delta=None, rho=price.rho, mu=price.mu)
 
 
-def dry_run(report: FairnessReport, places: int, seed: int = 1) -> dict[str, Any]:
+def dry_run(report: FairnessReport | Evaluation, places: int, seed: int = 1) -> dict[str, Any]:
     """What would be published, on rows that are made up and with seeded noise: it costs nothing and says nothing."""
-    rng, groups = generator(seed, "dry-run"), len(report.names)
+    rng, noise = generator(seed, "dry-run"), SeededNoise(seed, "dry-run")
+    if isinstance(report, Evaluation):
+        largest = np.array(report.largest_weights)
+        weights = np.where(rng.random((places, len(largest))) < 1 / largest, largest, 0.0)
+        made = report.release(weights, (rng.random(places) < 0.5).astype(np.float64), noise)
+        return {"simulated": True, **made}
+    groups = len(report.names)
     rows = PlaceRows(group=rng.integers(0, groups, places), reward=(rng.random(places) < 0.5).astype(np.float64))
     if report.family == "nash":
         rows = replace(rows, arm=rng.integers(0, len(report.actions), places))
     elif report.family == "exposure":
         laws = rng.dirichlet(np.ones(groups), (2, places))
-        rows = PlaceRows(played=laws[0], deserved=laws[1])
+        rows = PlaceRows(group=rows.group, played=laws[0], deserved=laws[1])
     else:
         candidates = rng.integers(0, groups, (places, CANDIDATES))
         shown = (candidates[:, :, None] == np.arange(groups)).sum(axis=1)
         rows = replace(rows, group=candidates[np.arange(places), rng.integers(0, CANDIDATES, places)], shown=shown)
-    return {"simulated": True, **report.release(rows, SeededNoise(seed, "dry-run"))}
+    return {"simulated": True, **report.release(rows, noise)}

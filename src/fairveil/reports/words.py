@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-NEAR = 0.8
-"""The four-fifths rule: a ratio below it is what audits of hiring call adverse impact."""
-
 
 def number(value: float | None) -> str:
     """Three digits without a leading zero.
@@ -23,14 +20,12 @@ def number(value: float | None) -> str:
 
 def fairness_words(table: Mapping[str, Any]) -> list[str]:
     level, gap = f"{100 * table['level']:g} %", table["gap"]
-    what = {
-        "meritocratic": "are chosen at rates",
-        "nash": "have mean outcomes",
-        "exposure": "get exposure beyond what they deserve",
-    }
+    what = {"meritocratic": "are chosen at rates", "nash": "have mean outcomes"}
     said = []
     if gap["pair"] is None:
         said.append("Fewer than two groups can be estimated: there is no gap to report.")
+    elif table["family"] == "exposure":
+        said += _exposure_words(table, level)
     else:
         first, second = gap["pair"]
         said.append(
@@ -50,11 +45,33 @@ def fairness_words(table: Mapping[str, Any]) -> list[str]:
     return said
 
 
+def _exposure_words(table: Mapping[str, Any], level: str) -> list[str]:
+    gap, distance = table["gap"], table["distance"]
+    apart = {group["name"]: group["difference"]["value"] for group in table["groups"]}
+    told = [
+        f"{name} got {number(abs(apart[name]))} {'more' if apart[name] > 0 else 'less'} of the exposure than its merit"
+        for name in dict.fromkeys(gap["pair"])
+    ]
+    return [
+        f"{', '.join(told)}: between {number(gap['low'])} and {number(gap['high'])} apart at {level}; no two groups "
+        "are further apart.",
+        f"Over all groups, exposure and merit are {number(distance['value'])} apart (from 0 to 2): between "
+        f"{number(distance['low'])} and {number(distance['high'])}.",
+    ]
+
+
 def _group(group: Mapping[str, Any], key: str, level: str) -> str:
     if group["status"] != "estimated":
         return f"{group['name']}: {group['status']}."
     held = group[key]
     (low, high), (least, most) = held["expected"], held["realised"]
+    if key == "difference":
+        given, owed = (number(group[part]["value"]) for part in ("played", "deserved"))
+        return (
+            f"{group['name']}: {given} of the exposure, {owed} by merit; in this period the difference was between "
+            f"{number(least)} and {number(most)}, and the one behind it is between {number(low)} and {number(high)} "
+            f"(each at {level})."
+        )
     return (
         f"{group['name']}: {key} {number(held['value'])}; in this period it was between {number(least)} and "
         f"{number(most)}, and the {key} behind it is between {number(low)} and {number(high)} (each at {level})."
@@ -78,6 +95,12 @@ def evaluation_words(table: Mapping[str, Any]) -> list[str]:
         f"{row['name']} would have earned {number(row['value'])} a decision: between {number(row['low'])} and "
         f"{number(row['high'])} at {level}."
         for row in table["targets"]
+    ]
+    middle = number(sum(table["range"]) / 2)
+    said += [
+        f"{name} has no law for a decision whose request named no baseline: such a decision counts with weight 0 and "
+        f"pulls this value towards {middle}. It is right only where every request named one."
+        for name in table["partial"]
     ]
     silent = table["places"] - table["answered"]
     if silent and table["counted"] == "noisy":

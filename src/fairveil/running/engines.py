@@ -140,8 +140,7 @@ class SerialEngine(Engine):
     """One block after the other in this process."""
 
     def map(self, jobs: list[Job]) -> Iterator[tuple[Job, Done]]:
-        for job in jobs:
-            yield job, work_on(job)
+        return zip(jobs, map(work_on, jobs), strict=True)
 
 
 @contextmanager

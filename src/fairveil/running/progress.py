@@ -19,6 +19,8 @@ from rich.progress import (
 from rich.progress import Progress as RichProgress
 from rich.text import Text
 
+from fairveil.task import hearing
+
 COMPILING = "compiling once, about 10 s"
 """Code that a run needs for the first time; the next run finds it in its cache."""
 
@@ -82,6 +84,8 @@ class Bar(Progress):
 
         self.bars.start()
         self.around.enter_context(told_of_compiling(self.show_compiling))
+        hearing.append(self.say)
+        self.around.callback(hearing.remove, self.say)
         return self
 
     def __exit__(
@@ -98,6 +102,11 @@ class Bar(Progress):
             self.bars.remove_task(self.compiling)
             self.compiling = None
 
+    def say(self, words: str) -> None:
+        """How far a long block is, beside the name of the work."""
+        if self.task is not None:
+            self.bars.update(self.task, description=f"{self.label}, {words}")
+
     def watch(self, compiling: Callable[[], bool]) -> None:
         self.doing.compiling = compiling
 
@@ -106,7 +115,7 @@ class Bar(Progress):
 
     def advance(self) -> None:
         if self.task is not None:
-            self.bars.advance(self.task)
+            self.bars.update(self.task, advance=1, description=self.label)
 
     def finish(self) -> None:
         if self.task is not None:

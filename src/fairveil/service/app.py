@@ -306,6 +306,7 @@ class Service:
 
     def start(self) -> None:
         """Make every loop ready, then start ticking."""
+        self.store.serve_first()
         warm_noise()
         for name in self.store.kinds():
             warm(self.store.loop(name).facts)

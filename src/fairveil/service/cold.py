@@ -17,8 +17,9 @@ from fairveil.loop.audits import audit_tables
 from fairveil.loop.budget import accounts, ledger_table
 from fairveil.loop.export import event_lines
 from fairveil.loop.history import history
-from fairveil.loop.problems import Invalid, NameTaken, Unknown
-from fairveil.loop.public import PublicView, loop_table, public_view, quote, same_spec
+from fairveil.loop.problems import Invalid, NameTaken, Unknown, UnknownLoop
+from fairveil.loop.public import PublicView, loop_table, public_view, same_spec
+from fairveil.loop.quoting import quote
 from fairveil.loop.releases import quote_release, release
 from fairveil.loop.requests import Id
 from fairveil.loop.tokens import Token
@@ -92,7 +93,7 @@ class LoopBody(BaseModel):
     name: str
     policy: dict[str, Any]
     actions: list[str] | None = None
-    groups: list[str] | None = None
+    groups: list[str] | dict[str, list[str]] | None = None
     features: list[dict[str, Any]] | None = None
     reward: dict[str, Any] | None = None
     person: dict[str, Any] | None = None
@@ -134,6 +135,7 @@ class QuoteBody(BaseModel):
     mu: Budget | None = None
     settings: dict[str, Any] | None = None
     half_width: Annotated[float, Field(gt=0.0, le=1e12, allow_inf_nan=False)] | None = None
+    dry_run: bool | None = Field(None, description="with what would be published, on made-up rows")
 
     def asked(self) -> dict[str, Any]:
         """What was given, but for kind and settings."""
@@ -150,6 +152,7 @@ class AuditBody(BaseModel):
 
 class ReleaseBody(QuoteBody):
     half_width: None = None
+    dry_run: None = None
     request_id: Id | None = None
 
 
@@ -178,7 +181,7 @@ def get_budget(view: PublicView, call: Request) -> Answer:
 
 @route("POST", f"{LOOP}/budget/quote", "public", "what a release would cost", body=QuoteBody, channel="operator")
 def quote_of_release(service: Service, call: Request) -> Answer:
-    """From configuration, public counts and the ledger alone; nothing of a row is read."""
+    """From configuration, public counts and the ledger alone."""
     return 200, quote_release(
         service.store.loop(call.names[0]), call.body.kind, call.body.settings, **call.body.asked()
     )
@@ -206,8 +209,11 @@ def create_loop(service: Service, call: Request) -> Answer:
     table = _given(call.body)
     try:
         return 201, loop_table(service.store.create(actor=call.token.name, **table))
-    except NameTaken:
-        found = service.store.loop(table["name"])
+    except NameTaken as taken:
+        try:
+            found = service.store.loop(table["name"])
+        except UnknownLoop:
+            raise taken from None
         if found.status().closed is not None or not same_spec(found.facts, table):
             raise
         return 200, loop_table(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -11,12 +12,13 @@ from functools import partial
 from typing import Protocol
 
 from fairveil.loop.loop import Loop
-from fairveil.loop.problems import StorageFailed
+from fairveil.loop.problems import Overloaded, StorageFailed
 from fairveil.loop.writer import Item, Writer
 from fairveil.service.threads import Threads
 from fairveil.service.watch import Watch, no_answer
 from fairveil.storage.patience import at_most
 
+log = logging.getLogger("fairveil.service")
 MOST = 8
 """Threads that write, whatever many loops there are."""
 GATHER = 0.001
@@ -89,7 +91,7 @@ class Pumps:
             _, waits = late.popleft()
             if not waits.done():
                 self.watch.missed()
-                waits.set_exception(no_answer(self.deadline))
+                _tell(waits, no_answer(self.deadline))
         self._looking = bool(late)
         if late:
             server.call_later(late[0][0] - now, self._look)
@@ -97,7 +99,11 @@ class Pumps:
     def _queue(self, writer: Writer) -> None:
         if writer not in self._queued:
             self._queued.add(writer)
-            self.threads.submit(partial(self._drain, writer))
+            try:
+                self.threads.submit(partial(self._drain, writer))
+            except Overloaded:
+                self._queued.discard(writer)  # what waits there has its turn when the next one comes, or with a tick
+                raise
 
     def _drain(self, writer: Writer) -> None:
         """One batch, then back to the end of the queue if more waits."""
@@ -144,4 +150,12 @@ class Pumps:
 def _resolve(waiting: Sequence[Waiter]) -> None:
     for one in waiting:
         if not one.done():
-            one.set_result(None)
+            _tell(one)
+
+
+def _tell(waits: Waiter, problem: Exception | None = None) -> None:
+    """An answer that cannot be given keeps nobody else from theirs."""
+    try:
+        waits.set_result(None) if problem is None else waits.set_exception(problem)
+    except Exception as error:  # of whatever kind: it is one connection's
+        log.error("an answer was not given: %s", type(error).__name__)

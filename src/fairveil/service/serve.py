@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from fairveil.errors import DependencyError, SpecError
@@ -97,20 +98,23 @@ def run(settings: Settings, workers: int, say: Callable[[], None]) -> None:
 
 def server_options(settings: Settings) -> dict[str, Any]:
     """How uvicorn is to serve; what it has no limits for is in `fairveil.service.door`."""
-    from fairveil.service.door import Door
+    from fairveil.service.door import Door, Entrance, tls_context
 
+    entrance: Any = Door
+    if settings.tls_cert is not None:
+        certificate = settings.tls_cert, settings.tls_key
+        tls_context(*certificate)  # one that cannot be read is known here and not by the first who comes
+        entrance = partial(Entrance, certificate)
     return {
         "host": settings.host,
         "port": settings.port,
-        "http": Door,
+        "http": entrance,
         "ws": "none",
         "log_level": "error",
         "access_log": False,
         "server_header": False,
         "date_header": False,
         "timeout_graceful_shutdown": GRACE,
-        "ssl_certfile": settings.tls_cert,
-        "ssl_keyfile": settings.tls_key,
         "proxy_headers": settings.behind_proxy,
         "lifespan": "on",
     }

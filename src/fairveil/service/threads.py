@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from queue import SimpleQueue
 
+from fairveil.loop.problems import Overloaded
+
 Work = Callable[[], None]
 
 
@@ -23,12 +25,18 @@ class Threads:
         self._counting = threading.Lock()
 
     def submit(self, work: Work) -> None:
+        """Where the system gives no further thread those that are there do it; without any, nobody would."""
         with self._counting:
-            self._undone += 1
-            if len(self._threads) < min(self._undone, self.most):
+            if len(self._threads) < min(self._undone + 1, self.most):
                 thread = threading.Thread(target=self._run, name=f"{self.name}-{len(self._threads)}", daemon=True)
-                self._threads.append(thread)
-                thread.start()
+                try:
+                    thread.start()
+                except RuntimeError:
+                    if not self._threads:
+                        raise Overloaded("the system gives no thread", fix="repeat in a moment") from None
+                else:
+                    self._threads.append(thread)
+            self._undone += 1
         self._queue.put(work)
 
     def stop(self, seconds: float) -> None:

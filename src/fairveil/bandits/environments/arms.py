@@ -8,17 +8,21 @@ sum of a whole episode on the integer grid, in one binomial draw where the law a
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numba.np.random.distributions import _binomial_btpe_squeeze as _falls_short
+from numba.np.random.distributions import random_binomial_inversion as _by_inversion
+from numba.np.random.generator_core import next_double, next_uint32
 
 from fairveil.arrays import Floats, Ints
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.facts import Fact, Same
 from fairveil.bandits.protocol import Round
-from fairveil.compiling import below, njit
+from fairveil.compiling import inner, njit
 from fairveil.configuration import configuration
 from fairveil.errors import ContractError, InputError, SpecError
 from fairveil.fields import Count, Natural, Probability, Vector, described
@@ -48,6 +52,86 @@ def make_laws(
     units = (table * UNIT).astype(np.int64)
     prefix = np.concatenate([np.zeros((1, table.shape[1]), np.int64), np.cumsum(units, axis=0)])
     return Laws(np.array(kind, np.int64), np.array(chance), np.array(low), np.array(high), table, prefix)
+
+
+@njit(nogil=True)
+def below(rng, high):
+    """``rng.integers(0, high)`` for 1 <= high <= 2^32 - 1: NumPy's number, in a tenth of the code and without an array.
+
+    Lemire's multiplication: the draws whose low half would make some result likelier than others are thrown away.
+    """
+    if high == 1:
+        return np.int64(0)
+    while True:
+        scaled = np.uint64(next_uint32(rng.bit_generator)) * np.uint64(high)
+        rest = np.int64(scaled & np.uint64(0xFFFFFFFF))
+        if rest >= high or rest >= (0x100000000 - high) % high:
+            return np.int64(scaled >> np.uint64(32))
+
+
+@inner
+def _accepted(v, y, m, n, r, q):
+    """Whether y is as likely as v asks, against the mode m: exactly where that is near, by bounds where it is far."""
+    k, variance = abs(y - m), n * r * q
+    if 20 < k < variance / 2.0 - 1:
+        width = (k / variance) * ((k * (k / 3.0 + 0.625) + 0.16666666666666666) / variance + 0.5)
+        fall, level = -k * k / (2 * variance), math.log(v)
+        return level < fall - width or not (level > fall + width or _falls_short(level, m + 0.5, m, n, y, r, q))
+    odds = r / q
+    a, ratio = odds * (n + 1), 1.0
+    for i in range(m + 1, y + 1):
+        ratio = ratio * (a / i - odds)
+    for i in range(y + 1, m + 1):
+        ratio = ratio / (a / i - odds)
+    return v <= ratio
+
+
+@inner
+def _by_rejection(bits, n, r):
+    """BTPE (Kachitvichyanukul and Schmeiser 1988) for r <= 1/2 and n r > 30: a triangle, two parallelograms above its
+    sides and two exponential tails cover the law; NumPy's draws in their order.
+    """
+    q = 1.0 - r
+    fm = n * r + r
+    m = np.int64(math.floor(fm))
+    p1 = math.floor(2.195 * math.sqrt(n * r * q) - 4.6 * q) + 0.5
+    xm = m + 0.5
+    xl, xr = xm - p1, xm + p1
+    c = 0.134 + 20.5 / (15.3 + m)
+    left, right = (fm - xl) / (fm - xl * r), (xr - fm) / (xr * q)
+    left, right = left * (1.0 + left / 2.0), right * (1.0 + right / 2.0)
+    p2 = p1 * (1.0 + 2.0 * c)
+    p3 = p2 + c / left
+    p4 = p3 + c / right
+    while True:
+        u = next_double(bits) * p4
+        v = next_double(bits)
+        if u <= p1:
+            return np.int64(math.floor(xm - p1 * v + u))
+        if u <= p2:
+            x = xl + (u - p1) / c
+            v = v * c + 1.0 - math.fabs(m - x + 0.5) / p1
+        elif u <= p3:
+            x = xl + math.log(v) / left
+            v = v * (u - p2) * left
+        else:
+            x = xr - math.log(v) / right
+            v = v * (u - p3) * right
+        y = np.int64(math.floor(x))
+        if (v > 0.0 if u > p2 else v <= 1.0) and 0 <= y <= n and _accepted(v, y, m, n, r, q):
+            return y
+
+
+@njit(nogil=True)
+def binomial(rng, n, p):
+    """``rng.binomial(n, p)``: NumPy's number, in two thirds of the code that numba's own takes to be compiled."""
+    if n == 0 or p == 0.0:
+        return np.int64(0)
+    r = p if p <= 0.5 else 1.0 - p
+    drawn = np.int64(
+        _by_inversion(rng.bit_generator, n, r) if r * n <= 30.0 else _by_rejection(rng.bit_generator, n, r)
+    )
+    return drawn if p <= 0.5 else n - drawn
 
 
 @njit(cache=True, nogil=True)
@@ -82,9 +166,9 @@ def draw_sum(laws: Laws, arm: int, index: int, count: int, rng: Generator) -> An
     """The sum of rounds index .. index + count - 1 of one arm, in grid units: one draw where the law allows it."""
     kind, chance, low, high, rows, prefix = laws
     if kind[arm] == BERNOULLI:
-        return rng.binomial(count, chance[arm]) * UNIT
+        return binomial(rng, count, chance[arm]) * UNIT
     if kind[arm] == TWO_POINT:
-        ups = rng.binomial(count, chance[arm])
+        ups = binomial(rng, count, chance[arm])
         return ups * np.int64(high[arm] * UNIT) + (count - ups) * np.int64(low[arm] * UNIT)
     if kind[arm] == RECORDED:
         return prefix[index + count, arm] - prefix[index, arm]

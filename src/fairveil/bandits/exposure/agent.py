@@ -195,7 +195,7 @@ class Agent(Party):
         known = self.inbox.own(sync)
         if known is not None:
             return known
-        if getattr(self.policy, "secure", False):
+        if self.policy.secure:
             raise PrivacyError(
                 "an agent of secure sums shows its numbers behind masks only", path="policy.sums", given="secure",
                 fix="run it in a federation: fairveil federate",

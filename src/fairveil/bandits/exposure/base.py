@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from fairveil.bandits.protocol import Decision, Feedback, Report, Round, raw_fee
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.configuration import configuration
 from fairveil.errors import HorizonError, InputError
+from fairveil.fairness.exposure import fair_law
 from fairveil.federated.schedules import NEVER, Determinant
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
@@ -44,6 +45,14 @@ RAW_LIMIT = 1e6
 @configuration
 class ExposurePolicy(Setting):
     """Agents that decide, learn and synchronise; subclasses say what they publish and what they believe then."""
+
+    counts_rows: ClassVar[bool] = False
+    """Messages say how many rows they hold, which is public."""
+
+    @property
+    def secure(self) -> bool:
+        """Whether agents see the sum of all only."""
+        return False
 
     def start(self) -> State:
         agents, dimension, width = self.agents, self.dimension, self.dimension + 1
@@ -78,6 +87,10 @@ class ExposurePolicy(Setting):
         scratch = scratch_for.py_func(*contexts.shape)._replace(contexts=np.ascontiguousarray(contexts))
         choose_law(agent, self.beliefs(state), self.compiled.merits, scratch)
         return scratch.law
+
+    def deserved(self, state: State, agent: int, contexts: Floats) -> Floats:
+        """Exposure in proportion to merit at the parameter that is published, without optimism."""
+        return fair_law(contexts @ self.beliefs(state).centre[agent], self.merits[agent])
 
     def learn(self, state: State, feedback: Feedback | Report) -> State:
         return self.learn_all(state, (feedback,))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -53,9 +53,6 @@ class PrivatePolicy(ExposurePolicy):
     clipped, silently, because how often that happens is private. ``releases`` sizes the sum (by default from the
     schedule).
     """
-
-    counts_rows: ClassVar[bool] = False
-    """Messages say how many rows they hold, which is public."""
 
     _: KW_ONLY
     epsilon: Epsilon = described("budget of one interaction")

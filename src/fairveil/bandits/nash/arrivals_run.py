@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairveil.arrays import Floats, Ints
-from fairveil.bandits.environments.arms import UNIT, draw
+from fairveil.bandits.environments.arms import UNIT, below, binomial, draw
 from fairveil.bandits.lateness import Lateness
 from fairveil.bandits.nash.arrivals import (
     Bounds,
@@ -30,11 +30,11 @@ from fairveil.bandits.nash.arrivals import (
     publish,
     turn_length,
 )
-from fairveil.bandits.nash.blocks import Coins, Place, Shape, nth, reward_sum, sources_of
+from fairveil.bandits.nash.blocks import Coins, Place, Shape, doubled, nth, reward_sum, sources_of
 from fairveil.bandits.nash.late import GEOMETRIC, LAWS, UNIFORM, compiled_lateness, regular
 from fairveil.bandits.nash.tally import Stretch
 from fairveil.bandits.simulate import Case, Simulator, Streams
-from fairveil.compiling import Kernel, below, by_kind, doubled, inner, njit
+from fairveil.compiling import Kernel, by_kind, inner, njit
 from fairveil.privacy.noise import compiled_laplace
 from fairveil.randomness import Generator
 from fairveil.state import State
@@ -140,7 +140,7 @@ class Punctual(NamedTuple):
 @by_kind
 def _answers(sources: Any, seats: int, chance: float) -> Any:
     """How many of so many seats have an answer."""
-    return sources.arrivals.binomial(seats, chance)
+    return binomial(sources.arrivals, seats, chance)
 
 
 @_answers.of(Punctual)  # type: ignore[attr-defined]
@@ -156,7 +156,7 @@ def _release(shape: Shape, pools: Pools, place: Place, waits: Waits, sources, ar
     if waits.in_order and waits.chance[arm] < 1.0:
         n = _answers(sources, seats, waits.chance[arm])
     if not waits.valued and place.ones[arm] >= 0.0:
-        total += sources.world.binomial(n, place.ones[arm]) * UNIT
+        total += binomial(sources.world, n, place.ones[arm]) * UNIT
     elif waits.in_order and waits.chance[arm] < 1.0:
         total += reward_sum(place, arm, np.int64(0), n, sources.world)
     count = float(n)

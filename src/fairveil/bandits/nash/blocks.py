@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairveil.arrays import Bools, Floats, Ints
-from fairveil.bandits.environments.arms import BERNOULLI, RECORDED, UNIT, Laws, draw_sum
+from fairveil.bandits.environments.arms import BERNOULLI, RECORDED, UNIT, Laws, below, binomial, draw_sum
 from fairveil.bandits.nash.index import index
 from fairveil.bandits.nash.late import Late, answered, fill, settled_at
 from fairveil.bandits.nash.rounds import ANY
 from fairveil.bandits.simulate import Streams
-from fairveil.compiling import Kernel, below, by_kind, doubled, inner, njit
+from fairveil.compiling import Kernel, by_kind, inner, njit
 from fairveil.privacy.noise import compiled_laplace
 from fairveil.randomness import Generator
 
@@ -149,6 +149,15 @@ def nothing_pending(arms: int) -> Pending:
 
 def new_scratch(arms: int) -> Scratch:
     return Scratch(np.empty(arms), np.full(arms, -1, np.int64), np.zeros(arms, np.bool_))
+
+
+@njit(nogil=True)
+def doubled(array):
+    """A copy with room for as much again."""
+    longer = np.empty(2 * array.size, array.dtype)
+    for i in range(array.size):
+        longer[i] = array[i]
+    return longer
 
 
 @inner
@@ -317,7 +326,7 @@ def simulate(numbers, shape: Shape, known: Known, place: Place, late: Late, sour
             length = ends[oldest] - first
             total = fill(late, length - n)
             if ones[arm] >= 0.0:
-                total += world.binomial(n, ones[arm]) * UNIT
+                total += binomial(world, n, ones[arm]) * UNIT
             else:
                 total += reward_sum(place, arm, first, n, world)
             count = float(length if late.filled else n)

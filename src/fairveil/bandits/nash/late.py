@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairveil.bandits.environments.arms import UNIT
+from fairveil.bandits.environments.arms import UNIT, below, binomial
 from fairveil.bandits.feedback import Lateness
-from fairveil.compiling import below, njit
+from fairveil.compiling import njit
 
 FIXED, GEOMETRIC, UNIFORM = range(3)
 LAWS = {"fixed": FIXED, "geometric": GEOMETRIC, "uniform": UNIFORM}
@@ -91,7 +91,7 @@ def answered(late: Late, length, drawn, came, rng):
         chance *= 1.0 - (late.low / (1.0 + late.low)) ** (late.window + 1)
     elif late.law == UNIFORM:
         chance *= min(1.0, (late.window - late.low + 1.0) / (late.high - late.low + 1.0))
-    return came + rng.binomial(rest, chance)
+    return came + binomial(rng, rest, chance)
 
 
 @njit(cache=True, nogil=True)

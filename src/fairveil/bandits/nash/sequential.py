@@ -42,6 +42,7 @@ class SequentialPolicy(NashPolicy):
 
     strict: Any
     horizon: Any
+    epsilon: Any
 
     @property
     def released(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -82,7 +83,7 @@ class SequentialPolicy(NashPolicy):
         return Decision(int(best_arm(self._numbers, state["sums"], state["counts"], log_now)))
 
     def noises(self) -> tuple[Noisy, ...]:
-        return (bit_noise(OneBit(epsilon=self.epsilon)),) if self._habits.report == ONE_BIT else ()  # type: ignore[attr-defined]
+        return (bit_noise(OneBit(epsilon=self.epsilon)),) if self._habits.report == ONE_BIT else ()
 
     def evidence(self, state: State) -> Evidence:
         counts, habits = state["counts"].astype(np.float64), self._habits
@@ -96,11 +97,11 @@ class SequentialPolicy(NashPolicy):
         if self._habits.report == RAW:
             return feedback
         if self._habits.report == ONE_BIT:
-            return one_bit_report(OneBit(epsilon=self.epsilon), feedback, self.strict, noise)  # type: ignore[attr-defined]
+            return one_bit_report(OneBit(epsilon=self.epsilon), feedback, self.strict, noise)
         if feedback.reward is None:
             return Report(feedback.index, feedback.arm, None)
         value = int(to_units(unit_reward(feedback.reward, self.strict)))
-        drawn = int(noise.laplace(laplace_scale(1, self.epsilon))[0])  # type: ignore[attr-defined]
+        drawn = int(noise.laplace(laplace_scale(1, self.epsilon))[0])
         return Report(feedback.index, feedback.arm, (value + drawn) / UNIT)
 
     def learn(self, state: State, feedback: Feedback | Report) -> State:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from fairveil.arrays import Ints
-from fairveil.bandits.environments.arms import BERNOULLI, UNIT, draw
+from fairveil.bandits.environments.arms import BERNOULLI, UNIT, below, draw
 from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.nash.base import NashPolicy, check_arm, check_horizon, laplace_scale, world_of
 from fairveil.bandits.nash.blocks import (
@@ -38,7 +38,7 @@ from fairveil.bandits.nash.rounds import STILL
 from fairveil.bandits.nash.tally import Stretch
 from fairveil.bandits.protocol import Decision, Feedback, Report, Round, raw_feedback
 from fairveil.bandits.simulate import Case, Simulator, Streams
-from fairveil.compiling import below, njit
+from fairveil.compiling import njit
 from fairveil.privacy.events import Event, ParallelEvent, PureEvent
 from fairveil.privacy.grid import clip_unit, to_units
 from fairveil.privacy.noise import Noise, compiled_laplace, laplace_parameter

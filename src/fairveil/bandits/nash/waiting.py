@@ -74,16 +74,6 @@ def _or_blocks(method: Method) -> Method:
     return chosen  # type: ignore[return-value]
 
 
-def _or_none(method: Method) -> Method:
-    """A method that has an answer for states of releases by arrival alone."""
-
-    @wraps(method)
-    def chosen(self: Any, state: State, *args: Any, **more: Any) -> Any:
-        return method(self, state, *args, **more) if by_arrival(state) else None
-
-    return chosen  # type: ignore[return-value]
-
-
 def silent_rounds(state: State) -> Ints:
     """Rounds of every arm that were decided and have no answer: not yet, or never."""
     silent: Ints = state["given"] - state["came"]
@@ -245,11 +235,11 @@ class WaitingPolicy(EpisodePolicy):
     @_or_blocks
     def begun_again(self, state: State, at: int) -> State:
         """What is published stays; what was under way never counts; from round ``at`` on seats begin at 0 again."""
-        after = copy_state(state)
-        turn, after["turn"] = state["turn"], np.array([at, at, -1, 1, 0, at], np.int64)
-        if turn[ARM] >= 0:
+        after, turn = copy_state(state), state["turn"]
+        if turn[ARM] >= 0:  # what nobody has decided does not count, unless `released_behind` found it in a release
             after["given"][turn[ARM]] -= turn[STOP] - turn[REACHED]
-        after["closed"] = after["given"] - after["came"]
+        after["given"] = np.maximum(after["given"], after["came"] + after["closed"])
+        after["closed"], after["turn"] = after["given"] - after["came"], np.array([at, at, -1, 1, 0, at], np.int64)
         after["taken"], after["base"] = after["came"].copy(), after["came"].copy()
         return after
 
@@ -358,9 +348,8 @@ class WaitingPolicy(EpisodePolicy):
         mean = state["sums"] / UNIT / np.where(count > 0, count, 1.0)
         return Evidence(mean, count, state["draws"], self.release_epsilon, block_looks(state["looks"]))
 
-    @_or_none
     def answers(self, state: State, confidence: float = CONFIDENCE, anytime: bool = False) -> list[Answers] | None:
-        if self.hides_arrivals:
+        if self.hides_arrivals or not by_arrival(state):
             return None
         answered, silent = np.maximum(state["counts"], 0.0), silent_rounds(state)
         level, closed = check_confidence(confidence), state["closed"]

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import ipaddress
 import os
 import socket
 import ssl
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairveil.errors import InputError, PrivacyError
+from fairveil.errors import InputError, PrivacyError, SpecError
 from fairveil.federated.signing import primitives
 
 DAYS = 365
 AUTHORITY, CERTIFICATE, KEY = "ca.pem", "server.pem", "server.key"
+PUBLIC_KEY, TIMESTAMP, SIGNATURE = b"flwr-public-key", b"flwr-timestamp", b"flwr-signature"
+"""Headers in which a SuperNode says who it is: its key, its time, and the one signed by the other."""
+CLOCKS_APART = 3900.0
+"""Seconds by which a party's clock may differ from the coordinator's: an hour, and what Flower allows."""
 
 
 def write_private(file: Path, content: bytes) -> None:
@@ -95,6 +101,47 @@ def node_public(file: Path) -> str:
         ) from None
     style = (serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     return key.public_key().public_bytes(*style).decode()
+
+
+class NodeKeys:
+    """The node keys of a plan: whether a request comes from one of them, told by its headers alone.
+
+    A header can be shown again for as long as clocks may differ by whoever has read it, which is the coordinator: it
+    opens the door to Flower, and counts for nothing among parties, whose statements are signed by other keys.
+    """
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        primitives()
+        from cryptography.hazmat.primitives import serialization
+
+        self._known: dict[bytes, Any] = {}
+        for place, text in enumerate(keys):
+            try:
+                key = serialization.load_ssh_public_key(text.encode())
+                pem = key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+            except ValueError:
+                raise SpecError(
+                    "this is no node key", path=f"party.{place}.node_key", fix="fairveil federate keys DIR prints one"
+                ) from None
+            self._known[base64.b64encode(pem)] = key
+
+    def sent(self, headers: Mapping[bytes, bytes]) -> bool:
+        """Whether the sender of these headers holds one of the keys, and its clock is near enough."""
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        key = self._known.get(headers.get(PUBLIC_KEY, b""))
+        try:
+            signed = datetime.datetime.fromisoformat(headers[TIMESTAMP].decode("ascii"))
+            apart = (datetime.datetime.now(datetime.UTC) - signed).total_seconds()
+            signature = base64.b64decode(headers[SIGNATURE], validate=True)
+            if key is None or abs(apart) > CLOCKS_APART:
+                return False
+            key.verify(signature, headers[TIMESTAMP], ec.ECDSA(hashes.SHA256()))
+        except (KeyError, ValueError, TypeError, InvalidSignature):
+            return False
+        return True
 
 
 def check_server(host: str, port: int, authority: Path, *, named: bool = True) -> bool:

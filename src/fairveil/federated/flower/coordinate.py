@@ -15,6 +15,7 @@ from fairveil.federated.flower.certificates import (
     AUTHORITY,
     CERTIFICATE,
     KEY,
+    NodeKeys,
     check_server,
     is_loopback,
     make_certificates,
@@ -27,6 +28,8 @@ log = logging.getLogger("fairveil.federated")
 ANYWHERE = ("0.0.0.0", "::")
 RESUBMIT_SECONDS = 90.0
 """A run whose ServerApp has not called by then is submitted again."""
+ENVELOPE_BYTES = 1_000_000
+"""More than Flower puts around an answer."""
 REFUSED_SECONDS = 5.0
 """Seconds until a run that the SuperLink did not take is submitted again."""
 
@@ -74,6 +77,7 @@ class FlowerFederation:
         authority: Path | None = None,
     ) -> None:
         check_node_keys(plan)
+        nodes = NodeKeys([member.node_key for member in plan.party])
         self.plan, self.authority = plan, authority
         self._called, self._revoked, self._next_submission = False, set[int](), 0.0
         chain = certificates(folder, host, certificate, key)
@@ -83,7 +87,7 @@ class FlowerFederation:
             digest = self.link.digest()
             if plan.bundle and plan.bundle != digest:
                 raise SpecError("the plan names another bundle", path="bundle", given=plan.bundle, allowed=digest)
-            self.front = Front(host, port, *chain, most_bytes=4 * plan.most_bytes + 4_000_000)
+            self.front = Front(host, port, *chain, nodes=nodes, most_bytes=plan.most_bytes + ENVELOPE_BYTES)
         except BaseException:
             self.coordinator.close()
             raise

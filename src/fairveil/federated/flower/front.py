@@ -1,6 +1,7 @@
-"""The only door of a federation: TLS, and of the SuperLink behind it `/v1/fleet/` alone.
+"""The only door of a federation: TLS, and of the SuperLink behind it `/v1/fleet/` alone, for nodes of the plan.
 
-Whoever reaches a SuperLink's port may submit a run, register a node or stop a run: node keys guard `/v1/fleet/` only.
+Whoever reaches a SuperLink's port may submit a run, register a node or stop a run: node keys guard `/v1/fleet/` only,
+and there only after the whole body was read.
 """
 
 from __future__ import annotations
@@ -13,16 +14,23 @@ from pathlib import Path
 from typing import Any
 
 from fairveil.errors import DependencyError, InputError
+from fairveil.federated.flower.certificates import NodeKeys
 
 FLEET = re.compile(rb"/v1/fleet/[a-z-]{1,60}")
 DROPPED = {"host", "connection", "transfer-encoding", "content-length", "content-encoding", "keep-alive"}
+STRANGER = b'{"code": 2004, "detail": "Failed to activate SuperNode."}'
+"""What Flower says to a key that it does not know: a SuperNode ends with these words."""
 START_SECONDS = 120.0
 
 
 class Front:
-    """A TLS server in a thread of this process that passes one prefix on to a SuperLink on loopback."""
+    """A TLS server in a thread of this process that passes one prefix on to a SuperLink on loopback.
 
-    def __init__(self, host: str, port: int, certificate: Path, key: Path, *, most_bytes: int) -> None:
+    Whoever is none of ``nodes`` gets 412 before a byte of its body is read; bodies of theirs have at most
+    ``most_bytes``.
+    """
+
+    def __init__(self, host: str, port: int, certificate: Path, key: Path, *, nodes: NodeKeys, most_bytes: int) -> None:
         try:
             import uvicorn
         except ImportError:
@@ -33,7 +41,7 @@ class Front:
             raise InputError(
                 "this is not a certificate with its key", path=str(certificate), fix="name two PEM files that belong"
             ) from None
-        self.host, self.most_bytes = host, most_bytes
+        self.host, self.nodes, self.most_bytes = host, nodes, most_bytes
         self._client: Any = None
         facts: dict[str, Any] = {"ssl_certfile": str(certificate), "ssl_keyfile": str(key)}
         made = uvicorn.Config(
@@ -82,6 +90,9 @@ class Front:
         path = scope.get("raw_path", b"").split(b"?")[0]
         if scope["method"] != "POST" or FLEET.fullmatch(path) is None or scope["query_string"]:
             await _reply(send, 404, b"")
+            return
+        if not self.nodes.sent(dict(scope["headers"])):
+            await _reply(send, 412, STRANGER)
             return
         body = await self._body(receive)
         if body is None:

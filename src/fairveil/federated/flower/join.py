@@ -149,7 +149,8 @@ class Joined:
             raise PrivacyError(
                 "the coordinator does not take this node key", path="node_key",
                 given=self.host.plan.party[self.host.index].name,
-                fix="ask whether this party was retired, and whether another join runs with its key",
+                fix="ask whether this party was retired, whether another join runs with its key, and whether the"
+                " clocks of both machines are within an hour",
             )  # fmt: skip
 
     def _over(self) -> bool:

@@ -12,8 +12,8 @@ from typing import Any
 
 from fairveil.errors import StoreError
 from fairveil.federated.flower.bundle import bundle_digest, write_bundle
-from fairveil.federated.flower.certificates import AUTHORITY, CERTIFICATE, KEY, make_certificates
-from fairveil.federated.flower.programs import KeptProgram, answers, environment, free_port, program
+from fairveil.federated.flower.certificates import AUTHORITY, CERTIFICATE, CLOCKS_APART, KEY, make_certificates
+from fairveil.federated.flower.programs import HERE, KeptProgram, answers, environment, free_port, program
 from fairveil.federated.journal import replace_file
 from fairveil.federated.plan import LEAST_TIMEOUT, Plan
 
@@ -54,9 +54,10 @@ class SuperLink:
         certificates = [f"--ssl-ca-certfile={self.folder / AUTHORITY}", f"--ssl-certfile={self.folder / CERTIFICATE}"]
         self.kept.start(
             [
-                program("flower-superlink"), f"--host={LOOPBACK}", f"--port={self.port}", *certificates,
-                f"--ssl-keyfile={self.folder / KEY}", f"--database={self.folder / 'superlink.db'}",
-                "--enable-supernode-auth", "--disable-runtime-dependency-installation",
+                sys.executable, "-I", str(HERE / "superlink.py"), str(CLOCKS_APART),
+                f"--host={LOOPBACK}", f"--port={self.port}", *certificates, f"--ssl-keyfile={self.folder / KEY}",
+                f"--database={self.folder / 'superlink.db'}", "--enable-supernode-auth",
+                "--disable-runtime-dependency-installation",
             ],
             self._environment(), self.folder,
         )  # fmt: skip

@@ -11,14 +11,29 @@ import hashlib
 import os
 import socket
 import struct
+import sys
 import traceback
+from types import ModuleType
 from typing import Any
 
-from flwr.app import ConfigRecord, Context, Message, RecordDict
-from flwr.clientapp import ClientApp
-from flwr.common.args import add_args_flwr_app_common, try_obtain_flwr_app_token
-from flwr.supercore.tls import validate_and_resolve_root_certificates
-from flwr.supernode.runtime import run_clientapp as runtime
+
+class Absent(ModuleType):
+    """In the place of numpy, which Flower imports for arrays; none travels here, and its names are in annotations."""
+
+    def __getattr__(self, name: str) -> type:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (), {"__class_getitem__": classmethod(lambda found, _: found)})
+
+
+sys.modules["numpy"], sys.modules["numpy.typing"] = absent = Absent("numpy"), Absent("numpy.typing")
+absent[0].typing = absent[1]  # type: ignore[attr-defined]
+
+from flwr.app import ConfigRecord, Context, Message, RecordDict  # noqa: E402
+from flwr.clientapp import ClientApp  # noqa: E402
+from flwr.common.args import add_args_flwr_app_common, try_obtain_flwr_app_token  # noqa: E402
+from flwr.supercore.tls import validate_and_resolve_root_certificates  # noqa: E402
+from flwr.supernode.runtime import run_clientapp as runtime  # noqa: E402
 
 AWAY = b"away: the process of this party does not answer"
 HEAD = struct.Struct("<32sQ")
@@ -36,7 +51,9 @@ def answer(message: Message, context: Context) -> Message:
         traceback.print_exc()
         kind, content = 1, AWAY
     record = ConfigRecord({"kind": kind, "bytes": content})
-    return Message(RecordDict({"answer": record}), reply_to=message)
+    reply = Message(RecordDict({"answer": record}), reply_to=message)
+    reply.metadata.created_at, reply.metadata.ttl = message.metadata.created_at, message.metadata.ttl
+    return reply  # dated by the coordinator's clock: by one that is ahead it would be dead already
 
 
 def passed_on(request: bytes) -> tuple[int, bytes]:

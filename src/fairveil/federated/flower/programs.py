@@ -17,7 +17,8 @@ from fairveil.errors import DependencyError
 HERE = Path(__file__).parent
 REFUSED = ("flwr-agentapp", "flwr-serverapp", "flwr-simulation", "flwr-model", "flwr-connector", "flwr", "uv")
 PASSED = ("LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
-STOP_SECONDS = 20.0
+STOP_SECONDS = 60.0
+"""Longer than a leash takes to end all that it holds, also on a busy machine."""
 
 
 def program(name: str) -> str:

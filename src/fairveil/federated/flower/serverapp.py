@@ -10,7 +10,10 @@ import os
 import select
 import socket
 import struct
-from collections.abc import Iterator
+import threading
+import time
+from queue import SimpleQueue
+from typing import Any
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
@@ -32,38 +35,42 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def carry(grid: Grid, line: socket.socket, ttl: float) -> None:
-    waiting: dict[str, int] = {}
+    replies: SimpleQueue[Any] = SimpleQueue()
+    active: set[int] = set()
     buffer = b""
     while True:
         if select.select([line], [], [], PAUSE)[0]:
             found = line.recv(1 << 20)
             if not found:
                 return
-            buffer += found
-            requests, buffer = frames(buffer)
+            requests, buffer = frames(buffer + found)
             for node, _, content in requests:
-                record = RecordDict({"request": ConfigRecord({"bytes": content})})
-                message = Message(record, dst_node_id=node, message_type="query", ttl=ttl)
-                for key in grid.push_messages([message]) or [None]:
-                    if key:
-                        waiting[key] = node
-                    else:
-                        line.sendall(FRAME.pack(node, NOTHING, 0))
-        if waiting:
-            for node, kind, content in answers(grid, waiting):
-                line.sendall(FRAME.pack(node, kind, len(content)) + content)
+                facts = (grid, node, content, ttl, active, replies)
+                threading.Thread(target=fetch, args=facts, daemon=True).start()
+        while not replies.empty():
+            reply = replies.get()
+            if isinstance(reply, Exception):
+                raise reply
+            line.sendall(FRAME.pack(*reply[:2], len(reply[2])) + reply[2])
 
 
-def answers(grid: Grid, waiting: dict[str, int]) -> Iterator[tuple[int, int, bytes]]:
-    for reply in grid.pull_messages(list(waiting)):
-        asked = waiting.pop(reply.metadata.reply_to_message_id, None)
-        node = reply.metadata.src_node_id
-        if reply.has_error() or asked != node:
-            if asked is not None:
-                yield asked, NOTHING, b""
-            continue
-        record = reply.content["answer"]
-        yield node, int(record["kind"]), bytes(record["bytes"])
+def fetch(grid: Grid, node: int, content: bytes, ttl: float, active: set[int], replies: SimpleQueue[Any]) -> None:
+    """One request and its reply, in a thread: for one that a killed node sent in part, Flower waits for 3 minutes."""
+    active.add(threading.get_ident())
+    try:
+        record = RecordDict({"request": ConfigRecord({"bytes": content})})
+        keys = grid.push_messages([Message(record, dst_node_id=node, message_type="query", ttl=ttl)])
+        found: list[Message] = []
+        while any(keys := list(keys)) and not found:
+            time.sleep(PAUSE * len(active))  # together they ask as often as one alone
+            found = list(grid.pull_messages(keys))
+        ours = (reply for reply in found if not reply.has_error() and reply.metadata.src_node_id == node)
+        whole = [reply.content["answer"] for reply in ours]
+        replies.put((node, int(whole[0]["kind"]), bytes(whole[0]["bytes"])) if whole else (node, NOTHING, b""))
+    except Exception as problem:  # ends the run; `coordinate` submits another
+        replies.put(problem)
+    finally:
+        active.discard(threading.get_ident())
 
 
 def frames(buffer: bytes) -> tuple[list[tuple[int, int, bytes]], bytes]:

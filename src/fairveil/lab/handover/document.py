@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,6 +83,15 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{digits}g}"
 
 
+def briefly(budget: str) -> str:
+    """A budget at a glance; its table has all digits.
+
+    >>> briefly("rho 0.62859161374"), briefly("epsilon 1")
+    ('rho 0.6286', 'epsilon 1')
+    """
+    return re.sub(r"\d+\.\d{4,}", lambda found: f"{float(found.group()):.4g}", budget)
+
+
 def sentence(note: str) -> str:
     """A note as a sentence."""
     text = note.strip()
@@ -119,7 +129,7 @@ def estimates_section(found: dict[str, Any]) -> DocumentSection:
                 item["name"],
                 number(item["value"]),
                 *((_span(item),) if bounded else ()),
-                *((_span(item, "lowest", "highest"),) if wider else ()),
+                *((_span(_never_narrower(item), "lowest", "highest"),) if wider else ()),
             )
             for item in items
         ]
@@ -133,6 +143,13 @@ def estimates_section(found: dict[str, Any]) -> DocumentSection:
         section.drawings.append(Curves("rank within the group by score, two standard deviations shaded", tuple(curves)))
     section.points += [sentence(note) for note in found["notes"]]
     return section
+
+
+def _never_narrower(item: dict[str, Any]) -> dict[str, Any]:
+    """Bounds with the silent ones count more rounds than the interval does, and may end up inside it: both hold."""
+    if any(item.get(end) is None for end in ("low", "high", "lowest", "highest")):
+        return item
+    return {**item, "lowest": min(item["low"], item["lowest"]), "highest": max(item["high"], item["highest"])}
 
 
 def _span(item: dict[str, Any], low: str = "low", high: str = "high") -> str:

@@ -15,9 +15,9 @@ from fairveil.bandits.nash.stopping import words as verdict
 from fairveil.bandits.protocol import Policy
 from fairveil.classify.spending import FIT, PLAN
 from fairveil.errors import SpecError
-from fairveil.lab.handover.document import Document, DocumentSection, TextGrid, estimates_section, number
+from fairveil.lab.handover.document import Document, DocumentSection, TextGrid, briefly, estimates_section, number
 from fairveil.lab.handover.registry_entry import Deployment
-from fairveil.lab.handover.stream_ledgers import StreamRecord, stream_of, stream_sections
+from fairveil.lab.handover.stream_ledgers import StreamRecord, called, cost, stream_of, stream_sections
 from fairveil.lab.handover.words import promise_section, public_section, unprotected_section
 from fairveil.ledger.verify import Report, entries, releases, verify
 from fairveil.privacy.guarantee import Guarantee
@@ -66,8 +66,8 @@ def report_on_ledger(
         made=f"fairveil {__version__}; ledger head {checked.head[:16]}, entry {checked.entries - 1}",
     )
     document.figures += [
-        ("budget spent", checked.spent),
-        ("budget in all", checked.limit),
+        ("budget spent", briefly(checked.spent)),
+        ("budget in all", briefly(checked.limit)),
         ("releases", f"{checked.published:,} published" + (f", {checked.lost} lost" if checked.lost else "")),
     ]
     streams = [] if fits or policy is not None else _streams_in(path, accounts, ledger, key)
@@ -164,10 +164,12 @@ def _streams_in(
 
 
 def _say_streams(document: Document, streams: list[StreamRecord], limit: dict[str, Any]) -> None:
-    """Steps instead of releases, and what is promised to one person, in place."""
-    steps = ("steps", "; ".join(stream.words for stream in streams))
-    document.title, document.figures = "Report on a private stream", [*document.figures[:2], steps]
-    document.sections += stream_sections(streams, limit["epsilon"], limit["delta"] or 0.0)
+    """Steps instead of releases, epsilon and delta before any other measure, and what is promised to one person."""
+    steps = (called(streams), "; ".join(stream.words for stream in streams))
+    epsilon, delta = limit["epsilon"], limit["delta"] or 0.0
+    paid = document.figures[:2] if epsilon is None else [("hidden up to", cost(epsilon, delta))]
+    document.title, document.figures = "Report on a private stream", [*paid, steps]
+    document.sections += stream_sections(streams, epsilon, delta)
 
 
 def _account_of(policy: Policy, accounts: list[dict[str, Any]], loop: str | None) -> str:

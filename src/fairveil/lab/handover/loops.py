@@ -14,7 +14,7 @@ from fairveil.bandits.nash.base import MEAN_REWARD, NashPolicy
 from fairveil.bandits.nash.stopping import Separation, separation
 from fairveil.bandits.nash.stopping import words as verdict
 from fairveil.errors import FairveilError, InputError, SpecError
-from fairveil.lab.handover.document import Document, DocumentSection, TextGrid, estimates_section, number
+from fairveil.lab.handover.document import Document, DocumentSection, TextGrid, briefly, estimates_section, number
 from fairveil.lab.handover.ledgers import budget_section, fairness_section, how_often
 from fairveil.lab.handover.registry_entry import Deployment
 from fairveil.lab.handover.results import promise_of
@@ -84,8 +84,8 @@ def report_on_loop(
         ("decided", f"{own:,}"),
         ("learned", f"{learned:,}"),
         *([("never answered", f"{sum(row.closed for row in stand):,}")] if stand and _seen(loop) else []),
-        ("budget spent", budget["spent"]),
-        ("budget in all", budget["limit"]),
+        ("budget spent", briefly(budget["spent"])),
+        ("budget in all", briefly(budget["limit"])),
     ]
     if promise is not None and promise.established and not loop.get("simulated"):
         document.deployment = Deployment(
@@ -263,7 +263,7 @@ def _spent(budget: dict[str, Any]) -> DocumentSection:
         ("spent", budget["spent"]),
         ("reserved for releases under way", budget["reserved"]),
         ("left", budget["remaining"]),
-        ("in all, as epsilon and delta", f"{number(budget['epsilon'])}, {budget['delta']:.1g}"),
+        ("in all, as epsilon and delta (at most)", f"{number(budget['epsilon'])}, {budget['delta']:.1g}"),
         ("protected unit", budget["unit"] or "one unit, as its events define it"),
     ]
     section = DocumentSection(SPENT, grids=[TextGrid(("budget", ""), tuple(rows))])

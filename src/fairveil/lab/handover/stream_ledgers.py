@@ -19,6 +19,8 @@ from fairveil.streams.serving.journal import BLOCK, KEYS
 Settled = Iterable[tuple[str, Any]]
 HOLDER = "Whoever counts holds the raw data and has to be trusted with them."
 BEYOND = "Rows of one person beyond the bound that the promise names, where nothing enforces it."
+CALLED = {"1m": "minutes", "1h": "hours", "1d": "days", "1w": "weeks"}
+"""What steps of these lengths are called."""
 
 
 class StreamRecord(NamedTuple):
@@ -27,6 +29,11 @@ class StreamRecord(NamedTuple):
     account: str
     keys: dict[str, Any]
     steps: dict[int, int]
+
+    @property
+    def called(self) -> str:
+        """What its steps are: hours, days."""
+        return CALLED.get(self.keys.get("step") or "", "steps")
 
     @property
     def words(self) -> str:
@@ -39,11 +46,11 @@ class StreamRecord(NamedTuple):
         """What is hidden, in words: one person's rows."""
         table = self.keys["releasers"][0]
         if table.get("unit") == "event":
-            return "what one person's rows in one step change"
+            return f"what one person's rows in one {self.called[:-1]} change"
         if table.get("unit") == "window":
-            return f"what one person's rows in any {table['window']:,} successive steps change"
+            return f"what one person's rows in any {table['window']:,} successive {self.called} change"
         if table.get("participation"):
-            return f"what one person's rows in at most {table['participation']:,} steps change"
+            return f"what one person's rows in at most {table['participation']:,} {self.called} change"
         return "what all rows of one person change"
 
 
@@ -79,7 +86,7 @@ def stream_sections(streams: list[StreamRecord], epsilon: float | None, delta: f
         for name, table in zip(stream.keys["columns"], stream.keys["releasers"], strict=True):
             quote = registry.build("releaser", table, "releaser").quote()
             released.text.append(f"{name}: {quote.words()}.")
-    released.grids.append(TextGrid(("series", "steps"), tuple(rows)))
+    released.grids.append(TextGrid(("series", called(streams)), tuple(rows)))
     released.points.append(
         "A lost step was paid for and never stored (a process was killed): a forecast stands in its place, and it is "
         "not drawn again. A missing step had no value and cost nothing."
@@ -103,14 +110,23 @@ def stream_sections(streams: list[StreamRecord], epsilon: float | None, delta: f
     ]
 
 
+def called(streams: list[StreamRecord]) -> str:
+    """What the steps of all of them are."""
+    return streams[0].called if len({stream.called for stream in streams}) == 1 else "steps"
+
+
+def cost(epsilon: float, delta: float) -> str:
+    """A budget as people read it."""
+    return f"epsilon {epsilon:.4g}" + (f", delta {delta:.2g}" if delta else "")
+
+
 def _promise(stream: StreamRecord, epsilon: float | None, delta: float) -> str:
     whose = stream.whose[0].upper() + stream.whose[1:]
     if epsilon is None:
         return f"{whose} is hidden within the limit of this ledger."
-    numbers = f"epsilon {epsilon:.4g}" + (f", delta {delta:.2g}" if delta else "")
     slip = f", apart from events of a total chance of {delta:.1g}" if delta else ""
     return (
-        f"{whose} is hidden up to {numbers}: had those rows been different, everything that is published would have "
-        f"come out with nearly the same chance, at most {math.exp(epsilon):.3g} times as likely{slip}. Somebody who is "
-        f"undecided (50 %) about them can be at most {belief(epsilon):.0%} sure after seeing all of it."
+        f"{whose} is hidden up to {cost(epsilon, delta)}: had those rows been different, everything that is published "
+        f"would have come out with nearly the same chance, at most {math.exp(epsilon):.3g} times as likely{slip}. "
+        f"Somebody who is undecided (50 %) about them can be at most {belief(epsilon):.0%} sure after seeing all of it."
     )

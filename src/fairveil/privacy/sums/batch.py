@@ -88,7 +88,7 @@ class BatchSum(RunningSum):
     def draws(self, noise: Noise, releases: int = 1) -> Ints:
         if self.budget.pure:
             return np.stack([noise.laplace(self.sigma, self.grid.width) for _ in range(releases)])
-        return super().draws(noise, releases)
+        return self.grid.draw(noise, self.sigma, releases)
 
     def noise_of(self, drawn: Ints) -> Floats:
         return self._in_own_units(np.cumsum(drawn, axis=0))

@@ -59,7 +59,6 @@ class AuditEffort:
 QUICK = AuditEffort("quick", 1.0, (0.8, 0.5), mutants=False)
 USUAL = AuditEffort("usual", 1.0, (0.8, 0.5), mutants=True)
 DEEP = AuditEffort("deep", 10.0, FACTORS, mutants=True)
-EFFORTS = {effort.name: effort for effort in (QUICK, USUAL, DEEP)}
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ from fairveil.proof.laws.releases import (
     rows_enter_by_themselves,
     under_a_ledger,
 )
+from fairveil.proof.laws.simulations import simulations_are_served
 from fairveil.proof.laws.sums import SLACK
 from fairveil.proof.mutants import bandits as bandits  # its rules apply to every policy
 from fairveil.randomness import generator
@@ -282,5 +283,6 @@ LAWS: dict[str, Law] = {
         replies_are_frequencies,
         exact_cost,
         audited,
+        simulations_are_served,
     )
 }

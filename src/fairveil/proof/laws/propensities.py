@@ -149,7 +149,7 @@ def compare(throw: Throw) -> None:
         said |= {arm: float(chance) for arm, chance in enumerate(laws[0])}
     for arm, chance in said.items():
         must(
-            abs(share[arm] - chance) < CLOSE if exact is not None else _inside(round(share[arm] * COINS), chance),
+            abs(share[arm] - chance) < CLOSE if exact is not None else inside(round(share[arm] * COINS), COINS, chance),
             f"a reported propensity of {chance:.4g} is in truth {share[arm]:.4g}",
             "report the probability with which the arm was chosen, over all coins of the decision",
         )
@@ -158,10 +158,11 @@ def compare(throw: Throw) -> None:
     must(rest < CLOSE or COINS * math.log1p(-min(rest, 0.999)) > math.log(BAND), "reported propensities leave some out")
 
 
-def _inside(count: int, chance: float) -> bool:
+def inside(count: int, coins: int, chance: float) -> bool:
+    """Whether an honest count of coins with this chance may be so large or so small."""
     from scipy.stats import binomtest
 
-    return bool(binomtest(count, COINS, min(max(chance, 0.0), 1.0)).pvalue >= BAND)
+    return bool(binomtest(count, coins, min(max(chance, 0.0), 1.0)).pvalue >= BAND)
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ SHAPES: tuple[dict[str, Any], ...] = (
     {"family": "nash", "actions": ("x", "y"), "group_privacy": "private"},
     {"family": "nash", "actions": ("x", "y"), "group_privacy": "private", "missing": "public"},
     {"family": "exposure"},
+    {"family": "exposure", "blanks": True},
     {"blanks": True},
     {"blanks": True, "missing": "public"},
     {"family": "nash", "actions": ("x", "y"), "blanks": True},
@@ -69,7 +70,12 @@ def neighbours(report: FairnessReport) -> Iterator[list[PlaceRows]]:
     if report.family == "exposure":
         corners = np.eye(len(report.names))
         laws = [*corners, np.full(len(report.names), 1 / len(report.names))]
-        yield [PlaceRows(played=one[None], deserved=two[None]) for one, two in itertools.product(laws, laws)]
+        none = np.zeros((1, len(report.names)))
+        blank = [PlaceRows(group=np.array([-1]), played=none, deserved=none)] if report.blanks else []
+        first = np.zeros(1, np.int64)
+        yield blank + [
+            PlaceRows(group=first, played=one[None], deserved=two[None]) for one, two in itertools.product(laws, laws)
+        ]
         return
     rewards = [r for r in REWARDS if report.missing != "default" or r == r]
     if report.family == "nash":

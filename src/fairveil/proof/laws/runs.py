@@ -330,17 +330,23 @@ PRICES: tuple[tuple[type, Callable[..., float]], ...] = (
 # Local reports --------------------------------------------------------------------------------------------------------
 
 
+def told(policy: Policy, reward: float, noise: Noise) -> float:
+    """What a device reports of a reward."""
+    return float(policy.report(Feedback(0, 0, reward), noise).value)  # type: ignore[union-attr, arg-type]
+
+
+def sends_bits(policy: Policy) -> bool:
+    """Whether its reports are bits; the others are the reward with noise."""
+    return policy.local and told(policy, 0.3, ZeroNoise()) in (0.0, 1.0)
+
+
 def report_cost(policy: Policy) -> float:
     """What a reward's report says of it: a number with Laplace noise, or a bit of two coins."""
     rewards = (0.0, 0.3, 1.0, 40.0, -3.0)
-
-    def told(noise: Noise, reward: float) -> float:
-        return float(policy.report(Feedback(0, 0, reward), noise).value)  # type: ignore[union-attr, arg-type]
-
-    if told(ZeroNoise(), 0.3) == 0.3:
-        base, effects = draw_effects(lambda noise: np.array([told(noise, 0.0)]))
-        return max(priced(effects, base - told(ZeroNoise(), reward), True) for reward in rewards)
-    chances = np.array([chance_of_one(partial(told, reward=reward)) for reward in rewards])
+    if not sends_bits(policy):
+        base, effects = draw_effects(lambda noise: np.array([told(policy, 0.0, noise)]))
+        return max(priced(effects, base - told(policy, reward, ZeroNoise()), True) for reward in rewards)
+    chances = np.array([chance_of_one(partial(told, policy, reward)) for reward in rewards])
     both = np.log([chances, 1 - chances])
     return float(np.ptp(both, axis=1).max())
 

@@ -5,6 +5,7 @@ What is kept of a state is what the policy does not name in ``released``: raw ro
 
 from __future__ import annotations
 
+import copy
 import json
 import zlib
 from collections.abc import Callable, Iterator
@@ -21,8 +22,11 @@ from fairveil.bandits.exposure.private import PrivatePolicy
 from fairveil.bandits.meritocratic.batched import BatchedPrivateFairGreedy
 from fairveil.bandits.meritocratic.estimate import GROUP_WEIGHT
 from fairveil.bandits.nash.base import global_guarantee
+from fairveil.bandits.nash.blocks import place_of
+from fairveil.bandits.nash.episodes import EpisodePolicy
 from fairveil.bandits.protocol import Feedback, Policy, Report
 from fairveil.configuration import describe
+from fairveil.privacy.mechanisms.one_bit import OneBit
 from fairveil.privacy.noise import Noise, SeededNoise, ZeroNoise
 from fairveil.proof.laws.playing import FEW_BLOCKS, LONG, placed, turns
 from fairveil.proof.laws.releases import SOURCES, differs, never_repeats
@@ -241,6 +245,36 @@ def policy_mutants(kind: str, thing: Any) -> list[Mutant]:
         found.append(Mutant("closed-by-content", "a block that closes by its raw content", closed_by_content))
         found.append(Mutant("kept-after-loss", "rows of a lost block that enter the next", kept_after_loss))
     return found
+
+
+def simulated_noise(policy: EpisodePolicy) -> AbstractContextManager[None]:
+    """A simulator draws half of the noise that is served, or bits that follow the reward twice as closely."""
+
+    def shape(original: Method) -> Method:
+        def broken(self: Any, case: Any, streams: Any) -> Any:
+            twin = copy.copy(self)
+            wrong = self.shape()
+            twin.__dict__["_shape"] = wrong._replace(success=1 - (1 - wrong.success) ** 2)
+            return original(twin, case, streams)
+
+        return broken
+
+    def place(original: Method) -> Method:
+        def broken(self: Any, case: Any) -> Any:
+            made, sure = original(self, case), OneBit(epsilon=2 * self.epsilon)
+            return place_of(made.laws, case.environment.true_means, sure.low, sure.slope)
+
+        return broken
+
+    return method(type(policy), "place", place) if policy.local else method(type(policy), "simulator", shape)
+
+
+@rule
+def simulation_mutants(kind: str, thing: Any) -> list[Mutant]:
+    """Mistakes that no served value shows: a simulator that draws other noise than is served."""
+    if kind != "policy" or not isinstance(thing, EpisodePolicy):
+        return []
+    return [Mutant("simulated-noise", "a simulation with less noise than is served", simulated_noise, by_law=True)]
 
 
 def _unnoted(original: Any) -> Any:

@@ -9,6 +9,7 @@ from fairveil.errors import FairveilError
 from fairveil.loop.waiting import learned_rounds
 from fairveil.service.messages import Refused, of_error
 from fairveil.service.pages.entry import AGAIN
+from fairveil.service.pages.reported import beside, shown
 from fairveil.service.pages.verdicts import (
     JOB_WORDS,
     arm_id,
@@ -43,13 +44,19 @@ def draw(visit: Visit, **more: Any) -> Page:
     state, why = state_of(table)
     arms = table["published"].get("arms", [])
     best: list[float] | list[None] = chances(arms) or [None] * len(arms)
+    last, evaluated = (_newest(releases, kind) for kind in ("fairness", "evaluation"))
+    job = job_of(table)
     context = {
         "it": table,
-        "job": job_of(table),
-        "job_words": JOB_WORDS[job_of(table)],
+        "job": job,
+        "job_words": JOB_WORDS[job],
         "state": state,
         "why": why,
-        "verdict": verdict(table),
+        "verdict": verdict(table, None if job == "trial" else last),
+        "learned": verdict(table),
+        "told": None if last is None else shown(last["value"]),
+        "evaluated": evaluated,
+        "valued": None if evaluated is None else beside(evaluated["value"], last),
         "first": None if table["version"] else first_learning(table),
         "figure": figure(table),
         "arms": [
@@ -81,11 +88,18 @@ def draw(visit: Visit, **more: Any) -> Page:
         "given": visit.form,
         "notice": None,
         "price": None,
+        "sample": None,
         "currency": {"zcdp": "rho"}.get(budget["definition"], "epsilon"),
-        "last": next((one for one in reversed(releases) if one["kind"] == "fairness"), None),
+        "last": last,
         **more,
     }
     return Page("loop.html", context, int(more["problem"]["status"]) if more.get("problem") else 200)
+
+
+def _newest(releases: list[dict[str, Any]], kind: str) -> dict[str, Any] | None:
+    """The newest report of a kind that says something."""
+    made = (one for one in reversed(releases) if one["kind"] == kind and one["value"].get("status") != "lost")
+    return next(made, None)
 
 
 def _fallback(table: dict[str, Any]) -> bool:
@@ -98,7 +112,7 @@ def asked(form: dict[str, str]) -> dict[str, Any]:
     currency = form.get("currency", "")
     numbers: list[tuple[str, str, Any]] = [("first", "first", int), ("stop", "stop", int)]
     if currency in ("epsilon", "rho"):
-        numbers.append(("amount", currency, float))
+        numbers += [("amount", currency, float), ("half_width", "half_width", float)]
     for name, key, kind in numbers:
         text = form.get(name, "").strip()
         try:
@@ -108,6 +122,13 @@ def asked(form: dict[str, str]) -> dict[str, Any]:
     if made["kind"] == "evaluation" and form.get("target", "").strip():
         made["settings"] = {"targets": [form["target"].strip()]}
     return made
+
+
+def _priced(visit: Visit, form: dict[str, str]) -> Page:
+    """The page with a price beside the form, and with what a report would look like."""
+    price = visit.ask("POST", f"{visit.loop}/budget/quote", {**asked(form), "dry_run": True})
+    given = {**form, "amount": f"{price.get(form.get('currency', ''), form.get('amount', ''))}", "half_width": ""}
+    return draw(visit, given=given, price=price, sample=shown(price["dry_run"]))
 
 
 @route("GET", f"{PATH}/audits/{{audit}}", "public", "one audit", page=True)
@@ -129,7 +150,7 @@ def act(visit: Visit) -> Page | Onward:
             made = visit.ask("POST", f"{loop}/releases", asked(form))
             return Onward(f"{done}/releases/{quote(made['id'], safe='')}")
         if what == "price":
-            return draw(visit, price=visit.ask("POST", f"{loop}/budget/quote", asked(form)))
+            return _priced(visit, form)
         if what == "erase":
             found = visit.ask("DELETE", f"{loop}/subjects", {"subject": form.get("subject", "")})
             events = found["events"]

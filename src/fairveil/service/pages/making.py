@@ -54,9 +54,11 @@ def _quoted(visit: Visit, job: JobForm, form: dict[str, str], strict: bool = Fal
         if strict:
             raise
         return None
+    parts = {name: rounded(words) for name, words in (found["parts"] or {}).items() if words.split()[-1] != "0"}
     return {
         **found,
         "cost": rounded(found["cost"]),
+        "parts": parts,
         "promise": guarantee(found["guarantee"]),
         "person": guarantee(found["person_guarantee"]) if found["person_guarantee"] else None,
     }

@@ -11,6 +11,8 @@ from urllib.parse import quote
 
 from fairveil.loop.kept import TABLE, UNTIL
 from fairveil.loop.listing import PAGE as LISTED
+from fairveil.reports.export import safe_cell
+from fairveil.service.pages.reported import shown
 from fairveil.service.pages.verdicts import (
     JOB_WORDS,
     arm_name,
@@ -113,42 +115,20 @@ def told(made: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
         ("Promise for one person", guarantee(then["person_guarantee"]) if then["person_guarantee"] else "none"),
         ("Promise for one event", guarantee(then["guarantee"])),
     ]
-    return {"sentence": verdict(then), "figure": figure(then), "tables": tables, "facts": facts}
+    return {"sentence": verdict(then), "more": [], "figure": figure(then), "tables": tables, "facts": facts}
 
 
 def reported(made: dict[str, Any]) -> dict[str, Any]:
     """What a private report says, in its own words."""
     value = made["value"]
     words = [str(line) for line in value.get("words", [])] or [made["id"]]
-    tables, drawn = list[dict[str, Any]](), list[dict[str, Any]]()
-    if value.get("groups"):
-        rows = [_group(one, drawn) for one in value["groups"]]
-        what = "Rate" if any(one.get("rate") for one in value["groups"]) else "Mean outcome"
-        head = ("Group", what, "Behind it", "In this period", "Status")
-        tables.append({"title": f"{what} by group", "columns": head, "rows": rows})
-    if value.get("targets"):
-        rows = [(one["name"], amount(one["value"]), interval(one["low"], one["high"])) for one in value["targets"]]
-        tables.append({"title": "Value of each rule", "columns": ("Rule", "Value", "Interval"), "rows": rows})
-        drawn += [{key: one[key] for key in ("name", "value", "low", "high")} for one in value["targets"]]
-    label = f"{tables[0]['title'].lower()}, with the interval of what is behind it" if tables else ""
-    shown = {"kind": "intervals", "label": label, "rows": drawn, "domain": None, "says": words[0]}
     charge = ", ".join(f"{name} {amount(number)}" for name, number in (value.get("charge") or {}).items())
-    facts = [("Covers", f"places {count(made['first'])} to {count(made['stop'])}"), ("Cost", charge or "nothing")]
-    facts += [("How sure", line) for line in words[1:]]
+    first, stop = made["first"], made["stop"]
+    covers = f"{count(stop - first)} decisions, numbers {count(first)} to {count(stop - 1)}"
+    facts = [("Covers", covers), ("Cost", charge or "nothing")]
     if value.get("guarantee"):
         facts.append(("Promise of this release", guarantee(value["guarantee"])))
-    return {"sentence": words[0], "figure": shown if drawn else None, "tables": tables, "facts": facts}
-
-
-def _group(one: dict[str, Any], drawn: list[dict[str, Any]]) -> tuple[str, ...]:
-    """A row of a report: a group's rate, or its mean outcome where nobody is chosen; what is known is drawn too."""
-    found = one.get("rate") or one.get("mean") or {}
-    status = str(one.get("status", ""))
-    if status != "estimated" or found.get("value") is None:
-        return (one["name"], *("unknown",) * 3, status)
-    low, high = found.get("expected") or (0.0, 1.0)
-    drawn.append({"name": one["name"], "value": found["value"], "low": low, "high": high})
-    return one["name"], amount(found["value"]), interval(low, high), interval(*found["realised"]), status
+    return {"sentence": words[0], "more": words[1:], "facts": facts, **shown(value)}
 
 
 def _release(visit: Visit) -> dict[str, Any]:
@@ -187,14 +167,5 @@ def as_csv(rows: list[tuple[str, Any]], head: tuple[str, ...] = ("what", "value"
     write = csv.writer(made)
     write.writerow(head)
     for row in rows:
-        write.writerow([_harmless(cell) for cell in row])
+        write.writerow([safe_cell(cell) for cell in row])
     return made.getvalue().encode()
-
-
-def _harmless(cell: Any) -> Any:
-    if cell is None:
-        return ""
-    text = str(cell) if not isinstance(cell, str) else cell
-    if isinstance(cell, int | float):
-        return text
-    return f"'{text}" if text.lstrip()[:1] in ("=", "+", "-", "@") or text[:1] in ("\t", "\r", "\n") else text

@@ -204,7 +204,7 @@ def figure(table: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def series_of(table: dict[str, Any], releases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Means and chances over rounds, with a line at every release; empty before the second one."""
+    """Means, chances and shares over rounds, with a line at every release; empty before the second one."""
     arms = table["published"].get("arms", [])
     if len(releases) < 2 or not arms:
         return []
@@ -220,6 +220,7 @@ def series_of(table: dict[str, Any], releases: list[dict[str, Any]]) -> list[dic
     for title, rows, domain in (
         ("Mean reward after each release", means, [table["reward"]["low"], table["reward"]["high"]]),
         ("Chance to be best after each release", best, [0.0, 1.0]),
+        ("Share of the released rounds, up to each release", [one.get("shares") for one in releases], [0.0, 1.0]),
     ):
         drawn = [
             {"name": name, "points": [[x, row[arm]] for x, row in zip(at, rows) if row and row[arm] is not None]}

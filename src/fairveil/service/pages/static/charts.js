@@ -14,7 +14,7 @@
       Plot.dot(spec.rows, {y: "name", x: "value", fill: "var(--accent)", r: 5}),
     ];
     return {width, height: 44 + 34 * spec.rows.length, marginLeft: left, marginRight: 24, marginTop: 8, marginBottom: 30, marks,
-      x: {label: null, domain: spec.domain ?? undefined, grid: true, ticks: 5, tickFormat: short},
+      x: {label: null, domain: spec.domain ?? undefined, grid: true, ticks: width < 480 ? 3 : 5, tickFormat: short},
       y: {label: null, domain: spec.rows.map((row) => row.name), tickFormat: (name) => clip(name, most)}};
   }
 
@@ -30,14 +30,17 @@
   function series(spec, width) {
     const points = spec.series.flatMap((one) => one.points.map(([x, y]) => ({name: one.name, x, y})));
     const last = spec.series.filter((one) => one.points.length).map((one) => ({name: one.name, x: one.points.at(-1)[0], y: one.points.at(-1)[1]}));
+    const ends = spec.domain ?? [Math.min(...points.map((one) => one.y)), Math.max(...points.map((one) => one.y))];
+    const least = (ends[1] - ends[0]) * 16 / 212;  // a line of text, in units of the drawing
+    last.sort((a, b) => a.y - b.y).forEach((one, at) => { one.at = at ? Math.max(one.y, last[at - 1].at + least) : one.y; });
     const right = Math.min(160, 20 + Math.max(0, ...last.map((one) => clip(one.name).length * 7)));
     return {width, height: 260, marginLeft: 48, marginRight: right, marginTop: 14, marginBottom: 34,
-      x: {label: spec.x, tickFormat: (value) => Number(value).toLocaleString("en"), ticks: 5}, y: {label: null, grid: true, domain: spec.domain ?? undefined, tickFormat: short},
+      x: {label: spec.x, tickFormat: (value) => Number(value).toLocaleString("en"), ticks: width < 480 ? 3 : 5}, y: {label: null, grid: true, domain: spec.domain ?? undefined, tickFormat: short},
       color: {domain: spec.series.map((one) => one.name), range: ["#2f7fc1", "#c2571a", "#2c8a57", "#8d5bb8", "#a8892a", "#b8457c", "#4b8f9e", "#7a7f87"]},
       marks: [
         Plot.ruleX(spec.releases ?? [], {stroke: "currentColor", strokeOpacity: 0.25}),
         Plot.lineY(points, {x: "x", y: "y", stroke: "name", z: "name", strokeWidth: 2}),
-        Plot.text(last, {x: "x", y: "y", text: (one) => clip(one.name), textAnchor: "start", dx: 6, fill: "currentColor"}),
+        Plot.text(last, {x: "x", y: "at", text: (one) => clip(one.name), textAnchor: "start", dx: 6, fill: "currentColor"}),
       ]};
   }
 
