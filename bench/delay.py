@@ -25,11 +25,12 @@ def means_of(arms: int, instance: int) -> list[float]:
 
 
 def regrets(
-    means: list[float], epsilon: float, runs: int, rounds: int = ROUNDS, release: str = "arrivals", **feedback: object
-) -> np.ndarray:
+    means: list[float], epsilon: float, runs: int, rounds: int = ROUNDS, release: str = "arrivals", seed: int = 7,
+    **feedback: object,
+) -> np.ndarray:  # fmt: skip
     """Average and Nash regret of one instance."""
     spec = {
-        "task": "bandit", "rounds": rounds, "checkpoints": [rounds], "runs": runs, "seed": 7,
+        "task": "bandit", "rounds": rounds, "checkpoints": [rounds], "runs": runs, "seed": seed,
         "policy": {"name": "private-nash", "epsilon": epsilon, "release": release},
         "environment": {"name": "bernoulli", "means": means},
     }  # fmt: skip

@@ -1,13 +1,14 @@
 """What waiting costs where outcomes come late or never, and what it may cost: every figure with its limit.
 
-    python bench/waiting.py [windows people fixed grid batched speed] [--quick] [--seed N]
+    python bench/waiting.py [windows people coverage fixed grid batched speed] [--quick] [--seed N]
 
 ``windows``: a trial of 500 patients, three arms, by arrival and by blocks, and an arm that never answers. ``people``:
-how many patients of a trial of 296 one arm gets on at most one release. ``fixed``: nothing missing, fixed delays, by
-arrival against blocks. ``grid``: rounds, arms, laws, windows and shares missing on drawn instances (``--seed``: other
-ones) against what must be paid: the regret of blocks without delay at the same share missing, plus the mean delay of
-those who answer over all rounds times the regret of uniform play. ``batched``: the policies with one line. ``speed``:
-CPU seconds. ``--quick``: fewer runs, nothing is judged. Ends with an error where a limit is broken.
+how many patients of a trial of 296 one arm gets on at most one release. ``coverage``: how often 95 % intervals miss,
+where delays do not depend on rewards, and bounds where they do. ``fixed``: nothing missing, fixed delays, by arrival
+against blocks. ``grid``: rounds, arms, laws, windows and shares missing on drawn instances (``--seed``: others, and
+other runs everywhere) against what must be paid: the regret of blocks without delay at the same share missing, plus the
+mean delay of those who answer over all rounds times the regret of uniform play. ``batched``: the policies with one
+line. ``speed``: CPU seconds. ``--quick``: fewer runs, nothing is judged. Ends with an error where a limit is broken.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ def windows(quick: bool, seed: int) -> Iterator[Line]:
     runs = 200 if quick else 2000
     for window in (20, 120, 360):
         late = {**LATE, "window": window, "missing": 0.1}
-        new, old = (regrets(TRIAL, 1.0, runs, 500, rule, **late)[0] for rule in ("arrivals", "blocks"))
+        new, old = (regrets(TRIAL, 1.0, runs, 500, rule, 7 + seed, **late)[0] for rule in ("arrivals", "blocks"))
         yield f"T 500, window {window}: average regret (blocks {old:.4f})", new, 0.050
     spec = {
-        "task": "bandit", "rounds": 5000, "checkpoints": [5000], "runs": runs // 10, "seed": 7,
+        "task": "bandit", "rounds": 5000, "checkpoints": [5000], "runs": runs // 10, "seed": 7 + seed,
         "policy": {"name": "private-nash", "epsilon": 1.0}, "environment": {"name": "bernoulli", "means": TRIAL},
         "feedback": {**LATE, "window": 360, "missing": [0.0, 0.0, 1.0]},
     }  # fmt: skip
@@ -58,10 +59,29 @@ def people(quick: bool, seed: int) -> Iterator[Line]:
     policy, largest = PrivateNash(arms=3, epsilon=1.0, release="arrivals"), []
     for run in range(20 if quick else 200):
         got = np.zeros(3)
-        for step in walk(policy, Bernoulli(means=tuple(TRIAL)), 296, Streams.of(9, run), late):
+        for step in walk(policy, Bernoulli(means=tuple(TRIAL)), 296, Streams.of(9 + seed, run), late):
             got[step.decision.arm] += step.state["looks"][step.decision.arm] <= 1
         largest.append(got.max() / 296)
     yield "T 296, window 120: one arm on at most one release", float(np.quantile(largest, 0.95)), 0.12
+
+
+def coverage(quick: bool, seed: int) -> Iterator[Line]:
+    """Share of runs of T = 500 whose intervals (delays do not read rewards) or bounds (they do) miss; the worst arm."""
+    for words, late in {
+        "delays do not read rewards": {**LATE, "window": 120, "missing": 0.1},
+        "success ten times slower": {**LATE, "window": 200, "delay_if": {"reward": 10.0}},
+        "success ten times faster": {"delay": ["uniform", 40, 200], "window": 200, "delay_if": {"reward": 0.1}},
+        "success never answers": {**LATE, "window": 20, "delay_if": {"reward": 1000.0}},
+    }.items():
+        spec = {
+            "task": "bandit", "rounds": 500, "checkpoints": [500], "runs": 200 if quick else 2000, "seed": 5 + seed,
+            "policy": {"name": "private-nash", "epsilon": 1.0}, "environment": {"name": "bernoulli", "means": TRIAL},
+            "feedback": late,
+        }  # fmt: skip
+        lab = fairveil.run(spec)["metrics"]["lab"]
+        if "delay_if" not in late:
+            yield f"{words}: intervals miss", 1.0 - min(lab["interval_coverage"]), 0.05
+        yield f"{words}: bounds miss", 1.0 - min(lab["bounds_coverage"]), 0.05
 
 
 def fixed(quick: bool, seed: int) -> Iterator[Line]:
@@ -108,14 +128,14 @@ def batched(quick: bool, seed: int) -> Iterator[Line]:
     greedy = {"name": "batched-private-fair-greedy", "epsilon": 5.0, "delta": 1e-5}
     for window, most in ((3000, 200.0), (200, 190.0)):
         spec = {
-            "task": "bandit", "rounds": 5000, "checkpoints": [5000], "runs": runs, "seed": 7, "policy": greedy,
+            "task": "bandit", "rounds": 5000, "checkpoints": [5000], "runs": runs, "seed": 7 + seed, "policy": greedy,
             "environment": {"name": "synthetic-census"},
             "feedback": {"delay": ["uniform", 0, 200], "window": window, "missing": 0.1},
         }  # fmt: skip
         found = fairveil.run(spec)["metrics"]["fair_regret"][-1]
         yield f"batched-private-fair-greedy, T 5,000, window {window:,}: fair regret", found, most
     spec = {
-        "task": "bandit", "rounds": 20_000, "checkpoints": [20_000], "runs": 1 if quick else 16, "seed": 3,
+        "task": "bandit", "rounds": 20_000, "checkpoints": [20_000], "runs": 1 if quick else 16, "seed": 3 + seed,
         "policy": {"name": "batched-priv-fairx", "epsilon": 5.0, "delta": 1e-5},
         "environment": {"name": "exposure", "agents": 1, "actions": 10, "dimension": 5, "merit": ["exp", 10.0]},
         "feedback": {"delay": ["uniform", 0, 200], "window": 6000, "missing": 0.1},
@@ -146,7 +166,7 @@ def _seconds(world: Bernoulli, rule: str, late: dict[str, object], runs: int) ->
     return time.process_time() - start
 
 
-PARTS = {part.__name__: part for part in (windows, people, fixed, grid, batched, speed)}
+PARTS = {part.__name__: part for part in (windows, people, coverage, fixed, grid, batched, speed)}
 
 
 def main() -> None:

@@ -34,6 +34,8 @@ SAYS = {
     f"{RELEASE} --out private.csv": (COMPILING, "60 lines in private.csv"),
     RELEASE: (COMPILING, "60 lines printed"),
     "audit laplace --trials 200000": ("audit laplace", "claimed: epsilon"),
+    "schema log.csv --arm drug --outcome well --out log.toml": ("reading log.csv", "written: log.toml"),
+    "list policy": ("loading every name", "private-nash"),
     "attack retries": ("attacks", "How often the attacker wins"),
 }
 
@@ -60,6 +62,7 @@ def folder(tmp_path):
     (tmp_path / "other.toml").write_text(TRIAL.format(name="adap-ucb"))
     (tmp_path / "secure.toml").write_text('noise = "secure"' + TRIAL.format(name="private-nash").replace("400", "6000"))
     (tmp_path / "counts.csv").write_text(COUNTS)
+    (tmp_path / "log.csv").write_text("drug,well\n" + "a,1\nb,0\n" * 20)
     return tmp_path
 
 

@@ -75,8 +75,9 @@ def test_a_reward_for_a_round_that_is_settled_is_late_while_its_block_is_drawn(s
 
 
 def rows_of(loop, count):
-    [block] = blocks.due_blocks(loop.facts.policy, loop.status())[:1]
-    return [row for page in blocks._pages(loop.facts, loop.store.driver, 0, block) for row in page][:count]
+    facts, status = loop.facts, loop.status()
+    [block] = blocks.due_blocks(facts.policy, status)[:1]
+    return [row for page in blocks._pages(facts, loop.store.driver, 0, block, status.state) for row in page][:count]
 
 
 @pytest.mark.parametrize("missing", ["default", "public"])

@@ -31,7 +31,7 @@ steps = st.one_of(
     st.tuples(st.just("decide"), st.integers(1, 8)),
     st.tuples(st.just("reward"), st.lists(st.integers(0, 40), min_size=1, max_size=6)),
     st.tuples(st.just("wait"), st.sampled_from([5, 30, 61])),
-    st.tuples(st.sampled_from(["tick", "restart", "backup", "restore", "freeze", "thaw"]), st.just(0)),
+    st.tuples(st.sampled_from(["tick", "restart", "backup", "restore", "freeze", "thaw", "other"]), st.just(0)),
 )
 scripts = st.lists(steps, min_size=4, max_size=24)
 
@@ -41,7 +41,7 @@ class World:
 
     def __init__(self, folder: Path, missing: str, rewards: dict[int, float | None], default: float) -> None:
         self.folder, self.missing, self.rewards, self.default = folder, missing, rewards, default
-        self.clock, self.lives, self.decided, self.copied = ManualClock(), 0, 0, False
+        self.clock, self.lives, self.decided, self.copied, self.beside = ManualClock(), 0, 0, False, None
         self.open()
         reward = Reward(0, 1, wait="60s", missing=missing)
         self.loop = self.store.create("t", policy=NASH, reward=reward, simulated=True)
@@ -61,7 +61,7 @@ class World:
         ledger = self.store.loop("t").ledger
         names = [entry["name"] for entry in ledger.entries() if entry["kind"] == "publish"]
         values = [ledger.value(name) for name in names]
-        self.store.close()
+        self.leave()
         return [
             (name, value[HEADER].tolist(), int(value["total"][0]), float(value["count"][0]))
             for name, value in zip(names, values)
@@ -88,8 +88,21 @@ class World:
     def thaw(self, _) -> None:
         self.store.loop("t").set_mode("online")
 
+    def other(self, _) -> None:
+        """Another process of the same store goes on."""
+        here, self.store = self.store, self.beside
+        if self.store is None:
+            self.open()
+        self.beside = here
+
+    def leave(self) -> None:
+        for store in (self.store, self.beside):
+            if store is not None:
+                store.close()
+        self.beside = None
+
     def restart(self, _) -> None:
-        self.store.close()
+        self.leave()
         self.open()
 
     def backup(self, _) -> None:
@@ -100,7 +113,7 @@ class World:
     def restore(self, _) -> None:
         if not self.copied:
             return
-        self.store.close()
+        self.leave()
         for file in (self.folder / "data").glob("store.db*"):
             file.unlink()
         restore(self.folder / "copy", self.folder / "data" / "store.db")
@@ -135,6 +148,32 @@ def test_one_reward_changes_one_released_number(script, changed):
 @given(script=scripts, changed=st.integers(0, 20))
 def test_hidden_arrivals_are_protected_with_the_reward(script, changed):
     assert differ_in_one(*(published(script, "default", changed, value) for value in (1.0, None)))
+
+
+@QUICK
+@given(script=scripts, missing=st.sampled_from(["public", "default"]), end=st.sampled_from(["frozen", "closed"]))
+def test_a_trial_that_has_ended_leaves_nothing_behind(script, missing, end):
+    """Whatever happened before: once nobody waits every seat is in one release, and nothing comes after it."""
+    with tempfile.TemporaryDirectory(dir=FAST) as folder:
+        world = World(Path(folder), missing, {}, 1.0)
+        for name, number in script:
+            getattr(world, name)(number)
+        loop = world.store.loop("t")
+        loop.set_mode("frozen") if end == "frozen" else loop.close()
+        world.reward(range(world.decided))  # in flight when it ended
+        world.wait(61)
+        world.tick(0)
+        state = loop.status().state
+        assert state["taken"].tolist() == state["came"].tolist()
+        assert not (state["closed"] < 0).any()
+        released = len(list(loop.ledger.entries()))
+        answers = loop.reward_many([(f"e-{event}", 0.0) for event in range(world.decided)])
+        assert {getattr(answer, "learned", "never") for answer in answers} <= {"never"}  # unknown after a restore
+        world.wait(61)
+        world.tick(0)
+        assert len(list(loop.ledger.entries())) == released
+        check(world.store)
+        world.leave()
 
 
 SCRIPT = [("decide", 3), ("reward", [0, 1, 2]), ("tick", 0), ("decide", 3), ("reward", [3, 4, 5]), ("tick", 0),
@@ -215,7 +254,7 @@ MUTANTS = {
     "seat-by-value": ("public", [(seats.Seating, "at_answer", _no_seat_for_nothing)]),
     "seat-at-the-answer": ("default", [(seats.Seating, "at_answer", _at_the_answer)]),
     "pool-count-read": ("default", [("settle", "close_windows", _answers_alone)]),
-    "pool-by-content": ("public", [("blocks", "due_seats", _by_content), (batch.Batch, "_set", _noting)]),
+    "pool-by-content": ("public", [("blocks", "due_seats", _by_content), (batch.Batch, "answer", _noting)]),
 }
 
 

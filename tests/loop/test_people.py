@@ -12,7 +12,7 @@ from fairveil.errors import SpecError
 from fairveil.loop import Person, Reward
 from fairveil.loop.problems import LoopError, NameTaken
 from fairveil.loop.public import loop_table
-from fairveil.loop.quoting import LINKED, quote
+from fairveil.loop.quoting import quote
 from fairveil.proof.adapters.served import equal_coins
 
 QUEUE = {
@@ -163,18 +163,6 @@ def test_the_limit_is_held_against_the_rows_of_a_release(store, clock, counted):
         tx.execute("UPDATE subjects SET events = 2 WHERE loop = ?", (loop.facts.id,))
     loop.tick()
     assert loop.status().version > 0
-
-
-@pytest.mark.parametrize(
-    ("missing", "person", "said"),
-    [("public", {"max_events": 2}, True), ("public", {"sticky": True}, True), ("public", {}, False),
-     ("default", {"max_events": 2}, False)],
-)  # fmt: skip
-def test_a_loop_with_public_arrivals_says_that_events_of_one_person_may_show(missing, person, said):
-    """Who was over a limit counted as somebody who did not answer, and where arrivals are public that is shown."""
-    policy = {"name": "private-nash", "arms": 2, "epsilon": 1.0}
-    quoted = quote({"name": "trial", "policy": policy, "reward": {"missing": missing}, "person": person})
-    assert (LINKED in quoted["warnings"]) == said
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,26 @@ def test_realised_intervals_of_exposure_cover(blanks):
     assert (hits / 300 >= 0.90).all()
 
 
+@pytest.mark.parametrize("blanks", [False, True])
+def test_margins_of_exposure_are_sums_of_its_cells_and_cover(blanks):
+    """300 draws of the noise; four standard errors of .95 reach .90, and nothing is twice as wide as it must be."""
+    crossed = {"sex": ["f", "m"], "age": ["young", "old"]}
+    report = FairnessReport(crossed, rho=0.02, family="exposure", blanks=blanks)
+    rng = np.random.default_rng(7)
+    rows = PlaceRows(group=np.zeros(400, int), played=rng.dirichlet([4, 1, 1, 1], 400),
+                     deserved=rng.dirichlet([1, 1, 1, 1], 400))  # fmt: skip
+    apart = (rows.played - rows.deserved).mean(axis=0)
+    truth = np.array([apart[:2].sum(), apart[2:].sum(), apart[::2].sum(), apart[1::2].sum()])
+    hits = np.zeros(4)
+    for sums in report.draws(rows, SeededNoise(8), 300):
+        margins = report.read(sums, report.public(rows))["margins"]
+        ends = np.array([one["difference"]["realised"] for one in margins])
+        hits += (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+    assert [one["name"] for one in margins] == ["sex=f", "sex=m", "age=young", "age=old"]
+    assert (hits / 300 >= 0.90).all()
+    assert (hits / 300 < 1.0).any()
+
+
 def test_margins_of_a_trial_are_sums_of_its_cells_and_cover():
     report = FairnessReport({"sex": ["f", "m"], "age": ["young", "old"]}, rho=0.5, family="nash", actions=("x", "y"))
     rng = np.random.default_rng(1)

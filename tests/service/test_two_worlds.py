@@ -1,8 +1,9 @@
 """Two worlds, byte for byte: random scripts of requests in which one person sends something else.
 
 Answers, errors (also unforeseen), logs, metrics, the trail, pages, events of others, reports and stored hashes are the
-same in both until a release holds a row of that person. The break that began it: who was over a limit moved everybody
-behind into other blocks and other reports, on every one of these channels.
+same in both until a release holds a row of that person; with the numbers of the first world published in the second,
+also after it. The break that began it: who was over a limit moved everybody behind into other blocks and other reports,
+on every one of these channels.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import numpy as np
 import postgres_server
 import pytest
 
+from fairveil.bandits.protocol import HEADER
 from fairveil.ledger.draws import Draws
 from fairveil.loop.places import Placing
 from fairveil.loop.public import loop_table
+from fairveil.loop.stand_in import stands_in
 from fairveil.proof.adapters.replayed_loop import _told
 from fairveil.proof.adapters.replayed_service import _counts_rewards, _logs_words, _without_places
 from fairveil.proof.adapters.served import BROKEN, Served, Step, equal_coins, waited
@@ -31,11 +34,13 @@ WAIT = 60
 ARMS = {"name": "private-nash", "arms": 2, "epsilon": 1.0}
 QUEUE = {"name": "batched-private-fair-greedy", "epsilon": 1.0, "delta": 1e-6, "first_batch": 4, "bins": 8}
 OWN = ("ann", "bob")
+EXACT = (HEADER, "count", "rows", "answered")
+"""What a block publishes as it is."""
 
 
-def a_loop(rng, name):
-    """A loop of any kind that hides whether a reward came."""
-    spec = {"name": name, "reward": {"low": 0, "high": 1, "wait": f"{WAIT}s", "missing": "default"}}
+def a_loop(rng, name, missing):
+    """A loop of any kind."""
+    spec = {"name": name, "reward": {"low": 0, "high": 1, "wait": f"{WAIT}s", "missing": missing}}
     if rng.random() < 0.4:
         spec |= {"policy": QUEUE, "groups": ["a", "b"], "features": [{"name": "x", "low": -1.0, "high": 1.0}]}
     else:
@@ -56,7 +61,8 @@ class Script:
     def __init__(self, seed):
         self.rng, self.steps = np.random.default_rng(seed), ([], [])
         self.name = f"s-{seed}"
-        self.spec = a_loop(self.rng, self.name)
+        missing = "public" if np.random.default_rng([seed, 22]).random() < 0.4 else "default"
+        self.spec = a_loop(self.rng, self.name, missing)
         self.events, self.own, self.unanswered, self.waiting = 0, [], [], []
         self.at = f"/v1/loops/{self.name}"
         self.both(Step("POST", "/v1/loops", self.spec))
@@ -147,30 +153,50 @@ class Script:
             self.apart(*(Step(BROKEN, f"{at}/decisions", body) for body in self.mine()))
             self.unanswered.pop()
         elif kind == "erase":
-            self.both(Step("DELETE", f"{at}/subjects", {"subject": OWN[int(rng.integers(2))]}, own=True))
+            one = OWN[int(rng.integers(2))]  # where arrivals are public an erasure shows, which is a note: of both then
+            for who in OWN if self.spec["reward"]["missing"] == "public" else (one,):
+                self.both(Step("DELETE", f"{at}/subjects", {"subject": who}, own=True))
         elif kind == "reports":
             self.both(Step("POST", f"{at}/budget/quote", {"kind": "fairness", "epsilon": 0.1}))
 
 
-def same_noise(original):
-    """Blocks of others are published with the same draws in both worlds."""
+class Published:
+    """Blocks of both worlds: the same draws, and in the second world the numbers of the first."""
 
-    def release(self, names, draw, noise, payment):
-        return original(self, names, lambda source, earlier: draw(Tape(len(earlier), {}), earlier), noise, payment)
+    def __init__(self):
+        self.worlds = ([], [])
+        self.values = []
 
-    return release
+    def in_world(self, world):
+        def change(original):
+            def release(self_, names, draw, noise, payment):
+                def drawn(source, earlier):
+                    tape = Tape(len(earlier), {})
+                    value = draw(tape, earlier)
+                    told = {key: np.asarray(value[key]).tolist() for key in EXACT if key in value}
+                    self.worlds[world].append((names[len(earlier)], tape.levels, told))
+                    if world == 0:
+                        self.values.append(value)
+                    place = len(self.worlds[world]) - 1
+                    return self.values[place] if place < len(self.values) else value
+
+                return original(self_, names, drawn, noise, payment)
+
+            return release
+
+        return method(Draws, "release", change)
 
 
 def differences(url, seed):
     """The channels on which two services differ after a script."""
-    script, said = Script(seed), []
+    script, said, blocks = Script(seed), [], Published()
     others = [f"e-{number}" for number in range(script.events) if f"e-{number}" not in script.own][:8]
-    with equal_coins(), method(Draws, "release", same_noise):
-        for steps in script.steps:
-            with url() as place, Served(place) as served:
+    with equal_coins():
+        for world, steps in enumerate(script.steps):
+            with blocks.in_world(world), url() as place, Served(place) as served:
                 served.run(steps)
                 assert " 201 " in served.answers[0], served.answers[0]
-                said.append(served.channels(script.name, others, script.own))
+                said.append({**served.channels(script.name, others, script.own), "blocks": blocks.worlds[world]})
     return [channel for channel in said[0] if said[0][channel] != said[1][channel]]
 
 
@@ -216,6 +242,7 @@ def test_random_scripts_say_the_same_in_two_worlds(url, count, first):
         (lambda: method(Metrics, "page", _counts_rewards), "operate /metrics", range(6)),
         (lambda: method(Service, "note", _logs_words), "log", range(6)),
         (lambda: method(Placing, "decided", _without_places), "stored", [15]),
+        (lambda: function(stands_in, lambda facts, row: False), "public /v1/loops/{loop}", [52, 66]),
     ],
 )
 def test_the_harness_sees_what_differs(plant, channel, seeds):

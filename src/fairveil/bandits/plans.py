@@ -75,6 +75,8 @@ class TrialPlan:
     simulated: bool = True
     waiting: str = ""
     """How late answers are in it; nothing where all come at once."""
+    release: str = "blocks"
+    """By which rule rewards were released together in it."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

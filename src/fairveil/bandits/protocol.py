@@ -174,6 +174,8 @@ class Policy(ABC):
     """Arms can be closed, and published numbers taken over by other arms (`fairveil.bandits.nash.closing`)."""
     released: ClassVar[tuple[str, ...]] = ()
     """The state arrays that hold only released values and public counters: what a ledger may store of a release."""
+    counts_rows: ClassVar[bool] = False
+    """The number of rows in a release is published as it is."""
     seals: ClassVar[tuple[str, ...]] = ()
     """The state arrays in which `decide` notes which question the noise of a round has answered."""
 
@@ -204,6 +206,10 @@ class Policy(ABC):
     def uses_local(self) -> bool:
         """Decisions of an agent read its own raw rows, not releases alone."""
         return False
+
+    def expected_reward(self, state: State, arm: int) -> float:
+        """What published numbers let one expect of a reward of an arm, in [0, 1]; one half where they say nothing."""
+        return 0.5
 
     @abstractmethod
     def start(self) -> State:

@@ -135,17 +135,15 @@ def simulate(case: Case, block: dict[str, Any]) -> Part:
         _in_threads(tally, played, workers)
     else:
         for stop, marked in tally.stops():
-            tally.add([_advanced(one, stop, place, len(played)) for place, one in enumerate(played)])
+            seen = []
+            for place, one in enumerate(played, 1):
+                if not one.compiled:  # steps take long, and say where they are
+                    doing(f"to round {stop:,}, run {place} of {len(played)}")
+                seen.append(one.advance(stop))
+            tally.add(seen)
             if marked:
                 tally.mark(played)
     return tally.part(played)
-
-
-def _advanced(run: Simulator[Any], stop: int, place: int, runs: int) -> Any:
-    """A stretch of one run; those that are played step by step take long, and say where they are."""
-    if not run.compiled:
-        doing(f"to round {stop:,}, run {place + 1} of {runs}")
-    return run.advance(stop)
 
 
 def _in_threads(tally: Tally[Any], played: list[Simulator[Any]], workers: int) -> None:

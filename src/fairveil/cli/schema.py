@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from fairveil.errors import StoreError
 
@@ -31,8 +32,9 @@ def command(
 
     folder = out.parent if out is not None else Path()
     written = str(file) if file.is_absolute() else os.path.relpath(file, folder)
-    text = draft(read_frame(file), written, Roles(outcome, arm, propensity, tuple(group or ())))
     console = Console(stderr=True)
+    with console.status(f"reading {escape(file.name)}"):
+        text = draft(read_frame(file), written, Roles(outcome, arm, propensity, tuple(group or ())))
     if out is None:
         typer.echo(text, nl=False)
     elif out.exists():

@@ -17,6 +17,7 @@ from fairveil.loop.play import Choice
 from fairveil.loop.problems import Closed, EventReused, Invalid, OutOfRange, RewardDiffers
 from fairveil.loop.requests import Ask
 from fairveil.loop.seats import Seating, due_seats
+from fairveil.loop.stand_in import answer_unread
 from fairveil.loop.storage import Transaction
 from fairveil.randomness import Generator
 
@@ -102,7 +103,8 @@ class Batch:
         facts, mode = self.facts, self.before.mode
         choice, learn = self._choose(ask)
         pending = learn == PENDING
-        placed = pending or (mode == "apprentice" and choice.reason == "baseline") or self._keeps_round(ask, choice)
+        counts = pending or self._keeps_round(ask, choice)
+        placed = counts or (mode == "apprentice" and choice.reason == "baseline")
         made = Event(  # by position: a name for each costs every decision a microsecond
             facts.id,
             ask.key,
@@ -134,7 +136,7 @@ class Batch:
             ):
                 self.seats.close(made.queue)
         self._note_persons(ask)
-        if pending and facts.counts_persons:
+        if counts and facts.counts_persons:
             self._count(ask)
         if facts.spec.person.sticky and mode not in UNKEPT:
             self._keep_arm(ask, choice)
@@ -154,7 +156,7 @@ class Batch:
         kept, blocked = self._kept_arm(ask), self._blocked(ask)
         if kept is None or facts.keeps_rounds:
             at = self._open(blocked)
-        if kept is not None:
+        if kept is not None and mode != "apprentice":
             return kept_choice(self, kept, ask, at) if facts.keeps_rounds and mode in OWN else kept, NEVER
         if mode in ("shadow", "apprentice"):
             action = ask.baseline if ask.baseline is not None else (0 if ask.allowed is None else ask.allowed[0])
@@ -163,7 +165,10 @@ class Batch:
             choice = own_choice(self, ask, at)
         if mode == "shadow":
             return choice._replace(reason="shadow"), NEVER
-        if blocked is not None:
+        taken = choice.reason == "baseline" and blocked in (None, "limit")  # by the caller, from whoever asks
+        if kept is not None:
+            return kept._replace(reason="baseline") if taken else kept, NEVER
+        if blocked is not None and not taken:
             return choice._replace(reason=blocked), NEVER if blocked in OF_ONE else FROZEN
         return choice, PENDING if choice.reason is None else NEVER
 
@@ -228,9 +233,13 @@ class Batch:
             self.appearances.append((self.facts.id, key, ask.key))
 
     def _count(self, ask: Ask) -> None:
+        """Everybody in an event that keeps its round, learned or not: over a limit or not, no matter who else is."""
+        limit = self.facts.spec.person.max_events
         for key in ask.subjects:
-            self.people[key].events += 1
-            self.changed.add(key)
+            known = self.people[key]
+            if limit is None or known.events < limit:
+                known.events += 1
+                self.changed.add(key)
 
     # Rewards ---------------------------------------------------------------------------------------------------------
 
@@ -240,8 +249,9 @@ class Batch:
         if self.places is not None:
             self.places.rewarded(key, self.facts.unit(value))
         if row.learn != PENDING or row.round is None:
+            answer_unread(self, row)
             return RewardReply(event, True, NEVER, ERASED if row.learn == ERASED else row.reason)
-        through = self._through(row)
+        through = self.through(row)
         if through is not None:  # whether or not one had come
             return RewardReply(event, True, NEVER, through)
         if row.rewarded is not None:
@@ -250,14 +260,14 @@ class Batch:
             if row.reward != mapped:
                 raise RewardDiffers("this event has another reward", path="value", fix="the first one stands")
             return RewardReply(event, True, PENDING)
-        if self._still_open(row):
-            self._set(row, mapped)
+        if self.still_open(row):
+            self.answer(row, mapped)
             return RewardReply(event, True, PENDING)
         if row.erased is None:
-            self._set(row, None)
+            self.answer(row, None)
         return RewardReply(event, True, NEVER, "late")
 
-    def _through(self, row: Event) -> str | None:
+    def through(self, row: Event) -> str | None:
         """Why a round is not learned any more, whether or not its reward had come."""
         if self.seats is not None:
             return self.seats.through(row)
@@ -270,7 +280,7 @@ class Batch:
             raise Invalid("this decision was not deferred", path="event_id", fix="only defer = true is activated later")
         if row.activated == 1:
             return True
-        if not self._still_open(row):
+        if not self.still_open(row):
             return False
         if self.places is not None:
             self.places.activated(key)
@@ -278,7 +288,7 @@ class Batch:
         self.activations.append(key)
         return True
 
-    def _still_open(self, row: Event) -> bool:
+    def still_open(self, row: Event) -> bool:
         placed = row.round is None or row.round >= self.before.settled
         return placed and row.erased is None and (self.now <= row.until or self.now < self.grace)
 
@@ -293,7 +303,8 @@ class Batch:
             )
         return self.facts.mapped(min(max(value, low), high))
 
-    def _set(self, row: Event, value: float | None) -> None:
+    def answer(self, row: Event, value: float | None) -> None:
+        """A reward that came, or that it came too late."""
         row = self._seated(row._replace(reward=value, rewarded=self.now))
         self._put(row)
         if row.key not in self.new:
@@ -371,10 +382,8 @@ class Batch:
             tx.many("INSERT INTO appearances (loop, subject, event) VALUES (?, ?, ?)", self.appearances)
 
     def may_be_due(self, after: Status) -> bool:
-        """Whether what is written now may complete a block: all its rounds are decided, and something came for one.
-
-        Only where arrivals are public; where they are hidden time alone completes a block, and a tick looks for that.
-        """
+        """Whether what is written now may complete a block, where arrivals are public: all its rounds are decided, and
+        something came for one. Where they are hidden time alone completes a block, and a tick looks for that."""
         if self.facts.missing != "public" or not (self.rewards or self.activations):
             return False
         if self.facts.by_seat:

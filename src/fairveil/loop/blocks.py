@@ -14,11 +14,12 @@ from fairveil.errors import PrivacyError
 from fairveil.ledger import Ledger, Paid, Released, release_many
 from fairveil.ledger.account import adopt as keep
 from fairveil.loop.batch import Batch
-from fairveil.loop.events import ERASED, NEVER, OF_ITS_CONTENT, PENDING
+from fairveil.loop.events import ERASED, NEVER, PENDING
 from fairveil.loop.facts import Facts, Status
 from fairveil.loop.pages import DIGEST, Pages, without_page
 from fairveil.loop.play import CandidatesPlay
-from fairveil.loop.seats import PAGE, due_seats
+from fairveil.loop.seats import MAY_SETTLE, PAGE, due_seats
+from fairveil.loop.stand_in import stand_in
 from fairveil.loop.storage import Driver
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
@@ -105,7 +106,8 @@ def _folded(facts: Facts, driver: Driver, state: State, epoch: int, block: Block
     learn = facts.policy.learn_all
     if facts.arrived is not None:
         learn, state = facts.arrived.gather, facts.arrived.alone(state, block)
-    for page in _pages(facts, driver, epoch, block):
+    published = state
+    for page in _pages(facts, driver, epoch, block, published):
         state = learn(state, page)
     return state
 
@@ -171,28 +173,33 @@ def _rows(facts: Facts, epoch: int, block: Block) -> tuple[str, str, tuple[int, 
     )
 
 
-def _pages(facts: Facts, driver: Driver, epoch: int, block: Block) -> Iterator[list[Feedback | Report]]:
+def _pages(facts: Facts, driver: Driver, epoch: int, block: Block, state: State) -> Iterator[list[Feedback | Report]]:
     """The rows of a block in the order of rounds or seats, under these numbers; one that settled unused is left out.
 
-    One that is erased, or is not learned for what was in it, has no reward and the block's own arm.
+    For one that is not learned for what was in it, or of which nothing is left among candidates, something public
+    stands there (`fairveil.loop.stand_in`). One that is erased has no reward.
     """
     number, where, values = _rows(facts, epoch, block)
-    marks = ", ".join("?" for _ in OF_ITS_CONTENT)
     query = (
         f"SELECT {number}, action, activated, reward, context, learn FROM events WHERE {where} "
-        f"AND (learn IN (?, ?) OR (learn = ? AND reason IN ({marks}))) ORDER BY {number} LIMIT ?"
+        f"AND {MAY_SETTLE} ORDER BY {number} LIMIT ?"
     )
     first, feedback = block.first, facts.play.feedback
     needs_context = isinstance(facts.play, CandidatesPlay)
     while True:
         with driver.reading() as tx:
-            rows = tx.execute(query, (*values, first, block.stop, PENDING, ERASED, NEVER, *OF_ITS_CONTENT, PAGE))
+            rows = tx.execute(query, (*values, first, block.stop, PAGE))
         page = []
         for place, action, activated, reward, context, learn in rows:
-            if activated == 0 or (needs_context and context is None):
+            if activated == 0:
                 continue
-            value = facts.default if reward is None and facts.missing == "default" else reward
-            page.append(feedback(place, block.arm if learn == NEVER and block.arm >= 0 else action, value, context))
+            if learn == NEVER or (needs_context and context is None):
+                made = stand_in(facts, state, place, block.arm, reward is not None)
+            else:
+                value = facts.default if reward is None and facts.missing == "default" else reward
+                made = feedback(place, action, value, context)
+            if made is not None:
+                page.append(made)
         yield page
         if len(rows) < PAGE:
             return
@@ -200,13 +207,13 @@ def _pages(facts: Facts, driver: Driver, epoch: int, block: Block) -> Iterator[l
 
 
 def _keys(facts: Facts, driver: Driver, epoch: int, block: Block) -> list[bytes]:
-    """The keys of all events of a block that may be learned, in the order of rounds or seats, joined page by page: a
-    large block leaves no more behind in memory than a small one."""
+    """The keys of all events of a block, learned or not, in the order of rounds or seats, joined page by page: a large
+    block leaves no more behind in memory than a small one. Asked again of an older copy none of them takes a round."""
     number, where, values = _rows(facts, epoch, block)
-    query = f"SELECT {number}, key FROM events WHERE {where} AND learn = ? ORDER BY {number} LIMIT ?"
+    query = f"SELECT {number}, key FROM events WHERE {where} AND {MAY_SETTLE} AND learn <> ? ORDER BY {number} LIMIT ?"
     first, joined = block.first, list[bytes]()
     with driver.reading() as tx:
-        while rows := tx.execute(query, (*values, first, block.stop, PENDING, PAGE)):
+        while rows := tx.execute(query, (*values, first, block.stop, ERASED, PAGE)):
             joined.append(b"".join(bytes(key) for _, key in rows))
             first = rows[-1][0] + 1
     return joined

@@ -34,10 +34,9 @@ STORED = (
     "until its release a row is in the store, whose readers are trusted; the disk keeps what was synced, and only an "
     "anchor or a key shows that somebody put an older ledger in its place"
 )
-LINKED = (
-    "arrivals are public here, and a round over its person's limit, or of somebody who keeps an arm or excludes one, "
-    "counts as one that nobody answered: that two events are of one person may show in exact counts and in which "
-    'rewards are released together; missing = "default" hides it'
+STANDS_IN = (
+    "an event over its person's limit, or of somebody who keeps an arm or excludes one, counts as any other with a "
+    "public number in place of its reward; to give one event to another person moves at most one row of each of the two"
 )
 _COLUMNS = STATUS.split(", ")
 
@@ -195,8 +194,8 @@ class Facts:
         if self.policy.local:
             return replace(promise, notes=(*promise.notes, *refused))
         kept = with_arrivals(promise, self.missing)
-        linked = (LINKED,) if self.missing == "public" and (self.counts_persons or self.spec.person.sticky) else ()
-        return replace(kept, notes=(*kept.notes, *refused, *linked, ERASED, SENDERS, STORED))
+        stands = (STANDS_IN,) if self.looks_at_persons else ()
+        return replace(kept, notes=(*kept.notes, *refused, *stands, ERASED, SENDERS, STORED))
 
     def mapped(self, value: float) -> float:
         """A reward of the declared range in the policy's: arms take [0, 1], the others read declared bounds."""

@@ -105,9 +105,10 @@ class Placing:
         blank = self._over(ask) or made.reason == "sticky"
         content = self._content(ask, made, blank) + self._exposure(ask, made, blank)
         self._new[made.key] = [now.place, made.decided, made.until, made.action, made.propensity, made.mode, content]
+        limit = self.facts.spec.person.max_events
         for key in ask.subjects:
             self._stands.append((self.facts.id, key, now.place))
-            if self.facts.counts_persons and not blank:
+            if limit is not None and self._people[key] < limit:
                 self._people[key] += 1
         now.place += 1
 

@@ -8,7 +8,7 @@ from fairveil.loop.batch import Batch
 from fairveil.loop.clock import SECOND
 from fairveil.loop.events import ERASED, PENDING
 from fairveil.loop.kept import without_anything, without_content
-from fairveil.loop.seats import PAGE, close_windows, due_seats, erase_content, first_waiting
+from fairveil.loop.seats import MAY_SETTLE, PAGE, close_windows, due_seats, erase_content, first_waiting
 from fairveil.loop.storage import Transaction
 from fairveil.storage.faults import point
 
@@ -51,10 +51,10 @@ def _closed(tx: Transaction, loop: int, low: int, high: int, now: int) -> int:
 def _answered(tx: Transaction, loop: int, low: int, high: int) -> int:
     """The first round that still waits, for its reward or to be shown."""
     query = (
-        "SELECT round FROM events WHERE loop = ? AND round >= ? AND learn IN (?, ?) "
+        f"SELECT round FROM events WHERE loop = ? AND round >= ? AND {MAY_SETTLE} "
         "AND (rewarded IS NULL OR activated = 0) ORDER BY round LIMIT 1"
     )
-    found = tx.execute(query, (loop, low, PENDING, ERASED))
+    found = tx.execute(query, (loop, low))
     return found[0][0] if found else high
 
 

@@ -42,6 +42,22 @@ def rows_of(chain: Chain) -> int:
     return int(rows)
 
 
+@dataclass(frozen=True)
+class RowCode:
+    """Rows that become real vectors of many sums: how long one is at most, and how far apart two are, in l2.
+
+    >>> RowCode(1.0, 2.0).moved(ONE_ROW), RowCode(1.0, 2.0).moved(Chain(ROW))
+    (2.0, 1.0)
+    """
+
+    longest: float
+    apart: float
+
+    def moved(self, chain: Chain) -> float:
+        """How far the sum of such rows moves when those of one unit become others, or are not there."""
+        return rows_of(chain) * (self.apart if chain.replaced else self.longest)
+
+
 def noisy_vector(price: Price, chain: Chain, encoding: RowEncoding) -> NoisyVector:
     """The mechanism of one release of rows so encoded, for the unit of a chain."""
     rows = rows_of(chain)

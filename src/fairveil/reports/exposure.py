@@ -57,7 +57,27 @@ def exposure(noisy: NoisyParts, public: PublicCounts) -> dict[str, Any]:
     if not known:
         gap = {"pair": None, "value": None, "low": 0.0, "high": 2.0, "left_out": list(report.names)}
         distance = {"value": None, "low": 0.0, "high": 2.0}
-    return {"groups": rows, "gap": gap, "distance": distance}
+    margins = [_margin(word, list(cells), report.names, found, tail, known) for word, cells in report.declared.margins]
+    return {"groups": rows, **({"margins": margins} if margins else {}), "gap": gap, "distance": distance}
+
+
+def _margin(name: str, held: list[int], names: tuple[str, ...], found: _Exposure, tail: Tail,
+            known: bool) -> dict[str, Any]:  # fmt: skip
+    """One margin: the sum of its cells, whose noise adds up (and shares the public total)."""
+    size, groups, n = len(held), len(names), found.places
+    whole = found.own if found.loose else found.own * groups / max(groups - 1, 1) * (1 - size / groups)
+    sums = found._replace(own=size * whole)
+    played, deserved = (np.array([float(part[held].sum())]) for part in (found.played, found.deserved))
+    apart = played - deserved
+    spread = np.maximum(np.clip(played, 0, 1) + np.clip(deserved, 0, 1) - apart**2, 0.0) / n
+    figures = {
+        "played": (played, _binomial(played, n), sums.noise(played), 0.0),
+        "deserved": (deserved, _binomial(deserved, n), sums.noise(deserved), 0.0),
+        "difference": (apart, spread, sums.noise(apart, 2), -1.0),
+    }
+    told = {key: _told(figure, 0, tail, known) for key, figure in figures.items()}
+    return {"name": name, "of": [names[cell] for cell in held], **told,
+            "status": "estimated" if known else "unestimable"}  # fmt: skip
 
 
 def _shares(noisy: NoisyParts, public: PublicCounts) -> _Exposure:

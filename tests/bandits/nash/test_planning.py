@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fairveil import registry
-from fairveil.bandits.nash.planning import LONGEST, guessed_world
+from fairveil.bandits.nash.planning import LONGEST, WALKED, guessed_world
 from fairveil.bandits.nash.private_nash import PrivateNash
 from fairveil.bandits.plans import chance
 from fairveil.bandits.simulate import Case, start_run
@@ -87,6 +87,22 @@ def test_waiting_is_said_and_told_from_noise():
     assert "answers" not in to_markdown(report_on_plan(prompt)).splitlines()[2]
 
 
+def test_a_plan_by_arrival_does_not_pay_for_a_long_window():
+    """A trial of 500, one in ten never answers: by blocks a window of 360 costs a quarter of the chance to name the
+    best arm (.95 and .69 of 2,000 runs), by arrival nothing (.96 and .96). 100 runs; four standard errors are .08."""
+    found = {}
+    for window in (20, 360):
+        late = {"delay": ["uniform", 4, 20], "missing": 0.1, "window": window}
+        policy = PrivateNash(arms=3, epsilon=1.0, release="arrivals")
+        plan = policy.plan([0.45, 0.6, 0.3], 100, people=500, feedback=late)
+        found[window] = plan.asked.named.value
+        assert plan.longest == WALKED
+        assert sum(arm.people.value for arm in plan.asked.arms) == pytest.approx(500)
+        assert "published when the last person is decided for" in to_markdown(report_on_plan(plan))
+    assert found[20] == pytest.approx(0.96, abs=0.08)
+    assert found[360] == pytest.approx(0.96, abs=0.08)
+
+
 def test_a_lead_that_is_not_reached_is_no_number_of_people():
     silent = PrivateNash(arms=2, epsilon=1.0).plan([0.4, 0.7], 20, people=100, feedback={"missing": 0.15})
     page = report_on_plan(silent)
@@ -147,6 +163,7 @@ def test_the_command_prints_tables_json_and_a_page(tmp_path):
     assert "new drug" in page.read_text()
     told = CliRunner().invoke(app, ["plan", str(file), *arms, "--runs", "20", "--json"])
     assert json.loads(told.stdout)["asked"]["arms"][1]["name"] == "new drug"
+    assert json.loads(told.stdout)["release"] == "arrivals"
     stored = tmp_path / "plan.json"
     again = CliRunner().invoke(app, ["plan", str(file), *arms, "--runs", "20", "--out", str(stored)])
     assert again.exit_code == 0

@@ -7,7 +7,8 @@ from fairveil import registry
 from fairveil.bandits.environments.arms import UNIT
 from fairveil.bandits.feedback import AT_ONCE, Lateness
 from fairveil.bandits.nash.adap_ucb import AdapUcb
-from fairveil.bandits.nash.planning import NEVER, PlanQuestion, follow, guessed_world
+from fairveil.bandits.nash.following import NEVER, follow
+from fairveil.bandits.nash.planning import PlanQuestion, guessed_world
 from fairveil.bandits.nash.private_nash import PrivateNash
 from fairveil.bandits.nash.stopping import separated, separation, words
 from fairveil.bandits.protocol import HEADER
@@ -37,6 +38,12 @@ def missed(run, means):
         (PrivateNash(arms=3, epsilon=1.0, exploration=8.0), [0.3, 0.5, 0.7], AT_ONCE),
         (PrivateNash(arms=3, epsilon=0.2, exploration=8.0), [0.5, 0.5, 0.5], AT_ONCE),
         (PrivateNash(arms=2, epsilon=1.0, exploration=8.0), [0.3, 0.6], Lateness.of({"delay": 50, "missing": 0.1})),
+        (PrivateNash(arms=3, epsilon=1.0, exploration=8.0, release="arrivals"), [0.3, 0.5, 0.7], AT_ONCE),
+        (
+            PrivateNash(arms=2, epsilon=1.0, exploration=8.0, release="arrivals"),
+            [0.3, 0.6],
+            Lateness.of({"delay": ["uniform", 0, 100], "window": 600, "missing": 0.1}),
+        ),
     ],
 )
 def test_sequences_that_are_stopped_at_the_first_separation_keep_their_level(policy, means, late):
@@ -56,21 +63,40 @@ def test_usual_intervals_would_not_keep_it():
     assert sum(out) > 30
 
 
-def test_a_simulated_run_is_followed_as_its_steps_publish():
-    """Sure rewards, so that sums are equal: after every release of the steps the same rows, at the same people."""
-    policy, means = PrivateNash(arms=3, epsilon=1.0), [0.0, 1.0, 1.0]
-    world, names = guessed_world(means)
-    question = PlanQuestion(policy, world, names, 600, 1, AT_ONCE, 0.95, "any")
-    case = Case.of(policy, world, 600, seed=4)
+ARRIVALS = {"release": "arrivals"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "late"),
+    [
+        (PrivateNash(arms=3, epsilon=1.0), AT_ONCE),
+        (PrivateNash(arms=3, epsilon=1.0, **ARRIVALS), AT_ONCE),
+        (PrivateNash(arms=3, epsilon=1.0, **ARRIVALS), Lateness.of({"delay": 40})),
+        (PrivateNash(arms=3, epsilon=1.0, **ARRIVALS), Lateness.of({"delay": 40, "missing": 0.1, "window": 90})),
+        (PrivateNash(arms=3, epsilon=1.0, **ARRIVALS), Lateness.of({"delay": ["geometric", 9.0], "missing": 0.3})),
+        (AdapUcb(arms=3, epsilon=1.0, **ARRIVALS), Lateness.of({"delay": ["uniform", 4, 20], "window": 60})),
+    ],
+    ids=str,
+)
+def test_a_simulated_run_is_followed_as_its_steps_publish(policy, late):
+    """Sure rewards, so that sums are equal: after every release of the steps the same rows, at the same people. Where
+    several arms are released at once, after the last of them."""
+    silence = "any" if policy.shape().keep else "independent"
+    world, names = guessed_world([0.0, 1.0, 1.0])
+    question = PlanQuestion(policy, world, names, 600, 1, late, 0.95, silence)
+    case = Case.of(policy, world, 600, lateness=late, seed=4)
     found = follow(case, question, policy, 0)
-    seen = 0
-    for decided, step in enumerate(walk(policy, world, 600, Streams.of(4, 0)), 1):
+    seen, given = 0, np.zeros(3)
+    for decided, step in enumerate(walk(policy, world, 600, Streams.of(4, 0), late), 1):
+        given[step.decision.arm] += 1
         if int(step.state["released"][0]) > seen:
-            assert found.at[seen] == decided
             seen = int(step.state["released"][0])
+            assert found.at[seen - 1] == decided
             assert found.rows[seen - 1] == pytest.approx(policy.arm_intervals(step.state), nan_ok=True)
-            assert found.ruled[seen - 1] == pytest.approx(separation(policy, step.state).rows, nan_ok=True)
-    assert seen == len(found.at)
+            ruled = separation(policy, step.state, silence=silence).rows
+            assert found.ruled[seen - 1] == pytest.approx(ruled, nan_ok=True)
+    assert seen == len(found.at) > 3
+    assert np.bincount(found.played, np.diff(found.ends, prepend=0), 3).tolist() == given.tolist()
 
 
 def published(policy, blocks):

@@ -162,34 +162,24 @@ def credited(shape: Shape, prior: Prior, total, n, draws, under):
     return mean, known + under, draws + to_come(shape, known, under)
 
 
-class Bounds(NamedTuple):
-    """Of every arm its index when it was evaluated last, or a number above it: with how much under way, behind how many
-    releases, and hence which mean, rounds and noise draws, at which ln of all rounds, and how much it may gain until
-    that ln has grown by one. Most arms need no evaluation then. ``most``, ``exact``: at most what an arm is worth now,
-    and what it is worth where that was evaluated.
-    """
-
-    value: Floats
-    then: Floats
-    rise: Floats
-    mean: Floats
-    rounds: Floats
-    most: Floats
-    exact: Floats
-    draws: Ints
-    under: Ints
-    looks: Ints
+VALUE, THEN, RISE, MEAN, ROUNDS, DRAWS, UNDER, LOOKED, MOST, EXACT = range(10)
+"""Columns of what is kept of every arm between two turns, so that most need no evaluation: its index when it was
+evaluated last, or a number above it; at which ln of all rounds, and how much it may gain until that has grown by one;
+the mean, rounds and noise draws that it was made of, which hold as long as so much is under way behind so many
+releases; at most what the arm is worth now, and what it is worth where that was evaluated. One array, because compiled
+code counts who holds an array whenever it takes it out of a tuple, or a row out of it."""
 
 
 @inner
 def no_bounds(arms):
-    numbers, counts = np.zeros((7, arms)), np.full((3, arms), -1)
-    floats = (numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6])
-    return Bounds(*floats, counts[0], counts[1], counts[2])
+    bounds = np.zeros((arms, EXACT + 1))
+    for i in range(arms):
+        bounds[i, UNDER] = bounds[i, LOOKED] = -1.0
+    return bounds
 
 
 @njit(nogil=True, inline="always")
-def _candidates(numbers, shape: Shape, prior: Prior, turns: Turns, pools: Pools, bounds: Bounds, marked, now):
+def _candidates(numbers, shape: Shape, prior: Prior, turns: Turns, pools: Pools, bounds, marked, now):
     """Mark the arms that may have the next turn and return their number; ties are for a coin.
 
     (a) arms never played; (b) silent arms, up to their equal share and `retry`; (c) while nothing is published, the
@@ -224,7 +214,6 @@ def _largest(numbers, shape, prior, turns, pools, bounds, marked, again, under_a
     """Mark the arms with the largest index among those that are not bound, of bound ones those with the least share."""
     given, came, closed = turns
     sums, counts, draws, seats, taken, _, looks = pools
-    value, then, rise, mean, n, most, exact, noises, unders, behind = bounds
     arms, free, best, log_now = marked.size, False, -np.inf, math.log(all_rounds)
     for i in range(arms):
         under = given[i] - closed[i] - taken[i]
@@ -233,36 +222,43 @@ def _largest(numbers, shape, prior, turns, pools, bounds, marked, again, under_a
         else:
             unanswered = closed[i] >= 2 * shape.first and came[i] == 0 and given[i] > again
             marked[i] = under > 0 and given[i] * arms <= now and not unanswered
-        most[i], exact[i] = -np.inf, -np.inf
+        bounds[i, MOST], bounds[i, EXACT] = -np.inf, -np.inf
         if not marked[i]:
             continue
         free = True
-        if unders[i] != under or behind[i] != looks[i]:
-            unders[i], behind[i], value[i] = under, looks[i], np.inf
-            mean[i], n[i], noises[i] = credited(shape, prior, sums[i], counts[i], draws[i], under)
-        most[i] = value[i] + rise[i] * max(0.0, log_now - then[i])
-        if not most[i] < 1.0:
-            value[i], then[i] = ceiling(numbers, mean[i], n[i], log_now, noises[i]), log_now
-            most[i], rise[i] = value[i], rising(numbers, mean[i], n[i], log_now, value[i])
-        most[i] = most[i] + ROUNDING if most[i] < 1.0 else np.inf
+        if bounds[i, UNDER] != under or bounds[i, LOOKED] != looks[i]:
+            bounds[i, UNDER], bounds[i, LOOKED], bounds[i, VALUE] = under, looks[i], np.inf
+            made_of = credited(shape, prior, sums[i], counts[i], draws[i], under)
+            bounds[i, MEAN], bounds[i, ROUNDS], bounds[i, DRAWS] = made_of
+        most = bounds[i, VALUE] + bounds[i, RISE] * max(0.0, log_now - bounds[i, THEN])
+        if not most < 1.0:
+            most = ceiling(numbers, bounds[i, MEAN], bounds[i, ROUNDS], log_now, bounds[i, DRAWS])
+            bounds[i, VALUE], bounds[i, THEN] = most, log_now
+            bounds[i, RISE] = rising(numbers, bounds[i, MEAN], bounds[i, ROUNDS], log_now, most)
+        bounds[i, MOST] = most + ROUNDING if most < 1.0 else np.inf
     for i in range(0 if free else arms):
         if counts[i] > 0:
-            exact[i] = -(given[i] - closed[i] - taken[i]) / seats[i]
-            best = max(best, exact[i])
+            bounds[i, EXACT] = -(given[i] - closed[i] - taken[i]) / seats[i]
+            best = max(best, bounds[i, EXACT])
     while True:
         front, highest = -1, -np.inf
         for i in range(arms):
-            if most[i] > highest:
-                front, highest = i, most[i]
+            if bounds[i, MOST] > highest:
+                front, highest = i, bounds[i, MOST]
         if front < 0 or highest < best:
             break
-        value[front], then[front] = index(numbers, mean[front], n[front], log_now, noises[front]), log_now
-        rise[front] = rising(numbers, mean[front], n[front], log_now, value[front])
-        most[front], exact[front] = -np.inf, value[front]
-        best = max(best, value[front])
+        value = index(numbers, bounds[front, MEAN], bounds[front, ROUNDS], log_now, bounds[front, DRAWS])
+        bounds[front, VALUE], bounds[front, THEN], bounds[front, MOST], bounds[front, EXACT] = (
+            value,
+            log_now,
+            -np.inf,
+            value,
+        )
+        bounds[front, RISE] = rising(numbers, bounds[front, MEAN], bounds[front, ROUNDS], log_now, value)
+        best = max(best, value)
     found = 0
     for i in range(arms):
-        marked[i] = exact[i] == best
+        marked[i] = bounds[i, EXACT] == best
         found += marked[i]
     return found
 

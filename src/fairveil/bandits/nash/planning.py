@@ -1,8 +1,7 @@
 """Planning in people: runs on a declared guess, followed release by release, for several budgets and sizes.
 
 A run is simulated once, far beyond the planned number of people, and cut at every size that is asked for: a policy
-without a horizon does the same with its first n people, however many follow. What is published when is in the
-simulator's log of releases, so the stopping rule is asked after each of them.
+without a horizon does the same with its first n people, however many follow.
 """
 
 from __future__ import annotations
@@ -15,17 +14,18 @@ from typing import Any
 import numpy as np
 
 from fairveil import registry
-from fairveil.arrays import Bools, Floats, Ints
+from fairveil.arrays import Floats
 from fairveil.bandits.environments.arms import BERNOULLI, ArmEnvironment
-from fairveil.bandits.estimates import CONFIDENCE
 from fairveil.bandits.facts import settled_table
 from fairveil.bandits.feedback import Lateness
 from fairveil.bandits.lateness import AT_ONCE
 from fairveil.bandits.nash.cautions import cautions
-from fairveil.bandits.nash.episodes import BlockSimulator, EpisodePolicy
-from fairveil.bandits.nash.stopping import Silence, rule_intervals
+from fairveil.bandits.nash.episodes import EpisodePolicy
+from fairveil.bandits.nash.following import NEVER, Followed, follow
+from fairveil.bandits.nash.stopping import Silence
+from fairveil.bandits.nash.waits import compiled_waits
 from fairveil.bandits.plans import ArmOutlook, Likely, Outlook, TrialPlan, chance
-from fairveil.bandits.simulate import Case, start_run
+from fairveil.bandits.simulate import Case
 from fairveil.configuration import describe
 from fairveil.errors import SpecError
 
@@ -35,11 +35,11 @@ SIZES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Numbers of people of the second table, relative to the one that is asked for."""
 EXPLORATIONS = (2.0, 4.0, 8.0, 16.0)
 """Steps of the third table: more people on worse arms, and an earlier separation."""
-LONGEST = 1 << 21
-"""Runs go on to so many people where a block is one draw; elsewhere to `FURTHER` times the people of the plan."""
+LONGEST, WALKED = 1 << 21, 1 << 15
+"""Runs go on to so many people: where a block or a stretch of answers is one draw, and where every answer has a wait of
+its own; in worlds whose rewards are drawn one by one to `FURTHER` times the people of the plan, and never less."""
 FURTHER = 8
 SEED = 20_260
-NEVER = np.iinfo(np.int64).max
 Say = Callable[[str], None]
 
 
@@ -58,72 +58,11 @@ class PlanQuestion:
 
     @property
     def longest(self) -> int:
-        cheap = bool((self.world.laws.kind == BERNOULLI).all())
-        return max(LONGEST, FURTHER * self.people) if cheap else FURTHER * self.people
-
-
-@dataclass(frozen=True)
-class Followed:
-    """One run: ends and arms of its blocks; after each release (``at`` people) all estimates with their usual
-    intervals (``rows``) and those of the rule (``ruled``), both (releases, arms, 3); ``stopped``: people at the first
-    separation, ``verdict``: the arm that the rule named then."""
-
-    ends: Ints
-    played: Ints
-    at: Ints
-    rows: Floats
-    ruled: Floats
-    stopped: int
-    verdict: int
-
-    def place(self, people: int) -> int:
-        """Releases that were made with so many people, minus one."""
-        return int(np.searchsorted(self.at, people, side="right")) - 1
-
-
-def follow(case: Case, question: PlanQuestion, policy: EpisodePolicy, run: int) -> Followed:
-    """Play one run to the end of the case and ask after every release."""
-    simulator = start_run(case, case.streams(run))
-    assert isinstance(simulator, BlockSimulator)
-    stretch, log, arms = simulator.advance(case.rounds), simulator.log, policy.arms
-    assert stretch.ends is not None
-    ends, released, shape = stretch.ends, log.arms[: len(log.at)], policy.shape()
-    number = _counted(released, np.ones(len(released), np.int64), arms)
-    state = {
-        "sums": log.sums,
-        "counts": log.counts,
-        "draws": number * shape.draws if shape.keep else np.full(len(number), shape.draws, np.int64),
-        "closed": number,
-        "behind": _counted(released, np.diff(ends, prepend=0)[: len(released)], arms).astype(np.float64),
-    }
-    usual = _carried(policy.arm_intervals(state, CONFIDENCE), released, arms)
-    silence = question.silence if shape.keep else "independent"
-    ruled = _carried(rule_intervals(policy, state, arms, question.level, silence), released, arms)
-    best = np.argmax(ruled[:, :, 1], axis=1)
-    highs = ruled[:, :, 2].copy()
-    highs[np.arange(len(best)), best] = -np.inf
-    apart: Bools = ruled[np.arange(len(best)), best, 1] > highs.max(axis=1, initial=-np.inf)
-    first = int(np.argmax(apart)) if apart.any() else -1
-    stopped, verdict = (int(log.at[first]), int(best[first])) if first >= 0 and arms > 1 else (NEVER, -1)
-    return Followed(ends, log.arms, log.at, usual, ruled, stopped, verdict)
-
-
-def _counted(arms: Ints, amounts: Ints, most: int) -> Ints:
-    """Running totals of amounts, each arm by itself."""
-    found = np.zeros(len(arms), np.int64)
-    for arm in range(most):
-        mine = arms == arm
-        found[mine] = np.cumsum(amounts[mine])
-    return found
-
-
-def _carried(rows: Floats, arms: Ints, most: int) -> Floats:
-    """(releases, arms, 3): what is known of every arm after each release; nothing: a mean in [0, 1]."""
-    found = np.tile([np.nan, 0.0, 1.0], (len(arms), most, 1))
-    for arm in range(most):
-        last = np.maximum.accumulate(np.where(arms == arm, np.arange(len(arms)), -1)) if len(arms) else arms
-        found[last >= 0, arm] = rows[last[last >= 0]]
-    return found
+        least, policy = FURTHER * self.people, self.policy
+        if not (self.world.laws.kind == BERNOULLI).all():
+            return least
+        walked = policy.released_by == "arrivals" and not compiled_waits(self.late, policy.arms).in_order
+        return max(WALKED if walked else LONGEST, least)
 
 
 @dataclass(frozen=True)
@@ -199,10 +138,8 @@ def _span(values: Floats) -> Likely:
 def simulate_plan(
     question: PlanQuestion, choice: PlanChoice, world: ArmEnvironment, say: Say, people: int | None = None
 ) -> list[Followed]:
-    """All runs with one budget in one world, released by blocks: by arrival fewer people wait for missing outcomes,
-    so a plan with a long window asks for too many rather than for too few. ``people``: no longer than that."""
+    """All runs with one budget in one world, by the policy's own rule; ``people``: no longer than that."""
     more: dict[str, Any] = {} if choice.exploration is None else {"exploration": choice.exploration}
-    more |= {"release": "blocks"} if "release" in describe(question.policy) else {}
     table = {**describe(question.policy), "epsilon": choice.epsilon, **more}
     length = people or question.longest
     facts = world.facts(length) | question.late.facts()
@@ -262,6 +199,7 @@ def make_plan(
         by_exploration=by_exploration,
         warnings=tuple(cautions(question, main, by_exploration, difference, wanted, lambda: _at_once(question, asked))),
         waiting=question.late.words(),
+        release=question.policy.released_by,
     )
 
 

@@ -22,6 +22,7 @@ from fairveil.bandits.nash.arrivals import (
     Prior,
     Turns,
     candidates,
+    expected,
     give_up,
     is_due,
     no_pools,
@@ -347,6 +348,15 @@ class WaitingPolicy(EpisodePolicy):
         count = np.maximum(state["counts"], 0.0)
         mean = state["sums"] / UNIT / np.where(count > 0, count, 1.0)
         return Evidence(mean, count, state["draws"], self.release_epsilon, block_looks(state["looks"]))
+
+    def expected_reward(self, state: State, arm: int) -> float:
+        """As in the credit of what is under way: the published mean, shrunk by how little is known of it."""
+        found = self.evidence(state)
+        size, draws = float(found.size[arm]), int(found.draws[arm])
+        if not size > 0:
+            return 0.5
+        value: float = expected.py_func(self.prior, float(found.mean[arm]), size, draws)
+        return min(1.0, max(0.0, (value - found.low) / found.slope))
 
     def answers(self, state: State, confidence: float = CONFIDENCE, anytime: bool = False) -> list[Answers] | None:
         if self.hides_arrivals or not by_arrival(state):

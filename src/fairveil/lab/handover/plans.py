@@ -14,12 +14,12 @@ GUESS = (
     "the range of nine runs in ten behind numbers of people, a 95 % interval of the simulation behind chances. Best "
     "named: its estimate is the largest at the end. Separated: the stopping rule has named an arm by then."
 )
-
-
-BLOCKS = (
-    "It was simulated in blocks, which wait for every answer of a stretch: a loop that releases by arrival waits less, "
-    "so these numbers are on the careful side."
-)
+RULES = {
+    "blocks": "It was simulated in blocks, which wait for every answer of a stretch: a loop that releases by arrival "
+    "waits less, so these numbers are on the careful side.",
+    "arrivals": "Estimates are those that are published when the last person is decided for: answers that come later "
+    "are released when the trial is frozen or closed.",
+}
 
 
 def people(found: Likely) -> str:
@@ -98,7 +98,7 @@ def verdicts(plan: TrialPlan) -> list[str]:
         f"Looked at after every release at level {plan.level:.0%}, the stopping rule has separated the best arm by the "
         f"end in {share(asked.separated)} of the runs and named a wrong one in {asked.wrong:.1%}; {stop}.",
         f"A lead of {plan.difference:g} is {reached} people.",
-        *([f"All of this is with {plan.waiting}. {BLOCKS}"] if plan.waiting else []),
+        *([f"All of this is with {plan.waiting}. {RULES[plan.release]}"] if plan.waiting else []),
     ]
 
 

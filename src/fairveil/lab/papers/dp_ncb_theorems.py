@@ -38,34 +38,34 @@ GDP_ANY, LDP_ANY = "anytime GDP-NCB", "anytime LDP-NCB"
 GDP_PRINTED = "GDP-NCB as printed"
 
 
-class Instance(NamedTuple):
+class BoundedCase(NamedTuple):
     """Means of the arms and the budget."""
 
     means: tuple[float, ...] = MEANS
     epsilon: float = EPSILON
 
 
-ONE = Instance()
+ONE = BoundedCase()
 
 
-def global_bound(rounds: float, on: Instance = ONE) -> float:
+def global_bound(rounds: float, on: BoundedCase = ONE) -> float:
     """Theorem 1 without its constant: sqrt(k ln T / T) + k (ln T)^2 / (epsilon T)."""
     k, log = len(on.means), math.log(rounds)
     return math.sqrt(k * log / rounds) + k * log**2 / (on.epsilon * rounds)
 
 
-def local_bound(rounds: float, on: Instance = ONE) -> float:
+def local_bound(rounds: float, on: BoundedCase = ONE) -> float:
     """Theorem 3: sqrt(k ln T / T) + sqrt(k) (ln T)^2 / (epsilon sqrt T)."""
     k, log = len(on.means), math.log(rounds)
     return math.sqrt(k * log / rounds) + math.sqrt(k) * log**2 / (on.epsilon * math.sqrt(rounds))
 
 
-def anytime_global_bound(rounds: float, on: Instance = ONE) -> float:
+def anytime_global_bound(rounds: float, on: BoundedCase = ONE) -> float:
     """Theorem 4: sqrt(k ln T / T) ln T + k (ln T)^3 / (epsilon T), which is theorem 1's times ln T."""
     return global_bound(rounds, on) * math.log(rounds)
 
 
-def anytime_local_bound(rounds: float, on: Instance = ONE) -> float:
+def anytime_local_bound(rounds: float, on: BoundedCase = ONE) -> float:
     """Theorem 5: sqrt(k ln T / T) ln T + sqrt(k) (ln T)^2 / (epsilon sqrt T)."""
     k, log = len(on.means), math.log(rounds)
     return math.sqrt(k * log / rounds) * log + math.sqrt(k) * log**2 / (on.epsilon * math.sqrt(rounds))
@@ -97,13 +97,13 @@ SWEEP: dict[Scale, int] = {"quick": 6, "standard": 12, "paper": 12}
 """Random instances."""
 
 
-def drawn(count: int) -> list[Instance]:
+def drawn(count: int) -> list[BoundedCase]:
     """Two to eight arms with uniform means and a budget from .5 to 4 each; the first of a longer list are the same."""
     rng, found = generator(1, "instances"), []
     for _ in range(count):
         arms = int(rng.integers(2, 9))
         means = tuple(round(float(mean), 3) for mean in rng.uniform(0.05, 0.95, arms))
-        found.append(Instance(means, round(0.5 * 8.0 ** float(rng.random()), 2)))
+        found.append(BoundedCase(means, round(0.5 * 8.0 ** float(rng.random()), 2)))
     return found
 
 

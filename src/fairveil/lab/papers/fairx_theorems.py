@@ -63,7 +63,7 @@ def theorem_8(rounds: float, agents: int = AGENTS, d: int = DIMENSION, **budget:
 
 def decided(rounds: float) -> float:
     """Theorem 8 where it can be tested."""
-    return theorem_8(rounds, d=SMALL, **WIDE)
+    return theorem_8(rounds, AGENTS, SMALL, **WIDE)
 
 
 def over_the_largest(rounds: float, steep: float, bound: float) -> float:

@@ -19,6 +19,7 @@ from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError
 from fairveil.fields import Delta, Epsilon, Positive, described
 from fairveil.privacy.calibration import ROUND_UP, Budget
+from fairveil.privacy.encodings import RowCode
 from fairveil.privacy.events import Event, ParallelEvent
 from fairveil.privacy.histograms import prefix, tree
 from fairveil.privacy.noise import MAX_SCALE, Noise
@@ -159,19 +160,26 @@ class Histogram:
         """l2 change of all noisy counts (without the total) when one unit moves between bins; 0 for a single bin."""
         if self.bins == 1:
             return 0.0
-        return self._nodes(True).sensitivity.l2 if self.method == "tree" else prefix.pair_sensitivity(self.bins)
+        return (
+            self._nodes(True).sensitivity.l2 if self.method == "tree" else self._code.moved(Chain(ROW, replaced=True))
+        )
 
     def _nodes(self, replaced: bool) -> Chain:
         """One unit counts once on every level of the tree."""
         return Chain(ROW, FanOut(self.levels), Clip(0.0, 1.0), replaced=replaced)
+
+    @property
+    def _code(self) -> RowCode:
+        """A value as its column of the Toeplitz code."""
+        coefficients = prefix.bin_coefficients(self.bins).astype(np.float64)
+        return RowCode(float(np.linalg.norm(coefficients)), prefix.pair_sensitivity(self.bins))
 
     @cached_property
     def _absent(self) -> float:
         """l2 change of the same counts when one unit disappears."""
         if self.bins == 1:
             return 0.0
-        coefficients = prefix.bin_coefficients(self.bins).astype(np.float64)
-        return self._nodes(False).sensitivity.l2 if self.method == "tree" else float(np.linalg.norm(coefficients))
+        return self._nodes(False).sensitivity.l2 if self.method == "tree" else self._code.moved(Chain(ROW))
 
     @cached_property
     def _factor(self) -> float:

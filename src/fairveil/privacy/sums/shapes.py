@@ -33,17 +33,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairveil.arrays import Floats, Ints
 from fairveil.errors import InputError
+from fairveil.privacy.encodings import RowCode
 from fairveil.privacy.grid import row_units, scalar_units
 from fairveil.privacy.noise import Noise
+from fairveil.privacy.stability import ROW, Chain
 
-SENSITIVITY = {
-    ("scalar", "replace-row"): 1.0,
-    ("scalar", "zero-out-row"): 1.0,
-    ("vector", "replace-row"): 2.0,
-    ("vector", "zero-out-row"): 1.0,
-    ("symmetric", "replace-row"): math.sqrt(2.0),
-    ("symmetric", "zero-out-row"): 1.0,
-}
+CODES = {"scalar": RowCode(1.0, 1.0), "vector": RowCode(1.0, 2.0), "symmetric": RowCode(1.0, math.sqrt(2.0))}
+"""The columns of the table above, for b = 1."""
 CAPACITY = 2.0**61
 """No integer sum may reach this: the other half of int64 is room for noise."""
 
@@ -89,7 +85,8 @@ class Grid:
     @property
     def sensitivity(self) -> float:
         """Largest change of the integer sum, in units, when one row changes."""
-        return SENSITIVITY[self.shape, self.neighbours] * self.entry_limit
+        unit = Chain(ROW, replaced=self.neighbours == "replace-row")
+        return CODES[self.shape].moved(unit) * self.entry_limit
 
     @cached_property
     def spread(self) -> Floats:

@@ -2,7 +2,9 @@
 
 Breaks behind it: one person at ten places of a request counted as one event (3.8 for a promise of 1); a store that was
 put back learned the same events in three epochs (3 for 1); an event over its person's limit took no round, so that who
-somebody is moved the rows of everybody behind them into other blocks (one unit a block, without end).
+somebody is moved the rows of everybody behind them into other blocks (one unit a block, without end). Where arrivals
+are public its reward counted as one that never came (infinite), and among candidates an event over the limit of one was
+in the count of nobody, so that who that is decided about all others who came with somebody who came with them.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fairveil import registry
 from fairveil.errors import FairveilError
 from fairveil.loop import blocks, pages, settle, upkeep
 from fairveil.loop import writer as writing
@@ -21,39 +24,49 @@ from fairveil.loop.config import Person, Reward
 from fairveil.loop.loop import Loop
 from fairveil.loop.public import loop_table, release_tables
 from fairveil.loop.requests import Preparer
+from fairveil.loop.stand_in import stand_in, stands_in
 from fairveil.loop.store import Store
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.engine.replay import Compared, compare, frozen, without_chance
 from fairveil.proof.laws import must
+from fairveil.proof.laws.sums import promised
 from fairveil.proof.mutants import Mutant, function, method
 from fairveil.randomness import generator
 
 Method = Callable[..., Any]
 Script = list[tuple[str, Any]]
-"""What happens: ("ask", [requests]) at once, ("reward", (event, value)), ("wait", seconds), ("erase", person),
-("backup", None), ("restore", None)."""
+"""What happens: ("ask", [requests]) at once, ("reward", (event, value)), ("wait", seconds), ("show", event),
+("erase", person), ("backup", None), ("restore", None)."""
 NASH = {"policy": {"name": "private-nash", "arms": 2, "epsilon": 1.0}}
 GREEDY = {
     "policy": {"name": "batched-private-fair-greedy", "epsilon": 1.0, "delta": 1e-6, "first_batch": 4, "bins": 8},
     "groups": ["a", "b"],
     "features": [{"name": "x", "low": -1.0, "high": 1.0}],
 }
+FAIRX: dict[str, Any] = {
+    "policy": {"name": "batched-priv-fairx", "epsilon": 1.0, "delta": 1e-6, "horizon": 64,
+               "schedule": {"name": "growing", "factor": 2.0, "first": 4}},
+    "groups": GREEDY["groups"],
+    "features": GREEDY["features"],
+}  # fmt: skip
+BLOCKS = {"policy": {**NASH["policy"], "release": "blocks"}}
 ROUNDS, WAIT = 16, 60
+ONCE, KEPT = Person(max_events=1), Person(sticky=True)
 
 
 class Place:
     """A store with one loop, and a copy of it."""
 
-    def __init__(self, folder: Path, spec: dict[str, Any], limit: int) -> None:
-        self.folder, self.spec, self.limit, self.clock = folder, spec, limit, ManualClock()
+    def __init__(self, folder: Path, spec: dict[str, Any], missing: str, person: Person) -> None:
+        self.folder, self.spec, self.clock = folder, spec, ManualClock()
+        self.reward, self.person = Reward(0, 1, wait=f"{WAIT}s", missing=missing), person  # type: ignore[arg-type]
         self.said: dict[str, Any] = {"answers": {}}
 
     @contextmanager
     def opened(self) -> Iterator[Loop]:
         with Store.open(f"sqlite:///{self.folder}/data/store.db", clock=self.clock, key=bytes(32)) as store:
             if "trial" not in store.names():
-                reward = Reward(0, 1, wait=f"{WAIT}s", missing="default")
-                store.create("trial", **self.spec, reward=reward, person=Person(max_events=self.limit))
+                store.create("trial", **self.spec, reward=self.reward, person=self.person)
             yield store.loop("trial")
 
     def run(self, script: Script, own: frozenset[str]) -> dict[str, Any]:
@@ -93,6 +106,9 @@ class Place:
         self.clock.advance(seconds)
         loop.tick()  # whether or not it is due
 
+    def _show(self, loop: Loop, event: Any, own: frozenset[str]) -> None:
+        self._say(event, loop.activate(event), own)
+
     def _erase(self, loop: Loop, person: Any, own: frozenset[str]) -> None:
         loop.erase_subject(person)
 
@@ -109,13 +125,20 @@ class Place:
         self.said["ledger"] = entries
 
 
-def between(one: Script, other: Script, own: str = "", spec: dict[str, Any] = NASH, limit: int = 1) -> Compared:
+def between(
+    one: Script,
+    other: Script,
+    own: str = "",
+    spec: dict[str, Any] = NASH,
+    missing: str = "default",
+    person: Person = ONCE,
+) -> Compared:
     """The two scripts, with the events in ``own`` (separated by blanks) answered to whom they concern alone."""
     mine = frozenset(own.split())
 
     def path(folder: Path, world: int) -> dict[str, Any]:
         with function(writing.coins, lambda: generator(5, "coins")):
-            return Place(folder, spec, limit).run((one, other)[world], mine)
+            return Place(folder, spec, missing, person).run((one, other)[world], mine)
 
     return (frozen if spec is GREEDY else compare)(path)  # in its blocks a draw decides what is asked next
 
@@ -161,6 +184,49 @@ def one_person(folder: Path) -> None:
     must(between(twice, over, "e-7") == Compared(0.0, 0.0, ()), "what is over the limit is learned")
 
 
+def answered_in_public(folder: Path) -> None:
+    """Where arrivals are public a reward that is not learned counts when it comes, and its value is in no release."""
+    alone, twice = (script({7: 1.0}, {3: "ann", **more}) for more in ({}, {7: "ann"}))
+    refused = [(what, [{**given[0], "exclude": [1]}] if _is(what, given, 7) else given) for what, given in alone]
+    shown = [_deferred(steps, 7) for steps in (alone, twice)]
+    late = [[*steps[:-3], ("wait", WAIT + 1), ("reward", ("e-7", 1.0)), *steps[-3:]] for steps in
+            (script({7: None}, {3: "ann"}), script({7: None}, {3: "ann", 7: "ann"}))]  # fmt: skip
+    gone = [[*steps[:-3], ("erase", "ann"), ("erase", "person of 7"), *steps[-3:]] for steps in (alone, twice)]
+    pairs = [(alone, twice, KEPT), *((*two, ONCE) for two in ((alone, twice), (alone, refused), shown, late, gone))]
+    for spec in (NASH, BLOCKS):
+        for one, other, person in pairs:
+            found = between(one, other, "e-3 e-7", spec, "public", person)
+            must(found.within(epsilon=1.0), "that an event is not learned shows where arrivals are public")
+        over = script({7: 0.0}, {3: "ann", 7: "ann"})
+        found = between(twice, over, "e-7", spec, "public")
+        must(found == Compared(0.0, 0.0, ()), "a value over the limit is in a release")
+
+
+def apprentice(folder: Path) -> None:
+    """A round that its caller took away is closed at once for everybody, whoever asks."""
+    for missing, person in (("default", ONCE), ("public", ONCE), ("public", KEPT)):
+        for baseline in (0, 1):
+            worlds = [script({7: 1.0}, {3: "ann", **more}) for more in ({}, {7: "ann"})]
+            one, other = ([_told_to(step, baseline) for step in steps] for steps in worlds)
+            found = between(one, other, "e-3 e-7", {**NASH, "mode": "apprentice"}, missing, person)
+            must(found.within(epsilon=1.0), "who somebody is shows in rounds that their caller took away")
+
+
+def _told_to(step: tuple[str, Any], baseline: int) -> tuple[str, Any]:
+    what, given = step
+    return step if what != "ask" else (what, [{**one, "baseline": baseline} for one in given])
+
+
+def _is(what: str, given: Any, event: int) -> bool:
+    return what == "ask" and given[0]["event_id"] == f"e-{event}"
+
+
+def _deferred(steps: Script, event: int) -> Script:
+    """The same with a decision that is shown after its reward came."""
+    made = [(what, [{**given[0], "defer": True}] if _is(what, given, event) else given) for what, given in steps]
+    return [*made[:-3], ("show", f"e-{event}"), *made[-3:]]
+
+
 def _candidates(event: int, *people: str, feature: float = 0.1) -> dict[str, Any]:
     rows = [{"group": "a", "features": [feature], "subject": person} for person in people]
     return {"event_id": f"e-{event}", "candidates": rows}
@@ -183,6 +249,25 @@ def candidates(folder: Path) -> None:
     many = queue(_candidates(2, *["ann"] * 10))
     found = between(refused, many, "e-2", GREEDY)
     must(found == Compared(0.0, 0.0, ()), "one person at many places shows to others")
+
+
+def in_company(folder: Path) -> None:
+    """Among candidates one event of somebody decides about the next that they are in, and about no other: who came with
+    them is counted either way. Where rows are counted one that is not learned is a row as well."""
+
+    def chain(first: str) -> Script:
+        people = [(first,), *((f"p-{place}", f"p-{place + 1}") for place in range(11))]
+        steps: Script = [("ask", [_candidates(event, *names)]) for event, names in enumerate(people)]
+        rewards: Script = [("reward", (f"e-{event}", 1.0)) for event in range(len(people))]
+        return [*steps, *rewards, ("wait", WAIT + 1), ("wait", 1)]
+
+    policy = registry.build("policy", {**FAIRX["policy"], "agents": 1, "dimension": 1}, "policy")
+    own, most = "e-0 e-1", promised(policy.running)
+    for missing in ("default", "public"):
+        found = between(chain("ann"), chain("p-0"), own, FAIRX, missing)
+        must(found.within(mu=most), "one event of somebody decides about those of others")
+        found = between(chain("ann"), chain("p-0"), own, GREEDY, missing)
+        must(found == Compared(0.0, 0.0, ()), "who stands in an event shows in others")
 
 
 def erased(folder: Path) -> None:
@@ -214,6 +299,11 @@ def put_back(folder: Path) -> None:
         ]
 
     must(between(over(1.0), over(0.0), "e-3").within(epsilon=1.0), "an event is learned again from a copy")
+    alone, twice = (script({7: 1.0}, {3: "ann", **more}) for more in ({}, {7: "ann"}))
+    again: Script = [("restore", None), ("wait", 1), ("ask", [asked(7, "bob")]), ("ask", [asked(98)])]
+    one, other = ([("backup", None), *steps, *again] for steps in (alone, twice))
+    found = between(one, other, "e-3 e-7", missing="public")
+    must(found.within(epsilon=1.0), "a copy shows which events were learned")
 
 
 def _by_arrival(original: Method) -> Method:
@@ -227,8 +317,41 @@ def _by_arrival(original: Method) -> Method:
     return broken
 
 
+def _arms_alone(original: Method) -> Method:
+    return lambda facts, *given: None if facts.policy.arms is None else original(facts, *given)
+
+
+def _if_learned(original: Method) -> Method:
+    return lambda self, ask: original(self, ask) if self._blocked(ask) is None else None
+
+
+def _open_for_known(original: Method) -> Method:
+    def broken(self: Batch, ask: Any) -> Any:
+        choice, learn = original(self, ask)
+        known = self._kept_arm(ask) is not None or self._blocked(ask) == "limit"
+        return choice._replace(reason="limit") if known and choice.reason == "baseline" else choice, learn
+
+    return broken
+
+
 def _left_out(original: Method) -> Method:
     return lambda *given: ([one for one in page if one.reward != 0.0] for page in original(*given))
+
+
+def _learned_alone(facts: Any, driver: Any, epoch: int, block: Any) -> list[bytes]:
+    number, where, values = blocks._rows(facts, epoch, block)
+    with driver.reading() as tx:
+        query = f"SELECT key FROM events WHERE {where} AND learn = 'pending' ORDER BY {number}"
+        return [bytes(key) for (key,) in tx.execute(query, (*values, block.first, block.stop))]
+
+
+def _of_the_learned(tx: Any, loop: int, low: int, high: int) -> int:
+    query = (
+        "SELECT round FROM events WHERE loop = ? AND round >= ? AND learn = 'pending' "
+        "AND (rewarded IS NULL OR activated = 0) ORDER BY round LIMIT 1"
+    )
+    found = tx.execute(query, (loop, low))
+    return int(found[0][0]) if found else high
 
 
 def _told(original: Method) -> Method:
@@ -244,10 +367,18 @@ def _told(original: Method) -> Method:
 def loop_checks() -> Checks:
     """A served loop, recorded and replayed: `fairveil.loop`."""
     return Checks(
-        (one_reward, one_person, candidates, erased, put_back),
+        (one_reward, one_person, answered_in_public, apprentice, candidates, in_company, erased, put_back),
         (
             Mutant("limit-without-rounds", "who somebody is moves the rows of others into other blocks",
                    lambda _: method(Batch, "_keeps_round", lambda _: lambda self, ask, choice: False)),
+            Mutant("over-unanswered", "a reward over its person's limit never comes, where arrivals are public",
+                   lambda _: function(stands_in, lambda facts, row: False)),
+            Mutant("row-left-out", "a row that is not learned is missing where rows are counted",
+                   lambda _: function(stand_in, _arms_alone(stand_in))),
+            Mutant("counted-if-learned", "who was with somebody over a limit is counted by another measure",
+                   lambda _: method(Batch, "_count", _if_learned)),
+            Mutant("known-not-taken", "a round that its caller took away is closed for strangers alone",
+                   lambda _: method(Batch, "_choose", _open_for_known)),
             Mutant("settled-by-arrival", "rewards that are in settle their rounds, although that is hidden",
                    lambda _: function(settle.settle, _by_arrival(settle.settle))),
             Mutant("missing-left-out", "silence shows although a default was declared",
@@ -256,6 +387,10 @@ def loop_checks() -> Checks:
                    lambda _: method(Preparer, "_check_places", lambda _: lambda self, people: None)),
             Mutant("pages-not-asked", "a copy learns events that were released",
                    lambda _: method(pages.Pages, "among", lambda _: lambda self, tx, keys: frozenset())),
+            Mutant("page-of-the-learned", "an event that was not learned takes a round once more in a copy",
+                   lambda _: function(blocks._keys, _learned_alone)),
+            Mutant("unasked-settle", "a round that is not learned does not wait for its reward",
+                   lambda _: function(settle._answered, _of_the_learned)),
             Mutant("answers-counted", "a public table counts rewards of nobody's block",
                    lambda _: function(loop_table, _told(loop_table))),
         ),

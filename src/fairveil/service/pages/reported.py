@@ -32,7 +32,8 @@ def shown(value: dict[str, Any]) -> dict[str, Any]:
     if groups[0].get("arms"):
         tables.append(_by_option(groups))
     if value.get("margins"):
-        tables.append(_by_group("Sums of groups", value["margins"], main, together=False))
+        made = _exposure(value["margins"]) if main == "difference" else _by_group("", value["margins"], main, False)
+        tables.append({**made, "title": "Sums of groups"})
     apart = [
         (name, amount(held["value"]), interval(held["low"], held["high"]),
          " and ".join(held.get("pair") or ()) or "all")
