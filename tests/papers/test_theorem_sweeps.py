@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from fairveil.dynamics import Scene
+from fairveil.dynamics.participation.model import model as participation_model
 from fairveil.dynamics.qualification import equilibria, model, uniqueness
 from fairveil.lab.papers import thesis_theorems
-from fairveil.lab.theorems import premises, qualification
+from fairveil.lab.theorems import lemmas, premises, qualification
 from fairveil.lab.theorems.checks import check
 from fairveil.lab.theorems.statements import statements
 from fairveil.lab.theorems.strategic_fair import proposition_8, theorem_26_several
@@ -99,12 +100,34 @@ def test_premises_of_a_scene_agree_with_the_solvers():
 
 def test_lemma_18_misses_a_group_that_starts_below_its_new_optimum():
     """(C.3) compares absolute values: group b's threshold passes its own optimum and its loss falls all the same."""
-    found = swept("lemma 18 eqopt", 30, generator(0, "lemma 18 eqopt"))
+    found = swept("lemma 18 eqopt", 30, generator(0, "lemma 18 eqopt", 0))
     assert found.counterexamples
     for _, seen in found.counterexamples:
-        x, y, own = (np.array(seen.numbers[key]) for key in ("x", "y", "own"))
+        x, y, before, own = (np.array(seen.numbers[key]) for key in ("x", "y", "before", "own"))
         behind = int(np.argmax(y - own))
-        assert x[behind] < own[behind] < y[behind]
+        assert before[behind] < x[behind] < own[behind] < y[behind]
+
+
+def test_groups_that_change_places_are_no_counterexample_to_lemma_20():
+    """Group a was below its own optimum and is above it after the change; lemma 6 gives the lemmas their roles."""
+    arrivals, rates = (2041.0, 4494.2), (0.9995216489, 0.3491931934)
+    lows = (
+        ["truncnorm", -10.7369, 2.948825, -25.7369, 3.389001],
+        ["truncnorm", -4.436027, 5.618022, -19.436, 0.195734],
+    )
+    highs = (
+        ["truncnorm", 6.325768, 2.137737, -7.677623, 21.3258],
+        ["truncnorm", 1.078106, 4.532511, -0.778228, 16.0781],
+    )
+    groups = {
+        name: {"qualified": rates[k], "arrivals": arrivals[k], "features": {"0": lows[k], "1": highs[k]}}
+        for k, name in enumerate("ab")
+    }
+    system = participation_model(groups, "eqopt")
+    changed = lemmas.tempered(system, np.array([0.96, 0.884736]))
+    seen = lemmas.losses_part("lemma 20", system, changed, 0.95)
+    assert not seen.applies
+    assert seen.planted(lemmas.ROLES).counterexample
 
 
 def test_a_contraction_need_not_meet_theorem_18():

@@ -91,9 +91,9 @@ POLICIES: dict[str, Spec] = {**corrected(EPSILON), GDP_PRINTED: policy("gdp-ncb"
 SWEEP_HORIZONS: dict[Scale, tuple[int, ...]] = {
     "quick": (10_000, 100_000, 500_000, 2_000_000),
     "standard": (10_000, 100_000, 1_000_000, 4_000_000),
-    "paper": (10_000, 100_000, 1_000_000, 10_000_000),
+    "paper": (10_000, 100_000, 1_000_000, 4_000_000),
 }
-SWEEP: dict[Scale, int] = {"quick": 6, "standard": 12, "paper": 25}
+SWEEP: dict[Scale, int] = {"quick": 6, "standard": 12, "paper": 12}
 """Random instances."""
 
 

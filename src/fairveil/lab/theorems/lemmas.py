@@ -85,6 +85,7 @@ def losses_part(name: str, system: Participation, changed: Participation, share:
         lambda: _parted(seen_x, seen_y, b, a),
         x=x[0].tolist(),
         y=y[0].tolist(),
+        before=before[0].tolist(),
         own=own[0].tolist(),
     )
 
