@@ -41,7 +41,7 @@ def compiled(rounds, table):
     """Regret of every agent and CPU seconds of one run; the policy is built inside, as a spec would."""
     start = time.process_time()
     spec = {"seed": 1, "rounds": rounds, "checkpoints": [rounds], "noise": "seeded"}
-    part = simulate(Case(spec, build(**table), ExposureWorld(), ExposureFamily(), AT_ONCE), range(1))
+    part = simulate(Case(spec, build(**table), ExposureWorld(), ExposureFamily(), AT_ONCE), {"first": 0, "last": 1})
     return part["fairness"][-1], time.process_time() - start
 
 

@@ -28,7 +28,7 @@ from fairveil.fairness.exposure import fair_law
 
 
 def simulated(policy, world, spec, run, lateness=AT_ONCE):
-    return simulate(Case(spec, policy, world, ExposureFamily(), lateness), range(run, run + 1))
+    return simulate(Case(spec, policy, world, ExposureFamily(), lateness), {"first": run, "last": run + 1})
 
 
 WORLD = {"name": "exposure", "agents": 3, "actions": 4, "dimension": 2}

@@ -12,13 +12,15 @@ from fairveil.bandits import feedback
 from fairveil.bandits.feedback import ARRIVALS_IN_WORDS
 from fairveil.bandits.nash.private_nash import PrivateNash
 from fairveil.bandits.protocol import HEADER
+from fairveil.errors import PrivacyError
 from fairveil.ledger import Account, Ledger, RunCost, checks
-from fairveil.loop import blocks, kept, seats, settle
+from fairveil.loop import blocks, kept, paying, seats, settle
 from fairveil.loop.clock import ManualClock
 from fairveil.loop.config import Reward
 from fairveil.loop.facts import ERASED, SENDERS, STORED
 from fairveil.loop.loop import Loop
 from fairveil.loop.pages import DIGEST
+from fairveil.loop.problems import NameTaken
 from fairveil.loop.public import loop_table
 from fairveil.loop.seats import Seating
 from fairveil.loop.store import Store
@@ -30,7 +32,7 @@ from fairveil.proof.mutants import Mutant, function, method
 from fairveil.storage import faults
 
 Method = Callable[..., Any]
-POLICY = {"name": "private-nash", "arms": 2, "epsilon": 1.0}
+POLICY: dict[str, Any] = {"name": "private-nash", "arms": 2, "epsilon": 1.0}
 ROUNDS, WAIT = 24, 60
 
 
@@ -97,12 +99,26 @@ def ticked(folder: Path, number: int) -> Iterator[Ticked]:
         yield Ticked(store.loop("trial"), dies=number == 0)
 
 
-def another_store(folder: Path) -> None:
-    """A loop of the same name and another budget, in a new store over the old ledger."""
-    shutil.copytree(folder / "store" / "ledgers", folder / "other" / "ledgers")
-    with Store.open(f"sqlite:///{folder}/other/store.db", clock=ManualClock(), key=bytes(32)) as store:
-        policy = {**POLICY, "epsilon": 0.5}
+def _made_again(folder: Path, name: str, epsilon: float) -> None:
+    """A loop of the same name in a new store over a copy of the old ledger."""
+    shutil.copytree(folder / "store" / "ledgers", folder / name / "ledgers")
+    with Store.open(f"sqlite:///{folder}/{name}/store.db", clock=ManualClock(), key=bytes(32)) as store:
+        policy = {**POLICY, "epsilon": epsilon}
         store.create("trial", policy=policy, reward=Reward(0, 1, wait="60s"), budget={"ledger": "trial"})
+
+
+def another_store(folder: Path) -> None:
+    """Of another budget: refused by the account, also where its name is not looked at."""
+    with function(paying.check_accounts, lambda ledger, holders: None):
+        _made_again(folder, "other", 0.5)
+
+
+def a_forgotten_loop(folder: Path) -> None:
+    """The same once more, where its store was put back to before it: refused by its name."""
+    try:
+        _made_again(folder, "forgotten", POLICY["epsilon"])
+    except NameTaken as taken:
+        raise PrivacyError(str(taken)) from taken
 
 
 def published_as_stored(folder: Path) -> None:
@@ -234,7 +250,7 @@ def loop_checks() -> Checks:
         (PrivateNash, "draw"),
         account,
         lambda name, value: set(value) == {HEADER, "total", "count", DIGEST},
-        (another_store,),
+        (another_store, a_forgotten_loop),
         (
             published_as_stored,
             rows_are_erased,
@@ -261,6 +277,8 @@ def loop_checks() -> Checks:
                    _planted(blocks._pages, _left_out)),
             Mutant("note-of-the-policy", "the policy's note on arrivals for that of the loop",
                    _planted(feedback.with_arrivals, lambda _: lambda guarantee, treat: guarantee)),
+            Mutant("name-given-again", "a loop that its store has forgotten is made again over what was released of it",
+                   _planted(paying.check_accounts, lambda _: lambda ledger, holders: None)),
             Mutant("epoch-left-out", "names of blocks come again after a restore",
                    _planted(blocks.block_name, lambda _: lambda facts, epoch, block: f"{facts.spec.name}/{block}")),
         ),
