@@ -221,7 +221,10 @@ def test_rewards_that_never_came_are_left_out_and_said_or_there_is_no_evaluation
             loop.reward(f"o-{number}", 1.0)
     store.clock.clock.advance(120)
     store.tick()
-    found = loop.release("evaluation", first=0, stop=600, epsilon=50.0, level=0.99999)["value"]
+    with pytest.raises(Invalid, match="settings"):  # it was left out in silence: an interval of 95 % came back
+        loop.release("evaluation", first=0, stop=600, epsilon=50.0, level=0.99999)
+    found = loop.release("evaluation", {"level": 0.99999}, first=0, stop=600, epsilon=50.0)["value"]
+    assert found["level"] == 0.99999
     assert (found["places"], found["answered"]) == (600, 450)
     assert found["targets"][0]["low"] <= 1.0 <= found["targets"][0]["high"]
     assert found["targets"][0]["value"] > 0.92  # four standard deviations of the coins below 1

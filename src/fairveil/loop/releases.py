@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 KINDS = ("summary", *REPORTS)
 BUDGETS = ("epsilon", "delta", "rho", "mu")
+ASKED = ("first", "stop", *BUDGETS, "half_width", "dry_run")
 
 
 def release(
@@ -74,6 +75,11 @@ def quote_release(loop: Loop, kind: str, settings: dict[str, Any] | None = None,
 def check_kind(kind: str, settings: dict[str, Any] | None, asked: dict[str, Any]) -> None:
     if kind not in KINDS:
         raise Invalid("unknown kind of release", path="kind", given=kind, allowed=", ".join(KINDS))
+    if unknown := set(asked) - set(ASKED):
+        raise Invalid(
+            "a release is not asked for with this", path=min(unknown), allowed=", ".join(ASKED),
+            fix="a level and targets stand in settings",
+        )  # fmt: skip
     if kind != "summary":
         return
     if settings:
