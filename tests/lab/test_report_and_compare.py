@@ -235,6 +235,26 @@ def test_a_metric_without_a_course_is_drawn_by_the_course_of_its_task_and_a_seri
         compare.differences(results, "nothing")
 
 
+def test_regret_is_drawn_against_what_a_grid_varies():
+    spec = {
+        "task": "bandit", "rounds": 60, "runs": 3, "seed": 1, "policy": {"name": "private-nash", "epsilon": 1.0},
+        "environment": {"name": "bernoulli", "means": [0.2, 0.8]}, "feedback": {"delay": ["uniform", 1, 5]},
+    }  # fmt: skip
+    varied = {"feedback.window": [20, 5], "policy.release": ["arrivals", "blocks"]}
+    results = {name: fairveil.run(made) for name, made in compare.grid(spec, varied).items()}
+    values = {found.name: found.value for found in compare.differences(results, "nash_regret")}
+    [chart] = compare.against(results, "nash_regret")
+    assert (chart.title, chart.x_label) == ("nash regret against window", "window")
+    assert [(line.name, line.x) for line in chart.lines] == [
+        ("policy.release=arrivals", (5.0, 20.0)), ("policy.release=blocks", (5.0, 20.0)),
+    ]  # fmt: skip
+    for line in chart.lines:
+        for x, y, low, high in zip(line.x, line.y, line.low, line.high):
+            assert (y, low < y < high) == (values[f"feedback.window={x:g}, {line.name}"], True)
+    assert chart in compare.charts(results, "nash_regret")
+    assert compare.against({"first": next(iter(results.values()))}, "nash_regret") == []  # nothing is varied
+
+
 def test_pareto_front_keeps_what_nothing_beats():
     def result(epsilon, regret, established=True):
         promise = {"epsilon": epsilon, "established": established}

@@ -255,7 +255,41 @@ def charts(results: Mapping[str, dict[str, Any]], metric: str) -> list[Chart]:
     ]
     if points:
         drawn.append(Chart(f"{words} against epsilon", "epsilon", words, tuple(points), kind="points", log_x=True))
+    return drawn + against(results, metric)
+
+
+def against(results: Mapping[str, dict[str, Any]], metric: str) -> list[Chart]:
+    """The metric along each number that a grid varies, with 95 % bands; a line for every choice of the rest.
+
+    What becomes of a longer window, more people or fewer arms is seen here; epsilon has its Pareto front.
+    """
+    words, drawn = metric.replace("_", " "), []
+    choices = {name: dict(part.split("=", 1) for part in name.split(", ") if "=" in part) for name in results}
+    for path in next(iter(choices.values()), {}):
+        axis = path.rpartition(".")[2].replace("_", " ")
+        places = {name: _place(chosen.get(path)) for name, chosen in choices.items()}
+        if axis == "epsilon" or None in places.values() or len(set(places.values())) < 2:
+            continue
+        lines: dict[str, list[tuple[float, ...]]] = {}
+        for name, place in places.items():
+            rest = ", ".join(part for part in name.split(", ") if not part.startswith(f"{path}="))
+            value, reach = _number(results[name], metric), 1.96 * (_error(results[name], metric) or 0.0)
+            if value is not None and place is not None:
+                lines.setdefault(rest or words, []).append((place, value, value - reach, value + reach))
+        curves = []
+        for name, points in lines.items():
+            x, y, low, high = zip(*sorted(points))
+            curves.append(Line(name, x, y, low, high))
+        drawn.append(Chart(f"{words} against {axis}", axis, words, tuple(curves)))
     return drawn
+
+
+def _place(value: str | None) -> float | None:
+    try:
+        found = float(value or "")
+    except ValueError:
+        return None
+    return found if math.isfinite(found) else None
 
 
 def _courses(results: Mapping[str, dict[str, Any]], series: str, words: str) -> list[Chart]:
