@@ -145,8 +145,8 @@ def batched(quick: bool, seed: int) -> Iterator[Line]:
 
 
 SLOWER = {100: 1.05, 500: 1.05, 1000: 1.05, 10_000: 1.35}
-"""At a delay of 10,000 some 3,300 short turns are decided before anything can be answered, where blocks decide a few long
-ones. Their coins alone cost .08 of a run by blocks, so that 1.05 is out of reach with these decisions."""
+"""At a delay of 10,000 some 3,300 short turns are decided before anything can be answered, where blocks decide a few.
+Their coins alone cost .08 of a run by blocks, so that 1.05 is out of reach with these decisions."""
 
 
 def speed(quick: bool, seed: int) -> Iterator[Line]:
