@@ -233,7 +233,7 @@ class Batch:
             self.appearances.append((self.facts.id, key, ask.key))
 
     def _count(self, ask: Ask, learned: bool) -> None:
-        """Everybody in an event that keeps its round; what is learned beyond a limit too, which no release then takes."""
+        """Everybody in an event that keeps its round; what is learned beyond a limit too, and no release takes that."""
         limit = self.facts.spec.person.max_events
         for key in ask.subjects:
             known = self.people[key]

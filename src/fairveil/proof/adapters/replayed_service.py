@@ -118,7 +118,7 @@ def an_unforeseen_error(folder: Path) -> None:
 
 
 def a_conflict(folder: Path) -> None:
-    """Whether a second reward, or a second request of an event, is the first one again was in metrics, log and spans."""
+    """Whether a second reward, or request, of an event is the first one again was a status in metrics and log."""
     reward, event = f"{EVENTS}/e-{OWN}/reward", {"event_id": f"e-{OWN}", "subject": "ann"}
     again = [Step("POST", reward, {"value": 1.0}, own=True), Step("POST", EVENTS, event, own=True)]
     one, other = script(LOOP, "ann", "a", 1.0, *again), script(LOOP, "eve", "a", 0.0, *again)
