@@ -51,6 +51,14 @@ WIDE = {
     ),
     "consensus/": (("adapter:node",), ("tests/consensus/test_nodes.py",)),
     "evaluate/": (("adapter:evaluate", "evaluation:clipped-importance"), ("tests/evaluate",)),
+    "reports/": (
+        ("report:fairness", "report:evaluation", "adapter:service-replayed"),
+        ("tests/reports", "tests/loop/test_loop_reports.py"),
+    ),
+    "federated/": (
+        ("adapter:agent", "adapter:node", "adapter:parties-replayed"),
+        ("tests/federated/test_secure_sums.py", "tests/federated/test_party.py", "tests/federated/test_plan.py"),
+    ),
     "storage/": (("adapter:ledger",), ("tests/storage", "tests/ledger", "tests/service/test_faults.py")),
     "ledger/": (("adapter:ledger",), ("tests/ledger", "tests/storage")),
 }
