@@ -72,9 +72,7 @@ def njit(*given: Any, **options: Any) -> Any:
 
 
 def _call_template(numbas: Callable[..., Any], given: Any, named: Any) -> Any:
-    """A constant is given as any other number of its type: numba would compile a function again for each constant, and
-    for every variable that begins as one.
-    """
+    """A constant is given as any number of its type: numba would compile a function again for each one."""
     return numbas([types.unliteral(one) for one in given], {name: types.unliteral(one) for name, one in named.items()})
 
 
