@@ -47,8 +47,6 @@ VERSION = f"{numba.__version__} {sys.version_info[:2]} {hashlib.sha256(Path(__fi
 F = TypeVar("F", bound=Callable[..., Any])
 
 _tried: set[str] = set()
-
-
 _compiler: Any = numba.njit
 APART = f"{PACKAGE.name}.streams"
 """Functions of these modules are translated once, whoever calls them: a step alone and a whole stream give the same
@@ -68,7 +66,14 @@ def njit(*given: Any, **options: Any) -> Any:
     if not options.get("no_cpython_wrapper") and not given[0].__module__.startswith(APART):
         within = inner(given[0], inline=options.get("inline", "never"))
         made.get_call_template, made.get_overload = within.get_call_template, within.get_overload
+    elif options.get("no_cpython_wrapper"):
+        made.get_call_template = partial(_call_template, made.get_call_template)
     return made
+
+
+def _call_template(numbas: Callable[..., Any], given: Any, named: Any) -> Any:
+    """A constant is given as any number of its type: numba would compile a function again for each one."""
+    return numbas([types.unliteral(one) for one in given], {name: types.unliteral(one) for name, one in named.items()})
 
 
 def inner(function: F, inline: str = "never") -> Any:

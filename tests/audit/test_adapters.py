@@ -26,6 +26,9 @@ def test_an_adapter_keeps_its_laws_and_every_mutant_is_caught(name):
     assert verdict.fine, verdict
     assert len(verdict.caught) >= 5
     assert all(verdict.caught.values())
+    for mutant in adapters()[name]().mutants:
+        if mutant.breaks:
+            assert verdict.caught[mutant.name] == f"law {mutant.breaks}"
 
 
 def test_everything_that_serves_people_is_listed():
@@ -58,6 +61,29 @@ def test_a_broken_law_and_an_escaped_mutant_fail(monkeypatch):
     assert not blind.fine
     with pytest.raises(ContractError, match="broken"):
         made["broken"]().check()
+
+
+def test_the_law_that_a_mutant_names_is_asked_first_and_the_others_where_it_holds():
+    asked = []
+
+    def law(name):
+        def asks(folder):
+            asked.append(name)
+            must(name == "dear", "it is broken")
+
+        asks.__name__ = name
+        return asks
+
+    checks = Checks((law("dear"), law("cheap"), law("last")), ())
+    for breaks, by, seen in (
+        ("", "cheap", ["dear", "cheap"]),
+        ("last", "last", ["last"]),
+        ("dear", "cheap", ["dear", "cheap"]),
+    ):
+        asked.clear()
+        mutant = Mutant("one", "one mistake", breaks=breaks)
+        assert checks.caught_by(mutant) == f"law {by}"
+        assert asked == seen
 
 
 #: Kinds that make promises and have no laws of their kind, and what holds them instead.

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 from scipy.optimize import minimize_scalar
+from scipy.special import log_ndtr
 
 from fairveil.privacy import conversions
 from fairveil.privacy.calibration import Budget, noise_level
@@ -47,23 +48,26 @@ def spare_mu(mu, epsilon, delta):
     return (mpf(delta) - exact_delta(mu, epsilon)) / (mpf(mu) * mp.npdf(near))
 
 
-def _root(slope, derivative, low: float, high: float):
-    """Where a rising function is zero: halving in floats, then Newton's steps in 50 digits."""
-    for _ in range(200):
+def _root(slope, derivative, *given):
+    """Where a rising function is zero: halving in floats, then Newton's steps in 50 digits, the last of which is 0."""
+    low, high, plain = 1e-30, 1e30, tuple(float(one) for one in given)
+    while high >= low * (1 + 1e-12):
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if slope(mpf(middle)) > 0 else (middle, high)
-        if high < low * (1 + 1e-12):
-            break
+        low, high = (low, middle) if slope(middle, math.log1p, *plain) > 0 else (middle, high)
     found = mpf(low)
     for _ in range(5):
-        found -= slope(found) / derivative(found)
+        step = slope(found, mp.log1p, *given) / derivative(found, *given)
+        found -= step
+    assert abs(step) < found * mpf(10) ** -40
     return found
 
 
 def exact_zcdp_epsilon(rho, delta):
     """The least epsilon over all orders 1 + a, and its a: the slope is rho + (ln delta + ln(1 + a))/a^2."""
     rho, log = mpf(rho), mp.log(mpf(delta))
-    a = _root(lambda a: rho * a * a + log + mp.log1p(a), lambda a: 2 * rho * a + 1 / (1 + a), 1e-12, 1e12)
+    a = _root(
+        lambda a, log1p, rho, log: rho * a * a + log + log1p(a), lambda a, rho, _: 2 * rho * a + 1 / (1 + a), rho, log
+    )
     return rho * (1 + a) - mp.log1p(1 / a) - (log + mp.log1p(a)) / a, a
 
 
@@ -71,7 +75,10 @@ def exact_zcdp_log_delta(rho, epsilon):
     """ln of the least delta over all orders 1 + a, and its a."""
     rho, epsilon = mpf(rho), mpf(epsilon)
     a = _root(
-        lambda a: rho * (1 + 2 * a) - epsilon - mp.log1p(1 / a), lambda a: 2 * rho + 1 / (a * (1 + a)), 1e-12, 1e12
+        lambda a, log1p, rho, epsilon: rho * (1 + 2 * a) - epsilon - log1p(1 / a),
+        lambda a, rho, _: 2 * rho + 1 / (a * (1 + a)),
+        rho,
+        epsilon,
     )
     return a * (rho * (1 + a) - epsilon - mp.log1p(1 / a)) - mp.log1p(a), a
 
@@ -180,11 +187,13 @@ def _objective_curve(root, jacobian, delta, a):
 
 
 def _objective_order(root, jacobian, delta) -> float:
-    """The best order of the curve: between the neighbours of the best one of a grid."""
+    """The best order of the curve, in floats: between the neighbours of the best one of a grid."""
+
+    def curve(a):
+        part = jacobian + (1 + a) * root**2 / 2 + (math.log(2) + log_ndtr(a * root)) / a
+        return part - np.log1p(1 / a) - (math.log(delta) + np.log1p(a)) / a
+
     orders = np.geomspace(1e-2, 1e5, 60)
-    best = int(np.argmin([float(_objective_curve(root, jacobian, delta, a)) for a in orders]))
+    best = int(np.argmin(curve(orders)))
     low, high = orders[max(best - 1, 0)], orders[min(best + 1, len(orders) - 1)]
-    found = minimize_scalar(
-        lambda a: float(_objective_curve(root, jacobian, delta, a)), bounds=(low, high), options={"xatol": 1e-9 * low}
-    )
-    return float(found.x)
+    return float(minimize_scalar(curve, bounds=(low, high), options={"xatol": 1e-9 * low}).x)

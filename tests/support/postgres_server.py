@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-LIMIT = 60
+LIMIT = 600
 
 
 def programs() -> Path | None:

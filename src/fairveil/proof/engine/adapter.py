@@ -47,19 +47,25 @@ class Checks:
 
     def check(self) -> list[str]:
         """Run every law in a folder of its own; the names of the laws, or ContractError at the first broken one."""
-        for law in self.laws:
+        return self._kept(self.laws)
+
+    def _kept(self, laws: tuple[Law, ...]) -> list[str]:
+        for law in laws:
             with tempfile.TemporaryDirectory() as folder:
                 try:
                     law(Path(folder))
                 except ContractError as problem:
                     raise ContractError(f"{law.__name__}: {problem.problem}") from None
-        return [law.__name__ for law in self.laws]
+        return [law.__name__ for law in laws]
 
     def caught_by(self, mutant: Mutant) -> str:
-        """The law that a mutant breaks, or how served code refuses it; empty when it escapes."""
+        """The law that a mutant breaks, or how served code refuses it; empty when it escapes.
+
+        The law that the mutant names is asked first, the others where it holds.
+        """
         with mutant.plant(self):
             try:
-                self.check()
+                self._kept(tuple(sorted(self.laws, key=lambda law: law.__name__ != mutant.breaks)))
             except ContractError as problem:
                 return f"law {problem.problem.partition(':')[0]}"
             except FairveilError as problem:

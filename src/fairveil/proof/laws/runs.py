@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -38,7 +39,7 @@ from fairveil.privacy.noise import Noise, SeededNoise, ZeroNoise
 from fairveil.privacy.sums.batch import BatchSum
 from fairveil.proof.laws.playing import placed
 from fairveil.proof.laws.releases import in_other_worlds
-from fairveil.proof.laws.sums import Probe, draw_effects, exact_cost, priced, promised
+from fairveil.proof.laws.sums import MOVE, Probe, draw_effects, exact_cost, priced, promised
 from fairveil.proof.mutants import function, method, together
 from fairveil.randomness import generator
 from fairveil.state import State
@@ -132,20 +133,21 @@ def answers_of(policy: Policy, world: Any) -> list[Feedback]:
 
 
 Releasing = Callable[[State, str, Noise], State]
-Went = Callable[[Feedback, Releasing], None]
+Went = Callable[[Feedback, Releasing], State]
 
 
-def rounds_of(policy: Policy) -> Iterator[tuple[int, State, Went]]:
-    """Rounds of a run: the caller gives each an answer, and releases what is due with the noise it is given."""
-    held, number = [policy.start()], itertools.count()
-    for index in range(ROUNDS):
+def rounds_of(policy: Policy, first: int = 0, state: State | None = None) -> Iterator[tuple[int, State, Went]]:
+    """Rounds of a run, or from a round on: the caller gives each an answer, and releases what is due with the noise."""
+    held, number = [policy.start() if state is None else state], itertools.count()
+    for index in range(first, ROUNDS):
         held[0] = policy.open(held[0], index, generator(5, "open", index))
 
-        def step(answer: Feedback, release: Releasing, index: int = index) -> None:
+        def step(answer: Feedback, release: Releasing, index: int = index) -> State:
             state = policy.learn(held[0], answer)
             while (block := policy.due(state, index + 1)) is not None:
                 state = release(state, block, SeededNoise(3, next(number)))
             held[0] = state
+            return state
 
         yield index, held[0], step
 
@@ -205,23 +207,39 @@ def promised_purely(policy: Policy) -> bool:
 
 # Sums over a whole run ------------------------------------------------------------------------------------------------
 
+Begun = list[tuple[int, int, State]]
+"""Before each round: draws that were taken, numbers that were sent, the state."""
+
 
 def together_priced(policy: Any, world: Any, answers: list[Feedback], others: list[tuple[int, Feedback]]) -> float:
-    """All messages of all agents at once, as a function of all draws."""
+    """All messages of all agents at once, as a function of all draws.
 
-    def shown(noise: Noise, given: list[Feedback] = answers) -> Floats:
-        sent: list[Floats] = [np.zeros(0)]
+    Nothing before its round depends on a draw: a run with another one goes on from there.
+    """
+
+    def shown(noise: Probe, given: list[Feedback], first: int = 0, state: State | None = None) -> tuple[Floats, Begun]:
+        sent, begun = list[float](), Begun()
 
         def release(state: State, block: str, _: Noise) -> State:
             after: State = policy.release(state, noise)
-            sent.append(np.asarray(policy.sent(after, range(policy.agents)), np.float64).ravel())
+            sent.extend(np.asarray(policy.sent(after, range(policy.agents)), np.float64).ravel().tolist())
             return after
 
-        played(policy, given, release)
-        return np.concatenate(sent)
+        state = policy.start() if state is None else state
+        for index, _, step in rounds_of(policy, first, state):
+            begun.append((len(noise.levels), len(sent), state))
+            state = step(given[index], release)
+        return np.array(sent), begun
 
-    base, effects = draw_effects(shown)
-    found = [base - shown(Probe(), changed(answers, at, other)) for at, other in others]
+    still = Probe()
+    base, begun = shown(still, answers)
+    effects = np.zeros((len(base), len(still.levels)))
+    for place, level in enumerate(still.levels):
+        first = bisect_right(begun, place, key=lambda round: round[0]) - 1
+        drawn, before, state = begun[first]
+        later, _ = shown(Probe(place - drawn), answers, first, state)
+        effects[before:, place] = (later - base[before:]) / MOVE * level
+    found = [base - shown(Probe(), changed(answers, at, other))[0] for at, other in others]
     return max(priced(effects, change, False) for change in found)
 
 

@@ -31,9 +31,10 @@ class Mutant:
     """One privacy mistake planted in served code.
 
     ``harmless`` argues why it changes nothing where it cannot be caught; everything else must be caught. ``by_law``:
-    the laws of its kind are asked before the audits, which take longer. ``copy``: a mistake that is planted in a copy
-    beside the served code, because no line of that could become it: ``copy(epsilon)`` is a pair of worlds that claims
-    epsilon and protects less, and must be caught at every budget of `BUDGETS`.
+    the laws of its kind are asked before the audits, which take longer. ``breaks``: the law of an adapter, by its name,
+    that is asked before the others. ``copy``: a mistake that is planted in a copy beside the served code, because no
+    line of that could become it: ``copy(epsilon)`` is a pair of worlds that claims epsilon and protects less, and must
+    be caught at every budget of `BUDGETS`.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Mutant:
     plant: Plant = nullcontext
     harmless: str = ""
     by_law: bool = False
+    breaks: str = ""
     copy: Copy | None = None
 
 
