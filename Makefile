@@ -7,7 +7,7 @@ FLOWER := .venv-federation
 FAST   := $(shell test -w /dev/shm && echo /dev/shm)
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help packages demo demo-service test test-long worlds planted which-tests lint docs bench delay estimates classification streams audit mutants machines reproduce constraints clean service-load service-kill service-upgrade service-soak service-learn service-history service-many service-paused service-crowd
+.PHONY: help packages demo demo-service test test-long worlds planted which-tests lint docs bench delay estimates classification streams audit mutants machines reproduce constraints clean service-load service-start service-kill service-upgrade service-soak service-learn service-history service-many service-paused service-crowd
 
 help:            ## what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -90,6 +90,9 @@ estimates: $(VENV)/.dev ## coverage of the intervals that policies publish, and 
 
 service-load: $(VENV)/.dev ## durable pairs a second beside a no-op route (needs wrk)
 	@$(PY) bench/service/load.py $(if $(BEFORE),--before $(BEFORE))
+
+service-start: $(VENV)/.dev ## CPU until a new process is ready, one loop of each family
+	@$(PY) bench/service/start.py
 
 service-kill: $(VENV)/.dev ## the whole service killed under load, on both databases
 	@$(PY) bench/service/kill.py

@@ -68,7 +68,14 @@ def njit(*given: Any, **options: Any) -> Any:
     if not options.get("no_cpython_wrapper") and not given[0].__module__.startswith(APART):
         within = inner(given[0], inline=options.get("inline", "never"))
         made.get_call_template, made.get_overload = within.get_call_template, within.get_overload
+    elif options.get("no_cpython_wrapper"):
+        made.get_call_template = partial(_call_template, made.get_call_template)
     return made
+
+
+def _call_template(numbas: Callable[..., Any], given: Any, named: Any) -> Any:
+    """A constant is given as any number of its type: numba would compile a function again for each one."""
+    return numbas([types.unliteral(one) for one in given], {name: types.unliteral(one) for name, one in named.items()})
 
 
 def inner(function: F, inline: str = "never") -> Any:

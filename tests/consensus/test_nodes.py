@@ -236,6 +236,7 @@ def test_labels_are_rows_too_and_their_digest_can_be_compared_with_nothing(tmp_p
         remember_rows(tmp_path / name, "run", rows(0))
         remember_rows(tmp_path / name, "run", rows(0))
         digests.append((tmp_path / name / "rows.json").read_text())
+        assert (tmp_path / name / "rows.json").stat().st_mode & 0o077 == 0, "who reads it can compare it with guesses"
     assert digests[0] != digests[1]
     found = rows(0)
     other = Rows.dense(np.random.default_rng(0).normal(size=(40, 2)) / 2, -found.signs)

@@ -23,6 +23,7 @@ SECTIONS = {
 NUMBERED = re.compile(
     r"\b(Theorem|Lemma|Proposition|Corollary|Remark|Algorithm|Figure|Table) (\d+(?:\.\d+)?|A\.\d)(?!\w|\.\d)"
 )
+LEMMAS = re.compile(r"\b[Ll]emmas ([^.]*)")
 ELSEWHERE = {
     "fairx-federated": {"Lemma 22", "Proposition 2", "Remark 3", "Theorem 2"},
     "private-fair-greedy": {"Lemma 1.7", "Proposition 1.3", "Proposition 1.6", "Theorem 1.2"},
@@ -52,6 +53,9 @@ def test_every_numbered_item_of_the_text_has_a_row(title):
     if not text.exists():
         pytest.skip("the papers' texts are not beside the repository")
     numbered = {f"{kind} {number}" for kind, number in NUMBERED.findall(text.read_text())}
+    for named in LEMMAS.findall(text.read_text()):  # 'lemmas 10-12 (for GDP) and 17-19 (for LDP)'
+        for first, final in re.findall(r"\b(\d+)-(\d+)\b", named):
+            numbered |= {f"Lemma {n}" for n in range(int(first), int(final) + 1)}
     numbered -= ELSEWHERE.get(SECTIONS[title], set())
     panels = {item.split(" (")[0] for item in listed(title)}
     assert numbered - panels == set()

@@ -23,6 +23,14 @@ def test_every_public_fact_is_in_the_fingerprint():
     assert written_out.made.table() == plan.made.table()
 
 
+def test_what_a_version_fills_in_is_in_the_fingerprint(monkeypatch):
+    """Parties of two versions that fill in different defaults learn different things under one table."""
+    plan, other = plan_of(), plan_of()
+    before, known = plan.fingerprint, plan.made.table()
+    monkeypatch.setattr(type(other.made), "table", lambda self: {**known, "filled in": "differently"})
+    assert other.fingerprint != before
+
+
 def test_a_table_becomes_a_plan():
     table = {"run": "trial", "kind": "exposure", "party": [{"name": name} for name in NAMES[:3]], **EXPOSURE}
     assert Plan.from_table({**table, "version": 1}) == Plan.from_table(table)

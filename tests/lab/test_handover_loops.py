@@ -143,6 +143,26 @@ def test_a_board_sees_by_option_who_was_given_it_who_waits_and_who_never_answere
         assert "Whether and when somebody did is protected in this loop" in text
 
 
+@pytest.mark.parametrize("missing", ["public", "default"])
+def test_rounds_of_apprentice_mode_are_not_called_lost(tmp_path, missing):
+    with Store.open(f"sqlite:///{tmp_path}/store.db", clock=ManualClock()) as store:
+        loop = store.create(
+            "news",
+            policy={"name": "private-nash", "epsilon": 1.0},
+            actions=["sports", "culture"],
+            reward={"low": 0.0, "high": 1.0, "wait": "50s", "missing": missing},
+            person={"max_events": 1},
+            mode="apprentice",
+        )
+        for number in range(20):
+            loop.decide(f"e-{number}", subject=f"p-{number}", baseline=number % 2)
+        document = report_on_store(store, "news")
+    *_, total = grid(document, 0)
+    assert int(total[-1]) > 0
+    assert document.sections[0].grids[0].head[-1] == {"public": "never answered", "default": "not learned"}[missing]
+    assert "apprentice mode showed another option than the policy's own" in lines(document)
+
+
 def test_blocks_say_what_is_not_released_and_that_silence_is_inside(tmp_path):
     store, given, _ = late_trial(tmp_path, "public", rounds=120, release="blocks")
     with store:

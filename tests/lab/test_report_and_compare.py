@@ -242,6 +242,7 @@ def test_regret_is_drawn_against_what_a_grid_varies():
     }  # fmt: skip
     varied = {"feedback.window": [20, 5], "policy.release": ["arrivals", "blocks"]}
     results = {name: fairveil.run(made) for name, made in compare.grid(spec, varied).items()}
+    chosen = "feedback.window=20, policy.release=blocks"
     values = {found.name: found.value for found in compare.differences(results, "nash_regret")}
     [chart] = compare.against(results, "nash_regret")
     assert (chart.title, chart.x_label) == ("nash regret against window", "window")
@@ -251,7 +252,11 @@ def test_regret_is_drawn_against_what_a_grid_varies():
     for line in chart.lines:
         for x, y, low, high in zip(line.x, line.y, line.low, line.high):
             assert (y, low < y < high) == (values[f"feedback.window={x:g}, {line.name}"], True)
-    assert chart in compare.charts(results, "nash_regret")
+    drawn = compare.charts(results, "nash_regret")
+    assert chart in drawn
+    assert "epsilon" not in {one.x_label for one in drawn}  # one epsilon in all runs
+    results["more"] = {**results[chosen], "guarantee": {**results[chosen]["guarantee"], "epsilon": 2.0}}
+    assert "epsilon" in {one.x_label for one in compare.charts(results, "nash_regret")}
     assert compare.against({"first": next(iter(results.values()))}, "nash_regret") == []  # nothing is varied
 
 

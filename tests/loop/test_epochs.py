@@ -13,7 +13,7 @@ from running_service import Direct
 
 from fairveil.errors import BudgetError, SpecError
 from fairveil.loop import Reward, Store, blocks, pages, trail
-from fairveil.loop.problems import NameTaken
+from fairveil.loop.problems import NameTaken, NotKept
 from fairveil.loop.public import loop_table
 from fairveil.loop.upkeep import accept_epoch, backup, check, restore
 from fairveil.service.app import Service
@@ -132,6 +132,26 @@ def test_without_all_pages_learning_waits_for_an_operator(data, clock, fault):
         clock.advance(61)
         store.tick()
         assert store.loop("trial").status().stopped is None
+
+
+def test_no_place_that_a_lost_copy_may_have_reported_is_reported_again(tmp_path, clock):
+    url, kept = f"sqlite:///{tmp_path}/data/store.db", {"policy": POLICY, "reward": Reward(0, 1, wait="60s")}
+    with Store.open(url, clock=clock, key=KEY) as store:
+        loop = store.create("trial", **kept, reports={"spare": 5.0})
+        play(loop, clock, 0, 20)
+        backup(store, tmp_path / "copy")
+        play(loop, clock, 20, 20)
+        loop.release("fairness", first=0, stop=40, epsilon=0.5)
+    put_back(tmp_path / "data")
+    with Store.open(url, clock=clock, key=KEY) as store:
+        store.tick()
+        loop = store.loop("trial")
+        assert loop.status().epoch == 1
+        play(loop, clock, 100, 5)
+        assert loop_table(loop)["places"] == {"decided": 45, "settled": 45, "first": 40, "outside": {"shadow": 0}}
+        with pytest.raises(NotKept, match="at least 40"):
+            loop.release("fairness", first=0, stop=20, epsilon=0.5)
+        assert loop.release("fairness", epsilon=0.5)["first"] == 40
 
 
 def test_an_epoch_is_charged_where_the_ledger_has_room(tmp_path, clock):

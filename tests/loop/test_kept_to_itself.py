@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from subprocess import CompletedProcess
 
 import pytest
 
 from fairveil import registry
 from fairveil.bandits.nash.private_nash import PrivateNash
 from fairveil.errors import LedgerError
-from fairveil.loop import Person, Reward, Store, blocks, recovery, trail, upkeep
+from fairveil.loop import Person, Reward, Store, blocks, dump, recovery, trail, upkeep
 from fairveil.loop.problems import LoopError, StorageFailed
 from fairveil.loop.public import loop_table
 from fairveil.privacy.guarantee import REFUSED
@@ -30,6 +31,10 @@ def refusals(store):
     local = store.create("local", policy={"name": "local-nash", "arms": 2, "epsilon": 1.0}, reward=Reward(wait="60s"))
     local.decide("e")
     yield lambda: local.reward("e", SECRET)
+    twice = store.create("twice", policy=POLICY, reward=Reward(0, 1, wait="60s"))
+    twice.decide("e")
+    twice.reward("e", SECRET)
+    yield lambda: twice.reward("e", 0.5)
     queue = store.create("queue", **QUEUE, reward=Reward(wait="60s"))
     yield lambda: queue.decide("e", candidates=[{"group": "a", "features": [SECRET, SECRET]}])
 
@@ -38,7 +43,7 @@ def test_no_refusal_repeats_a_reward_or_a_feature(store):
     for refused in refusals(store):
         with pytest.raises(LoopError) as caught:
             refused()
-        assert str(SECRET) not in f"{caught.value} {caught.value.to_dict()} {caught.value.given}"
+        assert str(SECRET)[:5] not in f"{caught.value} {caught.value.to_dict()} {caught.value.given}"
 
 
 def test_a_candidate_without_a_name_is_refused_where_events_are_counted(store):
@@ -63,6 +68,29 @@ def test_files_of_raw_rows_and_keys_are_their_owners_alone(tmp_path, clock):
     names = ("store.db", "store.db.key", "ledgers/one.db")
     kept = [place / name for place in (tmp_path / "data", tmp_path / "copy") for name in names]
     assert [str(file) for file in kept if file.stat().st_mode & 0o077] == []
+
+
+def test_the_copy_of_a_store_on_a_server_is_its_owners_alone_from_its_first_byte(tmp_path, monkeypatch):
+    """It was made for everybody, and taken away from the others when the whole of it was there."""
+    modes = []
+    monkeypatch.setattr(dump, "_schema", lambda url: "public")
+    monkeypatch.setattr(dump, "_run", lambda *given: modes.append((tmp_path / dump.DUMP).stat().st_mode & 0o777))
+    dump.dump("postgresql://localhost/store", tmp_path)
+    assert modes == [0o600]
+
+
+def test_the_password_of_a_server_is_in_no_command(monkeypatch):
+    """Everybody on a machine reads the commands of its processes; the environment of one is its owner's."""
+    pytest.importorskip("psycopg")
+    told = []
+    monkeypatch.setattr(dump, "_program", lambda name: name)
+    monkeypatch.setattr(
+        dump.subprocess, "run", lambda command, env, **_: told.append((command, env)) or CompletedProcess(command, 0)
+    )
+    dump._run("pg_dump", "postgresql://ann:canary-4711@localhost/store", "--format=custom")
+    [(command, environment)] = told
+    assert "canary" not in " ".join(command)
+    assert environment["PGPASSWORD"] == "canary-4711"
 
 
 def test_a_reward_for_a_round_that_is_settled_is_late_while_its_block_is_drawn(store, clock):

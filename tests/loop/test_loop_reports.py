@@ -120,6 +120,10 @@ def test_sticky_repeats_are_blank_and_shadow_is_outside(store):
     loop.decide("s", group="a", subject="p-9")
     places = loop_table(loop)["places"]
     assert (places["decided"], places["outside"]) == (6, {"shadow": 1})
+    store.clock.clock.advance(120)
+    store.tick()
+    asked = wanted(loop, "fairness", None, None, {"epsilon": 0.5}, None)
+    assert gathered(loop, asked.mechanism(loop.facts), asked)[0][:9].sum() == 3 * ONE
 
 
 def test_after_erasure_a_person_is_in_no_later_report(store):
@@ -137,6 +141,19 @@ def test_after_erasure_a_person_is_in_no_later_report(store):
     assert [place for place, content in enumerate(contents) if not any(content)] == [3, 13]
 
 
+def test_an_erasure_finds_the_places_of_a_candidate_at_any_seat(store):
+    policy = {"name": "batched-private-fair-greedy", "epsilon": 5.0, "delta": 1e-6, "first_batch": 20}
+    loop = store.create("queue", policy=policy, groups=["a", "b"], features=FEATURES[:1], reports={"spare": 2.0},
+                        reward=Reward(0, 1, wait="60s"))  # fmt: skip
+    for seat in range(3):
+        who = [f"beside {seat} at {place}" for place in range(3)]
+        who[seat] = "ann"
+        loop.decide(f"e-{seat}", candidates=[{"group": "a", "features": [0.1], "subject": one} for one in who])
+    loop.erase_subject("ann")
+    with store.reading() as tx:
+        assert not any(any(bytes(content)) for (content,) in tx.execute("SELECT content FROM places"))
+
+
 def test_what_cannot_be_reported_is_refused_with_numbers_and_costs_nothing(store):
     loop = made(store)
     play(store, loop)
@@ -145,6 +162,9 @@ def test_what_cannot_be_reported_is_refused_with_numbers_and_costs_nothing(store
     before = loop.ledger.spent.units
     for asked, problem, words in [
         ({"first": 30, "stop": 60, "epsilon": 0.1}, Overlap, r"\[10, 40\)"),
+        ({"first": 0, "stop": 20, "epsilon": 0.1}, Overlap, r"\[10, 40\)"),
+        ({"first": 0, "stop": 60, "epsilon": 0.1}, Overlap, r"\[10, 40\)"),
+        ({"first": 20, "stop": 30, "epsilon": 0.1}, Overlap, r"\[10, 40\)"),
         ({"first": 40, "stop": 61, "epsilon": 0.1}, NotDue, "at most 60 of 61"),
         ({"first": 40, "stop": 60, "epsilon": 5.0}, NoBudget, "1.5"),
         ({"first": 10, "stop": 40, "epsilon": 0.4}, Overlap, "other settings"),
@@ -166,14 +186,16 @@ def test_scheduled_reports_are_paid_in_advance_and_their_content_goes(store):
     loop = made(store, reports={"every": 20, "epsilon": 5.0, "kinds": ["fairness", "evaluation"]}, explore=0.5)
     assert loop.ledger.spent.units == 11_000_000
     assert budget_table(loop)["words"] == "learning is paid in full; nothing is kept for reports"
-    play(store, loop, 50)
+    play(store, loop, 50, subject="ann")
     names = [one["id"] for one in release_tables(loop)]
     kinds = ("evaluation", "fairness")
     assert sorted(names) == [f"report-{kind}-{first}-{first + 20}" for kind in kinds for first in (0, 20)]
     assert loop.ledger.spent.units == 11_000_000
     with store.reading() as tx:
         contents = [bytes(row[0]) for row in tx.execute("SELECT content FROM places ORDER BY place")]
+        stands = [place for (place,) in tx.execute("SELECT place FROM place_appearances ORDER BY place")]
     assert [any(content) for content in contents] == [False] * 40 + [True] * 10
+    assert stands == list(range(40, 50))
     with pytest.raises(NoBudget):
         loop.release("fairness", first=40, stop=50, epsilon=0.1)
 
@@ -473,6 +495,10 @@ def test_a_quote_knows_public_sizes_and_shows_a_dry_run(store):
 def test_a_rule_without_a_law_says_so(store):
     loop = made(store, explore=0.5, targets=[{"name": "baseline"}, {"name": "uniform"}], reports={"spare": 50.0})
     play(store, loop)
+    asked = wanted(loop, "evaluation", None, None, {"epsilon": 40.0}, None)
+    units, _ = gathered(loop, asked.mechanism(loop.facts), asked)
+    assert not units[:2].any()
+    assert units[2:].any()
     words = loop.release("evaluation", epsilon=40.0)["value"]["words"]
     said = [line for line in words if "named no baseline" in line]
     assert len(said) == 1

@@ -152,8 +152,8 @@ def test_the_limit_is_held_against_the_rows_of_a_release(store, clock, counted):
     for number in range(12):
         loop.decide(f"e-{number}", subject=f"p-{number // 2}")
         loop.reward(f"e-{number}", 1.0)
-    with store.writing() as tx:
-        tx.execute("UPDATE subjects SET events = ? WHERE loop = ?", (counted, loop.facts.id))
+    with store.writing() as tx:  # of one person alone
+        tx.execute("UPDATE subjects SET events = ? WHERE key = ?", (counted, store.keys.subject("p-1")))
     clock.advance(61)
     loop.tick()
     assert loop.status().stopped == "ledger"

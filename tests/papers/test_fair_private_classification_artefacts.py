@@ -6,7 +6,7 @@ import pytest
 
 import fairveil
 from fairveil.classify.game.theory import theory_rounds
-from fairveil.classify.impossibility import extensions
+from fairveil.classify.impossibility import error, extensions, opportunity_gap, rules
 from fairveil.lab.artefact import SCALES
 from fairveil.lab.papers import fair_private_classification as paper
 from fairveil.lab.papers.fair_private_classification_theorems import local_sensitivities
@@ -60,6 +60,23 @@ def test_condition_2_as_derived_and_as_typeset():
     sizes = theory_rounds(100_000, 0.1, 0.05, 5, 1.0, 1e-5)
     assert sizes.epsilon_demanded == pytest.approx(1.05e5, rel=0.01)
     assert sizes.epsilon_typeset == pytest.approx(2.96e4, rel=0.01)
+
+
+def test_the_printed_distribution_serves_with_neighbours_beyond_its_support():
+    """All 56 hypotheses that survive the printed neighbour are lost where a feature gets the label it never had."""
+    share, zeta = Fraction(1, 4), Fraction(1, 100)
+    printed = {((0, 0), 0): share, ((1, 0), 1): share, ((2, 1), 0): share, ((3, 1), 1): share}
+    fair = [
+        rule
+        for rule in rules(5, [place for place, _ in printed])
+        if opportunity_gap(rule, printed) == 0 and error(rule, printed) < Fraction(1, 2)
+    ]
+    beyond = [
+        {**printed, ((1, 0), 1): share - zeta, ((0, 0), 1): zeta},
+        {**printed, ((3, 1), 1): share - zeta, ((2, 1), 1): zeta},
+    ]
+    assert len(fair) == 56
+    assert not any(all(opportunity_gap(rule, other) == 0 for other in beyond) for rule in fair)
 
 
 def test_extensions_lose_every_hypothesis_only_where_fairness_is_exact():

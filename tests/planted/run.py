@@ -8,6 +8,7 @@ A mistake is a piece of text in one file that becomes another (`*.toml`). The co
 file is written anew, so tests, command line and servers that they start all run the broken code. Whoever notices a
 mistake at a seed must find nothing at that seed in the code without it: that is asked first (`other_seeds`). Who does
 not end in time has noticed nothing: the mistake is left open, and the next run with the same ``--out`` asks again.
+Every answer is in that file as soon as it is there: a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -50,6 +51,14 @@ WIDE = {
     ),
     "consensus/": (("adapter:node",), ("tests/consensus/test_nodes.py",)),
     "evaluate/": (("adapter:evaluate", "evaluation:clipped-importance"), ("tests/evaluate",)),
+    "reports/": (
+        ("report:fairness", "report:evaluation", "adapter:service-replayed"),
+        ("tests/reports", "tests/loop/test_loop_reports.py"),
+    ),
+    "federated/": (
+        ("adapter:agent", "adapter:node", "adapter:parties-replayed"),
+        ("tests/federated/test_secure_sums.py", "tests/federated/test_party.py", "tests/federated/test_plan.py"),
+    ),
     "storage/": (("adapter:ledger",), ("tests/storage", "tests/ledger", "tests/service/test_faults.py")),
     "ledger/": (("adapter:ledger",), ("tests/ledger", "tests/storage")),
 }
@@ -199,16 +208,47 @@ def look(mistake: Mistake, folder: Path, wide: bool, seeds: str) -> tuple[str, d
     return "", {}
 
 
-def sound(everybody: set[str], folder: Path, seeds: str) -> dict[str, str]:
-    """What fails at a seed in the code without a mistake: nobody who fails so can be said to notice one."""
-    files: dict[str, list[str]] = {}
-    for one in sorted(everybody):  # an audit by itself, tests of one file together
-        files.setdefault(one if one.startswith("audit:") else one.partition("::")[0], []).append(one)
-    return {
-        f"{file}, seed {seed}": words
-        for file, group in files.items()
-        for seed, words in asked(group, folder, seeds).items()
-    }
+class Answers:
+    """What was answered, by whom: with a file, an answer is in it at once and is not asked for again.
+
+    ``mistakes``: who noticed which and what they said, by seed; ``sound``: what they say of the code without a mistake.
+    """
+
+    def __init__(self, place: Path | None, seeds: str, wide: bool = False) -> None:
+        self.place, self.seeds, self.wide = place, seeds, wide
+        kept = json.loads(place.read_text()) if place is not None and place.exists() else {}
+        if kept and (kept["seeds"], kept["wide"]) != (seeds, wide):
+            raise SystemExit(f"{place} has answers at seeds {kept['seeds']}, wide: {kept['wide']}; give another --out")
+        self.sound: dict[str, dict[str, str]] = kept.get("sound", {})
+        self.mistakes: dict[str, tuple[str, dict[str, str]]] = kept.get("mistakes", {})
+
+    def write(self) -> None:
+        if self.place is not None:
+            kept = {"seeds": self.seeds, "wide": self.wide, "sound": self.sound, "mistakes": self.mistakes}
+            half = self.place.with_suffix(".half")
+            half.write_text(json.dumps(kept, indent=1) + "\n")
+            half.replace(self.place)
+
+    def ask_without(self, everybody: set[str], folder: Path) -> None:
+        """What fails at a seed in the code without a mistake: nobody who fails so can be said to notice one."""
+        files: dict[str, list[str]] = {}
+        for one in sorted(everybody - set(self.sound)):  # an audit by itself, tests of one file together
+            files.setdefault(one if one.startswith("audit:") else one.partition("::")[0], []).append(one)
+        for file, group in files.items():
+            words = asked(group, folder, self.seeds)
+            self.sound.update(dict.fromkeys(group, words))
+            self.write()
+            for seed, said in words.items():
+                print(f"the code without a mistake is found wrong by {file}, seed {seed}: {said}", flush=True)
+
+    def ask(self, mistake: Mistake, folder: Path) -> tuple[str, dict[str, str]]:
+        """Who notices a mistake, and what they say at each seed at which they find nothing without it."""
+        kept = self.mistakes.get(mistake.title)
+        if kept is None or not (self.wide or kept[0] in ("", mistake.caught)):
+            self.mistakes[mistake.title] = look(mistake, folder, self.wide, self.seeds)
+            self.write()
+        who, words = self.mistakes[mistake.title]
+        return who, {seed: said for seed, said in words.items() if seed not in self.sound.get(who, {})}
 
 
 TABLE = "| mistake | in | noticed by |\n|---|---|---|\n"
@@ -239,33 +279,37 @@ def main() -> int:
         return 0
     if given.audit is not None:
         return audit(given.audit, given.seeds)
-    found = json.loads(given.out.read_text()) if given.out is not None and given.out.exists() else {}
-    chosen = [one for one in mistakes() if not given.names or {one.part, one.title} & set(given.names)]
-    missed, seeds = list[str](), given.seeds.split(",")
+    return run(given.names, Answers(given.out, given.seeds, given.wide))
+
+
+def run(names: Sequence[str], answers: Answers) -> int:
+    """Ask about the mistakes of these names and parts, all when there are none; 1 where one is not noticed."""
+    chosen = [one for one in mistakes() if not names or {one.part, one.title} & set(names)]
+    missed, seeds = list[str](), answers.seeds.split(",")
+    caught = dict.fromkeys(seeds, 0)
     with copied() as folder:
-        if not given.wide and (alarms := sound({one.caught for one in chosen if one.caught}, folder, given.seeds)):
-            raise SystemExit("the code without a mistake is found wrong: " + json.dumps(alarms, indent=1))
+        if not answers.wide:
+            answers.ask_without({one.caught for one in chosen if one.caught}, folder)
         for mistake in chosen:
-            if not mistake.stands or not (given.wide or mistake.caught):
+            if not mistake.stands or not (answers.wide or mistake.caught):
                 print(f"{mistake.title}: {'nobody was asked yet' if mistake.stands else 'its line was rewritten'}")
                 continue
-            if mistake.title not in found:
-                try:
-                    found[mistake.title] = look(mistake, folder, given.wide, given.seeds)
-                except TimeoutError as problem:
-                    print(f"{mistake.title}: left open, {problem}", flush=True)
-                    missed.append(mistake.title)
-                    continue
-                if given.out is not None:
-                    given.out.write_text(json.dumps(found, indent=1) + "\n")
-            who, words = found[mistake.title]
+            try:
+                who, words = answers.ask(mistake, folder)
+            except TimeoutError as problem:
+                print(f"{mistake.title}: left open, {problem}", flush=True)
+                missed.append(mistake.title)
+                continue
             silent = [seed for seed in seeds if seed not in words]
             if silent and not mistake.harmless:
                 missed.append(mistake.title)
+            for seed in words:
+                caught[seed] += 1
             quiet = f"NOBODY NOTICED at seed {', '.join(silent)}" if silent else ""
             print(f"{mistake.title}: {quiet} {who}: {next(iter(words.values()), '')}", flush=True)
-    caught = {seed: sum(seed in words for _, words in found.values()) for seed in seeds}
-    print(f"noticed of {len(found)}: " + ", ".join(f"{number} at seed {seed}" for seed, number in caught.items()))
+    print(f"noticed of {len(chosen)}: " + ", ".join(f"{number} at seed {seed}" for seed, number in caught.items()))
+    if missed:
+        print("not noticed:", *missed)
     return 1 if missed else 0
 
 

@@ -44,9 +44,32 @@ def test_the_page_has_them_all():
 
 
 @pytest.mark.parametrize("title", ["loop/unkeyed-subjects", "ledger/accounts-unlinked"])
-def test_a_planted_mistake_is_noticed_and_the_code_without_it_is_not(title):
+def test_a_planted_mistake_is_noticed_and_the_code_without_it_is_not(title, tmp_path):
     [mistake] = [one for one in MISTAKES if one.title == title]
+    answers = run.Answers(tmp_path / "kept.json", "0,5")
     with run.copied() as folder:
-        assert run.sound({mistake.caught}, folder, "0,5") == {}
-        who, words = run.look(mistake, folder, False, "0,5")
+        answers.ask_without({mistake.caught}, folder)
+        assert answers.sound == {mistake.caught: {}}
+        who, words = answers.ask(mistake, folder)
         assert (who, set(words)) == (mistake.caught, {"0", "5"})
+
+
+def test_answers_are_kept_as_they_come(tmp_path, monkeypatch):
+    mistake, other = [one for one in MISTAKES if one.caught][:2]
+    calls = []
+    monkeypatch.setattr(run, "asked", lambda who, folder, seeds: calls.append(who) or {})
+    monkeypatch.setattr(run, "look", lambda one, *rest: (one.caught, {"0": "seen", "1": "seen"}))
+    first = run.Answers(tmp_path / "kept.json", "0,1")
+    first.ask_without({mistake.caught}, tmp_path)
+    assert set(first.ask(mistake, tmp_path)[1]) == {"0", "1"}
+    again = run.Answers(tmp_path / "kept.json", "0,1")  # the process was stopped here
+    monkeypatch.setattr(run, "look", lambda *given: pytest.fail("asked again"))
+    again.ask_without({mistake.caught}, tmp_path)
+    assert len(calls) == 1
+    assert set(again.ask(mistake, tmp_path)[1]) == {"0", "1"}
+    with pytest.raises(pytest.fail.Exception):
+        again.ask(other, tmp_path)
+    with pytest.raises(SystemExit, match="another --out"):
+        run.Answers(tmp_path / "kept.json", "0,1,2")
+    again.sound[mistake.caught] = {"1": "wrong without it"}  # who cries at a seed anyway has not noticed anything there
+    assert set(again.ask(mistake, tmp_path)[1]) == {"0"}

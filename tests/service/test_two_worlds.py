@@ -23,7 +23,12 @@ from fairveil.loop.places import Placing
 from fairveil.loop.public import loop_table
 from fairveil.loop.stand_in import stands_in
 from fairveil.proof.adapters.replayed_loop import _told
-from fairveil.proof.adapters.replayed_service import _counts_rewards, _logs_words, _without_places
+from fairveil.proof.adapters.replayed_service import (
+    _conflicts_told,
+    _counts_rewards,
+    _logs_words,
+    _without_places,
+)
 from fairveil.proof.adapters.served import BROKEN, Served, Step, equal_coins, waited
 from fairveil.proof.engine.replay import Tape
 from fairveil.proof.mutants import function, method
@@ -60,6 +65,7 @@ class Script:
 
     def __init__(self, seed):
         self.rng, self.steps = np.random.default_rng(seed), ([], [])
+        self.again = np.random.default_rng([seed, 23])
         self.name = f"s-{seed}"
         missing = "public" if np.random.default_rng([seed, 22]).random() < 0.4 else "default"
         self.spec = a_loop(self.rng, self.name, missing)
@@ -140,6 +146,8 @@ class Script:
         elif kind == "own-reward" and self.unanswered:
             event = self.unanswered.pop()
             self.apart(*(self.rewarded(event, float(rng.uniform(-1, 2)), own=True) for _ in range(2)))
+            if self.again.random() < 0.5:  # another one, which differs from the first in a world or not
+                self.apart(*(self.rewarded(event, float(self.again.uniform(-1, 2)), own=True) for _ in range(2)))
         elif kind == "wait" and self.left > 5:
             seconds = int(rng.integers(1, self.left // 2))
             self.left -= seconds
@@ -243,6 +251,8 @@ def test_random_scripts_say_the_same_in_two_worlds(url, count, first):
         (lambda: method(Service, "note", _logs_words), "log", range(6)),
         (lambda: method(Placing, "decided", _without_places), "stored", [15]),
         (lambda: function(stands_in, lambda facts, row: False), "public /v1/loops/{loop}", [52, 66]),
+        (lambda: method(Service, "told", _conflicts_told), "operate /metrics", range(6)),
+        (lambda: method(Service, "told", _conflicts_told), "log", range(6)),
     ],
 )
 def test_the_harness_sees_what_differs(plant, channel, seeds):

@@ -1,6 +1,6 @@
 """Task ``impossibility``: exact fairness and pure privacy, in exact fractions (Theorem 1 of Cummings et al. 2019).
 
-The printed example shows nothing: each group has one positive point, so its true positive rate is the hypothesis at
+The printed neighbour shows nothing: each group has one positive point, so its true positive rate is the hypothesis at
 that point under every distribution with this support. What is true: where every (x, a) of positive probability occurs
 with both labels, moving mass zeta between two positive points of a group changes that group's rate by
 zeta (h(x) - h(x'))/P_1a, so a hypothesis that stays exactly fair on all neighbours is constant on each group.

@@ -23,6 +23,7 @@ from fairveil.consensus.algorithm import Algorithm, Payload, Setting
 from fairveil.consensus.rows import Rows
 from fairveil.errors import InputError, PrivacyError
 from fairveil.federated import Form, Inbox, Message, Party, Receipt
+from fairveil.federated.journal import replace_file
 from fairveil.federated.party import by_synchronisation
 from fairveil.ledger import Account, Ledger, RunCost, release_once
 from fairveil.ledger.values import decode, encode
@@ -382,6 +383,4 @@ def remember_rows(folder: Path, run: str, rows: Rows) -> None:
             fix="a run with other rows needs a run id and a budget of its own",
         )  # fmt: skip
     if run not in known:
-        spare = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
-        spare.write_text(json.dumps({**known, run: {"salt": salt, "digest": digest.hexdigest()}}))
-        spare.replace(place)
+        replace_file(place, json.dumps({**known, run: {"salt": salt, "digest": digest.hexdigest()}}).encode())

@@ -238,7 +238,7 @@ def _notions(results: Mapping[str, dict[str, Any]]) -> list[str]:
 
 
 def charts(results: Mapping[str, dict[str, Any]], metric: str) -> list[Chart]:
-    """The metric along the run with bands, and the Pareto front where runs carry guarantees.
+    """The metric along the run with bands, and the Pareto front where runs carry guarantees of different epsilon.
 
     A metric that has no course of its own (a rate in the long run) is drawn by the course that its task names.
     """
@@ -253,7 +253,7 @@ def charts(results: Mapping[str, dict[str, Any]], metric: str) -> list[Chart]:
         for name, result in results.items()
         if _epsilon(result) is not None and (value := _number(result, metric)) is not None
     ]
-    if points:
+    if len({point.x for point in points}) > 1:
         drawn.append(Chart(f"{words} against epsilon", "epsilon", words, tuple(points), kind="points", log_x=True))
     return drawn + against(results, metric)
 

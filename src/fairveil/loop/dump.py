@@ -16,9 +16,9 @@ DUMP = "store.dump"
 def dump(url: str, folder: Path) -> str:
     """Write all tables of the store's schema as they are at one moment; gives the name of the schema."""
     schema = _schema(url)
+    os.close(os.open(folder / DUMP, os.O_CREAT | os.O_WRONLY, 0o600))  # before the first row is in it
     _run("pg_dump", url, "--format=custom", "--no-owner", "--no-privileges", f"--schema={schema}",
          f"--file={folder / DUMP}")  # fmt: skip
-    (folder / DUMP).chmod(0o600)
     return schema
 
 

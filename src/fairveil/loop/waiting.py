@@ -139,8 +139,9 @@ def learned_rounds(table: dict[str, Any]) -> int:
 class Standing(NamedTuple):
     """Rounds of an arm by where they stand: ``given`` is the sum of the others, less what came from ``before``.
 
-    ``waiting``: settled, for a release; ``open``: the window is open; ``closed``: never answered; ``lost``: in a
-    release that was lost, or under way when the store was put back.
+    ``waiting``: settled, for a release; ``open``: the window is open; ``closed``: never answered, or of
+    another arm than the policy's own (apprentice mode); ``lost``: in a release that was lost, or under way when the
+    store was put back, and where arrivals are hidden what would be closed.
     """
 
     given: int

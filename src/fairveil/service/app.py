@@ -22,7 +22,7 @@ from fairveil.ledger import Ledger
 from fairveil.loop.loop import Loop
 from fairveil.loop.marks import ready_mark
 from fairveil.loop.play import warm, warm_noise
-from fairveil.loop.problems import StorageFailed
+from fairveil.loop.problems import EventReused, RewardDiffers, StorageFailed
 from fairveil.loop.storage import Transaction
 from fairveil.loop.store import Store
 from fairveil.loop.tokens import Token
@@ -67,6 +67,8 @@ ASK = 30.0
 """Seconds after which a look asks all loops for their last moment again."""
 STOPPING = 0.6
 """Seconds to finish what waits when the service stops."""
+TOLD = "told"
+"""In the scope of a request: the status that stands in metrics, traces and the log where that is not its answer's."""
 T = TypeVar("T")
 _MARK = "INSERT INTO meta (key, value) VALUES ('ready', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 
@@ -162,6 +164,8 @@ class Service:
     def failed(self, error: Exception, scope: Scope) -> tuple[Answer, str]:
         """The answer to a request that failed, and the id under which the log has it."""
         request = trace_of(scope) or secrets.token_hex(8)
+        if isinstance(error, EventReused | RewardDiffers):  # what an event has already is for its sender alone
+            scope[TOLD] = 200
         if not isinstance(error, Refused | FairveilError):
             log.error("request %s: %s", request, type(error).__name__)  # its words may be about a person
         self.note(error, request)
@@ -170,6 +174,7 @@ class Service:
     def told(self, scope: Scope, template: str, status: int, began: float, request: str, token: Token) -> None:
         """An answer was given: metrics, traces, log."""
         taken = time.perf_counter() - began
+        status, request = (scope[TOLD], "") if TOLD in scope else (status, request)
         self.metrics.routes.add(template, status, taken)
         if self.traced is not None:
             self.traced(scope, template, status, taken)

@@ -163,7 +163,7 @@ def arm_intervals(evidence: Evidence, confidence: float, anytime: bool = False) 
 @njit(cache=True, nogil=True)
 def _fill_intervals(evidence, level, found):
     for arm in range(evidence.mean.size):
-        mean, count, draws = evidence.mean[arm], evidence.size[arm], evidence.draws[arm]
+        mean, count, draws = evidence.mean[arm], evidence.size[arm], float(evidence.draws[arm])  # as indices have it
         if count <= 0.0:
             found[arm, 0], found[arm, 1], found[arm, 2] = np.nan, 0.0, 1.0
             continue

@@ -12,6 +12,7 @@ mu (code ``arms``): the expectation over the policy's own coin, which has the sa
 
 from __future__ import annotations
 
+import math
 from dataclasses import astuple, dataclass
 from typing import NamedTuple
 
@@ -253,12 +254,12 @@ def _over_runs(codes, lengths, means, logs, bias):
             total[s] = square[s] = 0.0
             if top > -np.inf:
                 for r in range(runs):
-                    value = np.exp(logs[codes[r, s]] - top)
+                    value = math.exp(logs[codes[r, s]] - top)
                     total[s] += value
                     square[s] += value * value
         if total[s] > 0:
             mean = total[s] / runs
-            log_mean[s] = base[s] + np.log(mean)
+            log_mean[s] = base[s] + math.log(mean)
             if runs > 1:
                 variance = max(0.0, (square[s] - total[s] * mean) / (runs - 1))
                 bias[0] += lengths[s] * variance / (2 * runs * mean * mean)
@@ -285,21 +286,21 @@ def _add(codes, lengths, means, logs, powers, sums, shifts, influence, bias):
                 continue
             term = p * log_mean[s]
             if term > shifts[row] + 300:  # only where p < 0 meets a tiny mean: count in a larger unit from here on
-                factor = np.exp(shifts[row] - term) if term < np.inf else 0.0
+                factor = math.exp(shifts[row] - term) if term < np.inf else 0.0
                 sums[row] *= factor
                 for r in range(runs):
                     influence[row, r] *= factor
                 for before in range(s):
                     weight[before] *= factor
                 shifts[row] = term
-            part = lengths[s] * (np.exp(term - shifts[row]) if term < np.inf else 1.0)
+            part = lengths[s] * (math.exp(term - shifts[row]) if term < np.inf else 1.0)
             sums[row] += part
             weight[s] = part * runs / total[s] if total[s] > 0 else 0.0
         for r in range(runs):
             gathered = 0.0
             if tiny:
                 for s in range(segments):
-                    value = means[codes[r, s]] if base[s] == 0.0 else np.exp(logs[codes[r, s]] - base[s])
+                    value = means[codes[r, s]] if base[s] == 0.0 else math.exp(logs[codes[r, s]] - base[s])
                     if weight[s] > 0:
                         gathered += weight[s] * value
             else:

@@ -155,6 +155,8 @@ HIDDEN = (
     "is among those who are published, as the loop declares it (reward.missing)."
 )
 
+APPRENTICE = "Rounds in which apprentice mode showed another option than the policy's own count as never answered."
+
 
 def _seen(loop: dict[str, Any]) -> bool:
     """Who answered is public, and counted by option."""
@@ -172,7 +174,7 @@ def _by_option(
         "waiting": "not released yet" if blocks else "answered, waiting" if seen else "window closed, waiting",
         "open": "" if blocks else "no answer yet" if seen else "window open",
         "closed": "never answered" if seen and not blocks else "",
-        "lost": "lost" if total.lost else "",
+        "lost": "not learned" if total.lost else "",
         "before": "of these from before" if total.before else "",
     }
     shown = {key: words for key, words in columns.items() if words}
@@ -193,8 +195,11 @@ def _by_option(
     section.text.append(f"{own:,} rounds were decided: {said.strip()}")
     if total.lost:
         section.text.append(
-            f"{total.lost:,} will never be learned: their release was lost, or the store was put back meanwhile."
+            f"{total.lost:,} will never be learned: apprentice mode showed another option than the policy's own, their "
+            "release was lost, or the store was put back meanwhile."
         )
+    elif total.closed:
+        section.points.append(APPRENTICE)
     rows = [
         (name, f"{row.given:,}", f"{row.given / max(total.given, 1):.1%}", *(f"{getattr(row, key):,}" for key in shown))
         for name, row in zip((*names, "all"), (*stand, total))

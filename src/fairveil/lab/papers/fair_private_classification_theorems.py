@@ -19,7 +19,8 @@ class Theorem1(Artefact):
     source = "section 3, Theorem 1"
     notes = (
         "in the printed example each group has one positive point, so its true positive rate cannot change",
-        "as stated, for any class, the theorem is false: always answering with the true labelling is private and fair",
+        "as stated the theorem is false where the data universe holds these four points only: always answering with "
+        "the true labelling is private and fair; with neighbours beyond them the printed distribution serves",
     )
 
     def specs(self, scale: Scale) -> dict[str, Spec]:

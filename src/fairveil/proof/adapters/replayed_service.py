@@ -1,8 +1,8 @@
 """The service recorded and replayed: requests over HTTP, scheduled reports, a group that one person alone has.
 
 Breaks behind it: who was over a limit took no place in reports, so that everybody behind stood in another report, and
-how many they are was published exactly; how many events an erased person had stood in the trail; a row of a rare
-category is the one whose count everybody can check.
+how many they are was published exactly; how many events an erased person had stood in the trail; whether two rewards of
+an event differ was a status in metrics; a row of a rare category is the one whose count everybody can check.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.engine.replay import Compared, compare
 from fairveil.proof.laws import must
 from fairveil.proof.mutants import Mutant, function, method, together
-from fairveil.service.app import Service, log
-from fairveil.service.messages import Answer, refusal
+from fairveil.service.app import TOLD, Service, log
+from fairveil.service.messages import Answer, Scope, refusal
 from fairveil.service.metrics import Metrics
 
 Method = Callable[..., Any]
@@ -117,6 +117,22 @@ def an_unforeseen_error(folder: Path) -> None:
          "an error says what was sent")  # fmt: skip
 
 
+def a_conflict(folder: Path) -> None:
+    """Whether a second reward, or request, of an event is the first one again was a status in metrics and log."""
+    reward, event = f"{EVENTS}/e-{OWN}/reward", {"event_id": f"e-{OWN}", "subject": "ann"}
+    again = [Step("POST", reward, {"value": 1.0}, own=True), Step("POST", EVENTS, event, own=True)]
+    one, other = script(LOOP, "ann", "a", 1.0, *again), script(LOOP, "eve", "a", 0.0, *again)
+    must(between(one[:-3], other[:-3]) == SAME, "whether somebody sends the same again is told to others")
+
+
+def _conflicts_told(original: Method) -> Method:
+    def broken(self: Service, scope: Scope, template: str, status: int, *given: Any) -> None:
+        told = 409 if scope.pop(TOLD, None) is not None else status
+        original(self, scope, template, told, *given)
+
+    return broken
+
+
 def _says_words(original: Method) -> Method:
     def broken(error: Exception, request: str = "") -> Answer:
         if type(error) is RuntimeError:
@@ -181,7 +197,7 @@ def _blank_content(original: Method) -> Method:
 def service_checks() -> Checks:
     """Requests over HTTP, reports and rare groups, recorded and replayed: `fairveil.service`."""
     return Checks(
-        (one_reward, one_identity, one_round, one_erasure, a_rare_category, an_unforeseen_error),
+        (one_reward, one_identity, one_round, one_erasure, a_rare_category, an_unforeseen_error, a_conflict),
         (
             Mutant("answers-counted", "a public table counts rewards of nobody's block",
                    lambda _: function(loop_table, _told(loop_table))),
@@ -202,6 +218,8 @@ def service_checks() -> Checks:
                                       function(counted, _told_blanks(counted))), breaks="one_identity"),
             Mutant("blanks-reported", "what is over the limit is reported",
                    lambda _: method(Placing, "_content", _blank_content), breaks="one_identity"),
+            Mutant("conflicts-told", "metrics and log say whether two rewards of an event differ",
+                   lambda _: method(Service, "told", _conflicts_told), breaks="a_conflict"),
             Mutant("groups-told", "exact counts of private groups stand beside a report",
                    lambda _: function(asked.group_privacy, lambda facts: "public"), breaks="a_rare_category"),
         ),

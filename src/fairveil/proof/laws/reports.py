@@ -69,7 +69,7 @@ def neighbours(report: FairnessReport) -> Iterator[list[PlaceRows]]:
     groups = range(len(report.names))
     if report.family == "exposure":
         corners = np.eye(len(report.names))
-        laws = [*corners, np.full(len(report.names), 1 / len(report.names))]
+        laws = [*corners, np.full(len(report.names), 1 / len(report.names)), np.full(len(report.names), 7.0)]
         none = np.zeros((1, len(report.names)))
         blank = [PlaceRows(group=np.array([-1]), played=none, deserved=none)] if report.blanks else []
         first = np.zeros(1, np.int64)
