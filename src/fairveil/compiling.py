@@ -47,8 +47,6 @@ VERSION = f"{numba.__version__} {sys.version_info[:2]} {hashlib.sha256(Path(__fi
 F = TypeVar("F", bound=Callable[..., Any])
 
 _tried: set[str] = set()
-
-
 _compiler: Any = numba.njit
 APART = f"{PACKAGE.name}.streams"
 """Functions of these modules are translated once, whoever calls them: a step alone and a whole stream give the same

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from fairveil.lab.artefact import Chart, Claim, Heatmap, Line, Table
+from fairveil.lab.plots import draw, write_picture
 from fairveil.lab.report import Section, write_report
 
 pytestmark = pytest.mark.browser
@@ -180,3 +181,17 @@ def test_the_report_on_a_loop_is_one_page_in_print_and_its_drawing_is_readable_o
     context.close()
     assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 1
     assert "rho 0.6286" in dict(document.figures)["budget in all"]
+
+
+def test_a_picture_on_a_phone_is_not_covered_by_its_own_menu(browser, tmp_path):
+    chart = Chart("Regret", "round", "regret", (Line("a", (1.0, 2.0), (3.0, 4.0)),))
+    write_picture(draw(chart), tmp_path / "one.html")
+    context = browser.new_context(viewport={"width": 360, "height": 800}, color_scheme="dark")
+    tab = context.new_page()
+    tab.goto((tmp_path / "one.html").as_uri())
+    tab.locator(".vega-embed .marks").wait_for()
+    assert tab.locator("summary svg").evaluate("place => place.getBoundingClientRect().width") < 40
+    assert tab.locator(".vega-embed .marks").evaluate("place => place.getBoundingClientRect().width") > 500
+    assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    assert "invert" in tab.locator(".vega-embed .marks").evaluate("place => getComputedStyle(place).filter")
+    context.close()

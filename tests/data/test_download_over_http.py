@@ -182,3 +182,7 @@ def test_an_unreachable_server_says_what_to_do(server: Served, monkeypatch: pyte
     file = DataFile("thing/x", DIGEST, "https://example.org", Origin((Download("http://127.0.0.1:9/x"),)))
     with pytest.raises(DataError, match="put it at"):
         file.read()
+
+
+def test_a_bar_names_the_file_and_its_home_not_the_cache() -> None:
+    assert transfer._words("https://home.example/data/adult.data") == "fetching adult.data from home.example"

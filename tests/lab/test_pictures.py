@@ -14,6 +14,7 @@ from fairveil.errors import InputError, PrivacyError
 from fairveil.fairness.metrics import group_rates
 from fairveil.fairness.reports import GroupReport
 from fairveil.lab.artefact import Chart, Line
+from fairveil.lab.demo import CHAPTERS
 from fairveil.lab.pictures import frame, plot
 from fairveil.lab.plots import PALETTE, allocation_charts, draw, page_colours, result_charts, write_picture
 from fairveil.ledger import Ledger, Limit
@@ -130,6 +131,17 @@ def test_one_name_has_one_colour_through_a_page():
     assert colours == {"theirs": PALETTE[0], "ours": PALETTE[1], "third": PALETTE[2]}
     scale = draw(second, colours=colours).to_dict()["encoding"]["color"]["scale"]
     assert scale["range"] == [PALETTE[1], PALETTE[2]]
+
+
+def test_ours_has_one_colour_in_every_chart_of_the_tour():
+    pages = [Chart(one.name, "x", "y", tuple(Line(name, (1,), (1.0,)) for name in one.specs)) for one in CHAPTERS]
+    colours = page_colours(pages)
+    for role in ("ours", "as published"):
+        seen = set()
+        for page in pages:
+            scale = draw(page, colours=colours).to_dict()["encoding"]["color"]["scale"]
+            seen |= {tone for name, tone in zip(scale["domain"], scale["range"]) if name.startswith(role)}
+        assert len(seen) == 1
 
 
 def test_a_chart_of_many_names_never_shows_a_colour_twice():

@@ -52,9 +52,10 @@ def command(
 
     Example: fairveil audit laplace --trials 100000
     """
-    registry.get("task", "audit")  # says so where a deployment was made without fairveil.proof
-    for file in plugin or []:
-        plugins.load_file(file)
+    with common.loading("what attacks"):
+        registry.get("task", "audit")  # says so where a deployment was made without fairveil.proof
+        for file in plugin or []:
+            plugins.load_file(file)
     if sign is not None:
         from fairveil.cli.audit_sign import audit_sign
 
@@ -68,7 +69,8 @@ def command(
         source = "secure" if secure or deep else "seeded"
         audit_all(effort, source, seed or 0, workers or os.cpu_count() or 1, as_json, repeat, pages)
         return
-    spec = _spec(target, epsilon)
+    with common.loading(target):
+        spec = _spec(target, epsilon)
     changes = {"trials": trials, "confidence": confidence, "seed": seed, "noise": "secure" if secure else None}
     spec |= {key: value for key, value in changes.items() if value is not None}
     result = _run(spec, target, engine, workers)

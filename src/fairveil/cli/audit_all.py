@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from fairveil.cli import common
 from fairveil.errors import AuditViolation
 from fairveil.proof.engine.everything import AuditEffort, Thing, Verdict, examine, things
 
@@ -31,7 +32,8 @@ def audit_all(
     """
     from fairveil.running.progress import Bar
 
-    listed, wrong = list(things()), list[str]()
+    with common.loading("everything that promises privacy"):
+        listed, wrong = list(things()), list[str]()
     for turn in range(repeat):
         again = turn > 0
         tried = replace(effort, factors=(), mutants=False, copies=False) if again else effort

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from fairveil.cli import common
 from fairveil.cli.audit_all import BEGIN, spread_over
 from fairveil.errors import AuditViolation, SpecError
 from fairveil.proof.engine.everything import AuditEffort, Thing, examine, things
@@ -74,7 +75,8 @@ def problems(signature: Signature, seed: int, workers: int) -> list[str]:
     """What does not stand of a page: an audit, a law, a mutant that nobody catches, a test; empty when all do."""
     from fairveil.running.progress import Bar
 
-    listed, wrong = audited(signature.page, things()), list[str]()
+    with common.loading("what is audited"):
+        listed, wrong = audited(signature.page, things()), list[str]()
     with Bar(f"{signature.page.stem}: audits, then tests") as bar, spread_over(workers) as spread:
         bar.start(len(listed), 0)
         for verdict in spread(partial(examine, effort=SIGNING, seed=seed), listed):

@@ -9,15 +9,22 @@ import json
 import os
 import tomllib
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from rich import box
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
 from fairveil import contents, registry
 from fairveil.errors import SpecError
+
+
+def loading(what: str) -> AbstractContextManager[object]:
+    """Says on a terminal what is loaded, for as long as that takes."""
+    return Console(stderr=True).status(f"loading {what}")
 
 
 def read_spec(file: Path) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def listing(
 
     Example: fairveil list policy
     """
-    with Console(stderr=True).status("loading every name"):
+    with common.loading("every name"):
         found = everything(plugin)
     kinds = list(dict.fromkeys(entry.kind for entry in found))
     if kind is not None and kind not in kinds:

@@ -46,20 +46,22 @@ def command(
 
     Example: fairveil reproduce dp-ncb/b --scale quick
     """
-    from fairveil.lab.report import section_of, write_report
-    from fairveil.lab.reproduce import artefacts, reproduce_all
-    from fairveil.running.engines import make_engine
-    from fairveil.running.progress import Bar
-
     console = Console()
-    for file in plugin or []:
-        plugins.load_file(file)
-    if list_only:
-        console.print(_listing(names, out))
+    with common.loading("the papers"):
+        from fairveil.lab.report import section_of, write_report
+        from fairveil.lab.reproduce import artefacts, reproduce_all
+        from fairveil.running.engines import make_engine
+        from fairveil.running.progress import Bar
+
+        for file in plugin or []:
+            plugins.load_file(file)
+        listing = _listing(names, out) if list_only else None
+        kinds = artefacts(names) if names else []
+    if listing is not None:
+        console.print(listing)
         return
     if not names:
         raise SpecError("nothing was named", path="names", allowed="all, a paper, artefacts", fix=LIST)
-    kinds = artefacts(names)
     folder_to_write(out)
     workforce = make_engine(engine, workers, address)
     sections, lost = [], []

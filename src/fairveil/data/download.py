@@ -9,6 +9,7 @@ import os
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,7 +36,7 @@ def download(url: str, target: Path, *, sha256: str = "", pause: float = 0.5, pr
     part = target.with_name(target.name + ".part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(part), _shown(target.name, progress) as advance:
+        with _locked(part), _shown(_words(url), progress) as advance:
             _receive(url, part, pause, advance)
             if sha256 and (found := digest(part)) != sha256:
                 part.unlink()
@@ -54,6 +55,12 @@ def download(url: str, target: Path, *, sha256: str = "", pause: float = 0.5, pr
             fix="free some space or make the folder writable; set XDG_CACHE_HOME to use another one",
         ) from problem
     return target
+
+
+def _words(url: str) -> str:
+    """What is fetched, and from whom; a file in the cache has another name."""
+    parts = urllib.parse.urlsplit(url)
+    return f"fetching {parts.path.rpartition('/')[2] or parts.path} from {parts.hostname}"
 
 
 def digest(path: Path) -> str:

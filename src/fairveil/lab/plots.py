@@ -16,6 +16,8 @@ from fairveil.running.store import write_atomically, writing
 
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#5F5F5F", "#8C510A", "#7B3294", "#B8A500"]
 """Okabe and Ito's colours first: they stay apart for colour-blind readers."""
+ROLES = ("ours", "as published")
+"""Of "ours: private-nash" the role has the colour: ours is ours in every chart of a page."""
 READABLE_CELLS = 120
 """Heat maps up to this size show the number in every cell."""
 DOTTED_POINTS = 30
@@ -61,8 +63,9 @@ def page_colours(pictures: Sequence[object]) -> Colours:
 
 
 def _bare(name: str) -> str:
-    """The name without what a chart adds to it."""
-    return re.sub(r" \((front|eps [^)]*)\)$", "", name)
+    """What a colour stands for: a role, or the name without what a chart adds to it."""
+    role = name.partition(": ")[0]
+    return role if role in ROLES else re.sub(r" \((front|eps [^)]*)\)$", "", name)
 
 
 def _in_chart(names: list[str], colours: Colours) -> list[str]:
@@ -138,7 +141,7 @@ def _x_axis(alt: Any, picture: Chart, named: bool) -> Any:
     pad = {"padding": 12} if picture.kind in ("points", "paths") else {}
     scale = alt.Scale(type="log", nice=False) if picture.log_x else alt.Scale(zero=False, nice=not pad, **pad)
     count = alt.Undefined if picture.log_x else 10
-    axis = alt.Axis(format=",~r", labelOverlap="greedy", labelFlush=False, tickCount=count, **FONTS)
+    axis = alt.Axis(format=",~r", labelOverlap="greedy", labelSeparation=6, labelFlush=False, tickCount=count, **FONTS)
     return alt.X("x:Q", title=picture.x_label, scale=scale, axis=axis)
 
 
@@ -346,14 +349,14 @@ TURNED = "filter: invert(0.92) hue-rotate(180deg);"
 DARK = f"""<meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
 .vega-embed {{ max-width: 100%; }}
-.vega-embed canvas, .vega-embed svg {{ max-width: 100% !important; height: auto !important; }}
+.vega-embed .marks {{ max-width: 100% !important; height: auto !important; }}
 @media screen and (max-width: 40rem) {{
   .vega-embed {{ display: block !important; overflow-x: auto; }}
-  .vega-embed canvas, .vega-embed svg {{ max-width: none !important; width: 34rem !important; }}
+  .vega-embed .marks {{ max-width: none !important; width: 34rem !important; }}
 }}
 @media screen and (prefers-color-scheme: dark) {{
-  html, body {{ background: #14171c; }}
-  .vega-embed canvas, .vega-embed svg {{ {TURNED} }}
+  html, body {{ background: #141414; }}
+  .vega-embed .marks {{ {TURNED} }}
 }}
 </style>
 """
