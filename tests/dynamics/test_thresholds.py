@@ -287,3 +287,18 @@ def test_histogram_features():
     seen = measure(people, theta)
     assert np.ptp(seen.accepted[0]) < 1e-9
     assert float((people.share * seen.utility).sum()) >= brute_force(people, "dp") - 1e-6
+
+
+def test_one_threshold_for_groups_on_very_different_scales_is_the_best_one():
+    """A cell of the scan over group a's reach (-233 to 0.4) holds all of group b: the peak in it was missed."""
+    wide = {"0": ["normal", 0.0123377, 7.4296168], "1": ["normal", 0.13304, 7.4296168]}
+    narrow = {"0": ["beta", 3.15966, 3.52628], "1": ["beta", 3.82044, 2.56104]}
+    people = population(
+        {
+            "a": {"share": 0.2, "qualified": 0.62473, "features": wide},
+            "b": {"share": 0.8, "qualified": 0.59899, "features": narrow},
+        }
+    )
+    found = optimal_thresholds(people, "simple")
+    assert found[0] == pytest.approx([0.424] * 2, abs=2e-3)
+    assert float(measure(people, found).loss[0] @ [0.2, 0.8]) == pytest.approx(0.377275, abs=2e-6)

@@ -31,7 +31,7 @@ from fairveil.dynamics.problem import (
     weight,
 )
 
-_SCAN = 257
+_SCAN, _RESCANS = 257, 8
 
 
 @njit(cache=True, nogil=True)
@@ -201,32 +201,46 @@ def _thin(problem: Instance, s: int, start: np.ndarray, stop: np.ndarray) -> flo
 
 
 @njit(cache=True, nogil=True)
+def _earned(problem: Instance, x: float) -> float:
+    """Expected utility of one threshold for all."""
+    value = 0.0
+    for s in range(problem.share.size):
+        pair = features(problem, s)
+        earned = problem.gain * problem.alpha[s] * sf(pair.c1, pair.p1, x)
+        value += problem.share[s] * (earned - problem.loss * (1.0 - problem.alpha[s]) * sf(pair.c0, pair.p0, x))
+    return value
+
+
+@njit(cache=True, nogil=True)
 def _same_threshold(problem: Instance, out: np.ndarray) -> None:
-    """One threshold for all. There can be several peaks between the groups' own optima, so scan first, then polish."""
+    """One threshold for all. There can be several peaks between the groups' own optima, so scan first, then polish.
+
+    Where groups live on very different scales a cell of the scan can hold several peaks: what polishing finds is then
+    worse than what the scan saw, and the cell is scanned again.
+    """
     a, b = out.min(), out.max()
     theta = np.empty(out.size)
-    best, where = -math.inf, 0
-    for k in range(_SCAN):
-        x = a + (b - a) * k / (_SCAN - 1)
-        value = 0.0
-        for s in range(out.size):
-            pair = features(problem, s)
-            earned = problem.gain * problem.alpha[s] * sf(pair.c1, pair.p1, x)
-            value += problem.share[s] * (earned - problem.loss * (1.0 - problem.alpha[s]) * sf(pair.c0, pair.p0, x))
-        if value > best:
-            best, where = value, k
-    low = a + (b - a) * max(where - 1, 0) / (_SCAN - 1)
-    high = a + (b - a) * min(where + 1, _SCAN - 1) / (_SCAN - 1)
-    for _ in range(200):
-        x = 0.5 * (low + high)
-        if x <= low or x >= high:
+    for _ in range(_RESCANS):
+        best, where = -math.inf, 0
+        for k in range(_SCAN):
+            value = _earned(problem, a + (b - a) * k / (_SCAN - 1))
+            if value > best:
+                best, where = value, k
+        low = a + (b - a) * max(where - 1, 0) / (_SCAN - 1)
+        high = a + (b - a) * min(where + 1, _SCAN - 1) / (_SCAN - 1)
+        a, b = low, high
+        for _ in range(200):
+            x = 0.5 * (low + high)
+            if x <= low or x >= high:
+                break
+            theta[:] = x
+            if _total(problem, theta) < 0.0:
+                low = x
+            else:
+                high = x
+        out[:] = 0.5 * (low + high)
+        if _earned(problem, out[0]) >= best - 1e-12:
             break
-        theta[:] = x
-        if _total(problem, theta) < 0.0:
-            low = x
-        else:
-            high = x
-    out[:] = 0.5 * (low + high)
 
 
 @njit(cache=True, nogil=True)
