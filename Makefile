@@ -32,7 +32,7 @@ demo-service: $(VENV)/.dev ## the service with a trial, a queue and a recommende
 test: $(VENV)/.dev   ## the suite, its files in memory where there is /dev/shm; FAIRVEIL_REQUIRE=browser,postgres,ray turns skips into failures
 	@TMPDIR=$(or $(TMPDIR),$(FAST)) $(PY) -m pytest -n auto --dist worksteal -q -m "not long" --doctest-modules src/fairveil tests
 
-test-long: $(VENV)/.dev ## what make test leaves out: sweeps over seeds, papers, audits and kills (tests/long.txt)
+test-long: $(VENV)/.dev ## what make test leaves out: sweeps over seeds, papers, audits, kills and browsers (tests/long.txt)
 	@TMPDIR=$(or $(TMPDIR),$(FAST)) $(PY) -m pytest -n auto --dist worksteal -q -m long --doctest-modules src/fairveil tests
 
 worlds: $(VENV)/.dev ## two worlds byte for byte: 500 scripts of requests on each database, 100 runs of commands

@@ -46,10 +46,14 @@ LONG = [line for line in (ROOT / "tests" / "long.txt").read_text().splitlines() 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sweeps are marked by the list, so that one page shows what `make test` leaves to `make test-long`."""
+    """Sweeps are marked by the list, so that one page shows what `make test` leaves to `make test-long`.
+
+    Slow tests come first: no worker waits for one at the end, and none that share a fixture are handed to two workers.
+    """
     for item in items:
         if item.nodeid.startswith(tuple(LONG)):
             item.add_marker(pytest.mark.long)
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -29,6 +29,7 @@ LEAST = {"releaser": 5, "learner": 8, "algorithm": 7, "policy": 2}
 PRICED = [(thing.kind, thing.name, dict(thing.target)) for thing in things(tuple(COSTS))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "name", "target"), PRICED, ids=[f"{kind}:{name}" for kind, name, _ in PRICED])
 def test_no_configuration_costs_more_than_is_promised(kind, name, target):
     plain = {key: value for key, value in target.items() if key not in ("kind", "pair")}

@@ -65,6 +65,11 @@ def test_pictures_and_claims(kind, small):
         assert claim.verdict in ("holds", "does not hold", "undecided")
 
 
+def test_the_audit_decides_both_of_its_claims(small):
+    claims = dp_ncb.ReleaseAudit().claims(small[dp_ncb.ReleaseAudit])
+    assert [claim.verdict for claim in claims] == ["does not hold", "holds"]
+
+
 def test_ncb_is_shown_with_the_printed_factor_and_with_that_of_the_public_code():
     for kind in (dp_ncb.FigureB, dp_ncb.FigureE, dp_ncb.FigureF):
         specs = kind().specs("quick")

@@ -31,8 +31,8 @@ def test_specs_are_complete_at_every_scale(scale):
 
 
 @pytest.mark.parametrize("name", EXACT)
-def test_findings_without_randomness_stand(name):
-    made = reproduce(artefacts([f"fair-private-classification/{name}"])[0], "quick")
+def test_findings_without_randomness_stand(name, results_of_papers):
+    made = reproduce(artefacts([f"fair-private-classification/{name}"])[0], "quick", store=results_of_papers)
     assert [claim.verdict for claim in made.claims] == EXACT[name]
     assert made.pictures
 

@@ -38,7 +38,7 @@ def doubled(local_sensitivities):
 
 
 def fewer_trials(specs):
-    """An audit is as easily refuted with a twentieth of its trials."""
+    """An audit is as easily refuted with half of its trials."""
     return lambda audit, scale: {label: {**spec, "trials": 20_000} for label, spec in specs(audit, scale).items()}
 
 

@@ -94,9 +94,9 @@ def test_figure_4_4_tells_one_common_threshold_from_no_constraint():
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in NAMES])
-def test_artefact(name):
+def test_artefact(name, results_of_papers):
     papers.load()
-    made = reproduce(registry.get("artefact", name), "quick")
+    made = reproduce(registry.get("artefact", name), "quick", store=results_of_papers)
     body = json.loads(json.dumps(made.to_dict(), allow_nan=False))
     assert not CODE_NAMES.findall(json.dumps([body["claims"], body["pictures"]])), "a reader meets plain words"
     assert made.pictures

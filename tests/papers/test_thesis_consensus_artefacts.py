@@ -9,7 +9,6 @@ import pytest
 from fairveil import data, registry
 from fairveil.lab import papers
 from fairveil.lab.reproduce import reproduce
-from fairveil.running.store import ResultStore
 
 FAIL = {
     "thesis/2.1": ("M-ADMM with the printed growing penalties converges", "the dual step may differ between nodes"),
@@ -21,16 +20,11 @@ FAIL = {
 NAMES = ("2.1", "2.2", "2.3", "2.5", "2.6", "2.7", "2.4", "2-ours")
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    return ResultStore(tmp_path_factory.mktemp("store"))
-
-
 @pytest.mark.parametrize("key", NAMES)
-def test_artefact(key, store):
+def test_artefact(key, results_of_papers):
     papers.load()
     name = f"thesis/{key}"
-    made = reproduce(registry.get("artefact", name), "quick", store=store)
+    made = reproduce(registry.get("artefact", name), "quick", store=results_of_papers)
     body = json.loads(json.dumps(made.to_dict(), allow_nan=False))
     assert body["pictures"]
     assert made.claims

@@ -39,9 +39,9 @@ NUMBERS = {
 
 
 @pytest.mark.parametrize("name", HOLDS)
-def test_artefact(name):
+def test_artefact(name, results_of_papers):
     papers.load()
-    made = reproduce(registry.get("artefact", name), "quick")
+    made = reproduce(registry.get("artefact", name), "quick", store=results_of_papers)
     words = json.dumps(made.to_dict(), allow_nan=False)
     assert "epsilon" in words or "eps " in words  # no level of noise without what it costs
     assert made.pictures

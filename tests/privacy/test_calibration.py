@@ -25,8 +25,8 @@ from fairveil.privacy.mechanisms import Gaussian, Laplace
 from fairveil.randomness import generator
 
 MOST = 1e-9 * (1 + 1e-5)  # what is raised by 1e-9 is rounded once more
-FEW, MANY = 300, 10_000
-SWEEPS = [FEW, MANY]  # tests/long.txt keeps the long ones for make test-long
+FEW, MANY = 100, 10_000
+SWEEPS = [FEW, pytest.param(MANY, marks=pytest.mark.slow)]  # tests/long.txt keeps the long ones for make test-long
 
 
 def settings(name: str, count: int) -> Iterator[tuple[float, float, float, float]]:
@@ -162,7 +162,7 @@ def test_scales_and_splits(count):
         assert sound(mpf(mu) / mp.sqrt(spent) - 1)
 
 
-@pytest.mark.parametrize("count", [100, 2_000])
+@pytest.mark.parametrize("count", [30, pytest.param(2_000, marks=pytest.mark.slow)])
 def test_fits_of_learners(count):
     rng = generator(50, "fits")
     for epsilon, delta, _, _ in settings("fits", count):

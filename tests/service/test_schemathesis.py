@@ -27,6 +27,7 @@ def strategies(contract):
         yield f"{operation.method.upper()} {operation.path}", operation.as_strategy()
 
 
+@pytest.mark.slow
 def test_no_request_makes_the_service_fail(contract):
     wrong: list[str] = []
     asked = sum(_ask_all(name, strategy, wrong) for name, strategy in strategies(contract))

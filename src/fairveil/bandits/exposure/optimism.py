@@ -210,16 +210,15 @@ def optimistic(base, slopes, kind, numbers, table, means, law, work):
             for k in range(dimension):
                 z[k] = slopes[first, k] / spare_means[first]
     problem = OptimisticStep(base, slopes, kind, numbers, table, reach)
-    value = -np.inf
-    for turn in range(2 if second >= 0 else 1):  # the climb is written once: it is compiled once
-        start, at, chances = (z, means, law) if turn == 0 else (other, spare_means, spare_law)
-        _means(base, slopes, start, at)
-        found = _ascend(problem, Climb(start, at, chances, slope, gradient, trial))
+    _means(base, slopes, z, means)
+    value = _ascend(problem, Climb(z, means, law, slope, gradient, trial))
+    if second >= 0:  # written twice: a loop over both climbs would compile faster and run slower by a fourteenth
+        _means(base, slopes, other, spare_means)
+        found = _ascend(problem, Climb(other, spare_means, spare_law, slope, gradient, trial))
         if found > value:
             value = found
-            for a in range(actions if turn == 1 else 0):
-                means[a] = spare_means[a]
-                law[a] = spare_law[a]
+            for a in range(actions):
+                means[a], law[a] = spare_means[a], spare_law[a]
     return value
 
 

@@ -216,7 +216,7 @@ class Experiment2(Artefact):
         "B2": "B2 (doubling)",
     }
     sizes: ClassVar[dict[Scale, tuple[int, int]]] = {
-        "quick": (6_000, 3),
+        "quick": (6_000, 8),
         "standard": (30_000, 5),
         "paper": (100_000, 5),
     }

@@ -50,7 +50,7 @@ class Readings(Artefact):
         "propose a fixed schedule of synchronisations, as `batched-priv-fairx` has one",
     )
     sizes: ClassVar[dict[Scale, tuple[int, int]]] = {
-        "quick": (1_500, 5),
+        "quick": (1_500, 8),
         "standard": (25_000, 5),
         "paper": (100_000, 5),
     }

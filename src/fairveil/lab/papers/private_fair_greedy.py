@@ -182,13 +182,15 @@ class Sweep(_Census):
     parameter = ""
     values: tuple[float, ...] = ()
     says = ""
+    quick_runs: ClassVar[int] = 6
 
     def _labels(self) -> list[str]:
         return [f"{self.parameter} = {value:g}" for value in self.values]
 
     def specs(self, scale: Scale) -> dict[str, dict[str, Any]]:
+        runs = self.quick_runs if scale == "quick" else RUNS[scale]
         return {
-            f"{world}: {label}": spec(world, printed(world, **{self.parameter: value}), scale)
+            f"{world}: {label}": {**spec(world, printed(world, **{self.parameter: value}), scale), "runs": runs}
             for world in worlds()
             for label, value in zip(self._labels(), self.values)
         }

@@ -99,7 +99,7 @@ class Figure410(ParticipationArtefact):
     )
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
-        runs = {"quick": 24, "standard": 60, "paper": 300}[scale]
+        runs = {"quick": 36, "standard": 60, "paper": 300}[scale]
         steps = {"quick": 40, "standard": 60, "paper": 100}[scale]
         few = groups()
         for table in few.values():
