@@ -362,8 +362,7 @@ class ReleaseAudit(Artefact):
     notes: ClassVar[tuple[str, ...]] = (
         "2 arms, 16 rounds of which 2 uniform, index without bonus; all rewards are 1, in the neighbour one of the "
         "uniform phase is 0",
-        "theory: four releases at epsilon / ln 16 each, 1.443 epsilon in all; few rounds, because the event that shows "
-        "it needs no deficit in any release and has probability 1/16 (1/512 with nine releases, at 1,000 rounds)",
+        "theory: four releases at epsilon / ln 16 each, 1.443 epsilon in all; more rounds make the event rarer",
     )
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
