@@ -10,6 +10,7 @@ import pytest
 
 from fairveil.errors import SpecError
 from fairveil.loop import Person, Reward
+from fairveil.loop.batch import Batch
 from fairveil.loop.problems import LoopError, NameTaken
 from fairveil.loop.public import loop_table
 from fairveil.loop.quoting import quote
@@ -163,6 +164,27 @@ def test_the_limit_is_held_against_the_rows_of_a_release(store, clock, counted):
         tx.execute("UPDATE subjects SET events = 2 WHERE loop = ?", (loop.facts.id,))
     loop.tick()
     assert loop.status().version > 0
+
+
+@pytest.mark.parametrize("candidates", [False, True], ids=["arms", "candidates"])
+def test_a_limit_that_the_door_forgot_is_held_at_the_release(store, clock, candidates, monkeypatch):
+    """What was counted stopped at the limit: who was learned once too often, in a later block, was released there."""
+    monkeypatch.setattr(Batch, "_blocked", lambda self, ask: None)
+    about = QUEUE if candidates else {"policy": ARMS, "reward": Reward(0, 1, wait="60s")}
+    loop = store.create("trial", **about, person=Person(max_events=1))
+    for number in range(40):
+        who = "ann" if number in (0, 36) else f"p-{number}"
+        given = {"candidates": shown(who, f"q-{number}")} if candidates else {"subject": who}
+        assert loop.decide(f"e-{number}", **given).learning == "pending"
+        loop.reward(f"e-{number}", 1.0)
+        if number == 35:
+            clock.advance(61)
+            loop.tick()
+            assert loop.status().version > 0
+    before = loop.status().version
+    clock.advance(61)
+    loop.tick()
+    assert (loop.status().stopped, loop.status().version) == ("ledger", before)
 
 
 @pytest.mark.parametrize(

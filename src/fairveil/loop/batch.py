@@ -137,7 +137,7 @@ class Batch:
                 self.seats.close(made.queue)
         self._note_persons(ask)
         if counts and facts.counts_persons:
-            self._count(ask)
+            self._count(ask, pending)
         if facts.spec.person.sticky and mode not in UNKEPT:
             self._keep_arm(ask, choice)
         if facts.guards.coins and mode in OWN:
@@ -232,12 +232,12 @@ class Batch:
         for key in ask.mentioned:
             self.appearances.append((self.facts.id, key, ask.key))
 
-    def _count(self, ask: Ask) -> None:
-        """Everybody in an event that keeps its round, learned or not: over a limit or not, no matter who else is."""
+    def _count(self, ask: Ask, learned: bool) -> None:
+        """Everybody in an event that keeps its round; what is learned beyond a limit too, and no release takes that."""
         limit = self.facts.spec.person.max_events
         for key in ask.subjects:
             known = self.people[key]
-            if limit is None or known.events < limit:
+            if learned or limit is None or known.events < limit:
                 known.events += 1
                 self.changed.add(key)
 

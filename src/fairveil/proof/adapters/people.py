@@ -97,9 +97,9 @@ def _places_left_out(facts: Facts, epoch: int, _total: Any = None) -> Any:
 
 
 def _uncounted(original: Method) -> Method:
-    def broken(self: Batch, ask: Any) -> None:
+    def broken(self: Batch, ask: Any, learned: bool) -> None:
         counted = {key: self.people[key].events for key in ask.subjects}
-        original(self, ask)
+        original(self, ask, learned)
         for key, events in counted.items():
             self.people[key].events = events
 
