@@ -322,7 +322,7 @@ def _arms_alone(original: Method) -> Method:
 
 
 def _if_learned(original: Method) -> Method:
-    return lambda self, ask: original(self, ask) if self._blocked(ask) is None else None
+    return lambda self, ask, learned: original(self, ask, learned) if self._blocked(ask) is None else None
 
 
 def _open_for_known(original: Method) -> Method:
