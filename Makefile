@@ -16,7 +16,7 @@ $(VENV)/.lab: pyproject.toml constraints/dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit("fairveil needs Python 3.11 or newer, found " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	@echo "installing fairveil and its pinned dependencies into $(VENV) (once, one to three minutes)"
-	@$(PY) -m pip install --quiet --disable-pip-version-check -c constraints/dev.txt -e '.[lab]'
+	@$(PY) -m pip install --quiet --disable-pip-version-check -c constraints/dev.txt -e '.[lab,service]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.lab

@@ -26,6 +26,16 @@ def url(tmp_path):
         yield found
 
 
+def test_without_httpx_the_cure_is_named():
+    """A checkout that was installed without the service ended in thirty lines of traceback."""
+    code = "import sys; sys.modules['httpx'] = None; from fairveil import cli; cli.main()"
+    words = ["report", "--url", "http://127.0.0.1:1", "--loop", "ward"]
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert "pip install 'fairveil[service]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_all_calls(url):
     with Client(url) as client:
         assert client.quote(**LOOP)["cost"] == "epsilon 1"

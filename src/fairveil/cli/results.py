@@ -86,6 +86,7 @@ def export(
     else:
         with writing(file):
             write_atomically(file, text.getvalue().encode())
+        sys.stderr.write(f"written: {file}\n")
 
 
 def find(store: Path, start: str) -> dict[str, Any]:
