@@ -64,6 +64,12 @@ def test_clips_that_do_not_clip_reach_every_module_that_uses_them():
     assert grid.clip_unit([7.0]).tolist() == [1.0]
 
 
+def test_a_twin_takes_what_its_original_takes():
+    """One of a method that had got another argument failed at every call, and was caught for that."""
+    with pytest.raises(TypeError, match="too many"), method(type(LAPLACE), "release", lambda _: lambda self: 0.0):
+        pass
+
+
 def test_mutants_of_ones_own_are_registered_beside_the_rules():
     with registry.isolated():
 

@@ -199,8 +199,8 @@ def _write_back(original: Method) -> Method:
 
 
 def _marks_too(original: Method) -> Method:
-    def broken(store: Store, folder: Path) -> Any:
-        made = original(store, folder)
+    def broken(store: Store, folder: Path, *given: Any) -> Any:
+        made = original(store, folder, *given)
         if store.anchors is not None:
             shutil.copytree(store.anchors, folder / "anchors")
         return made

@@ -82,8 +82,8 @@ def silent_clip(value: PrivateValue) -> AbstractContextManager[None]:
     """An interval as if no row were clipped."""
 
     def change(original: Any) -> Any:
-        def broken(self: PrivateValue, sums: Floats, rows: int, level: float) -> Estimate:
-            found: Estimate = original(replace(self, largest_weight=self.clip), sums, rows, level)
+        def broken(self: PrivateValue, *given: Any) -> Estimate:
+            found: Estimate = original(replace(self, largest_weight=self.clip), *given)
             return found
 
         return broken

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -102,12 +103,20 @@ Change = Callable[[Callable[..., Any]], Callable[..., Any]]
 """From a function to its broken twin."""
 
 
+def _as_called(original: Callable[..., Any], twin: Callable[..., Any]) -> Callable[..., Any]:
+    """The twin, which must take whatever its original does: it would fail at its call, and be caught for that alone."""
+    asked = inspect.signature(original).parameters.values()
+    placed = [one for one in asked if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    inspect.signature(twin).bind(*placed, **{one.name: one for one in asked if one.kind is one.KEYWORD_ONLY})
+    return twin
+
+
 @contextmanager
 def method(owner: type, name: str, change: Change) -> Iterator[None]:
     """Replace a method of a class (its own or inherited) by its broken twin."""
     own = owner.__dict__.get(name)
     original = getattr(owner, name)
-    setattr(owner, name, functools.wraps(original)(change(original)))
+    setattr(owner, name, functools.wraps(original)(_as_called(original, change(original))))
     try:
         yield
     finally:
@@ -121,6 +130,7 @@ def method(owner: type, name: str, change: Change) -> Iterator[None]:
 def function(original: Callable[..., Any], twin: Callable[..., Any]) -> Iterator[None]:
     """Replace a function in every module of the package that holds it under its own or another name."""
     changed = []
+    _as_called(original, twin)
     for module_name, module in list(sys.modules.items()):
         if not module_name.startswith("fairveil") or module is None:
             continue
