@@ -32,9 +32,11 @@ def by_size(results: Results, start: str, metric: str) -> list[Point]:
 
 def curve(name: str, points: Sequence[Point], band: bool = True) -> Line:
     """A curve through points, with the 95 % bands of their means."""
-    size, value, error = (np.array(column) for column in zip(*points, strict=True))
-    ends = (value - 1.96 * error, value + 1.96 * error) if band else ((), ())
-    return Line(name, *(tuple(map(float, column)) for column in (size, value, *ends)))
+    x, y = tuple(point.size for point in points), tuple(point.value for point in points)
+    if not band:
+        return Line(name, x, y)
+    low, high = (tuple(point.value + side * point.error for point in points) for side in (-1.96, 1.96))
+    return Line(name, x, y, low, high)
 
 
 def exponent(points: Sequence[Point]) -> tuple[float, float]:
