@@ -85,6 +85,7 @@ def test_every_assumption_is_a_note_of_the_guarantee(page, tmp_path):
 
 def announced(folder):
     """What `fairveil release --person` says beside its output."""
+    folder.mkdir()
     (folder / "in.csv").write_text("ts,id\n2024-01-01T00:10,ann\n2024-01-01T01:00,\n")
     rows = f"--in {folder}/in.csv --out {folder}/out.csv --person id --time ts --start 2024-01-01 --horizon 4"
     keys = f"release {rows} --epsilon 1 --delta 1e-6 --watermark --simulate".split()
@@ -102,7 +103,7 @@ def promise_of(title, changed, folder):
     if title == "adapter:node":
         return ALGORITHM.complete(SETTING).guarantee(SETTING)
     if title == "adapter:feed":
-        return announced(folder)
+        return announced(folder / uuid4().hex)
     driven = {
         "adapter:drive": POLICY,
         "adapter:journal": registry.build("releaser", PLAIN, "releaser"),
