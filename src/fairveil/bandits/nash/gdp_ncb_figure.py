@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import field
 from typing import Literal, NamedTuple
 
 from fairveil.bandits.nash.base import global_guarantee
+from fairveil.bandits.nash.gdp_ncb_printed import PrintedGdpNcb
 from fairveil.bandits.nash.index import index_of
-from fairveil.bandits.nash.two_phases import TIMED, Exploration, Finish, TwoPhasePolicy
+from fairveil.bandits.nash.two_phases import TIMED, Exploration, Finish
 from fairveil.configuration import configuration
-from fairveil.fields import Count, Epsilon, NonNegative, described
+from fairveil.fields import described
 from fairveil.privacy.guarantee import Guarantee
-from fairveil.privacy.noise import Noise
 from fairveil.registry import register
-from fairveil.state import State
 
 
 class Numbers(NamedTuple):
@@ -37,7 +37,7 @@ def index(numbers, mean, n, log_now, draws):
 
 @register("policy", "gdp-ncb", variant="figure")
 @configuration
-class FigureGdpNcb(TwoPhasePolicy):
+class FigureGdpNcb(PrintedGdpNcb):
     """Floor(sqrt T) + 1 uniform rounds, ln of that in the index, means that start at 0, raw uniform rewards in all
     later releases.
 
@@ -50,30 +50,12 @@ class FigureGdpNcb(TwoPhasePolicy):
     Reference: DP-NCB, its experiments (2026); errata: docs/errata/dp-ncb.md
     """
 
-    arms: Count = described("number of treatments", example=3)
-    horizon: Count = described("number of rounds it is built for", example=1000)
-    epsilon: Epsilon = described("budget of one reward", example=1.0)
-    c: NonNegative = described("weight of the confidence width", default=3.0)
-    alpha: NonNegative = described("how cautious the index is; larger explores more", default=3.1)
-    variant: Literal["figure"] = described("which form of the algorithm: this one", default="figure")
-    phase_rounds: Count | None = described(
-        "rounds of the uniform phase; the paper's number when left out", default=None
+    variant: Literal["figure"] = described(  # type: ignore[assignment]
+        "which form of the algorithm: this one", default="figure"
     )
-    strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
-    arrivals: Literal["public"] = described(
-        "whether it is public that a reward arrived (else counts get noise too)", default="public"
-    )
+    tau: None = field(init=False, default=None)
 
-    @property
-    def log_horizon(self) -> float:
-        """ln T, at least ln 2: a horizon of one round has one release."""
-        return math.log(max(2, self.horizon))
-
-    @property
-    def release_epsilon(self) -> float:
-        return self.epsilon / self.log_horizon
-
-    def numbers(self) -> Numbers:
+    def numbers(self) -> Numbers:  # type: ignore[override]
         return Numbers(self.c, self.alpha, self.epsilon, math.log(math.isqrt(self.horizon) + 1))
 
     def exploration(self) -> Exploration:
@@ -90,11 +72,6 @@ class FigureGdpNcb(TwoPhasePolicy):
             established=False,
             strict=self.strict,
         )
-
-    def publish_uniform(self, after: State, noise: Noise) -> None:
-        """Raw sums are the base of every later release; the means themselves start at 0."""
-        after["counts"][:] = after["base_counts"][:] = after["raw_counts"]
-        after["base_sums"][:] = after["raw_sums"]
 
     def cost(self, closed: int, uniform_pulls: int, releases: int) -> float:
         """Every release that a reward of the uniform phase entered."""
