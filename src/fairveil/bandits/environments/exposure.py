@@ -55,9 +55,9 @@ class ExposureWorld(ExposureEnvironment):
 
     generated: ClassVar[bool] = True
 
-    agents: Count = described("number of agents that learn together", default=10)
-    actions: Count = described("number of items shown each round", default=10)
-    dimension: Count = described("number of features of an item", default=5)
+    agents: Count = described("number of agents that learn together", default=10, example=3)
+    actions: Count = described("number of items shown each round", default=10, example=4)
+    dimension: Count = described("number of features of an item", default=5, example=2)
     noise: NonNegative = described("standard deviation of a reward", default=0.1)
     merit: Any = described("how the value of an item becomes its merit", default=("exp", 10.0))
     contexts: Any = described("how items are drawn", default="uniform")
@@ -81,11 +81,6 @@ class ExposureWorld(ExposureEnvironment):
                 "theta has another dimension", path="theta", given=len(self.theta), allowed=str(self.dimension)
             )
         check_agent_rounds(self.agents, self.agent_rounds)
-
-    @classmethod
-    def example(cls) -> ExposureWorld:
-        """A small world for listings and contract tests."""
-        return cls(agents=3, actions=4, dimension=2)
 
     def facts(self, rounds: int) -> dict[str, Fact]:
         return {**super().facts(rounds), "reward_std": Assumed(float(self.noise) if self.noise > 0 else 0.01)}

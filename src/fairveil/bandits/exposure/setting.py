@@ -38,9 +38,9 @@ class Setting(Policy):
     horizon_free: ClassVar[bool] = False
 
     _: KW_ONLY
-    agents: Count = described("number of agents")
-    dimension: Count = described("number of features of an action")
-    horizon: Count = described("rounds for which the policy is made")
+    agents: Count = described("number of agents", example=3)
+    dimension: Count = described("number of features of an action", example=2)
+    horizon: Count = described("rounds for which the policy is made", example=200)
     merit: Any = described("merit function, or one per agent", default=("exp", 10.0))
     schedule: Any = described("when agents synchronise", default="paper")
     agent_rounds: Annotated[tuple[Count, ...], Strict(False)] | None = described(
@@ -58,11 +58,6 @@ class Setting(Policy):
         object.__setattr__(self, "merit", merits[0].to_list() if same else tuple(merit.to_list() for merit in merits))
         object.__setattr__(self, "schedule", schedule_from(self.schedule))
         check_agent_rounds(self.agents, self.agent_rounds)
-
-    @classmethod
-    def example(cls) -> Any:
-        """A small instance for listings and contract tests."""
-        return cls(agents=3, dimension=2, horizon=200)
 
     # Public facts -------------------------------------------------------------------------------------------------
 
