@@ -33,7 +33,6 @@ class Target(ABC):
     @abstractmethod
     def probabilities(self, log: Log) -> Floats:
         """Shape (rows, arms); every row sums to one."""
-        raise NotImplementedError
 
 
 @register("target", "uniform")

@@ -41,7 +41,6 @@ class Merit(ABC):
     @abstractmethod
     def code(self) -> tuple[int, Floats, Floats]:
         """Kind, numbers and table, as the compiled kernels read them."""
-        raise NotImplementedError
 
     def to_list(self) -> tuple[Any, ...]:
         """The short form of a spec: the name and every parameter."""

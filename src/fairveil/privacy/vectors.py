@@ -40,9 +40,7 @@ class Price:
     (False, 'epsilon 1')
     """
 
-    epsilon: Epsilon | None = described(
-        "budget in epsilon: Laplace noise (with delta: Gaussian)", default=None, example=1.0
-    )
+    epsilon: Epsilon | None = described("budget in epsilon: Laplace noise (with delta: Gaussian)", default=None)
     delta: Delta | None = described("chance that epsilon is exceeded", default=None)
     rho: Positive | None = described("budget in zCDP: discrete Gaussian noise", default=None)
     mu: Positive | None = described("budget in Gaussian DP", default=None)
@@ -56,6 +54,10 @@ class Price:
                 given={"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho, "mu": self.mu},
                 allowed="epsilon; epsilon and delta; rho; or mu",
             )
+
+    @classmethod
+    def example(cls) -> Price:
+        return cls(epsilon=1.0)
 
     @classmethod
     def of(cls, currency: Currency | str, amount: float) -> Price:

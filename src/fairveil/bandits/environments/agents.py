@@ -39,7 +39,6 @@ class ExposureEnvironment(Environment):
     @abstractmethod
     def longest_context(self) -> float:
         """The largest l2 norm that a context can have, up to rounding."""
-        raise NotImplementedError
 
     def prepare(self, rng: Generator) -> ExposureEnvironment:
         return self

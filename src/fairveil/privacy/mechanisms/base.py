@@ -31,7 +31,6 @@ class Mechanism(ABC):
     @abstractmethod
     def event(self) -> Event:
         """What one release costs, before any data."""
-        raise NotImplementedError
 
     def guarantee(self) -> Guarantee | None:
         """The promise for one release, read off the event."""
@@ -60,7 +59,6 @@ class Mechanism(ABC):
 
         Each of them costs one event.
         """
-        raise NotImplementedError
 
 
 def as_vector(value: ArrayLike, dimension: int) -> Floats:
