@@ -257,6 +257,13 @@ def merits_from(given: Any, agents: int, path: str = "merit") -> tuple[Merit, ..
     return tuple(merit_from(item, f"{path}.{i}") for i, item in enumerate(given))
 
 
+def settled_merit(given: Any, agents: int) -> Any:
+    """A merit of a spec written in one way: one for all agents where they are the same, else one per agent."""
+    merits = merits_from(given, agents)
+    same = all(merit == merits[0] for merit in merits)
+    return merits[0].to_list() if same else tuple(merit.to_list() for merit in merits)
+
+
 def merit_codes(merits: tuple[Merit, ...]) -> tuple[Ints, Floats, Floats]:
     """Codes of several merits stacked for a kernel; short tables are filled up (a code knows its own length)."""
     codes = [merit.code() for merit in merits]
