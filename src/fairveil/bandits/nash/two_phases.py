@@ -189,16 +189,8 @@ class TwoPhasePolicy(NashPolicy):
         return self.exploration()
 
     def shape(self) -> Shape:
-        return Shape(
-            success=laplace_parameter(self.scale),
-            raw_first=False,
-            private_counts=self.hides_arrivals,
-            keep=self.keep,
-            shuffle=False,
-            first=1,
-            growth=0.0,
-            pace=STILL,
-        )
+        success = laplace_parameter(self.scale)
+        return Shape(success, private_counts=self.hides_arrivals, keep=self.keep, pace=STILL)
 
     def event(self) -> Event:
         return ParallelEvent(PureEvent(self.epsilon))
