@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import field
 from typing import Literal, NamedTuple
 
 from fairveil.bandits.nash.base import global_guarantee
-from fairveil.bandits.nash.gdp_ncb_printed import PrintedGdpNcb
+from fairveil.bandits.nash.gdp_ncb_printed import PublishedGdpNcb
 from fairveil.bandits.nash.index import index_of
 from fairveil.bandits.nash.two_phases import TIMED, Exploration, Finish
 from fairveil.configuration import configuration
-from fairveil.fields import described
+from fairveil.fields import Count, Epsilon, NonNegative, described
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.registry import register
 
@@ -37,7 +36,7 @@ def index(numbers, mean, n, log_now, draws):
 
 @register("policy", "gdp-ncb", variant="figure")
 @configuration
-class FigureGdpNcb(PrintedGdpNcb):
+class FigureGdpNcb(PublishedGdpNcb):
     """Floor(sqrt T) + 1 uniform rounds, ln of that in the index, means that start at 0, raw uniform rewards in all
     later releases.
 
@@ -50,12 +49,21 @@ class FigureGdpNcb(PrintedGdpNcb):
     Reference: DP-NCB, its experiments (2026); errata: docs/errata/dp-ncb.md
     """
 
-    variant: Literal["figure"] = described(  # type: ignore[assignment]
-        "which form of the algorithm: this one", default="figure"
+    arms: Count = described("number of treatments", example=3)
+    horizon: Count = described("number of rounds it is built for", example=1000)
+    epsilon: Epsilon = described("budget of one reward", example=1.0)
+    c: NonNegative = described("weight of the confidence width", default=3.0)
+    alpha: NonNegative = described("how cautious the index is; larger explores more", default=3.1)
+    variant: Literal["figure"] = described("which form of the algorithm: this one", default="figure")
+    phase_rounds: Count | None = described(
+        "rounds of the uniform phase; the paper's number when left out", default=None
     )
-    tau: None = field(init=False, default=None)
+    strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
+    arrivals: Literal["public"] = described(
+        "whether it is public that a reward arrived (else counts get noise too)", default="public"
+    )
 
-    def numbers(self) -> Numbers:  # type: ignore[override]
+    def numbers(self) -> Numbers:
         return Numbers(self.c, self.alpha, self.epsilon, math.log(math.isqrt(self.horizon) + 1))
 
     def exploration(self) -> Exploration:
