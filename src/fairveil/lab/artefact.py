@@ -206,7 +206,6 @@ class Artefact(ABC):
     @abstractmethod
     def specs(self, scale: Scale) -> dict[str, Spec]:
         """The specs behind the artefact, by label."""
-        raise NotImplementedError
 
     @abstractmethod
     def pictures(self, results: Results) -> list[Picture]:
