@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import re
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -71,6 +75,58 @@ def files() -> tuple[str, ...]:
 def forget_all_but(kept: tuple[str, ...]) -> None:
     """Go back to an earlier answer of `files`: the others load anew when they are asked for."""
     _files[:] = kept
+
+
+@contextmanager
+def blaming_plugins() -> Iterator[None]:
+    """A mistake in a plug-in's code is said in a sentence with its file and line; every other error passes as it is."""
+    try:
+        yield
+    except FairveilError:
+        raise
+    except Exception as problem:
+        found = _in_python(problem) or _in_compiled(_COLOURS.sub("", str(problem)))
+        if found is None:
+            raise
+        file, line, words = found
+        raise SpecError(
+            f"the plug-in's code failed: {words}",
+            path="plugin",
+            given=f"{Path(file).name}, line {line}",
+            fix="mend that line; formulas may use numbers, math and functions decorated with numba.njit",
+        ) from problem
+
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_UNDEFINED = re.compile(r"NameError: (name '(\w+)' is not defined)")
+
+
+def _in_python(problem: Exception) -> tuple[str, int, str] | None:
+    """The innermost line of a plug-in that an error went through."""
+    for frame in reversed(traceback.extract_tb(problem.__traceback__)):
+        file = str(Path(frame.filename).resolve())
+        if file in _files:
+            return file, frame.lineno or 0, f"{type(problem).__name__}: {problem}"
+    return None
+
+
+def _in_compiled(message: str) -> tuple[str, int, str] | None:
+    """The line of a plug-in that a compiler's message is about, and what it says of it."""
+    for file in _files:
+        place = re.search(rf'File "[^"]*\b{re.escape(Path(file).name)}", line (\d+):', message)
+        if place is not None:
+            return file, int(place[1]), _last_line(message[: place.start()])
+        undefined = _UNDEFINED.search(message)
+        lines = enumerate(Path(file).read_text(encoding="utf-8").splitlines(), 1)
+        used = [number for number, text in lines if undefined and re.search(rf"\b{undefined[2]}\b", text)]
+        if undefined and used:
+            return file, used[0], undefined[1]
+    return None
+
+
+def _last_line(text: str) -> str:
+    """What a message says last."""
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "it cannot be compiled")
 
 
 class _FreshSource(SourceFileLoader):
