@@ -85,7 +85,7 @@ def blaming_plugins() -> Iterator[None]:
     except FairveilError:
         raise
     except Exception as problem:
-        found = _in_python(problem) or _in_compiled(_COLOURS.sub("", str(problem)))
+        found = _in_python(problem) or _in_formula(problem)
         if found is None:
             raise
         file, line, words = found
@@ -97,10 +97,6 @@ def blaming_plugins() -> Iterator[None]:
         ) from problem
 
 
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-_UNDEFINED = re.compile(r"NameError: (name '(\w+)' is not defined)")
-
-
 def _in_python(problem: Exception) -> tuple[str, int, str] | None:
     """The innermost line of a plug-in that an error went through."""
     for frame in reversed(traceback.extract_tb(problem.__traceback__)):
@@ -110,23 +106,38 @@ def _in_python(problem: Exception) -> tuple[str, int, str] | None:
     return None
 
 
-def _in_compiled(message: str) -> tuple[str, int, str] | None:
-    """The line of a plug-in that a compiler's message is about, and what it says of it."""
-    for file in _files:
-        place = re.search(rf'File "[^"]*\b{re.escape(Path(file).name)}", line (\d+):', message)
-        if place is not None:
-            return file, int(place[1]), _last_line(message[: place.start()])
-        undefined = _UNDEFINED.search(message)
-        lines = enumerate(Path(file).read_text(encoding="utf-8").splitlines(), 1)
-        used = [number for number, text in lines if undefined and re.search(rf"\b{undefined[2]}\b", text)]
-        if undefined and used:
-            return file, used[0], undefined[1]
-    return None
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_REASON = re.compile(r"(NameError: .+|Unknown attribute .+|TypeError: [^\"\n]+)")
+"""What a compiler's message of many lines says of the formula."""
 
 
-def _last_line(text: str) -> str:
-    """What a message says last."""
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "it cannot be compiled")
+def _in_formula(problem: Exception) -> tuple[str, int, str] | None:
+    """The line of a plug-in whose formula could not be compiled, or failed when it ran."""
+    file, kind = _kind_of(problem)
+    if file is None:
+        return None
+    message, name = _COLOURS.sub("", str(problem)), re.escape(Path(file).name)
+    reason = _REASON.search(message)
+    place = re.search(rf'File "[^"]*\b{name}", line (\d+):', message)
+    if place is not None:
+        types = re.findall(r">>> (.+)", message[: place.start()])
+        unknown = f"no such operation on these types: {types[-1]}" if types else "it cannot be compiled"
+        return file, int(place[1]), reason[1] if reason else unknown
+    words = reason[1] if reason else message.splitlines()[0]
+    sought = [*re.findall(r"'(\w+)'", words)[::-1], rf"_of\({kind}\)"]
+    lines = list(enumerate(Path(file).read_text(encoding="utf-8").splitlines(), 1))
+    used = [number for word in sought for number, text in lines if re.search(rf"\b\w*{word}(?!\w)", text)]
+    return file, used[0] if used else 1, words if reason else f"{type(problem).__name__}: {words}"
+
+
+def _kind_of(problem: Exception) -> tuple[str | None, str]:
+    """The plug-in whose public numbers a compiled engine was called with, and what these are called."""
+    for frame, _ in traceback.walk_tb(problem.__traceback__):
+        kind = frame.f_locals.get("kind") if frame.f_code.co_qualname == "Kernel.__call__" else None
+        file = getattr(sys.modules.get(getattr(kind, "__module__", "")), "__file__", None)
+        if file is not None and str(Path(file).resolve()) in _files:
+            return str(Path(file).resolve()), str(getattr(kind, "__name__", ""))
+    return None, ""
 
 
 class _FreshSource(SourceFileLoader):
