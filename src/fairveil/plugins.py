@@ -84,7 +84,7 @@ def blaming_plugins() -> Iterator[None]:
         yield
     except FairveilError:
         raise
-    except Exception as problem:
+    except Exception as problem:  # whatever somebody else's code raises
         found = _in_python(problem) or _in_formula(problem)
         if found is None:
             raise

@@ -27,10 +27,20 @@ Place = Callable[[float], float]
 
 def drawn(drawing: Drawing) -> str:
     """A drawing as two pieces of SVG, of which a page shows one."""
-    draw: Callable[..., str] = {Bars: draw_bars, Curves: draw_curves, BandedLines: draw_lines, Course: draw_course}[
-        type(drawing)
-    ]
-    return f'<div class="wide">{draw(drawing, WIDE)}</div><div class="narrow">{draw(drawing, NARROW)}</div>'
+    wide, narrow = (_drawn(drawing, width) for width in (WIDE, NARROW))
+    return f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
+
+
+def _drawn(drawing: Drawing, width: int) -> str:
+    match drawing:
+        case Bars():
+            return draw_bars(drawing, width)
+        case Curves():
+            return draw_curves(drawing, width)
+        case BandedLines():
+            return draw_lines(drawing, width)
+        case Course():
+            return draw_course(drawing, width)
 
 
 def draw_bars(bars: Bars, width: int) -> str:

@@ -16,7 +16,7 @@ from fairveil.arrays import Ints
 from fairveil.lab.handover.document import Course, DocumentSection, TextGrid, sentence
 from fairveil.lab.handover.drawings import round_ticks
 from fairveil.lab.handover.words import ALWAYS, belief
-from fairveil.lab.streams import MOST, RECENT, stretches, thinned
+from fairveil.lab.series import MOST, RECENT, stretches, thinned
 from fairveil.streams.columns import Columns
 from fairveil.streams.protocol import LOST, MISSING, RELEASED, STATUS
 from fairveil.streams.serving.feed import step_length
