@@ -99,7 +99,7 @@ def held_at_the_report(folder: Path) -> None:
         clock, url = ManualClock(), f"sqlite:///{folder}/{number}/store.db"
         with Store.open(url, clock=clock, key=bytes(32)) as store:
             arms = {"name": "private-nash", "arms": 2, "epsilon": 1.0}
-            about = {"policy": arms, "reward": Reward(0, 1, wait="60s"), "person": Person(max_events=1)}
+            about: dict[str, Any] = {"policy": arms, "reward": Reward(0, 1, wait="60s"), "person": Person(max_events=1)}
             loop = store.create("trial", **about, groups=["a"], reports={"every": 8, "epsilon": 0.5})
             loop.decide_many([{"event_id": f"e-{event}", "subject": f"{event}", "group": "a"} for event in range(8)])
             if door:
