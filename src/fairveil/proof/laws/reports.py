@@ -90,8 +90,8 @@ def neighbours(report: FairnessReport) -> Iterator[list[PlaceRows]]:
     shown = [np.ones(len(report.names), np.int64)]
     if report.private_groups:
         sizes = range(1, (report.most_shown or 1) + 1)
-        held = [who for size in sizes for who in itertools.combinations_with_replacement(groups, size)]
-        shown = [np.bincount(who, minlength=len(report.names)) for who in held]
+        everybody = [who for size in sizes for who in itertools.combinations_with_replacement(groups, size)]
+        shown = [np.bincount(who, minlength=len(report.names)) for who in everybody]
     blank = [_row(-1, shown[0], float("nan"), None)] if report.blanks else []
     yield blank + [_row(g, s, r, None) for g, s, r in itertools.product(groups, shown, rewards)]
 
