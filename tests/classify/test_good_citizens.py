@@ -11,6 +11,7 @@ import sklearn
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
+from sklearn.ensemble import BaggingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import FeatureUnion, make_pipeline
@@ -170,6 +171,17 @@ def test_a_printed_private_learner_takes_no_ledger_and_no_secure_noise(tmp_path)
     with pytest.warns(UserWarning, match="asks for"):
         model = PrivateFairNRClassifier(1.0, rounds=3, random_state=0).fit(x, y, sensitive_features=group)
     assert not model.guarantee_.established
+
+
+def test_an_ensemble_that_draws_a_row_several_times_is_named():
+    """One bagged fit said "epsilon 1, established" of a row that stood in it four times."""
+    private = PrivateLogisticRegression()
+    for inner in (private, make_pipeline(FunctionTransformer(), private)):
+        [leak] = check_pipeline(BaggingClassifier(inner))
+        assert leak.transformer == "BaggingClassifier"
+        assert "several times" in leak.why
+        assert check_pipeline(BaggingClassifier(inner, bootstrap=False, max_samples=0.5)) == []
+    assert check_pipeline(BaggingClassifier(LogisticRegression())) == []
 
 
 def test_transformers_that_learn_are_named_and_others_are_not() -> None:
