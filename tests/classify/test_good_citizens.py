@@ -208,6 +208,14 @@ def _schema() -> list[Column]:
     return [Column("age", "continuous", low=0, high=80), Column("kind", "category", categories=("a", "b"))]
 
 
+@pytest.mark.parametrize("row", [["secret-7", "a"], [30, "secret-7"], [None, "a"], [[1, 2], "a"]])
+def test_the_public_encoder_refuses_a_cell_without_repeating_it(row) -> None:
+    with pytest.raises(InputError) as caught:
+        PublicEncoder(_schema()).fit_transform(pd.DataFrame([row], columns=["age", "kind"]))
+    assert caught.value.path in ("age", "kind")
+    assert "secret" not in f"{caught.value} {caught.value.__cause__} {caught.value.given}"
+
+
 def test_the_public_encoder_learns_nothing_and_agrees_with_the_data_set() -> None:
     people = data.load("synthetic-adult", seed=0, rows=50)
     encoder = PublicEncoder(people)
