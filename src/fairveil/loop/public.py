@@ -176,6 +176,8 @@ def event_guarantee(loop: Loop, lives: Lives) -> Guarantee | None:
         )
     if lives.keys:
         notes.append(LOST_KEY.format(lives.keys))
+    if loop.facts.spec.reports is not None and (lives.epoch or lives.keys):
+        notes.append("an event that is sent again takes another place in reports, one more unit of theirs each time")
     try:
         counted: Guarantee = promise.for_units(lives.blind + lives.keys + 1)
     except FairveilError:
