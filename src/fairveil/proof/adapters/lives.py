@@ -22,7 +22,7 @@ from fairveil.loop.store import Store
 from fairveil.proof.adapters.restored import POLICY, WAIT, Place
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.laws import must
-from fairveil.proof.mutants import Mutant, function
+from fairveil.proof.mutants import Mutant, in_function
 
 Method = Callable[..., Any]
 TRIAL: dict[str, Any] = {"policy": POLICY, "reward": Reward(0, 1, wait=f"{WAIT}s"), "person": Person(max_events=1)}
@@ -132,14 +132,14 @@ def lives_checks() -> Checks:
         (a_new_key_is_counted, accepted_epochs_are_counted, no_account_is_shared, what_it_started_from_is_counted),
         (
             Mutant("new-key-uncounted", "a new key makes strangers of everybody, and no promise says so",
-                   lambda _: function(lives._new_keys, lambda tx, loop: 0)),
+                   in_function(lives._new_keys, lambda tx, loop: 0)),
             Mutant("epochs-beside-alone", "accepted epochs are counted by the file that was lost",
-                   lambda _: function(lives._accepted, _beside_alone)),
+                   in_function(lives._accepted, _beside_alone)),
             Mutant("uncharged-unrecorded", "an epoch that the ledger could not pay for is not in it",
-                   lambda _: function(upkeep._pay_epoch, _unrecorded)),
+                   in_function(upkeep._pay_epoch, _unrecorded)),
             Mutant("epoch-named-as-a-loop", "the account of an epoch has a name that a loop can have",
-                   lambda _: function(lives.epoch_account, lambda loop, epoch: f"{loop}-epoch-{epoch}")),
+                   in_function(lives.epoch_account, lambda loop, epoch: f"{loop}-epoch-{epoch}")),
             Mutant("starts-from-nothing", "whoever was learned in the loop before is left out of a promise",
-                   lambda _: function(lives.lives_of, _from_nothing(lives.lives_of))),
+                   in_function(lives.lives_of, _from_nothing(lives.lives_of))),
         ),
     )  # fmt: skip
