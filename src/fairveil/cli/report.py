@@ -249,7 +249,6 @@ def _policy_in(file: Path) -> tuple[Policy, dict[str, str], str | None]:
     from fairveil.bandits.task import case_of
 
     case = case_of(spec)
-    groups = tuple(getattr(case.environment, "group_names", ()) or ())
-    arms = tuple(getattr(case.environment, "arm_names", ()) or ())
-    names = {f"group {place}": name for place, name in enumerate(groups)}
+    names = {f"group {place}": name for place, name in enumerate(case.environment.group_names)}
+    arms = case.environment.arm_names or ()
     return case.policy, names | {f"arm {place}": name for place, name in enumerate(arms)}, None

@@ -31,8 +31,7 @@ def confirmation(tx: Transaction) -> str:
 
 def key_beside(driver: Driver) -> Path | None:
     """Where the key of a store lies that has no other place for it; None for a store on a server."""
-    path: Path | None = getattr(driver, "path", None)
-    return None if path is None else path.with_name(path.name + ".key")
+    return None if driver.path is None else driver.path.with_name(driver.path.name + ".key")
 
 
 def check_key(tx: Transaction, keys: Keys, new_key: bool, now: int) -> None:

@@ -274,8 +274,8 @@ class Store:
                 return "not needed"
         if self.anchors is None:
             return "none"
-        path = getattr(self.driver, "path", None)
-        inside = path is not None and self.anchors.resolve().is_relative_to(Path(path).resolve().parent)
+        path = self.driver.path
+        inside = path is not None and self.anchors.resolve().is_relative_to(path.resolve().parent)
         return "beside the store" if inside else "kept"
 
     def serve_first(self) -> None:

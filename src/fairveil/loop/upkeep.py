@@ -105,12 +105,11 @@ def backup(store: Store, folder: Path, with_key: bool = False) -> dict[str, Any]
     if folder.exists() and any(folder.iterdir()):
         raise SpecError("the folder is not empty", path="to", given=str(folder), fix="name a new folder")
     folder.mkdir(parents=True, exist_ok=True)
-    source: Path | None = getattr(store.driver, "path", None)
     schema = None
-    if source is None:
-        schema = dump(getattr(store.driver, "url", ""), folder)
+    if store.driver.path is None:
+        schema = dump(store.driver.url, folder)
     else:
-        _copy_files(store, source, folder, with_key)
+        _copy_files(store, store.driver.path, folder, with_key)
     files = {str(path.relative_to(folder)): _hash(path) for path in sorted(folder.rglob("*")) if path.is_file()}
     now, names = store.clock.now(), store.driver.ledgers()
     manifest = {"made": in_words(now), "files": files, "anchored": [] if store.anchors is None else names}

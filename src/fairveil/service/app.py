@@ -282,7 +282,7 @@ class Service:
 
     def _check_space(self) -> None:
         """A disk that takes one more row may take no decision any more."""
-        path = getattr(self.store.driver, "path", None)
+        path = self.store.driver.path
         if path is not None:
             disk = os.statvfs(path.parent)
             if disk.f_bavail * disk.f_frsize < ROOM:
@@ -291,7 +291,8 @@ class Service:
     def note(self, error: Exception, request: str = "-") -> None:
         """What the caller is not told, for the operator's log: files, addresses and words of the database."""
         if isinstance(error, LedgerError) or (isinstance(error, StorageFailed) and error.kind != "storage"):
-            self.watch.doubtful |= getattr(error, "kind", "") == "full" or is_ledger_failure(error)
+            full = isinstance(error, StorageFailed) and error.kind == "full"
+            self.watch.doubtful |= full or is_ledger_failure(error)
             now, words = time.monotonic(), str(error)
             if words != self._noted[1] or now - self._noted[0] > 1.0:  # one outage is one line a second
                 self._noted = now, words
@@ -347,7 +348,7 @@ class Service:
             except Exception as problem:  # of whatever kind: it is tried again, and decisions go on
                 self.metrics.failures.inc()
                 self.note(problem, "tick")
-                self._tick_problem = getattr(problem, "code", type(problem).__name__)
+                self._tick_problem = problem.code if isinstance(problem, FairveilError) else type(problem).__name__
                 log.error("tick: %s", self._tick_problem)
                 everything = time.monotonic() + TICK
             if not made:

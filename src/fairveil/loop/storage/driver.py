@@ -54,6 +54,11 @@ class Driver(Protocol):
 
     dialect: str
     failures: tuple[type[Exception], ...]
+    url: str
+
+    @property
+    def path(self) -> Path | None:
+        """The file that it is; None on a server."""
 
     def writing(self) -> AbstractContextManager[Transaction]:
         """A transaction that is durable when it ends without an error."""

@@ -128,6 +128,7 @@ class PostgresDriver:
     """A database on a server; connections are of the process, and every one of them keeps what it commits."""
 
     dialect = "postgresql"
+    path = None
 
     def __init__(self, url: str) -> None:
         self.url = url

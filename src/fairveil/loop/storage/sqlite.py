@@ -90,14 +90,14 @@ class SqliteDriver:
 
     def __init__(self, path: Path, writer: int = WRITER) -> None:
         """``writer``: KiB of pages that the connection of writers keeps."""
-        self.path = path
+        self.path, self.url = path, f"sqlite:///{path}"
         self._file, self._readers = (
             SqliteFile(path.absolute(), (*_PRAGMAS, f"cache_size = -{most}")) for most in (writer, READER)
         )
         self._lock = f"{path.absolute()}{LOCK}"
 
     def __str__(self) -> str:
-        return f"sqlite:///{self.path}"
+        return self.url
 
     def prepare(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
