@@ -6,7 +6,8 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
+from contextlib import AbstractContextManager
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -28,7 +29,7 @@ from fairveil.loop.marks import check_key, confirmation, key_beside, latest_mome
 from fairveil.loop.memory import LoopMemory
 from fairveil.loop.paying import check_accounts, check_room, limit_of, write_budget
 from fairveil.loop.play import warm
-from fairveil.loop.problems import NameTaken, UnknownLoop
+from fairveil.loop.problems import NameTaken, StorageFailed, UnknownLoop
 from fairveil.loop.settle import LONGEST_REST
 from fairveil.loop.storage import Driver, Transaction, bring_up_to_date, driver_of
 from fairveil.loop.storage.driver import STATUS
@@ -99,7 +100,7 @@ class Store:
         """
         driver = driver_of(url)
         gap = seconds_of(clock_gap, "--clock-gap") * SECOND
-        try:
+        with driver.explained():
             if anchors is not None:
                 Path(anchors).mkdir(parents=True, exist_ok=True)
             driver.prepare()
@@ -115,8 +116,6 @@ class Store:
                     keys = Keys(*held)
                     check_key(tx, keys, new_key, time.now())
                 confirmed = confirmation(tx)
-        except driver.failures as problem:
-            raise driver.explain(problem) from problem
         made = cls(driver, keys, time, None if anchors is None else Path(anchors))
         made.key_place, made.ticks.confirmed = place, confirmed
         return made
@@ -296,7 +295,7 @@ class Store:
         if not self._untidy or not (passed or at_once):
             return
         self._untidy, done = False, False
-        with contextlib.suppress(*self.driver.failures):
+        with contextlib.suppress(StorageFailed):
             done = self.driver.tidy()
         if done:
             self._tidied = real, now
@@ -340,21 +339,13 @@ class Store:
 
     # Transactions ----------------------------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[Transaction]:
-        try:
-            with self.driver.writing() as tx:
-                yield tx
-        except self.driver.failures as problem:
-            raise self.driver.explain(problem) from problem
+    def writing(self) -> AbstractContextManager[Transaction]:
+        """A transaction that is durable when it ends without an error."""
+        return self.driver.writing()
 
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[Transaction]:
-        try:
-            with self.driver.reading() as tx:
-                yield tx
-        except self.driver.failures as problem:
-            raise self.driver.explain(problem) from problem
+    def reading(self) -> AbstractContextManager[Transaction]:
+        """A transaction that sees one moment and writes nothing."""
+        return self.driver.reading()
 
     def status_of(self, tx: Transaction, facts: Facts) -> Status:
         found = tx.execute(f"SELECT {STATUS}, state FROM loops WHERE id = ?", (facts.id,))
