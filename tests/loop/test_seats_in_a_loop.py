@@ -42,7 +42,7 @@ def test_a_new_loop_releases_by_arrival_and_an_old_one_goes_on_by_blocks(store):
     said = ', "release": "arrivals"'
     with store.writing() as tx:  # a description as an earlier version wrote it
         tx.execute("UPDATE loops SET config = replace(config, ?, '') WHERE name = 'trial'", (said,))
-    store.leave("trial")
+    store.memory.leave("trial")
     assert store.loop("trial").facts.policy.released_by == "blocks"
 
 

@@ -30,7 +30,7 @@ from fairveil.loop.paying import note_budget
 from fairveil.loop.problems import StorageFailed
 from fairveil.loop.recovery import EpochWaits, check_ledger
 from fairveil.loop.seats import check_lines
-from fairveil.loop.storage import version_of
+from fairveil.loop.storage import note, noted, version_of
 from fairveil.loop.store import Store
 
 MANIFEST = "manifest.json"
@@ -41,7 +41,7 @@ LIVELY = 10 * SECOND
 def check(store: Store) -> dict[str, Any]:
     """Schema, trail, every ledger with its anchor, blocks without gap or overlap, versions that the ledger has."""
     with store.reading() as tx:
-        entries = trail.check(tx)
+        version, entries = version_of(tx), trail.check(tx)
     ledgers = {}
     for name in store.driver.ledgers():
         path, inside = store.driver.ledger(name)
@@ -49,7 +49,7 @@ def check(store: Store) -> dict[str, Any]:
     loops = {loop.name: _check_loop(loop) for loop in store.loops()}
     beside = key_beside(store.driver)
     return {
-        "version": version_of(store.driver),
+        "version": version,
         "key": BESIDE if beside is not None and beside.exists() else "elsewhere",
         "trail": entries,
         "ledgers": ledgers,
@@ -116,8 +116,7 @@ def backup(store: Store, folder: Path, with_key: bool = False) -> dict[str, Any]
     manifest |= {} if schema is None else {"schema": schema}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
     with store.writing() as tx:
-        tx.execute("DELETE FROM meta WHERE key = 'backup'")
-        tx.execute("INSERT INTO meta (key, value) VALUES ('backup', ?)", (str(now),))
+        note(tx, "backup", str(now))
     return manifest
 
 
@@ -246,8 +245,7 @@ def believe_clock(store: Store, actor: str = "local") -> dict[str, Any]:
     with store.writing() as tx:
         tx.execute("UPDATE meta SET value = ? WHERE key = 'ready' AND CAST(value AS BIGINT) > ?", (str(now), now))
         tx.execute("UPDATE loops SET due = 0")
-        tx.execute("DELETE FROM meta WHERE key = 'clock'")
-        tx.execute("INSERT INTO meta (key, value) VALUES ('clock', ?)", (f"{now} {secrets.token_hex(4)}",))
+        note(tx, "clock", f"{now} {secrets.token_hex(4)}")
         facts = {"stored": before["stored"], "loops_ahead": before["loops_ahead"]}
         trail.note(tx, now, actor, "clock", "store", facts)
     return before
@@ -260,7 +258,7 @@ def rekey(store: Store, file: Path | None = None, actor: str = "local") -> str:
     The file changes first: whoever is interrupted runs it again.
     """
     with store.reading() as tx:
-        current, mark = tx.execute("SELECT value FROM meta WHERE key = 'key'"), ready_mark(tx)
+        current, mark = noted(tx, "key"), ready_mark(tx)
     now = store.clock.now()
     if mark is not None and 0 <= now - mark < LIVELY:
         raise SpecError(
@@ -270,9 +268,9 @@ def rekey(store: Store, file: Path | None = None, actor: str = "local") -> str:
         )  # fmt: skip
     held, place = find_secret(key_beside(store.driver), file, fresh=False)
     known = [Keys(one).name for one in held]
-    if not current or current[0][0] not in known:
+    if current not in known:
         raise StorageFailed("the key of this store is another one", path="FAIRVEIL_KEY", fix="restore the key file")
-    if known[0] == current[0][0]:
+    if known[0] == current:
         held = _next_key(store, file, place)
     with store.writing() as tx:
         change_key(tx, Keys(*held), "rekey", now, actor)

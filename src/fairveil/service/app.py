@@ -23,7 +23,7 @@ from fairveil.loop.loop import Loop
 from fairveil.loop.marks import ready_mark
 from fairveil.loop.play import warm, warm_noise
 from fairveil.loop.problems import EventReused, RewardDiffers, StorageFailed
-from fairveil.loop.storage import Transaction
+from fairveil.loop.storage import Transaction, note
 from fairveil.loop.store import Store
 from fairveil.loop.tokens import Token
 from fairveil.service import cold, hot
@@ -70,7 +70,6 @@ STOPPING = 0.6
 TOLD = "told"
 """In the scope of a request: the status that stands in metrics, traces and the log where that is not its answer's."""
 T = TypeVar("T")
-_MARK = "INSERT INTO meta (key, value) VALUES ('ready', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 
 
 class Service:
@@ -143,7 +142,7 @@ class Service:
             route, names = ROUTER.find(scope["method"], scope["raw_path"])
         except Refused:
             return False
-        loop = self.store.known(names[0]) if route.queued else None
+        loop = self.store.memory.known(names[0]) if route.queued else None
         if loop is None or not self.watch.running:
             return False
         exchange.template, exchange.token = route.path, NOBODY
@@ -209,7 +208,7 @@ class Service:
 
     async def loop(self, name: str) -> Loop:
         """A loop; one that is not in memory is read in another thread."""
-        known = self.store.known(name)
+        known = self.store.memory.known(name)
         return known if known is not None else await self.aside(lambda: self.store.loop(name))
 
     async def aside(self, work: Callable[[], T], seconds: float | None = None) -> T:
@@ -250,7 +249,7 @@ class Service:
         self._check_space()
         with self.store.writing() as tx:
             latest = self._latest(tx)
-            tx.execute(_MARK, (str(now) + " " * (ROOM if self.watch.doubtful else 0),))
+            note(tx, "ready", str(now) + " " * (ROOM if self.watch.doubtful else 0))
             [(stopped,)] = tx.execute("SELECT count(*) FROM loops WHERE stopped IS NOT NULL")
             [(failed,)] = tx.execute("SELECT count(*) FROM loops WHERE stopped = 'ledger'")
         clock = self.store.clock.state(latest)

@@ -42,6 +42,18 @@ class Transaction(Protocol):
         """The row of a loop, which nobody else writes until the transaction ends; columns as in `STATUS`."""
 
 
+def noted(tx: Transaction, key: str) -> str | None:
+    """What a store has noted of itself under a key."""
+    found = tx.execute("SELECT value FROM meta WHERE key = ?", (key,))
+    return found[0][0] if found else None
+
+
+def note(tx: Transaction, key: str, value: str) -> None:
+    """Note it in the place of what was there."""
+    statement = "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+    tx.execute(statement, (key, value))
+
+
 STATUS = (
     "mode, round, settled, released, version, revision, epoch, clock, erased, aged, ledger_sequence, stopped, closed, "
     "due, tally"
