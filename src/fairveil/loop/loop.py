@@ -23,7 +23,7 @@ from fairveil.loop.paying import note_budget
 from fairveil.loop.places import erase_person
 from fairveil.loop.problems import Closed, Invalid, Unknown
 from fairveil.loop.recovery import EpochWaits, check_ledger
-from fairveil.loop.releases import quote_release, release
+from fairveil.loop.reports import quote_release, release
 from fairveil.loop.reports import tick as report_tick
 from fairveil.loop.requests import DecisionRequest, Preparer, checked
 from fairveil.loop.seats import through
