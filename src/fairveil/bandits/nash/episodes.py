@@ -52,7 +52,6 @@ from fairveil.bandits.protocol import (
 )
 from fairveil.bandits.quotes import Noisy, laplace_noise
 from fairveil.bandits.simulate import Case, Simulator, Streams
-from fairveil.configuration import unless
 from fairveil.errors import InputError, PrivacyError
 from fairveil.privacy.calibration import noise_level
 from fairveil.privacy.events import Event, ParallelEvent, PureEvent
@@ -85,8 +84,6 @@ class EpisodePolicy(NashPolicy):
     epsilon: Any
     strict: Any
     arrivals: Any
-    exploration: Any = unless(None)
-    """The level of its index, where that is a choice."""
 
     def numbers(self) -> Any:
         """What the index reads: a NamedTuple of public numbers."""
