@@ -108,12 +108,10 @@ class Task(ABC):
     @abstractmethod
     def work(self, case: Any, block: dict[str, Any]) -> Part:
         """Do one block. Randomness comes from ``generator(spec["seed"], ...)`` with the block's own path."""
-        raise NotImplementedError
 
     @abstractmethod
     def finish(self, case: Any, parts: list[Part]) -> Outcome:
         """Join the parts, in block order."""
-        raise NotImplementedError
 
 
 def task_of(spec: Mapping[str, Any]) -> Task:

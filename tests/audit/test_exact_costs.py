@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from fairveil.classify.perturbation import Perturbation
 from fairveil.privacy.conversions import gdp_epsilon
 from fairveil.privacy.mechanisms import Exponential
 from fairveil.proof.engine.everything import things
-from fairveil.proof.laws.costs import learner_costs, releaser_costs
+from fairveil.proof.laws.costs import NO_EXACT_COST, learner_costs, releaser_costs
 from fairveil.proof.laws.fits import crowd, fitted, parts_of, total
 from fairveil.proof.laws.losses import binomial_loss, choice_loss, epsilon_at, gaussian_loss
 from fairveil.proof.laws.messages import algorithm_costs
@@ -26,6 +27,7 @@ from fairveil.streams.releasers.budget_absorption import BudgetAbsorption
 
 COSTS = {"releaser": releaser_costs, "learner": learner_costs, "algorithm": algorithm_costs, "policy": policy_costs}
 LEAST = {"releaser": 5, "learner": 8, "algorithm": 7, "policy": 2}
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "audit.md"
 PRICED = [(thing.kind, thing.name, dict(thing.target)) for thing in things(tuple(COSTS))]
 
 
@@ -38,6 +40,11 @@ def test_no_configuration_costs_more_than_is_promised(kind, name, target):
     over = {words: (cost, claim) for words, cost, claim in found if not cost <= claim * (1 + 1e-4)}
     assert over == {}
     assert max(cost / claim for _, cost, claim in found) > 0.2
+
+
+@pytest.mark.parametrize("configuration", NO_EXACT_COST)
+def test_the_guide_says_which_configurations_have_no_exact_cost(configuration):
+    assert f"- `{configuration}`: {NO_EXACT_COST[configuration]}\n" in GUIDE.read_text()
 
 
 def test_losses_of_known_laws():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
@@ -18,6 +20,7 @@ from fairveil.configuration import describe
 from fairveil.loop.clock import ManualClock
 from fairveil.loop.config import Person, Reward
 from fairveil.loop.store import Store
+from fairveil.proof.adapters import agent, estimator, evaluate
 from fairveil.proof.adapters.journal import PLAIN
 from fairveil.proof.adapters.node import ALGORITHM, SETTING
 from fairveil.proof.adapters.policies import POLICY
@@ -80,6 +83,16 @@ def test_every_assumption_is_a_note_of_the_guarantee(page, tmp_path):
             assert note in promise_of(title, changed, tmp_path).notes, f"{title}: {note}"
 
 
+def announced(folder):
+    """What `fairveil release --person` says beside its output."""
+    folder.mkdir()
+    (folder / "in.csv").write_text("ts,id\n2024-01-01T00:10,ann\n2024-01-01T01:00,\n")
+    rows = f"--in {folder}/in.csv --out {folder}/out.csv --person id --time ts --start 2024-01-01 --horizon 4"
+    keys = f"release {rows} --epsilon 1 --delta 1e-6 --watermark --simulate".split()
+    assert CliRunner().invoke(app, keys, catch_exceptions=False).exit_code == 0
+    return SimpleNamespace(**json.loads((folder / "out.csv.guarantee.json").read_text()))
+
+
 def promise_of(title, changed, folder):
     """The guarantee of a thing with some keys changed; of a driver that of what it drives, as people see it."""
     if title == "adapter:loop":
@@ -89,7 +102,15 @@ def promise_of(title, changed, folder):
             return store.loop("trial").facts.guarantee
     if title == "adapter:node":
         return ALGORITHM.complete(SETTING).guarantee(SETTING)
-    driven = {"adapter:drive": POLICY, "adapter:journal": registry.build("releaser", PLAIN, "releaser")}
+    if title == "adapter:feed":
+        return announced(folder / uuid4().hex)
+    driven = {
+        "adapter:drive": POLICY,
+        "adapter:journal": registry.build("releaser", PLAIN, "releaser"),
+        "adapter:agent": agent.POLICY,
+        "adapter:evaluate": evaluate.VALUE,
+        "adapter:estimator": estimator.estimator().learner(),
+    }
     if title in driven:
         return driven[title].guarantee()
     table = {key: value for key, value in LISTED[title].target if key not in ("kind", "pair")}

@@ -12,7 +12,7 @@ import pytest
 from running_service import Direct
 
 from fairveil.errors import BudgetError, SpecError
-from fairveil.loop import Reward, Store, blocks, pages, trail
+from fairveil.loop import Person, Reward, Store, blocks, pages, trail
 from fairveil.loop.problems import NameTaken, NotKept
 from fairveil.loop.public import loop_table
 from fairveil.loop.upkeep import accept_epoch, backup, check, restore
@@ -271,3 +271,43 @@ def test_a_loop_that_a_store_has_forgotten_is_not_made_again_under_its_name(tmp_
         assert http.post("/v1/loops", json=body).json()["type"] == "/problems/name-taken"
         http.close()
         assert store.create("other", **table).ledger.spent.units <= spent
+
+
+def reported(loop):
+    """Places in all reports that the ledger has published, and how often each scheduled kind was charged."""
+    entries = list(loop.ledger.entries())
+    names = [one["name"].rsplit("-", 2) for one in entries if one["kind"] == "publish" and "/report-" in one["name"]]
+    paid = sum(one["kind"] == "account" and one["name"].startswith("trial-reports-") for one in entries)
+    return sum(int(stop) - int(first) for _, first, stop in names), paid
+
+
+def test_an_event_that_is_sent_again_takes_another_place_in_reports_and_that_is_said(tmp_path, clock):
+    """A lost copy has reported it and is forgotten: once more for one charge, which epochs of a person count."""
+    reports, person = {"every": 5, "epsilon": 0.5}, Person(max_events=1)
+
+    def ask(loop, first, stop):
+        for number in range(first, stop):
+            loop.decide(f"e-{number}", subject=f"p-{number}")
+            loop.reward(f"e-{number}", 1.0)
+        clock.advance(61)
+        loop.store.tick()
+
+    with Store.open(f"sqlite:///{tmp_path}/data/store.db", clock=clock, key=KEY) as store:
+        about = {"policy": POLICY, "reward": Reward(0, 1, wait="60s"), "groups": ["a"], "person": person}
+        loop = store.create("trial", **about, reports=reports)
+        ask(loop, 0, 5)
+        backup(store, tmp_path / "copy")
+        ask(loop, 5, 15)
+        assert reported(loop) == (15, 1)
+        before = loop_table(loop)
+    put_back(tmp_path / "data")
+    with opened(tmp_path / "data", clock) as store:
+        loop = store.loop("trial")
+        clock.advance(61)
+        store.tick()
+        ask(loop, 5, 15)
+        assert reported(loop) == (25, 1)
+        after = loop_table(loop)
+    assert after["person_guarantee"]["epsilon"] == 2 * before["person_guarantee"]["epsilon"] == 3.0
+    assert "another place in reports" in " ".join(after["guarantee"]["notes"])
+    assert "another place in reports" not in " ".join(before["guarantee"]["notes"])

@@ -6,7 +6,7 @@ import contextlib
 
 import pytest
 
-from fairveil.loop import ManualClock, Reward, Store
+from fairveil.loop import ManualClock, Person, Reward, Store
 from fairveil.loop.listing import page
 from fairveil.loop.storage import NOTED, bring_up_to_date, driver_of, steps, version_of
 
@@ -117,7 +117,30 @@ def test_a_loop_that_had_started_from_another_counts_its_own_decisions_after_an_
         store.create("third", start_from="second", **about)
         with store.writing() as tx:
             tx.execute("ALTER TABLE loops DROP COLUMN began")
+            tx.execute("ALTER TABLE appearances DROP COLUMN places")
             tx.execute("UPDATE meta SET value = '8' WHERE key = 'version'")
     with Store.open(store_url, key=KEY, migrate=True) as store:
         told = {name: (row["decided"], row["first_round"]) for name, row in page(store).items()}
     assert told == {"first": (30, 0), "second": (7, 30), "third": (0, 37)}
+
+
+@pytest.mark.parametrize("excluded", [[], [0]], ids=["all", "one excluded"])
+def test_rows_that_an_older_version_wrote_are_released_after_an_upgrade(store_url, excluded):
+    """At how many places of a row somebody stood was not kept then."""
+    policy = {"name": "batched-private-fair-greedy", "epsilon": 1.0, "delta": 1e-6, "first_batch": 8}
+    features, clock = [{"name": "x", "low": -1.0, "high": 1.0}], ManualClock()
+    about = {"policy": policy, "groups": ["a"], "features": features, "reward": Reward(0, 1, wait="60s")}
+    with Store.open(store_url, key=KEY, clock=clock) as store:
+        loop = store.create("queue", **about, person=Person(max_events=1))
+        for number in range(8):
+            who = ["ann" if excluded else f"p-{number}", f"q-{number}"]
+            shown = [{"features": [0.1], "subject": one} for one in who]
+            loop.decide(f"e-{number}", candidates=shown, exclude=excluded)
+            loop.reward(f"e-{number}", 1.0)
+        with store.writing() as tx:
+            tx.execute("ALTER TABLE appearances DROP COLUMN places")
+            tx.execute("UPDATE meta SET value = '9' WHERE key = 'version'")
+    with Store.open(store_url, key=KEY, clock=clock, migrate=True) as store:
+        clock.advance(61)
+        store.tick()
+        assert store.loop("queue").status().version > 0

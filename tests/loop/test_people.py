@@ -14,6 +14,7 @@ from fairveil.loop.batch import Batch
 from fairveil.loop.problems import LoopError, NameTaken
 from fairveil.loop.public import loop_table
 from fairveil.loop.quoting import quote
+from fairveil.loop.requests import Preparer
 from fairveil.proof.adapters.served import equal_coins
 
 QUEUE = {
@@ -185,6 +186,62 @@ def test_a_limit_that_the_door_forgot_is_held_at_the_release(store, clock, candi
     clock.advance(61)
     loop.tick()
     assert (loop.status().stopped, loop.status().version) == ("ledger", before)
+
+
+def _uncounted(monkeypatch):
+    monkeypatch.setattr(Batch, "_count", lambda self, ask, learned: None)
+
+
+def _unnamed(monkeypatch):
+    original = Batch._note_persons
+
+    def broken(self, ask):
+        original(self, ask)
+        del self.appearances[-1:]
+
+    monkeypatch.setattr(Batch, "_note_persons", broken)
+
+
+def _at_many_places(monkeypatch):
+    monkeypatch.setattr(Preparer, "_check_places", lambda self, people: None)
+
+
+DOORS = [_uncounted, _unnamed, _at_many_places]
+
+
+@pytest.mark.parametrize(
+    "kind, broken",
+    [*((kind, door) for kind in ("by round", "by seat") for door in DOORS), *(("arms", door) for door in DOORS[:2])],
+)
+def test_a_release_sees_whoever_the_door_did_not(store, clock, kind, broken, monkeypatch):
+    """Among candidates somebody learned and not counted was released: who is excluded stood in the same table."""
+    queue = {**QUEUE, "policy": {**QUEUE["policy"], "release": "arrivals" if kind == "by seat" else "blocks"}}
+    table = queue if kind != "arms" else {"policy": ARMS, "reward": Reward(0, 1, wait="60s")}
+    loop = store.create("trial", **table, person=Person(max_events=1))
+    assert kind == "arms" or loop.facts.by_seat == (kind == "by seat")
+    for number in range(12):
+        twice = number == 5 and broken is _at_many_places
+        who = [f"p-{number}", f"q-{number}", f"q-{number}" if twice else f"r-{number}"]
+        about = {"subject": who[0]} if kind == "arms" else {"candidates": shown(*who)}
+        with monkeypatch.context() as door:
+            if number == 5:
+                broken(door)
+            assert loop.decide(f"e-{number}", **about).learning == "pending"
+        loop.reward(f"e-{number}", 1.0)
+    clock.advance(61)
+    loop.tick()
+    assert (loop.status().stopped, loop.status().version) == ("ledger", 0)
+
+
+def test_whoever_is_excluded_is_found_by_an_erasure_and_counted_nowhere(store, clock):
+    loop = store.create("queue", **QUEUE, person=Person(max_events=1))
+    for number in range(12):
+        given = shown("ann", f"p-{number}", f"q-{number}")
+        assert loop.decide(f"e-{number}", candidates=given, exclude=[0]).learning == "pending"
+        loop.reward(f"e-{number}", 1.0)
+    clock.advance(61)
+    loop.tick()
+    assert loop.status().version > 0
 
 
 @pytest.mark.parametrize(

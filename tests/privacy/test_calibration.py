@@ -18,8 +18,8 @@ from scipy.special import log_ndtr
 
 from fairveil.privacy import conversions
 from fairveil.privacy.calibration import Budget, noise_level
+from fairveil.privacy.calibration.budget import Total
 from fairveil.privacy.calibration.fits import fit_mu, ideal_delta, objective_root
-from fairveil.privacy.calibration.total import Total
 from fairveil.privacy.grid import COINS, keep_weight, sigma_above
 from fairveil.privacy.mechanisms import Gaussian, Laplace
 from fairveil.randomness import generator

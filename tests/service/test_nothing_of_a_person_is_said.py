@@ -52,6 +52,14 @@ def test_an_error_that_nobody_foresaw_says_its_kind_alone(trial, service, monkey
     assert CANARY not in caplog.text
 
 
+@pytest.mark.parametrize("path", ["decisions", "decisions/batch"])
+def test_a_refused_decision_repeats_nothing_of_its_request(trial, path):
+    asked = {"event_id": "e-1", "subject": CANARY, "exclude": [99]}
+    answer = trial.post(f"/v1/loops/trial/{path}", json={"decisions": [asked]} if "batch" in path else asked)
+    assert "exclude" in answer.text
+    assert CANARY not in answer.text
+
+
 def test_a_tick_that_fails_says_its_kind_alone(trial, service, monkeypatch, caplog):
     caplog.set_level(logging.DEBUG)
     said = service.metrics.failures._value.get

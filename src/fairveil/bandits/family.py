@@ -52,17 +52,14 @@ class Tally(ABC, Generic[Seen]):
     @abstractmethod
     def add(self, seen: list[Seen]) -> None:
         """Take in a stretch of all runs."""
-        raise NotImplementedError
 
     @abstractmethod
     def mark(self, played: list[Simulator[Seen]]) -> None:
         """A checkpoint is reached."""
-        raise NotImplementedError
 
     @abstractmethod
     def part(self, played: list[Simulator[Seen]]) -> Part:
         """All that metrics are made of."""
-        raise NotImplementedError
 
 
 class Family(ABC, Generic[Seen]):
@@ -97,7 +94,6 @@ class Family(ABC, Generic[Seen]):
     @abstractmethod
     def seen(self, world: Any, steps: Iterable[Step], before: Seen | None) -> Seen:
         """What the tally takes of the steps of a stretch; ``before``: of the stretch before it."""
-        raise NotImplementedError
 
     def releases(self, step: Step) -> int:
         """Releases made until a step; a family whose states count them asks the state."""
@@ -110,12 +106,10 @@ class Family(ABC, Generic[Seen]):
     @abstractmethod
     def tally(self, case: Case, runs: range) -> Tally[Seen]:
         """An empty tally of these runs."""
-        raise NotImplementedError
 
     @abstractmethod
     def measure(self, case: Case, parts: list[Part]) -> tuple[dict[str, Any], Series]:
         """Metrics and series of all runs."""
-        raise NotImplementedError
 
 
 def noted_estimates(policy: Policy, state: State | None) -> NDArray[Any]:

@@ -214,7 +214,6 @@ class Policy(ABC):
 
         A policy whose state holds noise for a single question seals it with the first one, and refuses another.
         """
-        raise NotImplementedError
 
     def report(self, feedback: Feedback, noise: Noise) -> Feedback | Report:
         """Local policies randomise the reward here, on the user's side; the learner sees the report only."""
@@ -223,7 +222,6 @@ class Policy(ABC):
     @abstractmethod
     def learn(self, state: State, feedback: Feedback | Report) -> State:
         """A new state that has taken the feedback in. The given state is not changed."""
-        raise NotImplementedError
 
     def learn_all(self, state: State, feedbacks: Iterable[Feedback | Report]) -> State:
         """The same as `learn` one by one; policies override it where many rows at once are cheaper."""

@@ -104,7 +104,6 @@ class Simulator(ABC, Generic[Seen]):
     @abstractmethod
     def advance(self, stop: int) -> Seen:
         """Play on until ``stop`` rounds are decided and hand back what the family's tally takes of them."""
-        raise NotImplementedError
 
     def published(self) -> State | None:
         """The arrays of a state from which estimates are made, None where there are none."""

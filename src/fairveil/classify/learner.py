@@ -66,7 +66,6 @@ class Learner(ABC):
     @abstractmethod
     def estimator(self, noise: Noise, rng: Generator) -> Any:
         """A fresh, unfitted estimator: ``noise`` for everything private, ``rng`` for everything else."""
-        raise NotImplementedError
 
     def event(self) -> Event:
         """What one unit pays over all planned fits, before any data."""

@@ -139,7 +139,7 @@ class PrivateFamily(AdmmFamily):
     costs_family: ClassVar[Family] = "r"
     printed_only: ClassVar[bool] = False
 
-    epsilon: Epsilon | None = described("total budget of one row", default=None)
+    epsilon: Epsilon | None = described("total budget of one row", default=None, example=1.0)
     alpha: Positive | None = described("noise density exp(-alpha |e|), as in the thesis", default=None)
     calibrate: Literal["tight", "printed"] = described("which bound turns epsilon into alpha", default="tight")
     perturb: Literal["objective", "gaussian-primal"] = described("where the noise goes", default="objective")
@@ -164,10 +164,6 @@ class PrivateFamily(AdmmFamily):
                 "gaussian-primal is sound and takes a total epsilon", path="perturb", given=self.perturb,
                 allowed="epsilon and delta, variant = sound",
             )  # fmt: skip
-
-    @classmethod
-    def example(cls) -> Any:
-        return cls(epsilon=1.0)
 
     def complete(self, setting: Setting) -> Algorithm:
         if setting.nodes == 1 and self.costs_family == "m":

@@ -61,7 +61,7 @@ class PrivateAdmm(Algorithm):
     everybody = True
     gapless = True
 
-    epsilon: Epsilon = described("total budget of one row")
+    epsilon: Epsilon = described("total budget of one row", example=1.0)
     delta: Delta = described("ignored by definition = pure", default=1e-5)
     definition: Literal["gaussian", "pure"] = described("of the guarantee", default="gaussian")
     slope: Annotated[float, Strict(), Field(gt=0.0, le=1.0)] = described("s, most that one row pulls", default=0.5)
@@ -90,10 +90,6 @@ class PrivateAdmm(Algorithm):
     def honest(self, nodes: int) -> int:
         """Nodes whose noises together are a whole one."""
         return nodes - self.colluding if self.secure_sums else 1
-
-    @classmethod
-    def example(cls) -> PrivateAdmm:
-        return cls(epsilon=1.0)
 
     def complete(self, setting: Setting) -> PrivateAdmm:
         if self.honest(setting.nodes) < 1:

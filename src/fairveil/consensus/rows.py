@@ -82,6 +82,15 @@ class Rows:
         """A copy with some of the rows, its own count of reads."""
         return Rows(self.values[chosen], self.columns[chosen], self.signs[chosen], self.width)
 
+    def uncounted(self) -> Rows:
+        """The same rows for an experimenter who measures on them: their passes are not the node's."""
+        return Rows(self.values, self.columns, self.signs, self.width)
+
+    def mean_losses(self, candidates: Floats, loss: Loss) -> Floats:
+        """Mean loss of every candidate (one a row): measured, not counted as a read."""
+        found: Floats = mean_losses(self.values, self.columns, self.signs, candidates, loss.code, loss.number)
+        return found
+
     def gradient(self, weights: Floats, loss: Loss) -> Floats:
         """Sum over rows of L'(y f.x) y x. One pass."""
         self.reads += 1

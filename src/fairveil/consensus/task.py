@@ -19,7 +19,7 @@ from fairveil.consensus.family import LARGEST_C, AdmmFamily
 from fairveil.consensus.graphs import graph_table, make_graph
 from fairveil.consensus.losses import Logistic, Loss
 from fairveil.consensus.private_admm import PrivateAdmm
-from fairveil.consensus.rows import Rows, add_curvature, add_gradient, mean_losses, scores
+from fairveil.consensus.rows import Rows, scores
 from fairveil.consensus.tables import Share, data_table, deal, encoded
 from fairveil.consensus.transport import NodePlan, make_transport
 from fairveil.errors import SpecError, at
@@ -202,9 +202,10 @@ def one_run(spec: dict[str, Any], run: int) -> Part:
 
 
 def _problem(algorithm: Algorithm, share: Share) -> Yardstick:
+    nodes = [rows.uncounted() for rows in share.nodes]
     if isinstance(algorithm, AdmmFamily):
-        return Yardstick(share.nodes, algorithm.loss_function, algorithm.scale, algorithm.rho)
-    return Yardstick(share.nodes, Logistic(), min(LARGEST_C, float(min(share.sizes))), 0.22)
+        return Yardstick(nodes, algorithm.loss_function, algorithm.scale, algorithm.rho)
+    return Yardstick(nodes, Logistic(), min(LARGEST_C, float(min(share.sizes))), 0.22)
 
 
 @dataclass(frozen=True)
@@ -223,19 +224,17 @@ class Yardstick:
         """Obj of every candidate (one a row)."""
         total = 0.5 * self.rho * (candidates**2).sum(axis=1)
         for rows in self.nodes:
-            total = total + self.C * mean_losses(
-                rows.values, rows.columns, rows.signs, candidates, self.loss.code, self.loss.number
-            )
+            total = total + self.C * rows.mean_losses(candidates, self.loss)
         return total
 
-    def optimum(self, tolerance: float = 1e-11) -> Floats:
-        """The minimiser by Newton's method, to a gradient of ``tolerance`` C."""
+    def optimum(self) -> Floats:
+        """The minimiser by Newton's method, to a gradient of 1e-11 C."""
         weights = np.zeros(self.nodes[0].width)
         gradient, matrix = self._derivatives(weights)
         for _ in range(200):
             step = cho_solve(cho_factor(matrix), gradient)
             length = float(np.linalg.norm(gradient))
-            if length <= tolerance * self.C:
+            if length <= 1e-11 * self.C:
                 break
             size = 1.0
             while True:
@@ -252,30 +251,21 @@ class Yardstick:
     def _gradient(self, weights: Floats) -> Floats:
         total = self.rho * weights
         for rows in self.nodes:
-            out = np.zeros(len(weights))
-            add_gradient(rows.values, rows.columns, rows.signs, weights, self.loss.code, self.loss.number, out)
-            total = total + self.C / len(rows) * out
+            total = total + self.C / len(rows) * rows.gradient(weights, self.loss)
         return total
 
     def _derivatives(self, weights: Floats) -> tuple[Floats, Floats]:
         total, matrix = self.rho * weights, self.rho * np.eye(len(weights))
         for rows in self.nodes:
-            gradient, upper = np.zeros(len(weights)), np.zeros(matrix.shape)
-            add_curvature(
-                rows.values, rows.columns, rows.signs, weights, self.loss.code, self.loss.number, gradient, upper
-            )
+            gradient, curvature = rows.curvature(weights, self.loss)
             total = total + self.C / len(rows) * gradient
-            matrix = matrix + self.C / len(rows) * (upper + np.triu(upper, 1).T)
+            matrix = matrix + self.C / len(rows) * curvature
         return total, matrix
 
 
 def train_loss(nodes: Sequence[Rows], weights: Floats) -> float:
     """L(t): the mean over nodes of the mean plain logistic loss of each node's own classifier on its own rows."""
-    plain = Logistic()
-    each = [
-        mean_losses(rows.values, rows.columns, rows.signs, weights[i : i + 1], plain.code, plain.number)[0]
-        for i, rows in enumerate(nodes)
-    ]
+    each = [rows.mean_losses(weights[i : i + 1], Logistic())[0] for i, rows in enumerate(nodes)]
     return float(np.mean(each))
 
 

@@ -25,7 +25,6 @@ class Source(ABC):
     @abstractmethod
     def load(self) -> Dataset:
         """Read (or first fetch) the files and return checked rows."""
-        raise NotImplementedError
 
     @classmethod
     def facts(cls) -> dict[str, str]:

@@ -16,11 +16,9 @@ from typing import Any
 import numpy as np
 
 from fairveil.data.logs import Log, LogTable
-from fairveil.evaluate.estimate import Estimate
-from fairveil.evaluate.estimators import ESTIMATORS, Question
+from fairveil.evaluate.estimators import ESTIMATORS, Estimate, Question
 from fairveil.evaluate.private import PrivateValue
-from fairveil.evaluate.support import Support, support
-from fairveil.evaluate.targets import Target, importance
+from fairveil.evaluate.targets import Support, Target, importance, support
 from fairveil.evaluate.task import EvaluateTask
 from fairveil.randomness import generator
 from fairveil.registry import build

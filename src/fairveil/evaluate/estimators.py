@@ -1,4 +1,4 @@
-"""Four ways to value a rule from another rule's log, without privacy.
+"""Four ways to value a rule from another rule's log, without privacy: each gives a value with its interval.
 
 Notation: row t was decided with probability p_t for its arm a_t, the rule to be valued gives that arm pi_t; the weight
 is w_t = pi_t/p_t and y_t in [0, 1] is the outcome. Each function returns the mean outcome the rule would have had.
@@ -6,7 +6,10 @@ is w_t = pi_t/p_t and y_t in [0, 1] is the outcome. Each function returns the me
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +17,57 @@ import numpy as np
 from fairveil.arrays import Floats
 from fairveil.data.logs import Log
 from fairveil.errors import DependencyError, SpecError
-from fairveil.evaluate.estimate import Estimate, around, quantile, wilson
 from fairveil.randomness import Generator
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Value of a rule with a two-sided interval; ``rows`` is how many rows carry it, None where that is not said."""
+
+    value: float
+    low: float
+    high: float
+    rows: int | None = None
+
+    def scaled(self, low: float, high: float) -> Estimate:
+        """From [0, 1] to outcomes in [low, high]."""
+        width = high - low
+        value, bottom, top = (low + width * part for part in (self.value, self.low, self.high))
+        return Estimate(value, bottom, top, self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        table: dict[str, Any] = {"value": self.value, "low": self.low, "high": self.high}
+        if self.rows is not None:
+            table["rows"] = self.rows
+        return table
+
+
+def quantile(level: float) -> float:
+    """Normal quantile of a two-sided interval at this level."""
+    return NormalDist().inv_cdf(0.5 + level / 2)
+
+
+def around(terms: Floats, level: float) -> Estimate:
+    """Mean of independent terms with its normal interval."""
+    n = len(terms)
+    value = float(terms.mean()) if n else math.nan
+    half = quantile(level) * float(terms.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
+    return Estimate(value, value - half, value + half, n)
+
+
+def wilson(outcomes: Floats, level: float) -> Estimate:
+    """Mean of outcomes in [0, 1] with Wilson's interval, which holds its own where few rows or no successes are left.
+
+    A variable in [0, 1] with mean p has variance at most p (1 - p): the interval is at least as wide as needed.
+    """
+    n, z = len(outcomes), quantile(level)
+    if n == 0:
+        return Estimate(math.nan, 0.0, 1.0, 0)
+    mean, room = float(outcomes.mean()), z * z / n
+    centre = (mean + room / 2) / (1 + room)
+    half = math.sqrt(max(0.0, mean * (1 - mean)) * room + room * room / 4) / (1 + room)
+    return Estimate(mean, centre - half, centre + half, n)
+
 
 #: Parts into which the log is cut when a model of the outcome is fitted on the others.
 FOLDS = 5

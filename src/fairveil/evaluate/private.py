@@ -35,7 +35,7 @@ import numpy as np
 from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
 from fairveil.errors import PrivacyError
-from fairveil.evaluate.estimate import Estimate, quantile
+from fairveil.evaluate.estimators import Estimate, quantile
 from fairveil.fields import Delta, Epsilon, Positive, described
 from fairveil.ledger import Account, Ledger, release_once
 from fairveil.ledger.account import stop

@@ -12,11 +12,9 @@ from fairveil.arrays import Floats
 from fairveil.configuration import describe
 from fairveil.data.logs import Log, LogTable, read_log
 from fairveil.errors import PrivacyError, SpecError, at
-from fairveil.evaluate.estimate import Estimate, around
-from fairveil.evaluate.estimators import ESTIMATORS, Question
+from fairveil.evaluate.estimators import ESTIMATORS, Estimate, Question, around
 from fairveil.evaluate.private import PrivateValue, release_under
-from fairveil.evaluate.support import Support, support
-from fairveil.evaluate.targets import Target, importance
+from fairveil.evaluate.targets import Support, Target, importance, support
 from fairveil.fields import Delta, Epsilon, OpenUnit, Positive
 from fairveil.ledger.account import check_single, ledger_of_run
 from fairveil.privacy.guarantee import REFUSED, Guarantee

@@ -41,7 +41,6 @@ class Merit(ABC):
     @abstractmethod
     def code(self) -> tuple[int, Floats, Floats]:
         """Kind, numbers and table, as the compiled kernels read them."""
-        raise NotImplementedError
 
     def to_list(self) -> tuple[Any, ...]:
         """The short form of a spec: the name and every parameter."""
@@ -256,6 +255,13 @@ def merits_from(given: Any, agents: int, path: str = "merit") -> tuple[Merit, ..
     if len(given) != agents:
         raise SpecError("there is not one merit per agent", path=path, given=len(given), allowed=f"1 or {agents}")
     return tuple(merit_from(item, f"{path}.{i}") for i, item in enumerate(given))
+
+
+def settled_merit(given: Any, agents: int) -> Any:
+    """A merit of a spec written in one way: one for all agents where they are the same, else one per agent."""
+    merits = merits_from(given, agents)
+    same = all(merit == merits[0] for merit in merits)
+    return merits[0].to_list() if same else tuple(merit.to_list() for merit in merits)
 
 
 def merit_codes(merits: tuple[Merit, ...]) -> tuple[Ints, Floats, Floats]:

@@ -205,7 +205,6 @@ class Artefact(ABC):
     @abstractmethod
     def specs(self, scale: Scale) -> dict[str, dict[str, Any]]:
         """The specs behind the artefact, by label."""
-        raise NotImplementedError
 
     @abstractmethod
     def pictures(self, results: Results) -> list[Picture]:

@@ -54,7 +54,7 @@ class Batch:
         self.activations: list[bytes] = []
         self.people: dict[bytes, Known] = {}
         self.changed: set[bytes] = set()
-        self.appearances: list[tuple[int, bytes, bytes]] = []
+        self.appearances: list[tuple[int, bytes, bytes, int]] = []
         self.places = None if facts.spec.reports is None else Placing(facts, tx, self.now, grace)
         self.released: frozenset[bytes] = frozenset()  # events that a lost copy of this store has released
 
@@ -228,8 +228,8 @@ class Batch:
 
     def _note_persons(self, ask: Ask) -> None:
         """Who stands in an event, learned or not, chosen or left out: an erasure must find it."""
-        for key in ask.mentioned:
-            self.appearances.append((self.facts.id, key, ask.key))
+        for key, places in zip(ask.mentioned, ask.places, strict=True):
+            self.appearances.append((self.facts.id, key, ask.key, places))
 
     def _count(self, ask: Ask, learned: bool) -> None:
         """Everybody in an event that keeps its round; what is learned beyond a limit too, and no release takes that."""
@@ -378,7 +378,7 @@ class Batch:
                 [(loop, key, one.events, one.action, one.propensity) for key, one in changed],
             )
         if self.appearances:
-            tx.many("INSERT INTO appearances (loop, subject, event) VALUES (?, ?, ?)", self.appearances)
+            tx.many("INSERT INTO appearances (loop, subject, event, places) VALUES (?, ?, ?, ?)", self.appearances)
 
     def may_be_due(self, after: Status) -> bool:
         """Whether what is written now may complete a block, where arrivals are public: all its rounds are decided, and

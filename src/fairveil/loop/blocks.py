@@ -115,38 +115,46 @@ def _folded(facts: Facts, driver: Driver, state: State, epoch: int, block: Block
 
 
 STOOD = (
-    "SELECT count(*) FROM (SELECT count(*) AS stood, coalesce(max(s.events), 0) AS counted FROM events e "
-    "JOIN appearances a ON a.loop = e.loop AND a.event = e.key "
+    "SELECT count(*) FROM (SELECT sum(CASE WHEN a.places > 0 THEN 1 ELSE 0 END) AS stood, max(a.places) AS places, "
+    "coalesce(max(s.events), 0) AS counted FROM events e JOIN appearances a ON a.loop = e.loop AND a.event = e.key "
     "LEFT JOIN subjects s ON s.loop = a.loop AND s.key = a.subject "
     "WHERE {where} AND e.learn = ? GROUP BY a.subject) AS people "
-    "WHERE counted > ? OR (stood > counted AND ? = 1)"
+    "WHERE counted > ? OR stood > counted OR places > ?"
 )
-"""People with more counted events than the limit, or in more rows than were counted for them."""
+"""People with more counted events than the limit, in more rows than were counted, or at too many places of one."""
+NAMELESS = (
+    "SELECT count(*) FROM (SELECT e.key FROM events e LEFT JOIN appearances a ON a.loop = e.loop AND a.event = e.key "
+    "WHERE {where} AND e.learn = ? AND e.erased IS NULL GROUP BY e.key "
+    "HAVING count(a.subject) = count(a.places) AND coalesce(sum(a.places), 0) <> max({people})) AS found"
+)
+"""Rows with somebody in them who is not known; of one that an older version wrote nobody can tell (no ``places``)."""
 
 
 def check_people(facts: Facts, driver: Driver, epoch: int, blocks: Sequence[Block]) -> None:
     """The limit a person, held against the rows that are about to be released, by whatever way they came.
 
-    Decisions count; here nothing of that is believed: nobody is over the limit, and nobody in more rows of the blocks
-    than were counted. (Candidates that may not be chosen are mentioned and not counted: the second is for arms.)
+    Decisions count; here nothing of that is believed: everybody in a row is known, nobody is over the limit, in more
+    rows than were counted, or at more places of one than declared. Who is excluded stands at none.
     """
-    most = facts.spec.person.max_events
-    if most is None or not blocks:
+    person = facts.spec.person
+    if person.max_events is None or not blocks:
         return
-    every = int(not isinstance(facts.play, CandidatesPlay))
+    people = facts.play.people(len(facts.spec.features or ()))
     ranges = blocks if facts.by_seat else [replace(blocks[0], stop=blocks[-1].stop)]
-    over = 0
+    found = 0
     with driver.reading() as tx:
         for one in ranges:
             number, _, values = _rows(facts, epoch, one)
             line = " AND e.queue = ?" if number == "seat" else ""
-            query = STOOD.format(where=f"e.loop = ?{line} AND e.{number} >= ? AND e.{number} < ?")
-            over += tx.execute(query, (*values, one.first, one.stop, PENDING, most, every))[0][0]
-    if over:
+            where, rows = f"e.loop = ?{line} AND e.{number} >= ? AND e.{number} < ?", (*values, one.first, one.stop)
+            stood = tx.execute(STOOD.format(where=where), (*rows, PENDING, person.max_events, person.candidates))
+            nameless = tx.execute(NAMELESS.format(where=where, people=people), (*rows, PENDING))
+            found += stood[0][0] + nameless[0][0]
+    if found:
         raise PrivacyError(
-            "people are in more rows of a block than their limit allows",
+            "a block has rows beyond what was counted for the people in them",
             path="person.max_events",
-            allowed=f"{most} events a person, each counted before it is learned",
+            allowed=f"{person.max_events} events a person, each counted before it is learned",
             fix="nothing was drawn; look at what writes to this store, or erase these people",
         )
 

@@ -48,7 +48,12 @@ TABLE = (
     Line("events", ("context",), "features and groups of candidates", "block"),
     Line("events", ("reward", "rewarded"), "the reward, and when it came", "block"),
     Line("events", ("body",), "keyed fingerprint of the request; without features where nothing is learned", "block"),
-    Line("appearances", ("loop", "subject", "event"), "in which events a person stood, by keyed hashes", "block"),
+    Line(
+        "appearances",
+        ("loop", "subject", "event", "places"),
+        "in which events a person stood, at how many places, by keyed hashes",
+        "block",
+    ),
     Line("events", ("decided", "until"), "when it was decided, when its window closes", "events"),
     Line(
         "events", ("action", "propensity", "own", "activated"), "what was decided, and whether it was shown", "events"

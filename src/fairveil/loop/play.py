@@ -61,6 +61,9 @@ class Play(Protocol):
     def context(self, ask: Ask, action: int) -> bytes | None:
         """What must be kept of the round until its block is released."""
 
+    def people(self, width: int) -> str:
+        """In SQL, of how many people a learned event ``e`` holds content; ``width``: features of each."""
+
     def feedback(self, round: int, action: int, reward: float | None, context: bytes | None) -> Feedback | Report: ...
 
 
@@ -106,6 +109,9 @@ class ArmsPlay:
     def context_of(self, shown: tuple[Candidate, ...], pick: int) -> bytes | None:
         return None
 
+    def people(self, width: int) -> str:
+        return "1"
+
     def feedback(self, round: int, action: int, reward: float | None, context: bytes | None) -> Feedback | Report:
         if self.policy.local:
             return Report(round, action, reward)
@@ -145,6 +151,9 @@ class CandidatesPlay:
         groups = np.array([one.group for one in shown], np.int16)
         head = _HEADER.pack(len(shown), len(shown[0].features), pick)
         return b"".join([head, groups.tobytes(), *(one.features.tobytes() for one in shown)])
+
+    def people(self, width: int) -> str:
+        return f"(length(e.context) - {_HEADER.size}) / {2 + 8 * width}"
 
     def feedback(self, round: int, action: int, reward: float | None, context: bytes | None) -> Feedback | Report:
         if context is None:  # erased on request or by retention: the round settles as if nobody had answered

@@ -169,6 +169,8 @@ def event_guarantee(loop: Loop, epoch: int) -> Guarantee | None:
             f"{blind} time(s) an operator accepted that without the keys of released events: an event may have been "
             "learned once more each time, and the numbers count that"
         )
+    if loop.facts.spec.reports is not None:
+        notes.append("an event that is sent again takes another place in reports, one more unit of theirs each time")
     try:
         counted: Guarantee = promise.for_units(blind + 1)
     except FairveilError:

@@ -115,7 +115,8 @@ class Ask:
     """A prepared request. ``allowed``: positions that may be chosen; ``shown``: their candidates, empty for arms.
 
     ``body``: fingerprint of all of it; ``outline``: of all but features; ``subjects``: persons who can be chosen;
-    ``mentioned``: everybody who stands in it. ``older``: the same under keys of before a change of keys.
+    ``mentioned``: everybody who stands in it, ``places``: at how many of those that can be chosen. ``older``: the same
+    under keys of before a change of keys.
     """
 
     event: str
@@ -124,6 +125,7 @@ class Ask:
     outline: bytes
     subjects: tuple[bytes, ...]
     mentioned: tuple[bytes, ...]
+    places: tuple[int, ...]
     allowed: tuple[int, ...] | None
     shown: tuple[Candidate, ...]
     baseline: int | None
@@ -191,6 +193,7 @@ class Preparer:
             body,
             subjects,
             subjects,
+            (1,) * len(subjects),
             allowed,
             (),
             request.baseline,
@@ -241,6 +244,7 @@ class Preparer:
             self.keys.body(b"".join([*outline, words])),
             tuple(places),
             tuple(mentioned),
+            tuple(len(places.get(person, ())) for person in mentioned),
             allowed,
             tuple(shown),
             request.baseline,

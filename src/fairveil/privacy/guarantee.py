@@ -162,6 +162,12 @@ class Guarantee:
         if self.established:
             _check_complete(self)
 
+    @property
+    def numbers(self) -> dict[str, float]:
+        """The numbers that it states, by their names."""
+        named = {name: getattr(self, name) for name in ("epsilon", "delta", "rho", "mu")}
+        return {name: number for name, number in named.items() if number is not None}
+
     @classmethod
     def pure(cls, epsilon: float, **facts: Any) -> Guarantee:
         return cls(definition=Definition.PURE, epsilon=epsilon, delta=0.0, **facts)

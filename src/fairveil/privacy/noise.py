@@ -45,7 +45,6 @@ class Noise(ABC):
     @abstractmethod
     def laplace(self, scale: float, size: int = 1) -> Ints:
         """``size`` draws of the discrete Laplace law, P(z) proportional to exp(-|z|/scale)."""
-        raise NotImplementedError
 
     def laplace_in_turn(self, scale: float, size: int = 1) -> Ints:
         """The same law, as single draws would come: a batch and single steps meet the same seeded numbers."""
@@ -54,7 +53,6 @@ class Noise(ABC):
     @abstractmethod
     def gaussian(self, sigma: float, size: int = 1) -> Ints:
         """``size`` draws of the discrete Gaussian law, P(z) proportional to exp(-z^2/(2 sigma^2))."""
-        raise NotImplementedError
 
     def gaussians(self, sigmas: ArrayLike) -> Ints:
         """One draw of the discrete Gaussian law for every entry of an array of levels: many releases in one call."""
@@ -69,7 +67,6 @@ class Noise(ABC):
     @abstractmethod
     def uniform_integers(self, high: int, size: int = 1) -> Ints:
         """``size`` uniform integers in [0, high); exact for every high up to 2^62."""
-        raise NotImplementedError
 
     def bernoulli(self, numerator: int, denominator: int, size: int = 1) -> Ints:
         """``size`` exact coins that show 1 with probability numerator/denominator."""

@@ -13,7 +13,6 @@ from fairveil.arrays import Floats
 from fairveil.configuration import describe, field_names
 from fairveil.data.series import Ar1
 from fairveil.errors import SpecError
-from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise, make_noise
 from fairveil.randomness import generator
 from fairveil.registry import register
@@ -175,7 +174,7 @@ def _facts(releaser: Releaser, spec: dict[str, Any], releases: int) -> dict[str,
     made: dict[str, Any] = {
         "noise_std": releaser.noise_std_at(max(0, releases - 1)),
         "delay": releaser.behind,
-        "spent": _spent(promise),
+        "spent": promise.numbers,
         "note": EXPERIMENT,
     }
     source = build_sequence(spec["data"])
@@ -183,11 +182,6 @@ def _facts(releaser: Releaser, spec: dict[str, Any], releases: int) -> dict[str,
         exact, printed = releaser.expected_error(source.std, source.correlation)
         made |= {"expected_rmse": exact, "theorem10_rmse": printed}
     return made
-
-
-def _spent(promise: Guarantee) -> dict[str, float]:
-    numbers = {name: getattr(promise, name) for name in ("mu", "rho", "epsilon", "delta")}
-    return {name: value for name, value in numbers.items() if value is not None}
 
 
 def _series(rows: Floats) -> dict[str, dict[str, list[float]]]:

@@ -8,8 +8,7 @@ import pytest
 
 import fairveil
 from fairveil import registry
-from fairveil.bandits.environments.agents import decisions_until
-from fairveil.bandits.environments.exposure import ExposureWorld
+from fairveil.bandits.environments.exposure import ExposureWorld, decisions_until
 from fairveil.bandits.exposure import (
     BatchedPrivFairx,
     FairxLinUcb,

@@ -201,7 +201,6 @@ class ArmEnvironment(Environment):
     @abstractmethod
     def true_means(self) -> Floats:
         """The mean of every arm's own law; regret is measured with these."""
-        raise NotImplementedError
 
     @cached_property
     def log_means(self) -> Floats:

@@ -86,7 +86,6 @@ class Environment(ABC):
     @abstractmethod
     def reward(self, round: Round, arm: int, rng: Generator) -> float:
         """The reward of the chosen arm."""
-        raise NotImplementedError
 
     def wait(self, round: Round, arm: int, lateness: Lateness, rng: Generator) -> int:
         """How many more decisions this reward takes; a world that knows (a log with delays) says so itself."""

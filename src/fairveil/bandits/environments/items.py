@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from fairveil.arrays import Floats, Ints
-from fairveil.bandits.environments.agents import ExposureEnvironment
+from fairveil.bandits.environments.exposure import ExposureEnvironment
 from fairveil.bandits.facts import Assumed, Fact
 from fairveil.bandits.protocol import Candidate, Round
 from fairveil.configuration import configuration

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairveil.arrays import Floats
-from fairveil.bandits.exposure.letters import form_of, matrix_of, payload
-from fairveil.bandits.exposure.private import PrivatePolicy
+from fairveil.bandits.exposure.private import PrivatePolicy, form_of, matrix_of, payload
 from fairveil.bandits.ledgered import account_of, check_promise
 from fairveil.bandits.protocol import Candidate, Decision, Feedback, Round
 from fairveil.errors import HorizonError, InputError, PrivacyError

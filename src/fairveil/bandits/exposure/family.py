@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fairveil.bandits.environments.agents import ExposureEnvironment
+from fairveil.bandits.environments.exposure import ExposureEnvironment
 from fairveil.bandits.exposure.kernel import Sums
 from fairveil.bandits.exposure.private import PrivatePolicy
 from fairveil.bandits.exposure.simulate import no_sums

@@ -20,8 +20,7 @@ from fairveil import registry
 from fairveil.bandits.environments.exposure import ExposureWorld
 from fairveil.bandits.exposure.agent import Agent
 from fairveil.bandits.exposure.batched_priv_fairx import BatchedPrivFairx
-from fairveil.bandits.exposure.letters import form_of
-from fairveil.bandits.exposure.private import PrivatePolicy
+from fairveil.bandits.exposure.private import PrivatePolicy, form_of
 from fairveil.bandits.exposure.secure_agent import SecureAgent
 from fairveil.bandits.protocol import Round
 from fairveil.configuration import describe

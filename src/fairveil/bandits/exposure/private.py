@@ -1,4 +1,6 @@
-"""What the private exposure policies share: clipped rows, one running sum per agent, noisy synchronisations."""
+"""What the private exposure policies share: clipped rows, one running sum per agent, noisy synchronisations, and what
+their messages look like.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from fairveil.bandits.protocol import Feedback, Round
 from fairveil.bandits.quotes import Noisy, gaussian_noise
 from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError
+from fairveil.federated import Form, Message
 from fairveil.federated.schedules import Determinant
 from fairveil.fields import Count, Delta, Epsilon, Positive, described
 from fairveil.privacy.events import Event
@@ -55,8 +57,8 @@ class PrivatePolicy(ExposurePolicy):
     """
 
     _: KW_ONLY
-    epsilon: Epsilon = described("budget of one interaction")
-    delta: Delta = described("chance that the budget may be exceeded")
+    epsilon: Epsilon = described("budget of one interaction", example=1.0)
+    delta: Delta = described("chance that the budget may be exceeded", example=1e-5)
     context_bound: Positive = described("L, bound on the l2 norm of a context", default=1.0)
     reward_bound: Positive = described("B, bound on the size of a reward", default=1.0)
     reward_weight: Positive = described("w, weight of the reward in a row", default=1.0)
@@ -73,10 +75,6 @@ class PrivatePolicy(ExposurePolicy):
                 allowed=f"at least {self.protocol.size(self.horizon, self.agents, self.dimension)}",
                 fix="leave releases out, or choose a schedule with fewer synchronisations",
             )
-
-    @classmethod
-    def example(cls) -> Any:
-        return cls(agents=3, dimension=2, horizon=200, epsilon=1.0, delta=1e-5)
 
     @cached_property
     def running(self) -> RunningSum:
@@ -319,3 +317,31 @@ class PrivatePolicy(ExposurePolicy):
                 allowed="false",
                 fix="use raw=false, or a printed variant of priv-fairx to study it",
             )
+
+
+def form_of(policy: PrivatePolicy) -> Form:
+    """What the messages of a policy's agents look like: sums in scaled rows [x/L, w y/B], and how many rows they hold
+    where that is said."""
+    d, guarantee = policy.dimension, policy.guarantee()
+    assert guarantee is not None
+    shapes: dict[str, tuple[int, ...]] = {"gram": (d, d), "moment": (d,)}
+    largest = dict.fromkeys(shapes, policy.largest_number)
+    if policy.counts_rows:
+        shapes["rows"], largest["rows"] = (), float(policy.horizon)
+    return Form(policy.agents, shapes, largest, guarantee.to_dict(), symmetric=("gram",), counts=("rows",))
+
+
+def payload(policy: PrivatePolicy, matrix: Floats, rows: int) -> dict[str, Floats]:
+    """A message's arrays; the y y entry of the matrix over [x, y] is not sent."""
+    d = policy.dimension
+    arrays = {"gram": matrix[:d, :d], "moment": matrix[:d, d]}
+    return {**arrays, "rows": np.asarray(float(rows))} if policy.counts_rows else arrays
+
+
+def matrix_of(message: Message) -> Floats:
+    """The sums of a message as one matrix over [x, y]; the y y entry is not sent and is zero."""
+    gram, moment = message.payload["gram"], message.payload["moment"]
+    full = np.zeros((len(moment) + 1, len(moment) + 1))
+    full[:-1, :-1] = gram
+    full[:-1, -1] = full[-1, :-1] = moment
+    return full

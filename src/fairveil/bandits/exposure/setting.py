@@ -11,12 +11,12 @@ import numpy as np
 from pydantic import Strict
 
 from fairveil.arrays import Ints
-from fairveil.bandits.environments.agents import check_agent_rounds, decisions_until, last_rounds
+from fairveil.bandits.environments.exposure import check_agent_rounds, decisions_until, last_rounds
 from fairveil.bandits.exposure.belief import BeliefFacts, Beliefs, PersonalFacts, Radius
 from fairveil.bandits.exposure.kernel import LocalRules, Merits, Rows, Rules, Trigger
 from fairveil.bandits.protocol import Policy
 from fairveil.configuration import configuration
-from fairveil.fairness.exposure import Merit, merit_codes, merits_from
+from fairveil.fairness.exposure import Merit, merit_codes, merits_from, settled_merit
 from fairveil.federated.schedules import Schedule, schedule_from
 from fairveil.fields import Count, NonNegative, OpenUnit, Positive, described
 from fairveil.state import State, nest
@@ -38,9 +38,9 @@ class Setting(Policy):
     horizon_free: ClassVar[bool] = False
 
     _: KW_ONLY
-    agents: Count = described("number of agents")
-    dimension: Count = described("number of features of an action")
-    horizon: Count = described("rounds for which the policy is made")
+    agents: Count = described("number of agents", example=3)
+    dimension: Count = described("number of features of an action", example=2)
+    horizon: Count = described("rounds for which the policy is made", example=200)
     merit: Any = described("merit function, or one per agent", default=("exp", 10.0))
     schedule: Any = described("when agents synchronise", default="paper")
     agent_rounds: Annotated[tuple[Count, ...], Strict(False)] | None = described(
@@ -53,16 +53,9 @@ class Setting(Policy):
     width: NonNegative = described("multiplies the radius of confidence sets; 0: no optimism", default=1.0)
 
     def __post_init__(self) -> None:
-        merits = merits_from(self.merit, self.agents)
-        same = all(merit == merits[0] for merit in merits)
-        object.__setattr__(self, "merit", merits[0].to_list() if same else tuple(merit.to_list() for merit in merits))
+        object.__setattr__(self, "merit", settled_merit(self.merit, self.agents))
         object.__setattr__(self, "schedule", schedule_from(self.schedule))
         check_agent_rounds(self.agents, self.agent_rounds)
-
-    @classmethod
-    def example(cls) -> Any:
-        """A small instance for listings and contract tests."""
-        return cls(agents=3, dimension=2, horizon=200)
 
     # Public facts -------------------------------------------------------------------------------------------------
 

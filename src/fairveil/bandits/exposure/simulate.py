@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairveil.arrays import Bools, Floats, Ints
-from fairveil.bandits.environments.agents import ExposureEnvironment, decisions_until
-from fairveil.bandits.environments.exposure import ExposureWorld
+from fairveil.bandits.environments.exposure import ExposureEnvironment, ExposureWorld, decisions_until
 from fairveil.bandits.exposure.kernel import EXACT, Gathered, Merits, Releases, Span, Stage, Sums, World, advance, play
 from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness
 from fairveil.bandits.simulate import Case, Simulator, Streams

@@ -39,17 +39,14 @@ class RulePolicy(Policy):
     @abstractmethod
     def rule(self, state: State, width: int) -> Rule | None:
         """The frozen rule on raw features of this width; None while there is none and choices are uniform."""
-        raise NotImplementedError
 
     @abstractmethod
     def take(self, state: State, taken: Taken, following: int) -> State:
         """What `learn_all` does with checked rounds; ``following`` is the round after the last of them."""
-        raise NotImplementedError
 
     @abstractmethod
     def block(self, state: State) -> Block:
         """The oldest open batch: there is always one."""
-        raise NotImplementedError
 
 
 class Waiting(NamedTuple):

@@ -70,15 +70,7 @@ class Meritocratic(Family[Played]):
             metrics["rank_uncertainty"] = _by_group(names, joined["rank_uncertainty"].mean(axis=0))
             metrics["unsure_groups"] = [name for name, std in metrics["rank_uncertainty"].items() if std > UNSURE]
         metrics["releases"] = float(joined["releases"].mean())
-        metrics["spent"] = (
-            {}
-            if guarantee is None
-            else {
-                key: value
-                for key in ("epsilon", "delta", "mu", "rho")
-                if (value := getattr(guarantee, key)) is not None
-            }
-        )
+        metrics["spent"] = {} if guarantee is None else guarantee.numbers
         metrics["lab"] = {"evaluation": True, "selection_rates": _rates(names, joined)}
         called = {f"group {place}": name for place, name in enumerate(names)}
         columns = {f"column {place}": name for place, name in enumerate(world_of(case).schema.names)}

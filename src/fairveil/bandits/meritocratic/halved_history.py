@@ -76,7 +76,6 @@ class HalvedHistory(Policy):
     @abstractmethod
     def close_leaf(self, state: State, fresh: Floats, leaf: int, noise: Noise) -> State:
         """Entries of the state that change when these rows enter: at least ``theta``."""
-        raise NotImplementedError
 
     def noise_of_ranks(self, state: State, slots: int) -> tuple[Floats, Floats]:
         """Noise of the counts and of the totals of the next round."""

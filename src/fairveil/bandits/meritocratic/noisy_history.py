@@ -69,12 +69,10 @@ class NoisyHistory(HalvedHistory):
     @abstractmethod
     def sums(self) -> RunningSum:
         """The running sum of outer products."""
-        raise NotImplementedError
 
     @abstractmethod
     def count_std(self, now: int) -> float:
         """Standard deviation of the count noise in round ``now`` (from 0)."""
-        raise NotImplementedError
 
     # Public numbers ---------------------------------------------------------------------------------------------------
 

@@ -52,7 +52,6 @@ class Runner(Simulator[Played]):
     @abstractmethod
     def play(self, chunk: Chunk) -> tuple[Ints, Floats]:
         """The chosen slots and estimated ranks of the next rounds."""
-        raise NotImplementedError
 
 
 def world_of(case: Case) -> MeritocraticEnvironment:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,14 @@ class NashPolicy(Policy):
     arms: Any
     exploration: Any = unless(None)
     """The level of its index, where that is a choice."""
+
+    def numbers(self) -> Any:
+        """What the formulas of `fairveil.bandits.nash.index` read: a NamedTuple of public numbers."""
+        raise NotImplementedError
+
+    @cached_property
+    def _numbers(self) -> Any:
+        return self.numbers()
 
     def evidence(self, state: State) -> Evidence | None:
         """What is published of every arm, out of a state's released arrays; None where decisions are all there is."""

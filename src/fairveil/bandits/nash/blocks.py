@@ -37,13 +37,13 @@ class Shape(NamedTuple):
     """
 
     success: float
-    raw_first: bool
-    private_counts: bool
-    keep: bool
-    shuffle: bool
-    first: int
-    growth: float
-    pace: int
+    raw_first: bool = False
+    private_counts: bool = False
+    keep: bool = False
+    shuffle: bool = False
+    first: int = 1
+    growth: float = 0.0
+    pace: int = ANY
 
     @property
     def draws(self) -> int:

@@ -85,17 +85,9 @@ class EpisodePolicy(NashPolicy):
     strict: Any
     arrivals: Any
 
-    def numbers(self) -> Any:
-        """What the index reads: a NamedTuple of public numbers."""
-        raise NotImplementedError
-
     def shape(self) -> Shape:
         """How blocks are cut, noised and added up."""
         raise NotImplementedError
-
-    @cached_property
-    def _numbers(self) -> Any:
-        return self.numbers()
 
     @cached_property
     def _shape(self) -> Shape:
@@ -205,12 +197,8 @@ class EpisodePolicy(NashPolicy):
 
         It follows all blocks that are open, and its rewards enter one release as those of any block.
         """
-        after, first = copy_state(state), self.reach(state)
-        open_block(known_of(after), arm, rounds)
-        row = np.array([[arm, first, first + rounds, 1, 0]], np.int64)
-        after["open"] = np.concatenate([after["open"], row])
-        after["ahead"][0] = first + rounds
-        return after
+        first = self.reach(state)
+        return self._with_block(state, [arm, first, first + rounds, 1, 0])
 
     def _pending(self, state: State) -> Pending:
         rows: Ints = state["open"]

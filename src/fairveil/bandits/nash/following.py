@@ -11,8 +11,7 @@ import numpy as np
 
 from fairveil.arrays import Bools, Floats, Ints
 from fairveil.bandits.estimates import CONFIDENCE
-from fairveil.bandits.nash.arrivals_run import ArrivalSimulator
-from fairveil.bandits.nash.arrivals_steps import ARM, AT, BEHIND, COUNT, DRAWS, LOOKS, SUM
+from fairveil.bandits.nash.arrivals_run import ARM, AT, BEHIND, COUNT, DRAWS, LOOKS, SUM, ArrivalSimulator
 from fairveil.bandits.nash.episodes import BlockSimulator, EpisodePolicy
 from fairveil.bandits.nash.stopping import rule_intervals
 from fairveil.bandits.simulate import Case, start_run

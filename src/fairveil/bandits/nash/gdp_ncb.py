@@ -96,11 +96,6 @@ class GdpNcb(TwoPhasePolicy):
             )
 
     @property
-    def log_horizon(self) -> float:
-        """ln T, at least ln 2: a horizon of one round has one release."""
-        return math.log(max(2, self.horizon))
-
-    @property
     def release_epsilon(self) -> float:
         return self.epsilon / 2.0 if self.hides_arrivals else self.epsilon
 

@@ -6,14 +6,13 @@ import math
 from typing import Literal, NamedTuple
 
 from fairveil.bandits.nash.base import global_guarantee
+from fairveil.bandits.nash.gdp_ncb_printed import PublishedGdpNcb
 from fairveil.bandits.nash.index import index_of
-from fairveil.bandits.nash.two_phases import TIMED, Exploration, Finish, TwoPhasePolicy
+from fairveil.bandits.nash.two_phases import TIMED, Exploration, Finish
 from fairveil.configuration import configuration
 from fairveil.fields import Count, Epsilon, NonNegative, described
 from fairveil.privacy.guarantee import Guarantee
-from fairveil.privacy.noise import Noise
 from fairveil.registry import register
-from fairveil.state import State
 
 
 class Numbers(NamedTuple):
@@ -37,7 +36,7 @@ def index(numbers, mean, n, log_now, draws):
 
 @register("policy", "gdp-ncb", variant="figure")
 @configuration
-class FigureGdpNcb(TwoPhasePolicy):
+class FigureGdpNcb(PublishedGdpNcb):
     """Floor(sqrt T) + 1 uniform rounds, ln of that in the index, means that start at 0, raw uniform rewards in all
     later releases.
 
@@ -64,15 +63,6 @@ class FigureGdpNcb(TwoPhasePolicy):
         "whether it is public that a reward arrived (else counts get noise too)", default="public"
     )
 
-    @property
-    def log_horizon(self) -> float:
-        """ln T, at least ln 2: a horizon of one round has one release."""
-        return math.log(max(2, self.horizon))
-
-    @property
-    def release_epsilon(self) -> float:
-        return self.epsilon / self.log_horizon
-
     def numbers(self) -> Numbers:
         return Numbers(self.c, self.alpha, self.epsilon, math.log(math.isqrt(self.horizon) + 1))
 
@@ -90,11 +80,6 @@ class FigureGdpNcb(TwoPhasePolicy):
             established=False,
             strict=self.strict,
         )
-
-    def publish_uniform(self, after: State, noise: Noise) -> None:
-        """Raw sums are the base of every later release; the means themselves start at 0."""
-        after["counts"][:] = after["base_counts"][:] = after["raw_counts"]
-        after["base_sums"][:] = after["raw_sums"]
 
     def cost(self, closed: int, uniform_pulls: int, releases: int) -> float:
         """Every release that a reward of the uniform phase entered."""

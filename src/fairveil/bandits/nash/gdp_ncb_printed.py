@@ -39,9 +39,22 @@ def index(numbers, mean, n, log_now, draws):
     return mean + nash + privacy + cross
 
 
+class PublishedGdpNcb(TwoPhasePolicy):
+    """What both published forms share: a release costs epsilon / ln T, and raw uniform sums are the base of all."""
+
+    @property
+    def release_epsilon(self) -> float:
+        return float(self.epsilon) / self.log_horizon
+
+    def publish_uniform(self, after: State, noise: Noise) -> None:
+        """Raw sums are the base of every later release; what was tested stays as it was shown, other means are 0."""
+        after["counts"][:] = after["base_counts"][:] = after["raw_counts"]
+        after["base_sums"][:] = after["raw_sums"]
+
+
 @register("policy", "gdp-ncb", variant="printed")
 @configuration
-class PrintedGdpNcb(TwoPhasePolicy):
+class PrintedGdpNcb(PublishedGdpNcb):
     """Algorithm 1 as printed: a fresh noisy test at every uniform pull, and all uniform rewards in every later release.
 
     Guarantee: not established. Every pull of the uniform phase is a release of its own, and a reward of that phase
@@ -70,15 +83,6 @@ class PrintedGdpNcb(TwoPhasePolicy):
         "whether it is public that a reward arrived (else counts get noise too)", default="public"
     )
 
-    @property
-    def log_horizon(self) -> float:
-        """ln T, at least ln 2: a horizon of one round has one release."""
-        return math.log(max(2, self.horizon))
-
-    @property
-    def release_epsilon(self) -> float:
-        return self.epsilon / self.log_horizon
-
     def numbers(self) -> Numbers:
         return Numbers(self.c, self.alpha, self.epsilon, self.log_horizon)
 
@@ -105,11 +109,6 @@ class PrintedGdpNcb(TwoPhasePolicy):
         query = int(after["raw_sums"][arm]) + int(noise.laplace(self.scale)[0])
         after["sums"][arm], after["counts"][arm] = query, after["raw_counts"][arm]
         return query > self._rule.tau
-
-    def publish_uniform(self, after: State, noise: Noise) -> None:
-        """Raw sums are the base of every later release."""
-        after["counts"][:] = after["base_counts"][:] = after["raw_counts"]
-        after["base_sums"][:] = after["raw_sums"]
 
     def cost(self, closed: int, uniform_pulls: int, releases: int) -> float:
         """Every release a reward of the uniform phase entered, and every test."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from fairveil.bandits.nash.base import local_guarantee
 from fairveil.bandits.nash.index import index_of
+from fairveil.bandits.nash.ldp_ncb import LdpNcb
 from fairveil.bandits.nash.ldp_ncb_printed import NOT_OFFERED
 from fairveil.bandits.nash.rounds import LAPLACE, STILL, Habits
-from fairveil.bandits.nash.sequential import SequentialPolicy, laplace_success
+from fairveil.bandits.nash.sequential import laplace_success
 from fairveil.configuration import configuration
-from fairveil.fields import Count, Epsilon, Positive, described
+from fairveil.fields import described
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.registry import register
 
@@ -35,7 +36,7 @@ def index(numbers, mean, n, log_now, draws):
 
 @register("policy", "ldp-ncb", variant="figure")
 @configuration
-class FigureLdpNcb(SequentialPolicy):
+class FigureLdpNcb(LdpNcb):
     """Uniform exploration, then mean + Nash bonus + report bonus, on Laplace reports.
 
     Guarantee: not established; kept to reproduce the DP-NCB curves. Cost: nothing is spent by the learner. Time and
@@ -48,23 +49,16 @@ class FigureLdpNcb(SequentialPolicy):
     Reference: DP-NCB, its experiments (2026); errata: docs/errata/dp-ncb.md
     """
 
-    horizon_free: ClassVar[bool] = False
-    local: ClassVar[bool] = True
-
-    arms: Count = described("number of treatments", example=3)
-    horizon: Count = described("number of rounds it is built for", example=1000)
-    epsilon: Epsilon = described("budget of one report", example=1.0)
-    c: Positive = described("weight of the confidence width", default=3.0)
-    alpha: Positive = described("how cautious the index is; larger explores more", default=3.1)
-    variant: Literal["figure"] = described("which form of the algorithm: this one", default="figure")
-    strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
+    variant: Literal["figure"] = described(  # type: ignore[assignment]
+        "which form of the algorithm: this one", default="figure"
+    )
 
     @property
     def window(self) -> int:
         """The bound on the uniform phase whose logarithm stands in the cross term."""
         return math.isqrt(self.horizon) + 1
 
-    def numbers(self) -> Numbers:
+    def numbers(self) -> Numbers:  # type: ignore[override]
         log_t = math.log(self.horizon)
         cross = 4 * self.c * (2 * self.alpha) ** 0.25 * math.log(self.window) ** 0.75 / math.sqrt(self.epsilon)
         nash, width = 2 * self.c * math.sqrt(2 * log_t), math.sqrt(8 * self.alpha * log_t) / self.epsilon

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from fairveil.bandits.nash.base import local_guarantee
 from fairveil.bandits.nash.index import explored_of, index_of, kept_of
+from fairveil.bandits.nash.ldp_ncb import LdpNcb
 from fairveil.bandits.nash.rounds import LAPLACE, NO_LIMIT, STILL, Habits
-from fairveil.bandits.nash.sequential import SequentialPolicy, laplace_success
+from fairveil.bandits.nash.sequential import laplace_success
 from fairveil.configuration import configuration
-from fairveil.fields import Count, Epsilon, Positive, described
+from fairveil.fields import described
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.registry import register
 
@@ -64,7 +65,7 @@ def kept(numbers, total, n, adaptive):
 
 @register("policy", "ldp-ncb", variant="printed")
 @configuration
-class PrintedLdpNcb(SequentialPolicy):
+class PrintedLdpNcb(LdpNcb):
     """Uniform exploration until the printed rule fires, then mean + Nash bonus + report bonus, on Laplace reports.
 
     Guarantee: not established; kept to reproduce Algorithm 2 of DP-NCB. Cost: nothing is spent by the learner. Time and
@@ -76,18 +77,11 @@ class PrintedLdpNcb(SequentialPolicy):
     Reference: DP-NCB, Algorithm 2 (2026); errata: docs/errata/dp-ncb.md
     """
 
-    horizon_free: ClassVar[bool] = False
-    local: ClassVar[bool] = True
+    variant: Literal["printed"] = described(  # type: ignore[assignment]
+        "which form of the algorithm: this one", default="printed"
+    )
 
-    arms: Count = described("number of treatments", example=3)
-    horizon: Count = described("number of rounds it is built for", example=1000)
-    epsilon: Epsilon = described("budget of one report", example=1.0)
-    c: Positive = described("weight of the confidence width", default=3.0)
-    alpha: Positive = described("how cautious the index is; larger explores more", default=3.1)
-    variant: Literal["printed"] = described("which form of the algorithm: this one", default="printed")
-    strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
-
-    def numbers(self) -> Numbers:
+    def numbers(self) -> Numbers:  # type: ignore[override]
         return Numbers(self.c, self.alpha, self.epsilon, math.log(self.horizon))
 
     def habits(self) -> Habits:

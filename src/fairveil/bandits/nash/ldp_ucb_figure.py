@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from fairveil.bandits.nash.base import local_guarantee
 from fairveil.bandits.nash.index import index_of, taken_of
+from fairveil.bandits.nash.ldp_ucb import LdpUcb
 from fairveil.bandits.nash.rounds import LAPLACE, RISING, Habits
-from fairveil.bandits.nash.sequential import SequentialPolicy, laplace_success
+from fairveil.bandits.nash.sequential import laplace_success
 from fairveil.configuration import configuration
-from fairveil.fields import Count, Epsilon, Positive, described
+from fairveil.fields import described
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.registry import register
 
@@ -42,7 +43,7 @@ def taken(numbers, report):
 
 @register("policy", "ldp-ucb", variant="figure")
 @configuration
-class FigureLdpUcb(SequentialPolicy):
+class FigureLdpUcb(LdpUcb):
     """UCB on Laplace reports clipped to [0, 1] one by one, bonus sqrt(32 ln t / n) / epsilon, forced pulls.
 
     Guarantee: not established; kept to reproduce the DP-NCB curves. Cost: nothing is spent by the learner. Time and
@@ -54,15 +55,11 @@ class FigureLdpUcb(SequentialPolicy):
     Reference: DP-NCB, its experiments (2026), after Ren, Zhou, Liu and Shroff 2020; errata: docs/errata/dp-ncb.md
     """
 
-    local: ClassVar[bool] = True
+    variant: Literal["figure"] = described(  # type: ignore[assignment]
+        "which form of the algorithm: this one", default="figure"
+    )
 
-    arms: Count = described("number of treatments", example=3)
-    epsilon: Epsilon = described("budget of one report", example=1.0)
-    alpha: Positive = described("how cautious the index is; larger explores more", default=3.1)
-    variant: Literal["figure"] = described("which form of the algorithm: this one", default="figure")
-    strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
-
-    def numbers(self) -> Numbers:
+    def numbers(self) -> Numbers:  # type: ignore[override]
         return Numbers(self.epsilon)
 
     def habits(self) -> Habits:

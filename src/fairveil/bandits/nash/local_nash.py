@@ -103,16 +103,7 @@ class LocalNash(WaitingPolicy):
         return Numbers(self.exploration, self.arms)
 
     def shape(self) -> Shape:
-        return Shape(
-            success=0.0,
-            raw_first=False,
-            private_counts=False,
-            keep=True,
-            shuffle=True,
-            first=1,
-            growth=self.growth,
-            pace=RISING,
-        )
+        return Shape(success=0.0, keep=True, shuffle=True, growth=self.growth, pace=RISING)
 
     def noises(self) -> tuple[Noisy, ...]:
         return (bit_noise(self.mechanism),)

@@ -50,17 +50,9 @@ class SequentialPolicy(NashPolicy):
         """A local policy has nothing but reports; the others publish nothing."""
         return ("counts", "sums", "phase") if self.local else ()
 
-    def numbers(self) -> Any:
-        """What the formulas read: a NamedTuple of public numbers."""
-        raise NotImplementedError
-
     def habits(self) -> Habits:
         """How rewards reach the learner, how long it explores uniformly, and what time does to the index."""
         return Habits()
-
-    @cached_property
-    def _numbers(self) -> Any:
-        return self.numbers()
 
     @cached_property
     def _habits(self) -> Habits:

@@ -8,6 +8,7 @@ The uniform phase of GDP-NCB in compiled code: timed, with a sound noisy thresho
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -147,10 +148,6 @@ class TwoPhasePolicy(NashPolicy):
     strict: Any
     arrivals: Any
 
-    def numbers(self) -> Any:
-        """What the index reads: a NamedTuple of public numbers."""
-        raise NotImplementedError
-
     def exploration(self) -> Exploration:
         """How the uniform phase ends."""
         raise NotImplementedError
@@ -158,6 +155,11 @@ class TwoPhasePolicy(NashPolicy):
     def finish(self) -> Finish:
         """What is released when the uniform phase ends."""
         raise NotImplementedError
+
+    @property
+    def log_horizon(self) -> float:
+        """ln T, at least ln 2: a horizon of one round has one release."""
+        return math.log(max(2, self.horizon))
 
     @property
     def keep(self) -> bool:
@@ -183,24 +185,12 @@ class TwoPhasePolicy(NashPolicy):
         return laplace_scale(1, self.release_epsilon)
 
     @cached_property
-    def _numbers(self) -> Any:
-        return self.numbers()
-
-    @cached_property
     def _rule(self) -> Exploration:
         return self.exploration()
 
     def shape(self) -> Shape:
-        return Shape(
-            success=laplace_parameter(self.scale),
-            raw_first=False,
-            private_counts=self.hides_arrivals,
-            keep=self.keep,
-            shuffle=False,
-            first=1,
-            growth=0.0,
-            pace=STILL,
-        )
+        success = laplace_parameter(self.scale)
+        return Shape(success, private_counts=self.hides_arrivals, keep=self.keep, pace=STILL)
 
     def event(self) -> Event:
         return ParallelEvent(PureEvent(self.epsilon))

@@ -102,8 +102,7 @@ def registry_entry(found: Deployment) -> dict[str, Any]:
 
 
 def _numbers(promise: Guarantee) -> dict[str, float]:
-    found = {name: getattr(promise, name) for name in ("epsilon", "delta", "rho", "mu")}
-    return {name: float(value) for name, value in found.items() if value}
+    return {name: float(value) for name, value in promise.numbers.items() if value}
 
 
 def to_yaml(entry: dict[str, Any]) -> str:

@@ -76,11 +76,8 @@ def promise_section(promise: Guarantee | None) -> DocumentSection:
 
 
 def _formal(promise: Guarantee) -> str:
-    numbers = ", ".join(
-        f"{name} = {value:.4g}"
-        for name in ("epsilon", "delta", "rho", "mu")
-        if (value := getattr(promise, name)) is not None and (name != "delta" or value)
-    )
+    stated = promise.numbers.items()
+    numbers = ", ".join(f"{name} = {value:.4g}" for name, value in stated if name != "delta" or value)
     return f"{promise.definition.value} differential privacy in the {promise.model.value} model, {numbers}"
 
 

@@ -4,37 +4,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairveil.privacy.mechanisms.above_threshold import AboveThreshold
-    from fairveil.privacy.mechanisms.base import Mechanism
-    from fairveil.privacy.mechanisms.binomial import Binomial, binomial_delta, binomial_epsilon
-    from fairveil.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-    from fairveil.privacy.mechanisms.discrete_laplace import DiscreteLaplace
-    from fairveil.privacy.mechanisms.exponential import Exponential
-    from fairveil.privacy.mechanisms.gaussian import Gaussian
-    from fairveil.privacy.mechanisms.laplace import Laplace
-    from fairveil.privacy.mechanisms.noisy_max import ReportNoisyMax
-    from fairveil.privacy.mechanisms.norm_gamma import NormGamma
-    from fairveil.privacy.mechanisms.one_bit import OneBit
-    from fairveil.privacy.mechanisms.permute_and_flip import PermuteAndFlip
-    from fairveil.privacy.mechanisms.randomized_response import RandomizedResponse
+    from fairveil.privacy.mechanisms.above_threshold import AboveThreshold as AboveThreshold
+    from fairveil.privacy.mechanisms.base import Mechanism as Mechanism
+    from fairveil.privacy.mechanisms.binomial import Binomial as Binomial
+    from fairveil.privacy.mechanisms.binomial import binomial_delta as binomial_delta
+    from fairveil.privacy.mechanisms.binomial import binomial_epsilon as binomial_epsilon
+    from fairveil.privacy.mechanisms.discrete_gaussian import DiscreteGaussian as DiscreteGaussian
+    from fairveil.privacy.mechanisms.discrete_laplace import DiscreteLaplace as DiscreteLaplace
+    from fairveil.privacy.mechanisms.exponential import Exponential as Exponential
+    from fairveil.privacy.mechanisms.gaussian import Gaussian as Gaussian
+    from fairveil.privacy.mechanisms.laplace import Laplace as Laplace
+    from fairveil.privacy.mechanisms.noisy_max import ReportNoisyMax as ReportNoisyMax
+    from fairveil.privacy.mechanisms.norm_gamma import NormGamma as NormGamma
+    from fairveil.privacy.mechanisms.one_bit import OneBit as OneBit
+    from fairveil.privacy.mechanisms.permute_and_flip import PermuteAndFlip as PermuteAndFlip
+    from fairveil.privacy.mechanisms.randomized_response import RandomizedResponse as RandomizedResponse
 
-__all__ = [
-    "AboveThreshold",
-    "Binomial",
-    "DiscreteGaussian",
-    "DiscreteLaplace",
-    "Exponential",
-    "Gaussian",
-    "Laplace",
-    "Mechanism",
-    "NormGamma",
-    "OneBit",
-    "PermuteAndFlip",
-    "RandomizedResponse",
-    "ReportNoisyMax",
-    "binomial_delta",
-    "binomial_epsilon",
-]
 _HOMES = {
     "AboveThreshold": "above_threshold",
     "Binomial": "binomial",
@@ -52,6 +37,7 @@ _HOMES = {
     "binomial_delta": "binomial",
     "binomial_epsilon": "binomial",
 }
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -47,18 +47,14 @@ class AboveThreshold(Mechanism):
     Reference: Dwork and Roth 2014, section 3.6; Lyu, Su and Li 2017.
     """
 
-    sensitivity: Positive = described("how far one answer may move between neighbours")
-    epsilon: Epsilon = described("budget of the whole stream, up to the first answer above")
+    sensitivity: Positive = described("how far one answer may move between neighbours", example=1.0)
+    epsilon: Epsilon = described("budget of the whole stream, up to the first answer above", example=1.0)
     threshold: Annotated[float, Strict(), Field(allow_inf_nan=False)] = described(
-        "public value that answers are compared with"
+        "public value that answers are compared with", example=10.0
     )
     monotone: bool = described(
         "whether every score moves in one direction between neighbours (then half the noise does)", default=False
     )
-
-    @classmethod
-    def example(cls) -> AboveThreshold:
-        return cls(sensitivity=1.0, epsilon=1.0, threshold=10.0)
 
     @cached_property
     def bits(self) -> int:

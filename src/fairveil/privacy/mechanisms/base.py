@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairveil.arrays import Floats, Ints
+from fairveil.configuration import configuration
 from fairveil.errors import InputError
+from fairveil.fields import Epsilon, Positive, described
 from fairveil.privacy.events import ApproximateEvent, BoundedRangeEvent, Event, PureEvent, ZcdpEvent
 from fairveil.privacy.grid import LARGEST_UNIT, grid_bits, to_units, units_above
 from fairveil.privacy.guarantee import Guarantee
@@ -29,7 +31,6 @@ class Mechanism(ABC):
     @abstractmethod
     def event(self) -> Event:
         """What one release costs, before any data."""
-        raise NotImplementedError
 
     def guarantee(self) -> Guarantee | None:
         """The promise for one release, read off the event."""
@@ -58,7 +59,6 @@ class Mechanism(ABC):
 
         Each of them costs one event.
         """
-        raise NotImplementedError
 
 
 def as_vector(value: ArrayLike, dimension: int) -> Floats:
@@ -104,6 +104,7 @@ def shaped(rows: NDArray[Any], value: ArrayLike) -> NDArray[Any]:
     return rows[:, 0] if np.ndim(value) == 0 else rows
 
 
+@configuration
 class Selection(Mechanism):
     """Base of mechanisms that pick one of several candidates with a high score.
 
@@ -112,9 +113,11 @@ class Selection(Mechanism):
     units, rounded up. Scores beyond 2^61 units saturate, which brings no two of them further apart.
     """
 
-    sensitivity: float
-    epsilon: float
-    monotone: bool
+    sensitivity: Positive = described("how far one score may move between neighbours", example=1.0)
+    epsilon: Epsilon = described("budget of one choice", example=1.0)
+    monotone: bool = described(
+        "whether every score moves in one direction between neighbours (then half the noise does)", default=False
+    )
 
     @property
     def _factor(self) -> int:

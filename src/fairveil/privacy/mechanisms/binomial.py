@@ -37,9 +37,9 @@ class Binomial(Mechanism):
     Reference: Dwork, Kenthapadi, McSherry, Mironov and Naor 2006; Agarwal et al. 2018.
     """
 
-    sensitivity: Count = described("how far two neighbouring inputs may be apart")
-    epsilon: Epsilon = described("budget of one release")
-    delta: Delta = described("chance that the budget is exceeded")
+    sensitivity: Count = described("how far two neighbouring inputs may be apart", example=1)
+    epsilon: Epsilon = described("budget of one release", example=1.0)
+    delta: Delta = described("chance that the budget is exceeded", example=1e-5)
 
     def __post_init__(self) -> None:
         if self.coins > MOST_COINS:
@@ -50,10 +50,6 @@ class Binomial(Mechanism):
                 allowed=f"a budget that {MOST_COINS} coins satisfy",
                 fix="use discrete-gaussian",
             )
-
-    @classmethod
-    def example(cls) -> Binomial:
-        return cls(sensitivity=1, epsilon=1.0, delta=1e-5)
 
     @property
     def coins(self) -> int:

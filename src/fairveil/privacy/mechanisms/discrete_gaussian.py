@@ -38,10 +38,10 @@ class DiscreteGaussian(Mechanism):
     Reference: Canonne, Kamath and Steinke 2020; Bun and Steinke 2016.
     """
 
-    sensitivity: Positive = described("how far two neighbouring inputs may be apart (l2)")
+    sensitivity: Positive = described("how far two neighbouring inputs may be apart (l2)", example=1.0)
     rho: Positive | None = described("budget in zCDP, instead of epsilon and delta", default=None)
-    epsilon: Epsilon | None = described("budget of one release, with delta", default=None)
-    delta: Delta | None = described("chance that the budget is exceeded", default=None)
+    epsilon: Epsilon | None = described("budget of one release, with delta", default=None, example=1.0)
+    delta: Delta | None = described("chance that the budget is exceeded", default=None, example=1e-5)
     dimension: Count = described("number of coordinates", default=1)
 
     def __post_init__(self) -> None:
@@ -60,10 +60,6 @@ class DiscreteGaussian(Mechanism):
                 given=self.sensitivity,
                 allowed="sensitivity/sqrt(2 rho) in [2^-20, 2^52]",
             )
-
-    @classmethod
-    def example(cls) -> DiscreteGaussian:
-        return cls(sensitivity=1.0, epsilon=1.0, delta=1e-5)
 
     @cached_property
     def spent(self) -> float:

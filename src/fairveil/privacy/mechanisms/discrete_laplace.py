@@ -36,13 +36,9 @@ class DiscreteLaplace(Mechanism):
     Reference: Ghosh, Roughgarden and Sundararajan 2012.
     """
 
-    sensitivity: Count = described("how far two neighbouring inputs may be apart (l1)")
-    epsilon: Epsilon = described("budget of one release")
+    sensitivity: Count = described("how far two neighbouring inputs may be apart (l1)", example=1)
+    epsilon: Epsilon = described("budget of one release", example=1.0)
     dimension: Count = described("number of coordinates", default=1)
-
-    @classmethod
-    def example(cls) -> DiscreteLaplace:
-        return cls(sensitivity=1, epsilon=1.0)
 
     @cached_property
     def scale(self) -> float:

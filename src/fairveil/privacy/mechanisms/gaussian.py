@@ -56,9 +56,9 @@ class Gaussian(Mechanism):
     Reference: Balle and Wang 2018; Dong, Roth and Su 2022; Canonne, Kamath and Steinke 2020 (discrete law).
     """
 
-    sensitivity: Positive = described("how far two neighbouring inputs may be apart (l2)")
-    epsilon: Epsilon | None = described("budget of one release, with delta", default=None)
-    delta: Delta | None = described("chance that the budget is exceeded", default=None)
+    sensitivity: Positive = described("how far two neighbouring inputs may be apart (l2)", example=1.0)
+    epsilon: Epsilon | None = described("budget of one release, with delta", default=None, example=1.0)
+    delta: Delta | None = described("chance that the budget is exceeded", default=None, example=1e-5)
     mu: Positive | None = described("budget in Gaussian DP, instead of epsilon and delta", default=None)
     dimension: Count = described("number of coordinates", default=1)
 
@@ -78,10 +78,6 @@ class Gaussian(Mechanism):
                 given=self.epsilon if self.mu is None else self.mu,
                 fix="use discrete-gaussian (accounted in zCDP), or a larger delta",
             )
-
-    @classmethod
-    def example(cls) -> Gaussian:
-        return cls(sensitivity=1.0, epsilon=1.0, delta=1e-5)
 
     @property
     def plan(self) -> GridNoise:

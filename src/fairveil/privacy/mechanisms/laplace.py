@@ -43,8 +43,8 @@ class Laplace(Mechanism):
     Reference: Dwork, McSherry, Nissim and Smith 2006; Ghosh, Roughgarden and Sundararajan 2012 (integers).
     """
 
-    sensitivity: Positive = described("how far two neighbouring inputs may be apart (l1)")
-    epsilon: Epsilon = described("budget of one release")
+    sensitivity: Positive = described("how far two neighbouring inputs may be apart (l1)", example=1.0)
+    epsilon: Epsilon = described("budget of one release", example=1.0)
     dimension: Count = described("number of coordinates", default=1)
     low: float | None = described("public lower end; values below are moved there", default=None)
     high: float | None = described("public upper end; values above are moved there", default=None)
@@ -57,10 +57,6 @@ class Laplace(Mechanism):
                 given=(self.low, self.high),
                 allowed="low < high, or neither",
             )
-
-    @classmethod
-    def example(cls) -> Laplace:
-        return cls(sensitivity=1.0, epsilon=1.0)
 
     @cached_property
     def bits(self) -> int:

@@ -50,13 +50,11 @@ class NormGamma(Mechanism):
     Reference: Chaudhuri, Monteleoni and Sarwate 2011 (the law); Hardt and Talwar 2010.
     """
 
-    sensitivity: Positive = described("how far two neighbouring inputs may be apart (l2)")
-    epsilon: Epsilon = described("budget of one release")
-    dimension: Annotated[int, Strict(), Field(ge=1, le=LARGEST_DIMENSION)] = described("number of coordinates")
-
-    @classmethod
-    def example(cls) -> NormGamma:
-        return cls(sensitivity=1.0, epsilon=1.0, dimension=2)
+    sensitivity: Positive = described("how far two neighbouring inputs may be apart (l2)", example=1.0)
+    epsilon: Epsilon = described("budget of one release", example=1.0)
+    dimension: Annotated[int, Strict(), Field(ge=1, le=LARGEST_DIMENSION)] = described(
+        "number of coordinates", example=2
+    )
 
     @cached_property
     def bits(self) -> int:

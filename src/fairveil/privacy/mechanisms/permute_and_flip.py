@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 
 from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
-from fairveil.fields import Epsilon, Positive, described
 from fairveil.privacy.events import Event, PureEvent
 from fairveil.privacy.mechanisms.base import Selection
 from fairveil.privacy.noise import Noise
@@ -36,16 +35,6 @@ class PermuteAndFlip(Selection):
 
     Reference: McKenna and Sheldon 2020; Ding et al. 2021.
     """
-
-    sensitivity: Positive = described("how far one score may move between neighbours")
-    epsilon: Epsilon = described("budget of one choice")
-    monotone: bool = described(
-        "whether every score moves in one direction between neighbours (then half the noise does)", default=False
-    )
-
-    @classmethod
-    def example(cls) -> PermuteAndFlip:
-        return cls(sensitivity=1.0, epsilon=1.0)
 
     def event(self) -> Event:
         return PureEvent(self.epsilon)

@@ -43,12 +43,8 @@ class RandomizedResponse(Mechanism):
     Reference: Warner 1965; Kairouz, Bonawitz and Ramage 2016.
     """
 
-    categories: Annotated[int, Strict(), Field(ge=2, le=10**9)] = described("number of possible answers")
-    epsilon: Epsilon = described("budget of one report")
-
-    @classmethod
-    def example(cls) -> RandomizedResponse:
-        return cls(categories=2, epsilon=1.0)
+    categories: Annotated[int, Strict(), Field(ge=2, le=10**9)] = described("number of possible answers", example=2)
+    epsilon: Epsilon = described("budget of one report", example=1.0)
 
     @cached_property
     def weights(self) -> tuple[int, int]:

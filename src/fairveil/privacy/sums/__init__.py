@@ -4,24 +4,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairveil.privacy.sums.base import BoundedSum, RunningSum
-    from fairveil.privacy.sums.batch import BatchSum, doubling_ends
-    from fairveil.privacy.sums.hybrid import HybridSum
-    from fairveil.privacy.sums.toeplitz import ToeplitzSum, square_root_coefficients
-    from fairveil.privacy.sums.tree import TreeSum, refine_step, tree_step
+    from fairveil.privacy.sums.base import BoundedSum as BoundedSum
+    from fairveil.privacy.sums.base import RunningSum as RunningSum
+    from fairveil.privacy.sums.batch import BatchSum as BatchSum
+    from fairveil.privacy.sums.batch import doubling_ends as doubling_ends
+    from fairveil.privacy.sums.hybrid import HybridSum as HybridSum
+    from fairveil.privacy.sums.toeplitz import ToeplitzSum as ToeplitzSum
+    from fairveil.privacy.sums.toeplitz import square_root_coefficients as square_root_coefficients
+    from fairveil.privacy.sums.tree import TreeSum as TreeSum
+    from fairveil.privacy.sums.tree import refine_step as refine_step
+    from fairveil.privacy.sums.tree import tree_step as tree_step
 
-__all__ = [
-    "BatchSum",
-    "BoundedSum",
-    "HybridSum",
-    "RunningSum",
-    "ToeplitzSum",
-    "TreeSum",
-    "doubling_ends",
-    "refine_step",
-    "square_root_coefficients",
-    "tree_step",
-]
 _HOMES = {
     "BatchSum": "batch",
     "BoundedSum": "base",
@@ -34,6 +27,7 @@ _HOMES = {
     "square_root_coefficients": "toeplitz",
     "tree_step": "tree",
 }
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -160,7 +160,6 @@ class RunningSum(ABC):
     @abstractmethod
     def start(self) -> State:
         """An empty sum."""
-        raise NotImplementedError
 
     def add(self, state: State, rows: ArrayLike) -> State:
         """Add one row, or a block of rows, to the leaf (batch) that is open now. The input state is not changed."""
@@ -180,12 +179,10 @@ class RunningSum(ABC):
     @abstractmethod
     def release(self, state: State, noise: Noise) -> tuple[State, Floats]:
         """Close the open leaf (batch), draw its noise, and return the noisy sum of everything added so far."""
-        raise NotImplementedError
 
     @abstractmethod
     def lost(self, state: State) -> State:
         """The release that was due is charged but its value is gone: drop the open leaf and go on without its rows."""
-        raise NotImplementedError
 
     def estimate(self, state: State) -> Floats:
         """The last published estimate again (zeros before the first release)."""

@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from fairveil.loop import kept, public
+from fairveil.loop import blocks, kept, public
 from fairveil.loop.batch import Batch
 from fairveil.loop.clock import ManualClock
 from fairveil.loop.config import Person, Reward
@@ -26,14 +26,21 @@ POLICY = {"name": "batched-private-fair-greedy", "epsilon": 1.0, "delta": 1e-6, 
 FEATURES = [{"name": "x", "low": -1.0, "high": 1.0}]
 EVENTS, PLACES = (1, 2), (1, 3)
 """Limits that are tried: events of a person, and places of one request at which a person may stand."""
+DOORS = {
+    "who is learned and not counted": "UPDATE subjects SET events = 0 WHERE key = ?",
+    "who is learned without a name": "DELETE FROM appearances WHERE subject = ?",
+    "who stands at more places than are counted": "UPDATE appearances SET places = 2 WHERE subject = ?",
+}
+"""What a path to the rows may have left undone for one person, written into the store behind all doors."""
 
 
 @contextmanager
-def queue(folder: Path, person: Person) -> Iterator[Loop]:
+def queue(folder: Path, person: Person, clock: ManualClock | None = None) -> Iterator[Loop]:
     """A loop that chooses between people."""
-    with Store.open(f"sqlite:///{folder}/store.db", clock=ManualClock(), key=bytes(32)) as store:
+    with Store.open(f"sqlite:///{folder}/store.db", clock=clock or ManualClock(), key=bytes(32)) as store:
         name = f"queue-{person.max_events}-{person.candidates}"
-        yield store.create(name, policy=POLICY, groups=["a", "b"], features=FEATURES, reward=Reward(), person=person)
+        reward = Reward(0, 1, wait="60s")
+        yield store.create(name, policy=POLICY, groups=["a", "b"], features=FEATURES, reward=reward, person=person)
 
 
 def standing(event: str, places: int) -> dict[str, Any]:
@@ -57,6 +64,25 @@ def learned_within_the_promise(folder: Path) -> None:
             pending = [getattr(reply, "learning", "never") == "pending" for reply in replies]
             learned = sum(stand for stand, taken in zip(stands, pending, strict=True) if taken)
             must(0 < learned <= units, "a person is learned at more places than the promise counts")
+
+
+def held_at_the_release(folder: Path) -> None:
+    """Whatever path a row took, nobody is released who is not known, not counted, or at more places than are counted;
+    whoever is excluded is learned from nowhere and counts nowhere."""
+    for number, (who, door) in enumerate((("", ""), *DOORS.items())):
+        clock = ManualClock()
+        with queue(folder / str(number), Person(max_events=1), clock) as loop:
+            for event in range(8):
+                people = [("excluded", 0.3), (f"one of {event}", 0.1), (f"other of {event}", 0.2)]
+                shown = [{"group": "a", "features": [x], "subject": name} for name, x in people]
+                loop.decide(f"e-{event}", candidates=shown, exclude=[0])
+                loop.reward(f"e-{event}", 1.0)
+            if door:
+                with loop.store.writing() as tx:
+                    tx.execute(door, (loop.store.keys.subject("other of 3"),))
+            clock.advance(61)
+            loop.tick()
+            must((loop.status().version > 0) == (not door), f"somebody {who} is released" if door else "no release")
 
 
 def refused_without_a_trace(folder: Path) -> None:
@@ -106,6 +132,16 @@ def _uncounted(original: Method) -> Method:
     return broken
 
 
+@contextmanager
+def _limit_alone() -> Iterator[None]:
+    whole = blocks.STOOD
+    blocks.STOOD = whole.replace("counted > ? OR stood > counted OR places > ?", "counted > ? AND ? > 0")
+    try:
+        yield
+    finally:
+        blocks.STOOD = whole
+
+
 def _first_seat_alone(original: Method) -> Method:
     def broken(self: Batch, ask: Any) -> None:
         before = len(self.appearances)
@@ -130,7 +166,7 @@ def forgets_seats_alone(self: Loop, subject: str, actor: str = "local") -> int:
 def people_checks() -> Checks:
     """People of a served loop: `fairveil.loop.requests`, `fairveil.loop.batch` and the promise to a person."""
     return Checks(
-        (learned_within_the_promise, refused_without_a_trace, erased_at_any_seat),
+        (learned_within_the_promise, held_at_the_release, refused_without_a_trace, erased_at_any_seat),
         (
             Mutant("subject-twice-taken", "one person at many places of a request counts as one event",
                    lambda _: method(Preparer, "_check_places", lambda _: lambda self, people: None)),
@@ -138,8 +174,12 @@ def people_checks() -> Checks:
                    lambda _: function(public.person_guarantee, _places_left_out)),
             Mutant("limit-not-counted", "events of a person are learned and not counted",
                    lambda _: method(Batch, "_count", _uncounted)),
+            Mutant("door-believed", "a release asks nobody who stands in its rows", breaks="held_at_the_release",
+                   plant=lambda _: function(blocks.check_people, lambda facts, driver, epoch, blocks: None)),
+            Mutant("limit-alone", "a release looks at what was counted and not at rows", breaks="held_at_the_release",
+                   plant=lambda _: _limit_alone()),
             Mutant("first-seat-alone", "only the first person of a request is found by an erasure",
-                   lambda _: method(Batch, "_note_persons", _first_seat_alone)),
+                   breaks="erased_at_any_seat", plant=lambda _: method(Batch, "_note_persons", _first_seat_alone)),
             Mutant("rows-kept-after-erasure", "an erasure forgets where a person stood and keeps the rows",
                    lambda _: method(Loop, "erase_subject", lambda _: forgets_seats_alone)),
         ),

@@ -28,15 +28,18 @@ from fairveil.storage import faults
 
 Method = Callable[..., Any]
 POLICY = {"name": "private-nash", "arms": 2, "epsilon": 1.0}
+RULES = ("arrivals", "blocks")
+"""How a loop releases: by seats that are given when rewards come, or by rounds that are decided together."""
 ROUNDS, WAIT = 24, 60
 
 
 class Place:
     """A store in a folder with its anchors, a backup, and the time."""
 
-    def __init__(self, folder: Path, anchored: bool = False) -> None:
+    def __init__(self, folder: Path, anchored: bool = False, rule: str = RULES[0]) -> None:
         self.data, self.copy, self.clock = folder / "data", folder / "copy", ManualClock()
         self.anchors = folder / "anchors" if anchored else None
+        self.policy = {**POLICY, "release": rule}
 
     @contextmanager
     def opened(self) -> Iterator[Loop]:
@@ -44,7 +47,7 @@ class Place:
         with Store.open(url, clock=self.clock, key=bytes(32), anchors=self.anchors) as store:
             known = "trial" in store.names()
             if not known:
-                store.create("trial", policy=POLICY, reward=Reward(0, 1, wait=f"{WAIT}s", missing="default"))
+                store.create("trial", policy=self.policy, reward=Reward(0, 1, wait=f"{WAIT}s", missing="default"))
             yield store.loop("trial")
 
     def play(self, loop: Loop, first: int) -> list[Any]:
@@ -82,7 +85,11 @@ class Place:
 
 def an_event_is_released_once(folder: Path) -> None:
     """However often a store is put back, a released event is decided and not learned, and epochs are named."""
-    place = Place(folder)
+    for rule in RULES:
+        _released_once(Place(folder / rule, rule=rule))
+
+
+def _released_once(place: Place) -> None:
     released = place.begin()
     must(released, "nothing is released")
     for epoch in (1, 2):
@@ -102,7 +109,11 @@ def an_event_is_released_once(folder: Path) -> None:
 
 def without_pages_learning_waits(folder: Path) -> None:
     """Keys of released events that are lost stop learning, not decisions; the guarantee counts what is accepted."""
-    place = Place(folder)
+    for rule in RULES:
+        _learning_waits(Place(folder / rule, rule=rule))
+
+
+def _learning_waits(place: Place) -> None:
     place.begin()
     place.put_back(everything=False)
     place.lose_pages()

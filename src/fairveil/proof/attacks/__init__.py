@@ -98,7 +98,6 @@ class Attack(ABC):
     @abstractmethod
     def play(self, protected: bool, rng: Generator) -> bool:
         """One game against the twin without protection, or against ours; True when the attacker wins."""
-        raise NotImplementedError
 
     def run(self, seed: int = 0, games: int | None = None) -> Result:
         """Play both sides with the same seeds (the noise of ours may come from the operating system)."""

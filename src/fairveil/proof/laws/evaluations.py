@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fairveil.evaluate.estimate import Floats
+from fairveil.arrays import Floats
 from fairveil.evaluate.private import PrivateValue
 from fairveil.privacy.noise import Noise, ZeroNoise
 from fairveil.proof.laws import check_laws, must

@@ -245,7 +245,7 @@ def replies_are_frequencies(policy: Policy, world: Environment) -> None:
             continue
         for guards, allowed in _served(policy, moment):
             moment = moment.doubled
-            ask = Ask("", b"", b"", b"", (), (), allowed, moment.round.candidates, None, False, ())
+            ask = Ask("", b"", b"", b"", (), (), (), allowed, moment.round.candidates, None, False, ())
             play = play_of(policy, guards)
             for burning in (False, True) if guards.burn_in else (False,):
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from fairveil.arrays import Floats
 from fairveil.evaluate import private
-from fairveil.evaluate.estimate import Estimate, Floats
+from fairveil.evaluate.estimators import Estimate
 from fairveil.evaluate.private import PrivateValue
 from fairveil.privacy.grid import to_units
 from fairveil.privacy.noise import Noise, ZeroNoise

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairveil.evaluate.estimate import Floats
+from fairveil.arrays import Floats
 from fairveil.evaluate.private import PrivateValue
 from fairveil.privacy.noise import Noise
 from fairveil.proof.pairs import AuditPair, finer_claim

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -48,10 +48,6 @@ class Publishing(StreamKeys):
         if self.window is not None and self.unit == "sequence":  # a window is whom they protect
             object.__setattr__(self, "unit", "window")
         super()._check_unit()
-
-    @classmethod
-    def example(cls) -> Any:
-        return cls(epsilon=1.0, horizon=8)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -31,7 +31,7 @@ class StreamKeys(Releaser):
     """
 
     _: KW_ONLY
-    epsilon: Epsilon | None = described("budget of the whole stream", default=None)
+    epsilon: Epsilon | None = described("budget of the whole stream", default=None, example=1.0)
     delta: Delta | None = described("delta of the whole stream (not for pure releasers)", default=None)
     mu: Positive | None = described("budget in Gaussian DP", default=None)
     rho: Positive | None = described("budget in zCDP", default=None)
@@ -50,7 +50,7 @@ class StreamKeys(Releaser):
     starts: Count | None = described(
         "starts of the process paid for (add-remove); none: plain noise, any number", default=10
     )
-    horizon: Count | None = described("number of releases; missing steps use none", default=None)
+    horizon: Count | None = described("number of releases; missing steps use none", default=None, example=8)
     nonnegative: bool = described("show nothing below 0", default=False)
     round: bool = described("show whole numbers", default=False)
     interval: OpenUnit = described("nominal coverage of low and high", default=0.9)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -126,7 +126,7 @@ class Dft(StreamKeys):
     Reference: Rastogi and Nath 2010.
     """
 
-    frequencies: Count | Literal["oracle"] = described("how many frequencies are released", default=10)
+    frequencies: Count | Literal["oracle"] = described("how many frequencies are released", default=10, example=3)
     delay: Count | None = described("steps until a value is published; the whole sequence when left out", default=None)
     pick: Literal["given"] = described("which frequencies: the lowest ones, as given", default="given")
 
@@ -139,10 +139,6 @@ class Dft(StreamKeys):
             raise self.need_horizon()
         if self.unit != "sequence" or self.participation is not None:
             raise SpecError("DFT protects whole sequences", path="unit", given=self.unit, allowed="sequence")
-
-    @classmethod
-    def example(cls) -> Any:
-        return cls(epsilon=1.0, horizon=8, frequencies=3)
 
     @property
     def length(self) -> int:
