@@ -42,12 +42,13 @@ class LedgerStore:
         return self.connection.execute(statement, values)
 
     def append(self, row: Row) -> None:
+        """Add a row, past the points at which tests stop a process."""
         point("insert")
         self.insert(row)
         point("inserted")
 
     def insert(self, row: Row) -> None:
-        """Add a row without a word to those who test crashes."""
+        """Add a row."""
         values = (row.sequence, row.kind, row.name, row.account, row.facts, row.value, row.hash)
         columns = ("ledger, " if self._whose else "") + COLUMNS
         marks = ", ".join("?" for _ in columns.split(","))
@@ -63,6 +64,7 @@ class LedgerStore:
         return found[0][0] if found else None
 
     def find(self, kind: str, name: str) -> Row | None:
+        """The row of a kind under a name: there is at most one."""
         found = self.ask(f"SELECT {COLUMNS} FROM entries WHERE {self.mine} AND name = ? AND kind = ?", name, kind)
         return Row(*found[0]) if found else None
 

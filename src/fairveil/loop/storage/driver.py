@@ -119,6 +119,7 @@ class Driver(Protocol):
             raise self.explain(problem) from problem
 
     def explain(self, problem: Exception) -> StorageFailed:
+        """A failure as an error that says what to do."""
         kind, words = self.told(problem)
         fix = self.fixes.get(kind, self.fixes["other"])
         failed = StorageFailed("the store cannot be written", path=str(self), given=words, fix=f"{fix}, then repeat")
