@@ -16,7 +16,7 @@ import numpy as np
 
 from fairveil.arrays import Floats
 from fairveil.bandits.nash.closing import left_of
-from fairveil.bandits.protocol import Candidate, Decision, Feedback, Policy, Report, Round
+from fairveil.bandits.protocol import Block, Candidate, Decision, Feedback, Policy, Report, Round
 from fairveil.errors import FairveilError
 from fairveil.loop.guards import Guards, Thrown
 from fairveil.loop.problems import Invalid
@@ -206,11 +206,14 @@ def warm(facts: Facts) -> None:
     with contextlib.suppress(FairveilError):  # what does not fit shows when somebody asks
         state = policy.open(policy.start(), 0, rng)
         arm = policy.decide(state, Round(0, shown), rng).arm
-        block = policy.block(state)
+        block, learn = policy.block(state), policy.learn_all
+        if facts.arrived is not None:
+            block, learn = Block(f"{arm}-0-1", 0, 1, arm, 1), facts.arrived.gather
+            state = facts.arrived.alone(state, block)
         if block is None:
             return
         context = None if not shown else facts.play.context_of(shown, arm)
-        full = policy.learn_all(state, [facts.play.feedback(0, arm, facts.default, context)])
+        full = learn(state, [facts.play.feedback(0, arm, facts.default, context)])
         after = policy.adopt(state, block.name, policy.draw(full, SeededNoise(0)))
         policy.decide(policy.open(after, block.stop, rng), Round(block.stop, shown), rng)
 
