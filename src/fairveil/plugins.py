@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import re
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -71,6 +75,69 @@ def files() -> tuple[str, ...]:
 def forget_all_but(kept: tuple[str, ...]) -> None:
     """Go back to an earlier answer of `files`: the others load anew when they are asked for."""
     _files[:] = kept
+
+
+@contextmanager
+def blaming_plugins() -> Iterator[None]:
+    """A mistake in a plug-in's code is said in a sentence with its file and line; every other error passes as it is."""
+    try:
+        yield
+    except FairveilError:
+        raise
+    except Exception as problem:  # whatever somebody else's code raises
+        found = _in_python(problem) or _in_formula(problem)
+        if found is None:
+            raise
+        file, line, words = found
+        raise SpecError(
+            f"the plug-in's code failed: {words}",
+            path="plugin",
+            given=f"{Path(file).name}, line {line}",
+            fix="mend that line; formulas may use numbers, math and functions decorated with numba.njit",
+        ) from problem
+
+
+def _in_python(problem: Exception) -> tuple[str, int, str] | None:
+    """The innermost line of a plug-in that an error went through."""
+    for frame in reversed(traceback.extract_tb(problem.__traceback__)):
+        file = str(Path(frame.filename).resolve())
+        if file in _files:
+            return file, frame.lineno or 0, f"{type(problem).__name__}: {problem}"
+    return None
+
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_REASON = re.compile(r"(NameError: .+|Unknown attribute .+|TypeError: [^\"\n]+)")
+"""What a compiler's message of many lines says of the formula."""
+
+
+def _in_formula(problem: Exception) -> tuple[str, int, str] | None:
+    """The line of a plug-in whose formula could not be compiled, or failed when it ran."""
+    file, kind = _kind_of(problem)
+    if file is None:
+        return None
+    message, name = _COLOURS.sub("", str(problem)), re.escape(Path(file).name)
+    reason = _REASON.search(message)
+    place = re.search(rf'File "[^"]*\b{name}", line (\d+):', message)
+    if place is not None:
+        types = re.findall(r">>> (.+)", message[: place.start()])
+        unknown = f"no such operation on these types: {types[-1]}" if types else "it cannot be compiled"
+        return file, int(place[1]), reason[1] if reason else unknown
+    words = reason[1] if reason else message.splitlines()[0]
+    sought = [*re.findall(r"'(\w+)'", words)[::-1], rf"_of\({kind}\)"]
+    lines = list(enumerate(Path(file).read_text(encoding="utf-8").splitlines(), 1))
+    used = [number for word in sought for number, text in lines if re.search(rf"\b\w*{word}(?!\w)", text)]
+    return file, used[0] if used else 1, words if reason else f"{type(problem).__name__}: {words}"
+
+
+def _kind_of(problem: Exception) -> tuple[str | None, str]:
+    """The plug-in whose public numbers a compiled engine was called with, and what these are called."""
+    for frame, _ in traceback.walk_tb(problem.__traceback__):
+        kind = frame.f_locals.get("kind") if frame.f_code.co_qualname == "Kernel.__call__" else None
+        file = getattr(sys.modules.get(getattr(kind, "__module__", "")), "__file__", None)
+        if file is not None and str(Path(file).resolve()) in _files:
+            return str(Path(file).resolve()), str(getattr(kind, "__name__", ""))
+    return None, ""
 
 
 class _FreshSource(SourceFileLoader):

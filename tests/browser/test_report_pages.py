@@ -5,10 +5,12 @@ import re
 import pytest
 
 from fairveil.lab.artefact import Chart, Claim, Heatmap, Line, Table
-from fairveil.lab.plots import draw, write_picture
+from fairveil.lab.plots import draw, one_page, write_picture
 from fairveil.lab.report import Section, write_report
 
 pytestmark = pytest.mark.browser
+FITS = "place => place.getBoundingClientRect().right <= document.documentElement.clientWidth"
+"""Nothing has to be moved sideways to be seen."""
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +128,7 @@ def handed_over(tmp_path_factory):
     return write_document(document, tmp_path_factory.mktemp("handover") / "report.html")
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
+@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (360, "dark")])
 def test_a_report_to_hand_over_fits_screens_and_paper_without_network_or_script(handed_over, browser, width, theme):
     context = browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme=theme, java_script_enabled=True
@@ -139,7 +141,8 @@ def test_a_report_to_hand_over_fits_screens_and_paper_without_network_or_script(
     assert tab.locator("script").count() == 0
     wide = tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert wide <= 0, "nothing is wider than the screen"
-    assert tab.locator("svg").count() == 2
+    assert tab.locator("svg:visible").count() == 2
+    assert all(one.evaluate(FITS) for one in tab.locator("svg:visible, table:visible").all())
     background = tab.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (background == "rgb(255, 255, 255)") == (theme == "light")
     tab.emulate_media(media="print")
@@ -175,7 +178,8 @@ def test_the_report_on_a_loop_is_one_page_in_print_and_its_drawing_is_readable_o
     tab = context.new_page()
     tab.goto(file.as_uri())
     assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
-    drawing = tab.locator("svg").first
+    drawing = tab.locator("svg:visible").first
+    assert drawing.evaluate(FITS)
     assert drawing.evaluate("place => 13 * place.getBoundingClientRect().width / place.viewBox.baseVal.width") >= 9
     printed = tab.pdf(prefer_css_page_size=True)
     context.close()
@@ -183,7 +187,7 @@ def test_the_report_on_a_loop_is_one_page_in_print_and_its_drawing_is_readable_o
     assert "rho 0.6286" in dict(document.figures)["budget in all"]
 
 
-def test_a_picture_on_a_phone_is_not_covered_by_its_own_menu(browser, tmp_path):
+def test_a_picture_fits_a_phone_and_is_not_covered_by_its_own_menu(browser, tmp_path):
     chart = Chart("Regret", "round", "regret", (Line("a", (1.0, 2.0), (3.0, 4.0)),))
     write_picture(draw(chart), tmp_path / "one.html")
     context = browser.new_context(viewport={"width": 360, "height": 800}, color_scheme="dark")
@@ -191,7 +195,24 @@ def test_a_picture_on_a_phone_is_not_covered_by_its_own_menu(browser, tmp_path):
     tab.goto((tmp_path / "one.html").as_uri())
     tab.locator(".vega-embed .marks").wait_for()
     assert tab.locator("summary svg").evaluate("place => place.getBoundingClientRect().width") < 40
-    assert tab.locator(".vega-embed .marks").evaluate("place => place.getBoundingClientRect().width") > 500
+    assert tab.locator(".vega-embed .marks").evaluate(FITS)
     assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
     assert "invert" in tab.locator(".vega-embed .marks").evaluate("place => getComputedStyle(place).filter")
+    context.close()
+
+
+def test_no_chart_of_a_result_is_cut_across_pages(browser, tmp_path):
+    names = [f"series {k}" for k in range(5)]
+    charts = [Chart(name, "round", "regret", (Line("a", (1.0, 2.0), (3.0, 4.0)),)) for name in names]
+    write_picture(one_page(charts).properties(title="Result of a run"), tmp_path / "five.html")
+    context = browser.new_context()
+    tab = context.new_page()
+    tab.goto((tmp_path / "five.html").as_uri())
+    tab.emulate_media(media="print")
+    for figure in tab.locator(".figure").all():
+        assert figure.evaluate("place => getComputedStyle(place).breakInside") == "avoid"
+        assert figure.bounding_box()["height"] < 360  # three fit on a page
+    pages = len(re.findall(rb"/Type\s*/Page\b", tab.pdf(prefer_css_page_size=True)))
+    assert pages == 2
+    assert tab.locator("h1").inner_text() == "Result of a run"
     context.close()

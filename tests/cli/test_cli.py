@@ -1,6 +1,7 @@
 """The command line as a person meets it: help with examples, results, errors with exit codes."""
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -243,7 +244,10 @@ def test_compare_and_results(run, spec, tmp_path):
     shown = run("compare", spec, "--vary", "policy.epsilon=0.5,2", "--out", out, "--engine", "serial").stdout
     assert "policy.epsilon=0.5" in shown
     assert "Pareto" in shown
-    assert (out / "index.html").exists()
+    page = (out / "index.html").read_text()
+    assert "the specs differ in" in page
+    assert re.search(r"decisions by the policy \S+ on \S+, [\d,]+ runs?, seed \d+", page)
+    assert re.search(r"environment\.means</td><td[^>]*>\[", page), "what was run is said"
     assert "adap-ucb" in run("results", "list", "--store", out / "results").stdout
     names = sorted(path.parent.name for path in (out / "results").rglob("provenance.json"))
     assert "policy" in run("results", "diff", names[0], names[1], "--store", out / "results").stdout

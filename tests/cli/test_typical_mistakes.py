@@ -273,3 +273,58 @@ def test_mistakes_on_the_command_line(words, arguments, code, help, folder, caps
 
 def test_there_are_sixty():
     assert len(SPECS) + len(COMMANDS) >= 60
+
+
+FORMULA = '''
+import math
+from typing import NamedTuple
+
+from fairveil.bandits.nash.index import index_of
+from fairveil.bandits.nash.sequential import SequentialPolicy
+from fairveil.configuration import configuration
+from fairveil.fields import Count, Positive
+from fairveil.registry import register
+
+
+class Numbers(NamedTuple):
+    width: float
+
+
+@index_of(Numbers)
+def index(numbers, mean, n, log_now, draws):
+    return mean + math.sqrt(numbers.width * log_now / n)
+
+
+@register("policy", "NAME")
+@configuration
+class Mine(SequentialPolicy):
+    """An index of one's own. Guarantee: none. Cost: none."""
+
+    arms: Count
+    width: Positive = 0.5
+    strict: bool = False
+
+    def numbers(self):
+        return Numbers(self.width)
+'''
+SLIPS = {
+    "attribute": ("numbers.width *", "numbers.widht *", "widht", 18),
+    "name": ("math.sqrt(", "mth.sqrt(", "name 'mth' is not defined", 18),
+    "function": ("math.sqrt(", "math.sqrrt(", "sqrrt", 18),
+    "types": ("mean + math", "[mean] + math", "no such operation on these types", 18),
+    "nought": ("log_now / n", "log_now / (n - n)", "division by zero", 16),
+    "arguments": ("log_now, draws)", "log_now)", "too many positional arguments", 16),
+    "method": ("Numbers(self.width)", "Numbers(self.widht)", "no attribute 'widht'", 31),
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_a_slip_in_the_code_of_a_plug_in_is_a_sentence_with_its_file_and_line(slip, folder, capsys):
+    was, now, words, line = SLIPS[slip]
+    (folder / f"{slip}.py").write_text(FORMULA.replace("NAME", f"mine-{slip}").replace(was, now))
+    spec = {**TRIAL, "policy": {"name": f"mine-{slip}"}}
+    (folder / "spec.json").write_text(json.dumps(spec))
+    told = command(["run", "spec.json", "--plugin", f"{slip}.py"], capsys, 2).err
+    assert words in told
+    assert f"'{slip}.py, line {line}'" in told
+    assert len(told.splitlines()) == 1

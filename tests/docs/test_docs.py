@@ -47,11 +47,11 @@ def test_links_between_pages_lead_somewhere(page):
 
 JOBS = {part.split(":")[0]: part for part in (ROOT / "docs" / "jobs.md").read_text().split("\n## ")[1:]}
 MADE = {
-    "A trial": {"plan.html": "people", "report.html": "high dose", "trial.db": "", "ward.html": "never answered"},
+    "A trial": {"plan.html": "people", "report.html": "A replay", "trial.db": "", "ward.html": "never answered"},
     "A lender": {"lender.html": "Rates by group", "rates.html": "eps = 1", "lender.joblib": ""},
     "A platform": {"window.html": "newness"},
-    "A city": {"private.csv": "released", "private.svg": "trips", "private.csv.guarantee.json": "epsilon"},
-    "A student": {"compared/index.html": "moss", "compared.csv": "kl-ucb"},
+    "A city": {"private.csv": "released", "private.svg": "trips", "stream.html": "the last 336 hours"},
+    "A student": {"compared/index.html": "policy moss on bernoulli", "compared.csv": "kl-ucb"},
     "A policy analyst": {"years/index.html": "years", "years.csv": "eqloss", "dp.html": "years"},
     "From Azure Personalizer": {"news.html": "culture"},
 }

@@ -185,10 +185,12 @@ def test_run_with_a_ledger_and_report_on_the_command_line(tmp_path):
     made = run.invoke(app, ["report", str(tmp_path / "trial.db"), "--policy", str(spec), "--out", str(out)])
     assert made.exit_code == 0, made.output
     assert "What is promised" in out.read_text()
+    assert "A replay: the policy decided over rows that had been recorded before" in out.read_text()
     result = tmp_path / "result.json"
     result.write_text(run.invoke(app, ["run", str(spec), "--json"]).stdout)
     made = run.invoke(app, ["report", str(result), "--out", str(tmp_path / "report.md")])
     assert made.exit_code == 0, made.output
+    assert "A replay:" in (tmp_path / "report.md").read_text()
     wrong = run.invoke(app, ["report", str(result), "--policy", str(spec)])
     assert isinstance(wrong.exception, SpecError)
     assert isinstance(run.invoke(app, ["report", str(result), "--out", "page.docx"]).exception, SpecError)

@@ -176,10 +176,10 @@ def test_allocation_over_time_is_drawn_where_it_was_simulated():
     assert allocation_charts({**result, "meta": {"simulated": False}}) == []
 
 
-def test_pictures_are_dark_for_those_who_ask_and_fit_a_phone(tmp_path):
+def test_pictures_are_dark_for_those_who_ask_and_whole_on_paper(tmp_path):
     chart = draw(Chart("regret", "round", "regret", (Line("ours", (1.0, 2.0), (0.5, 0.1)),)))
     for suffix in (".html", ".svg"):
         write_picture(chart, tmp_path / f"chart{suffix}")
         page = (tmp_path / f"chart{suffix}").read_text()
         assert "@media screen and (prefers-color-scheme: dark)" in page
-    assert "max-width: 100% !important; height: auto !important" in (tmp_path / "chart.html").read_text()
+    assert "break-inside: avoid" in (tmp_path / "chart.html").read_text()

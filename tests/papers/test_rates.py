@@ -72,7 +72,10 @@ def test_an_illustration_is_not_counted_and_can_still_fail():
 def planted(policy):
     """Theorem 1's measuring code on another policy."""
     found = run_many(
-        {f"{theorems.GDP} @ {rounds}": theorems.at(policy, rounds, 8) for rounds in (1_000, 4_000, 16_000, 64_000)},
+        {
+            f"{theorems.GDP} @ {rounds}": theorems.at(policy, theorems.bernoulli(theorems.MEANS), rounds, 8)
+            for rounds in (1_000, 4_000, 16_000, 64_000)
+        },
         workers=1,
     )
     return keeps_its_constant("", "", theorems.measured(found, theorems.GDP), theorems.global_bound)
@@ -85,7 +88,9 @@ def test_uniform_play_is_refuted_by_the_measuring_code_of_theorem_1():
 def test_uniform_play_is_refuted_by_the_sweep_of_instances():
     drawn = theorems.drawn(2)
     specs = {
-        f"{theorems.GDP}, instance {number} @ {rounds}": theorems.at({"name": "random"}, rounds, 2, on.means)
+        f"{theorems.GDP}, instance {number} @ {rounds}": theorems.at(
+            {"name": "random"}, theorems.bernoulli(on.means), rounds, 2
+        )
         for number, on in enumerate(drawn)
         for rounds in (1_000, 4_000, 16_000, 64_000)
     }

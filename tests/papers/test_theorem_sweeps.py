@@ -16,7 +16,7 @@ from fairveil.lab.theorems import lemmas, premises, qualification
 from fairveil.lab.theorems.checks import check
 from fairveil.lab.theorems.statements import statements
 from fairveil.lab.theorems.strategic_fair import proposition_8, theorem_26_several
-from fairveil.lab.theorems.sweeps import swept
+from fairveil.lab.theorems.task import swept
 from fairveil.randomness import generator
 
 FALSE = {"theorem 19 printed", "section 5.7 weaker", "theorem 16 dp labels", "lemma 17 dp"}

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from fairveil import __version__
+from fairveil import __version__, plugins
 from fairveil.cli import (
     attack,
     audit,
@@ -94,7 +94,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Entry point: our errors become one line on stderr (or JSON on stdout) and their exit code."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
-        app(given)
+        with plugins.blaming_plugins():
+            app(given)
     except FairveilError as problem:
         _stop(problem, "--json" in given)
     except OSError as problem:  # a file that cannot be read or written where no command expected it

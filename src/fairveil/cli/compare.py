@@ -74,16 +74,26 @@ def command(
 def _page(results: dict[str, Any], metric: str | None, out: Path, of: int) -> Path:
     """The page of what is done; it is written again whenever one more is."""
     from fairveil.lab import compare
+    from fairveil.lab.handover.results import banner_of, run_in_words
     from fairveil.lab.report import Section, write_report
 
     chosen = metric or compare.default_metric(results)
     pictures: list[Picture] = [
         compare.difference_table(results, chosen).without_empty_columns(),
         *compare.charts(results, chosen),
+        *compare.what_was_run(results),
     ]
     promises = [(name, r["guarantee"]) for name, r in results.items() if r["guarantee"] is not None]
     done = f"{len(results)} of {of}" if len(results) < of else str(of)
-    section = Section("compare", f"{chosen}: {done} runs", pictures=pictures, guarantees=promises)
+    banners = {banner_of(result) for result in results.values()}
+    section = Section(
+        "compare",
+        f"{chosen}: {done} runs",
+        text=list(dict.fromkeys(run_in_words(result["spec"]) for result in results.values())),
+        pictures=pictures,
+        guarantees=promises,
+        warning=banners.pop() if len(banners) == 1 else "",
+    )
     return write_report([section], out / "index.html", title="fairveil: comparison")
 
 

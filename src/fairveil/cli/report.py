@@ -137,10 +137,10 @@ def _of_source(source: str | None, asked: ReportOptions) -> Document:
 def _on_ledger(source: str, asked: ReportOptions) -> Document:
     from fairveil.lab.handover.ledgers import report_on_ledger
 
-    policy, names, loop = (None, {}, None) if asked.policy is None else _policy_in(asked.policy)
+    told = PolicyTold() if asked.policy is None else _policy_in(asked.policy)
     return report_on_ledger(
-        source, policy, anchor=asked.anchor, ledger=asked.ledger, key=asked.key, names=names, loop=asked.loop or loop,
-        anytime=asked.anytime,
+        source, told.policy, anchor=asked.anchor, ledger=asked.ledger, key=asked.key, names=told.names,
+        loop=asked.loop or told.loop, anytime=asked.anytime, replay=told.replay,
     )  # fmt: skip
 
 
@@ -231,9 +231,18 @@ def _refuse_table(path: Path) -> None:
     )
 
 
-def _policy_in(file: Path) -> tuple[Policy, dict[str, str], str | None]:
-    """The policy of a spec, completed against its environment where it has one, what its options are called, and the
-    name of the loop where the table is one of the service."""
+class PolicyTold(NamedTuple):
+    """What a spec or a loop's table says of the policy behind a ledger: what its options are called, the loop's name,
+    and whether it decided over recorded rows."""
+
+    policy: Policy | None = None
+    names: dict[str, str] = {}  # noqa: RUF012  (never written to)
+    loop: str | None = None
+    replay: bool = False
+
+
+def _policy_in(file: Path) -> PolicyTold:
+    """The policy of a table, completed against its environment where it has one."""
     spec = read_spec(file)
     if {"name", "policy"} <= set(spec):
         from fairveil.loop.accept import policy_of
@@ -242,13 +251,12 @@ def _policy_in(file: Path) -> tuple[Policy, dict[str, str], str | None]:
         loop = loop_spec(spec)
         called = {f"arm {place}": name for place, name in enumerate(loop.actions or ())}
         called |= {f"group {place}": name for place, name in enumerate(loop.groups or ())}
-        return policy_of(loop, by_arrival=True), called, loop.name
+        return PolicyTold(policy_of(loop, by_arrival=True), called, loop.name)
     if "environment" not in spec:
-        table = spec.get("policy", spec)
-        return registry.build("policy", table, "policy"), {}, None
+        return PolicyTold(registry.build("policy", spec.get("policy", spec), "policy"))
     from fairveil.bandits.task import case_of
 
     case = case_of(spec)
     names = {f"group {place}": name for place, name in enumerate(case.environment.group_names)}
-    arms = case.environment.arm_names or ()
-    return case.policy, names | {f"arm {place}": name for place, name in enumerate(arms)}, None
+    names |= {f"arm {place}": name for place, name in enumerate(case.environment.arm_names or ())}
+    return PolicyTold(case.policy, names, replay=bool(case.environment.recorded))

@@ -85,9 +85,6 @@ class Schedule:
         """Whether an iteration (from 1) solves a local problem on the rows."""
         return not self.recycles or iteration % 2 == 1
 
-    def moves_dual(self, iteration: int) -> bool:
-        return self.reads(iteration)
-
     @property
     def releases(self) -> Ints:
         """The iterations that read data, counted from 1."""

@@ -203,7 +203,7 @@ class AdmmLocal(Local):
             if j in inbox:
                 self.theirs[j] = np.asarray(inbox[j]["f"])
         before = iteration - 1
-        if before >= 1 and self.schedule.moves_dual(before):
+        if before >= 1 and self.schedule.reads(before):
             self.dual = self.dual + self.schedule.dual[before - 1, self.node] / 2 * self._apart()
         if self.reads(iteration):
             self.used = self.dual, len(self.neighbours) * self.own + self._sum()

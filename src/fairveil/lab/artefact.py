@@ -34,6 +34,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 Scale = Literal["quick", "standard", "paper"]
 SCALES: tuple[Scale, ...] = ("quick", "standard", "paper")
+Spec = dict[str, Any]
 Results = dict[str, dict[str, Any]]
 RAISED = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
 Said = TypeVar("Said")
@@ -203,7 +204,7 @@ class Artefact(ABC):
     words: ClassVar[dict[str, str]] = {}
 
     @abstractmethod
-    def specs(self, scale: Scale) -> dict[str, dict[str, Any]]:
+    def specs(self, scale: Scale) -> dict[str, Spec]:
         """The specs behind the artefact, by label."""
 
     @abstractmethod

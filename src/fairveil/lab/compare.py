@@ -310,6 +310,29 @@ def _course_of_task(results: Mapping[str, dict[str, Any]], metric: str) -> list[
     return [name for name in found if name == f"{stem}_{group}"] or found
 
 
+def what_was_run(results: Mapping[str, dict[str, Any]]) -> list[Table]:
+    """What the specs say differently, a row a run, and what all of them say, a row a key; defaults count."""
+    specs = {name: dict(_leaves(result["spec"])) for name, result in results.items()}
+    keys = list(dict.fromkeys(key for spec in specs.values() for key in spec))
+    other = [key for key in keys if len({json.dumps(spec.get(key)) for spec in specs.values()}) > 1]
+    rows = tuple((name, *(spec.get(key) for key in other)) for name, spec in specs.items())
+    first = next(iter(specs.values()))
+    common = tuple((key, first[key]) for key in keys if key not in other and first[key] is not None)
+    differing = [Table("what was run: the specs differ in", ("run", *other), rows)] if other else []
+    return [*differing, Table("what was run: all specs have", ("key", "value"), common)]
+
+
+def _leaves(table: Mapping[str, Any], above: str = "") -> list[tuple[str, Any]]:
+    """The values of a spec by their dotted paths; a list is one value."""
+    found: list[tuple[str, Any]] = []
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            found += _leaves(value, f"{above}{key}.")
+        else:
+            found.append((above + key, json.dumps(value) if isinstance(value, list) else value))
+    return found
+
+
 TABLES = (".json", ".csv")
 
 

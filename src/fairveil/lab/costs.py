@@ -1,91 +1,22 @@
 """What artefacts cost on ordinary cores, measured once; `fairveil reproduce --list` prefers what a run here cost."""
 
-MEASURED: dict[str, dict[str, int]] = {
-    "dp-ncb/a": {"quick": 2},
-    "dp-ncb/anytime": {"quick": 2},
-    "dp-ncb/audit": {"quick": 17},
-    "dp-ncb/b": {"quick": 1, "standard": 28},
-    "dp-ncb/c": {"quick": 1},
-    "dp-ncb/d": {"quick": 1},
-    "dp-ncb/e": {"quick": 4},
-    "dp-ncb/f": {"quick": 4},
-    "dp-ncb/theorems": {"quick": 25},
-    "fair-private-classification/algorithm-1": {"quick": 6},
-    "fair-private-classification/algorithm-2": {"quick": 1, "paper": 1},
-    "fair-private-classification/algorithm-3": {"quick": 5},
-    "fair-private-classification/frontier": {"quick": 13},
-    "fair-private-classification/lemma-2": {"quick": 1, "paper": 1},
-    "fair-private-classification/theorem-1": {"quick": 1, "paper": 1},
-    "fair-private-classification/theorem-2": {"quick": 1, "paper": 1},
-    "fair-private-classification/theorem-3": {"quick": 1, "paper": 1},
-    "fairx/exp1": {"quick": 21, "standard": 81},
-    "fairx/exp2": {"quick": 16},
-    "fairx/exp3": {"quick": 14, "paper": 510},
-    "fairx/exp4": {"quick": 25, "paper": 880},
-    "fairx/greedy": {"quick": 18},
-    "fairx/map": {"quick": 17, "standard": 880},
-    "fairx/map-greedy": {"quick": 6, "standard": 320},
-    "fairx/readings": {"quick": 29},
-    "fairx/reward": {"quick": 21},
-    "fairx/secure-sums": {"quick": 9, "paper": 139},
-    "fairx/theorems": {"quick": 10},
-    "private-fair-greedy/1": {"quick": 21},
-    "private-fair-greedy/2": {"quick": 21, "standard": 100},
-    "private-fair-greedy/a1": {"quick": 10},
-    "private-fair-greedy/a2": {"quick": 8},
-    "private-fair-greedy/a3": {"quick": 8},
-    "private-fair-greedy/a4": {"quick": 8},
-    "private-fair-greedy/ours": {"quick": 13},
-    "thesis/2.1": {"quick": 3, "standard": 21},
-    "thesis/2.2": {"quick": 4, "standard": 60},
-    "thesis/2.3": {"quick": 5},
-    "thesis/2.4": {"quick": 12, "paper": 320},
-    "thesis/2.5": {"quick": 4, "paper": 80},
-    "thesis/2.6": {"quick": 6, "paper": 142},
-    "thesis/2.7": {"quick": 12, "paper": 320},
-    "thesis/2-ours": {"quick": 4},
-    "thesis/4.3": {"quick": 1, "paper": 1},
-    "thesis/4.4": {"quick": 1, "paper": 3},
-    "thesis/4.5": {"quick": 5},
-    "thesis/4.6": {"quick": 1, "paper": 1},
-    "thesis/4.7": {"quick": 1, "paper": 1},
-    "thesis/4.8": {"quick": 7},
-    "thesis/4.9": {"quick": 1, "paper": 6},
-    "thesis/3.10": {"quick": 4},
-    "thesis/3.4": {"quick": 10},
-    "thesis/3.5": {"quick": 4},
-    "thesis/3.6": {"quick": 4},
-    "thesis/3.7": {"quick": 4},
-    "thesis/3.8": {"quick": 10},
-    "thesis/3.9": {"quick": 4},
-    "thesis/4.10": {"quick": 23},
-    "thesis/5.2": {"quick": 1, "paper": 1},
-    "thesis/5.3": {"quick": 1, "paper": 1},
-    "thesis/5.4": {"quick": 1, "standard": 1, "paper": 5},
-    "thesis/5.5": {"quick": 2, "paper": 9},
-    "thesis/5.6": {"quick": 1, "paper": 7},
-    "thesis/6.3": {"quick": 1, "paper": 23},
-    "thesis/6.4": {"quick": 1, "paper": 1},
-    "thesis/6.5": {"quick": 1, "paper": 1},
-    "thesis/6.6": {"quick": 1},
-    "thesis/6.7": {"quick": 1, "paper": 24},
-    "thesis/6.8": {"quick": 1, "paper": 11},
-    "thesis/6.9": {"quick": 1},
-    "thesis/6.10": {"quick": 1, "paper": 1},
-    "thesis/6.11": {"quick": 1, "paper": 1},
-    "thesis/6.12": {"quick": 1, "paper": 1},
-    "thesis/6.13": {"quick": 1},
-    "thesis/6.14": {"quick": 1},
-    "thesis/examples": {"quick": 1},
-    "thesis/table-5.1": {"quick": 1, "paper": 6},
-    "thesis/table-5.2": {"quick": 1, "paper": 4},
-    "thesis/table-5.3": {"quick": 1, "paper": 4},
-    "thesis/table-5.4": {"quick": 1, "paper": 4},
-    "thesis/table-6.1": {"quick": 1, "paper": 21},
-    "thesis/table-6.2": {"quick": 1, "standard": 2, "paper": 10},
-    "thesis/table-6.3": {"quick": 1, "standard": 1, "paper": 1},
-    "thesis/theorems": {"quick": 94},
-}
+from __future__ import annotations
+
+from pathlib import Path
+
+from fairveil.lab.artefact import SCALES
+
+
+def _measured(table: str) -> dict[str, dict[str, int]]:
+    """A name and one column a scale on each line; "-" was not measured."""
+    rows = [row.split() for row in table.splitlines() if not row.startswith("#")]
+    return {
+        name: {scale: int(cost) for scale, cost in zip(SCALES, costs, strict=True) if cost != "-"}
+        for name, *costs in rows
+    }
+
+
+MEASURED = _measured(Path(__file__).with_suffix(".txt").read_text(encoding="utf-8"))
 """About how many CPU seconds, by artefact and scale, once everything is compiled. What is absent was not measured.
 
 At paper scale with what a first run compiles.

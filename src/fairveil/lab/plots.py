@@ -6,12 +6,12 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from functools import cache
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from fairveil.errors import DependencyError, SpecError
 from fairveil.lab.artefact import Chart, Heatmap, Line, line, readable, time_axis
+from fairveil.lab.page import write_charts
 from fairveil.running.store import write_atomically, writing
 
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#5F5F5F", "#8C510A", "#7B3294", "#B8A500"]
@@ -330,10 +330,9 @@ def write_picture(chart: Any, file: Path) -> None:
     check_picture_file(file)
     spec = chart.to_dict()
     if file.suffix == ".html":
-        page = in_the_dark_too(vl_convert.vegalite_to_html(spec, bundle=True))
-        title = spec.get("title", "")
-        data = _titled(page, title["text"] if isinstance(title, dict) else title).encode()
-    elif file.suffix == ".svg":
+        write_charts(spec, file)
+        return
+    if file.suffix == ".svg":
         data = vl_convert.vegalite_to_svg(spec).replace(">", f">{DARK_SVG}", 1).encode()
     elif file.suffix == ".pdf":
         data = vl_convert.vegalite_to_pdf(spec)
@@ -344,34 +343,11 @@ def write_picture(chart: Any, file: Path) -> None:
         write_atomically(file, data)
 
 
-TURNED = "filter: invert(0.92) hue-rotate(180deg);"
-"""Charts are drawn on white; in the dark lightness is turned round and hues stay."""
-DARK = f"""<meta name="viewport" content="width=device-width, initial-scale=1">
-<style>
-.vega-embed {{ max-width: 100%; }}
-.vega-embed .marks {{ max-width: 100% !important; height: auto !important; }}
-@media screen and (max-width: 40rem) {{
-  .vega-embed {{ display: block !important; overflow-x: auto; }}
-  .vega-embed .marks {{ max-width: none !important; width: 34rem !important; }}
-}}
-@media screen and (prefers-color-scheme: dark) {{
-  html, body {{ background: #141414; }}
-  .vega-embed .marks {{ {TURNED} }}
-}}
-</style>
-"""
-DARK_SVG = f"<style>@media screen and (prefers-color-scheme: dark) {{ :root {{ {TURNED} }} }}</style>"
-"""The same for a chart that a page shows as an image."""
-
-
-def in_the_dark_too(page: str) -> str:
-    """A page of one chart that is dark where its reader asks for dark pages."""
-    return page.replace("<head>", "<head>\n" + DARK, 1)
-
-
-def _titled(page: str, title: str) -> str:
-    """A page that says in its tab what it shows."""
-    return page.replace("<head>", f"<head>\n<title>{escape(title)}</title>", 1) if title else page
+DARK_SVG = (
+    "<style>@media screen and (prefers-color-scheme: dark) "
+    "{ :root { filter: invert(0.92) hue-rotate(180deg); } }</style>"
+)
+"""Charts are drawn on white; in the dark lightness is turned round and hues stay, also in a page's images."""
 
 
 PICTURES = (".html", ".svg", ".png", ".pdf")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairveil.lab.artefact import Claim
+from fairveil.lab.artefact import Claim, Line, Results, last
 
 
 class Point(NamedTuple):
@@ -22,6 +22,21 @@ class Point(NamedTuple):
     size: float
     value: float
     error: float
+
+
+def by_size(results: Results, start: str, metric: str) -> list[Point]:
+    """A metric at the last round of every result whose label is ``start`` and a size, by size."""
+    found = [(label.removeprefix(start), one) for label, one in results.items() if label.startswith(start)]
+    return sorted(Point(float(size), *last(one, metric)) for size, one in found)
+
+
+def curve(name: str, points: Sequence[Point], band: bool = True) -> Line:
+    """A curve through points, with the 95 % bands of their means."""
+    x, y = tuple(point.size for point in points), tuple(point.value for point in points)
+    if not band:
+        return Line(name, x, y)
+    low, high = (tuple(point.value + side * point.error for point in points) for side in (-1.96, 1.96))
+    return Line(name, x, y, low, high)
 
 
 def exponent(points: Sequence[Point]) -> tuple[float, float]:

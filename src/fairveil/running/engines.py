@@ -82,8 +82,9 @@ def prepared(key: str, spec: dict[str, Any], last: bool = False) -> tuple[Task, 
 def work_on(job: Job) -> Done:
     """Do one block here; this is what every worker calls."""
     before, _ = used()
-    task, case = prepared(job.key, job.spec)
-    part = task.work(case, job.block)
+    with plugins.blaming_plugins():
+        task, case = prepared(job.key, job.spec)
+        part = task.work(case, job.block)
     arrays = {name: np.asarray(value) for name, value in part.items()}
     odd = [name for name, array in arrays.items() if array.dtype == object]
     if odd:

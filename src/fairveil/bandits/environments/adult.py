@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Strict
 
-from fairveil.bandits.meritocratic.records import PooledPeople, RecordsEnvironment, scale_to_range, split_people
 from fairveil.bandits.meritocratic.scaling import Schema
+from fairveil.bandits.meritocratic.world import PooledPeople, RecordsEnvironment, scale_to_range, split_people
 from fairveil.configuration import configuration
 from fairveil.fields import Count, described
 from fairveil.randomness import generator

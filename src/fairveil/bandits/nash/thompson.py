@@ -12,7 +12,7 @@ from fairveil.arrays import Floats, Ints
 from fairveil.bandits.environments.arms import draw_one
 from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.nash.base import world_of
-from fairveil.bandits.nash.rounds import Habits, RoundSimulator
+from fairveil.bandits.nash.rounds import RoundSimulator
 from fairveil.bandits.nash.sequential import SequentialPolicy
 from fairveil.bandits.protocol import Decision, Round
 from fairveil.bandits.simulate import Case, Streams
@@ -66,9 +66,6 @@ class Thompson(SequentialPolicy):
 
     def numbers(self) -> Numbers:
         return Numbers(self.successes, self.failures)
-
-    def habits(self) -> Habits:
-        return Habits()
 
     def decide(self, state: State, round: Round, rng: Generator) -> Decision:
         arm = int(drawn_arm(self._numbers, state["sums"], state["counts"], rng))

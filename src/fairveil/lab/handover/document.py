@@ -34,13 +34,32 @@ class Curves:
     entries: tuple[tuple[str, tuple[float, ...], tuple[float, ...], float], ...]
 
 
+Stretch = tuple[str, tuple[float, ...], tuple[float, ...], tuple[float, ...], tuple[float, ...]]
+"""A name, its places, and its value, low and high at each."""
+
+
 @dataclass(frozen=True)
 class BandedLines:
     """Curves with bands over a logarithmic axis, to be drawn; entries (name, x, y, low, high)."""
 
     title: str
     x_label: str
-    entries: tuple[tuple[str, tuple[float, ...], tuple[float, ...], tuple[float, ...], tuple[float, ...]], ...]
+    entries: tuple[Stretch, ...]
+
+
+@dataclass(frozen=True)
+class Course:
+    """A released series, to be drawn with its band, and the steps (place, value) that were lost between its stretches.
+
+    ``ticks``: what stands below it, (place, words).
+    """
+
+    title: str
+    stretches: tuple[Stretch, ...]
+    lost: tuple[tuple[float, float], ...] = ()
+    ticks: tuple[tuple[float, str], ...] = ()
+    x_label: str = ""
+    height: int = 200
 
 
 @dataclass
@@ -50,7 +69,7 @@ class DocumentSection:
     title: str
     text: list[str] = field(default_factory=list)
     grids: list[TextGrid] = field(default_factory=list)
-    drawings: list[Bars | Curves | BandedLines] = field(default_factory=list)
+    drawings: list[Bars | Curves | BandedLines | Course] = field(default_factory=list)
     points: list[str] = field(default_factory=list)
     withheld: list[str] = field(default_factory=list)
     code: list[str] = field(default_factory=list)

@@ -30,7 +30,11 @@ ROW = "one person's row, as the promise of the model says (guarantee_)"
 MOST_FITS = 40
 NO_POLICY = (
     "The ledger holds the published numbers, not what they mean. Name the policy they belong to (--policy) to have "
-    "decisions and estimates here."
+    "decisions and estimates here, and whether they are a replay of recorded rows."
+)
+REPLAY = (
+    "A replay: the policy decided over rows that had been recorded before, and saw of each only the outcome of the "
+    "option it chose. Nobody was given anything by these decisions."
 )
 NOT_HERE = (
     "How many were given each option, wait, or never answered, and bounds that count them: a ledger holds published "
@@ -49,9 +53,11 @@ def report_on_ledger(
     names: dict[str, str] | None = None,
     loop: str | None = None,
     anytime: bool = False,
+    replay: bool = False,
 ) -> Document:
     """Check the ledger, then say what it holds. ``names``: what "arm 0" or "group 1" is called; ``loop``: the loop of
-    the service whose account it is, if one made it; ``anytime``: intervals and verdict of the stopping rule.
+    the service whose account it is, if one made it; ``anytime``: intervals and verdict of the stopping rule;
+    ``replay``: the policy decided over recorded rows.
 
     Without a policy there are no estimates: a ledger stores the numbers of releases and not what they mean.
     """
@@ -62,7 +68,7 @@ def report_on_ledger(
     document = Document(
         title="Report on private fits of a model" if fits else "Report on a private study",
         about=f"From the privacy ledger {Path(str(path)).name}, checked entry by entry before this was written.",
-        banner=SIMULATED if checked.simulated else "",
+        banner=" ".join([SIMULATED] * checked.simulated + [REPLAY] * replay),
         made=f"fairveil {__version__}; ledger head {checked.head[:16]}, entry {checked.entries - 1}",
     )
     document.figures += [

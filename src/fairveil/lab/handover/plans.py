@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fairveil._version import __version__
 from fairveil.bandits.plans import Likely, Outlook, TrialPlan
-from fairveil.lab.handover.document import BandedLines, Document, DocumentSection, TextGrid
+from fairveil.lab.handover.document import BandedLines, Document, DocumentSection, Stretch, TextGrid
 
 MILLION = 1_000_000
 GUESS = (
@@ -145,9 +145,7 @@ def _worse(plan: TrialPlan) -> BandedLines:
     return BandedLines(f"people on a worse arm by epsilon, of {plan.people:,}", "epsilon", _curves(sizes, entries))
 
 
-def _curves(
-    x: tuple[float, ...], entries: Sequence[tuple[str, Sequence[Likely]]]
-) -> tuple[tuple[str, tuple[float, ...], tuple[float, ...], tuple[float, ...], tuple[float, ...]], ...]:
+def _curves(x: tuple[float, ...], entries: Sequence[tuple[str, Sequence[Likely]]]) -> tuple[Stretch, ...]:
     return tuple(
         (
             name,

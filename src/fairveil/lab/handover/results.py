@@ -11,7 +11,7 @@ from fairveil.bandits.task import EVALUATION
 from fairveil.errors import SpecError
 from fairveil.lab.handover.classifiers import LAB, RAW, classified
 from fairveil.lab.handover.document import Bars, Document, DocumentSection, TextGrid, estimates_section, number
-from fairveil.lab.handover.ledgers import fairness_section, how_often
+from fairveil.lab.handover.ledgers import REPLAY, fairness_section, how_often
 from fairveil.lab.handover.words import BARE, promise_section, public_section, unprotected_section
 from fairveil.privacy.guarantee import Guarantee
 
@@ -102,9 +102,10 @@ def banner_of(result: dict[str, Any]) -> str:
     """What has to stand above every number of a result: that it is simulated, or that nobody is protected."""
     if not is_real(result):
         return GENERATED if is_generated(result) else INVENTED
+    replay = REPLAY if result["spec"]["task"] == "bandit" else ""
     if result["guarantee"] is None:
-        return BARE
-    return STUDY if result["meta"]["simulated"] else ""
+        return f"{BARE} {replay}".strip()
+    return f"{STUDY if result['meta']['simulated'] else ''} {replay}".strip()
 
 
 def subject(spec: dict[str, Any]) -> str:
@@ -115,12 +116,13 @@ def subject(spec: dict[str, Any]) -> str:
 
 def run_in_words(spec: dict[str, Any]) -> str:
     """What was run, in a sentence."""
+    how_often = f"{spec['runs']:,} run{'s' if spec['runs'] > 1 else ''}, seed {spec['seed']}"
     if spec["task"] != "bandit":
-        return f"Task {spec['task']}, {spec['runs']} run(s)."
-    return (
-        f"{spec['rounds']:,} decisions by the policy {spec['policy']['name']} on {spec['environment']['name']}, "
-        f"{spec['runs']:,} run(s)."
-    )
+        steps = f"{spec['steps']:,} steps, " if spec.get("steps") else ""
+        rule = f" under the rule {spec['fairness']}" if isinstance(spec.get("fairness"), str) else ""
+        return f"Task {spec['task']}{rule}: {steps}{how_often}."
+    policy, world = spec["policy"]["name"], spec["environment"]["name"]
+    return f"{spec['rounds']:,} decisions by the policy {policy} on {world}, {how_often}."
 
 
 def _figures(spec: dict[str, Any], metrics: dict[str, Any], promise: Guarantee | None) -> list[tuple[str, str]]:

@@ -6,29 +6,37 @@ import json
 import math
 import re
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fairveil import registry
-from fairveil.lab.handover.document import DocumentSection, TextGrid, sentence
+from fairveil.arrays import Ints
+from fairveil.lab.handover.document import Course, DocumentSection, TextGrid, sentence
+from fairveil.lab.handover.drawings import round_ticks
 from fairveil.lab.handover.words import ALWAYS, belief
-from fairveil.streams.protocol import LOST, MISSING, RELEASED
-from fairveil.streams.serving.journal import BLOCK, KEYS
+from fairveil.lab.series import MOST, RECENT, stretches, thinned
+from fairveil.streams.columns import Columns
+from fairveil.streams.protocol import LOST, MISSING, RELEASED, STATUS
+from fairveil.streams.serving.feed import step_length
+from fairveil.streams.serving.journal import BLOCK, KEYS, START
 
 Settled = Iterable[tuple[str, Any]]
 HOLDER = "Whoever counts holds the raw data and has to be trusted with them."
 BEYOND = "Rows of one person beyond the bound that the promise names, where nothing enforces it."
+LOSS = STATUS[LOST]
 CALLED = {"1m": "minutes", "1h": "hours", "1d": "days", "1w": "weeks"}
 """What steps of these lengths are called."""
 
 
 class StreamRecord(NamedTuple):
-    """One stream of a ledger: its public keys, and how many steps became what."""
+    """One stream of a ledger: its public keys, how many steps became what, and what is shown for every step."""
 
     account: str
     keys: dict[str, Any]
     steps: dict[int, int]
+    shown: list[dict[str, Any]]
 
     @property
     def called(self) -> str:
@@ -56,25 +64,106 @@ class StreamRecord(NamedTuple):
 
 def stream_of(account: str, settled: Settled) -> StreamRecord | None:
     """The stream that an account paid for, None where it paid for something else."""
-    keys, steps = None, dict.fromkeys((RELEASED, LOST, MISSING), 0)
+    keys: dict[str, Any] | None = None
+    starts: list[int] = []
+    blocks: dict[int, Ints] = {}
     for name, value in settled:
         if KEYS.fullmatch(f"/{name}") and isinstance(value, str):
             keys = json.loads(value)
         match = BLOCK.search(f"/{name}")
-        if keys is None or match is None:
-            continue
-        for kind in _kinds(match, value, len(keys["columns"])):
+        if keys is not None and match is not None:
+            blocks[int(match[1])] = _block(match, value, len(keys["columns"]))
+        elif START.search(f"/{name}"):
+            starts.append(-1 if value is None else int(value))
+    if keys is None or "releasers" not in keys:
+        return None
+    steps = dict.fromkeys((RELEASED, LOST, MISSING), 0)
+    for _, status in blocks.values():
+        for kind in status.max(axis=0).tolist():  # lost where any column was, as in the output
             steps[kind] += 1
-    return None if keys is None or "releasers" not in keys else StreamRecord(account, keys, steps)
+    return StreamRecord(account, keys, steps, _shown(keys, blocks, starts))
 
 
-def _kinds(match: re.Match[str], value: Any, columns: int) -> list[int]:
-    """What became of each step of a block: lost where any column was, as in the output."""
+def _block(match: re.Match[str], value: Any, columns: int) -> Ints:
+    """The plain releases of a block and their status, a row a column; what was never stored is lost or was missing."""
     if value is not None:
-        return [int(kinds.max()) for kinds in np.asarray(value)[1].T]
+        return np.asarray(value, np.int64)
     bits, count = int(match[3] or "0", 16), int(match[2]) - int(match[1]) + 1
-    nothing = (1 << columns) - 1
-    return [MISSING if bits >> place * columns & nothing == nothing else LOST for place in range(count)]
+    missing = np.array([bool(bits >> place & 1) for place in range(count * columns)]).reshape(count, columns).T
+    return np.stack([np.zeros((columns, count), np.int64), np.where(missing, MISSING, LOST)])
+
+
+def _shown(keys: dict[str, Any], blocks: dict[int, Ints], starts: list[int]) -> list[dict[str, Any]]:
+    """What the filters show for every step, as points of a picture: made of stored releases, as after a restart."""
+    columns = Columns(keys["columns"], [registry.build("releaser", table, "releaser") for table in keys["releasers"]])
+    states, found = columns.start(), []
+    for first in sorted(blocks):
+        for _ in range(starts.count(first)):
+            columns.begin(states)
+        for name, track in zip(columns.names, columns.replay(states, *blocks[first]), strict=True):
+            found += [
+                {
+                    "x": one.step,
+                    "name": name,
+                    "y": one.value,
+                    "low": one.low,
+                    "high": one.high,
+                    "lost": one.status == "lost",
+                }
+                for one in track.rows()
+                if not math.isnan(one.value)
+            ]
+    return found
+
+
+def courses(stream: StreamRecord) -> list[Course]:
+    """The last steps large, and all of them small where there are more."""
+    names = ", ".join(stream.keys["columns"])
+    recent = [
+        point
+        for name in stream.keys["columns"]
+        for point in [one for one in stream.shown if one["name"] == name][-RECENT:]
+    ]
+    if not recent:
+        return []
+    steps = len({point["x"] for point in recent})
+    grey = "; grey: lost, a forecast" if any(point["lost"] for point in recent) else ""
+    title = f"{names}: the last {steps:,} {stream.called}; shaded: the interval{grey}"
+    found = [_course(stream, title, recent, 200)]
+    every = len({point["x"] for point in stream.shown})
+    if every > steps:
+        some = "; grey: some lost" if stream.steps[LOST] else ""
+        title = f"all {every:,} {stream.called}: means of neighbours, and everything that their intervals hold{some}"
+        found.append(_course(stream, title, thinned(stream.shown, MOST), 90))
+    return found
+
+
+def _course(stream: StreamRecord, title: str, points: list[dict[str, Any]], height: int) -> Course:
+    parts: dict[int, list[dict[str, Any]]] = {}
+    for point in stretches(points):
+        parts.setdefault(point["part"], []).append(point)
+    drawn = tuple(
+        (part[0]["name"], *(tuple(float(point[key]) for point in part) for key in ("x", "y", "low", "high")))
+        for part in parts.values()
+    )
+    lost = tuple((float(point["x"]), float(point["y"])) for point in points if point["lost"])
+    places = [point["x"] for point in points]
+    ticks, label = _ticks(stream, min(places), max(places))
+    return Course(title, drawn, lost, ticks, label, height)
+
+
+def _ticks(stream: StreamRecord, first: int, last: int) -> tuple[tuple[tuple[float, str], ...], str]:
+    """Dates below the steps where the stream's clock is public, else numbers of steps and what they are."""
+    if stream.keys.get("start") is None or stream.keys.get("step") is None:
+        counted = [t for t in round_ticks(first, last) if first <= t <= last]
+        return tuple((t, f"{t:,.0f}") for t in counted), f"{stream.called} since the first"
+    length, start = step_length(stream.keys["step"]), datetime.fromisoformat(stream.keys["start"])
+    days = (last - first) * length / timedelta(days=1)
+    form = "%a %H:%M" if days <= 3 else "%d %b" if days <= 300 else "%b %Y"
+    size = max(1, round((last - first) / 6 * length / timedelta(days=1))) * timedelta(days=1) / length
+    places = range(math.ceil(first / size), int(last // size) + 1) if days > 3 else ()
+    found = [place * size for place in places] or [first + (last - first) * part / 4 for part in range(5)]
+    return tuple((float(place), (start + place * length).strftime(form)) for place in found), ""
 
 
 def stream_sections(streams: list[StreamRecord], epsilon: float | None, delta: float) -> list[DocumentSection]:
@@ -86,6 +175,7 @@ def stream_sections(streams: list[StreamRecord], epsilon: float | None, delta: f
         for name, table in zip(stream.keys["columns"], stream.keys["releasers"], strict=True):
             quote = registry.build("releaser", table, "releaser").quote()
             released.text.append(f"{name}: {quote.words()}.")
+        released.drawings += courses(stream)
     released.grids.append(TextGrid(("series", called(streams)), tuple(rows)))
     released.points.append(
         "A lost step was paid for and never stored (a process was killed): a forecast stands in its place, and it is "

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-from fairveil.lab.artefact import Artefact, Chart, Claim, Line, Picture, Results, Scale, Table, last, line
-from fairveil.lab.rates import Point, exponent
+from fairveil.lab.artefact import Artefact, Chart, Claim, Line, Picture, Results, Scale, Spec, Table, last, line
+from fairveil.lab.rates import Point, by_size, curve, exponent
 from fairveil.registry import register
 
-Spec = dict[str, Any]
 NCB, ADAP, GDP, LDP, LDP_UCB = "NCB", "AdaP-UCB", "GDP-NCB", "LDP-NCB", "LDP-UCB"
 NCB_4 = "NCB, factor of equation (3)"
 ADAP_SOUND, GDP_SOUND, LDP_SOUND = "AdaP-UCB sound", "GDP-NCB sound", "LDP-NCB sound"
@@ -56,15 +55,26 @@ POLICIES: dict[str, Spec] = {
 
 def spec(table: Spec, rounds: int, runs: int, environment: str = "bernoulli") -> Spec:
     """One policy on the published instance: 50 arms whose means (or labels) are uniform on (0.005, 1), seed 42."""
+    along = sorted({round(10 ** (n / 4)) for n in range(8, 33) if 10 ** (n / 4) < rounds} | {rounds})
+    return {**at(table, {"name": environment, "arms": 50}, rounds, runs), "checkpoints": along}
+
+
+def at(table: Spec, environment: Spec, rounds: int, runs: int) -> Spec:
+    """One policy with a horizon of its own."""
     return {
         "task": "bandit",
         "policy": table,
-        "environment": {"name": environment, "arms": 50},
+        "environment": environment,
         "rounds": rounds,
         "runs": runs,
-        "checkpoints": sorted({round(10 ** (n / 4)) for n in range(8, 33) if 10 ** (n / 4) < rounds} | {rounds}),
+        "checkpoints": [rounds],
         "seed": 2026,
     }
+
+
+def measured(results: Results, name: str) -> list[Point]:
+    """Nash regret by horizon of one policy; labels are 'policy @ rounds'."""
+    return by_size(results, f"{name} @ ", "nash_regret")
 
 
 def below(text: str, where: str, larger: Spec, smaller: Spec, note: str = "") -> Claim:
@@ -148,36 +158,21 @@ class FigureA(Artefact):
     def specs(self, scale: Scale) -> dict[str, Spec]:
         runs, horizons = self.sizes[scale]
         return {
-            f"{name} @ {rounds}": {
-                "task": "bandit",
-                "policy": table,
-                "environment": {"name": "extreme"},
-                "rounds": rounds,
-                "runs": runs,
-                "checkpoints": [rounds],
-                "seed": 2026,
-            }
+            f"{name} @ {rounds}": at(table, {"name": "extreme"}, rounds, runs)
             for name, table in self.names.items()
             for rounds in horizons
         }
 
-    def _curve(self, results: Results, name: str) -> list[tuple[int, float, float]]:
-        found = [(label, result) for label, result in results.items() if label.startswith(f"{name} @ ")]
-        return sorted((int(label.rsplit(" ", 1)[1]), *last(result, "nash_regret")) for label, result in found)
-
     def pictures(self, results: Results) -> list[Picture]:
-        lines = []
-        for name in self.names:
-            x, y, error = zip(*self._curve(results, name))
-            low = tuple(value - 1.96 * e for value, e in zip(y, error))
-            budget = name if "eps" in name else f"{name}, eps 0.2"
-            lines.append(Line(budget, x, y, low, tuple(value + 1.96 * e for value, e in zip(y, error))))
-        return [Chart("Nash regret by horizon", "horizon T (rounds)", "Nash regret", tuple(lines), log_x=True)]
+        lines = tuple(
+            curve(name if "eps" in name else f"{name}, eps 0.2", measured(results, name)) for name in self.names
+        )
+        return [Chart("Nash regret by horizon", "horizon T (rounds)", "Nash regret", lines, log_x=True)]
 
     def claims(self, results: Results) -> list[Claim]:
-        at = {name: self._curve(results, name)[-1][1:] for name in self.names}
+        at = {name: measured(results, name)[-1][1:] for name in self.names}
         where = "experiments, figure (a)"
-        high = [Claim.difference("", "", *point[1:], 0.5, 0.0) for point in self._curve(results, ADAP)]
+        high = [Claim.difference("", "", *point[1:], 0.5, 0.0) for point in measured(results, ADAP)]
         return [
             Claim.every("AdaP-UCB's Nash regret blows up: above one half at every horizon", where, high),
             Claim.difference("GDP-NCB's does not: below one half at the longest horizon", where, 0.5, 0.0, *at[GDP]),

@@ -10,15 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
-from fairveil.lab.artefact import Artefact, Chart, Claim, Line, Picture, Results, Scale, Table, last
-from fairveil.lab.papers.dp_ncb import GDP, LDP, policy
-from fairveil.lab.rates import Point, exponent, keeps_its_constant, keeps_one_constant, within
+from fairveil.lab.artefact import Artefact, Chart, Claim, Picture, Results, Scale, Spec, Table
+from fairveil.lab.papers.dp_ncb import GDP, LDP, at, measured, policy
+from fairveil.lab.rates import Point, curve, exponent, keeps_its_constant, keeps_one_constant, within
 from fairveil.randomness import generator
 from fairveil.registry import register
 
-Spec = dict[str, Any]
 EPSILON = 1.0
 C, ALPHA = 3.0, 3.1
 MEANS = (0.9, 0.5, 0.5, 0.3)
@@ -107,26 +106,8 @@ def drawn(count: int) -> list[BoundedCase]:
     return found
 
 
-def at(table: Spec, rounds: int, runs: int, means: tuple[float, ...] = MEANS) -> Spec:
-    return {
-        "task": "bandit",
-        "policy": table,
-        "environment": {"name": "bernoulli", "means": list(means)},
-        "rounds": rounds,
-        "runs": runs,
-        "checkpoints": [rounds],
-        "seed": 2026,
-    }
-
-
-def measured(results: Results, name: str) -> list[Point]:
-    """Nash regret by horizon of one policy; labels are 'policy @ rounds'."""
-    found = [
-        (int(label.rsplit(" ", 1)[1]), *last(one, "nash_regret"))
-        for label, one in results.items()
-        if label.startswith(f"{name} @ ")
-    ]
-    return [Point(*point) for point in sorted(found)]
+def bernoulli(means: tuple[float, ...]) -> Spec:
+    return {"name": "bernoulli", "means": list(means)}
 
 
 @register("artefact", "dp-ncb/theorems")
@@ -145,21 +126,22 @@ class DpNcbTheorems(Artefact):
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
         found = {
-            f"{name} @ {rounds}": at(table, rounds, RUNS[scale])
+            f"{name} @ {rounds}": at(table, bernoulli(MEANS), rounds, RUNS[scale])
             for name, table in POLICIES.items()
             for rounds in (LONG if name == GDP_PRINTED else HORIZONS)[scale]
         }
         for number, on in enumerate(drawn(SWEEP[scale])):
+            world = bernoulli(on.means)
             for name, table in corrected(on.epsilon).items():
                 for rounds in SWEEP_HORIZONS[scale]:
-                    found[f"{name}, instance {number} @ {rounds}"] = at(table, rounds, RUNS[scale] // 2, on.means)
+                    found[f"{name}, instance {number} @ {rounds}"] = at(table, world, rounds, RUNS[scale] // 2)
         return found
 
     def pictures(self, results: Results) -> list[Picture]:
         lines, rows = [], []
         for name in POLICIES:
             points = measured(results, name)
-            lines.append(Line(name, tuple(p.size for p in points), tuple(p.value for p in points)))
+            lines.append(curve(name, points, band=False))
             slope, error = exponent(points)
             bound = BOUNDS[name][1]
             promised, _ = exponent([Point(p.size, bound(p.size), 0.0) for p in points])
@@ -264,7 +246,7 @@ class AnytimeFactor(Artefact):
     def specs(self, scale: Scale) -> dict[str, Spec]:
         runs, horizons = self.sizes[scale]
         return {
-            f"{name} @ {rounds}": {**at(table, rounds, runs), "environment": {"name": "bernoulli", "arms": 50}}
+            f"{name} @ {rounds}": at(table, {"name": "bernoulli", "arms": 50}, rounds, runs)
             for name, table in corrected(0.2).items()
             for rounds in horizons
         }
@@ -283,7 +265,7 @@ class AnytimeFactor(Artefact):
 
     def pictures(self, results: Results) -> list[Picture]:
         lines = tuple(
-            Line(name, tuple(p.size for p in points), tuple(p.value for p in points))
+            curve(name, points, band=False)
             for name in (*self.pairs, *self.pairs.values())
             if (points := measured(results, name))
         )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fairveil.lab.artefact import Line, Results, Scale, have
+from fairveil.lab.artefact import Line, Results, Scale, Spec, have
 
-Spec = dict[str, Any]
 EPSILONS = (0.5, 1.0, 3.0)
 PEOPLE = "Adult by sex where it is on this machine, else the generated stand-in"
 SIZES: dict[str, tuple[int | None, int]] = {"quick": (8_000, 3), "standard": (None, 5), "paper": (None, 20)}

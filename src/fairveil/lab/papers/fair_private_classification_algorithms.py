@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fairveil.lab.artefact import Artefact, Chart, Claim, Line, Picture, Results, Scale, Table
-from fairveil.lab.papers.fair_private_classification import EPSILONS, OPPORTUNITY, PEOPLE, Spec, error_of, points, spec
+from fairveil.lab.artefact import Artefact, Chart, Claim, Line, Picture, Results, Scale, Spec, Table
+from fairveil.lab.papers.fair_private_classification import EPSILONS, OPPORTUNITY, PEOPLE, error_of, points, spec
 from fairveil.randomness import Generator, generator
 from fairveil.registry import register
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fairveil.lab.artefact import Artefact, Claim, Picture, Results, Scale, Table
-from fairveil.lab.papers.fair_private_classification import EPSILONS, OPPORTUNITY, PEOPLE, Spec, error_of, spec
+from fairveil.lab.artefact import Artefact, Claim, Picture, Results, Scale, Spec, Table
+from fairveil.lab.papers.fair_private_classification import EPSILONS, OPPORTUNITY, PEOPLE, error_of, spec
 from fairveil.registry import register
 
 

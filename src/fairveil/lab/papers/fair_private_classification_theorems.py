@@ -6,8 +6,8 @@ import itertools
 from typing import ClassVar
 
 from fairveil.classify.game.theory import lemma_2, third_term
-from fairveil.lab.artefact import Artefact, Chart, Claim, Line, Picture, Results, Scale, Table
-from fairveil.lab.papers.fair_private_classification import EPSILONS, Spec
+from fairveil.lab.artefact import Artefact, Chart, Claim, Line, Picture, Results, Scale, Spec, Table
+from fairveil.lab.papers.fair_private_classification import EPSILONS
 from fairveil.registry import register
 
 

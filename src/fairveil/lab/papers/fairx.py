@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.stats import t as student
 
-from fairveil.lab.artefact import Artefact, Chart, Claim, Line, Picture, Results, Scale, Table, last, line
-from fairveil.lab.rates import Point, growth_below
+from fairveil.lab.artefact import Artefact, Chart, Claim, Line, Picture, Results, Scale, Spec, Table, last, line
+from fairveil.lab.rates import by_size, curve, growth_below
 from fairveil.registry import register
 
-Spec = dict[str, Any]
 BUDGET = {"epsilon": 2.0, "delta": 0.1}
 RADIUS = {"confidence": "weighted"}
 ALONE, FED = "learning alone (B0)", "Fed-FairX"
@@ -298,14 +297,9 @@ class Experiment3(Artefact):
     def pictures(self, results: Results) -> list[Picture]:
         charts: list[Picture] = []
         for metric, label in (("fairness_regret", "average over agents"), ("fairness_regret_sum", "sum over agents")):
-            lines = []
-            for name in self.lines:
-                x, y, low, high = zip(*_series(results, name, metric))
-                lines.append(Line(name, x, y, low, high))
-            title = f"Fairness regret at the last round, {label}"
-            charts.append(
-                Chart(title, "number of agents", f"fairness regret, {label}", tuple(lines), log_x=True, log_y=True)
-            )
+            lines = tuple(curve(name, by_size(results, f"{name}, m = ", metric)) for name in self.lines)
+            title, said = f"Fairness regret at the last round, {label}", f"fairness regret, {label}"
+            charts.append(Chart(title, "number of agents", said, lines, log_x=True, log_y=True))
         return charts
 
     def claims(self, results: Results) -> list[Claim]:
@@ -313,23 +307,9 @@ class Experiment3(Artefact):
         for name in self.lines:
             few, *_, many = (results[label] for label in results if label.startswith(f"{name}, m = "))
             found.append(paired(f"{name}: more agents have less regret each", where, few, many))
-            points = [
-                Point(agents, value, (high - low) / 3.92)
-                for agents, value, low, high in _series(results, name, "fairness_regret_sum")
-            ]
             text = f"{name}: the sum over agents grows more slowly than m (exponent below 1; the theorem says 1/2)"
-            found.append(growth_below(text, where, points))
+            found.append(growth_below(text, where, by_size(results, f"{name}, m = ", "fairness_regret_sum")))
         return found
-
-
-def _series(results: Results, name: str, metric: str) -> list[tuple[float, float, float, float]]:
-    """(parameter, value, low, high) of all specs of one line; labels end in ' = value'."""
-    points = []
-    for label, result in results.items():
-        if label.startswith(f"{name}, "):
-            value, error = last(result, metric)
-            points.append((float(label.rsplit("= ", 1)[1]), value, value - 1.96 * error, value + 1.96 * error))
-    return points
 
 
 @register("artefact", "fairx/exp4")
@@ -367,16 +347,11 @@ class Experiment4(Artefact):
         return found | {ALONE: spec({"name": "fairx-linucb"}, rounds, runs)}
 
     def pictures(self, results: Results) -> list[Picture]:
-        lines = []
-        for name in self.lines:
-            x, y, low, high = zip(*_series(results, name, "fairness_regret"))
-            lines.append(Line(name, x, y, low, high))
+        lines = [curve(name, by_size(results, f"{name}, eps = ", "fairness_regret")) for name in self.lines]
+        x = lines[0].x
         lines.append(Line(ALONE, x, (final(results[ALONE]),) * len(x), dashed=True))
-        return [
-            Chart(
-                "Fairness regret at the last round", "epsilon", "fairness regret", tuple(lines), log_x=True, log_y=True
-            )
-        ]
+        title = "Fairness regret at the last round"
+        return [Chart(title, "epsilon", "fairness regret", tuple(lines), log_x=True, log_y=True)]
 
     def claims(self, results: Results) -> list[Claim]:
         where, found = "section 6.5, fourth inference", []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from fairveil.lab.artefact import Artefact, Claim, Heatmap, Picture, Results, Scale
-from fairveil.lab.papers.fairx import SETS, SETTING, Spec, batched, final, paired, spec
+from fairveil.lab.artefact import Artefact, Claim, Heatmap, Picture, Results, Scale, Spec
+from fairveil.lab.papers.fairx import SETS, SETTING, batched, final, paired, spec
 from fairveil.registry import register
 
 

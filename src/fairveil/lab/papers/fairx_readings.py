@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from fairveil.lab.artefact import Artefact, Claim, Picture, Results, Scale, Table
+from fairveil.lab.artefact import Artefact, Claim, Picture, Results, Scale, Spec, Table
 from fairveil.lab.papers.fairx import (
     ALONE,
     BATCHED,
@@ -14,7 +14,6 @@ from fairveil.lab.papers.fairx import (
     PRINTED,
     READ,
     SOUND,
-    Spec,
     as_read,
     batched,
     final,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from fairveil.lab.artefact import Artefact, Chart, Claim, Picture, Results, Scale, line
-from fairveil.lab.papers.fairx import ALONE, BATCHED, FED, PERSONAL, SETS, SETTING, Spec, batched, paired, spec, summary
+from fairveil.lab.artefact import Artefact, Chart, Claim, Picture, Results, Scale, Spec, line
+from fairveil.lab.papers.fairx import ALONE, BATCHED, FED, PERSONAL, SETS, SETTING, batched, paired, spec, summary
 from fairveil.registry import register
 
 COLLUDING = (1, 3, 5)

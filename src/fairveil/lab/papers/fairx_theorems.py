@@ -10,9 +10,9 @@ import numpy as np
 
 from fairveil.bandits.exposure.priv_fairx_printed import PrivFairxPrinted
 from fairveil.federated.schedules import Paper
-from fairveil.lab.artefact import Artefact, Chart, Claim, Line, Picture, Results, Scale, Table, last
-from fairveil.lab.papers.fairx import BUDGET, FED, READ, SETTING, Spec, as_read, spec
-from fairveil.lab.rates import Point, exponent, growth_below, keeps_its_constant
+from fairveil.lab.artefact import Artefact, Chart, Claim, Picture, Results, Scale, Spec, Table
+from fairveil.lab.papers.fairx import BUDGET, FED, READ, SETTING, as_read, spec
+from fairveil.lab.rates import Point, by_size, curve, exponent, growth_below, keeps_its_constant
 from fairveil.randomness import generator
 from fairveil.registry import register
 
@@ -20,6 +20,8 @@ AGENTS, DIMENSION, LAMBDA = 3, 5, 1.0
 FAILURE = 0.1
 FLAT = 0.5
 """Steepness of the merit e^(mu/2), with which bounds that carry L/gamma say something."""
+FREE, PRIVATE, SPEAKING = "T = ", "private, T = ", "decided, T = "
+"""How labels begin: without privacy, private in the paper's setting, private where theorem 8 speaks."""
 SMALL, WIDE = 2, {"epsilon": 100.0}
 """Dimension and budget at which theorem 8 speaks from some ten thousand rounds on; see `FairXTheorems`."""
 
@@ -154,30 +156,24 @@ class FairXTheorems(Artefact):
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
         runs, horizons = self.sizes[scale]
-        free = {f"T = {rounds}": spec({"name": "fed-fairx"}, rounds, runs, AGENTS) for rounds in horizons}
-        private = {
-            f"private, T = {rounds}": spec(as_read(), rounds, runs, AGENTS) for rounds in self.private_rounds[scale]
-        }
+        free = {f"{FREE}{rounds}": spec({"name": "fed-fairx"}, rounds, runs, AGENTS) for rounds in horizons}
+        private = {f"{PRIVATE}{rounds}": spec(as_read(), rounds, runs, AGENTS) for rounds in self.private_rounds[scale]}
         for rounds in self.decided_rounds[scale]:
             made = spec(as_read(**WIDE), rounds, runs, AGENTS)
             made["environment"] |= {"dimension": SMALL, "merit": ["exp", FLAT]}
-            private[f"decided, T = {rounds}"] = made
+            private[f"{SPEAKING}{rounds}"] = made
         return free | private
 
-    def measured(self, results: Results, start: str = "T = ") -> list[Point]:
-        found = [one for label, one in results.items() if label.startswith(start)]
-        return [Point(one["spec"]["rounds"], *last(one, "fairness_regret_sum")) for one in found]
-
     def pictures(self, results: Results) -> list[Picture]:
-        points, private = self.measured(results), self.measured(results, "decided")
-        results = {label: one for label, one in results.items() if label.startswith("T = ")}
+        points, private = (by_size(results, start, "fairness_regret_sum") for start in (FREE, SPEAKING))
+        results = {label: one for label, one in results.items() if label.startswith(FREE)}
         slope, error = exponent(points)
         promised, _ = exponent([Point(p.size, theorem_6(p.size), 0.0) for p in points])
         rows = tuple(
             (f"{p.size:,.0f}", round(p.value, 1), round(p.value / theorem_6(p.size), 5), synchronised(one))
             for p, one in zip(points, results.values(), strict=True)
         )
-        shown = Line(FED, tuple(p.size for p in points), tuple(p.value for p in points))
+        shown = curve(FED, points, band=False)
         title = f"Sum over agents: exponent {slope:.2f} (band {1.96 * error:.2f}), of the bound {promised:.2f}"
         columns = ("rounds", "fairness regret, sum", "over the bound without its constant", "synchronisations")
         return [
@@ -204,9 +200,11 @@ class FairXTheorems(Artefact):
         return Table(title, ("rounds", "fairness regret, sum", *last_two), rows)
 
     def claims(self, results: Results) -> list[Claim]:
-        points, private, speaks = (self.measured(results, start) for start in ("T = ", "private", "decided"))
+        points, private, speaks = (
+            by_size(results, start, "fairness_regret_sum") for start in (FREE, PRIVATE, SPEAKING)
+        )
         slope, error = exponent(private)
-        public = [one for label, one in results.items() if label.startswith("T = ")]
+        public = [one for label, one in results.items() if label.startswith(FREE)]
         spare = [most_synchronisations(one["spec"]["rounds"]) - synchronised(one) for one in public]
         return [
             keeps_its_constant("the regret of Fed-FairX is of the order of the bound", "theorem 6", points, theorem_6),

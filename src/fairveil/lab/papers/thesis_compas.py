@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 
 from fairveil.dynamics.qualification import draws, transition_grid
-from fairveil.lab.artefact import Claim, Heatmap, Picture, Results, Scale, Table
+from fairveil.lab.artefact import Claim, Heatmap, Picture, Results, Scale, Spec, Table
 from fairveil.lab.papers.thesis_words import ThesisArtefact
 from fairveil.randomness import generator
 from fairveil.registry import register
-
-Spec = dict[str, Any]
 
 VALUES = (0.1, 0.3, 0.5, 0.7, 0.9)
 MEANING = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from fairveil.lab.artefact import Chart, Claim, Line, Picture, Results, Scale
-from fairveil.lab.papers.thesis_consensus_runs import Consensus, Spec, below, gap, generated, length, spec
+from fairveil.lab.artefact import Chart, Claim, Line, Picture, Results, Scale, Spec
+from fairveil.lab.papers.thesis_consensus_runs import Consensus, below, gap, generated, length, spec
 from fairveil.registry import register
 
 START = [0.55, 0.65, 0.6, 0.55, 0.6]

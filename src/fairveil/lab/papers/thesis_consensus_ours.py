@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairveil.lab.artefact import Chart, Claim, Line, Picture, Results, Scale
-from fairveil.lab.papers.thesis_consensus_runs import Consensus, Spec, below, own_tolerance, spec
+from fairveil.lab.artefact import Chart, Claim, Line, Picture, Results, Scale, Spec
+from fairveil.lab.papers.thesis_consensus_runs import Consensus, below, own_tolerance, spec
 from fairveil.registry import register
 
 

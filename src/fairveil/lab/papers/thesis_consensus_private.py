@@ -6,8 +6,8 @@ import math
 from typing import Any, ClassVar
 
 from fairveil.consensus import PrivateRAdmm, Setting, make_graph
-from fairveil.lab.artefact import Chart, Claim, Line, Picture, Results, Scale, line
-from fairveil.lab.papers.thesis_consensus_runs import ALPHAS, GRAPH, Consensus, Spec, below, noisy, repeats, rows, spec
+from fairveil.lab.artefact import Chart, Claim, Line, Picture, Results, Scale, Spec, line
+from fairveil.lab.papers.thesis_consensus_runs import ALPHAS, GRAPH, Consensus, below, noisy, repeats, rows, spec
 from fairveil.registry import register
 
 NO_NOISE = "ADMM without noise"

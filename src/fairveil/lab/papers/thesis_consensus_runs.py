@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-from fairveil.lab.artefact import Artefact, Claim, Line, Results, Scale, have, line
+from fairveil.lab.artefact import Artefact, Claim, Line, Results, Scale, Spec, have, line
 
-Spec = dict[str, Any]
 GRAPH = {"name": "random", "seed": 1}
 ALPHAS = (0.5, 1.0, 2.0)
 WORDS = {

@@ -6,11 +6,11 @@ import numpy as np
 
 from fairveil.dynamics import distribution, fico_groups
 from fairveil.dynamics.assumptions import likelihood_ratio_fall
-from fairveil.lab.artefact import Chart, Claim, Line, Picture, Results, Scale, have
+from fairveil.lab.artefact import Chart, Claim, Line, Picture, Results, Scale, Spec, have
 from fairveil.lab.papers.thesis_credit_tables import PEOPLE
 from fairveil.lab.papers.thesis_strategic_surfaces import Surfaces
-from fairveil.lab.papers.thesis_strategic_worlds import FICO, POLICIES, Spec, credit, spec
-from fairveil.lab.papers.thesis_words import SOURCES, CreditArtefact, ThesisArtefact
+from fairveil.lab.papers.thesis_strategic_worlds import FICO, credit, spec
+from fairveil.lab.papers.thesis_words import POLICIES, SOURCES, CreditArtefact, ThesisArtefact, sources
 from fairveil.registry import register
 
 
@@ -30,7 +30,7 @@ class Figure610(ThesisArtefact):
         return {}
 
     def pictures(self, results: Results) -> list[Picture]:
-        return [picture for source in _sources() for picture in self._panels(source)]
+        return [picture for source in sources() for picture in self._panels(source)]
 
     def _panels(self, source: str) -> list[Picture]:
         x = np.linspace(0.01, 0.99, 99)
@@ -53,7 +53,7 @@ class Figure610(ThesisArtefact):
 
     def claims(self, results: Results) -> list[Claim]:
         out = []
-        for source in _sources():
+        for source in sources():
             groups = fico_groups(source=source, pooled=False)
             falls = {}
             for name, table in groups.items():
@@ -63,10 +63,6 @@ class Figure610(ThesisArtefact):
             text = f"{SOURCES[source]}: the likelihood ratio rises in every group"
             out.append(Claim.exact(text, "assumption 11", 0.5 - sum(x is not None for x in falls.values()), where))
         return out
-
-
-def _sources() -> list[str]:
-    return [source for source in SOURCES if source == "fitted" or have("fico")]
 
 
 @register("artefact", "thesis/6.11")

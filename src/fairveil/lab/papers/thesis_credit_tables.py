@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from fairveil.dynamics import fico_groups
-from fairveil.lab.artefact import Claim, Picture, Results, Scale, Table, have
-from fairveil.lab.papers.thesis_strategic_worlds import FICO, POLICIES, Spec, credit, spec
-from fairveil.lab.papers.thesis_words import CreditArtefact, ThesisArtefact
+from fairveil.lab.artefact import Claim, Picture, Results, Scale, Spec, Table
+from fairveil.lab.papers.thesis_strategic_worlds import FICO, credit, spec
+from fairveil.lab.papers.thesis_words import POLICIES, SOURCES, CreditArtefact, ThesisArtefact, sources
 from fairveil.registry import register
 
 
@@ -21,11 +21,11 @@ class Table61(ThesisArtefact):
     notes = ("the betas are the thesis': ordinary fits to the public tables give others for those who do not repay",)
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
-        made = {"fitted": spec({name: {**t, "cost": ["beta", 10, 2]} for name, t in fico_groups().items()})}
-        if have("fico"):
-            tables = fico_groups(source="tables")
-            made["tables"] = spec({name: {**t, "cost": ["beta", 10, 2]} for name, t in tables.items()})
-        return made
+        cost = ["beta", 10, 2]
+        return {
+            source: spec({name: {**group, "cost": cost} for name, group in fico_groups(source=source).items()})
+            for source in sources()
+        }
 
     def pictures(self, results: Results) -> list[Picture]:
         out: list[Picture] = []
@@ -35,7 +35,7 @@ class Table61(ThesisArtefact):
                 for name, t in found["spec"]["groups"].items()
             )
             columns = ("group", "qualification rate", "share of people", "x* (score of most manipulation)")
-            out.append(Table({"fitted": "Fitted betas", "tables": "Score tables"}[label], columns, rows))
+            out.append(Table(SOURCES[label], columns, rows))
         return out
 
     def claims(self, results: Results) -> list[Claim]:

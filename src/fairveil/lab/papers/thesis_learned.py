@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from fairveil.fairness.notions import by_cutoffs
-from fairveil.lab.artefact import Chart, Claim, Picture, Results, Scale, have, line
-from fairveil.lab.papers.thesis_participation import CRITERIA, SUPPORTS, Spec, chart, groups
+from fairveil.lab.artefact import Chart, Claim, Picture, Results, Scale, Spec, have, line
+from fairveil.lab.papers.thesis_participation import CRITERIA, SUPPORTS, chart, groups
 from fairveil.lab.papers.thesis_words import ParticipationArtefact
 from fairveil.registry import register
 

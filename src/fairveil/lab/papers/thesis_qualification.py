@@ -8,14 +8,11 @@ import numpy as np
 
 from fairveil.dynamics import distribution, fico_groups
 from fairveil.dynamics.qualification import draws
-from fairveil.lab.artefact import Chart, Claim, Line, Picture, Results, Scale, Table, have
-from fairveil.lab.papers.thesis_words import SOURCES, CreditArtefact, ThesisArtefact
+from fairveil.lab.artefact import Chart, Claim, Line, Picture, Results, Scale, Spec, Table
+from fairveil.lab.papers.thesis_words import POLICIES, SOURCES, CreditArtefact, ThesisArtefact, sources
 from fairveil.randomness import generator
 from fairveil.registry import register
 
-Spec = dict[str, Any]
-
-POLICIES = {"UN": "none", "EqOpt": "eqopt", "DP": "dp"}
 GAUSS = {"0": ["normal", -5, 5], "1": ["normal", 5, 5]}
 STARTS = ((0.1, 0.1), (0.1, 0.9), (0.9, 0.1), (0.9, 0.9), (0.5, 0.2), (0.2, 0.5))
 
@@ -240,10 +237,7 @@ class Figure53(ThesisArtefact):
     )
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
-        made = {"fitted": spec(credit(), "none", steps=50)}
-        if have("fico"):
-            made["tables"] = spec(credit("tables"), "none", steps=50)
-        return made
+        return {source: spec(credit(source), "none", steps=50) for source in sources()}
 
     def pictures(self, results: Results) -> list[Picture]:
         x = np.linspace(0.005, 0.995, 199)

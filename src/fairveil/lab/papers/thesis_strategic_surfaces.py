@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairveil.lab.artefact import Claim, Heatmap, Picture, Results, Scale
-from fairveil.lab.papers.thesis_strategic_worlds import GAUSS, POLICIES, Spec, group, spec
-from fairveil.lab.papers.thesis_words import ThesisArtefact
+from fairveil.lab.artefact import Claim, Heatmap, Picture, Results, Scale, Spec
+from fairveil.lab.papers.thesis_strategic_worlds import GAUSS, group, spec
+from fairveil.lab.papers.thesis_words import POLICIES, ThesisArtefact
 from fairveil.registry import register
 
 

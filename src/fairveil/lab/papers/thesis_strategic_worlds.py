@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from fairveil.dynamics import fico_groups
+from fairveil.lab.artefact import Spec
 
-Spec = dict[str, Any]
 GAUSS = {"0": ["normal", -5, 5], "1": ["normal", 5, 5]}
-POLICIES = {"UN": "none", "EqOpt": "eqopt", "DP": "dp"}
 FICO = "features are the fitted betas of table 6.1, and the public score tables where they are present"
 
 

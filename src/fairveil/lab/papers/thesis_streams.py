@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairveil.lab.artefact import Chart, Claim, Line, Picture, Results, Scale, Table, have, readable
+from fairveil.lab.artefact import Chart, Claim, Line, Picture, Results, Scale, Spec, Table, have, readable
 from fairveil.lab.papers.thesis_streams_claims import Pairs, error, generally, larger_lead, smaller
 from fairveil.lab.papers.thesis_streams_runs import (
     DELTA,
@@ -27,7 +27,6 @@ from fairveil.lab.papers.thesis_streams_runs import (
     PROPOSED,
     RUNS,
     SEARCHED,
-    Spec,
     StreamArtefact,
     at_epsilon,
     at_level,

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from fairveil.lab.artefact import Artefact, Chart, Claim, Line, Picture, Results, Scale, Table, readable
+from fairveil.lab.artefact import Artefact, Chart, Claim, Line, Picture, Results, Scale, Spec, Table, readable
 from fairveil.privacy.conversions import gdp_epsilon
 from fairveil.registry import register
 
-Spec = dict[str, Any]
 DELTA = 1e-7
 ROWS = 1000
 NOISE = (0.3, 1.0, 3.0, 10.0)

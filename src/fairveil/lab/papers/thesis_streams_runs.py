@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from fairveil.lab.artefact import Artefact, Chart, Line, Results, have
+from fairveil.lab.artefact import Artefact, Chart, Line, Results, Spec, have
 from fairveil.lab.papers.thesis_streams_claims import error
 from fairveil.randomness import generator
 from fairveil.streams.sequences import build_sequence, draw_sequence
 
-Spec = dict[str, Any]
 DELTA = 1e-7
 RUNS = {"quick": 2, "standard": 5, "paper": 10}
 ORACLE = "weights, process variances and frequencies are chosen on the true error, as printed: this reads the data"

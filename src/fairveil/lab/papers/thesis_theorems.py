@@ -6,8 +6,7 @@ import re
 from typing import Any
 
 from fairveil.fairness.notions import by_rule
-from fairveil.lab.artefact import Claim, Picture, Results, Scale, Table
-from fairveil.lab.papers.thesis_participation import Spec
+from fairveil.lab.artefact import Claim, Picture, Results, Scale, Spec, Table
 from fairveil.lab.papers.thesis_words import ThesisArtefact
 from fairveil.lab.theorems.statements import LINKED, statements
 from fairveil.registry import register

@@ -52,7 +52,14 @@ class ParticipationArtefact(ThesisArtefact):
     words: ClassVar[dict[str, str]] = {**ThesisArtefact.words, **_criteria("fpr")}
 
 
+POLICIES = {"UN": "none", "EqOpt": "eqopt", "DP": "dp"}
+"""The policies that chapters 5 and 6 compare, as specs write them."""
 SOURCES = {"fitted": "Fitted betas", "tables": "Score tables"}
+
+
+def sources() -> list[str]:
+    """The thesis' betas always; the public score tables where they are."""
+    return list(SOURCES) if have("fico") else ["fitted"]
 
 
 class CreditArtefact(ThesisArtefact):
@@ -76,8 +83,7 @@ class CreditArtefact(ThesisArtefact):
         raise NotImplementedError
 
     def specs(self, scale: Scale) -> dict[str, dict[str, Any]]:
-        sources = [source for source in SOURCES if source == "fitted" or have("fico")]
-        return {f"{source}: {label}": spec for source in sources for label, spec in self.made(scale, source).items()}
+        return {f"{source}: {label}": spec for source in sources() for label, spec in self.made(scale, source).items()}
 
     def pictures(self, results: Results) -> list[Picture]:
         return [

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import Field
 
 from fairveil.errors import SpecError, did_you_mean
 from fairveil.fields import Count
-from fairveil.lab.theorems.statements import statements
-from fairveil.lab.theorems.sweeps import swept
-from fairveil.randomness import generator
+from fairveil.lab.theorems.checks import Check, Sweep, sweep
+from fairveil.lab.theorems.statements import Sentence, statements
+from fairveil.randomness import Generator, generator
 from fairveil.registry import register
 from fairveil.task import Outcome, Part, Task, TaskSpec, run_blocks
 
@@ -19,6 +21,26 @@ COUNTED = ("tried", "applied", "held", "failed")
 BLOCK = 50
 KEPT = 3
 """Counterexamples that are shown."""
+PATIENCE = 1000
+"""Drawing stops at this many instances per instance wanted."""
+
+
+def cases(statement: Sentence, rng: Generator, count: int, planted: bool = False) -> Iterator[tuple[Any, Check]]:
+    """Draw until enough instances meet the premises, taking variants in turn; give up at a thousand times as many."""
+    tried = applied = 0
+    for one in itertools.cycle(statement.tries):
+        for instance, found in one(rng):
+            seen = found.planted(statement.drop) if planted and found.planted and statement.drop is not None else found
+            tried += 1
+            applied += seen.applies
+            yield instance, seen
+            if applied >= count or tried >= PATIENCE * count:
+                return
+
+
+def swept(statement: str, count: int, rng: Generator, planted: bool = False) -> Sweep:
+    """A statement, or its ``planted`` false variant, on random instances until ``count`` of them met its premises."""
+    return sweep(statement, cases(statements()[statement], rng, count, planted))
 
 
 class TheoremSpec(TaskSpec):

@@ -27,11 +27,10 @@ from fairveil.privacy.noise import Noise, SeededNoise
 from fairveil.proof.adapters import SAID_LOST, Adapter, checks_of
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.laws import must
-from fairveil.proof.mutants import Mutant, function, method, with_noise
+from fairveil.proof.mutants import Method, Mutant, in_function, in_method, method, with_noise
 from fairveil.proof.mutants import mutant as noises
 from fairveil.randomness import generator
 
-Method = Callable[..., Any]
 POLICY = BatchedPrivFairx(agents=1, dimension=2, horizon=16, epsilon=1.0, delta=1e-5, schedule="every-round")
 PERSONAL = BatchedPrivFairx(agents=1, dimension=2, horizon=16, epsilon=1.0, delta=1e-5, personal=True)
 MESSAGES = 3
@@ -240,17 +239,17 @@ def agent_checks() -> Checks:
             weaker_promises_are_named,
         ),
         (
-            Mutant("bare-message", "messages without noise", lambda _: method(BatchedPrivFairx, "privatise", quiet)),
+            Mutant("bare-message", "messages without noise", in_method(BatchedPrivFairx, "privatise", quiet)),
             Mutant("row-kept", "rows stay after their message",
-                   lambda _: method(BatchedPrivFairx, "privatise", _row_kept)),
+                   in_method(BatchedPrivFairx, "privatise", _row_kept)),
             Mutant("stored-for-drawn", "rows stay when the message came out of the ledger",
-                   lambda _: method(Released, "answer", _as_if_drawn)),
+                   in_method(Released, "answer", _as_if_drawn)),
             Mutant("unforgotten", "rows of a lost message stay",
-                   lambda _: method(BatchedPrivFairx, "forget", _unforgotten)),
+                   in_method(BatchedPrivFairx, "forget", _unforgotten)),
             Mutant("never-sent", "an agent forgets what it sent",
-                   lambda _: method(Inbox, "own", lambda _: lambda self, sync: None),
+                   in_method(Inbox, "own", lambda _: lambda self, sync: None),
                    harmless="the ledger answers with the stored message, and the rows at hand are dropped"),
-            Mutant("fingerprint-left-out", "an account for any policy", lambda _: function(fingerprint, lambda _: "x")),
-            Mutant("promise-unchecked", "weaker promises pass", lambda _: function(check_promise, lambda *_: None)),
+            Mutant("fingerprint-left-out", "an account for any policy", in_function(fingerprint, lambda _: "x")),
+            Mutant("promise-unchecked", "weaker promises pass", in_function(check_promise, lambda *_: None)),
         ),
     ))  # fmt: skip

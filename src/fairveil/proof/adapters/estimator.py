@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,8 @@ from fairveil.privacy.tally import Tally
 from fairveil.proof.adapters import Adapter, checks_of, laws_of
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.laws import must
-from fairveil.proof.mutants import Mutant, method
+from fairveil.proof.mutants import Method, Mutant, in_method
 
-Method = Callable[..., Any]
 ROWS, LABELS = np.tile(np.eye(2), (10, 1)), np.arange(20) % 2
 
 
@@ -145,10 +144,6 @@ def _released(ledger: Ledger) -> list[Any]:
     return [entry for entry in ledger.entries() if entry["kind"] == "publish"]
 
 
-def _plant(owner: type, name: str, change: Callable[[Method], Method]) -> Callable[[Any], AbstractContextManager[None]]:
-    return lambda _: method(owner, name, change)
-
-
 def _unpaid(original: Method) -> Method:
     def broken(self: Spending, key: Any, promise: Any, event: Any, planned: int, noise: Any, draw: Method) -> Any:
         kept, self.ledger = self.ledger, None
@@ -233,21 +228,22 @@ def estimator_checks() -> Checks:
               fits_are_charged),
         mutants=(
             Mutant("seeded-for-secure", "seeded instead of secure noise",
-                   _plant(Spending, "_source", lambda _: lambda self, name: SeededNoise(1))),
-            Mutant("refit-not-counted", "further fits cost nothing", _plant(Tally, "count", _planned_for_ever)),
+                   in_method(Spending, "_source", lambda _: lambda self, name: SeededNoise(1))),
+            Mutant("refit-not-counted", "further fits cost nothing", in_method(Tally, "count", _planned_for_ever)),
             Mutant("clone-not-counted", "clones count from nothing",
-                   _plant(Spending, "__sklearn_clone__", _own_counter)),
+                   in_method(Spending, "__sklearn_clone__", _own_counter)),
             Mutant("copy-not-counted", "deep copies count from nothing",
-                   _plant(Tally, "__deepcopy__", _forgotten_copy)),
+                   in_method(Tally, "__deepcopy__", _forgotten_copy)),
             Mutant("pickle-not-counted", "what is unpickled counts from nothing",
-                   _plant(Tally, "__reduce__", _forgotten_pickle)),
+                   in_method(Tally, "__reduce__", _forgotten_pickle)),
             Mutant("pickle-not-said", "what was pickled and fitted once passes for established",
-                   _plant(Tally, "__reduce__", _silent_pickle)),
+                   in_method(Tally, "__reduce__", _silent_pickle)),
             Mutant("fits-stay-away", "fits of another process do not come home",
-                   _plant(Tally, "_add", _counted_here)),
+                   in_method(Tally, "_add", _counted_here)),
             Mutant("promise-follows", "a promise that follows new parameters",
-                   _plant(PrivateLogisticRegression, "set_params", _following)),
-            Mutant("fit-beside-the-ledger", "fits beside the ledger", _plant(Spending, "_spend", _unpaid)),
-            Mutant("plan-without-end", "a plan that covers any number of fits", _plant(Spending, "_plan", _free_plan)),
+                   in_method(PrivateLogisticRegression, "set_params", _following)),
+            Mutant("fit-beside-the-ledger", "fits beside the ledger", in_method(Spending, "_spend", _unpaid)),
+            Mutant("plan-without-end", "a plan that covers any number of fits",
+                   in_method(Spending, "_plan", _free_plan)),
         ),
     ))  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from fairveil.privacy.limits import Limit
 from fairveil.proof.adapters import SAID_LOST, Adapter, checks_of
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.laws import must
-from fairveil.proof.mutants import Mutant, function
+from fairveil.proof.mutants import Mutant, in_function
 
 VALUE = PrivateValue(epsilon=1.0, clip=2.0)
 ROWS = 40
@@ -84,10 +84,6 @@ def account(ledger: Ledger) -> Account:
     return private.account_of(VALUE, ledger, {})
 
 
-def _planted(original: Callable[..., Any], twin: Callable[..., Any]) -> Callable[[Any], AbstractContextManager[None]]:
-    return lambda _: function(original, twin)
-
-
 def _any_question(value: PrivateValue, ledger: Ledger, question: Any) -> Account:
     return Account(ledger, "evaluate", value.event(), releases=1)
 
@@ -111,9 +107,9 @@ def evaluate_checks() -> Checks:
         (a_longer_log, another_question),
         (studies_are_refused,),
         (
-            Mutant("any-question", "an account for any question", _planted(private.account_of, _any_question)),
-            Mutant("any-log", "a stored value for a log that has changed", _planted(served, _any_rows(served))),
+            Mutant("any-question", "an account for any question", in_function(private.account_of, _any_question)),
+            Mutant("any-log", "a stored value for a log that has changed", in_function(served, _any_rows(served))),
             Mutant("study-for-release", "what spends nothing runs under a ledger",
-                   _planted(task.check_run, lambda spec: None)),
+                   in_function(task.check_run, lambda spec: None)),
         ),
     ))  # fmt: skip

@@ -17,7 +17,7 @@ import numpy as np
 from fairveil.errors import HorizonError, InputError, SpecError
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.laws import must
-from fairveil.proof.mutants import Mutant, function, method
+from fairveil.proof.mutants import Mutant, in_function, in_method
 from fairveil.streams import columns as columns_module
 from fairveil.streams.columns import Columns
 from fairveil.streams.protocol import Floats, Releaser
@@ -136,7 +136,7 @@ def columns_cost_what_is_claimed(folder: Path) -> None:
                 must(within, "a person who moves from column to column meets more than the budget")
 
 
-def closes_what_is_before(original: Callable[..., Any]) -> Callable[..., list[Step]]:
+def _closes_what_is_before(original: Callable[..., Any]) -> Callable[..., list[Step]]:
     """The rule of 0.1.0: a row of a later step closes every step before it."""
 
     def broken(self: Any, picked: list[str]) -> list[Step]:
@@ -147,7 +147,7 @@ def closes_what_is_before(original: Callable[..., Any]) -> Callable[..., list[St
     return broken
 
 
-def refuses_late_rows(original: Callable[..., Any]) -> Callable[..., list[Step]]:
+def _refuses_late_rows(original: Callable[..., Any]) -> Callable[..., list[Step]]:
     def broken(self: Any, picked: list[str]) -> list[Step]:
         if not self._next <= self._clock.step(picked[0]) < self._last:
             raise InputError("a row belongs to a step that is over", path="time")
@@ -165,12 +165,23 @@ def _only_own_counters(original: Callable[..., None]) -> Callable[..., None]:
     return broken
 
 
-def everybody_counts(original: Callable[..., int]) -> Callable[..., int]:
+def _everybody_counts(original: Callable[..., int]) -> Callable[..., int]:
     return lambda self, people: len(list(people))
 
 
 def _as_it_is(whole: Releaser, table: Any) -> Releaser:
     return whole
+
+
+OF_ROWS = (
+    Mutant("row-closes-steps", "a row of a later step closes those before it",
+           in_method(Feed, "_person", _closes_what_is_before)),
+    Mutant("late-refused", "a row outside the stream stops everybody's",
+           in_method(Feed, "_person", _refuses_late_rows)),
+    Mutant("people-unbounded", "everybody counts in every step",
+           in_method(PersonCounts, "step", _everybody_counts)),
+)  # fmt: skip
+"""Mistakes with people's rows, which counts show and a whole run shows too."""
 
 
 @adapter("feed")
@@ -179,15 +190,10 @@ def feed_checks() -> Checks:
     return Checks(
         (a_row_moves_its_own_step, order_moves_nothing, a_person_stays_within_the_bounds, columns_cost_what_is_claimed),
         (
-            Mutant("row-closes-steps", "a row of a later step closes those before it",
-                   lambda _: method(Feed, "_person", closes_what_is_before)),
-            Mutant("late-refused", "a row outside the stream stops everybody's",
-                   lambda _: method(Feed, "_person", refuses_late_rows)),
-            Mutant("people-unbounded", "everybody counts in every step",
-                   lambda _: method(PersonCounts, "step", everybody_counts)),
+            *OF_ROWS,
             Mutant("own-horizons", "every column has a horizon of its own",
-                   lambda _: method(Columns, "check", _only_own_counters)),
+                   in_method(Columns, "check", _only_own_counters)),
             Mutant("finest-first", "releases of columns may cost unequally",
-                   lambda _: function(columns_module._evenly, _as_it_is)),
+                   in_function(columns_module._evenly, _as_it_is)),
         ),
     )  # fmt: skip

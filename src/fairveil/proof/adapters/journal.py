@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,12 @@ from fairveil.privacy.noise import SeededNoise
 from fairveil.proof.adapters import SAID_LOST, Adapter, checks_of
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.laws import must
-from fairveil.proof.mutants import Mutant, function, method
+from fairveil.proof.mutants import Method, Mutant, in_function, in_method
 from fairveil.streams.columns import Columns, exact_limit
 from fairveil.streams.protocol import LOST
 from fairveil.streams.serving import journal as module
 from fairveil.streams.serving.journal import Journal
 
-Method = Callable[..., Any]
 PLAIN: dict[str, Any] = {"name": "baseline-gaussian", "epsilon": 1.0, "delta": 1e-6, "horizon": 16}
 OFFSET = {**PLAIN, "horizon": 400, "neighbours": "add-remove"}
 VALUES = np.array([[3.0], [4.0]])
@@ -102,10 +101,6 @@ def _lost_forgotten(original: Method) -> Method:
     return lambda self: (block for block in original(self) if not (block.status == LOST).all())
 
 
-def _plant(owner: type, name: str, change: Callable[[Method], Method]) -> Callable[[Any], AbstractContextManager[None]]:
-    return lambda _: method(owner, name, change)
-
-
 @adapter("journal")
 def journal_checks() -> Checks:
     """A stream under a ledger: `fairveil.streams.serving.journal`, behind `fairveil release`."""
@@ -118,11 +113,11 @@ def journal_checks() -> Checks:
         (a_second_process, other_options),
         (steps_follow_each_other, starts_are_counted),
         (
-            Mutant("lost-drawn-again", "lost steps are released again", _plant(Journal, "_read", _lost_forgotten)),
-            Mutant("options-unchecked", "an old stream with other options", _plant(Journal, "_compare", nothing)),
+            Mutant("lost-drawn-again", "lost steps are released again", in_method(Journal, "_read", _lost_forgotten)),
+            Mutant("options-unchecked", "an old stream with other options", in_method(Journal, "_compare", nothing)),
             Mutant("lock-left-out", "two processes release one stream",
-                   lambda _: function(module._hold, lambda *given: None)),
-            Mutant("starts-uncounted", "a new offset for every start", _plant(Journal, "_take_start", nothing)),
+                   in_function(module._hold, lambda *given: None)),
+            Mutant("starts-uncounted", "a new offset for every start", in_method(Journal, "_take_start", nothing)),
         ),
         harmless={"drawn-again-on-retry": "an opened stream replays what is stored and asks for no steps again"},
     ))  # fmt: skip

@@ -25,10 +25,8 @@ from fairveil.privacy.noise import Noise, SeededNoise
 from fairveil.proof.adapters import SAID_LOST, Adapter, checks_of, laws_of
 from fairveil.proof.engine.adapter import Checks, Law, adapter
 from fairveil.proof.laws import must
-from fairveil.proof.mutants import Mutant, function, method
+from fairveil.proof.mutants import Method, Mutant, function, method
 from fairveil.storage import sqlite
-
-Method = Callable[..., Any]
 
 
 def seeded_noise(ledger: Any) -> AbstractContextManager[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,9 @@ from fairveil.privacy.noise import Noise, SecureNoise, SeededNoise
 from fairveil.proof.adapters import SAID_LOST, Adapter, checks_of
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.laws import must
-from fairveil.proof.mutants import Mutant, function, method
+from fairveil.proof.mutants import Method, Mutant, function, in_function, in_method, method
 from fairveil.storage import faults
 
-Method = Callable[..., Any]
 POLICY: dict[str, Any] = {"name": "private-nash", "arms": 2, "epsilon": 1.0}
 ROUNDS, WAIT = 24, 60
 
@@ -234,8 +233,13 @@ def _left_out(original: Method) -> Method:
     return broken
 
 
-def _planted(original: Method, change: Callable[[Method], Method]) -> Callable[[Any], AbstractContextManager[None]]:
-    return lambda _: function(original, change(original))
+OF_ARRIVALS = (
+    Mutant("settled-by-arrival", "rewards that are in settle their rounds, although that is hidden",
+           in_function(settle.settle, _by_arrival(settle.settle))),
+    Mutant("missing-left-out", "silence shows although a default was declared",
+           in_function(blocks._pages, _left_out(blocks._pages))),
+)  # fmt: skip
+"""Mistakes that show when or whether somebody answered."""
 
 
 def account(ledger: Ledger) -> Account:
@@ -262,24 +266,21 @@ def loop_checks() -> Checks:
         ),
         (
             Mutant("seeded-for-secure", "seeded instead of secure noise",
-                   _planted(checks.accepted, lambda _: lambda noise, simulated: SeededNoise(1))),
+                   in_function(checks.accepted, lambda noise, simulated: SeededNoise(1))),
             Mutant("raw-kept-after-release", "rewards stay in the store",
-                   _planted(settle.erase, lambda _: lambda batch: batch.change(erased=batch.before.released) or 0)),
-            Mutant("settled-by-arrival", "rewards that are in settle their rounds, although that is hidden",
-                   _planted(settle.settle, _by_arrival)),
+                   in_function(settle.erase, lambda batch: batch.change(erased=batch.before.released) or 0)),
+            *OF_ARRIVALS,
             Mutant("seat-at-the-answer", "a seat is given when a reward comes, although that is hidden",
-                   lambda _: method(Seating, "at_answer", _at_the_answer)),
+                   in_method(Seating, "at_answer", _at_the_answer)),
             Mutant("frozen-at-once", "a frozen loop releases what it has while others may still answer",
-                   _planted(seats.decided_by_line, lambda _: lambda state, rounds: state["came"] + state["closed"])),
+                   in_function(seats.decided_by_line, lambda state, rounds: state["came"] + state["closed"])),
             Mutant("turn-never-over", "answers of a turn that is not decided to its end stay in no release",
-                   _planted(seats.at_rest, lambda _: lambda facts, status: False)),
-            Mutant("missing-left-out", "silence shows although a default was declared",
-                   _planted(blocks._pages, _left_out)),
+                   in_function(seats.at_rest, lambda facts, status: False)),
             Mutant("note-of-the-policy", "the policy's note on arrivals for that of the loop",
-                   _planted(feedback.with_arrivals, lambda _: lambda guarantee, treat: guarantee)),
+                   in_function(feedback.with_arrivals, lambda guarantee, treat: guarantee)),
             Mutant("name-given-again", "a loop that its store has forgotten is made again over what was released of it",
-                   _planted(paying.check_accounts, lambda _: lambda ledger, holders: None)),
+                   in_function(paying.check_accounts, lambda ledger, holders: None)),
             Mutant("epoch-left-out", "names of blocks come again after a restore",
-                   _planted(blocks.block_name, lambda _: lambda facts, epoch, block: f"{facts.spec.name}/{block}")),
+                   in_function(blocks.block_name, lambda facts, epoch, block: f"{facts.spec.name}/{block}")),
         ),
     ))  # fmt: skip

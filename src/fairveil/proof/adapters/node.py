@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,9 +23,8 @@ from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.laws import algorithms as laws
 from fairveil.proof.laws import must
 from fairveil.proof.laws.algorithms import SETTING
-from fairveil.proof.mutants import Mutant, function, method
+from fairveil.proof.mutants import Method, Mutant, in_function, in_method, method
 
-Method = Callable[..., Any]
 ALGORITHM = PrivateAdmm(epsilon=1.0, rounds=2)
 
 
@@ -115,10 +114,6 @@ def another_question_is_refused(folder: Path) -> None:
             _refused(again.send, "a stored message answers another question")
 
 
-def _plant(owner: type, name: str, change: Callable[[Method], Method]) -> Callable[[Any], AbstractContextManager[None]]:
-    return lambda _: method(owner, name, change)
-
-
 def _met_already(original: Method) -> Method:
     def broken(self: Node, noise: Any = None) -> Any:
         self._met = True
@@ -157,10 +152,10 @@ def node_checks() -> Checks:
         (asked_again, plans_are_compared, another_question_is_refused),
         (
             Mutant("message-forgotten", "a message that is asked for twice is drawn twice",
-                   _plant(Inbox, "own", lambda _: lambda self, sync: None)),
-            Mutant("not-met", "messages before the plans were compared", _plant(Node, "send", _met_already)),
-            Mutant("any-plan", "nobody compares plans", _plant(Node, "meet", _any_plan)),
-            Mutant("any-rows", "other rows under the same run", lambda _: function(remember_rows, lambda *given: None)),
-            Mutant("any-question", "a stored message at another point", _plant(Released, "answer", _unasked)),
+                   in_method(Inbox, "own", lambda _: lambda self, sync: None)),
+            Mutant("not-met", "messages before the plans were compared", in_method(Node, "send", _met_already)),
+            Mutant("any-plan", "nobody compares plans", in_method(Node, "meet", _any_plan)),
+            Mutant("any-rows", "other rows under the same run", in_function(remember_rows, lambda *given: None)),
+            Mutant("any-question", "a stored message at another point", in_method(Released, "answer", _unasked)),
         ),
     ))  # fmt: skip

@@ -27,11 +27,10 @@ from fairveil.privacy.noise import Noise, SeededNoise
 from fairveil.proof.adapters import SAID_LOST, Adapter, checks_of, laws_of
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.laws import must
-from fairveil.proof.mutants import Mutant, function, method, together
+from fairveil.proof.mutants import Method, Mutant, function, in_function, in_method, method, together
 from fairveil.randomness import generator
 from fairveil.state import State, same_state
 
-Method = Callable[..., Any]
 POLICY = PrivateNash(arms=2, epsilon=1.0)
 DECIDED = GdpNcb(arms=2, horizon=64, epsilon=1.0)
 DECIDED_RELEASES = DECIDED.released
@@ -146,11 +145,11 @@ def drive_checks() -> Checks:
         mutants=(
             Mutant("raw-kept-after-release", "rows stay in the state", lambda _: _releasing(_kept)),
             Mutant("raw-stored", "rows are stored beside releases", lambda _: _everything_released()),
-            Mutant("fingerprint-left-out", "an account for any policy", lambda _: function(fingerprint, lambda _: "x")),
+            Mutant("fingerprint-left-out", "an account for any policy", in_function(fingerprint, lambda _: "x")),
             Mutant("old-blocks-served", "a new run is served the blocks of an old one",
-                   lambda _: function(check_first, lambda *given: None)),
+                   in_function(check_first, lambda *given: None)),
             Mutant("promise-unchecked", "weaker neighbours pass",
-                   lambda _: function(check_promise, lambda *given: None)),
+                   in_function(check_promise, lambda *given: None)),
         ),
     ))  # fmt: skip
 
@@ -284,14 +283,14 @@ def late_checks() -> Checks:
         laws=(arrivals_say_nothing, missing_is_the_default, counted_once, too_late_is_too_late),
         mutants=(
             Mutant("settled-by-arrival", "a round settles when its reward is in, although that is hidden",
-                   lambda _: method(Outstanding, "_is_settled", _settled_by_arrival)),
+                   in_method(Outstanding, "_is_settled", _settled_by_arrival)),
             Mutant("counted-again", "the last of several deliveries counts",
-                   lambda _: method(Outstanding, "arrive", _taken_again)),
+                   in_method(Outstanding, "arrive", _taken_again)),
             Mutant("window-left-out", "a reward counts after its window",
                    lambda _: together(method(Outstanding, "arrive", _no_window),
                                       method(Outstanding, "_over", lambda _: _over_late))),
-            Mutant("any-arm", "a reward of another arm is taken", lambda _: method(Outstanding, "arrive", _any_arm)),
+            Mutant("any-arm", "a reward of another arm is taken", in_method(Outstanding, "arrive", _any_arm)),
             Mutant("missing-left-out", "silence shows although a default was declared",
-                   lambda _: method(Outstanding, "_in_order", _left_out)),
+                   in_method(Outstanding, "_in_order", _left_out)),
         ),
     ))  # fmt: skip

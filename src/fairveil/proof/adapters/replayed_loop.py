@@ -9,7 +9,7 @@ in the count of nobody, so that who that is decided about all others who came wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,14 +26,14 @@ from fairveil.loop.public import loop_table, release_tables
 from fairveil.loop.requests import Preparer
 from fairveil.loop.stand_in import stand_in, stands_in
 from fairveil.loop.store import Store
+from fairveil.proof.adapters.loop import OF_ARRIVALS
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.engine.replay import Compared, compare, frozen, without_chance
 from fairveil.proof.laws import must
 from fairveil.proof.laws.sums import promised
-from fairveil.proof.mutants import Mutant, function, method
+from fairveil.proof.mutants import Method, Mutant, function, in_function, in_method
 from fairveil.randomness import generator
 
-Method = Callable[..., Any]
 Script = list[tuple[str, Any]]
 """What happens: ("ask", [requests]) at once, ("reward", (event, value)), ("wait", seconds), ("show", event),
 ("erase", person), ("backup", None), ("restore", None)."""
@@ -306,17 +306,6 @@ def put_back(folder: Path) -> None:
     must(found.within(epsilon=1.0), "a copy shows which events were learned")
 
 
-def _by_arrival(original: Method) -> Method:
-    def broken(batch: Any) -> int:
-        settled = original(batch)
-        found = settle._answered(batch.tx, batch.facts.id, settled, batch.round)
-        if found != settled:
-            batch.change(settled=found)
-        return found
-
-    return broken
-
-
 def _arms_alone(original: Method) -> Method:
     return lambda facts, *given: None if facts.policy.arms is None else original(facts, *given)
 
@@ -332,10 +321,6 @@ def _open_for_known(original: Method) -> Method:
         return choice._replace(reason="limit") if known and choice.reason == "baseline" else choice, learn
 
     return broken
-
-
-def _left_out(original: Method) -> Method:
-    return lambda *given: ([one for one in page if one.reward != 0.0] for page in original(*given))
 
 
 def _learned_alone(facts: Any, driver: Any, epoch: int, block: Any) -> list[bytes]:
@@ -370,31 +355,28 @@ def loop_checks() -> Checks:
         (one_reward, one_person, answered_in_public, apprentice, candidates, in_company, erased, put_back),
         (
             Mutant("limit-without-rounds", "who somebody is moves the rows of others into other blocks",
-                   lambda _: method(Batch, "_keeps_round", lambda _: lambda self, ask, choice: False),
+                   in_method(Batch, "_keeps_round", lambda _: lambda self, ask, choice: False),
                    breaks="one_person"),
             Mutant("over-unanswered", "a reward over its person's limit never comes, where arrivals are public",
-                   lambda _: function(stands_in, lambda facts, row: False), breaks="answered_in_public"),
+                   in_function(stands_in, lambda facts, row: False), breaks="answered_in_public"),
             Mutant("row-left-out", "a row that is not learned is missing where rows are counted",
-                   lambda _: function(stand_in, _arms_alone(stand_in)), breaks="in_company"),
+                   in_function(stand_in, _arms_alone(stand_in)), breaks="in_company"),
             Mutant("counted-if-learned", "who was with somebody over a limit is counted by another measure",
-                   lambda _: method(Batch, "_count", _if_learned), breaks="in_company"),
+                   in_method(Batch, "_count", _if_learned), breaks="in_company"),
             Mutant("known-not-taken", "a round that its caller took away is closed for strangers alone",
-                   lambda _: method(Batch, "_choose", _open_for_known), breaks="apprentice"),
-            Mutant("settled-by-arrival", "rewards that are in settle their rounds, although that is hidden",
-                   lambda _: function(settle.settle, _by_arrival(settle.settle))),
-            Mutant("missing-left-out", "silence shows although a default was declared",
-                   lambda _: function(blocks._pages, _left_out(blocks._pages))),
+                   in_method(Batch, "_choose", _open_for_known), breaks="apprentice"),
+            *OF_ARRIVALS,
             Mutant("places-unchecked", "one person at many places of a request is taken",
-                   lambda _: method(Preparer, "_check_places", lambda _: lambda self, people: None),
+                   in_method(Preparer, "_check_places", lambda _: lambda self, people: None),
                    breaks="candidates"),
             Mutant("pages-not-asked", "a copy learns events that were released",
-                   lambda _: method(pages.Pages, "among", lambda _: lambda self, tx, keys: frozenset()),
+                   in_method(pages.Pages, "among", lambda _: lambda self, tx, keys: frozenset()),
                    breaks="put_back"),
             Mutant("page-of-the-learned", "an event that was not learned takes a round once more in a copy",
-                   lambda _: function(blocks._keys, _learned_alone), breaks="put_back"),
+                   in_function(blocks._keys, _learned_alone), breaks="put_back"),
             Mutant("unasked-settle", "a round that is not learned does not wait for its reward",
-                   lambda _: function(settle._answered, _of_the_learned), breaks="answered_in_public"),
+                   in_function(settle._answered, _of_the_learned), breaks="answered_in_public"),
             Mutant("answers-counted", "a public table counts rewards of nobody's block",
-                   lambda _: function(loop_table, _told(loop_table))),
+                   in_function(loop_table, _told(loop_table))),
         ),
     )  # fmt: skip

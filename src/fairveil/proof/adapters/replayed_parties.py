@@ -34,11 +34,10 @@ from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.engine.replay import Compared, ServedPath, compare, frozen
 from fairveil.proof.laws import must
 from fairveil.proof.laws.sums import promised
-from fairveil.proof.mutants import Mutant, function, method, with_noise
+from fairveil.proof.mutants import Method, Mutant, in_function, in_method, method, with_noise
 from fairveil.proof.mutants import mutant as noises
 from fairveil.running.runner import run
 
-Method = Callable[..., Any]
 PEOPLE = 30
 SAME = Compared(0.0, 0.0, ())
 
@@ -263,21 +262,21 @@ def party_checks() -> Checks:
         (a_fit, a_rare_category, an_evaluation, an_agent, a_node, a_secure_run),
         (
             Mutant("sum-behind-an-underscore", "a fitted model holds a sum of its rows",
-                   lambda _: method(PrivateLogisticRegression, "fit", _handed_out)),
+                   in_method(PrivateLogisticRegression, "fit", _handed_out)),
             Mutant("groups-of-the-data", "a fitted model names the groups that somebody is of",
-                   lambda _: function(groups_of, _names_of_the_data(groups_of))),
+                   in_function(groups_of, _names_of_the_data(groups_of))),
             Mutant("labels-of-the-data", "classes are the labels that somebody has",
-                   lambda _: function(classes_of, _labels_of_the_data(classes_of))),
+                   in_function(classes_of, _labels_of_the_data(classes_of))),
             Mutant("nobody-alone", "a fit refuses people of whom one is alone in a group",
-                   lambda _: method(Counter, "__init__", _nobody_alone)),
+                   in_method(Counter, "__init__", _nobody_alone)),
             Mutant("fit-without-noise", "weights as they were found",
-                   lambda _: method(Perturbation, "release", quiet)),
+                   in_method(Perturbation, "release", quiet)),
             Mutant("clip-of-the-log", "weights are clipped at the largest of the log",
-                   lambda _: method(PrivateValue, "units", _unclipped)),
+                   in_method(PrivateValue, "units", _unclipped)),
             Mutant("exact-beside-the-promise", "numbers read off people's rows stand beside a promise",
-                   lambda _: function(apart, lambda metrics: metrics)),
+                   in_function(apart, lambda metrics: metrics)),
             Mutant("bare-message", "messages of an agent without noise",
-                   lambda _: method(BatchedPrivFairx, "privatise", quiet)),
-            Mutant("bare-node", "messages of a node without noise", lambda _: method(local, "draw", quiet)),
+                   in_method(BatchedPrivFairx, "privatise", quiet)),
+            Mutant("bare-node", "messages of a node without noise", in_method(local, "draw", quiet)),
         ),
     )  # fmt: skip

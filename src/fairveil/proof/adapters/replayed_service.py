@@ -7,7 +7,6 @@ an event differ was a status in metrics; a row of a rare category is the one who
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,11 @@ from fairveil.proof.adapters.served import BROKEN, Served, Step, equal_coins, wa
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.engine.replay import Compared, compare
 from fairveil.proof.laws import must
-from fairveil.proof.mutants import Mutant, function, method, together
+from fairveil.proof.mutants import Method, Mutant, function, in_function, in_method, method, together
 from fairveil.service.app import TOLD, Service, log
 from fairveil.service.messages import Answer, Scope, refusal
 from fairveil.service.metrics import Metrics
 
-Method = Callable[..., Any]
 SAME = Compared(0.0, 0.0, ())
 WAIT, ROUNDS, OWN = 60, 8, 3
 LIMITED = {"person": {"max_events": 1}}
@@ -200,27 +198,27 @@ def service_checks() -> Checks:
         (one_reward, one_identity, one_round, one_erasure, a_rare_category, an_unforeseen_error, a_conflict),
         (
             Mutant("answers-counted", "a public table counts rewards of nobody's block",
-                   lambda _: function(loop_table, _told(loop_table))),
+                   in_function(loop_table, _told(loop_table))),
             Mutant("rewards-in-a-metric", "a metric adds up rewards that wait",
-                   lambda _: method(Metrics, "page", _counts_rewards)),
+                   in_method(Metrics, "page", _counts_rewards)),
             Mutant("words-of-an-error", "an answer holds the words of an error that nobody foresaw",
-                   lambda _: function(refusal, _says_words(refusal)), breaks="an_unforeseen_error"),
+                   in_function(refusal, _says_words(refusal)), breaks="an_unforeseen_error"),
             Mutant("words-in-the-log", "a log holds the words of every error",
-                   lambda _: method(Service, "note", _logs_words), breaks="an_unforeseen_error"),
+                   in_method(Service, "note", _logs_words), breaks="an_unforeseen_error"),
             Mutant("erased-in-the-trail", "the trail counts the events of an erased person",
-                   lambda _: method(Loop, "erase_subject", _names_people), breaks="one_erasure"),
+                   in_method(Loop, "erase_subject", _names_people), breaks="one_erasure"),
             Mutant("limit-without-places", "who somebody is moves everybody behind into another report",
-                   lambda _: method(Placing, "decided", _without_places), breaks="one_identity"),
+                   in_method(Placing, "decided", _without_places), breaks="one_identity"),
             Mutant("known-take-rounds", "who is known takes a round, where others take one now and then",
-                   lambda _: function(kept_choice, lambda batch, kept, ask, at: kept), breaks="one_round"),
+                   in_function(kept_choice, lambda batch, kept, ask, at: kept), breaks="one_round"),
             Mutant("blanks-told", "how many are over the limit is in a public table",
                    lambda _: together(method(Placing, "decided", _counts_blanks),
                                       function(counted, _told_blanks(counted))), breaks="one_identity"),
             Mutant("blanks-reported", "what is over the limit is reported",
-                   lambda _: method(Placing, "_content", _blank_content), breaks="one_identity"),
+                   in_method(Placing, "_content", _blank_content), breaks="one_identity"),
             Mutant("conflicts-told", "metrics and log say whether two rewards of an event differ",
-                   lambda _: method(Service, "told", _conflicts_told), breaks="a_conflict"),
+                   in_method(Service, "told", _conflicts_told), breaks="a_conflict"),
             Mutant("groups-told", "exact counts of private groups stand beside a report",
-                   lambda _: function(asked.group_privacy, lambda facts: "public"), breaks="a_rare_category"),
+                   in_function(asked.group_privacy, lambda facts: "public"), breaks="a_rare_category"),
         ),
     )  # fmt: skip

@@ -14,11 +14,11 @@ from typing import Any
 
 from fairveil.errors import FairveilError
 from fairveil.ledger import Ledger
-from fairveil.proof.adapters.feed import closes_what_is_before, everybody_counts, refuses_late_rows
+from fairveil.proof.adapters.feed import OF_ROWS
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.engine.replay import Compared, compare, without_chance
 from fairveil.proof.laws import must
-from fairveil.proof.mutants import Mutant, method
+from fairveil.proof.mutants import Mutant, in_method
 from fairveil.streams.columns import Columns
 from fairveil.streams.serving.feed import Feed, Lines, Reading
 from fairveil.streams.serving.output import Layout
@@ -160,17 +160,12 @@ def stream_checks() -> Checks:
     return Checks(
         (another_order, another_time, one_person, two_names, after_a_watermark, gone_on),
         (
-            Mutant("row-closes-steps", "a row of a later step closes those before it",
-                   lambda _: method(Feed, "_person", closes_what_is_before)),
-            Mutant("late-refused", "a row outside the stream stops everybody's",
-                   lambda _: method(Feed, "_person", refuses_late_rows)),
-            Mutant("people-unbounded", "everybody counts in every step",
-                   lambda _: method(PersonCounts, "step", everybody_counts)),
+            *OF_ROWS,
             Mutant("first-come", "a step holds so many rows and drops the others",
-                   lambda _: method(PersonCounts, "step", _first_come)),
+                   in_method(PersonCounts, "step", _first_come)),
             Mutant("sorted-only", "a row that goes back in time is dropped",
-                   lambda _: method(Feed, "_person", _sorted_only)),
+                   in_method(Feed, "_person", _sorted_only)),
             Mutant("counted-again", "a watermark forgets who was counted",
-                   lambda _: method(Feed, "_person", _counted_again)),
+                   in_method(Feed, "_person", _counted_again)),
         ),
     )  # fmt: skip

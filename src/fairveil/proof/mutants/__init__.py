@@ -12,12 +12,15 @@ a broken copy is shown to the audits instead.
 from fairveil.proof.mutants.everywhere import data_bound, no_clip
 from fairveil.proof.mutants.mutant import (
     KIND,
+    Method,
     Mutant,
     Plant,
     Reused,
     Weakened,
     broken_copy,
     function,
+    in_function,
+    in_method,
     method,
     mutants_of,
     rule,
@@ -27,6 +30,7 @@ from fairveil.proof.mutants.mutant import (
 
 __all__ = [
     "KIND",
+    "Method",
     "Mutant",
     "Plant",
     "Reused",
@@ -34,6 +38,8 @@ __all__ = [
     "broken_copy",
     "data_bound",
     "function",
+    "in_function",
+    "in_method",
     "method",
     "mutants_of",
     "no_clip",

@@ -30,11 +30,10 @@ from fairveil.privacy.mechanisms.one_bit import OneBit
 from fairveil.privacy.noise import Noise, SeededNoise, ZeroNoise
 from fairveil.proof.laws.playing import FEW_BLOCKS, LONG, placed, turns
 from fairveil.proof.laws.releases import SOURCES, differs, never_repeats
-from fairveil.proof.mutants import Mutant, function, method, no_clip, rule, together
+from fairveil.proof.mutants import Method, Mutant, function, method, no_clip, rule, together
 from fairveil.registry import register
 from fairveil.state import State
 
-Method = Callable[..., Any]
 COUNTERS = ("handed", "answered", "next", "tested")
 """Unreleased arrays that say how far a policy has come: nobody's rows."""
 

@@ -99,7 +99,9 @@ def mutants_of(kind: str, thing: Any, registered: Iterable[registry.Entry] | Non
     return list(found.values())
 
 
-Change = Callable[[Callable[..., Any]], Callable[..., Any]]
+Method = Callable[..., Any]
+"""A served function or method."""
+Change = Callable[[Method], Method]
 """From a function to its broken twin."""
 
 
@@ -143,6 +145,16 @@ def function(original: Callable[..., Any], twin: Callable[..., Any]) -> Iterator
     finally:
         for module, name in changed:
             setattr(module, name, original)
+
+
+def in_method(owner: type, name: str, change: Change) -> Plant:
+    """Plant the broken twin of a method, whatever thing is asked."""
+    return lambda _: method(owner, name, change)
+
+
+def in_function(original: Callable[..., Any], twin: Callable[..., Any]) -> Plant:
+    """Plant the broken twin of a function."""
+    return lambda _: function(original, twin)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -16,7 +16,7 @@ from fairveil.privacy.grid import from_units, to_units
 from fairveil.privacy.noise import Noise, ZeroNoise
 from fairveil.proof import AuditPair
 from fairveil.proof.engine.bounds import FinerClaim
-from fairveil.proof.mutants import Mutant, broken_copy, method, rule
+from fairveil.proof.mutants import Method, Mutant, broken_copy, method, rule
 from fairveil.proof.pairs import finer_claim
 from fairveil.proof.pairs.streams import STEPS, plain_pair, run_plain, run_stream
 from fairveil.randomness import Generator
@@ -32,8 +32,6 @@ from fairveil.streams.releasers.predictive import Predictive
 from fairveil.streams.releasers.private_kalman import PrivateKalman
 from fairveil.streams.serving.people import PersonCounts
 from fairveil.streams.serving.stream import NoiseAhead
-
-Method = Callable[..., Any]
 
 
 def no_clip(releaser: Releaser) -> AbstractContextManager[None]:

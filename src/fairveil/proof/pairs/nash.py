@@ -18,11 +18,7 @@ import numpy as np
 from fairveil.arrays import Floats
 from fairveil.bandits.environments.arms import UNIT
 from fairveil.bandits.feedback import Lateness, Outstanding, Treat, hand_over
-from fairveil.bandits.nash.adap_ucb import AdapUcb
 from fairveil.bandits.nash.episodes import EpisodePolicy
-from fairveil.bandits.nash.ldp_ncb import LdpNcb
-from fairveil.bandits.nash.ldp_ucb import LdpUcb
-from fairveil.bandits.nash.local_nash import LocalNash
 from fairveil.bandits.nash.private_nash import PrivateNash
 from fairveil.bandits.nash.two_phases import TwoPhasePolicy
 from fairveil.bandits.protocol import HEADER, Feedback, Round
@@ -45,6 +41,8 @@ FAR = 7.0
 """A reward outside its range: served code clips it to 1."""
 
 
+@register("audit-pair", "policy:adap-ucb")
+@register("audit-pair", "policy:private-nash")
 def episodes_pair(policy: EpisodePolicy) -> AuditPair:
     """User 0 is the first person of the first block; where arrivals are private, the reward may be missing."""
     hidden = policy.hides_arrivals
@@ -147,6 +145,7 @@ def _seen(value: State, trials: int, now: int) -> Floats:
     return np.stack([now * ones, value[HEADER][2] * ones, value["total"] / UNIT, value["count"] * ones], axis=1)
 
 
+@register("audit-pair", "policy:gdp-ncb")
 def uniform_pair(policy: TwoPhasePolicy) -> AuditPair:
     """User 0 is a person of the uniform phase, whose arm 0 is then released again and again.
 
@@ -195,6 +194,7 @@ def _ratio(deficit: float, scale: float) -> float:
     return (abs(deficit + 1.0) - abs(deficit)) / scale
 
 
+@register("audit-pair", "policy:gdp-ncb/block")
 def block_pair(policy: TwoPhasePolicy) -> AuditPair:
     """User 0 is the first person of the first block after the uniform phase; all others earn nothing."""
 
@@ -223,6 +223,7 @@ def _two_blocks(policy: TwoPhasePolicy, state: State, reward: float, noise: Nois
     return seen[0], seen[1], float(evidence(np.array(seen), scale).sum())
 
 
+@register("audit-pair", "policy:gdp-ncb/threshold")
 def threshold_pair(policy: TwoPhasePolicy) -> AuditPair:
     """The end of a uniform phase that a noisy threshold ends: one reward raises every later test by one.
 
@@ -251,6 +252,7 @@ def threshold_pair(policy: TwoPhasePolicy) -> AuditPair:
     return AuditPair(run, words, "tests until the phase ends", made.epsilon / 2, trials=10_000)
 
 
+@register("audit-pair", "policy:gdp-ncb/after-threshold")
 def after_threshold_pair(policy: TwoPhasePolicy) -> AuditPair:
     """The noisy sum that follows the threshold: it has the other half of the budget.
 
@@ -278,6 +280,9 @@ def after_threshold_pair(policy: TwoPhasePolicy) -> AuditPair:
     return AuditPair(run, words, "the noisy sum after the threshold", made.epsilon / 2, trials=10_000)
 
 
+@register("audit-pair", "policy:ldp-ncb")
+@register("audit-pair", "policy:ldp-ucb")
+@register("audit-pair", "policy:local-nash")
 def report_pair(policy: Any) -> AuditPair:
     """What one user sends, for a reward of 0 or far above 1 (the device clips it)."""
 
@@ -286,18 +291,6 @@ def report_pair(policy: Any) -> AuditPair:
         return np.array([policy.report(feedback, noise).value for _ in range(trials)])
 
     return AuditPair(run, "the user's reward is 0 or 7 (clipped to 1)", "the report", policy.epsilon)
-
-
-@register("audit-pair", "policy:adap-ucb")
-def adap_ucb_pair(policy: AdapUcb) -> AuditPair:
-    """A reward of the first block is 1 or 0."""
-    return episodes_pair(policy)
-
-
-@register("audit-pair", "policy:private-nash")
-def private_nash_pair(policy: PrivateNash) -> AuditPair:
-    """A reward of the first block is 1 or 0."""
-    return episodes_pair(policy)
 
 
 @register("audit-pair", "policy:private-nash/arrivals")
@@ -314,7 +307,8 @@ def late_private_nash_pair(policy: PrivateNash) -> AuditPair:
 
 
 @register("audit-pair", "policy:private-nash/seats")
-def seated_private_nash_pair(policy: PrivateNash) -> AuditPair:
+@register("audit-pair", "policy:adap-ucb/seats")
+def seated_pair(policy: EpisodePolicy) -> AuditPair:
     """Releases by arrival: all others come late, user 0 at once, with a reward of 1 or 0."""
     return seats_pair(policy, "public")
 
@@ -323,12 +317,6 @@ def seated_private_nash_pair(policy: PrivateNash) -> AuditPair:
 def hidden_seats_pair(policy: PrivateNash) -> AuditPair:
     """Releases by arrival where arrivals are hidden: user 0's reward comes at once or never."""
     return seats_pair(policy, "private" if policy.hides_arrivals else "default")
-
-
-@register("audit-pair", "policy:adap-ucb/seats")
-def seated_adap_ucb_pair(policy: AdapUcb) -> AuditPair:
-    """The same of a policy whose releases replace each other."""
-    return seats_pair(policy, "public")
 
 
 def seats_pair(policy: Any, treat: Treat) -> AuditPair:
@@ -340,45 +328,3 @@ def seats_pair(policy: Any, treat: Treat) -> AuditPair:
     return late_pair(
         replace(policy, released_by="arrivals"), Lateness(numbers=(SEATED,), window=int(SEATED), treat=treat)
     )
-
-
-@register("audit-pair", "policy:gdp-ncb")
-def gdp_ncb_pair(policy: TwoPhasePolicy) -> AuditPair:
-    """A reward of the uniform phase is 1 or 0, then its arm wins again and again."""
-    return uniform_pair(policy)
-
-
-@register("audit-pair", "policy:gdp-ncb/block")
-def gdp_ncb_block(policy: TwoPhasePolicy) -> AuditPair:
-    """A reward of the first block after the uniform phase is 1 or 0."""
-    return block_pair(policy)
-
-
-@register("audit-pair", "policy:gdp-ncb/threshold")
-def gdp_ncb_threshold(policy: TwoPhasePolicy) -> AuditPair:
-    """When a noisy threshold ends the uniform phase."""
-    return threshold_pair(policy)
-
-
-@register("audit-pair", "policy:gdp-ncb/after-threshold")
-def gdp_ncb_after_threshold(policy: TwoPhasePolicy) -> AuditPair:
-    """What is published when a noisy threshold has ended the uniform phase."""
-    return after_threshold_pair(policy)
-
-
-@register("audit-pair", "policy:ldp-ncb")
-def ldp_ncb_pair(policy: LdpNcb) -> AuditPair:
-    """What one user sends for a reward of 0 or 1."""
-    return report_pair(policy)
-
-
-@register("audit-pair", "policy:ldp-ucb")
-def ldp_ucb_pair(policy: LdpUcb) -> AuditPair:
-    """What one user sends for a reward of 0 or 1."""
-    return report_pair(policy)
-
-
-@register("audit-pair", "policy:local-nash")
-def local_nash_pair(policy: LocalNash) -> AuditPair:
-    """What one user sends for a reward of 0 or 1."""
-    return report_pair(policy)

@@ -33,7 +33,7 @@ MOST = 256
 """Values that may share a commit."""
 BLOCK = re.compile(r"/steps/(\d+)-(\d+)(?::([0-9a-f]+))?$")
 KEYS = re.compile(r"/keys(-\d+)?")
-_START = re.compile(r"/starts/(\d+)$")
+START = re.compile(r"/starts/(\d+)$")
 
 
 class Stored(NamedTuple):
@@ -117,7 +117,7 @@ class Journal:
                 settled[str(entry["name"])] = str(entry["kind"])
         found: dict[int, Stored] = {}
         for name, kind in settled.items():
-            if _START.search(name):
+            if START.search(name):
                 self.starts.append(int(self.ledger.value(name)) if kind == "publish" else -1)
             elif (match := BLOCK.search(name)) is not None:
                 found[int(match[1])] = self._block(name, kind, match)

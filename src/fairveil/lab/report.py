@@ -1,24 +1,18 @@
-"""Building the report from reproductions (or any sections) with one template and one inlined script."""
+"""Building the report from reproductions, or from any sections."""
 
 from __future__ import annotations
 
 import json
 import re
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from fairveil._version import __version__
-from fairveil.errors import DependencyError
 from fairveil.lab import papers
-from fairveil.lab.artefact import DECIDING, PLURAL, Chart, Claim, Heatmap, Picture, Table, readable, say
+from fairveil.lab.artefact import Chart, Claim, Heatmap, Picture, Table, readable, say
+from fairveil.lab.page import figure, write_page
 from fairveil.lab.plots import Colours, draw, page_colours
 from fairveil.lab.reproduce import Reproduction
-from fairveil.running.store import machine_facts, write_atomically, writing
-
-MANY_FIGURES = 4
-"""A section with this many figures shows them two by two, so that neighbours can be compared."""
 
 
 @dataclass
@@ -71,61 +65,21 @@ def _distinct(promises: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dic
 
 def write_report(sections: list[Section], file: Path, *, title: str, lead: str = "") -> Path:
     """Write one HTML file that opens without a network: interactive figures, static ones in print or without script."""
-    try:
-        import jinja2
-        import vl_convert
-    except ImportError:
-        raise DependencyError("the report needs jinja2 and vl-convert", fix="pip install 'fairveil[lab]'") from None
-    here = Path(__file__).parent
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string((here / "template.html").read_text())
-    figures: dict[str, Any] = {}
     colours = page_colours([picture for section in sections for picture in section.pictures])
-    rendered = [_render(section, number, figures, colours) for number, section in enumerate(sections)]
-    order = [section["group"] for section in rendered]
-    counts = {
-        verdict: sum(claim["verdict"] == verdict for section in rendered for claim in section["claims"])
-        for verdict in DECIDING
-    }
-    page = template.render(
-        title=title,
-        lead=lead,
-        sections=rendered,
-        groups={group: [one for one in rendered if one["group"] == group] for group in dict.fromkeys(order)},
-        counts=counts,
-        plural=PLURAL,
-        readable=readable,
-        style=(here / "style.css").read_text(),
-        machine={"fairveil": __version__, **machine_facts()},
-        script=_bundle(vl_convert) if figures else "",
-        figures=json.dumps(figures).replace("</", "<\\/"),
-    )
-    with writing(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, page.encode())
-    return file
+    parts = [_render(section, number, colours) for number, section in enumerate(sections)]
+    return write_page(parts, file, title=title, lead=lead)
 
 
-FILLED = {"type": "fit-x", "contains": "padding"}
-"""Axes and legends count: every chart of a page is as wide as its place, so that their edges line up."""
-STILL = 760
-"""Width of a chart on paper and before the page's script has drawn it."""
-
-
-def _render(section: Section, number: int, figures: dict[str, Any], colours: Colours) -> dict[str, Any]:
+def _render(section: Section, number: int, colours: Colours) -> dict[str, Any]:
     pictures: list[dict[str, Any]] = []
     for index, picture in enumerate(section.pictures):
         if isinstance(picture, Table):
             pictures.append(
                 {"kind": "table", "title": picture.title, "columns": picture.columns, "rows": _cells(picture)}
             )
-            continue
-        key = f"figure-{number}-{index}"
-        spec = draw(picture, STILL, colours=colours).to_dict() | {"autosize": FILLED}
-        figures[key] = spec
-        svg = re.sub(r"<\?xml[^>]*\?>", "", _still(json.dumps(spec)))
-        svg = re.sub(r"\b(gradient_|clip)(\d+)", rf"{key}-\1\2", svg)  # ids are unique in the whole page
-        pictures.append({"kind": "figure", "key": key, "words": in_words(picture), "svg": svg})
+        else:
+            spec = draw(picture, colours=colours).to_dict()
+            pictures.append(figure(f"figure-{number}-{index}", spec, in_words(picture)))
     return {
         "name": section.name,
         "anchor": re.sub(r"[^a-zA-Z0-9]+", "-", section.name),
@@ -133,7 +87,6 @@ def _render(section: Section, number: int, figures: dict[str, Any], colours: Col
         "group": section.group,
         "text": [text for text in section.text if text],
         "pictures": pictures,
-        "many": sum(picture["kind"] == "figure" for picture in pictures) >= MANY_FIGURES,
         "claims": [claim.to_dict() for claim in section.claims],
         "guarantees": section.guarantees,
         "notes": section.notes,
@@ -163,17 +116,3 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return readable(value) if isinstance(value, int | float) else str(value)
-
-
-@lru_cache(maxsize=1024)
-def _still(spec: str) -> str:
-    """A chart as SVG; a page that is written again and again as it grows draws each once."""
-    import vl_convert
-
-    return str(vl_convert.vegalite_to_svg(spec))
-
-
-@lru_cache(maxsize=1)
-def _bundle(vl_convert: Any) -> str:
-    """Vega, Vega-Lite and the embedder as one script, inlined once for all figures."""
-    return str(vl_convert.javascript_bundle("window.fairveilEmbed = vegaEmbed;")).replace("</script", "<\\/script")
