@@ -11,6 +11,7 @@ from fairveil.errors import BudgetError, SpecError
 from fairveil.ledger import Limit
 from fairveil.loop import ManualClock, Person, Reward, Store
 from fairveil.loop.asked import Wanted, wanted
+from fairveil.loop.places import Placing
 from fairveil.loop.problems import Invalid, NoBudget, NoSupport, NotDue, NotKept, Overlap, SaysNothing
 from fairveil.loop.public import budget_table, loop_table, places_table, release_tables
 from fairveil.loop.reports import gathered
@@ -75,6 +76,41 @@ def test_a_frozen_loop_is_reported_and_nobody_above_the_limit_is(store):
     assert public == {"public": {"places": 30}}
     assert units[:9].sum() == 20 * ONE
     assert loop.release("fairness", epsilon=0.5)["value"]["places"] == 30
+
+
+@pytest.mark.parametrize(
+    "door",
+    [
+        None,
+        "UPDATE place_people SET places = 0 WHERE key = ?",
+        "UPDATE place_people SET places = 3 WHERE key = ?",
+        "DELETE FROM place_appearances WHERE subject = ?",
+    ],
+    ids=["forgotten", "uncounted", "over", "nameless"],
+)
+def test_a_report_sees_whoever_the_door_did_not(store, door, monkeypatch):
+    """A report believed the decisions: with a door that forgets the limit somebody is in every report."""
+    loop = made(store, person=Person(max_events=2), reports={"spare": 1.0, "every": 10, "epsilon": 0.5})
+    for number in range(20):
+        with monkeypatch.context() as broken:
+            if door is None and number == 15:
+                broken.setattr(Placing, "_over", lambda self, ask: self._people.setdefault(ask.subjects[0], 2) < 0)
+            who = "p-0" if door is None and number in (0, 1, 15) else f"p-{number}"
+            loop.decide(f"e-{number}", group="a", subject=who)
+            loop.reward(f"e-{number}", 1.0)
+        if number == 9:
+            store.clock.clock.advance(120)
+            store.tick()
+    if door is not None:
+        with store.writing() as tx:
+            tx.execute(door, (store.keys.subject("p-15"),))
+    store.clock.clock.advance(120)
+    store.tick()
+    with store.reading() as tx:
+        assert tx.execute("SELECT first, status FROM reports ORDER BY first") == [(0, "released"), (10, "skipped")]
+    with pytest.raises(NoSupport, match="counted for the people"):
+        loop.release("fairness", first=10, stop=20, epsilon=0.1)
+    assert not [entry for entry in loop.ledger.entries() if "-10-20" in str(entry)]
 
 
 def test_who_somebody_is_moves_no_place_of_others(store):

@@ -20,6 +20,7 @@ import numpy as np
 
 from fairveil.arrays import Floats
 from fairveil.loop.play import ArmsPlay
+from fairveil.loop.problems import NoSupport
 from fairveil.loop.reporting import chances
 from fairveil.loop.storage import Driver, Transaction
 from fairveil.reports.rows import PlaceRows
@@ -108,7 +109,7 @@ class Placing:
         limit = self.facts.spec.person.max_events
         for key in ask.subjects:
             self._stands.append((self.facts.id, key, now.place))
-            if limit is not None and self._people[key] < limit:
+            if limit is not None and (not blank or self._people[key] < limit):
                 self._people[key] += 1
         now.place += 1
 
@@ -233,6 +234,36 @@ def settle(batch: Batch) -> Counters:
 
 
 _ERASED = {"sqlite": "zeroblob(length(content))", "postgresql": "decode(repeat('00', length(content)), 'hex')"}
+
+
+LIVE = "p.loop = ? AND p.place >= ? AND p.place < ? AND substr(p.content, 1, 1) = ?"
+STOOD = (
+    "SELECT count(*) FROM (SELECT count(*) AS stood, coalesce(max(k.places), 0) AS counted FROM places p "
+    "JOIN place_appearances a ON a.loop = p.loop AND a.place = p.place "
+    f"LEFT JOIN place_people k ON k.loop = a.loop AND k.key = a.subject WHERE {LIVE} GROUP BY a.subject) AS people "
+    "WHERE counted > ? OR stood > counted"
+)
+NAMELESS = (
+    f"SELECT count(*) FROM places p WHERE {LIVE} "
+    "AND NOT EXISTS (SELECT 1 FROM place_appearances a WHERE a.loop = p.loop AND a.place = p.place)"
+)
+
+
+def check_people(facts: Facts, driver: Driver, first: int, stop: int) -> None:
+    """The limit a person, held against the places that are about to be reported, by whatever way they came."""
+    limit = facts.spec.person.max_events
+    if limit is None:
+        return
+    places = facts.id, first, stop, bytes([COUNTS])
+    with driver.reading() as tx:
+        found = tx.execute(STOOD, (*places, limit))[0][0] + tx.execute(NAMELESS, places)[0][0]
+    if found:
+        raise NoSupport(
+            "a range has places beyond what was counted for the people in them",
+            path="person.max_events",
+            allowed=f"{limit} places a person, each counted when it is decided",
+            fix="nothing was drawn; look at what writes to this store, or erase these people",
+        )
 
 
 def erase_person(batch: Batch, dialect: str, subject: bytes) -> int:

@@ -88,7 +88,7 @@ class NotKept(LoopError):
 
 
 class NoSupport(LoopError):
-    """The log cannot answer: nothing explored, or decided by a law that nobody knows."""
+    """The log cannot answer: nothing explored, decided by a law that nobody knows, or people who were not counted."""
 
     code = "no-support"
 

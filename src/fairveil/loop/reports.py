@@ -26,7 +26,7 @@ from fairveil.loop.batch import Batch
 from fairveil.loop.blocks import block_name
 from fairveil.loop.clock import SECOND, seconds_of
 from fairveil.loop.paying import note_budget
-from fairveil.loop.places import Counters, erase_below, pages, settle
+from fairveil.loop.places import Counters, check_people, erase_below, pages, settle
 from fairveil.loop.problems import Invalid, NoBudget, NoSupport, Overlap
 from fairveil.loop.public import loop_table, release_tables
 from fairveil.loop.reporting import KINDS as REPORTS
@@ -63,6 +63,7 @@ def make(loop: Loop, asked: Wanted, actor: str = "local") -> tuple[dict[str, Any
     with loop.reports_lock:
         if not _taken(loop, asked):
             check_range(loop, asked)
+        check_people(loop.facts, loop.store.driver, asked.first, asked.stop)
         epoch = loop.writer.act(lambda batch: _take(batch, asked))
         point("report-taken")
         try:
@@ -224,7 +225,7 @@ def tick(loop: Loop) -> int:
     for asked in (*_begun(loop), *_due(loop, now)):
         try:
             _, new = make(loop, asked, "tick")
-        except NoSupport:  # somebody else decided in this range: no law is known, and the next range comes
+        except NoSupport:  # no law is known of it, or not everybody was counted: the next range comes
             new = False
             loop.writer.act(partial(_pass_over, asked=asked))
         made += new

@@ -14,6 +14,7 @@ from fairveil.loop.clock import ManualClock
 from fairveil.loop.config import Person, Reward
 from fairveil.loop.facts import Facts
 from fairveil.loop.loop import Loop
+from fairveil.loop.places import check_people
 from fairveil.loop.problems import SubjectTwice
 from fairveil.loop.requests import Preparer
 from fairveil.loop.store import Store
@@ -83,6 +84,32 @@ def held_at_the_release(folder: Path) -> None:
             clock.advance(61)
             loop.tick()
             must((loop.status().version > 0) == (not door), f"somebody {who} is released" if door else "no release")
+
+
+PLACED = {
+    "who is reported and not counted": "UPDATE place_people SET places = 0 WHERE key = ?",
+    "who is reported without a name": "DELETE FROM place_appearances WHERE subject = ?",
+}
+"""The same for what is reported."""
+
+
+def held_at_the_report(folder: Path) -> None:
+    """Nobody is reported who is not known or not counted, whatever path the place took."""
+    for number, (who, door) in enumerate((("", ""), *PLACED.items())):
+        clock, url = ManualClock(), f"sqlite:///{folder}/{number}/store.db"
+        with Store.open(url, clock=clock, key=bytes(32)) as store:
+            arms = {"name": "private-nash", "arms": 2, "epsilon": 1.0}
+            about: dict[str, Any] = {"policy": arms, "reward": Reward(0, 1, wait="60s"), "person": Person(max_events=1)}
+            loop = store.create("trial", **about, groups=["a"], reports={"every": 8, "epsilon": 0.5})
+            loop.decide_many([{"event_id": f"e-{event}", "subject": f"{event}", "group": "a"} for event in range(8)])
+            if door:
+                with store.writing() as tx:
+                    tx.execute(door, (store.keys.subject("3"),))
+            clock.advance(61)
+            store.tick()
+            with store.reading() as tx:
+                [(made,)] = tx.execute("SELECT count(*) FROM reports WHERE status = 'released'")
+            must((made == 1) == (not door), f"somebody {who} is reported" if door else "nothing is reported")
 
 
 def refused_without_a_trace(folder: Path) -> None:
@@ -166,7 +193,13 @@ def forgets_seats_alone(self: Loop, subject: str, actor: str = "local") -> int:
 def people_checks() -> Checks:
     """People of a served loop: `fairveil.loop.requests`, `fairveil.loop.batch` and the promise to a person."""
     return Checks(
-        (learned_within_the_promise, held_at_the_release, refused_without_a_trace, erased_at_any_seat),
+        (
+            learned_within_the_promise,
+            held_at_the_release,
+            held_at_the_report,
+            refused_without_a_trace,
+            erased_at_any_seat,
+        ),
         (
             Mutant("subject-twice-taken", "one person at many places of a request counts as one event",
                    lambda _: method(Preparer, "_check_places", lambda _: lambda self, people: None)),
@@ -178,6 +211,8 @@ def people_checks() -> Checks:
                    plant=lambda _: function(blocks.check_people, lambda facts, driver, epoch, blocks: None)),
             Mutant("limit-alone", "a release looks at what was counted and not at rows", breaks="held_at_the_release",
                    plant=lambda _: _limit_alone()),
+            Mutant("places-believed", "a report asks nobody who stands in its places", breaks="held_at_the_report",
+                   plant=lambda _: function(check_people, lambda facts, driver, first, stop: None)),
             Mutant("first-seat-alone", "only the first person of a request is found by an erasure",
                    breaks="erased_at_any_seat", plant=lambda _: method(Batch, "_note_persons", _first_seat_alone)),
             Mutant("rows-kept-after-erasure", "an erasure forgets where a person stood and keeps the rows",

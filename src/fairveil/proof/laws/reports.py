@@ -38,6 +38,7 @@ SHAPES: tuple[dict[str, Any], ...] = (
     {"family": "nash", "actions": ("x", "y"), "group_privacy": "private", "missing": "public"},
     {"family": "exposure"},
     {"family": "exposure", "blanks": True},
+    {"family": "exposure", "blanks": True, "groups": ("a", "b", "c")},
     {"blanks": True},
     {"blanks": True, "missing": "public"},
     {"family": "nash", "actions": ("x", "y"), "blanks": True},
