@@ -11,6 +11,7 @@ import sklearn
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
+from sklearn.ensemble import BaggingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import FeatureUnion, make_pipeline
@@ -172,6 +173,17 @@ def test_a_printed_private_learner_takes_no_ledger_and_no_secure_noise(tmp_path)
     assert not model.guarantee_.established
 
 
+def test_an_ensemble_that_draws_a_row_several_times_is_named():
+    """One bagged fit said "epsilon 1, established" of a row that stood in it four times."""
+    private = PrivateLogisticRegression()
+    for inner in (private, make_pipeline(FunctionTransformer(), private)):
+        [leak] = check_pipeline(BaggingClassifier(inner))
+        assert leak.transformer == "BaggingClassifier"
+        assert "several times" in leak.why
+        assert check_pipeline(BaggingClassifier(inner, bootstrap=False, max_samples=0.5)) == []
+    assert check_pipeline(BaggingClassifier(LogisticRegression())) == []
+
+
 def test_transformers_that_learn_are_named_and_others_are_not() -> None:
     private = PrivateLogisticRegression()
     bad = [StandardScaler(), MinMaxScaler(), PCA(), OneHotEncoder()]
@@ -194,6 +206,14 @@ def test_transformers_that_learn_are_named_and_others_are_not() -> None:
 
 def _schema() -> list[Column]:
     return [Column("age", "continuous", low=0, high=80), Column("kind", "category", categories=("a", "b"))]
+
+
+@pytest.mark.parametrize("row", [["secret-7", "a"], [30, "secret-7"], [None, "a"], [[1, 2], "a"]])
+def test_the_public_encoder_refuses_a_cell_without_repeating_it(row) -> None:
+    with pytest.raises(InputError) as caught:
+        PublicEncoder(_schema()).fit_transform(pd.DataFrame([row], columns=["age", "kind"]))
+    assert caught.value.path in ("age", "kind")
+    assert "secret" not in f"{caught.value} {caught.value.__cause__} {caught.value.given}"
 
 
 def test_the_public_encoder_learns_nothing_and_agrees_with_the_data_set() -> None:

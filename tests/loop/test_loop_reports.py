@@ -17,6 +17,7 @@ from fairveil.loop.public import budget_table, loop_table, places_table, release
 from fairveil.loop.reports import gathered
 from fairveil.loop.upkeep import check
 from fairveil.privacy.vectors import ONE, Price
+from fairveil.proof.engine.replay import compare
 from fairveil.reports.export import as_json
 
 KEY = bytes(range(32))
@@ -540,3 +541,29 @@ def test_a_rule_without_a_law_says_so(store):
     assert len(said) == 1
     assert "towards .5" in said[0]
     assert loop.quote_release("evaluation", first=0, stop=60, epsilon=1.0, dry_run=True)["dry_run"]["simulated"]
+
+
+@pytest.mark.parametrize("candidates", [2, 20])
+def test_all_candidates_of_a_place_may_be_others_where_who_was_shown_is_private(candidates):
+    """One request with everybody else in it, exactly: claim mu .5, once 5.56 with twenty candidates."""
+
+    def served(folder, world):
+        clock = ManualClock()
+        policy = {"name": "batched-private-fair-greedy", "epsilon": 1.0, "delta": 1e-6, "first_batch": 64}
+        features = [{"name": "x", "low": -1.0, "high": 1.0}]
+        with Store.open(f"sqlite:///{folder}/store.db", clock=clock, key=KEY) as store:
+            loop = store.create(
+                "queue", policy=policy, groups=["a", "b"], features=features, reward=Reward(0, 1, wait="60s"),
+                reports={"spare": 1.0, "groups": "private"}, max_candidates=candidates,
+            )  # fmt: skip
+            for number in range(3):
+                other = world == 1 and number == 0
+                loop.decide(f"e-{number}", candidates=[{"group": "ab"[other], "features": [0.1]}] * candidates)
+                loop.reward(f"e-{number}", float(other))
+            clock.advance(61)
+            store.tick()
+            return {"report": loop.release("fairness", mu=0.5)["value"]}
+
+    found = compare(served)
+    assert found.within(mu=0.5)
+    assert found.mu == pytest.approx(0.5, rel=1e-6)

@@ -62,7 +62,7 @@ def test_noisy_sums_keep_the_public_total():
 
 
 def test_every_declared_group_is_listed_also_where_nobody_is():
-    report = FairnessReport(("a", "b", "unknown"), rho=0.02, group_privacy="private")
+    report = FairnessReport(("a", "b", "unknown"), rho=0.02, group_privacy="private", most_shown=3)
     rows = PlaceRows(group=np.zeros(500, int), shown=np.tile([2, 1, 0], (500, 1)), reward=np.ones(500))
     found = report.release(rows, SeededNoise(1))
     assert [group["name"] for group in found["groups"]] == ["a", "b", "unknown"]
@@ -264,6 +264,7 @@ def test_words_name_both_intervals_and_delta():
         ({"groups": (), "rho": 0.1}, "groups"),
         ({"groups": ("a", "b"), "rho": 0.1, "family": "nash"}, "actions"),
         ({"groups": ("a", "b"), "rho": 0.1, "level": 1.5}, "level"),
+        ({"groups": ("a", "b"), "rho": 0.1, "group_privacy": "private"}, "most_shown"),
     ],
 )
 def test_mistakes_are_named(given, path):
@@ -278,4 +279,7 @@ def test_bad_rows_are_named_without_their_values():
     assert "secret" not in str(caught.value)
     with pytest.raises(InputError, match="who was shown"):
         FairnessReport(NAMES, rho=0.1).release(PlaceRows(group=np.zeros(3, int)), ZeroNoise())
+    private = FairnessReport(NAMES, rho=0.1, group_privacy="private", most_shown=2)
+    with pytest.raises(InputError, match="more candidates than declared"):
+        private.release(PlaceRows(group=np.zeros(1, int), shown=np.array([[2, 1]])), ZeroNoise())
     assert Price(rho=0.02).words == "rho 0.02"

@@ -16,7 +16,7 @@ from fairveil.errors import InputError, SpecError
 
 
 class Leak(NamedTuple):
-    """A step that learns from private rows without protection, and what to do instead."""
+    """A step that learns from private rows without protection, or an ensemble that repeats them; what to do instead."""
 
     step: str
     transformer: str
@@ -27,7 +27,8 @@ class Leak(NamedTuple):
 def check_pipeline(pipeline: Any) -> list[Leak]:
     """The steps before a private estimator that learn from its rows; empty when there is none to worry about.
 
-    Looks into pipelines, column transformers, unions and searches. A transformer is fine when scikit-learn says that it
+    Looks into pipelines, column transformers, unions, searches and ensembles, and names one that draws rows with
+    replacement: a row that stands k times in a fit has k units. A transformer is fine when scikit-learn says that it
     needs no fit, when it declares everything (`PublicEncoder`, encoders with ``categories``), or when it is a
     function; everything else is named. Nothing is run and no row is read.
 
@@ -39,7 +40,7 @@ def check_pipeline(pipeline: Any) -> list[Leak]:
     """
     inner = getattr(pipeline, "estimator", None)
     if inner is not None and hasattr(inner, "fit"):
-        return check_pipeline(inner)
+        return [*_copies(pipeline, inner), *check_pipeline(inner)]
     steps = getattr(pipeline, "steps", None)
     if not steps:
         return []
@@ -48,6 +49,16 @@ def check_pipeline(pipeline: Any) -> list[Leak]:
     if not (_is_private(last) or found):
         return []
     return [leak for name, step in before for leak in _leaks(name, step)] + found
+
+
+def _copies(ensemble: Any, inner: Any) -> Iterator[Leak]:
+    if getattr(ensemble, "bootstrap", False) is True and _is_private(inner):
+        yield Leak(
+            "",
+            type(ensemble).__name__,
+            "it hands a row to one fit several times, and the promise is for one row",
+            "bootstrap=False, with max_samples below 1",
+        )
 
 
 def _is_private(thing: Any) -> bool:

@@ -189,7 +189,7 @@ def _serve(columns: Any, people: Any, options: dict[str, Any]) -> None:
         run = ReleaseRun(
             columns, feed, layout, out, options["ledger"], seed, public, guard=options["guard"], batch=options["batch"]
         )
-        run.announce = lambda: _announce(columns, people, options)
+        run.announce = lambda: _announce(columns, people, options, run.known)
         try:
             with _interrupted_by(run), _telling(run, out):
                 run.run()
@@ -297,16 +297,19 @@ def _open(source: str) -> int:
         raise InputError(f"the input cannot be read: {problem.strerror}", path="in", given=source) from None
 
 
-def _announce(columns: Any, people: Any, options: dict[str, Any]) -> None:
+def _announce(columns: Any, people: Any, options: dict[str, Any], known: bool) -> None:
     """The guarantee goes to standard error and beside the output, with the place of the ledger."""
     from fairveil.streams.releasers.common_fields import DECLARED
     from fairveil.streams.serving.people import READABLE, WATERMARKS
+    from fairveil.streams.serving.read_again import UNKNOWN
 
     promise, simulated = columns.guarantee(), options["simulate"]
     out, ledger, guard = options["out"], options["ledger"], options["guard"]
     if people is not None:
         notes = [people.words if note == DECLARED else note for note in promise.notes]
         promise = replace(promise, notes=(*notes, READABLE, *((WATERMARKS,) if options["watermark"] else ())))
+    if not known:
+        promise = replace(promise, established=False, notes=(*promise.notes, UNKNOWN))
     words = f"{promise}" if not simulated else f"SIMULATED, protects nobody: {promise}"
     Console(stderr=True).print(words, highlight=False, soft_wrap=True, markup=False)
     for line in headlines(columns):

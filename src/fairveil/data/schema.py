@@ -75,7 +75,12 @@ class Column:
         ``high``. No edge is ever read from the values.
         """
         if self.kind == "continuous":
-            numbers = np.asarray(self.filled(values), np.float64)
+            try:
+                numbers = np.asarray(self.filled(values), np.float64)
+            except (ValueError, TypeError):  # whose words repeat the cell
+                raise InputError(
+                    "a column has a cell that is not a number", path=self.name, allowed="numbers"
+                ) from None
             if np.isnan(numbers).any():
                 raise InputError("a column has missing values", path=self.name, fix=NOTHING_DECLARED)
             above, reach = np.clip(numbers, self.low, self.high) - self.low, self.high - self.low

@@ -71,6 +71,7 @@ def mechanism(
         arms = isinstance(facts.play, ArmsPlay)
         actions = tuple(spec.actions or [str(arm) for arm in range(facts.policy.arms or 0)]) if arms else ()
         about: dict[str, Any] = {"missing": facts.missing, "group_privacy": group_privacy(facts), **price.to_dict()}
+        about |= {} if arms else {"most_shown": spec.max_candidates}
         return FairnessReport(
             spec.crossings or tuple(spec.groups or ["all"]), level=level, family=family_of(facts), actions=actions,
             low=low, high=high, blanks=blanks, **about,

@@ -24,6 +24,7 @@ from fairveil.loop.clock import in_words
 from fairveil.loop.config import new_spec, read_spec, spec_table
 from fairveil.loop.facts import Facts, Status
 from fairveil.loop.guards import serving_table
+from fairveil.loop.lives import Lives, lives_of, units_of_person
 from fairveil.loop.pages import without_page
 from fairveil.loop.paying import accounts, ledger_table
 from fairveil.loop.places import Counters, counters
@@ -31,12 +32,17 @@ from fairveil.loop.play import ArmsPlay
 from fairveil.loop.waiting import ends, lines, rounds_of_arms, waiting, warnings, who_answered
 from fairveil.privacy.charges import DELTA_UNITS, UNITS, Charge, Currency
 from fairveil.privacy.guarantee import Guarantee
-from fairveil.privacy.stability import PERSON, AtMost, Chain, Clip, FanOut
 from fairveil.state import State
 
 if TYPE_CHECKING:
     from fairveil.loop.loop import Loop
     from fairveil.loop.store import Store
+
+
+LOST_KEY = (
+    "the key of ids was lost {} time(s): an event or a person of before may have been learned once more each time, and "
+    "the numbers count that; the ledger was not charged for it"
+)
 
 
 @dataclass(frozen=True)
@@ -61,12 +67,12 @@ def public_view(store: Store, name: str) -> PublicView:
 
 def loop_table(loop: Loop) -> dict[str, Any]:
     facts, status = loop.facts, loop.status()
-    guarantee = event_guarantee(loop, status.epoch)
-    person = person_guarantee(facts, status.epoch, everything(loop))
+    lives = lives_of(loop)
+    guarantee, person = event_guarantee(loop, lives), person_guarantee(facts, lives, everything(loop))
     return {
         "guarantee": None if guarantee is None else guarantee.to_dict(),
         "person_guarantee": person,
-        "person_reason": person_reason(facts, person),
+        "person_reason": person_reason(facts, lives, person),
         **stored_table(facts, status, beside(loop), places_table(loop), serving_table(loop)),
         "waiting": waiting(loop, status),
         "warnings": warnings(loop, status),
@@ -153,55 +159,64 @@ def learning(facts: Facts, status: Status) -> dict[str, Any]:
     return {"state": "open" if reason is None else "frozen", "reason": reason}
 
 
-def event_guarantee(loop: Loop, epoch: int) -> Guarantee | None:
-    """The promise for one event after its store was put back so many times.
+def event_guarantee(loop: Loop, lives: Lives) -> Guarantee | None:
+    """The promise for one event over all lives of its loop (`fairveil.loop.lives`).
 
     Events that were released are known beside the ledger and not learned again. Each epoch that an operator accepted
-    without that knowledge may have learned an event once more, and the numbers count it.
+    without that knowledge, and each new key, may have learned an event once more, and the numbers count it.
     """
-    promise = loop.facts.guarantee
-    if promise is None or epoch == 0 or loop.pages is None:
-        return promise
-    blind = len(loop.pages.accepted())
-    notes = [f"the store was put back {epoch} time(s): an event that was released before is not learned again"]
-    if blind:
+    promise, notes = loop.facts.guarantee, list[str]()
+    if promise is None:
+        return None
+    if lives.epoch and loop.pages is not None:
         notes.append(
-            f"{blind} time(s) an operator accepted that without the keys of released events: an event may have been "
-            "learned once more each time, and the numbers count that"
+            f"the store was put back {lives.epoch} time(s): an event that was released before is not learned again"
         )
-    if loop.facts.spec.reports is not None:
+    if lives.blind:
+        notes.append(
+            f"{lives.blind} time(s) an operator accepted that without the keys of released events: an event may have "
+            "been learned once more each time, and the numbers count that"
+        )
+    if lives.keys:
+        notes.append(LOST_KEY.format(lives.keys))
+    if loop.facts.spec.reports is not None and (lives.epoch or lives.keys):
         notes.append("an event that is sent again takes another place in reports, one more unit of theirs each time")
     try:
-        counted: Guarantee = promise.for_units(blind + 1)
+        counted: Guarantee = promise.for_units(lives.blind + lives.keys + 1)
     except FairveilError:
         counted = replace(promise, established=False)
     return replace(counted, unit=promise.unit, notes=(*counted.notes, *notes))
 
 
-def person_guarantee(facts: Facts, epoch: int, total: Guarantee | None = None) -> dict[str, Any] | None:
+def person_guarantee(facts: Facts, lives: Lives, total: Guarantee | None = None) -> dict[str, Any] | None:
     """What the policy's promise is worth to one person, None where events per person are not limited.
 
-    Its units: places in a request times events, once more for each restored copy. ``total``: the promise for one event
-    over learning, scheduled reports and every release by hand.
+    Its units: `fairveil.loop.lives.units_of_person`. ``total``: the promise for one event over learning, scheduled
+    reports and every release by hand.
     """
-    person = facts.spec.person
     guarantee = facts.guarantee if total is None else total
-    if guarantee is None or person.max_events is None:
+    units = units_of_person(facts.spec.person, lives)
+    if guarantee is None or units is None:
         return None
     try:
-        learned = Chain(PERSON, AtMost(person.max_events), FanOut(person.candidates), Clip(0.0, 1.0))
-        made: Guarantee = guarantee.for_units(int(learned.sensitivity.l1) * (epoch + 1))
+        made: Guarantee = guarantee.for_units(units)
     except FairveilError:
         return None
     table = made.to_dict()
-    if epoch:
+    if lives.epoch:
         table["notes"].append(
-            f"the store was restored {epoch} time(s): a person may have been learned once more each time"
+            f"the store was restored {lives.epoch} time(s): a person may have been learned once more each time"
+        )
+    if lives.keys:
+        table["notes"].append(LOST_KEY.format(lives.keys))
+    if lives.before:
+        table["notes"].append(
+            f"it started from {facts.spec.start_from}: what a person had there is in what it publishes, and is counted"
         )
     return table
 
 
-def person_reason(facts: Facts, person: dict[str, Any] | None) -> str | None:
+def person_reason(facts: Facts, lives: Lives, person: dict[str, Any] | None) -> str | None:
     """Why there is no promise for one person; None where there is one."""
     if person is not None:
         return None
@@ -209,6 +224,8 @@ def person_reason(facts: Facts, person: dict[str, Any] | None) -> str | None:
         return "the policy makes no promise"
     if facts.spec.person.max_events is None:
         return "events per person are not limited (person.max_events): the promise is for one event"
+    if lives.before is None:
+        return f"it started from {facts.spec.start_from}, where events per person are not limited"
     return "the promise for one event cannot be stretched over so many events of one person: its delta would reach one"
 
 

@@ -10,6 +10,7 @@ from fairveil.loop.asked import check_declared, scheduled_events
 from fairveil.loop.clock import seconds_of
 from fairveil.loop.config import LoopSpec, new_spec
 from fairveil.loop.facts import Facts
+from fairveil.loop.lives import Lives
 from fairveil.loop.paying import limit_of
 from fairveil.loop.public import composed, person_guarantee, person_reason
 from fairveil.loop.waiting import TIME_TELLS, planned, read_plan
@@ -30,12 +31,12 @@ def quote(table: dict[str, Any]) -> dict[str, Any]:
     event, guarantee = policy.event(), facts.guarantee
     check_declared(facts)
     noise, useful = _noise(policy)
-    person = person_guarantee(facts, 0, _planned_total(facts, event))
+    person = person_guarantee(facts, Lives(), _planned_total(facts, event))
     return {
         **_costs(facts, event),
         "guarantee": None if guarantee is None else guarantee.to_dict(),
         "person_guarantee": person,
-        "person_reason": person_reason(facts, person),
+        "person_reason": person_reason(facts, Lives(), person),
         "noise": noise,
         "releases_at": policy.releases_at(SHOWN),
         "rounds_to_useful": useful,

@@ -24,6 +24,7 @@ from fairveil.loop.blocks import block_name
 from fairveil.loop.clock import SECOND, in_words
 from fairveil.loop.facts import Status
 from fairveil.loop.keys import BESIDE, Keys, changed_secret, find_secret
+from fairveil.loop.lives import epoch_account
 from fairveil.loop.loop import Loop
 from fairveil.loop.marks import change_key, key_beside, latest_moment, ready_mark
 from fairveil.loop.paying import note_budget
@@ -32,6 +33,7 @@ from fairveil.loop.recovery import EpochWaits, check_ledger
 from fairveil.loop.seats import check_lines
 from fairveil.loop.storage import note, noted, version_of
 from fairveil.loop.store import Store
+from fairveil.privacy.events import NothingEvent
 
 MANIFEST = "manifest.json"
 LIVELY = 10 * SECOND
@@ -208,17 +210,24 @@ def accept_epoch(store: Store, name: str, *, uncharged: bool = False, actor: str
         raise SpecError("nothing waits to be accepted", path="loop", given=name, fix="see fairveil loop show")
     except EpochWaits:
         assert loop.pages is not None
-    charged = True
-    try:
-        Account(loop.ledger, f"{name}-epoch-{epoch}", RunCost(loop.facts.policy.event())).pay()
-    except BudgetError:
-        if not uncharged:
-            raise
-        charged = False
+    charged = _pay_epoch(loop, epoch, uncharged)
     loop.pages.accept(epoch)
     note_budget(loop)
     with store.writing() as tx:
         trail.note(tx, store.clock.now(), actor, "accept-epoch", name, {"epoch": epoch, "charged": charged})
+
+
+def _pay_epoch(loop: Loop, epoch: int, uncharged: bool) -> bool:
+    """Put an accepted epoch into the ledger, once; whether anything was charged for it."""
+    ledger, account = loop.ledger, epoch_account(loop.name, epoch)
+    if ledger.event_of(account) is not None:
+        return False
+    try:
+        return Account(ledger, account, RunCost(loop.facts.policy.event())).pay().units > 0
+    except BudgetError:
+        if not uncharged:
+            raise
+    return Account(ledger, account, RunCost(NothingEvent())).pay().units > 0
 
 
 def look_at_clock(store: Store) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from pydantic import Strict
 from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
 from fairveil.errors import InputError, SpecError
-from fairveil.fields import Delta, Epsilon, OpenUnit, Positive, described
+from fairveil.fields import Count, Delta, Epsilon, OpenUnit, Positive, described
 from fairveil.ledger import Ledger
 from fairveil.ledger.account import OneEvent, adopted, release_once
 from fairveil.privacy.encodings import ONE_ROW, computed, noisy_vector
@@ -109,6 +109,7 @@ class FairnessReport:
     low: float = described("smallest possible reward", default=0.0)
     high: float = described("largest possible reward", default=1.0)
     blanks: bool = described("a place may count for nobody (group -1), and nobody sees which", default=False)
+    most_shown: Count | None = described("candidates of a place at most, where who was shown is private", default=None)
 
     def __post_init__(self) -> None:
         _ = self.price, self.declared
@@ -118,6 +119,12 @@ class FairnessReport:
                 "a round that counts for nobody has public candidates", path="blanks", given=self.group_privacy,
                 allowed="family nash or exposure, or meritocratic with public groups",
                 fix="declare the groups of candidates public, or do not limit persons",
+            )  # fmt: skip
+        if not shown and self.most_shown is None:
+            raise SpecError(
+                "who was shown is private, and nothing bounds how many they are", path="most_shown",
+                allowed="a public number of candidates that no place exceeds",
+                fix="declare it; each of them costs noise, since all of them may be others",
             )  # fmt: skip
         if (self.family == "nash") != bool(self.actions):
             raise SpecError(
@@ -157,7 +164,7 @@ class FairnessReport:
             parts += ["answered", "reward"] if noisy else ["reward"]
         if self.family == "meritocratic" and self.private_groups:
             parts += ["shown", "rounds"]
-        return VectorLayout(tuple(parts), cells, moves)
+        return VectorLayout(tuple(parts), cells, moves, self.most_shown or 1)
 
     @cached_property
     def vector(self) -> NoisyVector:
@@ -198,8 +205,8 @@ class FairnessReport:
             "chosen": lambda: np.bincount(cell, minlength=cells) * ONE,
             "answered": lambda: np.bincount(cell[answered], minlength=cells) * ONE,
             "reward": lambda: np.bincount(cell, weights=centred, minlength=cells),
-            "shown": lambda: _shown(rows).sum(axis=0) * ONE,
-            "rounds": lambda: (_shown(rows) > 0).sum(axis=0) * ONE,
+            "shown": lambda: self._few(rows).sum(axis=0) * ONE,
+            "rounds": lambda: (self._few(rows) > 0).sum(axis=0) * ONE,
         }
         return np.concatenate([np.asarray(held[part](), np.int64) for part in self.layout.parts])
 
@@ -218,6 +225,15 @@ class FairnessReport:
         answered = ~np.isnan(rows.reward)
         reward = clip_unit(np.where(answered, rows.reward, 0.5))
         return answered, np.where(answered, to_units(reward) - ONE // 2, 0).astype(np.float64)
+
+    def _few(self, rows: PlaceRows) -> Ints:
+        """Who was shown, no more in a place than the noise was made for."""
+        shown = _shown(rows)
+        if (shown < 0).any() or (shown.sum(axis=1) > (self.most_shown or 1)).any():
+            raise InputError(
+                "a place shows more candidates than declared", path="rows.shown", allowed=f"at most {self.most_shown}"
+            )
+        return shown
 
     def public(self, rows: PlaceRows) -> PublicCounts:
         """Public numbers of these rows: what `group_privacy` allows and nothing else."""

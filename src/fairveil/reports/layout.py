@@ -8,11 +8,13 @@ vector, in units of 2^-20; y is mapped to [0, 1] and centred, c = y - 1/2, so th
 | `chosen` A_g | one winner less here, one more there | 2 | 2 |
 | `reward` Q_g = sum of c | the winner (g, y) becomes (g', y'): |c| + |c'|; in one cell |c - c'| | 1; 1 | 1/2; 1 |
 | `answered` N_g | as `chosen`; in one cell (c -> no answer): 1 and |c| | 2; 3/2 with Q | 2; 5/4 with Q |
-| `shown` S_g, `rounds` n_g | one candidate moves to another group | 2 each | 2 each |
+| `shown` S_g | at most m candidates become m others | 2 m | 2 m^2 |
+| `rounds` n_g, with `shown` | their groups become others of the G there are | min(2 m, G) | 2 |
 | `played` E_g, `deserved` M_g | a point of the simplex moves to another | 2 each | 2 each |
 
-A move between groups and a change inside one cell are two cases; the sensitivity is the larger one. Where groups and
-arms are public, only the second is possible.
+Candidates of one group that become candidates of s others move S_g by m^2 + (m - s + 1)^2 + s - 1 in the square at most
+and n_g by 1 + s: together that is largest at s = 1. A move between groups and a change inside one cell are two cases;
+the sensitivity is the larger one. Where groups and arms are public, only the second is possible.
 """
 
 from __future__ import annotations
@@ -31,8 +33,6 @@ MOVES: dict[str, tuple[Fraction, Fraction]] = {
     "chosen": (Fraction(2), Fraction(2)),
     "answered": (Fraction(2), Fraction(2)),
     "reward": (Fraction(1), HALF),
-    "shown": (Fraction(2), Fraction(2)),
-    "rounds": (Fraction(2), Fraction(2)),
     "played": (Fraction(2), Fraction(2)),
     "deserved": (Fraction(2), Fraction(2)),
 }
@@ -43,6 +43,8 @@ MOVES: dict[str, tuple[Fraction, Fraction]] = {
 class VectorLayout:
     """The parts of a release, each of ``cells`` numbers, in order; ``moves``: whether a row can change its group.
 
+    ``most``: candidates of a place, where who was shown is in it.
+
     >>> VectorLayout(("chosen", "reward"), 4).l1 / ONE, VectorLayout(("chosen", "reward"), 4).square / ONE**2
     (3.0, 2.5)
     >>> VectorLayout(("reward",), 4, moves=False).square == ONE**2
@@ -52,6 +54,7 @@ class VectorLayout:
     parts: tuple[Part, ...]
     cells: int
     moves: bool = True
+    most: int = 1
 
     @property
     def dimension(self) -> int:
@@ -61,7 +64,8 @@ class VectorLayout:
     def _cases(self) -> list[tuple[Fraction, Fraction]]:
         found = []
         if self.moves:
-            found.append((sum(MOVES[p][0] for p in self.parts), sum(MOVES[p][1] for p in self.parts)))
+            each = [self._moved(part) for part in self.parts]
+            found.append((sum(one for one, _ in each), sum(two for _, two in each)))
         if "reward" in self.parts:
             found.append((Fraction(1), Fraction(1)))
             if "answered" in self.parts:
@@ -69,6 +73,14 @@ class VectorLayout:
         elif "answered" in self.parts:
             found.append((Fraction(1), Fraction(1)))
         return found  # type: ignore[return-value]
+
+    def _moved(self, part: Part) -> tuple[Fraction, Fraction]:
+        """l1 and squared l2 of a part when everything about a row changes."""
+        if part == "shown":
+            return Fraction(2 * self.most), Fraction(2 * self.most**2)
+        if part == "rounds":
+            return Fraction(min(2 * self.most, max(self.cells, 2))), Fraction(2)
+        return MOVES[part]
 
     @property
     def l1(self) -> int:

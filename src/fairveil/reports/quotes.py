@@ -128,7 +128,8 @@ def dry_run(report: FairnessReport | Evaluation, places: int, seed: int = 1) -> 
         laws = rng.dirichlet(np.ones(groups), (2, places))
         rows = PlaceRows(group=rows.group, played=laws[0], deserved=laws[1])
     else:
-        candidates = rng.integers(0, groups, (places, CANDIDATES))
+        count = min(CANDIDATES, report.most_shown or CANDIDATES)
+        candidates = rng.integers(0, groups, (places, count))
         shown = (candidates[:, :, None] == np.arange(groups)).sum(axis=1)
-        rows = replace(rows, group=candidates[np.arange(places), rng.integers(0, CANDIDATES, places)], shown=shown)
+        rows = replace(rows, group=candidates[np.arange(places), rng.integers(0, count, places)], shown=shown)
     return {"simulated": True, **report.release(rows, noise)}

@@ -13,6 +13,7 @@ from fairveil.loop.batch import Batch
 from fairveil.loop.clock import ManualClock
 from fairveil.loop.config import Person, Reward
 from fairveil.loop.facts import Facts
+from fairveil.loop.lives import Lives
 from fairveil.loop.loop import Loop
 from fairveil.loop.places import check_people
 from fairveil.loop.problems import SubjectTwice
@@ -144,9 +145,9 @@ def erased_at_any_seat(folder: Path) -> None:
     must(learned == 0, "a round that is erased waits for its reward")
 
 
-def _places_left_out(facts: Facts, epoch: int, _total: Any = None) -> Any:
+def _places_left_out(facts: Facts, lives: Lives, _total: Any = None) -> Any:
     guarantee, most = facts.policy.guarantee(), facts.spec.person.max_events
-    return None if guarantee is None or most is None else guarantee.for_units(most * (epoch + 1)).to_dict()
+    return None if guarantee is None or most is None else guarantee.for_units(most * (lives.epoch + 1)).to_dict()
 
 
 def _uncounted(original: Method) -> Method:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from fairveil.streams.columns import Columns
 from fairveil.streams.serving.feed import Feed, Lines, Reading
 from fairveil.streams.serving.output import Layout
 from fairveil.streams.serving.people import PersonCounts
+from fairveil.streams.serving.read_again import ReadAgain
 from fairveil.streams.serving.release_run import ReleaseRun
 
 Rows = list[tuple[str, str]]
@@ -121,6 +123,19 @@ def gone_on(folder: Path) -> None:
     must(compare(twice).within(mu=MU), "a person costs more because the run was stopped in between")
 
 
+def rotated(folder: Path) -> None:
+    """A run that goes on with the next file of a rotated log counted everybody anew: it costs what was charged once."""
+    marks = [(f"2024-01-01T{hour:02}:00", "") for hour in (2, 4, HOURS)]
+
+    def parts(place: Path, world: int) -> dict[str, Any]:
+        given = sorted([*(row for row in rows() if world == 0 or row[1] != "p0"), *marks])
+        ends = [0, *(given.index(mark) + 1 for mark in marks)]
+        said = [released(place, given[first:stop], watermark=True) for first, stop in pairwise(ends)]
+        return {f"{number} {name}": words for number, one in enumerate(said) for name, words in one.items()}
+
+    must(compare(parts).within(mu=MU), "a person is counted anew because the run went on with other rows")
+
+
 def _counted_again(original: Callable[..., Any]) -> Callable[..., Any]:
     """Who was counted before a watermark is forgotten with the steps that it closes."""
 
@@ -158,7 +173,7 @@ def _sorted_only(original: Callable[..., Any]) -> Callable[..., Any]:
 def stream_checks() -> Checks:
     """`fairveil release --person`, recorded and replayed: `fairveil.streams.serving`."""
     return Checks(
-        (another_order, another_time, one_person, two_names, after_a_watermark, gone_on),
+        (another_order, another_time, one_person, two_names, after_a_watermark, gone_on, rotated),
         (
             *OF_ROWS,
             Mutant("first-come", "a step holds so many rows and drops the others",
@@ -167,5 +182,7 @@ def stream_checks() -> Checks:
                    in_method(Feed, "_person", _sorted_only)),
             Mutant("counted-again", "a watermark forgets who was counted",
                    in_method(Feed, "_person", _counted_again)),
+            Mutant("other-rows-taken", "a stream goes on with rows that do not begin with those that were read",
+                   in_method(ReadAgain, "check", lambda _: lambda self: None)),
         ),
     )  # fmt: skip

@@ -45,10 +45,11 @@ class Place:
     def opened(self) -> Iterator[Loop]:
         url = f"sqlite:///{self.data}/store.db"
         with Store.open(url, clock=self.clock, key=bytes(32), anchors=self.anchors) as store:
-            known = "trial" in store.names()
-            if not known:
-                store.create("trial", policy=self.policy, reward=Reward(0, 1, wait=f"{WAIT}s", missing="default"))
-            yield store.loop("trial")
+            yield store.loop("trial") if "trial" in store.names() else self.made(store)
+
+    def made(self, store: Store) -> Loop:
+        """The loop of this place."""
+        return store.create("trial", policy=self.policy, reward=Reward(0, 1, wait=f"{WAIT}s", missing="default"))
 
     def play(self, loop: Loop, first: int) -> list[Any]:
         """Events by number, decided, answered and due."""

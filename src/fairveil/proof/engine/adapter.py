@@ -23,6 +23,7 @@ MODULES = (
     "feed",
     "journal",
     "ledger",
+    "lives",
     "loop",
     "node",
     "people",

@@ -30,8 +30,8 @@ SHAPES: tuple[dict[str, Any], ...] = (
     {},
     {"rewards": False},
     {"missing": "public"},
-    {"missing": "private", "group_privacy": "private"},
-    {"group_privacy": "private"},
+    {"missing": "private", "group_privacy": "private", "most_shown": 3},
+    {"group_privacy": "private", "most_shown": 2},
     {"family": "nash", "actions": ("x", "y")},
     {"family": "nash", "actions": ("x", "y"), "missing": "private"},
     {"family": "nash", "actions": ("x", "y"), "group_privacy": "private"},
@@ -90,7 +90,9 @@ def neighbours(report: FairnessReport) -> Iterator[list[PlaceRows]]:
         return
     shown = [np.ones(len(report.names), np.int64)]
     if report.private_groups:
-        shown = [np.bincount([0, g], minlength=len(report.names)) for g in groups]
+        sizes = range(1, (report.most_shown or 1) + 1)
+        everybody = [who for size in sizes for who in itertools.combinations_with_replacement(groups, size)]
+        shown = [np.bincount(who, minlength=len(report.names)) for who in everybody]
     blank = [_row(-1, shown[0], float("nan"), None)] if report.blanks else []
     yield blank + [_row(g, s, r, None) for g, s, r in itertools.product(groups, shown, rewards)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from fairveil.privacy.vectors import ONE
 from fairveil.proof.mutants import Mutant, method, rule
 from fairveil.reports.evaluation import Evaluation
 from fairveil.reports.fairness import FairnessReport
+from fairveil.reports.layout import VectorLayout
 from fairveil.reports.rows import PlaceRows
 
 FEW = 5
@@ -75,6 +77,10 @@ def blanks_told(original: Any) -> Any:
     return broken
 
 
+def one_candidate(original: Any) -> Any:
+    return lambda self, part: original(replace(self, most=1), part)
+
+
 def large_square(original: Any) -> Any:
     def broken(self: PrivateValue, weights: Floats, outcomes: Floats) -> Any:
         return original(self, weights, outcomes) * np.array([1, 2])
@@ -107,6 +113,8 @@ def report_mutants(kind: str, thing: Any) -> list[Mutant]:
                lambda report: method(type(report), "public", blanks_uncounted), by_law=True),
         Mutant("noisy-rate", "noise on the rate instead of the sums",
                lambda report: method(type(report), "release", noisy_rate), by_law=True),
+        Mutant("one-candidate-moves", "the noise hides one candidate of a place, where all of them may be others",
+               lambda report: method(VectorLayout, "_moved", one_candidate), by_law=True),
         Mutant("uncentred", "uncentred rewards with the noise of centred ones",
                lambda report: method(type(report), "_centred", uncentred), by_law=True),
     ]  # fmt: skip

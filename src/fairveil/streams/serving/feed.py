@@ -8,6 +8,7 @@ a person that says that the steps before its time are over. A row whose step is 
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import math
 import os
@@ -40,6 +41,8 @@ class Lines:
         self.descriptor = descriptor
         self._rest = b""
         self._ended = False
+        self.read = 0
+        self._digest = hashlib.sha256()
 
     def waiting(self) -> list[str]:
         """At least one line, and all that are there already; none at the end."""
@@ -52,8 +55,17 @@ class Lines:
                 lines.append(self._rest)
                 self._rest = b""
             if lines:
+                self._hand_out(b"\n".join([*lines, b""] if not self._ended else lines))
                 return [_text(line) for line in lines]
         return []
+
+    def _hand_out(self, data: bytes) -> None:
+        self.read += len(data)
+        self._digest.update(data)
+
+    def digest(self) -> bytes:
+        """Of all bytes that were handed out as lines, ``read`` in number."""
+        return self._digest.digest()
 
     def can_be_read_again(self) -> bool:
         return stat.S_ISREG(os.fstat(self.descriptor).st_mode)

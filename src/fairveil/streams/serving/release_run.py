@@ -23,6 +23,7 @@ from fairveil.streams.protocol import LOST, TIME, State, Track, join_tracks, sin
 from fairveil.streams.serving.feed import Feed, Step
 from fairveil.streams.serving.journal import MOST, Journal, check_real_time
 from fairveil.streams.serving.output import Layout, Output
+from fairveil.streams.serving.read_again import ReadAgain
 
 Hook = Callable[[str], None]
 
@@ -55,12 +56,19 @@ class ReleaseRun:
         self._journal: Journal | None = None
         self._labels: list[str] = []
         self._output = Output(self.out, self.layout)
+        limited = self.feed.people is not None and self.feed.people.participation is not None
+        self._again = ReadAgain(self.ledger, self.feed.lines) if limited and self.ledger is not None else None
         self._printed = 0
         self.lost = 0
         self.clipped = 0
         self.opened = False
         self.busy = False
         self.stopping = False
+
+    @property
+    def known(self) -> bool:
+        """Whether everybody who was counted before is counted still."""
+        return self._again is None or self._again.known
 
     @property
     def lines(self) -> int:
@@ -141,6 +149,8 @@ class ReleaseRun:
                     allowed="a file",
                     fix="the counters of people are never stored; a pipe cannot be read again",
                 )
+            if self._journal.step and self._again is not None:
+                self._again.check()
         self._old = self._stored_rows()
         self._printed = len(written)
         self.lost = _lost(self._old, [place for place in self._shown_places() if self._shown(place) < self._printed])
@@ -243,6 +253,8 @@ class ReleaseRun:
             self.clipped += int(((column < low) | (column > high)).sum())
         values = self._guarded(raw)
         self.hook("before")
+        if self._again is not None:
+            self._again.keep()
         if self._journal is not None:
             tracks = self._journal.release(values)
         else:

@@ -1,0 +1,134 @@
+"""What one loop has forgotten, another file or the loop before it remembers: promises count every life of a person.
+
+The breaks that this reduces: a store that went on with a new key, or with its pages lost twice, or a loop that started
+from another one, learned the same person and event once more each time, and said "epsilon 1, established".
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import pytest
+
+from fairveil.errors import SpecError
+from fairveil.loop import Person, Reward, Store
+from fairveil.loop.problems import NameTaken
+from fairveil.loop.public import loop_table
+from fairveil.loop.upkeep import accept_epoch, backup, restore
+
+POLICY = {"name": "even-blocks", "arms": 3, "epsilon": 1.0}
+TRIAL = {"policy": POLICY, "reward": Reward(0, 1, wait="60s"), "person": Person(max_events=1)}
+KEY = bytes(range(32))
+
+
+def play(loop, clock, count=10):
+    """The same events of the same people every time; how many of them are learned."""
+    replies = [loop.decide(f"e-{place}", subject=f"person {place}") for place in range(count)]
+    for reply in replies:
+        loop.reward(reply.event_id, 1.0)
+    clock.advance(61)
+    loop.store.tick()
+    return sum(reply.learning == "pending" for reply in replies)
+
+
+def promised(loop):
+    table = loop_table(loop)
+    event, person = table["guarantee"], table["person_guarantee"]
+    return event["epsilon"], None if person is None else person["epsilon"]
+
+
+def test_people_and_events_under_a_lost_key_are_counted_again(store_url, clock, tmp_path):
+    for life in range(3):
+        key = tmp_path / f"key-{life}"
+        with Store.open(store_url, clock=clock, key_file=key, new_key=life > 0) as store:
+            loop = store.create("trial", **TRIAL) if life == 0 else store.loop("trial")
+            assert play(loop, clock) == 10, "nobody is recognised"
+            assert promised(loop) == (life + 1.0, life + 1.0)
+            notes = " ".join(loop_table(loop)["guarantee"]["notes"])
+            assert (f"the key of ids was lost {life} time(s)" in notes) == (life > 0)
+            later = store.create(f"later-{life}", **TRIAL)
+            assert promised(later) == (1.0, 1.0), "a loop that was made under this key has forgotten nobody"
+
+
+@pytest.mark.parametrize("charged", [True, False])
+def test_epochs_that_were_accepted_are_counted_by_the_ledger_whatever_is_lost_beside_it(tmp_path, clock, charged):
+    data = tmp_path / "data"
+    budget = {"budget": {"ledger": "shared", "epsilon": 9.0}} if charged else {}
+    with opened(data, clock) as store:
+        loop = store.create("trial", **TRIAL, **budget)
+        backup(store, tmp_path / "copy")
+        play(loop, clock)
+    for epoch in (1, 2):
+        with put_back_blind(data, clock) as loop:
+            accept_epoch(loop.store, "trial", uncharged=not charged)
+            loop.store.tick()
+            assert play(loop, clock) == 10
+            assert promised(loop) == (epoch + 1.0, epoch + 1.0)
+            if charged:
+                assert loop.ledger.spent.units == (epoch + 1) * 1_000_000
+
+
+def test_an_acceptance_that_is_lost_with_its_pages_is_given_again_and_charged_once(tmp_path, clock):
+    data = tmp_path / "data"
+    with opened(data, clock) as store:
+        loop = store.create("trial", **TRIAL)
+        backup(store, tmp_path / "copy")
+        play(loop, clock)
+    with put_back_blind(data, clock) as loop:
+        accept_epoch(loop.store, "trial", uncharged=True)
+    forget_pages(data)
+    with opened(data, clock) as store:
+        store.tick()
+        accept_epoch(store, "trial")
+        with pytest.raises(SpecError, match="nothing waits"):
+            accept_epoch(store, "trial")
+        assert promised(store.loop("trial")) == (2.0, 2.0)
+
+
+def test_no_loop_rides_on_what_an_epoch_has_paid(tmp_path, clock):
+    data = tmp_path / "data"
+    with opened(data, clock) as store:
+        loop = store.create("trial", **TRIAL, budget={"ledger": "shared", "epsilon": 3.0})
+        backup(store, tmp_path / "copy")
+        play(loop, clock)
+        ride = store.create("trial-epoch-1", **TRIAL, budget={"ledger": "shared"})
+        assert ride.ledger.spent.units == 2_000_000
+    with put_back_blind(data, clock) as loop:
+        accept_epoch(loop.store, "trial")
+        assert loop.ledger.spent.units == 3_000_000, "an epoch does not ride on a loop of its name"
+        with pytest.raises(NameTaken):
+            loop.store.create("trial", **TRIAL, budget={"ledger": "shared"})
+
+
+def test_a_loop_that_starts_from_another_one_counts_whoever_was_learned_there(store, clock):
+    first = store.create("first", **TRIAL)
+    second = store.create("second", **TRIAL | {"person": Person(max_events=2)}, start_from="first")
+    third = store.create("third", **TRIAL, start_from="second")
+    assert [promised(loop)[1] for loop in (first, second, third)] == [1.0, 3.0, 4.0]
+    assert [promised(loop)[0] for loop in (first, second, third)] == [1.0] * 3, "an event is one loop's"
+    assert "started from" in " ".join(loop_table(third)["person_guarantee"]["notes"])
+    store.create("free", **TRIAL | {"person": Person()})
+    free = loop_table(store.create("fourth", **TRIAL, start_from="free"))
+    assert (free["person_guarantee"], "free" in free["person_reason"]) == (None, True)
+
+
+def opened(data, clock):
+    return Store.open(f"sqlite:///{data}/store.db", clock=clock, key=KEY)
+
+
+def forget_pages(data):
+    for file in (data / "ledgers").glob("*.events*"):
+        file.unlink()
+
+
+@contextmanager
+def put_back_blind(data, clock):
+    """The loop of a store that is put back, with the keys of its released events lost."""
+    for file in data.glob("store.db*"):
+        file.unlink()
+    restore(data.parent / "copy", data / "store.db")
+    forget_pages(data)
+    with opened(data, clock) as store:
+        clock.advance(61)
+        store.tick()
+        yield store.loop("trial")
