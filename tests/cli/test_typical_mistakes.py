@@ -256,6 +256,22 @@ COMMANDS = [
     ("an export of nothing", ["results", "export", "nothing", "--store", "."], 2, "fairveil results list"),
     ("a data set of another name", ["data", "fetch", "nothing"], 2, "adult"),
     ("a check of no data set", ["data", "verify", "nothing"], 2, "adult"),
+    ("the released column as its own times", [*STREAM, "--time", "n"], 2, "times are printed as they are"),
+    ("a time column that is not there", [*STREAM, "--time", "t", "--step", "1h"], 2, "allowed: n"),
+    ("one column for arm and outcome", ["schema", "log.csv", "--arm", "drug", "--outcome", "drug"], 2, "two columns"),
+    ("an address that is none", ["loop", "show", "x", "--url", "ftp://nowhere"], 2, "http:// or https://"),
+    ("a report below a file", ["report", "spec.json", "--out", "log.csv/report.html"], 2, "fairveil run --json"),
+    (
+        "a word where a number is varied",
+        ["compare", "spec.json", "--vary", "rounds=abc", "--out", "."],
+        2,
+        "a whole number",
+    ),
+    ("the same spec twice", ["compare", "spec.json", "spec.json", "--out", "."], 2, "rename one"),
+    ("a kind that does not exist", ["list", "nothing"], 2, "policy"),
+    ("a scale that does not exist", ["reproduce", "dp-ncb/b", "--scale", "huge"], 2, "quick, standard, paper"),
+    ("a store of another kind", ["serve", "--store", "mysql://x"], 2, "postgresql://user@host/database"),
+    ("a table as an anchor", ["ledger", "verify", "model.joblib", "--anchor", "log.csv"], 5, "one line of JSON"),
     ("a service that does not run", ["report", "--url", "http://127.0.0.1:9", "--loop", "x"], 7, "check the address"),
 ]
 

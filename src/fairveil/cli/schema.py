@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from fairveil.errors import StoreError
+from fairveil.errors import SpecError, StoreError
 
 
 def command(
@@ -34,6 +34,8 @@ def command(
     written = str(file) if file.is_absolute() else os.path.relpath(file, folder)
     console = Console(stderr=True)
     with console.status(f"reading {escape(file.name)}"):
+        if arm is not None and arm == outcome:
+            raise SpecError("what was chosen and what came of it are two columns", path="outcome", given=outcome)
         text = draft(read_frame(file), written, Roles(outcome, arm, propensity, tuple(group or ())))
     if out is None:
         typer.echo(text, nl=False)

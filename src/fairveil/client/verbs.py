@@ -18,7 +18,7 @@ from urllib.parse import quote as quoted
 
 import httpx
 
-from fairveil.errors import FairveilError
+from fairveil.errors import FairveilError, SpecError
 
 AGAIN = (429, 503)
 LONGEST = 5.0
@@ -96,6 +96,8 @@ class Sender:
         patience: float = PATIENCE,
         **options: Any,
     ) -> None:
+        if not url.lower().startswith(("http://", "https://")):
+            raise SpecError("this is not an address of a service", path="url", given=url, allowed="http:// or https://")
         self.url, self.timeout, self.retries, self.patience = url, timeout, retries, patience
         self._http = self.connection(base_url=url, timeout=timeout, headers=token_of(token), **options)
 

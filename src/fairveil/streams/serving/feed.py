@@ -152,6 +152,13 @@ class Reading:
     watermark: bool = False
     horizon: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.time is not None and self.time in (*self.columns, self.person):
+            raise SpecError(
+                "times are printed as they are", path="time", given=self.time,
+                allowed="a column that is neither released nor a person's id", fix="leave it out: steps are counted",
+            )  # fmt: skip
+
 
 class Feed:
     """Steps of a CSV, in groups that wait together. The header is read at once."""
