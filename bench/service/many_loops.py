@@ -46,7 +46,7 @@ def make(url: str, names: list[str]) -> None:
         known = set(store.names())
         for name in track([name for name in names if name not in known], f"making {len(names)} loops"):
             store.create(name, policy=POLICY, reward=Reward(0, 1, wait="1d"))
-            store.leave(name)
+            store.memory.leave(name)
 
 
 @contextlib.contextmanager

@@ -107,3 +107,20 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return value.tolist()
     return value
+
+
+class _Unless:
+    """The value of a field on things that do not have it. Their class has no such attribute: it is no default."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __get__(self, thing: object | None, kind: type) -> Any:
+        if thing is None:
+            raise AttributeError(kind.__name__)
+        return self.value
+
+
+def unless(value: Any) -> Any:
+    """What a base class says of a field that only some of its subclasses have."""
+    return _Unless(value)

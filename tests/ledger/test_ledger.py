@@ -60,8 +60,8 @@ def test_commits_wait_for_the_disk(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda descriptor: (synced.append(descriptor), real(descriptor))[1])
     with Ledger.create(path, limit=Limit.pure(1.0), anchor=path.with_suffix(".anchor")) as ledger:
         with ledger.place.snapshot(1.0) as rows:
-            assert rows._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-            assert rows._connection.execute("PRAGMA synchronous").fetchone() == (2,)
+            assert rows.connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+            assert rows.connection.execute("PRAGMA synchronous").fetchone() == (2,)
         assert len(synced) == 3  # the folder of the new ledger; the first mark and its folder
         ledger.spend("a", PureEvent(0.1))
         assert len(synced) == 5

@@ -30,7 +30,7 @@ def decided(loop, count, first=0, **more):
 
 
 def reopened(store, loop):
-    store.leave(loop.name)
+    store.memory.leave(loop.name)
     return store.loop(loop.name)
 
 

@@ -35,6 +35,7 @@ class LoopMachine(RuleBasedStateMachine):
         self.replies: dict[str, tuple] = {}
         self.until: dict[str, int] = {}
         self.rewards: dict[str, float] = {}
+        self.late: set[str] = set()
         self.mode = "online"
         self.rounds = 0
         self.settled = 0
@@ -88,11 +89,12 @@ class LoopMachine(RuleBasedStateMachine):
             assert answer.learned == "never"
         elif event in self.rewards:
             assert answer.learned == ("pending" if reply.round >= self.erased() else "never")
-        elif self.is_open(event) and reply.round >= self.settled:
+        elif self.is_open(event) and reply.round >= self.settled and event not in self.late:
             assert answer.learned == "pending"
             self.rewards[event] = value
         else:
             assert answer[2:] == ("never", "released" if reply.round < self.erased() else "late")
+            self.late.add(event)  # the first one stands: a restart opens its window again for nobody who has answered
 
     @rule(event=events)
     def activate(self, event) -> None:

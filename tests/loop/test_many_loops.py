@@ -173,14 +173,14 @@ def test_idle_loops_leave_memory_and_come_back_from_their_last_checked_entry(sto
     clock.advance(61)
     assert store.tick() == 1
     last = loop.ledger.sequence
-    store.rest()
-    assert store.known("trial") is loop  # used since nobody had looked
-    store.rest()
-    store.rest()
-    assert store.known("trial") is None
+    store.memory.rest()
+    assert store.memory.known("trial") is loop  # used since nobody had looked
+    store.memory.rest()
+    store.memory.rest()
+    assert store.memory.known("trial") is None
     assert store.loop("trial") is loop  # somebody holds it: there are never two
-    store.rest()
-    store.rest()
+    store.memory.rest()
+    store.memory.rest()
     gone = weakref.ref(loop), weakref.ref(loop.ledger)
     del loop
     gc.collect()
@@ -213,7 +213,7 @@ def test_a_ledger_that_was_set_back_while_its_loop_was_away_is_refused(tmp_path,
         clock.advance(61)
         assert store.tick() == 1
         for _ in range(2):
-            store.rest()
+            store.memory.rest()
         gc.collect()
         assert store.memory.loops() == []
         for file in (tmp_path / "ledgers").glob("trial.db*"):
@@ -228,22 +228,22 @@ def test_a_loop_with_something_under_way_stays(store, clock):
     loop = store.create("trial", policy=POLICY, reward=Reward(0, 1, wait="60s"))
     loop.ledger.draws.session.kept["trial/0/block-0"] = "1"  # drawn, and could not be stored
     for _ in range(3):
-        store.rest()
-    assert store.known("trial") is loop
+        store.memory.rest()
+    assert store.memory.known("trial") is loop
     loop.ledger.draws.session.kept.clear()
     for hold in (loop._ticking, loop.reports_lock, loop.writer._turn):
         with hold:
             for _ in range(3):
-                store.rest()
-            assert store.in_memory() == [loop]
+                store.memory.rest()
+            assert store.memory.loops() == [loop]
     for _ in range(2):
-        store.rest()
-    assert store.in_memory() == []
+        store.memory.rest()
+    assert store.memory.loops() == []
 
 
 def test_looking_at_ledgers_leaves_no_loop_in_memory(many):
     many.tick()
-    assert (many.unchecked, many.in_memory()) == (0, [])
+    assert (many.unchecked, many.memory.loops()) == (0, [])
     assert len(many.memory.checked) == COUNT
 
 

@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from fairveil.bandits.nash.private_nash import PrivateNash
 from fairveil.bandits.protocol import HEADER
 from fairveil.ledger.verify import verify
 from fairveil.loop import Reward, Store
@@ -42,8 +43,19 @@ def test_a_new_loop_releases_by_arrival_and_an_old_one_goes_on_by_blocks(store):
     said = ', "release": "arrivals"'
     with store.writing() as tx:  # a description as an earlier version wrote it
         tx.execute("UPDATE loops SET config = replace(config, ?, '') WHERE name = 'trial'", (said,))
-    store.leave("trial")
+    store.memory.leave("trial")
     assert store.loop("trial").facts.policy.released_by == "blocks"
+
+
+def test_a_new_loop_has_tried_a_release_before_anybody_asks(store, monkeypatch):
+    """So that the first one neither compiles nor calibrates anything."""
+    tried, real = [], PrivateNash.adopt
+    monkeypatch.setattr(PrivateNash, "adopt", lambda self, *given: (tried.append(given[1]), real(self, *given))[1])
+    loop = create(store)
+    assert len(tried) == 1
+    assert "sum" in vars(loop.facts.policy)
+    assert loop.status().version == 0
+    assert not loop.ledger.known.filter.reserved.units
 
 
 def test_rewards_get_seats_in_the_order_in_which_they_come(store, clock):

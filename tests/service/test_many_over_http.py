@@ -139,7 +139,7 @@ def test_a_start_serves_before_it_packs_and_forgets(store, service, clock, monke
     done = []
     store.create(**LOOP).decide("e")
     store.tick()
-    store.leave("trial")
+    store.memory.leave("trial")
     monkeypatch.setattr(type(store.driver), "tidy", lambda self: done.append("tidy") or True)
     monkeypatch.setattr(Loop, "forget", lambda self: done.append("forget"))
     store.erased()

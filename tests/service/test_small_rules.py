@@ -204,8 +204,8 @@ class Measured:
         real = tx.execute
 
         def execute(statement, values=()):
-            if statement.startswith("INSERT") and "'ready'" in statement:
-                self.sizes.append(len(values[0]))
+            if statement.startswith("INSERT") and "ready" in values:
+                self.sizes.append(len(values[1]))
             return real(statement, values)
 
         tx.execute = execute

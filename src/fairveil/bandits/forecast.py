@@ -56,7 +56,7 @@ def forecast(
     world, words = _world(case, guess)
     expected: dict[str, Any] = {}
     if world is not None and runs > 0:
-        names = getattr(case.environment, "arm_names", None) if guess is None else None
+        names = case.environment.arm_names if guess is None else None
         expected = _simulated(case.spec, world, runs, names, progress) | {"guess": words}
     if world is None:
         warnings.append("no simulation: the environment holds people's data; declare a guess (--guess FILE)")

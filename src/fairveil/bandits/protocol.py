@@ -41,6 +41,7 @@ from fairveil import registry
 from fairveil.arrays import Floats, Ints
 from fairveil.bandits.estimates import CONFIDENCE, Estimates, check_confidence
 from fairveil.bandits.quotes import Noisy, Quote, smallest_limit, warnings_of
+from fairveil.configuration import unless
 from fairveil.errors import InputError, PrivacyError
 from fairveil.privacy.events import Event, NothingEvent
 from fairveil.privacy.guarantee import Guarantee
@@ -134,22 +135,6 @@ class Block:
         return np.array([self.arm, self.first, self.stop, *([] if self.reach is None else [self.reach])], np.int64)
 
 
-class _Unless:
-    """The value of a field on policies that do not have it. Their class has no such attribute: it is no default."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __get__(self, policy: Policy | None, kind: type[Policy]) -> Any:
-        if policy is None:
-            raise AttributeError(kind.__name__)
-        return self.value
-
-
-def _unless(value: Any) -> Any:
-    return _Unless(value)
-
-
 class Policy(ABC):
     """Base of all policies; subclasses are frozen public configurations (see `fairveil.configuration`)."""
 
@@ -159,14 +144,14 @@ class Policy(ABC):
     """When feedback is learned and what `due` counts (see above)."""
     local: ClassVar[bool] = False
     """Users randomise their own rewards: `learn` takes a `Report` and refuses a raw `Feedback`."""
-    arms: int | None = _unless(None)
+    arms: int | None = unless(None)
     """Declared arms; None for a policy that chooses between the candidates of each round."""
-    agents: int = _unless(1)
+    agents: int = unless(1)
     """Agents that learn together."""
-    horizon: int | None = _unless(None)
+    horizon: int | None = unless(None)
     """Rounds for which it is made, None where it needs no such number."""
     horizon_free: ClassVar[bool] = True
-    released_by: Any = _unless("blocks")
+    released_by: Any = unless("blocks")
     """What is released together: what came since the last release (arrivals), or a stretch of decisions (blocks)."""
     keeps_history: ClassVar[bool] = False
     """Decisions read the raw history by definition: memory grows with rounds, and no ledger can store the state."""
@@ -176,6 +161,10 @@ class Policy(ABC):
     """The state arrays that hold only released values and public counters: what a ledger may store of a release."""
     counts_rows: ClassVar[bool] = False
     """The number of rows in a release is published as it is."""
+    strict: Any = unless(False)
+    """A reward outside its range is refused instead of clipped."""
+    totals: Any = unless(None)
+    """``public`` where the number of candidates in a release is published as it is; None where none is released."""
     seals: ClassVar[tuple[str, ...]] = ()
     """The state arrays in which `decide` notes which question the noise of a round has answered."""
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.arrays import Floats, Ints
+from fairveil.configuration import unless
 from fairveil.errors import DependencyError, SpecError
 from fairveil.privacy.events import Event, NothingEvent
 from fairveil.privacy.guarantee import Guarantee
@@ -40,6 +41,14 @@ class Learner(ABC):
     name: str = ""
     longterm: bool = True
     """Whether the closed loop of `fairveil.dynamics` may retrain it."""
+
+    fairness: Any = unless("")
+    """The notion that is made equal between groups; empty where none is."""
+
+    @property
+    def blind(self) -> bool:
+        """Whether it must decide without the group, and be given no feature that is one."""
+        return False
 
     @property
     def reads_group(self) -> bool:

@@ -38,6 +38,8 @@ class Spending(Counted):
     ledger: Ledger | str | os.PathLike[str] | None
     noise: Noise | None
     random_state: Any
+    _account: tuple[str, int, Any] | None = None
+    """Name of the account of planned fits, how many it still pays for, and of which estimator."""
 
     def _source(self, name: str) -> Noise:
         if self.noise is not None:
@@ -50,7 +52,7 @@ class Spending(Counted):
 
     def _check_budget(self, event: Event) -> None:
         """BudgetError before a single row is read, if the ledger would not pay."""
-        if self.ledger is None or getattr(self, "_account", None) is not None:
+        if self.ledger is None or self._account is not None:
             return
         with _opened(self.ledger) as ledger:
             quote, currency = ledger.quote(event), ledger.limit.currency
@@ -81,7 +83,7 @@ class Spending(Counted):
 
     def _plan(self, ledger: Ledger, key: Any, event: Event, planned: int) -> Payer:
         """The account of so many planned fits; a new one when it is used up or another estimator is fitted."""
-        name, left, known = getattr(self, "_account", None) or ("", 0, None)
+        name, left, known = self._account or ("", 0, None)
         begins = left == 0 or known != key
         if begins:
             name, left = f"{PLAN}{uuid.uuid4().hex}", planned

@@ -182,7 +182,7 @@ def _complete_data(table: dict[str, Any], learner: Learner) -> dict[str, Any]:
     done = {**filled.model_dump(mode="json"), "rows": rows}
     if len(set(done["sensitive"])) != len(done["sensitive"]):
         raise SpecError("a sensitive column is named twice", path="data.sensitive", given=done["sensitive"])
-    blind = not learner.reads_group and getattr(learner, "awareness", "") == "blind"
+    blind = not learner.reads_group and learner.blind
     if done["features"] is None:
         done["features"] = "without-sensitive" if blind else "all"
     inside = done["features"] == "all" or set(done["features"]) & set(done["sensitive"])

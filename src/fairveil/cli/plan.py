@@ -86,7 +86,7 @@ def planned(
     case = case_of(table)
     total = simulations(case.policy, runs) if isinstance(case.policy, EpisodePolicy) else 0
     guess = means or guess_of(case)
-    names = None if means else getattr(case.environment, "arm_names", None)
+    names = None if means else case.environment.arm_names
     bar.start(total, 0)
 
     def say(words: str) -> None:

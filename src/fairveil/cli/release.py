@@ -176,7 +176,7 @@ def _serve(columns: Any, people: Any, options: dict[str, Any]) -> None:
     reading = Reading(columns.names, horizon=columns.horizon, until=options["until"], **public)
     out, simulated = options["out"], options["simulate"]
     shown = {key: options[key] for key in ("plain", "as_json")}
-    whole = all(getattr(one, "round", False) for one in columns.releasers)
+    whole = all(one.round for one in columns.releasers)
     layout = Layout(options["time"] or "step", columns.names, simulated=simulated, whole=whole, **shown)
     descriptor = _open(options["source"])
     try:

@@ -257,8 +257,6 @@ def _policy_in(file: Path) -> PolicyTold:
     from fairveil.bandits.task import case_of
 
     case = case_of(spec)
-    groups = tuple(getattr(case.environment, "group_names", ()) or ())
-    arms = tuple(getattr(case.environment, "arm_names", ()) or ())
-    names = {f"group {place}": name for place, name in enumerate(groups)}
-    names |= {f"arm {place}": name for place, name in enumerate(arms)}
+    names = {f"group {place}": name for place, name in enumerate(case.environment.group_names)}
+    names |= {f"arm {place}": name for place, name in enumerate(case.environment.arm_names or ())}
     return PolicyTold(case.policy, names, replay=bool(case.environment.recorded))

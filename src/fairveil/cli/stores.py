@@ -194,7 +194,7 @@ def export(
 
     Example: fairveil store export trial-7 > events.ndjson
     """
-    from fairveil.loop.export import event_lines
+    from fairveil.loop.events import event_lines
 
     with opened(store) as found:
         after = -1

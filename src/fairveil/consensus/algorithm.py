@@ -170,6 +170,11 @@ class Algorithm(ABC):
     """Whether it solves another problem than the regularised one of the thesis: no gap is measured."""
 
     @property
+    def secure_sums(self) -> bool:
+        """Whether a node shows its numbers behind masks alone, so that nobody sees more than sums over nodes."""
+        return False
+
+    @property
     def protects(self) -> bool:
         """Whether its draws may serve people; textbook draws are simulation whatever their source."""
         return True

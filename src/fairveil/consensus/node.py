@@ -170,7 +170,7 @@ class Node(Party):
             return known
         if self.finished:
             raise InputError("this run is over", path="iteration", given=self.iteration, allowed=f"1 to {self.total}")
-        if self.ledger is not None and getattr(self.algorithm, "sums", "own") == "secure":
+        if self.ledger is not None and self.algorithm.secure_sums:
             raise PrivacyError(
                 "a node of secure sums shows its numbers behind masks only", path="algorithm.sums", given="secure",
                 fix="run it in a federation: fairveil federate",

@@ -76,16 +76,20 @@ class PrivateAdmm(Algorithm):
     colluding: Count = described("t, nodes that may pool what they know (secure sums)", default=1, later=True)
 
     def __post_init__(self) -> None:
-        if self.sums == "secure" and (self.definition == "pure" or self.exchange == "admm"):
+        if self.secure_sums and (self.definition == "pure" or self.exchange == "admm"):
             key, allowed = ("definition", "gaussian") if self.definition == "pure" else ("exchange", "flood")
             raise SpecError(
                 "secure sums are sums of Gaussian shares over all nodes", path=key, given=getattr(self, key),
                 allowed=allowed, fix="use sums = own",
             )  # fmt: skip
 
+    @property
+    def secure_sums(self) -> bool:
+        return self.sums == "secure"
+
     def honest(self, nodes: int) -> int:
         """Nodes whose noises together are a whole one."""
-        return nodes - self.colluding if self.sums == "secure" else 1
+        return nodes - self.colluding if self.secure_sums else 1
 
     def complete(self, setting: Setting) -> PrivateAdmm:
         if self.honest(setting.nodes) < 1:
@@ -95,7 +99,7 @@ class PrivateAdmm(Algorithm):
             )  # fmt: skip
         full = replace(self, rounds=self._rounds(setting))
         full.plan(setting).event()  # refuses a budget that no grid can carry, and shares that are too small
-        if self.sums == "secure":
+        if self.secure_sums:
             full.plan(setting).check_sum(setting)
         return full
 
@@ -137,7 +141,7 @@ class PrivateAdmm(Algorithm):
 
     def guarantee(self, setting: Setting | None = None) -> Guarantee | None:
         notes = [MEASURED, PUBLIC, "all messages of all nodes in all rounds are covered; each node spends its own"]
-        if self.sums == "secure":
+        if self.secure_sums:
             notes.append(
                 "what is seen is the sum over the nodes that take part; the promise holds against everybody else and "
                 f"up to {self.colluding} of these nodes, who pool all they know, as long as nobody breaks X25519, "

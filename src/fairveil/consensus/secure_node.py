@@ -53,7 +53,7 @@ class SecureNode(Node):
         self._secure().hear_sum(self.iteration, total, parties)
 
     def _secure(self) -> GradientLocal:
-        if not isinstance(self.local, GradientLocal) or getattr(self.algorithm, "sums", "own") != "secure":
+        if not isinstance(self.local, GradientLocal) or not self.algorithm.secure_sums:
             raise PrivacyError("this algorithm has no secure sums", path="algorithm", given=self.algorithm.name)
         return self.local
 

@@ -6,44 +6,15 @@ Both keep the same rows with the same hashes, so `verify`, the anchor and the ru
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
 from fairveil.errors import LedgerError, SpecError
 from fairveil.ledger.chain import Row
+from fairveil.ledger.rows import LedgerStore
 from fairveil.storage.alive import Session
-
-
-class LedgerStore(Protocol):
-    """The rows of one ledger, inside a transaction."""
-
-    def append(self, row: Row) -> None: ...
-
-    def last(self) -> tuple[int, str] | None:
-        """Sequence number and hash of the last row."""
-
-    def hash_at(self, sequence: int) -> str | None: ...
-
-    def find(self, kind: str, name: str) -> Row | None: ...
-
-    def rows(self, after: int = -1, at_most: int = -1) -> Iterator[Row]:
-        """Rows in order after a sequence number, in constant memory; -1 for ``at_most``: all of them."""
-
-    def releases_under(self, account: str, before: int) -> int:
-        """How many releases were reserved under an account before this sequence number."""
-
-    def first_under(self, account: str) -> str | None:
-        """The name of the first block that was reserved under an account."""
-
-    def pending(self) -> list[Row]:
-        """Reservations that are neither published nor lost."""
-
-    def names(self, kind: str) -> Iterator[str]: ...
-
-    def check_pages(self) -> None:
-        """What the storage itself can check of its pages and indexes."""
 
 
 class Place(Protocol):

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fairveil.errors import LedgerError, LedgerTampered
-from fairveil.ledger.chain import LOST, PUBLISH, RESERVE, LedgerGone, Row
+from fairveil.ledger.chain import LedgerGone, Row
+from fairveil.ledger.rows import LedgerStore
 from fairveil.storage.alive import Session
 from fairveil.storage.faults import point
 from fairveil.storage.postgres import (
@@ -25,8 +26,6 @@ from fairveil.storage.postgres import (
     words_of,
 )
 
-_ROW = "sequence, kind, name, account, facts, value, hash"
-_PAGE = 500
 _GROWS = "BEGIN RAISE EXCEPTION 'the ledger only grows'; END"
 _COLUMNS = {
     "ledger": "text not null",
@@ -80,79 +79,14 @@ _EXPECTED: dict[str, dict[str, str]] = {
 }
 
 
-class PostgresRows:
-    """The rows of one ledger through one connection."""
+class PostgresRows(LedgerStore):
+    """The rows of one of a server's ledgers. Page checksums are its own; every row is checked by its hash anyway."""
 
-    def __init__(self, connection: Connection, ledger: str) -> None:
-        self._connection, self.ledger = connection, ledger
+    mine = "ledger = ?"
+    same = "s.ledger = r.ledger AND "
 
-    def append(self, row: Row) -> None:
-        point("insert")
-        self.insert(row)
-        point("inserted")
-
-    def insert(self, row: Row) -> None:
-        self._connection.execute(
-            f"INSERT INTO entries (ledger, {_ROW}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
-            (self.ledger, row.sequence, row.kind, row.name, row.account, row.facts, row.value, row.hash),
-        )
-
-    def last(self) -> tuple[int, str] | None:
-        query = "SELECT sequence, hash FROM entries WHERE ledger = %s ORDER BY sequence DESC LIMIT 1"
-        found = self._one(query)
-        return None if found is None else (found[0], found[1])
-
-    def hash_at(self, sequence: int) -> str | None:
-        found = self._one("SELECT hash FROM entries WHERE ledger = %s AND sequence = %s", sequence)
-        return None if found is None else found[0]
-
-    def find(self, kind: str, name: str) -> Row | None:
-        found = self._one(f"SELECT {_ROW} FROM entries WHERE ledger = %s AND name = %s AND kind = %s", name, kind)
-        return None if found is None else Row(*found)
-
-    def rows(self, after: int = -1, at_most: int = -1) -> Iterator[Row]:
-        left = at_most
-        query = f"SELECT {_ROW} FROM entries WHERE ledger = %s AND sequence > %s ORDER BY sequence LIMIT %s"
-        while left != 0:
-            size = _PAGE if left < 0 else min(left, _PAGE)
-            page = self._connection.execute(query, (self.ledger, after, size)).fetchall()
-            for found in page:
-                yield Row(*found)
-            if len(page) < size:
-                return
-            after, left = page[-1][0], left - size if left > 0 else left
-
-    def releases_under(self, account: str, before: int) -> int:
-        query = "SELECT count(*) FROM entries WHERE ledger = %s AND account = %s AND sequence < %s"
-        found = self._one(query, account, before)
-        return 0 if found is None else found[0]
-
-    def first_under(self, account: str) -> str | None:
-        query = "SELECT name FROM entries WHERE ledger = %s AND account = %s AND kind = %s ORDER BY sequence LIMIT 1"
-        found = self._one(query, account, RESERVE)
-        return None if found is None else found[0]
-
-    def pending(self) -> list[Row]:
-        settled = (
-            "SELECT 1 FROM entries s WHERE s.ledger = r.ledger AND s.name = r.name "
-            f"AND s.kind IN ('{PUBLISH}', '{LOST}')"
-        )
-        query = (
-            f"SELECT {_ROW} FROM entries r WHERE ledger = %s AND kind = '{RESERVE}' "
-            f"AND NOT EXISTS ({settled}) ORDER BY sequence"
-        )
-        return [Row(*found) for found in self._connection.execute(query, (self.ledger,)).fetchall()]
-
-    def names(self, kind: str) -> Iterator[str]:
-        query = "SELECT name FROM entries WHERE ledger = %s AND kind = %s ORDER BY sequence"
-        for found in self._connection.execute(query, (self.ledger, kind)).fetchall():
-            yield found[0]
-
-    def check_pages(self) -> None:
-        """Page checksums are the server's own; every row is read and checked by its hash anyway."""
-
-    def _one(self, query: str, *values: Any) -> Any:
-        return self._connection.execute(query, (self.ledger, *values)).fetchone()
+    def execute(self, statement: str, values: tuple[Any, ...]) -> Any:
+        return self.connection.execute(statement.replace("?", "%s"), values)
 
 
 class PostgresPlace:

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from fairveil.errors import LedgerError, LedgerTampered
 from fairveil.ledger.anchor import sync_folder
-from fairveil.ledger.chain import LOST, PUBLISH, RESERVE, LedgerGone, Row
+from fairveil.ledger.chain import LedgerGone, Row
+from fairveil.ledger.rows import LedgerStore
 from fairveil.storage.alive import Session
 from fairveil.storage.faults import point
 from fairveil.storage.sqlite import FAILURES, LOCK, SqliteFile, connect, durable, folder_life, kind_of, locked
@@ -48,73 +49,24 @@ def kind_of_table(path: Path) -> str | None:
 
 _MAGIC = b"SQLite format 3"
 _SEARCHED = 65536
-_COLUMNS = "sequence, kind, name, account, facts, value, hash"
 _PRAGMAS = ("cell_size_check = ON",)
 
 
-class SqliteRows:
-    """The rows of a ledger through one connection."""
+class SqliteRows(LedgerStore):
+    """The rows of a ledger file through one connection."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        super().__init__(connection)
         self.path = path
-        self._connection = connection
 
     @property
     def durable(self) -> bool:
         """Whether a commit returns only when it is on disk."""
-        return durable(self._connection)
-
-    def append(self, row: Row) -> None:
-        point("insert")
-        _insert(self._connection, row)
-        point("inserted")
-
-    def last(self) -> tuple[int, str] | None:
-        """Sequence number and hash of the last row."""
-        found = self._connection.execute("SELECT sequence, hash FROM entries ORDER BY sequence DESC LIMIT 1").fetchone()
-        return None if found is None else (found[0], found[1])
-
-    def hash_at(self, sequence: int) -> str | None:
-        found = self._connection.execute("SELECT hash FROM entries WHERE sequence = ?", (sequence,)).fetchone()
-        return None if found is None else found[0]
-
-    def find(self, kind: str, name: str) -> Row | None:
-        found = self._connection.execute(
-            f"SELECT {_COLUMNS} FROM entries WHERE name = ? AND kind = ?", (name, kind)
-        ).fetchone()
-        return None if found is None else Row(*found)
-
-    def rows(self, after: int = -1, at_most: int = -1) -> Iterator[Row]:
-        """Rows in order after a sequence number, in constant memory; -1 for ``at_most``: all of them."""
-        query = f"SELECT {_COLUMNS} FROM entries WHERE sequence > ? ORDER BY sequence LIMIT ?"
-        for found in self._connection.execute(query, (after, at_most)):
-            yield Row(*found)
-
-    def releases_under(self, account: str, before: int) -> int:
-        """How many releases were reserved under an account before this sequence number."""
-        query = "SELECT count(*) FROM entries WHERE account = ? AND sequence < ?"
-        return self._connection.execute(query, (account, before)).fetchone()[0]
-
-    def first_under(self, account: str) -> str | None:
-        """The name of the first block that was reserved under an account."""
-        query = f"SELECT name FROM entries WHERE account = ? AND kind = '{RESERVE}' ORDER BY sequence LIMIT 1"
-        found = self._connection.execute(query, (account,)).fetchone()
-        return None if found is None else found[0]
-
-    def pending(self) -> list[Row]:
-        """Reservations that are neither published nor lost."""
-        settled = f"SELECT 1 FROM entries s WHERE s.name = r.name AND s.kind IN ('{PUBLISH}', '{LOST}')"
-        query = f"SELECT {_COLUMNS} FROM entries r WHERE kind = '{RESERVE}' AND NOT EXISTS ({settled})"
-        return [Row(*found) for found in self._connection.execute(query)]
-
-    def names(self, kind: str) -> Iterator[str]:
-        query = "SELECT name FROM entries WHERE kind = ? ORDER BY sequence"
-        for found in self._connection.execute(query, (kind,)):
-            yield found[0]
+        return durable(self.connection)
 
     def check_pages(self) -> None:
         """SQLite's own check of pages and indexes."""
-        found = self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        [(found,)] = self.ask("PRAGMA integrity_check(1)")
         if found != "ok":
             raise LedgerTampered(
                 "the ledger file is damaged", path=str(self.path), given=found, fix="restore it from a copy"
@@ -249,7 +201,7 @@ def _make(path: Path, first: Row) -> None:
         connection.execute("BEGIN IMMEDIATE")
         for statement in _SCHEMA.values():
             connection.execute(statement)
-        _insert(connection, first)
+        SqliteRows(path, connection).insert(first)
         point("create-commit")
         connection.execute("COMMIT")
         mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
@@ -261,13 +213,6 @@ def _make(path: Path, first: Row) -> None:
     os.rename(fresh, path)
     sync_folder(path.parent)
     point("create-done")
-
-
-def _insert(connection: sqlite3.Connection, row: Row) -> None:
-    connection.execute(
-        f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (row.sequence, row.kind, row.name, row.account, row.facts, row.value, row.hash),
-    )
 
 
 def _beside(path: Path, suffix: str) -> Path:

@@ -12,7 +12,8 @@ from fairveil.errors import LedgerTampered
 from fairveil.ledger.anchor import Anchor, FileAnchor
 from fairveil.ledger.book import anchor_just_started, check_mark
 from fairveil.ledger.chain import ANCHOR, LOST, PUBLISH, RESERVE, State, replay
-from fairveil.ledger.places import LedgerStore, place_of
+from fairveil.ledger.places import place_of
+from fairveil.ledger.rows import LedgerStore
 from fairveil.ledger.values import decode
 from fairveil.privacy.charges import Charge
 

@@ -41,7 +41,7 @@ def policy_of(spec: LoopSpec, by_arrival: bool = False) -> Policy:
         table["arms"] = len(spec.actions)
     policy: Policy = registry.build("policy", table, "policy")
     _check(policy, spec)
-    if by_arrival and spec.person.max_events is not None and getattr(policy, "totals", None) == "public":
+    if by_arrival and spec.person.max_events is not None and policy.totals == "public":
         raise SpecError(
             "the candidates of an event over somebody's limit are in no total", path="policy.totals", given="public",
             allowed="noisy, as it is when left out, where person.max_events limits candidates",

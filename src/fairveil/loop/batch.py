@@ -11,9 +11,8 @@ from fairveil.errors import HorizonError
 from fairveil.loop.events import ERASED, FROZEN, NEVER, OF_ITS_CONTENT, PENDING, Event, Reply, RewardReply, stored_event
 from fairveil.loop.facts import Facts, Status
 from fairveil.loop.guards import Serving, fallback
-from fairveil.loop.own import kept_choice, own_choice, without_closed
 from fairveil.loop.places import Placing
-from fairveil.loop.play import Choice
+from fairveil.loop.play import Choice, kept_choice, own_choice, without_closed
 from fairveil.loop.problems import Closed, EventReused, Invalid, OutOfRange, RewardDiffers
 from fairveil.loop.requests import Ask
 from fairveil.loop.seats import Seating, due_seats

@@ -44,12 +44,14 @@ def due_blocks(policy: Policy, status: Status) -> list[Block]:
     return list(itertools.islice(due, MOST_AT_ONCE))
 
 
-def opened_blocks(batch: Batch) -> tuple[list[Block], Status]:
-    """Pools that are due, each with its row in the store before anybody pays for it, and the state that has them.
+def take_due(batch: Batch) -> tuple[list[Block], Status]:
+    """What is due, and the state that has it. By arrival a pool has its row in the store before anybody pays for it.
 
     What a process opened and did not finish is drawn as it was: whatever has come since has a later seat.
     """
     tx, facts, epoch = batch.tx, batch.facts, batch.before.epoch
+    if not facts.by_seat:
+        return due_blocks(facts.policy, batch.status()), batch.status()
     query = "SELECT name, first, stop, arm, reach FROM blocks WHERE loop = ? AND epoch = ? AND status = ?"
     found = [Block(*row) for row in tx.execute(f"{query} ORDER BY name", (facts.id, epoch, OPENED))]
     busy, status = {block.arm for block in found}, batch.status()

@@ -1,12 +1,19 @@
-"""An event as it is stored, and what callers get back of it."""
+"""An event as it is stored, what callers get back of it, and what whoever runs the loop may take away.
+
+Ids are kept as keyed hashes alone, so an exported line names its event by that hash.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fairveil.loop.clock import in_words
 from fairveil.loop.kept import ALL
 from fairveil.loop.problems import Forgotten, UnknownEvent
+
+if TYPE_CHECKING:
+    from fairveil.loop.loop import Loop
 
 PENDING, NEVER, FROZEN, ERASED = "pending", "never", "frozen", "erased"
 OF_ITS_CONTENT = ("limit", "sticky", "excluded")
@@ -125,3 +132,25 @@ class RewardReply(NamedTuple):
         if self.reason is None:
             del table["reason"]
         return table
+
+
+_PLAIN = ("round", "action", "propensity", "version", "mode", "learn", "reason", "activated")
+
+
+def event_lines(loop: Loop, after: int, count: int) -> str:
+    """So many events behind number ``after``, each on a line that ends; what was erased is absent."""
+    query = (
+        f"SELECT seq, key, decided, until, rewarded, {', '.join(_PLAIN)} FROM events "
+        "WHERE loop = ? AND seq > ? ORDER BY seq LIMIT ?"
+    )
+    with loop.store.reading() as tx:
+        rows = tx.execute(query, (loop.facts.id, after, count))
+    return "".join(json.dumps(_line(row), separators=(",", ":")) + "\n" for row in rows)
+
+
+def _line(row: tuple[Any, ...]) -> dict[str, Any]:
+    seq, key, decided, until, rewarded, *plain = row
+    table = {"seq": seq, "event": bytes(key).hex(), **dict(zip(_PLAIN, plain, strict=True))}
+    times = (("decided", decided), ("until", until), ("rewarded", rewarded))
+    table |= {name: in_words(value) for name, value in times if value is not None}
+    return {name: value for name, value in table.items() if value is not None}

@@ -15,7 +15,7 @@ from fairveil.loop.facts import Facts, Status
 from fairveil.loop.guards import Serving, served
 from fairveil.loop.places import Counters
 from fairveil.loop.public import counted, stored_table
-from fairveil.loop.storage.driver import STATUS
+from fairveil.loop.storage.driver import STATUS, noted
 from fairveil.state import load_state
 
 if TYPE_CHECKING:
@@ -87,9 +87,9 @@ def unsettled_ages(store: Store) -> list[tuple[str, float, float]]:
 def backup_age(store: Store) -> float:
     """Seconds since `fairveil store backup` ended last; before the first one, since there is something to lose."""
     with store.reading() as tx:
-        noted = tx.execute("SELECT value FROM meta WHERE key = 'backup'")
+        last = noted(tx, "backup")
         [(first,)] = tx.execute("SELECT min(created) FROM loops")
-    since = int(noted[0][0]) if noted else first
+    since = first if last is None else int(last)
     return 0.0 if since is None else max(store.clock.now() - since, 0) / SECOND
 
 

@@ -8,13 +8,12 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from fairveil.bandits.nash.closing import left_of, without
-from fairveil.bandits.protocol import Block
 from fairveil.errors import FairveilError, LedgerError, PrivacyError, SpecError
 from fairveil.ledger import Ledger
 from fairveil.loop import settle, trail
 from fairveil.loop.aliases import NO_ALIASES, Aliases, aliases_of_event, aliases_of_person, renamed
 from fairveil.loop.batch import Batch
-from fairveil.loop.blocks import adopt, draw, due_blocks, opened_blocks
+from fairveil.loop.blocks import adopt, draw, take_due
 from fairveil.loop.clock import SECOND
 from fairveil.loop.config import MODES
 from fairveil.loop.events import Event, Reply, RewardReply, stored_event
@@ -24,8 +23,7 @@ from fairveil.loop.paying import note_budget
 from fairveil.loop.places import erase_person
 from fairveil.loop.problems import Closed, Invalid, Unknown
 from fairveil.loop.recovery import EpochWaits, check_ledger
-from fairveil.loop.releases import quote_release, release
-from fairveil.loop.reports import moments
+from fairveil.loop.reports import quote_release, release
 from fairveil.loop.reports import tick as report_tick
 from fairveil.loop.requests import DecisionRequest, Preparer, checked
 from fairveil.loop.seats import through
@@ -256,16 +254,14 @@ class Loop:
         """Move ``settled``, make the releases that are due, erase, forget. Gives the number of releases."""
         with self._ticking:
             fits = self.checked or self._fits()
-            status = self._settle()
-            made = self._release_due(status) if fits else 0
-            if fits:
-                made += report_tick(self)
+            self._settle()
+            made = self._release_due() + report_tick(self) if fits else 0
             self._sweep(settle.erase)
             now = self.store.clock.now()
             if now - self._forgot >= FORGET_EVERY:
                 self._forgot = now
                 self.forget()
-            self.writer.act(partial(_rests, forgets=self._forgot + FORGET_EVERY))
+            self.writer.act(partial(settle.rest, forgets=self._forgot + FORGET_EVERY))
             return made
 
     @property
@@ -294,26 +290,18 @@ class Loop:
         self.store.memory.checked.discard(self.name)
         self._stop("epoch" if isinstance(problem, EpochWaits) else "ledger")
 
-    def _settle(self) -> Status:
+    def _settle(self) -> None:
         """Move ``settled`` as far as it goes; by arrival in pages."""
-        while True:
-            before, status = self.writer.act(_settled)
-            if not self.facts.by_seat or status.settled < before + settle.PAGE:
-                return status
+        before, settled = -1, self.writer.act(settle.settle)
+        while self.facts.by_seat and settled > before:
+            before, settled = settled, self.writer.act(settle.settle)
 
-    def _due(self, status: Status) -> tuple[list[Block], Status]:
-        """Blocks that are due, and the state that has them; by arrival each has its row in the store from here on."""
-        if not self.facts.by_seat:
-            return due_blocks(self.facts.policy, status), status
-        found: tuple[list[Block], Status] = self.writer.act(opened_blocks)
-        return found
-
-    def _release_due(self, status: Status) -> int:
+    def _release_due(self) -> int:
         facts, made = self.facts, 0
         noise = self.store.noise if facts.spec.simulated else None
         try:
             while True:
-                blocks, status = self._due(status)
+                blocks, status = self.writer.act(take_due)
                 if not blocks:
                     break
                 values = draw(facts, status, blocks, self.store.driver, self.ledger, noise, self.pages)
@@ -321,9 +309,8 @@ class Loop:
                     break  # another process draws the first one
                 point("block-drawn")
                 sequence = self.ledger.seen  # at least the entries of these blocks
-                work = partial(_adopted, blocks=blocks, epoch=status.epoch, values=values, sequence=sequence)
-                adopted, status = self.writer.act(work)
-                made += adopted
+                work = partial(adopt, blocks=blocks, epoch=status.epoch, values=values, sequence=sequence)
+                made += self.writer.act(work)
             if status.stopped is not None:
                 self._stop(None)
         except (LedgerError, PrivacyError) as problem:
@@ -350,23 +337,6 @@ class Loop:
             count = self.writer.act(page)
             if count:
                 self.store.erased()
-
-
-def _settled(batch: Batch) -> tuple[int, Status]:
-    """Move ``settled``; gives where it was, and what is then known of the loop."""
-    before = batch.before.settled
-    settle.settle(batch)
-    return before, batch.status()
-
-
-def _rests(batch: Batch, forgets: int) -> None:
-    """Note when something is due again."""
-    settle.rest(batch, forgets, *moments(batch))
-
-
-def _adopted(batch: Batch, **drawn: Any) -> tuple[int, Status]:
-    """Put drawn numbers in; gives how many, and what is then known of the loop."""
-    return adopt(batch, **drawn), batch.status()
 
 
 def _pages(store: Store, facts: Facts) -> Pages | None:

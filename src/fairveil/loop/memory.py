@@ -7,6 +7,8 @@ found: there are never two of a name.
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -17,9 +19,10 @@ if TYPE_CHECKING:
 
 
 class LoopMemory:
-    """Loops and ledgers of one store. Who changes it holds the store's lock; `known` needs none."""
+    """Loops and ledgers of one store. Who changes ledgers or entries holds ``guard``; `known` and `loops` need none."""
 
     def __init__(self) -> None:
+        self.guard = threading.RLock()
         self._loops: dict[str, Loop] = {}
         self._left: WeakValueDictionary[str, Loop] = WeakValueDictionary()
         self.ledgers: WeakValueDictionary[str, Ledger] = WeakValueDictionary()
@@ -29,15 +32,16 @@ class LoopMemory:
         """Names of loops whose ledger was compared with the store since the start."""
 
     def known(self, name: str) -> Loop | None:
+        """A loop that is here; asks nobody."""
         found = self._loops.get(name)
         if found is not None:
             found.used = True
         return found
 
-    def find(self, name: str) -> Loop | None:
-        """A loop that is here, or that left and somebody still holds."""
-        found = self.known(name) or self._left.get(name)
-        return None if found is None else self.keep(found)
+    def find(self, name: str, load: Callable[[str], Loop]) -> Loop:
+        """A loop that is here, or that left and somebody still holds; any other is loaded."""
+        with self.guard:
+            return self.keep(self._loops.get(name) or self._left.get(name) or load(name))
 
     def keep(self, loop: Loop) -> Loop:
         loop.used = True
@@ -45,24 +49,27 @@ class LoopMemory:
         return loop
 
     def loops(self) -> list[Loop]:
+        """Loops that were used lately."""
         return list(self._loops.values())
 
     def leave(self, name: str) -> None:
-        """Let one go, unless something of it is under way."""
-        loop = self._loops.get(name)
-        if loop is None or not loop.idle:
-            return
-        ledger = self.ledgers.get(loop.ledger_name)
-        if ledger is not None:
-            self.entries[loop.ledger_name] = ledger.known
-        self._left[name] = self._loops.pop(name)
+        """Let one go, unless something of it is under way; who asks for it again gets it."""
+        with self.guard:
+            loop = self._loops.get(name)
+            if loop is None or not loop.idle:
+                return
+            ledger = self.ledgers.get(loop.ledger_name)
+            if ledger is not None:
+                self.entries[loop.ledger_name] = ledger.known
+            self._left[name] = self._loops.pop(name)
 
     def rest(self) -> None:
         """Let go of all that were not used since this was asked last."""
-        for name, loop in list(self._loops.items()):
-            if not loop.used:
-                self.leave(name)
-            loop.used = False
+        with self.guard:
+            for name, loop in list(self._loops.items()):
+                if not loop.used:
+                    self.leave(name)
+                loop.used = False
 
     def close(self) -> None:
         for loop in [*self._loops.values(), *self._left.values()]:

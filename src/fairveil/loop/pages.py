@@ -13,8 +13,8 @@ store it tells nothing about the events of a block.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from fairveil.loop.keys import SIZE, Keys
@@ -105,21 +105,11 @@ class Pages:
         query = "SELECT 1 FROM released_events WHERE loop = ? AND key = ?"
         return frozenset(key for key in keys if tx.execute(query, (self.loop, key)))
 
-    @contextmanager
-    def _writing(self) -> Iterator[Transaction]:
-        try:
-            with self._ready().writing() as tx:
-                yield tx
-        except self._driver.failures as problem:
-            raise self._driver.explain(problem) from problem
+    def _writing(self) -> AbstractContextManager[Transaction]:
+        return self._ready().writing()
 
-    @contextmanager
-    def _reading(self) -> Iterator[Transaction]:
-        try:
-            with self._ready().reading() as tx:
-                yield tx
-        except self._driver.failures as problem:
-            raise self._driver.explain(problem) from problem
+    def _reading(self) -> AbstractContextManager[Transaction]:
+        return self._ready().reading()
 
     def _ready(self) -> Driver:
         """The pages' own store, made when it is first needed."""

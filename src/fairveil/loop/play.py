@@ -1,23 +1,32 @@
-"""How a loop asks its policy: declared arms, or candidates that come with each request; and a try before people ask."""
+"""How a loop asks its policy: declared arms, or candidates that come with each request; and a try before people ask.
+
+A coin of the loop's own that explores takes no round. Whether a request takes one must not depend on who sends it and
+what it excludes: rounds are public, and blocks are counted in them.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import struct
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from fairveil.arrays import Floats
-from fairveil.bandits.protocol import Candidate, Decision, Feedback, Policy, Report, Round
+from fairveil.bandits.nash.closing import left_of
+from fairveil.bandits.protocol import Block, Candidate, Decision, Feedback, Policy, Report, Round
 from fairveil.errors import FairveilError
 from fairveil.loop.guards import Guards, Thrown
+from fairveil.loop.problems import Invalid
 from fairveil.loop.requests import Ask
 from fairveil.privacy.noise import SecureNoise, SeededNoise
 from fairveil.randomness import Generator, generator
 from fairveil.state import State
 
 if TYPE_CHECKING:
+    from fairveil.loop.batch import Batch
     from fairveil.loop.facts import Facts
 
 _HEADER = struct.Struct("<HHH")
@@ -197,10 +206,56 @@ def warm(facts: Facts) -> None:
     with contextlib.suppress(FairveilError):  # what does not fit shows when somebody asks
         state = policy.open(policy.start(), 0, rng)
         arm = policy.decide(state, Round(0, shown), rng).arm
-        block = policy.block(state)
+        block, learn = policy.block(state), policy.learn_all
+        if facts.arrived is not None:
+            block, learn = Block(f"{arm}-0-1", 0, 1, arm, 1), facts.arrived.gather
+            state = facts.arrived.alone(state, block)
         if block is None:
             return
         context = None if not shown else facts.play.context_of(shown, arm)
-        full = policy.learn_all(state, [facts.play.feedback(0, arm, facts.default, context)])
+        full = learn(state, [facts.play.feedback(0, arm, facts.default, context)])
         after = policy.adopt(state, block.name, policy.draw(full, SeededNoise(0)))
         policy.decide(policy.open(after, block.stop, rng), Round(block.stop, shown), rng)
+
+
+# By the loop's own coins ----------------------------------------------------------------------------------------------
+
+
+def without_closed(batch: Batch, ask: Ask) -> Ask:
+    """The request with the arms that are not closed."""
+    left = left_of(batch.state)
+    if left is None:
+        return ask
+    allowed = tuple(arm for arm in left.tolist() if ask.permits(arm))
+    if not allowed:
+        raise Invalid("every action is excluded or closed", path="exclude", allowed="at least one action left")
+    return replace(ask, allowed=allowed)
+
+
+def _free(batch: Batch, ask: Ask) -> Ask:
+    """The request if it excluded nothing."""
+    return ask if ask.allowed is None else without_closed(batch, replace(ask, allowed=None))
+
+
+def own_choice(batch: Batch, ask: Ask, at: int) -> Choice:
+    """The choice of the loop's own coins. The same coins, thrown for a request that excludes nothing, say whether it
+    takes a round; one that cannot be learned then counts as a missing reward."""
+    facts = batch.facts
+    burning = facts.guards.burn_in > 0 and batch.serving.decided < facts.guards.burn_in
+    free = _free(batch, ask)
+    if facts.policy.arms is None or not facts.keeps_rounds or ask.allowed == free.allowed:
+        choice = facts.play.choose(batch.at_state, at, ask, batch.rng, burning)
+        return choice._replace(takes=choice.reason is None)
+    coins = copy.deepcopy(batch.rng)
+    choice = facts.play.choose(batch.at_state, at, ask, batch.rng, burning)
+    anybody = facts.play.choose(batch.at_state, at, free, coins, burning)
+    takes, reason = anybody.reason is None, choice.reason
+    if takes != (reason is None):
+        reason = "excluded" if takes else anybody.reason
+    return choice._replace(reason=reason, drawn=anybody.drawn, takes=takes)
+
+
+def kept_choice(batch: Batch, kept: Choice, ask: Ask, at: int) -> Choice:
+    """The arm that somebody keeps, with the round and the coins of somebody who is not known."""
+    made = own_choice(batch, _free(batch, ask), at)
+    return kept._replace(drawn=made.drawn, takes=made.takes)

@@ -4,11 +4,13 @@ A report is a release. Its range is taken in the store first (so that no two ran
 then its block ``<loop>/<epoch>/report-<kind>-<first>-<stop>`` is charged, drawn and stored in the ledger, then its
 document is stored. A process that dies in between leaves a range that is taken: whoever asks again, or the next tick,
 goes on from there, and gets the ledger's value, or that it is lost. So no range has two values, and none is uncharged.
+A summary, asked for by hand, is post-processing of what is published: free, and kept.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +21,15 @@ from fairveil.errors import BudgetError
 from fairveil.ledger import OneEvent, Paid, release_once
 from fairveil.ledger.account import adopt as keep
 from fairveil.loop import trail
-from fairveil.loop.asked import Wanted, account_name, check_range
+from fairveil.loop.asked import Wanted, account_name, check_range, quoted, wanted
 from fairveil.loop.batch import Batch
 from fairveil.loop.blocks import block_name
 from fairveil.loop.clock import SECOND, seconds_of
 from fairveil.loop.paying import note_budget
 from fairveil.loop.places import Counters, check_people, erase_below, pages, settle
-from fairveil.loop.problems import NoBudget, NoSupport, Overlap
+from fairveil.loop.problems import Invalid, NoBudget, NoSupport, Overlap
+from fairveil.loop.public import loop_table, release_tables
+from fairveil.loop.reporting import KINDS as REPORTS
 from fairveil.loop.reporting import Kind
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.vectors import Price
@@ -77,8 +81,6 @@ def make(loop: Loop, asked: Wanted, actor: str = "local") -> tuple[dict[str, Any
 
 
 def stored(loop: Loop, id: str) -> dict[str, Any] | None:
-    from fairveil.loop.public import release_tables
-
     return next((one for one in release_tables(loop) if one["id"] == id), None)
 
 
@@ -299,3 +301,77 @@ def _through(loop: Loop, now: Counters) -> int:
     with loop.store.reading() as tx:
         last = tx.execute(query, (facts.id, now.settled, old))[0][0]
     return max(reached, 0 if last is None else last + 1)
+
+
+# By hand --------------------------------------------------------------------------------------------------------------
+
+
+KINDS = ("summary", *REPORTS)
+BUDGETS = ("epsilon", "delta", "rho", "mu")
+ASKED = ("first", "stop", *BUDGETS, "half_width", "dry_run")
+
+
+def release(
+    loop: Loop, kind: str, settings: dict[str, Any] | None = None, actor: str = "local", **asked: Any
+) -> tuple[Any, bool]:
+    """The release, and whether it is new; the same request again gives the stored one.
+
+    ``request_id``, made by the caller, names a request whose range is left open: a retry gives what the first one made.
+    """
+    request = asked.pop("request_id", None)
+    check_kind(kind, settings, asked)
+    if kind == "summary":
+        return _summary(loop, actor)
+    price = {name: asked[name] for name in BUDGETS if asked.get(name) is not None}
+    if not price:
+        raise Invalid("a report has a budget", path="epsilon", allowed="epsilon, rho or mu of the whole release")
+    known = of_request(loop, request)
+    if known is None:
+        known = wanted(loop, kind, asked.get("first"), asked.get("stop"), price, settings)
+    return make(loop, replace(known, request=request), actor)
+
+
+def _summary(loop: Loop, actor: str) -> tuple[Any, bool]:
+    table = loop_table(loop)
+    id = f"summary-{table['epoch']}-{table['version']}"
+    if (known := stored(loop, id)) is not None:
+        return known, False
+    keys = ("mode", "rounds", "settled", "version", "epoch", "published", "guarantee", "person_guarantee", "simulated")
+    value = {key: table[key] for key in keys}
+    now = loop.store.clock.now()
+    with loop.store.writing() as tx:
+        tx.execute(
+            "INSERT INTO releases (loop, id, kind, first, stop, settings, value, created) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (loop, id) DO NOTHING",
+            (loop.facts.id, id, "summary", 0, table["settled"], "{}", json.dumps(value), now),
+        )
+        trail.note(tx, now, actor, "release", loop.name, {"id": id})
+    return stored(loop, id), True
+
+
+def quote_release(loop: Loop, kind: str, settings: dict[str, Any] | None = None, **asked: Any) -> dict[str, Any]:
+    """Cost, whether the ledger admits it, and expected half-widths; nothing is charged."""
+    check_kind(kind, settings, asked)
+    if kind == "summary":
+        left = loop.ledger.limit.words(loop.ledger.remaining)
+        return {"kind": kind, "cost": "nothing", "admitted": True, "largest_admissible": left, "half_widths": []}
+    price = {name: asked[name] for name in BUDGETS if asked.get(name) is not None}
+    return quoted(loop, kind, asked.get("first"), asked.get("stop"), price, settings, asked.get("half_width"),
+                  asked.get("dry_run", False))  # fmt: skip
+
+
+def check_kind(kind: str, settings: dict[str, Any] | None, asked: dict[str, Any]) -> None:
+    if kind not in KINDS:
+        raise Invalid("unknown kind of release", path="kind", given=kind, allowed=", ".join(KINDS))
+    if unknown := set(asked) - set(ASKED):
+        raise Invalid(
+            "a release is not asked for with this", path=min(unknown), allowed=", ".join(ASKED),
+            fix="a level and targets stand in settings",
+        )  # fmt: skip
+    if kind != "summary":
+        return
+    if settings:
+        raise Invalid("a summary has no settings", path="settings", allowed="nothing")
+    for name, value in asked.items():
+        if value is not None:
+            raise Invalid("a summary covers all that is published, for free", path=name, allowed="nothing")

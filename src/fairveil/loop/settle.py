@@ -8,6 +8,7 @@ from fairveil.loop.batch import Batch
 from fairveil.loop.clock import SECOND
 from fairveil.loop.events import ERASED, PENDING
 from fairveil.loop.kept import without_anything, without_content
+from fairveil.loop.reports import moments as of_places
 from fairveil.loop.seats import MAY_SETTLE, PAGE, close_windows, due_seats, erase_content, first_waiting
 from fairveil.loop.storage import Transaction
 from fairveil.storage.faults import point
@@ -58,16 +59,16 @@ def _answered(tx: Transaction, loop: int, low: int, high: int) -> int:
     return found[0][0] if found else high
 
 
-def rest(batch: Batch, forgets: int, *more: int) -> None:
+def rest(batch: Batch, forgets: int) -> None:
     """Say in the loop's row when it needs its next tick: a few steps into the indexes.
 
-    ``forgets``: before this retention is not looked at again; ``more``: other moments at which something is due.
+    ``forgets``: before this retention is not looked at again.
     """
     before = batch.before
     open_still = before.stopped is not None or before.erased < before.released
     if open_still or (batch.facts.missing == "public" and _some_answered(batch)):
         return batch.change(due=batch.wall)
-    moments = [batch.wall + LONGEST_REST, *more, max(_forgets(batch), forgets)]
+    moments = [batch.wall + LONGEST_REST, *of_places(batch), max(_forgets(batch), forgets)]
     if before.settled < batch.round:
         query = "SELECT until FROM events WHERE loop = ? AND round = ?"
         found = batch.tx.execute(query, (batch.facts.id, before.settled))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
+from contextlib import AbstractContextManager
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -20,17 +20,17 @@ from fairveil.loop.accept import check_kin, closed_actions, policy_of
 from fairveil.loop.asked import scheduled_events
 from fairveil.loop.blocks import abandon, begun_again
 from fairveil.loop.clock import SECOND, Clock, SystemClock, Time, seconds_of
-from fairveil.loop.config import LoopSpec, new_spec, read_spec, spec_table
+from fairveil.loop.config import new_spec, read_spec, spec_table
 from fairveil.loop.facts import Facts, Status, first_tally
 from fairveil.loop.keys import Keys, find_secret
 from fairveil.loop.loop import Loop
-from fairveil.loop.marks import check_key, confirmation, key_beside, latest_moment
+from fairveil.loop.marks import check_key, key_beside, latest_moment
 from fairveil.loop.memory import LoopMemory
 from fairveil.loop.paying import check_accounts, check_room, limit_of, write_budget
 from fairveil.loop.play import warm
-from fairveil.loop.problems import NameTaken, UnknownLoop
+from fairveil.loop.problems import NameTaken, StorageFailed, UnknownLoop
 from fairveil.loop.settle import LONGEST_REST
-from fairveil.loop.storage import Driver, Transaction, bring_up_to_date, driver_of
+from fairveil.loop.storage import Driver, Transaction, bring_up_to_date, driver_of, noted
 from fairveil.loop.storage.driver import STATUS
 from fairveil.loop.ticks import Ticks
 from fairveil.loop.waiting import first_rounds
@@ -73,7 +73,6 @@ class Store:
         self._untidy, self._tidied = True, (0.0, 0)
         self.upkeep_from = 0
         self.memory, self.ticks = LoopMemory(), Ticks(self)
-        self._guard = threading.RLock()
 
     @classmethod
     def open(
@@ -99,7 +98,7 @@ class Store:
         """
         driver = driver_of(url)
         gap = seconds_of(clock_gap, "--clock-gap") * SECOND
-        try:
+        with driver.explained():
             if anchors is not None:
                 Path(anchors).mkdir(parents=True, exist_ok=True)
             driver.prepare()
@@ -107,16 +106,13 @@ class Store:
             with driver.writing() as tx:
                 server = driver.time(tx) if clock is None else None
                 time = Time(clock or SystemClock(), latest_moment(tx), gap, server)
-                known = tx.execute("SELECT value FROM meta WHERE key = 'key'")
-                fresh, file = new_key or not known, None if key_file is None else Path(key_file)
+                fresh, file = new_key or noted(tx, "key") is None, None if key_file is None else Path(key_file)
                 keys, place = None, "not needed"
                 if not keyless:
                     held, place = ([key], "given") if key else find_secret(key_beside(driver), file, fresh)
                     keys = Keys(*held)
                     check_key(tx, keys, new_key, time.now())
-                confirmed = confirmation(tx)
-        except driver.failures as problem:
-            raise driver.explain(problem) from problem
+                confirmed = noted(tx, "clock")
         made = cls(driver, keys, time, None if anchors is None else Path(anchors))
         made.key_place, made.ticks.confirmed = place, confirmed
         return made
@@ -134,14 +130,15 @@ class Store:
         """A new loop, charged to its ledger at once or refused: it never collects what it cannot pay to learn from."""
         spec = new_spec({"name": name, **table})
         policy = policy_of(spec, by_arrival=True)
+        facts = Facts(0, spec, policy, 0)
         self._check_free(spec.name)
-        Facts(0, spec, policy, 0).check_mode(spec.mode)
-        warm(Facts(0, spec, policy, 0))
-        state, round = self._start(spec, policy)
-        event = policy.event()
-        scheduled = scheduled_events(Facts(0, spec, policy, 0))
+        facts.check_mode(spec.mode)
+        warm(facts)
+        state, round = self._start(facts)
+        event, promise, paying = policy.event(), policy.promise, spec.budget.ledger or spec.name
+        scheduled = scheduled_events(facts)
         limit = limit_of(spec, event, list(scheduled.values()))
-        ledger = self.ledger(spec.budget.ledger or spec.name, spec.simulated, limit, unit=_unit(policy))
+        ledger = self.ledger(paying, spec.simulated, limit, unit="" if promise is None else promise.unit)
         check_room(ledger, [event, *scheduled.values()])
         holder = f"reports of {spec.name}"
         check_accounts(ledger, {spec.name: "", **dict.fromkeys(scheduled, holder)})
@@ -150,9 +147,8 @@ class Store:
             Account(ledger, account, one, holder).pay()
         now = self.clock.now()
         values = (spec.name, json.dumps(spec_table(spec, describe(policy))), spec.mode, *[round] * 4, now, now)
-        paying = spec.budget.ledger or spec.name
-        began = () if spec.start_from is None else first_rounds(Facts(0, spec, policy, 0), state, round)
-        tally = first_tally(Facts(0, spec, policy, 0), state)
+        began = () if spec.start_from is None else first_rounds(facts, state, round)
+        tally = first_tally(facts, state)
         with self.writing() as tx:
             if tx.execute("SELECT 1 FROM loops WHERE name = ?", (spec.name,)):
                 raise _taken(spec.name)
@@ -165,32 +161,12 @@ class Store:
             write_budget(tx, paying, ledger)
             [(id,)] = tx.execute("SELECT id FROM loops WHERE name = ?", (spec.name,))
             trail.note(tx, now, actor, "create", spec.name, {"policy": policy.name, "mode": spec.mode})
-        with self._guard:
+        with self.memory.guard:
             self.memory.checked.add(spec.name)
             return self.memory.keep(Loop(self, Facts(id, spec, policy, now, began), ledger))
 
     def loop(self, name: str) -> Loop:
-        with self._guard:
-            found = self.memory.find(name)
-            return self.memory.keep(self._load(name)) if found is None else found
-
-    def known(self, name: str) -> Loop | None:
-        """A loop that is in memory; asks nobody and takes no lock."""
-        return self.memory.known(name)
-
-    def in_memory(self) -> list[Loop]:
-        """Loops that were used lately."""
-        return self.memory.loops()
-
-    def leave(self, name: str) -> None:
-        """A loop may leave memory; who asks for it again gets it."""
-        with self._guard:
-            self.memory.leave(name)
-
-    def rest(self) -> None:
-        """All loops that were not used since this was asked last may."""
-        with self._guard:
-            self.memory.rest()
+        return self.memory.find(name, self._load)
 
     def kinds(self) -> list[str]:
         """One loop of each policy."""
@@ -219,20 +195,19 @@ class Store:
             if tx.execute("SELECT 1 FROM loops WHERE name = ?", (name,)):
                 raise _taken(name)
 
-    def _start(self, spec: LoopSpec, policy: Any) -> tuple[State, int]:
+    def _start(self, facts: Facts) -> tuple[State, int]:
         """The first state: a fresh one, or what another loop of the same shape has published."""
-        fresh: State = policy.start()
-        if spec.start_from is None:
+        fresh = facts.policy.start()
+        if facts.spec.start_from is None:
             return fresh, 0
-        other = self.loop(spec.start_from)
+        other = self.loop(facts.spec.start_from)
         status = other.status()
-        facts = Facts(0, spec, policy, 0)
         check_kin(facts, other.facts, closed_actions(other.facts, status.state))
         if other.facts.by_seat:
             state, round = begun_again(other.facts, status.state, status.round), status.round
         else:
             state, _, round = abandon(other.facts, status.state, status.round, coins())
-        if policy.closes_arms:
+        if facts.policy.closes_arms:
             known = other.facts.arm_names
             state = carried(fresh, state, [known.index(a) if a in known else None for a in facts.arm_names])
         return state, round
@@ -274,8 +249,8 @@ class Store:
                 return "not needed"
         if self.anchors is None:
             return "none"
-        path = getattr(self.driver, "path", None)
-        inside = path is not None and self.anchors.resolve().is_relative_to(Path(path).resolve().parent)
+        path = self.driver.path
+        inside = path is not None and self.anchors.resolve().is_relative_to(path.resolve().parent)
         return "beside the store" if inside else "kept"
 
     def serve_first(self) -> None:
@@ -296,7 +271,7 @@ class Store:
         if not self._untidy or not (passed or at_once):
             return
         self._untidy, done = False, False
-        with contextlib.suppress(*self.driver.failures):
+        with contextlib.suppress(StorageFailed):
             done = self.driver.tidy()
         if done:
             self._tidied = real, now
@@ -311,7 +286,7 @@ class Store:
 
     def ledger(self, name: str, simulated: bool = False, limit: Limit | None = None, unit: str = "") -> Ledger:
         """The ledger of this name, opened once; made when a limit is given and there is none."""
-        with self._guard:
+        with self.memory.guard:
             found = self.memory.ledgers.get(name)
             if found is not None and limit is not None and not limit.same(found.limit):
                 raise LedgerError(
@@ -340,21 +315,13 @@ class Store:
 
     # Transactions ----------------------------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[Transaction]:
-        try:
-            with self.driver.writing() as tx:
-                yield tx
-        except self.driver.failures as problem:
-            raise self.driver.explain(problem) from problem
+    def writing(self) -> AbstractContextManager[Transaction]:
+        """A transaction that is durable when it ends without an error."""
+        return self.driver.writing()
 
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[Transaction]:
-        try:
-            with self.driver.reading() as tx:
-                yield tx
-        except self.driver.failures as problem:
-            raise self.driver.explain(problem) from problem
+    def reading(self) -> AbstractContextManager[Transaction]:
+        """A transaction that sees one moment and writes nothing."""
+        return self.driver.reading()
 
     def status_of(self, tx: Transaction, facts: Facts) -> Status:
         found = tx.execute(f"SELECT {STATUS}, state FROM loops WHERE id = ?", (facts.id,))
@@ -364,7 +331,7 @@ class Store:
         return facts.present(Status(load_state(bytes(state)), *values))
 
     def close(self) -> None:
-        with self._guard:
+        with self.memory.guard:
             self.memory.close()
             self.tidy(at_once=True)
             self.driver.close()
@@ -374,11 +341,6 @@ class Store:
 
     def __exit__(self, *problem: object) -> None:
         self.close()
-
-
-def _unit(policy: Any) -> str:
-    guarantee = policy.guarantee()
-    return "" if guarantee is None else str(guarantee.unit)
 
 
 def _taken(name: str) -> NameTaken:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from fairveil.loop import trail
 from fairveil.loop.clock import SECOND, SLACK
-from fairveil.loop.marks import confirmation
+from fairveil.loop.storage import noted
 
 if TYPE_CHECKING:
     from fairveil.loop.store import Store
@@ -31,7 +31,9 @@ class Ticks:
         self._store = store
         self._unseen: deque[str] | None = None
         self._rested = monotonic()
-        self._noted, self.confirmed = False, ""
+        self._noted = False
+        self.confirmed: str | None = None
+        """Which confirmation of the clock was the last (`fairveil.loop.upkeep.believe_clock`)."""
 
     @property
     def unchecked(self) -> int:
@@ -82,20 +84,20 @@ class Ticks:
             name = self._unseen.popleft()
             if name in store.memory.checked:
                 continue
-            fresh = store.known(name) is None
+            fresh = store.memory.known(name) is None
             try:
                 store.loop(name).verify()
             except Exception as problem:  # of whatever kind: the others need their look
                 failed.append(problem)
                 self._unseen.append(name)
             if fresh:
-                store.leave(name)
+                store.memory.leave(name)
         return failed
 
     def _rest(self) -> None:
-        if monotonic() - self._rested >= REST or len(self._store.in_memory()) > MOST:
+        if monotonic() - self._rested >= REST or len(self._store.memory.loops()) > MOST:
             self._rested = monotonic()
-            self._store.rest()
+            self._store.memory.rest()
 
     def _look_at_clock(self) -> None:
         """Note at a start by how much time has passed unseen; while the clock is in doubt, ask for a confirmation."""
@@ -108,7 +110,7 @@ class Ticks:
                     trail.note(tx, clock.now(), "fairveil", "clock-gap", "store", facts)
         if clock.doubt is not None:
             with store.reading() as tx:
-                confirmed = confirmation(tx)
+                confirmed = noted(tx, "clock")
             if confirmed != self.confirmed:
                 self.confirmed = confirmed
                 clock.confirm()

@@ -10,18 +10,18 @@ import os
 import secrets
 import shutil
 import sqlite3
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from fairveil.errors import BudgetError, LedgerTampered, SpecError
+from fairveil.errors import BudgetError, DependencyError, LedgerTampered, SpecError
 from fairveil.ledger import Account, Ledger, RunCost
 from fairveil.ledger.anchor import FileAnchor
 from fairveil.ledger.verify import verify
 from fairveil.loop import settle, trail
 from fairveil.loop.blocks import block_name
 from fairveil.loop.clock import SECOND, in_words
-from fairveil.loop.dump import dump, load
 from fairveil.loop.facts import Status
 from fairveil.loop.keys import BESIDE, Keys, changed_secret, find_secret
 from fairveil.loop.lives import epoch_account
@@ -31,7 +31,7 @@ from fairveil.loop.paying import note_budget
 from fairveil.loop.problems import StorageFailed
 from fairveil.loop.recovery import EpochWaits, check_ledger
 from fairveil.loop.seats import check_lines
-from fairveil.loop.storage import version_of
+from fairveil.loop.storage import note, noted, version_of
 from fairveil.loop.store import Store
 from fairveil.privacy.events import NothingEvent
 
@@ -43,7 +43,7 @@ LIVELY = 10 * SECOND
 def check(store: Store) -> dict[str, Any]:
     """Schema, trail, every ledger with its anchor, blocks without gap or overlap, versions that the ledger has."""
     with store.reading() as tx:
-        entries = trail.check(tx)
+        version, entries = version_of(tx), trail.check(tx)
     ledgers = {}
     for name in store.driver.ledgers():
         path, inside = store.driver.ledger(name)
@@ -51,7 +51,7 @@ def check(store: Store) -> dict[str, Any]:
     loops = {loop.name: _check_loop(loop) for loop in store.loops()}
     beside = key_beside(store.driver)
     return {
-        "version": version_of(store.driver),
+        "version": version,
         "key": BESIDE if beside is not None and beside.exists() else "elsewhere",
         "trail": entries,
         "ledgers": ledgers,
@@ -107,20 +107,18 @@ def backup(store: Store, folder: Path, with_key: bool = False) -> dict[str, Any]
     if folder.exists() and any(folder.iterdir()):
         raise SpecError("the folder is not empty", path="to", given=str(folder), fix="name a new folder")
     folder.mkdir(parents=True, exist_ok=True)
-    source: Path | None = getattr(store.driver, "path", None)
     schema = None
-    if source is None:
-        schema = dump(getattr(store.driver, "url", ""), folder)
+    if store.driver.path is None:
+        schema = dump(store.driver.url, folder)
     else:
-        _copy_files(store, source, folder, with_key)
+        _copy_files(store, store.driver.path, folder, with_key)
     files = {str(path.relative_to(folder)): _hash(path) for path in sorted(folder.rglob("*")) if path.is_file()}
     now, names = store.clock.now(), store.driver.ledgers()
     manifest = {"made": in_words(now), "files": files, "anchored": [] if store.anchors is None else names}
     manifest |= {} if schema is None else {"schema": schema}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
     with store.writing() as tx:
-        tx.execute("DELETE FROM meta WHERE key = 'backup'")
-        tx.execute("INSERT INTO meta (key, value) VALUES ('backup', ?)", (str(now),))
+        note(tx, "backup", str(now))
     return manifest
 
 
@@ -256,8 +254,7 @@ def believe_clock(store: Store, actor: str = "local") -> dict[str, Any]:
     with store.writing() as tx:
         tx.execute("UPDATE meta SET value = ? WHERE key = 'ready' AND CAST(value AS BIGINT) > ?", (str(now), now))
         tx.execute("UPDATE loops SET due = 0")
-        tx.execute("DELETE FROM meta WHERE key = 'clock'")
-        tx.execute("INSERT INTO meta (key, value) VALUES ('clock', ?)", (f"{now} {secrets.token_hex(4)}",))
+        note(tx, "clock", f"{now} {secrets.token_hex(4)}")
         facts = {"stored": before["stored"], "loops_ahead": before["loops_ahead"]}
         trail.note(tx, now, actor, "clock", "store", facts)
     return before
@@ -270,7 +267,7 @@ def rekey(store: Store, file: Path | None = None, actor: str = "local") -> str:
     The file changes first: whoever is interrupted runs it again.
     """
     with store.reading() as tx:
-        current, mark = tx.execute("SELECT value FROM meta WHERE key = 'key'"), ready_mark(tx)
+        current, mark = noted(tx, "key"), ready_mark(tx)
     now = store.clock.now()
     if mark is not None and 0 <= now - mark < LIVELY:
         raise SpecError(
@@ -280,9 +277,9 @@ def rekey(store: Store, file: Path | None = None, actor: str = "local") -> str:
         )  # fmt: skip
     held, place = find_secret(key_beside(store.driver), file, fresh=False)
     known = [Keys(one).name for one in held]
-    if not current or current[0][0] not in known:
+    if current not in known:
         raise StorageFailed("the key of this store is another one", path="FAIRVEIL_KEY", fix="restore the key file")
-    if known[0] == current[0][0]:
+    if known[0] == current:
         held = _next_key(store, file, place)
     with store.writing() as tx:
         change_key(tx, Keys(*held), "rekey", now, actor)
@@ -320,3 +317,74 @@ def _copy(source: Path, target: Path) -> None:
 
 def _hash(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+# A store on PostgreSQL as one file ------------------------------------------------------------------------------------
+
+
+DUMP = "store.dump"
+
+
+def dump(url: str, folder: Path) -> str:
+    """Write all tables of the store's schema as they are at one moment; gives the name of the schema."""
+    schema = _schema(url)
+    os.close(os.open(folder / DUMP, os.O_CREAT | os.O_WRONLY, 0o600))  # before the first row is in it
+    _run("pg_dump", url, "--format=custom", "--no-owner", "--no-privileges", f"--schema={schema}",
+         f"--file={folder / DUMP}")  # fmt: skip
+    return schema
+
+
+def load(url: str, folder: Path, schema: str) -> None:
+    """Put a dump back, all of it or nothing."""
+    import psycopg
+
+    here = _schema(url)
+    if here != schema:
+        raise SpecError(
+            "the copy is of another schema", path="--store", given=here, allowed=schema, fix="set its search_path"
+        )
+    with psycopg.connect(url, autocommit=True) as connection:
+        if connection.execute("SELECT to_regclass('meta')").fetchone() != (None,):
+            raise SpecError("there is a store already", path="store", given=schema, fix="drop the schema first")
+    listed = subprocess.run([_program("pg_restore"), "--list", str(folder / DUMP)], capture_output=True, text=True)
+    wanted = [line for line in listed.stdout.splitlines() if " SCHEMA - " not in line]
+    contents = folder / "store.list"
+    try:
+        contents.write_text("\n".join(wanted) + "\n")
+        _run("pg_restore", url, "--no-owner", "--no-privileges", "--exit-on-error", "--single-transaction",
+             f"--use-list={contents}", str(folder / DUMP))  # fmt: skip
+    finally:
+        contents.unlink(missing_ok=True)
+
+
+def _schema(url: str) -> str:
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        found = connection.execute("SELECT current_schema()").fetchone()
+    if found is None or found[0] is None:
+        raise SpecError("there is no schema to work in", path="--store", fix="CREATE SCHEMA, as its search_path says")
+    return str(found[0])
+
+
+def _run(program: str, url: str, *options: str) -> None:
+    """A program of the server's with its address; a password goes by the environment, which others cannot read."""
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+    given = conninfo_to_dict(url)
+    password = given.pop("password", None)
+    secret = {} if password is None else {"PGPASSWORD": str(password)}
+    address = f"--dbname={make_conninfo(**given)}"  # type: ignore[arg-type]
+    done = subprocess.run(
+        [_program(program), address, *options], capture_output=True, text=True, env={**os.environ, **secret}
+    )
+    if done.returncode:
+        words = done.stderr.strip().splitlines()
+        raise StorageFailed(f"{program} failed", path="--store", given=words[-1] if words else f"{done.returncode}")
+
+
+def _program(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise DependencyError(f"{name} is not installed", given=name, fix="install the client programs of PostgreSQL")
+    return found

@@ -194,10 +194,6 @@ class Writer:
             point("batch-answers")
         except FairveilError as problem:
             self._fail(items, problem)
-        except self.driver.failures as problem:
-            failed = self.driver.explain(problem)
-            failed.__cause__ = problem
-            self._fail(items, failed)
         else:
             for item in items:
                 item.done = item not in later

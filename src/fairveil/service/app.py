@@ -23,7 +23,7 @@ from fairveil.loop.loop import Loop
 from fairveil.loop.marks import ready_mark
 from fairveil.loop.play import warm, warm_noise
 from fairveil.loop.problems import EventReused, RewardDiffers, StorageFailed
-from fairveil.loop.storage import Transaction
+from fairveil.loop.storage import Transaction, note
 from fairveil.loop.store import Store
 from fairveil.loop.tokens import Token
 from fairveil.service import cold, hot
@@ -70,7 +70,6 @@ STOPPING = 0.6
 TOLD = "told"
 """In the scope of a request: the status that stands in metrics, traces and the log where that is not its answer's."""
 T = TypeVar("T")
-_MARK = "INSERT INTO meta (key, value) VALUES ('ready', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 
 
 class Service:
@@ -143,7 +142,7 @@ class Service:
             route, names = ROUTER.find(scope["method"], scope["raw_path"])
         except Refused:
             return False
-        loop = self.store.known(names[0]) if route.queued else None
+        loop = self.store.memory.known(names[0]) if route.queued else None
         if loop is None or not self.watch.running:
             return False
         exchange.template, exchange.token = route.path, NOBODY
@@ -209,7 +208,7 @@ class Service:
 
     async def loop(self, name: str) -> Loop:
         """A loop; one that is not in memory is read in another thread."""
-        known = self.store.known(name)
+        known = self.store.memory.known(name)
         return known if known is not None else await self.aside(lambda: self.store.loop(name))
 
     async def aside(self, work: Callable[[], T], seconds: float | None = None) -> T:
@@ -250,7 +249,7 @@ class Service:
         self._check_space()
         with self.store.writing() as tx:
             latest = self._latest(tx)
-            tx.execute(_MARK, (str(now) + " " * (ROOM if self.watch.doubtful else 0),))
+            note(tx, "ready", str(now) + " " * (ROOM if self.watch.doubtful else 0))
             [(stopped,)] = tx.execute("SELECT count(*) FROM loops WHERE stopped IS NOT NULL")
             [(failed,)] = tx.execute("SELECT count(*) FROM loops WHERE stopped = 'ledger'")
         clock = self.store.clock.state(latest)
@@ -282,7 +281,7 @@ class Service:
 
     def _check_space(self) -> None:
         """A disk that takes one more row may take no decision any more."""
-        path = getattr(self.store.driver, "path", None)
+        path = self.store.driver.path
         if path is not None:
             disk = os.statvfs(path.parent)
             if disk.f_bavail * disk.f_frsize < ROOM:
@@ -291,7 +290,8 @@ class Service:
     def note(self, error: Exception, request: str = "-") -> None:
         """What the caller is not told, for the operator's log: files, addresses and words of the database."""
         if isinstance(error, LedgerError) or (isinstance(error, StorageFailed) and error.kind != "storage"):
-            self.watch.doubtful |= getattr(error, "kind", "") == "full" or is_ledger_failure(error)
+            full = isinstance(error, StorageFailed) and error.kind == "full"
+            self.watch.doubtful |= full or is_ledger_failure(error)
             now, words = time.monotonic(), str(error)
             if words != self._noted[1] or now - self._noted[0] > 1.0:  # one outage is one line a second
                 self._noted = now, words
@@ -347,7 +347,7 @@ class Service:
             except Exception as problem:  # of whatever kind: it is tried again, and decisions go on
                 self.metrics.failures.inc()
                 self.note(problem, "tick")
-                self._tick_problem = getattr(problem, "code", type(problem).__name__)
+                self._tick_problem = problem.code if isinstance(problem, FairveilError) else type(problem).__name__
                 log.error("tick: %s", self._tick_problem)
                 everything = time.monotonic() + TICK
             if not made:

@@ -14,13 +14,12 @@ from fairveil.errors import LedgerTampered
 from fairveil.ledger.verify import verify
 from fairveil.loop import listing, trail
 from fairveil.loop.audits import audit_tables
-from fairveil.loop.budget import accounts, ledger_table
-from fairveil.loop.export import event_lines
-from fairveil.loop.history import history
+from fairveil.loop.events import event_lines
+from fairveil.loop.paying import accounts, ledger_table
 from fairveil.loop.problems import Invalid, NameTaken, Unknown, UnknownLoop
-from fairveil.loop.public import PublicView, loop_table, public_view, same_spec
+from fairveil.loop.public import PublicView, history, loop_table, public_view, same_spec
 from fairveil.loop.quoting import quote
-from fairveil.loop.releases import quote_release, release
+from fairveil.loop.reports import quote_release, release
 from fairveil.loop.requests import Id
 from fairveil.loop.tokens import Token
 from fairveil.reports.export import as_csv

@@ -285,5 +285,5 @@ def refusal(error: Exception, request: str = "") -> Answer:
         table["request"] = request
     status = int(table["status"])
     retry = ((b"retry-after", RETRY[status].encode()),) if status in RETRY else ()
-    own = tuple((name.encode(), value.encode()) for name, value in getattr(error, "headers", {}).items())
-    return status, encode(table), (_PROBLEM, *_SAFE, *retry, *own)
+    own = error.headers.items() if isinstance(error, Refused) else ()
+    return status, encode(table), (_PROBLEM, *_SAFE, *retry, *((name.encode(), value.encode()) for name, value in own))

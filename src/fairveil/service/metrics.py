@@ -96,7 +96,7 @@ class Metrics:
             self.left.labels(name).set(left)
         for name, fits in shares_fit(service.store):
             self.shares.labels(name).set(fits)
-        for loop in service.store.in_memory():
+        for loop in service.store.memory.loops():
             status = loop.status()
             for row in waiting(loop, status) or ():
                 names = loop.name, "" if row["action"] is None else loop.facts.arm_names[row["action"]]

@@ -67,7 +67,7 @@ class Columns:
             raise SpecError("columns have names of their own", path="columns", given=list(names))
         if len(names) == 1:
             return cls(names, [whole])
-        weights = _weights(names, shares, columns_per_person, getattr(whole, "neighbours", "replace"))
+        weights = _weights(names, shares, columns_per_person, whole.neighbours)
         if columns_per_person is None:
             return cls._divided(names, whole, weights)
         whole = _evenly(whole, table)
@@ -94,7 +94,7 @@ class Columns:
 
     @property
     def horizon(self) -> int | None:
-        return getattr(self.whole, "horizon", None)
+        return self.whole.horizon
 
     @property
     def has_starts(self) -> bool:

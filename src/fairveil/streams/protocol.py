@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from fairveil.arrays import Floats, Ints
+from fairveil.configuration import unless
 from fairveil.errors import InputError
 from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Guarantee
@@ -118,6 +119,16 @@ class Releaser(ABC):
     """Base of all releasers."""
 
     name: str = ""
+    horizon: Any = unless(None)
+    """Releases for which it is made; None without end."""
+    range: Any = unless(None)
+    """Public range to which values are clipped; None where none is declared."""
+    neighbours: Any = unless("replace")
+    """What is hidden: a value, or that there is one (``add-remove``)."""
+    round: Any = unless(False)
+    """Whether whole numbers are shown."""
+    memory: Any = unless(0.0)
+    """How much of earlier values a leaky sum keeps."""
     real_time: ClassVar[bool] = True
     """Whether each value is released at its own step: the command `fairveil release` takes no other."""
 

@@ -197,11 +197,6 @@ class ArmEnvironment(Environment):
         """A world has laws for compiled code, or the steps of a policy are played in it."""
         cls.compiled = cls.laws is not ArmEnvironment.laws
 
-    @property
-    def arm_names(self) -> tuple[str, ...] | None:
-        """What the arms are called where they have names."""
-        return None
-
     @cached_property
     @abstractmethod
     def true_means(self) -> Floats:

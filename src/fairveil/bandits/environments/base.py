@@ -27,6 +27,16 @@ class Environment(ABC):
     """Its rounds are people's recorded rows: what is measured on them is not protected, and runs reuse the people."""
 
     @property
+    def arm_names(self) -> tuple[str, ...] | None:
+        """What the arms are called where they have names."""
+        return None
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """What the groups of its people are called where it has people in groups."""
+        return ()
+
+    @property
     def drafted(self) -> bool:
         """Its ranges and names were read off the data and not yet declared public."""
         return False

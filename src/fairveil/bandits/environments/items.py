@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import KW_ONLY
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -69,6 +69,8 @@ class Items(ExposureEnvironment):
     declared: Literal["public", "drafted"] = described(
         "whether ranges and names are public knowledge, or a draft read off the table", default="public"
     )
+
+    _seed: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         self.settle_merit()
@@ -157,7 +159,7 @@ class Items(ExposureEnvironment):
         """The rows of the items that decision ``index`` shows."""
         if self.order == "file":
             return np.arange(index * self.actions, (index + 1) * self.actions)
-        drawn = generator(getattr(self, "_seed", 0), "items", index)
+        drawn = generator(self._seed, "items", index)
         return drawn.choice(len(self.rewards), self.actions, replace=False).astype(np.int64)
 
     def show(self, index: int, rng: Generator) -> Round:

@@ -124,7 +124,7 @@ class ExposureTally(Tally[Sums]):
 
 def message_bytes(policy: Policy, dimension: int) -> int:
     """Size of one message: a symmetric matrix over [x, y] without the y y entry, and a count where there is one."""
-    return 8 * (dimension * dimension + dimension + int(getattr(policy, "counts_rows", False)))
+    return 8 * (dimension * dimension + dimension + int(policy.counts_rows))
 
 
 def _spent(policy: Policy, agents: int, synchronised: bool) -> dict[str, list[float]]:

@@ -75,7 +75,7 @@ class Anytime(NashPolicy):
 
     @property
     def strict(self) -> bool:
-        return bool(getattr(self.window(2), "strict", False))
+        return bool(self.window(2).strict)
 
     @property
     def hides_arrivals(self) -> bool:
@@ -226,7 +226,7 @@ def _window(inner: str, arms: int, size: int) -> NashPolicy:
         if known in table:
             raise SpecError(f"anytime sets {known} itself", path=f"inner.{known}", fix="leave it out")
     target = registry.target_of("policy", table, "inner")
-    if getattr(target, "horizon_free", True) or not issubclass(target, NashPolicy):
+    if not issubclass(target, NashPolicy) or target.horizon_free:
         raise SpecError(
             "the inner policy needs no horizon, or is of another family",
             path="inner.name",

@@ -28,6 +28,7 @@ from fairveil.bandits.nash.optimism import Evidence, arm_intervals
 from fairveil.bandits.protocol import Feedback, Policy, Report, Round
 from fairveil.bandits.quotes import Noisy
 from fairveil.bandits.simulate import Case
+from fairveil.configuration import unless
 from fairveil.errors import HorizonError, InputError, SpecError
 from fairveil.privacy.grid import clip_unit, float_above
 from fairveil.privacy.guarantee import ONCE, REFUSED, UNRELEASED, Guarantee
@@ -52,6 +53,8 @@ class NashPolicy(Policy):
 
     family = "nash"
     arms: Any
+    exploration: Any = unless(None)
+    """The level of its index, where that is a choice."""
 
     def numbers(self) -> Any:
         """What the formulas of `fairveil.bandits.nash.index` read: a NamedTuple of public numbers."""

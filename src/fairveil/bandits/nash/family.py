@@ -40,7 +40,7 @@ class NashFamily(Family[Stretch]):
     uniform = True
 
     def check(self, case: Case) -> dict[str, Any]:
-        world_of(case).fits(case.rounds, bool(getattr(case.policy, "strict", False)))
+        world_of(case).fits(case.rounds, bool(case.policy.strict))
         powers = DEFAULT_POWERS if case.spec.get("powers") is None else case.spec["powers"]
         return {"powers": [check_power(float(p)) for p in powers]}
 

@@ -153,7 +153,7 @@ def simulate_plan(
 
 def choices(policy: EpisodePolicy, epsilons: Sequence[float]) -> tuple[PlanChoice, list[PlanChoice], list[PlanChoice]]:
     """The budget that is asked for, all budgets of the table, and the steps of exploration at the asked one."""
-    asked = PlanChoice(float(policy.epsilon), getattr(policy, "exploration", None))
+    asked = PlanChoice(float(policy.epsilon), policy.exploration)
     budgets = [PlanChoice(epsilon, asked.exploration) for epsilon in sorted({*epsilons, asked.epsilon})]
     if asked.exploration is None:
         return asked, budgets, []

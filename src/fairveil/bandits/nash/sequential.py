@@ -26,6 +26,7 @@ from fairveil.bandits.nash.rounds import NO_LIMIT, ONE_BIT, RAW, Habits, RoundSi
 from fairveil.bandits.protocol import Decision, Feedback, Report, Round, raw_feedback
 from fairveil.bandits.quotes import Noisy
 from fairveil.bandits.simulate import Case, Streams
+from fairveil.configuration import unless
 from fairveil.privacy.grid import to_units
 from fairveil.privacy.mechanisms.one_bit import OneBit
 from fairveil.privacy.noise import Noise, laplace_parameter
@@ -42,7 +43,7 @@ class SequentialPolicy(NashPolicy):
 
     strict: Any
     horizon: Any
-    epsilon: Any
+    epsilon: Any = unless(0.0)
 
     @property
     def released(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -120,8 +121,7 @@ class SequentialPolicy(NashPolicy):
     def simulator(self, case: Case, streams: Streams) -> RoundSimulator | None:
         if streams.noise.stream is None or case.lateness != AT_ONCE:
             return None
-        spent = getattr(self, "epsilon", 0.0)
-        return RoundSimulator(self._numbers, self._habits, self.start(), world_of(case), streams, spent)
+        return RoundSimulator(self._numbers, self._habits, self.start(), world_of(case), streams, self.epsilon)
 
 
 def laplace_success(epsilon: float) -> float:

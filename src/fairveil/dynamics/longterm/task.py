@@ -145,7 +145,7 @@ def _check_learner(learner: Learner, spec: dict[str, Any]) -> None:
             "this learner does not run in the long-term loop", path="learner.name", given=learner.name,
             fix="use it in task classify; private-fair, fair-nr and threshold-optimizer run here",
         )  # fmt: skip
-    if spec["group_feature"] and getattr(learner, "awareness", "aware") == "blind":
+    if spec["group_feature"] and learner.blind:
         raise SpecError(
             "a blind rule would read the group as a feature", path="group_feature", given=True, allowed="false",
             fix='or use awareness="aware"',

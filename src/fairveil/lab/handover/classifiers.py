@@ -81,9 +81,7 @@ def report_on_classifier(model: Any) -> Document:
         )
     else:
         document.figures.insert(0, ("accuracy", f"{1 - report['error']:.1%}"))
-        document.sections += classified(
-            report, getattr(learner, "fairness", ""), RAW if report.kind == "raw" else PRIVATE
-        )
+        document.sections += classified(report, learner.fairness, RAW if report.kind == "raw" else PRIVATE)
     document.sections += [
         _cost(fitted, promise),
         promise_section(promise),
@@ -105,7 +103,7 @@ def _fitted(fitted: Any, learner: Any) -> DocumentSection:
         rows.append(("labels", f"{classes[1]} (positive: accepted), {classes[0]}"))
     if getattr(fitted, "group_names_", None):
         rows.append(("groups", ", ".join(map(str, fitted.group_names_))))
-    if getattr(learner, "fairness", ""):
+    if learner.fairness:
         rows.append(("to be equal between groups", Notion.of(learner.fairness).words))
     if getattr(learner, "awareness", ""):
         blind = learner.awareness == "blind"

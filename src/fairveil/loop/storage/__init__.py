@@ -10,9 +10,9 @@ from importlib import resources
 from pathlib import Path
 
 from fairveil.errors import SpecError
-from fairveil.loop.storage.driver import Driver, Transaction
+from fairveil.loop.storage.driver import Driver, Transaction, note, noted
 
-__all__ = ["Driver", "Transaction", "bring_up_to_date", "driver_of", "version_of"]
+__all__ = ["Driver", "Transaction", "bring_up_to_date", "driver_of", "note", "noted", "version_of"]
 
 
 NOTED = "index:"
@@ -48,23 +48,21 @@ def steps(dialect: str) -> dict[int, str]:
     return dict(sorted(found.items()))
 
 
-def version_of(driver: Driver) -> int:
-    """The version of the tables that are there, 0 when there are none."""
+def version_of(tx: Transaction) -> int:
+    """The version of the tables that a transaction sees, 0 when there are none."""
     query = {
         "sqlite": "SELECT count(*) FROM sqlite_master WHERE name = 'meta'",
         "postgresql": "SELECT count(*) FROM pg_class WHERE oid = to_regclass('meta')",
-    }[driver.dialect]
-    with driver.reading() as tx:
-        if not tx.execute(query)[0][0]:
-            return 0
-        found = tx.execute("SELECT value FROM meta WHERE key = 'version'")
-        return int(found[0][0]) if found else 0
+    }[tx.dialect]
+    [(there,)] = tx.execute(query)
+    return int(noted(tx, "version") or 0) if there else 0
 
 
 def bring_up_to_date(driver: Driver, *, migrate: bool) -> None:
     """Make a new store, or check the version of an old one; ``migrate`` upgrades it."""
     known = steps(driver.dialect)
-    newest, found = max(known), version_of(driver)
+    with driver.reading() as tx:
+        newest, found = max(known), version_of(tx)
     if found > newest:
         raise SpecError(
             "this store was written by a newer release",
@@ -97,15 +95,14 @@ def _upgrade(driver: Driver, known: dict[int, str], beside: bool) -> None:
             tx.execute("SET LOCAL statement_timeout = 0")  # a large table takes its time
             tx.execute("SELECT pg_advisory_xact_lock(7290112)")
         for number, script in known.items():
-            if number > _inside(driver, tx):
+            if number > version_of(tx):  # another process may have been faster
                 for statement in filter(None, map(str.strip, script.split(";\n"))):
                     index = _INDEX.match(statement) if beside else None
                     if index is None or f"CREATE TABLE {index['table']} " in script:
                         tx.execute(statement)
                     else:
-                        tx.execute("INSERT INTO meta (key, value) VALUES (?, ?)", (NOTED + index["name"], statement))
-                tx.execute("DELETE FROM meta WHERE key = 'version'")
-                tx.execute("INSERT INTO meta (key, value) VALUES ('version', ?)", (str(number),))
+                        note(tx, NOTED + index["name"], statement)
+                note(tx, "version", str(number))
 
 
 def _make_indexes(driver: Driver) -> None:
@@ -116,14 +113,3 @@ def _make_indexes(driver: Driver) -> None:
         if driver.index(key.removeprefix(NOTED), statement):
             with driver.writing() as tx:
                 tx.execute("DELETE FROM meta WHERE key = ?", (key,))
-
-
-def _inside(driver: Driver, tx: Transaction) -> int:
-    """The version as this transaction sees it: another process may have been faster."""
-    table = "sqlite_master WHERE name" if driver.dialect == "sqlite" else "pg_class WHERE relname"
-    if driver.dialect == "postgresql":
-        there = tx.execute("SELECT to_regclass('meta') IS NOT NULL")[0][0]
-    else:
-        there = tx.execute(f"SELECT count(*) FROM {table} = 'meta'")[0][0]
-    found = tx.execute("SELECT value FROM meta WHERE key = 'version'") if there else []
-    return int(found[0][0]) if found else 0

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from fairveil.loop.events import Event
 from fairveil.loop.problems import StorageFailed
@@ -42,6 +42,18 @@ class Transaction(Protocol):
         """The row of a loop, which nobody else writes until the transaction ends; columns as in `STATUS`."""
 
 
+def noted(tx: Transaction, key: str) -> str | None:
+    """What a store has noted of itself under a key."""
+    found = tx.execute("SELECT value FROM meta WHERE key = ?", (key,))
+    return found[0][0] if found else None
+
+
+def note(tx: Transaction, key: str, value: str) -> None:
+    """Note it in the place of what was there."""
+    statement = "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+    tx.execute(statement, (key, value))
+
+
 STATUS = (
     "mode, round, settled, released, version, revision, epoch, clock, erased, aged, ledger_sequence, stopped, closed, "
     "due, tally"
@@ -50,10 +62,15 @@ STATUS = (
 
 
 class Driver(Protocol):
-    """A database. Connections are made when needed and do not cross a fork."""
+    """A database. Connections are made when needed and do not cross a fork; what fails is a `StorageFailed`."""
 
-    dialect: str
+    dialect: ClassVar[str]
     failures: tuple[type[Exception], ...]
+    url: str
+    path: Path | None = None
+    """The file that it is; None on a server."""
+    fixes: ClassVar[Mapping[str, str]]
+    """What to do about a failure, by its kind; ``other`` for the rest."""
 
     def writing(self) -> AbstractContextManager[Transaction]:
         """A transaction that is durable when it ends without an error."""
@@ -88,6 +105,23 @@ class Driver(Protocol):
     def index(self, name: str, statement: str) -> bool:
         """Make an index while others write; False where another process is at it."""
 
-    def explain(self, problem: Exception) -> StorageFailed: ...
-
     def close(self) -> None: ...
+
+    def told(self, problem: Exception) -> tuple[str, str]:
+        """What a failure was, in one word and in the database's own."""
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Inside, what the database fails with says what to do."""
+        try:
+            yield
+        except self.failures as problem:
+            raise self.explain(problem) from problem
+
+    def explain(self, problem: Exception) -> StorageFailed:
+        """A failure as an error that says what to do."""
+        kind, words = self.told(problem)
+        fix = self.fixes.get(kind, self.fixes["other"])
+        failed = StorageFailed("the store cannot be written", path=str(self), given=words, fix=f"{fix}, then repeat")
+        failed.kind = kind
+        return failed

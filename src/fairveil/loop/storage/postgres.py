@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
-from fairveil.loop.problems import StorageFailed
-from fairveil.loop.storage.driver import EVENT, STATUS, Row
+from fairveil.loop.storage.driver import EVENT, STATUS, Driver, Row
 from fairveil.storage.postgres import driver, kind_of, server_of, without_secrets, words_of
 
 _KINDS = [
@@ -124,14 +123,20 @@ class PostgresTransaction:
         return row
 
 
-class PostgresDriver:
+class PostgresDriver(Driver):
     """A database on a server; connections are of the process, and every one of them keeps what it commits."""
 
     dialect = "postgresql"
+    fixes: ClassVar = {
+        "full": "free space on the disk of the server",
+        "denied": "let this user write to the database",
+        "undurable": "change the setting of the server, the database or the user",
+        "other": "check that the server runs and can be reached",
+    }
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.failures: tuple[type[Exception], ...] = (driver().Error, OSError)
+        self.failures = (driver().Error, OSError)
         self._server = server_of(url).join(self)
 
     def __str__(self) -> str:
@@ -143,12 +148,12 @@ class PostgresDriver:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[PostgresTransaction]:
-        with self._server.writing(prefix="store-") as connection:
+        with self.explained(), self._server.writing(prefix="store-") as connection:
             yield PostgresTransaction(connection)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[PostgresTransaction]:
-        with self._server.reading() as connection:
+        with self.explained(), self._server.reading() as connection:
             yield PostgresTransaction(connection)
 
     def ledger(self, name: str) -> tuple[str, str | None]:
@@ -178,7 +183,7 @@ class PostgresDriver:
         """The server's own vacuum does it."""
 
     def index(self, name: str, statement: str) -> bool:
-        with self._server.connection() as connection:
+        with self.explained(), self._server.connection() as connection:
             # nobody waits for this lock: whoever waits would hold a snapshot, for which the making of an index waits
             if not connection.execute(f"SELECT pg_try_advisory_lock({_INDEXING})").fetchone()[0]:
                 return False
@@ -191,16 +196,8 @@ class PostgresDriver:
                 connection.execute(f"RESET statement_timeout; SELECT pg_advisory_unlock({_INDEXING})")
         return True
 
-    def explain(self, problem: Exception) -> StorageFailed:
-        fix = {
-            "full": "free space on the disk of the server",
-            "denied": "let this user write to the database",
-            "undurable": "change the setting of the server, the database or the user",
-        }.get(kind_of(problem), "check that the server runs and can be reached")
-        given = words_of(problem)
-        failed = StorageFailed("the store cannot be written", path=str(self), given=given, fix=f"{fix}, then repeat")
-        failed.kind = kind_of(problem)
-        return failed
+    def told(self, problem: Exception) -> tuple[str, str]:
+        return kind_of(problem), words_of(problem)
 
     def close(self) -> None:
         self._server.leave(self)

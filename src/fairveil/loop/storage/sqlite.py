@@ -7,11 +7,10 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from fairveil.loop.kept import ROOM, SEAT
-from fairveil.loop.problems import StorageFailed
-from fairveil.loop.storage.driver import EVENT, STATUS, Row
+from fairveil.loop.storage.driver import EVENT, STATUS, Driver, Row
 from fairveil.storage.sqlite import BUSY, FAILURES, LOCK, SqliteFile, kind_of, locked
 
 _PLACES = ", ".join("?" for _ in EVENT.split(","))
@@ -82,41 +81,49 @@ class SqliteTransaction:
         return row  # BEGIN IMMEDIATE holds the only write lock there is
 
 
-class SqliteDriver:
+class SqliteDriver(Driver):
     """One file. Writers take turns by a lock beside it, which the dead let go."""
 
     dialect = "sqlite"
     failures = FAILURES
+    path: Path
+    fixes: ClassVar = {
+        "denied": "make the folder of the store writable for this user",
+        "full": "free space on the disk of the store",
+        "damaged": "the file is damaged: restore it from a backup (fairveil store restore)",
+        "other": "see the error of the system",
+    }
 
     def __init__(self, path: Path, writer: int = WRITER) -> None:
         """``writer``: KiB of pages that the connection of writers keeps."""
-        self.path = path
+        self.path, self.url = path, f"sqlite:///{path}"
         self._file, self._readers = (
             SqliteFile(path.absolute(), (*_PRAGMAS, f"cache_size = -{most}")) for most in (writer, READER)
         )
         self._lock = f"{path.absolute()}{LOCK}"
 
     def __str__(self) -> str:
-        return f"sqlite:///{self.path}"
+        return self.url
 
     def prepare(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        if not self.path.exists():
-            with contextlib.suppress(FileExistsError):
-                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL, 0o600))
-        with self.writing() as tx:
-            [(mode,)] = tx.execute("PRAGMA journal_mode")
-        if mode != "wal":
-            raise sqlite3.OperationalError("the file system does not take a write-ahead log")
+        with self.explained():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if not self.path.exists():
+                with contextlib.suppress(FileExistsError):
+                    os.close(os.open(self.path, os.O_CREAT | os.O_EXCL, 0o600))
+            with self.writing() as tx:
+                [(mode,)] = tx.execute("PRAGMA journal_mode")
+            if mode != "wal":
+                raise sqlite3.OperationalError("the file system does not take a write-ahead log")
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[SqliteTransaction]:
-        with locked(self._lock, mode=0o600), self._file.writing("store-") as connection:
+        with self.explained(), locked(self._lock, mode=0o600), self._file.writing("store-") as connection:
             yield SqliteTransaction(connection)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[SqliteTransaction]:
-        with self._readers.reading() as connection:
+        with self.explained(), self._readers.reading() as connection:
             yield SqliteTransaction(connection)
 
     def ledger(self, name: str) -> tuple[str | Path, str | None]:
@@ -134,7 +141,7 @@ class SqliteDriver:
     def tidy(self) -> bool:
         while self._pack():
             pass
-        with locked(self._lock, mode=0o600), self._file.connection() as connection:
+        with self.explained(), locked(self._lock, mode=0o600), self._file.connection() as connection:
             try:
                 connection.execute(f"PRAGMA busy_timeout = {PATIENCE}")
                 [(busy, _, _)] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -163,7 +170,7 @@ class SqliteDriver:
         return None
 
     def rewrite(self) -> None:
-        with locked(self._lock, mode=0o600), self._file.connection() as connection:
+        with self.explained(), locked(self._lock, mode=0o600), self._file.connection() as connection:
             connection.execute("VACUUM")
         self.tidy()
 
@@ -172,16 +179,8 @@ class SqliteDriver:
             tx.execute(statement)
         return True
 
-    def explain(self, problem: Exception) -> StorageFailed:
-        fix = {
-            "denied": "make the folder of the store writable for this user",
-            "full": "free space on the disk of the store",
-            "damaged": "the file is damaged: restore it from a backup (fairveil store restore)",
-        }.get(kind_of(problem), "see the error of the system")
-        reason = str(problem) or type(problem).__name__
-        failed = StorageFailed("the store cannot be written", path=str(self), given=reason, fix=f"{fix}, then repeat")
-        failed.kind = kind_of(problem)
-        return failed
+    def told(self, problem: Exception) -> tuple[str, str]:
+        return kind_of(problem), str(problem) or type(problem).__name__
 
     def close(self) -> None:
         self._file.close()

@@ -12,8 +12,8 @@ from typing import Any
 
 from fairveil.loop import asked, trail
 from fairveil.loop.loop import Loop
-from fairveil.loop.own import kept_choice
 from fairveil.loop.places import Placing
+from fairveil.loop.play import kept_choice
 from fairveil.loop.public import counted, loop_table
 from fairveil.proof.adapters.replayed_loop import _told
 from fairveil.proof.adapters.served import BROKEN, Served, Step, equal_coins, waited

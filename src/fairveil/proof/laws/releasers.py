@@ -71,10 +71,10 @@ def check_releaser(releaser: Releaser) -> list[str]:
 
 def sample_values(releaser: Releaser) -> Floats:
     """A wave of whole numbers in the releaser's range, with holes, no longer than its horizon."""
-    low, high = getattr(releaser, "range", None) or (0.0, 100.0)
+    low, high = releaser.range or (0.0, 100.0)
     wave = np.rint((low + high) / 2 + (high - low) / 3 * np.sin(np.arange(STEPS) / 5))
     wave[5::7] = np.nan
-    horizon = getattr(releaser, "horizon", None) or STEPS
+    horizon = releaser.horizon or STEPS
     return wave[: min(STEPS, horizon)]
 
 
@@ -153,7 +153,7 @@ def without_noise(releaser: Releaser) -> None:
     """With `ZeroNoise` the plain release is the value itself, up to the grid."""
     values = sample_values(releaser)
     track = releaser.run(releaser.start(), values.tolist(), ZeroNoise())[1]
-    if getattr(releaser, "memory", 0.0) or releaser.behind or not releaser.real_time:
+    if releaser.memory or releaser.behind or not releaser.real_time:
         return  # the plain release is of a sum, or of an earlier step
     shown = ~np.isnan(track.plain)
     must(bool(np.allclose(track.plain[shown], values[shown], atol=1e-3)), "noise is not the only difference")

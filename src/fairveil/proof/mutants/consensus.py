@@ -89,7 +89,7 @@ def bare_curvature(algorithm: Any) -> AbstractContextManager[None]:
 @rule
 def consensus_mutants(kind: str, thing: Any) -> list[Mutant]:
     """What applies to the private algorithms."""
-    if kind != "algorithm" or not getattr(thing, "private", False):
+    if kind != "algorithm" or not thing.private:
         return []
     found = [
         Mutant("no-noise", "no noise at all", drawing_from(noises.quiet)),

@@ -45,7 +45,7 @@ def worlds_of(releaser: StreamKeys) -> tuple[Floats, Floats]:
     base = 0.0 if releaser.range is None else releaser.range[0]
     if releaser.unit in ("window", "event"):
         width = 1 if releaser.unit == "event" else int(releaser.window or 1)
-        after = AROUND if not getattr(releaser, "memory", 0.0) else 30
+        after = AROUND if not releaser.memory else 30
         before = 0 if getattr(releaser, "weight", 1.0) != 1.0 else AROUND  # weights begin with two ones
         zero = np.zeros(before + width + after)
         one = zero.copy()

@@ -22,6 +22,7 @@ from fairveil.arrays import Floats, Ints
 from fairveil.errors import LedgerError, PrivacyError
 from fairveil.ledger import Account, Ledger, RunCost, release_once
 from fairveil.ledger.account import adopt, adopted, stop
+from fairveil.ledger.sqlite import SqlitePlace
 from fairveil.privacy.noise import Noise
 from fairveil.state import copy_state
 from fairveil.streams.columns import Columns
@@ -226,10 +227,9 @@ def _flat(table: Any, path: str = "") -> dict[str, Any]:
 
 def _hold(ledger: Ledger, account: str) -> int | None:
     """Keep every other process away from this stream until this one ends."""
-    path = getattr(ledger.place, "path", None)
-    if path is None:
+    if not isinstance(ledger.place, SqlitePlace):
         raise LedgerError("a stream needs a ledger file", path=str(ledger.place), allowed="a file")
-    descriptor = os.open(f"{path}.stream-{account}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(f"{ledger.place.path}.stream-{account}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -237,7 +237,7 @@ def _hold(ledger: Ledger, account: str) -> int | None:
             os.close(descriptor)
         raise LedgerError(
             "another process is releasing this stream",
-            path=str(path),
+            path=str(ledger.place),
             given=account,
             fix="wait until it has ended; one stream has one process",
         ) from None

@@ -249,7 +249,7 @@ class ReleaseRun:
 
     def _store(self, raw: Floats) -> None:
         for one, column in zip(self.columns.releasers, raw.T, strict=True):
-            low, high = self.guard or getattr(one, "range", None) or (-np.inf, np.inf)
+            low, high = self.guard or one.range or (-np.inf, np.inf)
             self.clipped += int(((column < low) | (column > high)).sum())
         values = self._guarded(raw)
         self.hook("before")

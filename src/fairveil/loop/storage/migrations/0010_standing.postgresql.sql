@@ -1,1 +1,2 @@
-ALTER TABLE appearances ADD COLUMN places INTEGER
+ALTER TABLE appearances ADD COLUMN places INTEGER;
+CREATE INDEX trail_by_action ON trail (action, target, seq)
