@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from importlib import metadata
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from fairveil.errors import FairveilError, SpecError
 
@@ -79,22 +79,25 @@ def forget_all_but(kept: tuple[str, ...]) -> None:
 
 @contextmanager
 def blaming_plugins() -> Iterator[None]:
-    """A mistake in a plug-in's code is said in a sentence with its file and line; every other error passes as it is."""
+    """`blame` whatever fails inside."""
     try:
         yield
-    except FairveilError:
-        raise
     except Exception as problem:  # whatever somebody else's code raises
-        found = _in_python(problem) or _in_formula(problem)
-        if found is None:
-            raise
-        file, line, words = found
-        raise SpecError(
-            f"the plug-in's code failed: {words}",
-            path="plugin",
-            given=f"{Path(file).name}, line {line}",
-            fix="mend that line; formulas may use numbers, math and functions decorated with numba.njit",
-        ) from problem
+        blame(problem)
+
+
+def blame(problem: Exception) -> NoReturn:
+    """Raise a mistake in a plug-in's code as a sentence with its file and line, and every other error as it is."""
+    found = None if isinstance(problem, FairveilError) else _in_python(problem) or _in_formula(problem)
+    if found is None:
+        raise problem
+    file, line, words = found
+    raise SpecError(
+        f"the plug-in's code failed: {words}",
+        path="plugin",
+        given=f"{Path(file).name}, line {line}",
+        fix="mend that line; formulas may use numbers, math and functions decorated with numba.njit",
+    ) from problem
 
 
 def _in_python(problem: Exception) -> tuple[str, int, str] | None:

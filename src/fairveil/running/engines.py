@@ -82,9 +82,11 @@ def prepared(key: str, spec: dict[str, Any], last: bool = False) -> tuple[Task, 
 def work_on(job: Job) -> Done:
     """Do one block here; this is what every worker calls."""
     before, _ = used()
-    with plugins.blaming_plugins():
+    try:
         task, case = prepared(job.key, job.spec)
         part = task.work(case, job.block)
+    except Exception as problem:  # whatever a plug-in's code raises
+        plugins.blame(problem)
     arrays = {name: np.asarray(value) for name, value in part.items()}
     odd = [name for name, array in arrays.items() if array.dtype == object]
     if odd:
