@@ -69,7 +69,8 @@ class Mistake:
     """One mistake: a piece of text of a file that becomes another.
 
     ``caught``: who notices, ``audit:KIND:NAME`` or a test, empty where nobody was asked yet; ``harmless``: why nobody
-    has to; ``first``: whether anybody noticed it in the first run (None: it was not drawn for that).
+    has to; ``first``: whether anybody noticed it in the first run (None: it was not drawn for that); ``day``: when it
+    was last noticed at every one of `SEEDS`.
     """
 
     part: str
@@ -81,6 +82,7 @@ class Mistake:
     caught: str = ""
     harmless: str = ""
     first: bool | None = None
+    day: str = ""
 
     @property
     def title(self) -> str:
@@ -251,7 +253,7 @@ class Answers:
         return who, {seed: said for seed, said in words.items() if seed not in self.sound.get(who, {})}
 
 
-TABLE = "| mistake | in | noticed by |\n|---|---|---|\n"
+TABLE = "| mistake | in | noticed by | at three seeds |\n|---|---|---|---|\n"
 
 
 def page(text: str) -> str:
@@ -260,7 +262,7 @@ def page(text: str) -> str:
     for one in mistakes():
         by = f"harmless: {one.harmless}" if one.harmless else f"`{one.caught}`" if one.caught else "not asked yet"
         mark = {True: "", False: " (not in the first run)", None: ""}[one.first]
-        rows.append(f"| `{one.title}`: {one.words} | `{one.file}` | {by}{mark} |\n")
+        rows.append(f"| `{one.title}`: {one.words} | `{one.file}` | {by}{mark} | {one.day} |\n")
     return text[: text.index(TABLE)] + TABLE + "".join(rows)
 
 

@@ -12,6 +12,7 @@ import pytest
 from running_service import LOOP, QUEUE, Direct
 
 from fairveil.loop import ManualClock, Store, tokens
+from fairveil.loop.clock import SECOND
 from fairveil.service.app import ROUTER, Service
 from fairveil.service.pages import PAGES
 from fairveil.service.pages.drawing import PLOT_STYLE, POLICY, STATICS
@@ -133,6 +134,14 @@ def test_sessions_begin_end_and_follow_their_token(shut, store, clock):
         assert tx.execute("SELECT count(*) FROM sessions") == [(1,)]  # those that are over are gone
     out = shut.post("/logout", headers=cookie, data={"x": ""})
     assert "Max-Age=0" in out.headers["set-cookie"]
+    assert shut.get("/status", headers=cookie).status_code == 401
+
+
+def test_a_session_ends_when_its_token_expires(shut, store, clock):
+    text = made(store, "operate", expires=clock.now() + 60 * SECOND)
+    cookie = {"cookie": shut.post("/login", data={"token": text}).headers["set-cookie"].partition(";")[0]}
+    assert shut.get("/status", headers=cookie).status_code == 200
+    clock.advance(61)
     assert shut.get("/status", headers=cookie).status_code == 401
 
 
