@@ -242,6 +242,12 @@ def test_the_command_line_starts_without_audits_and_numerical_libraries():
     assert loaded_by("import fairveil.cli", heavy | rooms) == "[]"
 
 
+def test_a_report_and_a_release_load_no_statistics_that_they_do_not_use():
+    heavy = {"scipy.stats", "scipy.optimize", "sklearn", "pandas", "altair"}
+    assert loaded_by("import fairveil.lab.handover.write, fairveil.lab.handover.ledgers", heavy) == "[]"
+    assert loaded_by("import fairveil.streams", heavy) == "[]"
+
+
 def test_a_built_in_name_is_taken_before_it_is_loaded():
     with pytest.raises(SpecError, match="already taken"):
         register("policy", "ucb")(Thing)

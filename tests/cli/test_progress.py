@@ -5,15 +5,18 @@ The commands run on a pseudo-terminal in a process without compiled code. Elsewh
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
 import subprocess
 import sys
+import tomllib
 from contextlib import suppress
 
 import pytest
 
+from fairveil import run
 from fairveil.running.progress import COMPILING
 
 TRIAL = """
@@ -35,7 +38,11 @@ SAYS = {
     RELEASE: (COMPILING, "60 lines printed"),
     "audit laplace --trials 200000": ("audit laplace", "claimed: epsilon"),
     "schema log.csv --arm drug --outcome well --out log.toml": ("reading log.csv", "written: log.toml"),
-    "list policy": ("loading every name", "private-nash"),
+    "list policy": ("loading every policy", "private-nash"),
+    "run trial.toml --plot trial.html": ("drawing trial.html", "plot: trial.html"),
+    "report result.json --out board.html": ("writing board.html", "report: board.html"),
+    f"{RELEASE} --out private.csv --plot private.svg": ("drawing private.svg", "plot: private.svg"),
+    f"{RELEASE} --quote": ("planning the noise", "noise std"),
     "attack retries": ("attacks", "How often the attacker wins"),
 }
 
@@ -56,11 +63,17 @@ def typed(words, folder, **more):
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
 
 
+@pytest.fixture(scope="module")
+def result():
+    return json.dumps(run(tomllib.loads(TRIAL.format(name="private-nash"))))
+
+
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path, result):
     (tmp_path / "trial.toml").write_text(TRIAL.format(name="private-nash"))
     (tmp_path / "other.toml").write_text(TRIAL.format(name="adap-ucb"))
     (tmp_path / "secure.toml").write_text('noise = "secure"' + TRIAL.format(name="private-nash").replace("400", "6000"))
+    (tmp_path / "result.json").write_text(result)
     (tmp_path / "counts.csv").write_text(COUNTS)
     (tmp_path / "log.csv").write_text("drug,well\n" + "a,1\nb,0\n" * 20)
     return tmp_path

@@ -22,9 +22,14 @@ from fairveil import contents, registry
 from fairveil.errors import SpecError
 
 
+def doing(words: str) -> AbstractContextManager[object]:
+    """Says on a terminal what is done, for as long as that takes."""
+    return Console(stderr=True).status(escape(words))
+
+
 def loading(what: str) -> AbstractContextManager[object]:
     """Says on a terminal what is loaded, for as long as that takes."""
-    return Console(stderr=True).status(f"loading {what}")
+    return doing(f"loading {what}")
 
 
 def read_spec(file: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from fairveil import plugins, registry
+from fairveil import contents, plugins, registry
 from fairveil.cli import common
 from fairveil.cli.common import table_of_two
 from fairveil.cli.fields import parameters
@@ -46,8 +46,8 @@ def listing(
 
     Example: fairveil list policy
     """
-    with common.loading("every name"):
-        found = everything(plugin)
+    with common.loading(f"every {kind or 'name'}"):
+        found = everything(plugin, kind)
     kinds = list(dict.fromkeys(entry.kind for entry in found))
     if kind is not None and kind not in kinds:
         raise SpecError(
@@ -78,15 +78,18 @@ def listing(
         )
 
 
-def everything(plugin: list[Path] | None = None) -> list[registry.Entry]:
-    """Every registered name, those of plug-ins and of the papers included, in reading order."""
-    from fairveil.lab import papers
-
+def everything(plugin: list[Path] | None = None, kind: str | None = None) -> list[registry.Entry]:
+    """Every registered name, those of plug-ins and of the papers included, in reading order; of a built-in kind its
+    own names alone, so that nothing else is loaded."""
     for file in plugin or []:
         plugins.load_file(file)
-    papers.load()
+    alone = kind if kind in contents.HOMES else None
+    if alone is None:
+        from fairveil.lab import papers
+
+        papers.load()
     rank = {kind: place for place, kind in enumerate(ORDER)}
-    return sorted(registry.entries(), key=lambda entry: (rank.get(entry.kind, len(ORDER)), entry.kind))
+    return sorted(registry.entries(alone), key=lambda entry: (rank.get(entry.kind, len(ORDER)), entry.kind))
 
 
 def command(

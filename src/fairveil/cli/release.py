@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperCommand
 
+from fairveil.cli.common import doing, loading
 from fairveil.cli.fields import field_options
 from fairveil.errors import InputError, SpecError
 
@@ -42,6 +43,12 @@ class ReleaseCommand(TyperCommand):
         from fairveil.streams import PrivateKalman
 
         return field_options(PrivateKalman, FIELDS)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Say on a terminal what is waited for; the Tab key waits without a word."""
+        with nullcontext() if ctx.resilient_parsing else loading("the releasers"):
+            self.get_params(ctx)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         ctx.obj = {name: ctx.params.pop(name) for name in FIELDS}
@@ -84,9 +91,11 @@ def command(
     options = dict(locals())
     people = _people(person, per_step, ctx.obj["participation"], time, start)
     fields, options["guard"] = _guarded(ctx.obj, people)
-    columns = _columns(options, fields, people)
-    if quote:
-        _quote(columns, as_json)
+    with doing("planning the noise"):
+        columns = _columns(options, fields, people)
+        quoted = _quoted(columns) if quote else None
+    if quoted is not None:
+        _show_quote(quoted, columns, as_json)
         return
     if plot is not None and out is None:
         raise SpecError("a picture is drawn from the output file", path="plot", given=str(plot), fix="give --out FILE")
@@ -201,7 +210,9 @@ def _serve(columns: Any, people: Any, options: dict[str, Any]) -> None:
     if options["plot"] is not None and out is not None:
         from fairveil.lab.streams import draw_stream
 
-        draw_stream(out, options["time"] or "step", columns.names, options["plot"], as_json=layout.as_json)
+        with doing(f"drawing {options['plot']}"):
+            draw_stream(out, options["time"] or "step", columns.names, options["plot"], as_json=layout.as_json)
+        Console(stderr=True).print(f"plot: {options['plot']}", highlight=False, soft_wrap=True, markup=False)
 
 
 def _refuse_summing(options: dict[str, Any], header: list[str]) -> None:
@@ -344,8 +355,12 @@ def _people(person: str | None, per_step: int, participation: int | None, time: 
     return PersonCounts(per_step=per_step, participation=participation)
 
 
-def _quote(columns: Any, as_json: bool) -> None:
-    quotes = {name: one.quote().to_dict() for name, one in zip(columns.names, columns.releasers, strict=True)}
+def _quoted(columns: Any) -> dict[str, Any]:
+    """What each column is quoted, by its name."""
+    return {name: one.quote().to_dict() for name, one in zip(columns.names, columns.releasers, strict=True)}
+
+
+def _show_quote(quotes: dict[str, Any], columns: Any, as_json: bool) -> None:
     promise = columns.guarantee()
     if as_json:
         typer.echo(json.dumps({"guarantee": promise.to_dict(), "columns": quotes}))

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from fairveil import plugins, registry
-from fairveil.cli.common import read_spec
+from fairveil.cli.common import doing, read_spec
 from fairveil.errors import SpecError
 from fairveil.running.store import write_atomically, writing
 
@@ -58,15 +58,16 @@ def command(
 
     Example: fairveil report --url http://127.0.0.1:8080 --loop trial-7 --registry trial-7.yaml
     """
-    from fairveil.lab.handover.write import check_report_file, write_document
-
-    for file in plugin or []:
-        plugins.load_file(file)
-    check_report_file(out)
     asked = ReportOptions(policy, loop, anytime, anchor, ledger, key_file)
-    document = _over_http(url, source, asked) if url is not None else _of_source(source, asked)
-    entry = None if registry_file is None else _entry(document, registry_file)
-    write_document(document, out)
+    with doing(f"writing {out}"):
+        from fairveil.lab.handover.write import check_report_file, write_document
+
+        for file in plugin or []:
+            plugins.load_file(file)
+        check_report_file(out)
+        document = _over_http(url, source, asked) if url is not None else _of_source(source, asked)
+        entry = None if registry_file is None else _entry(document, registry_file)
+        write_document(document, out)
     Console().print(f"report: {out}", highlight=False)
     if entry is not None and registry_file is not None:
         with writing(registry_file):

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from fairveil import plugins
-from fairveil.cli.common import folder_to_write, read_spec
+from fairveil.cli.common import doing, folder_to_write, read_spec
 from fairveil.errors import PrivacyError, SpecError
 
 
@@ -62,7 +62,8 @@ def command(
     finally:
         workforce.close()
     if plot is not None:
-        draw_result(result, plot)
+        with doing(f"drawing {plot}"):
+            draw_result(result, plot)
     if as_json:
         typer.echo(json.dumps(result, allow_nan=False))
     else:

@@ -11,8 +11,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.stats import binom
 
 from fairveil.errors import SpecError
 
@@ -74,6 +72,7 @@ def theorem9_epsilon(m: int, T: int, w: float, delta: float, sensitivity: float 
     >>> theorem9_epsilon(267_187, 100, 1.0, 1e-7) <= 1.0 < theorem9_epsilon(266_000, 100, 1.0, 1e-7)
     True
     """
+    from scipy.optimize import minimize_scalar
 
     def total(share: float) -> float:
         rest, kept = delta * share, delta * (1 - share)
@@ -120,6 +119,7 @@ def binomial_epsilon(coins: int, shift: int, steps: int, delta: float) -> float:
     True
     """
     from dp_accounting.pld import privacy_loss_distribution
+    from scipy.stats import binom
 
     reach = int(min(coins / 2, 9.5 * math.sqrt(coins) + 2))  # what is cut off has less mass than 1e-38
     centre = coins // 2
