@@ -11,7 +11,7 @@ from fairveil.classify.estimator import PrivateLogisticRegression
 from fairveil.classify.fair.estimator import PrivateFairClassifier
 from fairveil.errors import InputError, SpecError
 from fairveil.lab.handover import report_on_classifier, report_on_ledger, report_on_result, write_document
-from fairveil.lab.handover.classifiers import gap_between
+from fairveil.lab.handover.classifiers import asked_and_kept, gap_between
 from fairveil.lab.handover.write import to_markdown
 from fairveil.privacy.limits import Limit
 
@@ -54,6 +54,33 @@ def test_a_result_says_accuracy_gaps_and_rates_and_whose_they_are():
     said = section(document, "about itself")
     assert "Private" in said.text[0]
     assert f"{1 - result['metrics']['estimated']['error']:.1%}" in said.text[1]
+
+
+@pytest.mark.parametrize(
+    ("slack", "low", "high", "verdict"),
+    [
+        (0.1, 0.0, 0.079, "Met: the gap is between 0 and 0.079"),
+        (0.05, 0.0, 0.079, "Neither met nor missed for sure"),
+        (0.05, 0.06, 0.079, "Not met: the gap is between 0.06 and 0.079"),
+        (0.0, 0.0015, 0.079, "Not met exactly: the gap is between 0.0015 and 0.079 (95% interval), so there is one"),
+        (0.0, 0.0, 0.079, "Neither met nor missed for sure"),
+    ],
+)
+def test_a_page_says_what_was_asked_and_whether_it_is_met(slack, low, high, verdict):
+    asked, said = asked_and_kept("equal-opportunity", slack, (0.07, low, high, "f", "m"))
+    assert said.startswith(verdict)
+    assert f"at most {slack:g}" in asked if slack else "slack 0" in asked
+    assert "does not promise" in asked
+
+
+def test_what_was_asked_stands_beside_its_gap_and_people_are_whole(people):
+    x, y, group = people
+    model = fair(slack=0.5).fit(x, y, sensitive_features=group)
+    document = report_on_classifier(model)
+    text = section(document, "How well").text
+    assert any(words.startswith("Asked for: equal opportunity, with a gap of at most 0.5") for words in text)
+    assert any(words.startswith("Met: ") for words in text)
+    assert all("." not in row[1] for row in section(document, "Rates").grids[0].rows)
 
 
 def test_held_out_people_who_are_recorded_stay_out_of_a_report_with_a_promise():

@@ -80,6 +80,15 @@ def test_every_table_and_chart_says_what_it_is(people):
     assert titles(estimates.plot()) == titles(plot(estimates))
 
 
+def test_a_page_of_one_chart_says_its_title_once_and_speaks_of_curves_only_where_there_are_some(people, tmp_path):
+    group_rates(*people).plot().save(tmp_path / "rates.html")
+    page = (tmp_path / "rates.html").read_text()
+    title = page.split("<h1>")[1].split("</h1>")[0]
+    figure = page.split("<figure")[1].split("</figure>")[0]
+    assert f">{title}</text>" not in figure
+    assert "order of the legend" not in page
+
+
 def test_a_saved_chart_opens_without_a_network_and_is_dark_in_the_dark(people, tmp_path):
     group_rates(*people).plot().save(tmp_path / "rates.html")
     page = (tmp_path / "rates.html").read_text()

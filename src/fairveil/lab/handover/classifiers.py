@@ -23,6 +23,8 @@ from fairveil.privacy.guarantee import Guarantee
 from fairveil.reports.intervals import Limits, gap, pair_alpha
 
 ByGroup = Mapping[str, Mapping[str, Any]]
+Gap = tuple[float, float, float, str, str]
+"""A gap, its limits, and the groups with the higher and the lower rate."""
 
 LEVEL = 0.95
 """Of the intervals of rates in results and reports of classifiers."""
@@ -81,7 +83,8 @@ def report_on_classifier(model: Any) -> Document:
         )
     else:
         document.figures.insert(0, ("accuracy", f"{1 - report['error']:.1%}"))
-        document.sections += classified(report, learner.fairness, RAW if report.kind == "raw" else PRIVATE)
+        mark = RAW if report.kind == "raw" else PRIVATE
+        document.sections += classified(report, learner.fairness, mark, getattr(learner, "slack", 0.0))
     document.sections += [
         _cost(fitted, promise),
         promise_section(promise),
@@ -128,8 +131,9 @@ def _cost(fitted: Any, promise: Guarantee | None) -> DocumentSection:
     return section
 
 
-def classified(found: Mapping[str, Any], fairness: str, mark: str) -> list[DocumentSection]:
-    """Error, gaps and rates of a report or of a result's metrics; ``mark`` says what they were counted on."""
+def classified(found: Mapping[str, Any], fairness: str, mark: str, slack: float = 0.0) -> list[DocumentSection]:
+    """Error, gaps and rates of a report or of a result's metrics; ``mark`` says what they were counted on, ``slack`` is
+    the gap that was tolerated."""
     error, by_group = found["error"], found.get("by_group")
     section = _marked("How well it decides, and how equally", mark)
     if error is not None:
@@ -138,6 +142,8 @@ def classified(found: Mapping[str, Any], fairness: str, mark: str) -> list[Docum
         rows = [(_called(name, fairness), number(value)) for name, value in found["discrimination"].items()]
         section.grids.append(TextGrid(("largest gap between two groups", "gap"), tuple(rows)))
         return [section]
+    if fairness in NOTIONS:
+        section.text += asked_and_kept(fairness, slack, gap_between(by_group, NOTIONS[fairness]))
     section.grids.append(
         TextGrid(
             ("largest gap between two groups", "gap", f"{LEVEL:.0%} interval", "higher", "lower"),
@@ -145,6 +151,33 @@ def classified(found: Mapping[str, Any], fairness: str, mark: str) -> list[Docum
         )
     )
     return [section, _rates_section(by_group, found.get("unestimable", {}), NOTIONS.get(fairness, ("selected",)), mark)]
+
+
+def asked_and_kept(fairness: str, slack: float, found: Gap | None) -> list[str]:
+    """What was asked for, and what the interval of its gap says: kept, not kept, or neither shown.
+
+    >>> asked_and_kept("equal-opportunity", 0.1, (0.04, 0.0, 0.079, "f", "m"))[1]
+    'Met: the gap is between 0 and 0.079 (95% interval), all of it within the tolerated 0.1.'
+    """
+    most = f"a gap of at most {number(slack)} between groups" if slack else "no gap between groups (slack 0)"
+    asked = f"Asked for: {fairness.replace('-', ' ')}, with {most}. A fit aims at it; it does not promise it."
+    if found is None:
+        return [asked, "Whether it is met is not known: too few groups have a rate."]
+    low, high = found[1:3]
+    between = f"the gap is between {number(low)} and {number(high)} ({LEVEL:.0%} interval)"
+    if slack:
+        if high <= slack:
+            verdict = f"Met: {between}, all of it within the tolerated {number(slack)}."
+        elif low > slack:
+            verdict = f"Not met: {between}, all of it above the tolerated {number(slack)}."
+        else:
+            verdict = f"Neither met nor missed for sure: {between}, and the tolerated {number(slack)} lies inside."
+        return [asked, verdict]
+    if low > 0:
+        verdict = f"Not met exactly: {between}, so there is one, and {number(high)} is the largest to be expected."
+    else:
+        verdict = f"Neither met nor missed for sure: {between}, which holds both no gap and one of {number(high)}."
+    return [asked, f"{verdict} No interval can show a gap of exactly 0: name one that is tolerable (slack)."]
 
 
 def _marked(title: str, mark: str) -> DocumentSection:
@@ -158,7 +191,7 @@ def _rates_section(
     section = _marked("Rates by group", mark)
     section.text.append(f"Shares of people, with {LEVEL:.0%} intervals in brackets.")
     rows = [
-        (name, number(held.get("count")), *(_span(held, rate) for rate in RATES)) for name, held in by_group.items()
+        (name, _people(held.get("count")), *(_span(held, rate) for rate in RATES)) for name, held in by_group.items()
     ]
     section.grids.append(TextGrid(("group", "people", *(WORDS[rate] for rate in RATES)), tuple(rows)))
     for rate in drawn:
@@ -182,7 +215,7 @@ def _gap_row(notion: str, rates: tuple[str, ...], by_group: ByGroup, fairness: s
     return (_called(notion, fairness), number(value), f"{number(low)} to {number(high)}", most, least)
 
 
-def gap_between(by_group: ByGroup, rates: tuple[str, ...]) -> tuple[float, float, float, str, str] | None:
+def gap_between(by_group: ByGroup, rates: tuple[str, ...]) -> Gap | None:
     """The largest gap of these rates with its limits, and the groups with the higher and the lower rate.
 
     The lower limit is shared by all pairs of groups and all rates. Arms of the rates' intervals are stretched to that
@@ -226,6 +259,11 @@ def _span(held: Mapping[str, Any], rate: str) -> str:
     if not _known(held, rate):
         return "not known"
     return f"{number(held[rate])} ({number(held[f'{rate}_low'])} to {number(held[f'{rate}_high'])})"
+
+
+def _people(count: float | None) -> str:
+    """A noisy count of people, in whole people."""
+    return number(count) if count is None else f"{count:,.0f}"
 
 
 def _called(notion: str, fairness: str) -> str:

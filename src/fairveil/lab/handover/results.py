@@ -158,14 +158,14 @@ def _classified(
     spec: dict[str, Any], metrics: dict[str, Any], promise: Guarantee | None, real: bool
 ) -> list[DocumentSection]:
     """What the fit says about itself, and what was counted on held-out people where these need no protection."""
-    fairness, found = spec["learner"].get("fairness", ""), []
+    fairness, slack, found = spec["learner"].get("fairness", ""), spec["learner"].get("slack", 0.0), []
     if promise is not None and metrics.get("estimated"):
-        found += classified(metrics["estimated"], fairness, SAID)
+        found += classified(metrics["estimated"], fairness, SAID, slack)
         found[0].title = "What the fit says about itself"
     if real and promise is not None:
         found += [DocumentSection("Rates by group", withheld=[HELD_OUT])]
     else:
-        counted = classified(metrics, fairness, RAW if real else LAB)
+        counted = classified(metrics, fairness, RAW if real else LAB, slack)
         counted[0].title = counted[0].title if real else SIMULATED
         found += counted
     return found

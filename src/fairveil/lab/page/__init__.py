@@ -54,6 +54,7 @@ def write_page(parts: Sequence[Mapping[str, Any]], file: Path, *, title: str, le
         style=(HERE / "style.css").read_text(),
         machine={"fairveil": __version__, **machine_facts()},
         script=_bundle(vl_convert) + "\n" + (HERE / "figures.js").read_text() if drawn else "",
+        curves=any(map(_has_curves, drawn.values())),
         figures=json.dumps(drawn).replace("</", "<\\/"),
     )
     with writing(file):
@@ -70,8 +71,17 @@ def write_charts(spec: dict[str, Any], file: Path) -> Path:
     heading = spec.get("title", "") if "vconcat" in spec else ""
     lead = [heading["text"], *heading.get("subtitle", ())] if isinstance(heading, dict) else [heading]
     title = lead.pop(0) if len(charts) > 1 and lead[0] else next(filter(None, names), file.stem)
+    if title == names[0] and len(charts) == 1:
+        charts = [{key: value for key, value in charts[0].items() if key != "title"}]
     pictures = [figure(f"figure-{place}", one, names[place]) for place, one in enumerate(charts)]
     return write_page([{"pictures": pictures}], file, title=title, lead=" ".join(lead))
+
+
+def _has_curves(spec: Mapping[str, Any]) -> bool:
+    """Whether a chart has lines, of which a later one may cover an earlier one."""
+    mark = spec.get("mark", "")
+    kind = mark["type"] if isinstance(mark, Mapping) else mark
+    return kind == "line" or any(map(_has_curves, spec.get("layer", ())))
 
 
 def figure(key: str, spec: dict[str, Any], words: str) -> dict[str, Any]:
