@@ -163,6 +163,9 @@ def test_the_picture_has_dates_and_two_scales(tmp_path):
     assert large["layer"][0]["encoding"]["x"]["type"] == "temporal"
     assert large["title"].startswith("private: n")
     assert len(small["layer"][0]["data"]["values"] if "data" in small["layer"][0] else small["data"]["values"]) <= 180
+    assert "in whole days" in small["title"]
+    drawn = small["layer"][0]["data"]["values"] if "data" in small["layer"][0] else small["data"]["values"]
+    assert {row["y"] for row in drawn} == {11.5}, "a mean over a day shows no wave of its own"
     few = stream_chart(rows[:20], "when", ["n"]).to_dict()
     assert "vconcat" not in few
 
@@ -285,6 +288,7 @@ def test_lost_steps_are_not_drawn_like_released_ones():
     chart = stream_chart(rows, "step", ["n"]).to_dict()
     marked = [layer for layer in chart["layer"] if layer["mark"]["type"] == "point"]
     assert [row["x"] for row in marked[0]["data"]["values"]] == [5, 6, 7]
+    assert "rule" in [layer["mark"]["type"] for layer in chart["layer"]], "grey ground from top to bottom"
     assert "lost" in chart["title"]
     lines = [layer for layer in chart["layer"] if layer["mark"]["type"] in ("line", "area")]
     assert len(lines) == 2
@@ -332,6 +336,23 @@ def test_the_picture_in_a_report_on_a_stream_shows_the_lines_of_the_output(place
     run("report", place.ledger, "--out", place.folder / "report.html")
     page = (place.folder / "report.html").read_text()
     assert page.count("<svg") == 4  # two pictures, each for a screen and for a phone
+    assert page.count('class="ground"') == 2 * 4
+    assert "batches of steps, each charged and stored at once" in page
+
+
+def test_the_whole_of_a_stream_is_drawn_in_days_or_cycles_or_says_what_it_is():
+    point = {"name": "n", "low": 0.0, "high": 30.0, "lost": False}
+    rows = [{**point, "x": x, "step": x, "y": float((x + 6) % 24)} for x in range(1000)]
+    keys = {"columns": ["n"], "step": "1h", "start": "2026-01-01 06:00", "releasers": [{"participation": 3}]}
+    stream = StreamRecord("stream", keys, dict.fromkeys(range(3), 0), rows)
+    days = courses(stream)[1]
+    assert "all 1,000 hours, in whole days" in days.title
+    [(_, places, means, *_)] = days.stretches
+    assert places[0] == 18, "the first midnight"
+    assert set(means) == {11.5}
+    cycles = {**keys, "start": None, "releasers": [{"seasons": [24, 168]}]}
+    assert "in whole cycles of 24 hours" in courses(stream._replace(keys=cycles))[1].title
+    assert "6 hours at a time" in courses(stream._replace(keys={**keys, "start": None}))[1].title
 
 
 def test_dates_stand_below_a_stream_whose_clock_is_public():

@@ -14,10 +14,13 @@ from typing import Any
 
 from fairveil.errors import InputError
 from fairveil.lab.plots import FONTS, PALETTE, charting, write_picture
-from fairveil.lab.series import MOST, RECENT, stretches, thinned
+from fairveil.lab.series import MOST, RECENT, Cycle, days, stretches, thinned
 
 GREY = "#8A8A8A"
 """Lost steps, on light and dark ground."""
+GROUND = "#DADADA"
+"""Behind lost steps, from top to bottom."""
+WIDTH = 860
 
 
 def read_released(file: Path, *, as_json: bool) -> list[dict[str, Any]]:
@@ -36,7 +39,8 @@ def points(rows: Sequence[dict[str, Any]], label: str, names: Sequence[str]) -> 
                 low, value, high = (float(row[f"{name}{part}"]) for part in ("_low", "", "_high"))
                 at = str(row[label]) if dated else place
                 lost = row.get("status") == "lost"
-                found.append({"x": at, "name": name, "y": value, "low": low, "high": high, "lost": lost})
+                point = {"x": at, "step": place, "name": name, "y": value, "low": low, "high": high, "lost": lost}
+                found.append(point)
     if not found:
         raise InputError("nothing was released that could be drawn", path="plot", allowed="an output with lines")
     return found, dated
@@ -62,6 +66,12 @@ def _dates(data: Sequence[dict[str, Any]]) -> str:
     return "%a %H:%M" if days <= 3 else "%d %b" if days <= 300 else "%b %Y"
 
 
+def _cycle(rows: Sequence[dict[str, Any]], label: str) -> Cycle | None:
+    """Days, where the first two labels are on a clock that divides them."""
+    first, second = (datetime.fromisoformat(str(row[label])) for row in rows[:2])
+    return days(first, second - first) if second > first else None
+
+
 def stream_chart(rows: Sequence[dict[str, Any]], label: str, names: Sequence[str]) -> Any:
     """The last steps large, everything small below it."""
     alt = charting()
@@ -79,7 +89,7 @@ def stream_chart(rows: Sequence[dict[str, Any]], label: str, names: Sequence[str
         colour = alt.Color("name:N", scale=colours, legend=legend)
         base = alt.Chart(alt.Data(values=stretches(data))).encode(x=x, color=colour, detail="part:N")
         axis = alt.Axis(tickCount=6 if top else 3, **FONTS)
-        band = base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", scale=scale, axis=axis, title=None), y2="high:Q")
+        band = base.mark_area(opacity=0.3).encode(y=alt.Y("low:Q", scale=scale, axis=axis, title=None), y2="high:Q")
         tips = [alt.Tooltip(f"x:{kind}", title=label), "name:N", alt.Tooltip("y:Q", format=",.4~g")]
         line = base.mark_line(strokeWidth=1.6 if top else 1).encode(
             y=alt.Y("y:Q", scale=scale, title=None), tooltip=tips
@@ -87,23 +97,23 @@ def stream_chart(rows: Sequence[dict[str, Any]], label: str, names: Sequence[str
         lost = [row for row in data if row["lost"]]
         layers, said = band + line, title
         if lost:
-            dots = alt.Chart(alt.Data(values=lost)).mark_point(color=GREY, size=8, filled=True)
-            layers += dots.encode(x=x, y=alt.Y("y:Q", scale=scale, title=None), tooltip=tips)
+            marks = alt.Chart(alt.Data(values=lost))
+            dots = marks.mark_point(color=GREY, size=24, filled=True, opacity=1)
+            ground = marks.mark_rule(color=GROUND, strokeWidth=max(3.0, WIDTH / len(data)), opacity=1).encode(x=x)
+            layers = alt.layer(
+                ground, band, line, dots.encode(x=x, y=alt.Y("y:Q", scale=scale, title=None), tooltip=tips)
+            )
             said += "; grey: lost, a forecast" if top else "; grey: some lost"
-        return layers.properties(width=860, height=height, title=said)
+        return layers.properties(width=WIDTH, height=height, title=said)
 
     steps = len({row["x"] for row in last})
     long = f"{_days(last):,.0f} days" if dated and _days(last) >= 2 else f"{steps:,} steps"
-    every = thinned(every, MOST)
     large = part(last, 300, f"private: {', '.join(names)}, the last {long}; shaded: the interval", True)
     if steps >= len(rows):
         return large
-    return alt.vconcat(
-        large,
-        part(
-            every, 90, f"all {len(rows):,} steps: means of neighbours, and everything that their intervals hold", False
-        ),
-    )
+    means, neighbours = thinned(every, MOST, _cycle(rows, label) if dated else None)
+    title = f"all {len(rows):,} steps, {neighbours}: means; shaded: all that their intervals hold"
+    return alt.vconcat(large, part(means, 90, title, False))
 
 
 def draw_stream(out: Path, label: str, names: Sequence[str], file: Path, *, as_json: bool = False) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from html import escape
+from itertools import pairwise
 
 from fairveil.lab.handover.document import BandedLines, Bars, Course, Curves, number
 
@@ -20,6 +21,8 @@ ABOVE = 18
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#5F5F5F", "#8C510A")
 LONGEST = 24
 MOST_ROWS = 60
+LEAST = 3.0
+"""Width of the ground of a lost step."""
 LETTER = 7.2
 """Width of a letter of a legend."""
 Place = Callable[[float], float]
@@ -110,7 +113,7 @@ def draw_lines(lines: BandedLines, width: int) -> str:
 
 
 def draw_course(course: Course, width: int) -> str:
-    """A series with its band; where steps were lost, grey dots instead of a line."""
+    """A series with its band; where steps were lost, grey ground from top to bottom, and dots instead of a line."""
     left, bottom = 54, TOP + course.height
     xs = [x for _, steps, *_ in course.stretches for x in steps] + [x for x, _ in course.lost]
     ys = [y for *_, lows, highs in course.stretches for y in (*lows, *highs)] + [y for _, y in course.lost]
@@ -123,13 +126,26 @@ def draw_course(course: Course, width: int) -> str:
             shown = across(x) + room + LETTER
             parts.append(_below(across(x), bottom, words))
     names = list(dict.fromkeys(name for name, *_ in course.stretches))
+    parts += [_ground(across(x), _spacing(xs, across), bottom) for x, _ in course.lost]
     for name, *curve in course.stretches:
         parts.append(_banded(COLOURS[names.index(name) % len(COLOURS)], *curve, across=across, up=up))
-    parts += [f'<circle class="lost" cx="{across(x):.1f}" cy="{up(y):.1f}" r="1.5"/>' for x, y in course.lost]
+    parts += [f'<circle class="lost" cx="{across(x):.1f}" cy="{up(y):.1f}" r="2.5"/>' for x, y in course.lost]
     if course.x_label:
         parts.append(_below(width / 2, bottom + 18, course.x_label))
     legend, height = _legend(names if len(names) > 1 else [], left, bottom + 56, width)
     return _svg(course.title, width, height if legend else bottom + (44 if course.x_label else 26), parts + legend)
+
+
+def _spacing(xs: Sequence[float], across: Place) -> float:
+    """Room of one step, and never so little that it cannot be seen."""
+    apart = [b - a for a, b in pairwise(sorted(set(xs)))]
+    return max(LEAST, across(min(apart)) - across(0.0)) if apart else LEAST
+
+
+def _ground(x: float, wide: float, bottom: float) -> str:
+    return (
+        f'<rect class="ground" x="{x - wide / 2:.1f}" y="{TOP}" width="{wide + 0.2:.1f}" height="{bottom - TOP:.1f}"/>'
+    )
 
 
 def round_ticks(low: float, high: float, most: int = 6) -> list[float]:
@@ -187,7 +203,7 @@ def _banded(
     """A line over its band."""
     line, below, above = ([f"{across(a):.1f},{up(b):.1f}" for a, b in zip(x, values)] for values in (y, low, high))
     return (
-        f'<polygon points="{" ".join([*above, *reversed(below)])}" fill="{colour}" opacity="0.15"/>'
+        f'<polygon points="{" ".join([*above, *reversed(below)])}" fill="{colour}" class="band"/>'
         f'<polyline points="{" ".join(line)}" fill="none" stroke="{colour}" stroke-width="2"/>'
     )
 

@@ -79,7 +79,7 @@ def report_on_ledger(
     streams = [] if fits or policy is not None else _streams_in(path, accounts, ledger, key)
     if streams:
         _say_streams(document, streams, held[0]["limit"])
-        document.sections += [budget_section(checked, accounts), _verifying(path, checked, policy)]
+        document.sections += [_spent_on(streams, checked, accounts), _verifying(path, checked, policy)]
         return document
     if fits:
         document.sections.append(fitted_section(fits))
@@ -178,6 +178,11 @@ def _say_streams(document: Document, streams: list[StreamRecord], limit: dict[st
     document.sections += stream_sections(streams, epsilon, delta)
 
 
+def _spent_on(streams: list[StreamRecord], checked: Report, accounts: list[dict[str, Any]]) -> DocumentSection:
+    """The budget of streams; their releases are charged in batches, which are no steps."""
+    return budget_section(checked, accounts, releases=f"batches of {called(streams)}, each charged and stored at once")
+
+
 def _account_of(policy: Policy, accounts: list[dict[str, Any]], loop: str | None) -> str:
     """The account that this policy holds; another policy's numbers are never read as its own.
 
@@ -274,7 +279,9 @@ def fairness_section(family: str) -> DocumentSection:
     return section
 
 
-def budget_section(checked: Report, accounts: list[dict[str, Any]], unit: str = "") -> DocumentSection:
+def budget_section(
+    checked: Report, accounts: list[dict[str, Any]], unit: str = "", releases: str = "releases"
+) -> DocumentSection:
     """Limit, spent and left, and what was paid for."""
     section = DocumentSection("What was spent")
     rows = [
@@ -284,7 +291,7 @@ def budget_section(checked: Report, accounts: list[dict[str, Any]], unit: str = 
         ("left", checked.remaining),
         ("promise of the whole ledger", checked.promise),
         ("protected unit", checked.unit or unit or "one unit, as its events define it"),
-        ("releases", f"{checked.published:,} published, {checked.lost:,} lost, {checked.under_way:,} under way"),
+        (releases, f"{checked.published:,} published, {checked.lost:,} lost, {checked.under_way:,} under way"),
     ]
     section.grids.append(TextGrid(("budget", ""), tuple(rows)))
     if accounts:

@@ -16,7 +16,7 @@ from fairveil.arrays import Ints
 from fairveil.lab.handover.document import Course, DocumentSection, TextGrid, sentence
 from fairveil.lab.handover.drawings import round_ticks
 from fairveil.lab.handover.words import ALWAYS, belief
-from fairveil.lab.series import MOST, RECENT, stretches, thinned
+from fairveil.lab.series import MOST, RECENT, Cycle, days, stretches, thinned
 from fairveil.streams.columns import Columns
 from fairveil.streams.protocol import LOST, MISSING, RELEASED, STATUS
 from fairveil.streams.serving.feed import step_length
@@ -104,6 +104,7 @@ def _shown(keys: dict[str, Any], blocks: dict[int, Ints], starts: list[int]) -> 
             found += [
                 {
                     "x": one.step,
+                    "step": one.step,
                     "name": name,
                     "y": one.value,
                     "low": one.low,
@@ -133,9 +134,18 @@ def courses(stream: StreamRecord) -> list[Course]:
     every = len({point["x"] for point in stream.shown})
     if every > steps:
         some = "; grey: some lost" if stream.steps[LOST] else ""
-        title = f"all {every:,} {stream.called}: means of neighbours, and everything that their intervals hold{some}"
-        found.append(_course(stream, title, thinned(stream.shown, MOST), 90))
+        points, neighbours = thinned(stream.shown, MOST, _cycle(stream), stream.called)
+        title = f"all {every:,} {stream.called}, {neighbours}: means; shaded: all that their intervals hold{some}"
+        found.append(_course(stream, title, points, 90))
     return found
+
+
+def _cycle(stream: StreamRecord) -> Cycle | None:
+    """What a mean may span without a wave of its own: days of a public clock, else the shortest declared season."""
+    if stream.keys.get("start") is not None and stream.keys.get("step") is not None:
+        return days(datetime.fromisoformat(stream.keys["start"]), step_length(stream.keys["step"]))
+    seasons = stream.keys["releasers"][0].get("seasons")
+    return Cycle(min(seasons)) if isinstance(seasons, list) and seasons else None
 
 
 def _course(stream: StreamRecord, title: str, points: list[dict[str, Any]], height: int) -> Course:

@@ -81,7 +81,8 @@ def _section(section: DocumentSection) -> str:
         parts.append(f'<p class="marked">{escape(section.marked)}</p>')
     parts += [f"<p>{escape(text)}</p>" for text in section.text]
     parts += [
-        f"<figure>{drawn(drawing)}<figcaption>{escape(drawing.title)}</figcaption></figure>"
+        f'<figure class="{type(drawing).__name__.lower()}">{drawn(drawing)}'
+        f"<figcaption>{escape(drawing.title)}</figcaption></figure>"
         for drawing in section.drawings
     ]
     parts += [_grid(grid) for grid in section.grids]
