@@ -23,7 +23,7 @@ $(VENV)/.dev: $(VENV)/.lab
 	@$(PY) -m pip install --quiet --disable-pip-version-check -c constraints/dev.txt -e '.[lab,ray,service,postgres,dev]'
 	@touch $@
 
-demo: $(VENV)/.lab   ## a guided tour in about two minutes; writes out/demo/index.html
+demo: $(VENV)/.lab   ## a guided tour in about two minutes after installing; writes out/demo/index.html
 	@$(BIN)/fairveil demo --out out/demo
 
 demo-service: $(VENV)/.dev ## the service with a trial, a queue and a recommender, in two minutes; --keep: make demo-service KEEP=--keep

@@ -189,7 +189,8 @@ def _serve(columns: Any, people: Any, options: dict[str, Any]) -> None:
     layout = Layout(options["time"] or "step", columns.names, simulated=simulated, whole=whole, **shown)
     descriptor = _open(options["source"])
     try:
-        feed = Feed(Lines(descriptor), reading, people)
+        name = "" if options["source"] == "-" else Path(options["source"]).name
+        feed = Feed(Lines(descriptor, name), reading, people)
         if people is not None:
             _refuse_summing(options, feed.header)
         if options["guard"] is not None:

@@ -58,7 +58,7 @@ def test_a_value_that_is_refused_later_leaves_what_was_printed(place):
 def test_a_bad_row_later_leaves_what_was_printed(place):
     with pytest.raises(InputError) as caught:
         place.release(place.rows([1, 2, f"{SECRET}x", 4]))
-    assert caught.value.path == "row 4"
+    assert caught.value.path == "in.csv, line 4, column n"
     assert SECRET not in str(caught.value)
     assert len(place.lines()) == 2
 

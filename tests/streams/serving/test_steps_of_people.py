@@ -95,7 +95,7 @@ def test_a_wrong_time_names_its_row_where_rows_are_steps_and_its_option_where_on
     file = place.rows(["2024-01-01 00:00,1", "2024-01-01 01:00,2", "1987-06-05 late,3"], header="ts,n")
     with pytest.raises(InputError, match="not a time") as caught:
         place.release(file, "--time", "ts", "--step", "1h")
-    assert caught.value.path == "row 4"  # the header is row 1
+    assert caught.value.path == "in.csv, line 4, column ts"  # the header is line 1
     for option, path in (("--start", "start"), ("--until", "until")):
         clock = {"--start": "2024-01-01", option: "soon"}
         words = [word for pair in clock.items() for word in pair]

@@ -23,6 +23,7 @@ from fairveil.errors import HorizonError, InputError, SpecError
 from fairveil.streams.serving.people import PersonCounts
 
 CHUNK = 1 << 16
+NUMBER = "a finite number, or nothing if missing"
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
@@ -35,10 +36,13 @@ class Step(NamedTuple):
 
 
 class Lines:
-    """Lines of a file descriptor in the groups in which they wait: a line never waits for a later one."""
+    """Lines of a file descriptor in the groups in which they wait: a line never waits for a later one.
 
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
+    ``source``: the file's name, where it has one, for errors.
+    """
+
+    def __init__(self, descriptor: int, source: str = "") -> None:
+        self.descriptor, self.source = descriptor, source
         self._rest = b""
         self._ended = False
         self.read = 0
@@ -209,7 +213,7 @@ class Feed:
                 except (InputError, HorizonError) as found:
                     problem = type(found)(
                         found.problem,
-                        path=f"row {self._row}" if self.reading.person is None else found.path,
+                        path=self._where(found.path) if self.reading.person is None else found.path,
                         given=found.given,
                         allowed=found.allowed,
                         fix=found.fix,
@@ -221,6 +225,11 @@ class Feed:
                 raise problem
         if self.reading.person is not None:
             yield from self._remaining()
+
+    def _where(self, path: str) -> str:
+        """File, line and column of a mistake in a row that is nobody's."""
+        column = f"column {self.reading.time}" if path == "time" else path
+        return ", ".join(filter(None, (self.lines.source, f"line {self._row}", column)))
 
     def _steps_of(self, line: str) -> list[Step]:
         try:
@@ -234,7 +243,7 @@ class Feed:
             )
         if self.reading.person is not None:
             return self._person(picked)
-        values = tuple(_number(cell) for cell in picked[: len(self.reading.columns)])
+        values = tuple(_number(*pair) for pair in zip(picked, self.reading.columns))
         if self.reading.time is None:
             self._next += 1
             return [Step(self._next - 1, str(self._next - 1), values)]
@@ -293,16 +302,16 @@ class Feed:
             yield [self._count() for _ in range(min(256, last - self._next))]
 
 
-def _number(cell: str) -> float:
+def _number(cell: str, column: str) -> float:
     """A finite number, NaN for an empty cell."""
     if not cell.strip():
         return math.nan
     try:
         value = float(cell)
     except ValueError:
-        raise InputError("a cell is not a number", allowed="a finite number, or nothing if missing") from None
+        raise InputError("a cell is not a number", allowed=NUMBER, path=f"column {column}") from None
     if not math.isfinite(value):
-        raise InputError("a cell is not a finite number", allowed="a finite number, or nothing if missing")
+        raise InputError("a cell is not a finite number", allowed=NUMBER, path=f"column {column}")
     return value
 
 
