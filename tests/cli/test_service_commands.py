@@ -113,7 +113,7 @@ def test_loops_of_a_running_service(url, capsys):
             == 1.0
         )
         shown = run(cli.app, ["loop", "show", "trial", "--url", address], env={"COLUMNS": "80"}).output
-        assert "1 decided, 0 learned, 1 wait" in shown
+        assert "1 decided: 0 published; 1 not released yet" in shown
         assert "even-blocks" in shown
         assert "paid in full" in shown
         assert "frozen" in run(cli.app, ["loop", "mode", "trial", "frozen", "--url", address]).output

@@ -22,7 +22,7 @@ from fairveil.lab.handover.words import promise_section, public_section, unprote
 from fairveil.ledger.verify import Report, entries, verify
 from fairveil.loop.public import public_view
 from fairveil.loop.store import Store
-from fairveil.loop.waiting import SILENT, Standing, learned_rounds, standings, under_way
+from fairveil.loop.waiting import SILENT, Standing, learned_rounds, standing_words, standings, under_way
 
 SIMULATED = "Simulated: this loop takes seeded noise. It protects nobody, and nothing in this report may be used as if."
 REWARDS = "option (mean outcome, from {low:g} to {high:g})"
@@ -169,15 +169,7 @@ def _by_option(
     """Where every round stands, by option; the columns of a row add up to what was given."""
     total = Standing(*map(sum, zip(*stand))) if stand else Standing(own, 0, 0, 0, 0, 0, 0)
     seen, blocks = loop["reward"].get("missing") == "public", loop.get("waiting") is None
-    columns = {
-        "learned": "published" if blocks or not seen else "answered and published",
-        "waiting": "not released yet" if blocks else "answered, waiting" if seen else "window closed, waiting",
-        "open": "" if blocks else "no answer yet" if seen else "window open",
-        "closed": "never answered" if seen and not blocks else "",
-        "lost": "not learned" if total.lost else "",
-        "before": "of these from before" if total.before else "",
-    }
-    shown = {key: words for key, words in columns.items() if words}
+    shown = standing_words(loop, total)
     if blocks:
         said = f"{total.learned:,} stand behind the published numbers and {total.waiting:,} are not released yet. "
         said += IN_BLOCKS if seen else ""
