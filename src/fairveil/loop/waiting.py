@@ -177,8 +177,9 @@ def whole(table: dict[str, Any]) -> Standing:
     stand, rows = standings(table), table.get("waiting")
     if stand and rows is not None:
         return Standing(*map(sum, zip(*stand)))
-    given, learned = table["rounds"] - table["first_round"], learned_rounds(table)
-    learned -= 0 if stand else table["first_round"]
+    before = table.get("first_round", 0)
+    given, learned = table["rounds"] - before, learned_rounds(table)
+    learned -= 0 if stand else before
     under, closed = under_way(table), sum(row["closed"] for row in rows or ())
     waiting = under if rows is None else sum(row["answered"] for row in rows)
     rest = given - learned - under - closed
@@ -204,6 +205,12 @@ def standing_words(table: dict[str, Any], total: Standing) -> dict[str, str]:
         "before": "of these from before" if total.before else "",
     }
     return {key: said for key, said in words.items() if said}
+
+
+def stands_in_words(table: dict[str, Any]) -> str:
+    """Where all rounds stand, in one line."""
+    total = whole(table)
+    return "; ".join(f"{getattr(total, key):,} {words}" for key, words in standing_words(table, total).items())
 
 
 def warnings(loop: Loop, status: Status) -> list[str]:

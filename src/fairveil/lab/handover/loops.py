@@ -22,7 +22,7 @@ from fairveil.lab.handover.words import promise_section, public_section, unprote
 from fairveil.ledger.verify import Report, entries, verify
 from fairveil.loop.public import public_view
 from fairveil.loop.store import Store
-from fairveil.loop.waiting import SILENT, Standing, learned_rounds, standing_words, standings, under_way
+from fairveil.loop.waiting import SILENT, Standing, learned_rounds, standing_words, standings, stands_in_words
 
 SIMULATED = "Simulated: this loop takes seeded noise. It protects nobody, and nothing in this report may be used as if."
 REWARDS = "option (mean outcome, from {low:g} to {high:g})"
@@ -98,7 +98,7 @@ def report_on_loop(
             promise_of(loop.get("person_guarantee")),
         )
     document.sections += [
-        _decided(loop, family, own, learned, stand),
+        _decided(loop, family, own, stand),
         _known(loop, found),
         fairness_section(family),
         _spent(budget),
@@ -117,19 +117,13 @@ def _family(table: dict[str, Any]) -> str:
         return ""
 
 
-def _decided(
-    loop: dict[str, Any], family: str, own: int, learned: int, stand: list[Standing] | None
-) -> DocumentSection:
+def _decided(loop: dict[str, Any], family: str, own: int, stand: list[Standing] | None) -> DocumentSection:
     section = DocumentSection("What was decided, and how often")
     if stand is None:
-        waiting = under_way(loop)
         section.text.append(
-            f"{own:,} rounds were decided. {learned:,} of them stand behind the published numbers; {waiting:,} wait "
-            "for a release, until outcomes are in or can come no more and enough are together."
+            f"{own:,} rounds were decided: {stands_in_words(loop)}. Those that are published stand behind the numbers "
+            "below; a release comes when outcomes are in or can come no more and enough are together."
         )
-        never = sum(row.get("closed", 0) for row in loop.get("waiting") or ())
-        if never:
-            section.text.append(f"{never:,} never answered: their window has closed.")
         section.withheld.append(how_often(family))
     else:
         _by_option(section, loop, own, [_called(arm) for arm in loop["published"]["arms"]], stand)
