@@ -10,7 +10,7 @@ import pytest
 from fairveil import registry
 from fairveil.bandits.nash.private_nash import PrivateNash
 from fairveil.errors import LedgerError
-from fairveil.loop import Person, Reward, Store, blocks, dump, recovery, trail, upkeep
+from fairveil.loop import Person, Reward, Store, blocks, recovery, trail, upkeep
 from fairveil.loop.problems import LoopError, StorageFailed
 from fairveil.loop.public import loop_table
 from fairveil.privacy.guarantee import REFUSED
@@ -73,9 +73,9 @@ def test_files_of_raw_rows_and_keys_are_their_owners_alone(tmp_path, clock):
 def test_the_copy_of_a_store_on_a_server_is_its_owners_alone_from_its_first_byte(tmp_path, monkeypatch):
     """It was made for everybody, and taken away from the others when the whole of it was there."""
     modes = []
-    monkeypatch.setattr(dump, "_schema", lambda url: "public")
-    monkeypatch.setattr(dump, "_run", lambda *given: modes.append((tmp_path / dump.DUMP).stat().st_mode & 0o777))
-    dump.dump("postgresql://localhost/store", tmp_path)
+    monkeypatch.setattr(upkeep, "_schema", lambda url: "public")
+    monkeypatch.setattr(upkeep, "_run", lambda *given: modes.append((tmp_path / upkeep.DUMP).stat().st_mode & 0o777))
+    upkeep.dump("postgresql://localhost/store", tmp_path)
     assert modes == [0o600]
 
 
@@ -83,11 +83,11 @@ def test_the_password_of_a_server_is_in_no_command(monkeypatch):
     """Everybody on a machine reads the commands of its processes; the environment of one is its owner's."""
     pytest.importorskip("psycopg")
     told = []
-    monkeypatch.setattr(dump, "_program", lambda name: name)
+    monkeypatch.setattr(upkeep, "_program", lambda name: name)
     monkeypatch.setattr(
-        dump.subprocess, "run", lambda command, env, **_: told.append((command, env)) or CompletedProcess(command, 0)
+        upkeep.subprocess, "run", lambda command, env, **_: told.append((command, env)) or CompletedProcess(command, 0)
     )
-    dump._run("pg_dump", "postgresql://ann:canary-4711@localhost/store", "--format=custom")
+    upkeep._run("pg_dump", "postgresql://ann:canary-4711@localhost/store", "--format=custom")
     [(command, environment)] = told
     assert "canary" not in " ".join(command)
     assert environment["PGPASSWORD"] == "canary-4711"
