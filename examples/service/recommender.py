@@ -13,9 +13,9 @@ random.seed(7)
 with Client(sys.argv[1]) as client:
     client.create(
         "window",
-        policy={"name": "batched-priv-fairx", "epsilon": 5.0, "delta": 1e-5, "horizon": 10_000},
+        policy={"name": "batched-priv-fairx", "epsilon": 5.0, "delta": 1e-5, "horizon": 10_000, "reward_std": 0.5},
         features=[{"name": name, "low": -1, "high": 1} for name in ("price", "newness", "match")],
-        reward={"low": 0, "high": 1, "wait": "1s", "missing": "public"},
+        reward={"low": 0, "high": 1, "wait": "1s", "missing": "default"},  # no click counts as 0
     )
     window = client.loop("window")
     for number in range(120):

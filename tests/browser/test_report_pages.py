@@ -93,6 +93,58 @@ def test_figures_speak_and_wide_tables_are_reached_by_keyboard(page, browser):
     context.close()
 
 
+@pytest.mark.parametrize("width", [390, 360])
+def test_tables_of_a_phone_are_a_block_a_row_and_nothing_moves_sideways(browser, tmp_path, width):
+    columns = ("run", "nash_regret", "epsilon", "minus the first", "95 % band", "p")
+    title = "nash_regret at the end, mean over runs; each p alone: all 2 together at 5 % need p below 0.025"
+    tables = [
+        Table(title, columns, (("kl-ucb", 0.009, None, 0.002, "[-0.003801, 0.007819]", 0.4264),)),
+        Table("all specs have", ("key", "value"), (("environment.means_seed", str([1, 2, 4, 6, 9] * 20)),)),
+    ]
+    file = write_report([Section("compare", "Runs", pictures=tables)], tmp_path / "index.html", title="Comparison")
+    context = browser.new_context(viewport={"width": width, "height": 900})
+    tab = context.new_page()
+    tab.goto(file.as_uri())
+    for place in tab.locator(".scroll").all():
+        assert place.evaluate("place => place.scrollWidth - place.clientWidth") <= 0
+    assert not tab.locator("thead").first.is_visible()
+    band = tab.locator("td[data-name='95 % band']")
+    assert band.evaluate("place => getComputedStyle(place, '::before').content") == '"95 % band"'
+    assert band.evaluate(FITS)
+    tab.set_viewport_size({"width": 1000, "height": 900})
+    assert tab.locator("thead").first.is_visible()
+    context.close()
+
+
+def test_on_paper_no_name_of_a_legend_touches_the_next_mark_and_no_axis_its_title(browser, tmp_path):
+    """What lays out the still figures measures a narrower font than a reader may have."""
+    names = ("fairness=none", "fairness=simple", "fairness=demographic-parity", "fairness=eqloss")
+    lines = tuple(Line(name, (1.0, 2.0), (100_000.0, 400_000.0 + k)) for k, name in enumerate(names))
+    chart = Chart("people", "years", "people of group a", lines)
+    file = write_report([Section("compare", "Runs", pictures=[chart])], tmp_path / "index.html", title="Comparison")
+    context = browser.new_context()
+    tab = context.new_page()
+    tab.goto(file.as_uri())
+    tab.emulate_media(media="print")
+    tab.wait_for_selector(".still svg")
+    labels = boxes(tab, ".still .role-legend-label text")
+    marks = boxes(tab, ".still .role-legend-symbol path")
+    assert len(labels) == len(marks) == len(names)
+    for label in labels:
+        beside = [mark["left"] for mark in marks if mark["left"] > label["left"] and mark["top"] < label["bottom"]
+                  and mark["bottom"] > label["top"]]  # fmt: skip
+        assert all(left - label["right"] >= 4 for left in beside)
+    (title,) = [box for box in boxes(tab, ".still .role-axis-title text") if box["bottom"] - box["top"] > 60]
+    numbers = [box for box in boxes(tab, ".still .role-axis-label text") if box["left"] > title["left"]]
+    assert min(box["left"] for box in numbers) - title["right"] >= 2
+    context.close()
+
+
+def boxes(tab, selector):
+    """Where these stand on the page."""
+    return tab.locator(selector).evaluate_all("found => found.map(one => one.getBoundingClientRect().toJSON())")
+
+
 def test_many_figures_stand_two_by_two_and_narrow_maps_drop_their_numbers(browser, tmp_path):
     axis = tuple(float(k) for k in range(8))
     maps = [Heatmap(f"Map {k}", "x", "y", "share", axis, axis, ((0.123,) * 8,) * 8, (0.0, 1.0)) for k in range(4)]

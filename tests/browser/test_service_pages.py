@@ -192,9 +192,9 @@ def test_watch_decisions_settlement_and_a_release(place, browser, script):
 
         place.decide(loop, 50)
         seen("decided", "50")
-        assert page.text_content("#settled") == "0"
+        assert page.text_content("#open") == "50"
         place.settle()
-        seen("settled", "50")
+        seen("open", "0")
         assert int(page.text_content("#version")) >= 1
         assert "looks best" in page.text_content("#verdict") or "is best" in page.text_content("#verdict")
         assert page.locator("figure.chart.drawn svg").count() == (4 if script else 0)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import even_blocks  # noqa: F401 - registers the policy of these tests
 import pytest
-from running_service import LOOP, listening
+from running_service import LOOP, bound, listening
 from typer.testing import CliRunner
 
 from fairveil import cli
@@ -113,12 +113,23 @@ def test_loops_of_a_running_service(url, capsys):
             == 1.0
         )
         shown = run(cli.app, ["loop", "show", "trial", "--url", address], env={"COLUMNS": "80"}).output
-        assert "1 decided, 0 learned, 1 wait" in shown
+        assert "1 decided: 0 published; 1 not released yet" in shown
         assert "even-blocks" in shown
         assert "paid in full" in shown
         assert "frozen" in run(cli.app, ["loop", "mode", "trial", "frozen", "--url", address]).output
     code, words = stopped(capsys, "loop", "list", "--url", "http://127.0.0.1:1")
     assert (code, "reached" in words) == (7, True)
+
+
+def test_serve_on_a_taken_port_says_what_to_do(url, capsys):
+    held, port = bound()
+    with held:
+        held.listen()
+        code, words = stopped(capsys, "serve", "--store", url, "--port", str(port))
+    assert code == 2
+    assert f"127.0.0.1:{port}" in words
+    assert "choose another --port" in words
+    assert "Traceback" not in words
 
 
 def test_what_serve_says_first_and_what_it_refuses(url, capsys):

@@ -18,6 +18,7 @@ import pytest
 from release_place import run as command
 
 from fairveil.cli import main
+from fairveil.cli.interrupted import after_interruption
 from fairveil.lab import plots
 from fairveil.running import runner
 from fairveil.running.store import ResultStore
@@ -114,6 +115,47 @@ def test_ctrl_c_in_a_run_keeps_what_was_stored(moment, tmp_path, monkeypatch, ca
     assert ended(["run", "spec.json", "--json"]) == 0
     assert again["metrics"] == json.loads(capsys.readouterr().out)["metrics"]
     assert Path("plot.html").stat().st_size > 10_000
+
+
+def test_ctrl_c_in_a_run_without_a_store_says_that_it_begins_anew(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("spec.json").write_text(json.dumps(SPEC))
+    with monkeypatch.context() as patched:
+        interrupted(patched, *MOMENTS["the second block"])
+        assert ended(["run", "spec.json"]) == 130
+    told = capsys.readouterr().err
+    assert "nothing is kept: the same command begins anew; with --store FOLDER it would go on" in told
+
+
+def test_ctrl_c_in_a_run_on_a_ledger_says_that_it_does_not_go_on(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("arms.csv").write_text("usual care,new drug\n" + "0,1\n1,1\n" * 100)
+    recorded = {"name": "table", "file": "arms.csv", "order": "recorded"}
+    Path("spec.json").write_text(json.dumps({**SPEC, "runs": 1, "noise": "secure", "environment": recorded}))
+    words = ["run", "spec.json", "--ledger", "trial.db"]
+    with monkeypatch.context() as patched:
+        interrupted(patched, *MOMENTS["the result is made"])
+        assert ended(words) == 130
+    told = capsys.readouterr().err
+    assert "what was released is paid for" in told
+    assert "A run on a ledger does not go on" in told
+    assert "--store" not in told
+    assert ended(words) == 4
+    assert "already holds this run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["compare", "a.toml"], "goes on from there"),
+        (["run", "a.toml", "--store=kept"], "goes on from there"),
+        (["release", "--ledger", "trips.db"], "goes on from there"),
+        (["plan", "a.toml", "--out", "plan.html"], "give the same command again"),
+        ([], "give the same command again"),
+    ],
+)
+def test_what_is_kept_is_said_of_the_command_that_was_given(words, said):
+    assert said in after_interruption(words)
 
 
 def started(words, folder):

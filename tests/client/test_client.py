@@ -12,7 +12,7 @@ import httpx
 import pytest
 from running_service import LOOP, listening
 
-from fairveil.client import AsyncClient, Client, LocalClient, Problem, Unreachable
+from fairveil.client import AsyncClient, Client, LocalClient, Problem, Unreachable, verbs
 from fairveil.loop import Store
 from fairveil.service.app import Service
 from fairveil.service.settings import Settings
@@ -117,6 +117,40 @@ def test_a_fallback_is_marked_and_its_reward_is_not_sent():
     assert loop.reward(reply["event_id"], 1.0)["reason"] == "fallback"
     with pytest.raises(Unreachable):
         loop.decide()
+
+
+def test_a_client_that_waits_says_so_once_and_names_serve_in_the_end(monkeypatch, caplog):
+    now, said_at = [0.0], []
+    monkeypatch.setattr(verbs.time, "monotonic", lambda: now[0])
+
+    def nobody(steps):
+        step = next(steps)
+        while True:
+            if isinstance(step, verbs.Pause):
+                said_at.extend([now[0]] * len(caplog.records))
+                now[0] += step.seconds
+                step = next(steps)
+            else:
+                step = steps.throw(httpx.ConnectError("refused"))
+
+    with pytest.raises(Unreachable) as end:
+        nobody(Client("http://127.0.0.1:9", patience=60).send(verbs.Call("GET", "/v1/loops")))
+    assert [record.getMessage() for record in caplog.records] == [
+        "waiting for http://127.0.0.1:9: no answer yet (ConnectError), tries for 60 s"
+    ]
+    assert said_at[0] <= 2
+    assert "http://127.0.0.1:9" in str(end.value)
+    assert "fairveil serve" in str(end.value)
+
+
+@pytest.mark.parametrize("status", [200, 404, 501])
+def test_another_program_on_the_port_is_told_apart(status):
+    def page(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(status, html="<p>Hello</p>")
+
+    client = Client("http://service", transport=httpx.MockTransport(page))
+    with pytest.raises(Unreachable, match=f"what answers at http://service is not fairveil; given '{status} text/html"):
+        client.create(**LOOP)
 
 
 def test_a_local_loop_sees_one_bit_per_event(url, tmp_path):

@@ -277,6 +277,33 @@ def test_candidates_over_the_published_tables():
     assert f"| {first['name']} | {first['value']:.3g} |" in text
 
 
+def test_a_window_says_its_promise_first_and_its_weights_in_declared_units():
+    """The ledger counts rho, from which no more than 5.4 follows; promised is 5, by the curve of the noise itself."""
+    clock, random = ManualClock(), Random(5)
+    with Store.open("sqlite:///window-store/store.db", clock=clock) as store:
+        loop = store.create(
+            "window",
+            policy={"name": "batched-priv-fairx", "epsilon": 5.0, "delta": 1e-5, "horizon": 10_000, "reward_std": 0.5},
+            features=[{"name": name, "low": -1, "high": 1} for name in ("price", "match")],
+            reward={"low": 0, "high": 1, "wait": "1s", "missing": "default"},
+        )
+        for number in range(120):
+            items = [{"features": [random.uniform(-1, 1) for _ in range(2)]} for _ in range(3)]
+            loop.decide(f"e-{number}", candidates=items)
+        clock.advance(5)
+        loop.tick()
+        view = public_view(store, "window")
+        table = json.loads(json.dumps(view.loops["window"]))
+        document = report_on_loop(table, view.budgets["window"], source="tables")
+    assert document.figures[0] == ("promise", "epsilon 5, delta 1e-05")
+    text = lines(document)
+    assert "The promise below is smaller, epsilon 5: it follows from the noise that is drawn" in text
+    assert "feature (what one more of it adds to the outcome)" in text
+    assert "The model has no constant" in text
+    assert "a standard deviation of 0.5, as declared (reward_std)" in text
+    assert "Gram matrix" not in text.partition("What is promised")[0]
+
+
 @pytest.fixture(autouse=True)
 def _here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -301,6 +301,57 @@ def test_decisions_by_coin_and_in_modes_that_do_not_learn_are_counted(http, serv
     assert http.get("/v1/loops").json()["loops"][0]["decided"] == 68
 
 
+ARMS = {"policy": {"name": "private-nash", "arms": 2, "epsilon": 1.0}, "reward": {}}
+COUNTED = ("published", "waiting", "open", "closed")
+
+
+def tile(page, name):
+    """A figure at the top of a loop's page, None where it has no such tile."""
+    found = re.search(rf'<dd id="{name}">([\d,]+)<', page)
+    return None if found is None else int(found[1].replace(",", ""))
+
+
+@pytest.mark.parametrize("missing", ["public", "default"])
+@pytest.mark.parametrize("given", [ARMS, QUEUE], ids=["arms", "candidates"])
+def test_page_and_list_say_where_every_round_stands(http, service, clock, given, missing):
+    """The second of many never answers: what was settled in a row says little, and is not what waits."""
+    reward = {**given["reward"], "wait": "60s", "missing": missing}
+    service.store.create(**{**given, "name": "ward", "reward": reward})
+    loop = service.store.loop("ward")
+    people = [{"id": f"c-{group}", "features": [0.1, 0.2, 0.3], "group": group} for group in "ab"]
+    asked = {} if given is ARMS else {"candidates": people}
+    for number in range(40):
+        loop.decide(f"e-{number}", **asked)
+        if number % 4 != 1:
+            loop.reward(f"e-{number}", 1.0)
+        clock.advance(1)
+    clock.advance(30)
+    service.store.tick()
+    table, page = http.get("/v1/loops/ward").json(), http.get("/loops/ward").text
+    counted = {name: tile(page, name) for name in COUNTED}
+    assert sum(number or 0 for number in counted.values()) == 40, counted
+    silent = 3 if missing == "public" and given is ARMS else None  # among candidates whoever is silent is learned too
+    assert counted["closed"] == silent, "the windows of the first ten are over"
+    assert counted["open"] == (7 if missing == "public" else 30), "what is hidden is told to nobody"
+    assert tile(page, "settled") is None
+    row = re.search(r'data-label="Not released yet" class="number">([\d,]+)<', http.get("/").text)[1]
+    assert int(row) == counted["waiting"] + counted["open"] == sum(row["under_way"] for row in table["waiting"])
+
+
+def test_a_loop_of_blocks_says_published_and_not_released_yet(http, service, clock):
+    policy = {"name": "private-nash", "arms": 2, "epsilon": 1.0, "release": "blocks"}
+    service.store.create(name="blocks", policy=policy, reward={"wait": "60s"})
+    for number in range(30):
+        service.store.loop("blocks").decide(f"e-{number}")
+    page = http.get("/loops/blocks").text
+    assert {name: tile(page, name) for name in COUNTED} == {
+        "published": 0,
+        "waiting": 30,
+        "open": None,
+        "closed": None,
+    }
+
+
 def test_a_new_loop_says_when_it_will_first_learn(http, service):
     policy = {"name": "private-nash", "arms": 2, "epsilon": 1.0}
     http.post("/v1/loops", json={"name": "fresh", "policy": policy, "reward": {"wait": "2d", "missing": "public"}})

@@ -34,6 +34,7 @@ from fairveil.cli import (
     stores,
     token,
 )
+from fairveil.cli.interrupted import after_interruption
 from fairveil.errors import FairveilError, StoreError
 
 app = typer.Typer(
@@ -106,8 +107,7 @@ def main(arguments: list[str] | None = None) -> None:
     except (KeyboardInterrupt, SystemExit) as ended:
         if isinstance(ended, SystemExit) and ended.code != INTERRUPTED:
             raise
-        kept = "what was stored is kept: with the same --store or --out, the same command goes on from there"
-        Console(stderr=True).print(f"interrupted; {kept}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(f"interrupted; {after_interruption(given)}", highlight=False, soft_wrap=True)
         sys.exit(INTERRUPTED)
 
 

@@ -45,6 +45,8 @@ def command(
     Example: fairveil compare examples/first.toml --vary policy.epsilon=0.2,1,5
     """
     from fairveil.lab import compare
+    from fairveil.lab.artefact import say
+    from fairveil.lab.plain import words_of
 
     for file in plugin or []:
         plugins.load_file(file)
@@ -56,7 +58,8 @@ def command(
         tables, out, engine, workers, lambda done: len(done) < len(tables) and _page(done, metric, out, len(tables))
     )
     chosen = metric or compare.default_metric(results)
-    table, charts = compare.difference_table(results, chosen), compare.charts(results, chosen)
+    table = compare.difference_table(results, chosen)
+    charts = say(tuple(compare.charts(results, chosen)), words_of(results, chosen))
     console = Console()
     _show(table, results, console)
     front = compare.pareto_front(results, chosen)
@@ -74,23 +77,26 @@ def command(
 def _page(results: dict[str, Any], metric: str | None, out: Path, of: int) -> Path:
     """The page of what is done; it is written again whenever one more is."""
     from fairveil.lab import compare
+    from fairveil.lab.artefact import say
     from fairveil.lab.handover.results import banner_of, run_in_words
+    from fairveil.lab.plain import words_of
     from fairveil.lab.report import Section, write_report
 
     chosen = metric or compare.default_metric(results)
+    words = words_of(results, chosen)
     pictures: list[Picture] = [
         compare.difference_table(results, chosen).without_empty_columns(),
         *compare.charts(results, chosen),
         *compare.what_was_run(results),
     ]
-    promises = [(name, r["guarantee"]) for name, r in results.items() if r["guarantee"] is not None]
+    promises = [(say(name, words), r["guarantee"]) for name, r in results.items() if r["guarantee"] is not None]
     done = f"{len(results)} of {of}" if len(results) < of else str(of)
     banners = {banner_of(result) for result in results.values()}
     section = Section(
         "compare",
-        f"{chosen}: {done} runs",
+        f"{words.get(chosen, chosen)}: {done} runs",
         text=list(dict.fromkeys(run_in_words(result["spec"]) for result in results.values())),
-        pictures=pictures,
+        pictures=[say(picture, words) for picture in pictures],
         guarantees=promises,
         warning=banners.pop() if len(banners) == 1 else "",
     )

@@ -72,15 +72,14 @@ def show(
 
 def _show(state: dict[str, Any], budget: dict[str, Any], console: Console) -> None:
     """A loop as a person reads it."""
-    from fairveil.loop.waiting import learned_rounds, under_way
+    from fairveil.loop.waiting import stands_in_words
 
-    waiting = under_way(state)
     learning = state["learning"]
     why = f" ({learning['reason']})" if learning["reason"] else ""
     facts = {
         "policy": state["policy"]["name"],
         "mode": f"{state['mode']}, learning {learning['state']}{why}",
-        "rounds": f"{state['decided']:,} decided, {learned_rounds(state):,} learned, {waiting:,} wait",
+        "rounds": f"{state['decided']:,} decided: {stands_in_words(state)}",
         "budget": budget["words"],
         "ledger": state["ledger"],
         "created": state["created"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +15,7 @@ from rich.table import Column, Table
 
 from fairveil import plugins
 from fairveil.cli.common import folder_to_write, read_spec
-from fairveil.errors import SpecError
+from fairveil.errors import SpecError, did_you_mean
 
 if TYPE_CHECKING:
     from fairveil.bandits.plans import TrialPlan
@@ -84,6 +84,7 @@ def planned(
     if means and "environment" not in table:
         table = {**table, "environment": {"name": "bernoulli", "means": list(means.values())}}
     case = case_of(table)
+    _check_names(means, case.environment.arm_names)
     total = simulations(case.policy, runs) if isinstance(case.policy, EpisodePolicy) else 0
     guess = means or guess_of(case)
     names = None if means else case.environment.arm_names
@@ -97,6 +98,16 @@ def planned(
         difference=asked["difference"], chance=asked["chance"], level=asked["level"],
     )  # fmt: skip
     return made
+
+
+def _check_names(given: Mapping[str, float], named: Sequence[str] | None) -> None:
+    """Refuse an arm that the spec does not name, where it names them."""
+    unknown = [name for name in given if named is not None and name not in named]
+    if unknown and named is not None:
+        raise SpecError(
+            "the spec has no arm of this name", path="arm", given=unknown[0], allowed=", ".join(named),
+            fix=did_you_mean(unknown[0], tuple(named)),
+        )  # fmt: skip
 
 
 def _arm(words: str) -> tuple[str, float]:

@@ -7,6 +7,7 @@ two clients (`fairveil.client.clients`) drive the same verbs, one blocking and o
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import secrets
@@ -20,6 +21,8 @@ import httpx
 
 from fairveil.errors import FairveilError, SpecError
 
+log = logging.getLogger("fairveil.client")
+
 AGAIN = (429, 503)
 LONGEST = 5.0
 """Seconds of the longest pause between two attempts."""
@@ -27,6 +30,8 @@ PATIENCE = 60.0
 """Seconds in which attempts begin, unless told otherwise."""
 SLOW = 75.0
 """Seconds for one attempt of a call that takes long: a little more than the service takes at most."""
+SILENCE = 2.0
+"""Seconds of trying after which a client says that it waits."""
 FALLBACK = 2.0
 """Seconds in which attempts begin where a fallback is at hand."""
 
@@ -105,7 +110,7 @@ class Sender:
         """Send a call until it is answered, and give the answer or raise its problem."""
         sent = replace(call, timeout=SLOW if call.slow else self.timeout)
         patience = (self.patience if call.patience is None else call.patience) + (SLOW if call.slow else 0.0)
-        began, attempt = time.monotonic(), 0
+        began, attempt, said = time.monotonic(), 0, False
         while True:
             answer: httpx.Response | None = None
             last = asked = None
@@ -115,21 +120,39 @@ class Sender:
                 last = type(problem).__name__
             if answer is not None:
                 if answer.status_code not in AGAIN:
-                    return _answered(answer)
+                    return self._answered(answer)
                 asked = answer.headers.get("retry-after")
             wait, spent = pause(attempt, asked), time.monotonic() - began
             if attempt == self.retries or spent + wait > patience:
                 break
+            if answer is None and not said and spent + wait >= SILENCE:
+                log.warning("waiting for %s: no answer yet (%s), tries for %.0f s", self.url, last, patience)
+                said = True
             yield Pause(wait)
             attempt += 1
         if answer is not None:
-            return _answered(answer)
+            return self._answered(answer)
         raise Unreachable(
             "the service cannot be reached",
             path=self.url,
             given=f"{last}, {attempt + 1} attempts in {spent:.0f} s",
-            fix="check the address and that it runs; a repeat with the same event id is safe",
+            fix="check the address and that `fairveil serve` runs there; a repeat with the same event id is safe",
         )
+
+    def _answered(self, answer: httpx.Response) -> Any:
+        """What was answered, or the problem that it is."""
+        try:
+            table = answer.json() if answer.content else None
+        except ValueError:
+            raise Unreachable(
+                f"what answers at {self.url} is not fairveil",
+                given=f"{answer.status_code} {answer.headers.get('content-type', 'of no type')}",
+                allowed="answers in JSON",
+                fix="check the address; another program may have the port that `fairveil serve` was to have",
+            ) from None
+        if answer.status_code >= 400:
+            raise Problem(answer.status_code, table if isinstance(table, dict) else {})
+        return table
 
 
 C = TypeVar("C", bound=Sender)
@@ -326,14 +349,6 @@ def pause(attempt: int, asked: str | None) -> float:
     floor = float(asked) if asked is not None and asked.isdigit() else 0.0
     share = random.random() / 2
     return max(min(floor, LONGEST / 1.5) * (1 + share), min(LONGEST, 0.1 * 2 ** min(attempt, 10)) * (1 - share))
-
-
-def _answered(answer: httpx.Response) -> Any:
-    """What was answered, or the problem that it is."""
-    table = answer.json() if answer.content else None
-    if answer.status_code >= 400:
-        raise Problem(answer.status_code, table if isinstance(table, dict) else {})
-    return table
 
 
 def _named(reply: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:

@@ -79,7 +79,10 @@ class Column:
                 numbers = np.asarray(self.filled(values), np.float64)
             except (ValueError, TypeError):  # whose words repeat the cell
                 raise InputError(
-                    "a column has a cell that is not a number", path=self.name, allowed="numbers"
+                    "a column has a cell that is not a number",
+                    path=self.name,
+                    allowed="numbers",
+                    fix=NOTHING_DECLARED,
                 ) from None
             if np.isnan(numbers).any():
                 raise InputError("a column has missing values", path=self.name, fix=NOTHING_DECLARED)

@@ -176,7 +176,8 @@ def difference_table(results: Mapping[str, dict[str, Any]], metric: str) -> Tabl
     columns = ("run", metric, "epsilon", "minus the first", "95 % band", "p")
     tests = sum(d.p_value is not None for d in found)
     many = f"; each p alone: all {tests} together at 5 % need p below {0.05 / tests:.2g}" if tests > 1 else ""
-    return Table(f"{metric} {_when(results, metric)}, mean over runs{many}", columns, rows)
+    mean = ", mean over runs" if any(result["spec"]["runs"] > 1 for result in results.values()) else ""
+    return Table(f"{metric} {_when(results, metric)}{mean}{many}", columns, rows)
 
 
 def _when(results: Mapping[str, dict[str, Any]], metric: str) -> str:

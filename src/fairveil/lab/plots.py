@@ -31,6 +31,8 @@ LINE = 96
 ROW_HEIGHT = 34
 """Heat maps of few rows are no higher than their numbers need."""
 FONTS = {"labelFontSize": 12, "titleFontSize": 12}
+WIDER = 1.2
+"""Pixels by which a letter of a reader's font may be wider than one of the font that lays out a still chart."""
 
 
 def charting() -> Any:
@@ -148,7 +150,7 @@ def _x_axis(alt: Any, picture: Chart, named: bool) -> Any:
 def _y_axis(alt: Any, picture: Chart, rows: list[dict[str, Any]]) -> Any:
     """Log axes end where the curves do; an axis over many powers of ten names the powers."""
     ends = [row[key] for row in rows for key in ("y", "low", "high") if row[key] is not None]
-    axis: dict[str, Any] = dict(FONTS)
+    axis: dict[str, Any] = {**FONTS, "titlePadding": 12}
     pad = {"padding": 12} if picture.kind in ("points", "paths") else {}
     scale = alt.Scale(zero=False, nice=not pad, **pad)
     if picture.y_range is not None:
@@ -170,7 +172,10 @@ def _legend(alt: Any, names: list[str]) -> Any:
     """As many columns as the names leave room for."""
     longest = max(map(len, names), default=0)
     columns = max(1, min(4, 84 // (longest + 6)))
-    return alt.Legend(orient="bottom", columns=columns, symbolOpacity=1, labelLimit=420, labelFontSize=12)
+    apart = round(10 + WIDER * longest)
+    return alt.Legend(
+        orient="bottom", columns=columns, columnPadding=apart, symbolOpacity=1, labelLimit=420, labelFontSize=12
+    )
 
 
 def _heatmap(picture: Heatmap, width: int, height: int) -> Any:

@@ -172,6 +172,47 @@ def standings(table: dict[str, Any]) -> list[Standing] | None:
     return found if "arms" in table["published"] else None
 
 
+def whole(table: dict[str, Any]) -> Standing:
+    """Where all rounds of a loop's public table stand, whether or not arms are public."""
+    stand, rows = standings(table), table.get("waiting")
+    if stand and rows is not None:
+        return Standing(*map(sum, zip(*stand)))
+    before = table.get("first_round", 0)
+    given, learned = table["rounds"] - before, learned_rounds(table)
+    learned -= 0 if stand else before
+    under, closed = under_way(table), sum(row["closed"] for row in rows or ())
+    waiting = under if rows is None else sum(row["answered"] for row in rows)
+    rest = given - learned - under - closed
+    return Standing(given, learned, waiting, under - waiting, closed, max(rest, 0), max(-rest, 0))
+
+
+def standing_words(table: dict[str, Any], total: Standing) -> dict[str, str]:
+    """What each field of a `Standing` counts in this loop, in the order in which they add up to what was given.
+
+    Fields that say nothing here are left out: where arrivals are hidden nobody is told who answered, of candidates
+    whoever is silent is learned too, and of loops that release blocks all that waits is one number.
+    """
+    seen, rows = table["reward"].get("missing") == "public", table.get("waiting")
+    blocks, line = rows is None, rows is not None and rows[0]["action"] is None
+    known = seen and not blocks and not line
+    settled = "answered, waiting" if known else "settled, waiting" if seen else "window closed, waiting"
+    words = {
+        "learned": "answered and published" if known else "published",
+        "waiting": "not released yet" if blocks else settled,
+        "open": "" if blocks else "no answer yet" if seen else "window open",
+        "closed": "never answered" if known else "never shown" if total.closed else "",
+        "lost": "not learned" if total.lost else "",
+        "before": "of these from before" if total.before else "",
+    }
+    return {key: said for key, said in words.items() if said}
+
+
+def stands_in_words(table: dict[str, Any]) -> str:
+    """Where all rounds stand, in one line."""
+    total = whole(table)
+    return "; ".join(f"{getattr(total, key):,} {words}" for key, words in standing_words(table, total).items())
+
+
 def warnings(loop: Loop, status: Status) -> list[str]:
     """What an operator of a running loop should know about waiting; from public numbers alone."""
     facts = loop.facts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import resource
 import socket
@@ -77,6 +78,7 @@ def run(settings: Settings, workers: int, say: Callable[[], None]) -> None:
             "the service is not installed", given="no uvicorn", fix="pip install 'fairveil[service]'"
         ) from None
     most_connections(settings)
+    check_address(settings)
     os.environ[VARIABLE] = settings.to_json()
 
     class Listening(uvicorn.Server):
@@ -94,6 +96,23 @@ def run(settings: Settings, workers: int, say: Callable[[], None]) -> None:
         threading.Thread(target=_when_connected, args=(settings, lambda: _listens(say)), daemon=True).start()
         Multiprocess(config, sockets=[config.bind_socket()]).run()
     return None
+
+
+def check_address(settings: Settings) -> None:
+    """Refuse an address that cannot be listened to, most often because another program does."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((settings.host, settings.port))
+        except OSError as problem:
+            taken = problem.errno == errno.EADDRINUSE
+            raise SpecError(
+                "another program listens there" if taken else f"it cannot listen there: {problem.strerror}",
+                path="--port" if taken else "--host, --port",
+                given=f"{settings.host}:{settings.port}",
+                fix="choose another --port, or end that program" if taken else "choose another --host or --port",
+            ) from None
 
 
 def server_options(settings: Settings) -> dict[str, Any]:

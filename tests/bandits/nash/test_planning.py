@@ -107,8 +107,9 @@ def test_a_lead_that_is_not_reached_is_no_number_of_people():
     silent = PrivateNash(arms=2, epsilon=1.0).plan([0.4, 0.7], 20, people=100, feedback={"missing": 0.15})
     page = report_on_plan(silent)
     assert silent.asked.needed is None
-    assert page.figures[-1] == ("separated by the end", "0%")
+    assert page.figures[-1] == ("sure enough to stop by the end", "0% of runs")
     text = to_markdown(page)
+    assert "asked for a lead of 0.15 over every other arm (option --difference; the guess has a lead of 0.3)" in text
     assert "A lead of 0.15 is not separated with chance 0.8 within 2 million people." in text
     assert ">2" not in text
     assert "with 15% silent the rule separates no lead below 0.18" in text
@@ -184,6 +185,19 @@ def test_the_command_says_what_is_wrong(tmp_path, more, said):
     problem = CliRunner().invoke(app, ["plan", str(file), *more]).exception
     assert isinstance(problem, SpecError)
     assert said in str(problem)
+
+
+def test_an_arm_that_the_spec_does_not_name_is_refused(tmp_path):
+    (tmp_path / "log.csv").write_text("drug,recovered\n" + "usual care,1\nnew drug,0\n" * 100)
+    log = {"file": "log.csv", "arm": "drug", "arms": ["usual care", "new drug"], "outcome": "recovered"}
+    world = {"name": "logged", "log": {**log, "low": 0.0, "high": 1.0}}
+    file = tmp_path / "trial.json"
+    file.write_text(json.dumps({**SPEC, "rounds": 50, "environment": world}))
+    asked = ["plan", str(file), "--runs", "10", "--json", "--arm", "new drug=0.5", "--arm"]
+    problem = CliRunner().invoke(app, [*asked, "usual=0.4"]).exception
+    assert isinstance(problem, SpecError)
+    assert "given 'usual'; allowed: usual care, new drug" in str(problem)
+    assert CliRunner().invoke(app, [*asked, "usual care=0.4"]).exit_code == 0
 
 
 def test_people_s_data_are_replaced_by_a_guess_with_their_names(tmp_path):

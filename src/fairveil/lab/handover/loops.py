@@ -10,6 +10,7 @@ import numpy as np
 from fairveil import registry
 from fairveil._version import __version__
 from fairveil.bandits.estimates import CONFIDENCE, Answers
+from fairveil.bandits.exposure.estimated import TOGETHER
 from fairveil.bandits.nash.base import MEAN_REWARD, NashPolicy
 from fairveil.bandits.nash.stopping import Separation, separation
 from fairveil.bandits.nash.stopping import words as verdict
@@ -18,13 +19,29 @@ from fairveil.lab.handover.document import Document, DocumentSection, TextGrid, 
 from fairveil.lab.handover.ledgers import budget_section, fairness_section, how_often
 from fairveil.lab.handover.registry_entry import Deployment
 from fairveil.lab.handover.results import promise_of
+from fairveil.lab.handover.stream_ledgers import cost
 from fairveil.lab.handover.words import promise_section, public_section, unprotected_section
 from fairveil.ledger.verify import Report, entries, verify
 from fairveil.loop.public import public_view
 from fairveil.loop.store import Store
-from fairveil.loop.waiting import SILENT, Standing, learned_rounds, standings, under_way
+from fairveil.loop.waiting import SILENT, Standing, learned_rounds, standing_words, standings, stands_in_words
+from fairveil.privacy.guarantee import Guarantee
 
 SIMULATED = "Simulated: this loop takes seeded noise. It protects nobody, and nothing in this report may be used as if."
+WEIGHTS = "feature (what one more of it adds to the outcome)"
+NO_CONSTANT = (
+    "Weights are in the units of the declared features and outcomes. The model has no constant: unless a feature that "
+    "is always 1 was declared, weights also carry what the outcome is anyway, and differ from slopes beside a constant."
+)
+HELD = (
+    "All intervals of this table hold together, after every release at once. They hold privacy noise and outcomes that "
+    "vary by a standard deviation of {std:g}, as declared (reward_std). Privacy noise in the products of features is "
+    "counted as small beside them: intervals that are wide are rough, too."
+)
+LOOSE = (
+    "The ledger adds up {currency}, and (epsilon, delta) in this table is what follows from that sum for noise of any "
+    "kind. The promise below is smaller, epsilon {epsilon}: it follows from the noise that is drawn, at the same delta."
+)
 REWARDS = "option (mean outcome, from {low:g} to {high:g})"
 NOT_LIMITED = (
     "How often one person takes part is not limited in this loop (person.max_events), so the promise is for one event. "
@@ -81,6 +98,7 @@ def report_on_loop(
         made=f"fairveil {__version__}; loop {loop['name']}, version {loop['version']}",
     )
     document.figures += [
+        *([("promise", cost(promise.epsilon, promise.delta or 0.0))] if promise and promise.epsilon else []),
         ("decided", f"{own:,}"),
         ("learned", f"{learned:,}"),
         *([("never answered", f"{sum(row.closed for row in stand):,}")] if stand and _seen(loop) else []),
@@ -98,10 +116,10 @@ def report_on_loop(
             promise_of(loop.get("person_guarantee")),
         )
     document.sections += [
-        _decided(loop, family, own, learned, stand),
+        _decided(loop, family, own, stand),
         _known(loop, found),
         fairness_section(family),
-        _spent(budget),
+        _spent(budget, promise),
         _promise(loop, promise),
         public_section(promise),
         unprotected_section(promise),
@@ -117,19 +135,13 @@ def _family(table: dict[str, Any]) -> str:
         return ""
 
 
-def _decided(
-    loop: dict[str, Any], family: str, own: int, learned: int, stand: list[Standing] | None
-) -> DocumentSection:
+def _decided(loop: dict[str, Any], family: str, own: int, stand: list[Standing] | None) -> DocumentSection:
     section = DocumentSection("What was decided, and how often")
     if stand is None:
-        waiting = under_way(loop)
         section.text.append(
-            f"{own:,} rounds were decided. {learned:,} of them stand behind the published numbers; {waiting:,} wait "
-            "for a release, until outcomes are in or can come no more and enough are together."
+            f"{own:,} rounds were decided: {stands_in_words(loop)}. Those that are published stand behind the numbers "
+            "below; a release comes when outcomes are in or can come no more and enough are together."
         )
-        never = sum(row.get("closed", 0) for row in loop.get("waiting") or ())
-        if never:
-            section.text.append(f"{never:,} never answered: their window has closed.")
         section.withheld.append(how_often(family))
     else:
         _by_option(section, loop, own, [_called(arm) for arm in loop["published"]["arms"]], stand)
@@ -169,15 +181,7 @@ def _by_option(
     """Where every round stands, by option; the columns of a row add up to what was given."""
     total = Standing(*map(sum, zip(*stand))) if stand else Standing(own, 0, 0, 0, 0, 0, 0)
     seen, blocks = loop["reward"].get("missing") == "public", loop.get("waiting") is None
-    columns = {
-        "learned": "published" if blocks or not seen else "answered and published",
-        "waiting": "not released yet" if blocks else "answered, waiting" if seen else "window closed, waiting",
-        "open": "" if blocks else "no answer yet" if seen else "window open",
-        "closed": "never answered" if seen and not blocks else "",
-        "lost": "not learned" if total.lost else "",
-        "before": "of these from before" if total.before else "",
-    }
-    shown = {key: words for key, words in columns.items() if words}
+    shown = standing_words(loop, total)
     if blocks:
         said = f"{total.learned:,} stand behind the published numbers and {total.waiting:,} are not released yet. "
         said += IN_BLOCKS if seen else ""
@@ -216,7 +220,7 @@ def _called(arm: dict[str, Any]) -> str:
 def _known(loop: dict[str, Any], found: Separation | None) -> DocumentSection:
     arms, reward = loop["published"].get("arms"), loop["reward"]
     if arms is None:
-        return estimates_section(_restored(loop))
+        return _weighed(loop)
     names, bounds = [_called(arm) for arm in arms], [dict[str, Any]() for _ in arms]
     if found is None:
         rows = [[arm["mean"], arm["low"], arm["high"]] for arm in arms]
@@ -241,6 +245,17 @@ def _known(loop: dict[str, Any], found: Separation | None) -> DocumentSection:
     return section
 
 
+def _weighed(loop: dict[str, Any]) -> DocumentSection:
+    """What a policy over candidates says of its features; weights of an exposure policy in the reader's words."""
+    found = _restored(loop)
+    held = HELD.format(std=loop["policy"].get("reward_std", 0.0))
+    section = estimates_section({**found, "notes": [held if note == TOGETHER else note for note in found["notes"]]})
+    if TOGETHER in found["notes"]:
+        section.grids[0] = TextGrid((WEIGHTS, *section.grids[0].head[1:]), section.grids[0].rows)
+        section.points.insert(0, NO_CONSTANT)
+    return section
+
+
 def _silent(arm: dict[str, Any]) -> bool:
     return "lowest" in arm and Answers(*(arm[key] for key in Answers.__slots__)).many_silent
 
@@ -262,7 +277,7 @@ def _restored(loop: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _spent(budget: dict[str, Any]) -> DocumentSection:
+def _spent(budget: dict[str, Any], promise: Guarantee | None) -> DocumentSection:
     rows = [
         ("limit", budget["limit"]),
         ("spent", budget["spent"]),
@@ -272,6 +287,9 @@ def _spent(budget: dict[str, Any]) -> DocumentSection:
         ("protected unit", budget["unit"] or "one unit, as its events define it"),
     ]
     section = DocumentSection(SPENT, grids=[TextGrid(("budget", ""), tuple(rows))])
+    currency = budget["spent"].split()[0]
+    if promise is not None and promise.epsilon and currency != "epsilon" and promise.epsilon < budget["epsilon"]:
+        section.text.append(LOOSE.format(currency=currency, epsilon=number(promise.epsilon)))
     paid = [(account["name"], account["time"][:10], account["charge"]) for account in budget["accounts"]]
     if paid:
         section.grids.append(TextGrid(("paid for", "on", "charge"), tuple(paid)))

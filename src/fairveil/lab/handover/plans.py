@@ -12,7 +12,7 @@ MILLION = 1_000_000
 GUESS = (
     "Simulated on declared guesses: nobody's data were read, and the figures are as good as the guesses. In brackets: "
     "the range of nine runs in ten behind numbers of people, a 95 % interval of the simulation behind chances. Best "
-    "named: its estimate is the largest at the end. Separated: the stopping rule has named an arm by then."
+    "named: its estimate is the largest at the end. Separated: the stopping rule was sure enough to stop by then."
 )
 RULES = {
     "blocks": "It was simulated in blocks, which wait for every answer of a stretch: a loop that releases by arrival "
@@ -97,9 +97,17 @@ def verdicts(plan: TrialPlan) -> list[str]:
         f"{share(asked.named)} of the runs.",
         f"Looked at after every release at level {plan.level:.0%}, the stopping rule has separated the best arm by the "
         f"end in {share(asked.separated)} of the runs and named a wrong one in {asked.wrong:.1%}; {stop}.",
+        f"How many people are enough is asked for a lead of {plan.difference:g} over every other arm (option "
+        f"--difference; the guess has a lead of {_lead(asked):.3g}). "
         f"A lead of {plan.difference:g} is {reached} people.",
         *([f"All of this is with {plan.waiting}. {RULES[plan.release]}"] if plan.waiting else []),
     ]
+
+
+def _lead(row: Outlook) -> float:
+    """By how much the best arm of the guess is better than the next."""
+    *others, best = sorted(arm.guess for arm in row.arms)
+    return best - others[-1] if others else 0.0
 
 
 def report_on_plan(plan: TrialPlan) -> Document:
@@ -113,10 +121,10 @@ def report_on_plan(plan: TrialPlan) -> Document:
     )
     document.figures += [
         ("people on a worse arm", f"{asked.worse.value:,.0f} of {plan.people:,}"),
-        ("best arm named", f"{asked.named.value:.0%}"),
+        ("best arm named", f"{asked.named.value:.0%} of runs"),
         (f"people for a lead of {plan.difference:g}", how_many(plan, asked))
         if asked.needed is not None
-        else ("separated by the end", f"{asked.separated.value:.0%}"),
+        else ("sure enough to stop by the end", f"{asked.separated.value:.0%} of runs"),
     ]
     section = DocumentSection("What to expect", text=verdicts(plan), points=[GUESS])
     warned = DocumentSection("What to think about first", points=[f"{w[:1].upper()}{w[1:]}." for w in plan.warnings])

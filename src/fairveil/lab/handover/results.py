@@ -13,6 +13,7 @@ from fairveil.lab.handover.classifiers import LAB, RAW, classified
 from fairveil.lab.handover.document import Bars, Document, DocumentSection, TextGrid, estimates_section, number
 from fairveil.lab.handover.ledgers import REPLAY, fairness_section, how_often
 from fairveil.lab.handover.words import BARE, promise_section, public_section, unprotected_section
+from fairveil.lab.plain import rule_in_words, task_in_words
 from fairveil.privacy.guarantee import Guarantee
 
 INVENTED = "Simulated: the people, the outcomes and the noise in this report are invented. It protects nobody."
@@ -118,9 +119,11 @@ def run_in_words(spec: dict[str, Any]) -> str:
     """What was run, in a sentence."""
     how_often = f"{spec['runs']:,} run{'s' if spec['runs'] > 1 else ''}, seed {spec['seed']}"
     if spec["task"] != "bandit":
-        steps = f"{spec['steps']:,} steps, " if spec.get("steps") else ""
-        rule = f" under the rule {spec['fairness']}" if isinstance(spec.get("fairness"), str) else ""
-        return f"Task {spec['task']}{rule}: {steps}{how_often}."
+        each = spec.get("steps_per_year")
+        years = f" ({spec['steps'] / each:g} years)" if each and spec.get("steps") else ""
+        steps = f"{spec['steps']:,} steps{years}, " if spec.get("steps") else ""
+        rule = f" under {said}" if (said := rule_in_words(spec)) else ""
+        return f"{task_in_words(spec['task'])}{rule}: {steps}{how_often}."
     policy, world = spec["policy"]["name"], spec["environment"]["name"]
     return f"{spec['rounds']:,} decisions by the policy {policy} on {world}, {how_often}."
 

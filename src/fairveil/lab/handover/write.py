@@ -9,6 +9,7 @@ from pathlib import Path
 from fairveil.errors import SpecError
 from fairveil.lab.handover.document import Document, DocumentSection, TextGrid
 from fairveil.lab.handover.drawings import drawn
+from fairveil.lab.page import STACKED, style_of
 from fairveil.running.store import write_atomically, writing
 
 KINDS = (".html", ".md")
@@ -61,7 +62,7 @@ def _markdown_grid(grid: TextGrid) -> list[str]:
 
 def to_html(document: Document) -> str:
     """The report as one page."""
-    style = (Path(__file__).parent / "style.css").read_text()
+    style = style_of(Path(__file__).parent / "style.css")
     figures = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in document.figures)
     banner = f'<p class="banner" role="note">{escape(document.banner)}</p>' if document.banner else ""
     return (
@@ -97,10 +98,6 @@ def _section(section: DocumentSection) -> str:
 def _cell(words: str) -> str:
     """A cell of a table; no line ends inside a range, a date or a width."""
     return re.sub(r"(?<=\d)-(?=\d)", "&#8209;", escape(words)).replace("± ", "±&nbsp;")
-
-
-STACKED = 4
-"""Tables of so many columns are a block a row on a phone, each cell with its column's name."""
 
 
 def _grid(grid: TextGrid) -> str:

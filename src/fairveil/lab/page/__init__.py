@@ -22,6 +22,8 @@ FILLED = {"type": "fit-x", "contains": "padding"}
 """Axes and legends count: every chart of a page is as wide as its place, so that their edges line up."""
 STILL = 760
 """Width of a chart on paper and before the page's script has drawn it."""
+STACKED = 4
+"""Tables of so many columns are a block a row on a phone, each cell with its column's name."""
 TOGETHER = ("vconcat", "resolve", "title")
 """What a Vega-Lite spec says of several charts and not of each."""
 
@@ -51,7 +53,8 @@ def write_page(parts: Sequence[Mapping[str, Any]], file: Path, *, title: str, le
         plural=PLURAL,
         readable=readable,
         many=MANY_FIGURES,
-        style=(HERE / "style.css").read_text(),
+        stacked=STACKED,
+        style=style_of(HERE / "style.css"),
         machine={"fairveil": __version__, **machine_facts()},
         script=_bundle(vl_convert) + "\n" + (HERE / "figures.js").read_text() if drawn else "",
         curves=any(map(_has_curves, drawn.values())),
@@ -61,6 +64,11 @@ def write_page(parts: Sequence[Mapping[str, Any]], file: Path, *, title: str, le
         file.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(file, page.encode())
     return file
+
+
+def style_of(file: Path) -> str:
+    """The stylesheet of a page, with that of its tables on a phone."""
+    return file.read_text() + (HERE / "stacked.css").read_text()
 
 
 def write_charts(spec: dict[str, Any], file: Path) -> Path:

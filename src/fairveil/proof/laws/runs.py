@@ -251,8 +251,8 @@ def listening(met: list[tuple[Any, ...]], frozen: list[tuple[Any, ...]] | None) 
     """Inside, releases of sums and histograms are noted; with ``frozen`` they answer as they did."""
 
     def twin(original: Callable[..., Any]) -> Callable[..., Any]:
-        def answered(self: Any, state: State, noise: Noise) -> Any:
-            answer = original(self, state, noise) if frozen is None else frozen[len(met)][-1]
+        def answered(self: Any, state: State, noise: Noise, *more: Any) -> Any:
+            answer = original(self, state, noise, *more) if frozen is None else frozen[len(met)][-1]
             met.append((original, self, state, answer))
             return answer
 

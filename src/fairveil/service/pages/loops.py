@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from fairveil.errors import FairveilError
-from fairveil.loop.waiting import learned_rounds
+from fairveil.loop.waiting import standing_words, whole
 from fairveil.service.messages import Refused, of_error
 from fairveil.service.pages.entry import AGAIN
 from fairveil.service.pages.reported import beside, shown
@@ -71,8 +71,7 @@ def draw(visit: Visit, **more: Any) -> Page:
         "audits": list(reversed(visit.ask("GET", f"{visit.loop}/audits")["audits"])),
         "open_arms": [arm_id(row) for row in arms if arm_id(row) not in table["closed_actions"]],
         "modes": ("online", "apprentice", "shadow", *(["paused"] if _fallback(table) else [])),
-        "waiting": table["rounds"] - table["settled"],
-        "published": learned_rounds(table),
+        "stands": _stands(table),
         "lines": [
             {**row, "name": arm_name(arms[row["action"]])}
             for row in table["waiting"] or ()
@@ -94,6 +93,13 @@ def draw(visit: Visit, **more: Any) -> Page:
         **more,
     }
     return Page("loop.html", context, int(more["problem"]["status"]) if more.get("problem") else 200)
+
+
+def _stands(table: dict[str, Any]) -> list[tuple[str, str, int]]:
+    """Where all rounds stand: an id on the page, words and a number each."""
+    total = whole(table)
+    ids = {"learned": "published"}
+    return [(ids.get(key, key), words, getattr(total, key)) for key, words in standing_words(table, total).items()]
 
 
 def _newest(releases: list[dict[str, Any]], kind: str) -> dict[str, Any] | None:

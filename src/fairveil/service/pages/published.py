@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from fairveil.loop.kept import TABLE, UNTIL
 from fairveil.loop.listing import PAGE as LISTED
+from fairveil.loop.waiting import under_way
 from fairveil.reports.export import safe_cell
 from fairveil.service.pages.reported import shown
 from fairveil.service.pages.verdicts import (
@@ -58,7 +59,7 @@ def _row(table: dict[str, Any]) -> dict[str, Any]:
         "state": state,
         "why": why,
         "decided": table["decided"],
-        "waiting": table["rounds"] - table["settled"],
+        "waiting": under_way(table),
         "version": table["version"],
         "verdict": verdict(table),
         "simulated": table["simulated"],

@@ -1,0 +1,25 @@
+"""What Ctrl-C leaves behind, said of the command that was given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+KEEPING = ("compare", "data", "demo", "federate", "reproduce")
+"""Commands that keep what is done without being told to."""
+ON_A_LEDGER = (
+    "what was released is paid for and stays in the ledger: fairveil report LEDGER --policy SPEC shows it. A run on a "
+    "ledger does not go on: once it has released, the next one takes a new ledger and pays again for the same people"
+)
+
+
+def after_interruption(given: Sequence[str]) -> str:
+    """What is kept, and what the same command does next."""
+    command = given[0] if given else ""
+    options = {word.partition("=")[0] for word in given}
+    if command == "run" and "--ledger" in options:
+        return ON_A_LEDGER
+    if command in KEEPING or options & {"--store", "--ledger"}:
+        return "what was stored is kept: the same command goes on from there"
+    if command == "run":
+        return "nothing is kept: the same command begins anew; with --store FOLDER it would go on"
+    return "give the same command again"
