@@ -10,6 +10,7 @@ from fairveil.fairness.notions import NOTIONS, rules
 from fairveil.lab import compare
 from fairveil.lab.handover.results import run_in_words
 from fairveil.lab.plain import rule_in_words, words_of
+from fairveil.lab.plots import result_charts
 
 FEATURES = {"0": ["truncnorm", 4.0, 5.0, -8.0, 19.0], "1": ["truncnorm", 20.0, 6.0, 5.0, 35.0]}
 GROUPS = {
@@ -33,6 +34,12 @@ def test_a_run_says_who_it_is_about_under_which_rule_and_how_long():
         "Who stays (participation) under demographic parity (dp): 12 steps (2 years), 1 run, seed 0."
     )
     assert run_in_words({"task": "coins", "runs": 3, "seed": 1}) == "Task coins: 3 runs, seed 1."
+
+
+def test_a_drawn_result_counts_people_not_numbers():
+    titles = [chart.title for chart in result_charts(fairveil.run({**SPEC, "fairness": "dp"}))]
+    assert "people" in titles
+    assert "numbers" not in titles
 
 
 def test_one_exact_run_is_no_mean_over_runs():

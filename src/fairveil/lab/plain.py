@@ -30,11 +30,16 @@ def rule_in_words(spec: Mapping[str, Any]) -> str:
     return f"{by_rule(rule, spec.get('rate', 'tpr')).words} ({rule})" if spec["task"] in EVERYWHERE else rule
 
 
+def stem_in_words(stem: str) -> str:
+    """What a metric or series counts, whatever the group."""
+    return COUNTED.get(stem, stem.replace("_", " "))
+
+
 def words_of(results: Mapping[str, Mapping[str, Any]], metric: str) -> dict[str, str]:
     """What `fairveil.lab.artefact.say` puts for the names of a comparison: its rules, and a metric by group."""
     specs = [result["spec"] for result in results.values()]
     words = {f"fairness={spec['fairness']}": said for spec in specs if (said := rule_in_words(spec))}
     stem, _, group = metric.partition(".")
     if group and all(group in spec.get("groups", ()) for spec in specs):
-        words[metric] = f"{COUNTED.get(stem, stem.replace('_', ' '))} of group {group}"
+        words[metric] = f"{stem_in_words(stem)} of group {group}"
     return words

@@ -12,6 +12,7 @@ from typing import Any
 from fairveil.errors import DependencyError, SpecError
 from fairveil.lab.artefact import Chart, Heatmap, Line, line, readable, time_axis
 from fairveil.lab.page import write_charts
+from fairveil.lab.plain import stem_in_words
 from fairveil.running.store import write_atomically, writing
 
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#5F5F5F", "#8C510A", "#7B3294", "#B8A500"]
@@ -250,7 +251,7 @@ def result_charts(result: dict[str, Any]) -> list[Chart]:
         stem, _, group = name.rpartition("_")
         of_group = isinstance(groups, Mapping) and group in groups
         curves.setdefault(stem if of_group else name, []).append(line(group if of_group else name, result, name))
-    words = {name: name.replace("_", " ") for name in curves}
+    words = {name: stem_in_words(name) for name in curves}
     charts = [Chart(words[name], axis, words[name], tuple(curves[name]), log_x=wide) for name in curves]
     return charts[:1] + estimate_charts(result) + allocation_charts(result) + charts[1:]
 
