@@ -8,6 +8,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fairveil.bandits import feedback
 from fairveil.bandits.feedback import ARRIVALS_IN_WORDS
 from fairveil.bandits.nash.private_nash import PrivateNash
@@ -40,10 +42,12 @@ class Killed(BaseException):
 
 
 @contextmanager
-def trial(folder: Path, missing: Any = "default", name: str = "store") -> Iterator[tuple[Loop, ManualClock]]:
-    clock = ManualClock()
+def trial(
+    folder: Path, missing: Any = "default", name: str = "store", release: str = "arrivals"
+) -> Iterator[tuple[Loop, ManualClock]]:
+    clock, policy = ManualClock(), POLICY | {"release": release}
     with Store.open(f"sqlite:///{folder}/{name}/store.db", clock=clock, key=bytes(32)) as store:
-        yield store.create("trial", policy=POLICY, reward=Reward(0, 1, wait=f"{WAIT}s", missing=missing)), clock
+        yield store.create("trial", policy=policy, reward=Reward(0, 1, wait=f"{WAIT}s", missing=missing)), clock
 
 
 def play(loop: Loop, first: int = 0, reward: float | None = 1.0) -> None:
@@ -155,13 +159,15 @@ def rows_are_erased(folder: Path) -> None:
 
 def arrivals_say_nothing(folder: Path) -> None:
     """Where missing rewards count as a default, rewards that are in settle nothing before their window closes."""
-    with trial(folder) as (loop, clock):
-        play(loop)
-        must(loop.tick() == 0 and loop.status().settled == 0, "a reward that is in shows when it came")
-        must(not loop.status().state["came"].any(), "a reward that is in has a seat before its window closes")
-        clock.advance(WAIT + 1)
-        must(loop.store.tick() > 0, "closed windows settle nothing")
-        must(loop.reward("e-0", 0.0).learned == "never", "a reward counts after its window")
+    for release in ("arrivals", "blocks"):
+        with trial(folder, name=release, release=release) as (loop, clock):
+            play(loop)
+            must(loop.tick() == 0 and loop.status().settled == 0, "a reward that is in shows when it came")
+            seats = loop.status().state.get("came", np.zeros(1))
+            must(not seats.any(), "a reward that is in has a seat before its window closes")
+            clock.advance(WAIT + 1)
+            must(loop.store.tick() > 0, "closed windows settle nothing")
+            must(loop.reward("e-0", 0.0).learned == "never", "a reward counts after its window")
 
 
 def an_end_waits_for_everybody(folder: Path) -> None:
