@@ -74,7 +74,7 @@ def test_an_interrupted_command_stops_at_once_with_one_line(napping, everybody):
     (os.killpg if everybody else os.kill)(command.pid, signal.SIGINT)
     _, shown = command.communicate(timeout=30)
     assert command.returncode == 130
-    assert shown.startswith("interrupted; what was stored is kept")
+    assert shown.startswith("interrupted; nothing is kept: the same command begins anew")
     assert shown.count("\n") == 1
     until(lambda: all(gone(worker) for worker in workers), 10)
 
