@@ -140,8 +140,15 @@ def tab(browser, url, script=True, width=WIDE, theme="light", refusals=False):
     assert not kept
 
 
-def fits(page):
-    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+BEYOND = """width => [...document.querySelectorAll("html, .scroll, .plot text")]
+    .filter((one) => (one instanceof HTMLElement && one.scrollWidth > one.clientWidth + 1)
+        || one.getBoundingClientRect().right > width + 1)
+    .map((one) => one.outerHTML.slice(0, 80))"""
+
+
+def beyond(page, width):
+    """What is moved sideways: the page, a table in it, a name in a chart."""
+    return page.evaluate(BEYOND, width)
 
 
 def log_in(page, url, token, onward="/"):
@@ -416,7 +423,7 @@ def look(page, what, width):
     page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
     found = serious(page)
     assert not found, (what, found)
-    assert fits(page), f"{what} is wider than {width}"
+    assert not beyond(page, width), (what, width)
 
 
 @LOOKS
