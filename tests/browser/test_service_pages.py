@@ -68,7 +68,7 @@ class Place:
 
     def stream(self, folder):
         """As `fairveil release` leaves one, with a column that means harm."""
-        rows = [f"{day},{3 + day % 4},{1 + day % 4},{6 + day % 4},released\n" for day in range(30)]
+        rows = [f"{day},{n},{n - 20},{n + 30},released\n" for day in range(30) for n in [300 + 100 * (day % 4)]]
         name = HOSTILE.replace(",", " ")
         (folder / "visits.csv").write_text("".join([f"day,{name},{name}_low,{name}_high,status\n", *rows]))
         promise = {"unit": "one person's window of 7 steps", "epsilon": 1.0, "delta": 1e-6, "notes": ["declared"]}
@@ -493,6 +493,16 @@ def test_every_figure_is_drawn_and_series_have_a_line_at_each_release(place, bro
         told = json.loads(page.get_attribute("#chart-series-1", "data-figure"))
         assert lines == len(told["releases"]) >= 4
         assert len(page.query_selector_all("figure.chart")) == len(page.query_selector_all("figure.chart.drawn"))
+
+
+def test_the_axis_of_a_chart_has_the_numbers_of_its_data(place, browser):
+    with tab(browser, place.url) as page:
+        page.goto(f"{place.url}/streams/visits.csv")
+        page.wait_for_selector("#chart-stream.drawn svg")
+        ticks = page.eval_on_selector_all(
+            "#chart-stream [aria-label='y-axis tick label'] text", "all => all.map(one => one.textContent)"
+        )
+        assert {"300", "400", "500", "600"} <= set(ticks)
 
 
 def test_csp_without_unsafe_inline(place, browser):

@@ -71,7 +71,7 @@ def listed(names: list[str]) -> str:
 
 
 COLUMN = re.compile(r'<th scope="col"[^>]*>(.*?)</th>')
-FEW = 3
+FEW = 2
 """Columns that a phone shows side by side."""
 
 

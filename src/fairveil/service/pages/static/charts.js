@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const few = 3;
-  const short = (value) => Number(value).toPrecision(few).replace(/\.?0+$/, "");
+  const short = (value) => Number(Number(value).toPrecision(few)).toLocaleString("en", {maximumSignificantDigits: few});
   const clip = (text, most = 28) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
 
   function intervals(spec, width) {
