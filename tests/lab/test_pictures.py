@@ -17,6 +17,7 @@ from fairveil.lab.artefact import Chart, Line
 from fairveil.lab.demo import CHAPTERS
 from fairveil.lab.pictures import frame, plot
 from fairveil.lab.plots import PALETTE, allocation_charts, draw, page_colours, result_charts, write_picture
+from fairveil.frames import frame_of
 from fairveil.ledger import Ledger, Limit
 from fairveil.ledger.account import releases_into
 from fairveil.proof.engine.attack import Finding
@@ -90,6 +91,10 @@ def test_numbers_of_recorded_people_are_raw_unless_noise_from_the_system_covers_
         assert frame(result).attrs["kind"] == kind
     assert secure["metrics"]["lab"]["best_mean"] == pytest.approx(0.8)
     assert not frame(secure)["metric"].str.startswith("lab").any()
+
+
+def test_a_table_keeps_its_mark_and_whatever_else_is_said_of_it():
+    assert frame_of([{"a": 1}], "numbers", "raw", seed=3).attrs == {"title": "numbers (raw)", "kind": "raw", "seed": 3}
 
 
 def test_an_audit_is_a_table():
