@@ -32,6 +32,8 @@ LINE = 96
 ROW_HEIGHT = 34
 """Heat maps of few rows are no higher than their numbers need."""
 FONTS = {"labelFontSize": 12, "titleFontSize": 12}
+SAME = 0.004
+"""Share of an axis that an eye takes for nothing."""
 WIDER = 1.2
 """Pixels by which a letter of a reader's font may be wider than one of the font that lays out a still chart."""
 
@@ -112,12 +114,13 @@ def _chart(picture: Chart, width: int, height: int, colours: Colours) -> Any:
     elif picture.kind == "points":
         mark = base.mark_point(filled=True, size=45).encode(y=y, tooltip=tips)
     else:
-        second = [item.dashed or i >= len(PALETTE) for i, item in enumerate(picture.lines)]
+        covers = covering(picture.lines)
+        second = [item.dashed or i >= len(PALETTE) or covers[i] for i, item in enumerate(picture.lines)]
         few = max((len(item.x) for item in picture.lines), default=0) <= DOTTED_POINTS
         dots = alt.OverlayMarkDef(size=18) if picture.kind == "paths" or (few and not any(second)) else False
         order = alt.Order("place:Q") if picture.kind == "paths" else alt.Order("x:Q")
         mark = base.mark_line(point=dots).encode(y=y, tooltip=tips, order=order)
-        if any(second):  # the second of a pair; and when colours come round again, the second round
+        if any(second):  # of a pair, or of two on one place; and when colours come round again, the second round
             dashes = alt.Scale(domain=names, range=[[5, 3] if dashed else [1, 0] for dashed in second])
             mark = mark.encode(strokeDash=alt.StrokeDash("name:N", sort=names, scale=dashes, legend=legend, title=None))
     banded = any(row["low"] is not None for row in rows)
@@ -153,6 +156,8 @@ def _y_axis(alt: Any, picture: Chart, rows: list[dict[str, Any]]) -> Any:
     ends = [row[key] for row in rows for key in ("y", "low", "high") if row[key] is not None]
     axis: dict[str, Any] = {**FONTS, "titlePadding": 12}
     pad = {"padding": 12} if picture.kind in ("points", "paths") else {}
+    if picture.kind == "lines" and _on_frame(picture.lines, ends):
+        pad = {"padding": 8}
     scale = alt.Scale(zero=False, nice=not pad, **pad)
     if picture.y_range is not None:
         scale = alt.Scale(domain=list(picture.y_range), nice=False)
@@ -167,6 +172,28 @@ def _y_axis(alt: Any, picture: Chart, rows: list[dict[str, Any]]) -> Any:
     elif ends and max(ends) - min(ends) <= 1e-6 * max(map(abs, ends)):
         axis["format"] = ".4~g"  # the axis of a constant has one tick, which is rounded to a whole number otherwise
     return alt.Y("y:Q", title=picture.y_label, scale=scale, axis=alt.Axis(**axis))
+
+
+def covering(lines: Sequence[Line]) -> list[bool]:
+    """Which lines lie on an earlier one as far as an eye can tell, and would hide it."""
+    values = [y for item in lines for y in item.y if y is not None]
+    near = SAME * (max(values) - min(values)) if values else 0.0
+
+    def same(one: Line, other: Line) -> bool:
+        pairs = [(a, b) for a, b in zip(one.y, other.y) if a is not None and b is not None]
+        return one.x == other.x and len(pairs) > 1 and all(abs(a - b) <= near for a, b in pairs)
+
+    return [any(same(item, earlier) for earlier in lines[:i]) for i, item in enumerate(lines)]
+
+
+def _on_frame(lines: Sequence[Line], ends: Sequence[float]) -> bool:
+    """Whether a line lies on the upper or the lower edge of its chart from end to end."""
+    if not ends:
+        return False
+    low, high = min(ends), max(ends)
+    near = SAME * (high - low)
+    flat = [[y for y in item.y if y is not None] for item in lines]
+    return any(len(y) > 1 and (min(y) >= high - near or max(y) <= low + near) for y in flat) and near > 0
 
 
 def _legend(alt: Any, names: list[str]) -> Any:
@@ -339,7 +366,7 @@ def write_picture(chart: Any, file: Path) -> None:
         write_charts(spec, file)
         return
     if file.suffix == ".svg":
-        data = vl_convert.vegalite_to_svg(spec).replace(">", f">{DARK_SVG}", 1).encode()
+        data = vl_convert.vegalite_to_svg(spec).replace(">", f">{ALONE}", 1).encode()
     elif file.suffix == ".pdf":
         data = vl_convert.vegalite_to_pdf(spec)
     else:
@@ -349,11 +376,12 @@ def write_picture(chart: Any, file: Path) -> None:
         write_atomically(file, data)
 
 
-DARK_SVG = (
-    "<style>@media screen and (prefers-color-scheme: dark) "
-    "{ :root { filter: invert(0.92) hue-rotate(180deg); } }</style>"
+ALONE = (
+    "<style>:root { max-width: 100%; height: auto; } @media screen and (prefers-color-scheme: dark) "
+    "{ :root { background: #141414; } :root > * { filter: invert(0.92) hue-rotate(180deg); } }</style>"
 )
-"""Charts are drawn on white; in the dark lightness is turned round and hues stay, also in a page's images."""
+"""An SVG that is opened alone is no wider than the window. Charts are drawn on white; in the dark lightness is turned
+round and hues stay, also in a page's images."""
 
 
 PICTURES = (".html", ".svg", ".png", ".pdf")

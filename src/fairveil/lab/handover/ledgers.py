@@ -18,7 +18,7 @@ from fairveil.errors import SpecError
 from fairveil.lab.handover.document import Document, DocumentSection, TextGrid, briefly, estimates_section, number
 from fairveil.lab.handover.registry_entry import Deployment
 from fairveil.lab.handover.stream_ledgers import StreamRecord, called, cost, stream_of, stream_sections
-from fairveil.lab.handover.words import promise_section, public_section, unprotected_section
+from fairveil.lab.handover.words import AUDIT, promise_section, public_section, unprotected_section
 from fairveil.ledger.verify import Report, entries, releases, verify
 from fairveil.privacy.guarantee import Guarantee
 
@@ -35,6 +35,11 @@ NO_POLICY = (
 REPLAY = (
     "A replay: the policy decided over rows that had been recorded before, and saw of each only the outcome of the "
     "option it chose. Nobody was given anything by these decisions."
+)
+SQUARES = (
+    "A ledger of Gaussian noise adds up mu^2: one person is as hard to see as a shift by mu of a bell curve of width "
+    "1. The delta beside it is what discrete noise may differ from that curve. The promise of the whole ledger, "
+    "{promise}, is what follows from both."
 )
 NOT_HERE = (
     "How many were given each option, wait, or never answered, and bounds that count them: a ledger holds published "
@@ -297,6 +302,7 @@ def budget_section(
     if accounts:
         paid = [(entry["name"], entry["time"][:10], entry["charged"]) for entry in accounts]
         section.grids.append(TextGrid(("paid for", "on", "charge"), tuple(paid)))
+    section.points += [SQUARES.format(promise=checked.promise)] if checked.limit.startswith("mu^2") else []
     section.points += [note[0].upper() + note[1:] + "." for note in checked.notes]
     return section
 
@@ -314,6 +320,6 @@ def _verifying(path: str | os.PathLike[str], checked: Report, policy: Policy | N
     section.points += [
         f"Ledger {checked.ledger}, {checked.entries:,} entries, head {checked.head}.",
         f"Anchor: {checked.anchor}.",
-        "An audit attacks the noise of the served code and fails if it is smaller than promised.",
+        *([AUDIT] if policy is not None else []),
     ]
     return section

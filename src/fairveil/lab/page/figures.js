@@ -21,5 +21,7 @@ const draw = (key) => {
     .then(() => place.classList.add("drawn")).catch(() => {});
 };
 const watcher = new IntersectionObserver((seen) => seen.forEach((item) => { if (item.isIntersecting) { draw(item.target.id); watcher.unobserve(item.target); } }), {rootMargin: "400px"});
-Object.keys(specs).forEach((key) => watcher.observe(document.getElementById(key)));
+const keys = Object.keys(specs);
+keys.forEach((key) => watcher.observe(document.getElementById(key)));
+if (keys.length <= 8) (window.requestIdleCallback ?? setTimeout)(() => keys.forEach(draw)); // a page of few figures is whole before anybody scrolls
 addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((part) => { part.open = true; }));
