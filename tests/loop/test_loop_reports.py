@@ -108,10 +108,44 @@ def test_a_report_sees_whoever_the_door_did_not(store, door, monkeypatch):
     store.clock.clock.advance(120)
     store.tick()
     with store.reading() as tx:
-        assert tx.execute("SELECT first, status FROM reports ORDER BY first") == [(0, "released"), (10, "skipped")]
+        assert tx.execute("SELECT first, status FROM reports ORDER BY first") == [(0, "released"), (10, "refused")]
+    [said] = [words for words in loop_table(loop)["warnings"] if "counted" in words]
+    assert said.startswith("1 scheduled report was refused")
     with pytest.raises(NoSupport, match="counted for the people"):
         loop.release("fairness", first=10, stop=20, epsilon=0.1)
     assert not [entry for entry in loop.ledger.entries() if "-10-20" in str(entry)]
+
+
+@pytest.mark.parametrize(
+    ("door", "refused"),
+    [
+        ("SELECT ?", False),
+        ("DELETE FROM place_appearances WHERE subject = ?", True),
+        ("UPDATE place_appearances SET places = 2 WHERE subject = ?", True),
+        ("UPDATE place_appearances SET places = NULL WHERE subject = ?", False),
+    ],
+    ids=["all there", "one of them nameless", "at more places", "by an older version"],
+)
+def test_a_report_sees_a_candidate_whom_nobody_knows_among_others(store, door, refused):
+    """A place with some of its people named was taken for one with all of them."""
+    policy = {"name": "batched-private-fair-greedy", "epsilon": 5.0, "delta": 1e-6, "first_batch": 20}
+    loop = store.create("queue", policy=policy, groups=["a", "b"], features=FEATURES[:1], reports={"spare": 2.0},
+                        reward=Reward(0, 1, wait="60s"), person=Person(max_events=2, candidates=2))  # fmt: skip
+    for number in range(10):
+        who = [f"p-{number}", f"p-{number}", f"q-{number}", f"r-{number}"]
+        shown = [{"group": "ab"[place % 2], "features": [0.1], "subject": one} for place, one in enumerate(who)]
+        loop.decide(f"e-{number}", candidates=shown, exclude=[3] if number == 5 else [])
+    with store.writing() as tx:
+        tx.execute(door, (store.keys.subject("q-5"),))
+    store.clock.clock.advance(120)
+    store.tick()
+    if not refused:
+        assert loop.release("fairness", epsilon=0.5)["value"]["places"] == 10
+        return
+    with pytest.raises(NoSupport, match="counted for the people"):
+        loop.release("fairness", epsilon=0.5)
+    loop.erase_subject("p-5")
+    assert loop.release("fairness", epsilon=0.5)["value"]["places"] == 9
 
 
 def test_who_somebody_is_moves_no_place_of_others(store):

@@ -27,7 +27,7 @@ from fairveil.loop.guards import serving_table
 from fairveil.loop.lives import Lives, lives_of, units_of_person
 from fairveil.loop.pages import without_page
 from fairveil.loop.paying import accounts, ledger_table
-from fairveil.loop.places import Counters, counters
+from fairveil.loop.places import Counters, counters, refused_reports
 from fairveil.loop.play import ArmsPlay
 from fairveil.loop.waiting import ends, lines, rounds_of_arms, waiting, warnings, who_answered
 from fairveil.privacy.charges import DELTA_UNITS, UNITS, Charge, Currency
@@ -75,7 +75,7 @@ def loop_table(loop: Loop) -> dict[str, Any]:
         "person_reason": person_reason(facts, lives, person),
         **stored_table(facts, status, beside(loop), places_table(loop), serving_table(loop)),
         "waiting": waiting(loop, status),
-        "warnings": warnings(loop, status),
+        "warnings": [*warnings(loop, status), *refused_reports(loop)],
     }
 
 

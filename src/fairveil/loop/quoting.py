@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairveil.bandits.protocol import Policy
 from fairveil.loop.accept import missing_of, policy_of
@@ -10,7 +10,7 @@ from fairveil.loop.asked import check_declared, scheduled_events
 from fairveil.loop.clock import seconds_of
 from fairveil.loop.config import LoopSpec, new_spec
 from fairveil.loop.facts import Facts
-from fairveil.loop.lives import Lives
+from fairveil.loop.lives import Lives, units_before
 from fairveil.loop.paying import limit_of
 from fairveil.loop.public import composed, person_guarantee, person_reason
 from fairveil.loop.waiting import TIME_TELLS, planned, read_plan
@@ -19,24 +19,28 @@ from fairveil.privacy.events import NothingEvent
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.limits import Limit
 
+if TYPE_CHECKING:
+    from fairveil.loop.store import Store
+
 SHOWN = 12
 """Releases of a fixed schedule that a quote names."""
 
 
-def quote(table: dict[str, Any]) -> dict[str, Any]:
-    """Cost, guarantees, noise, when releases come, and what to think about; with ``plan``, what waiting does to it."""
+def quote(table: dict[str, Any], store: Store) -> dict[str, Any]:
+    """What a loop of this store would be: cost, guarantees, noise, when releases come, and what to think about; with ``plan``, what waiting does to it."""
     spec = new_spec({key: value for key, value in table.items() if key != "plan"})
     policy = policy_of(spec, by_arrival=True)
     facts = Facts(0, spec, policy, 0)
     event, guarantee = policy.event(), facts.guarantee
     check_declared(facts)
     noise, useful = _noise(policy)
-    person = person_guarantee(facts, Lives(), _planned_total(facts, event))
+    lives = Lives(before=units_before(store, spec))
+    person = person_guarantee(facts, lives, _planned_total(facts, event))
     return {
         **_costs(facts, event),
         "guarantee": None if guarantee is None else guarantee.to_dict(),
         "person_guarantee": person,
-        "person_reason": person_reason(facts, Lives(), person),
+        "person_reason": person_reason(facts, lives, person),
         "noise": noise,
         "releases_at": policy.releases_at(SHOWN),
         "rounds_to_useful": useful,

@@ -27,10 +27,10 @@ from fairveil.loop.blocks import block_name
 from fairveil.loop.clock import SECOND, seconds_of
 from fairveil.loop.paying import note_budget
 from fairveil.loop.places import Counters, check_people, erase_below, pages, settle
-from fairveil.loop.problems import Invalid, NoBudget, NoSupport, Overlap
+from fairveil.loop.problems import Invalid, LedgerInDoubt, NoBudget, NoSupport, Overlap, Uncounted
 from fairveil.loop.public import loop_table, release_tables
 from fairveil.loop.reporting import KINDS as REPORTS
-from fairveil.loop.reporting import Kind
+from fairveil.loop.reporting import REFUSED, Kind
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.vectors import Price
 from fairveil.reports.evaluation import Evaluation
@@ -122,12 +122,12 @@ def _take(batch: Batch, asked: Wanted) -> int:
     return batch.before.epoch
 
 
-def _pass_over(batch: Batch, asked: Wanted) -> None:
+def _pass_over(batch: Batch, asked: Wanted, status: str) -> None:
     """A scheduled range that cannot be reported is noted, so that the schedule goes on behind it."""
     _take(batch, asked)
     batch.tx.execute(
-        "UPDATE reports SET status = 'skipped' WHERE loop = ? AND kind = ? AND first = ? AND stop = ?",
-        (batch.facts.id, asked.kind, asked.first, asked.stop),
+        "UPDATE reports SET status = ? WHERE loop = ? AND kind = ? AND first = ? AND stop = ?",
+        (status, batch.facts.id, asked.kind, asked.first, asked.stop),
     )
 
 
@@ -225,9 +225,9 @@ def tick(loop: Loop) -> int:
     for asked in (*_begun(loop), *_due(loop, now)):
         try:
             _, new = make(loop, asked, "tick")
-        except NoSupport:  # no law is known of it, or not everybody was counted: the next range comes
-            new = False
-            loop.writer.act(partial(_pass_over, asked=asked))
+        except NoSupport as problem:  # no law is known of it, or not everybody was counted: the next range comes
+            new, status = False, REFUSED if isinstance(problem, Uncounted) else "skipped"
+            loop.writer.act(partial(_pass_over, asked=asked, status=status))
         made += new
     stop = _through(loop, now)
     while loop.writer.act(lambda batch: erase_below(batch, loop.store.driver.dialect, stop)):
@@ -328,7 +328,18 @@ def release(
     known = of_request(loop, request)
     if known is None:
         known = wanted(loop, kind, asked.get("first"), asked.get("stop"), price, settings)
+    if stored(loop, known.id) is None:
+        _check_doubt(loop)
     return make(loop, replace(known, request=request), actor)
+
+
+def _check_doubt(loop: Loop) -> None:
+    """The ledger was compared with the store since the start, and continues it."""
+    if not (loop.checked or loop.verify()):
+        raise LedgerInDoubt(
+            "the ledger of this loop is in doubt: nothing is drawn until an operator has looked", path="ledger",
+            given=loop.status().stopped, fix="fairveil store check says more",
+        )  # fmt: skip
 
 
 def _summary(loop: Loop, actor: str) -> tuple[Any, bool]:
