@@ -9,7 +9,7 @@ import pytest
 
 from fairveil.errors import BudgetError, SpecError
 from fairveil.ledger import Limit
-from fairveil.loop import ManualClock, Person, Reward, Store
+from fairveil.loop import ManualClock, Person, Reward, Store, reports
 from fairveil.loop.asked import Wanted, wanted
 from fairveil.loop.places import Placing
 from fairveil.loop.problems import Invalid, NoBudget, NoSupport, NotDue, NotKept, Overlap, SaysNothing
@@ -269,6 +269,23 @@ def test_scheduled_reports_are_paid_in_advance_and_their_content_goes(store):
     assert stands == list(range(40, 50))
     with pytest.raises(NoBudget):
         loop.release("fairness", first=40, stop=50, epsilon=0.1)
+
+
+@pytest.mark.parametrize("raced", [False, True])
+def test_a_report_by_hand_stops_neither_the_schedule_nor_erasure(store, monkeypatch, raced):
+    """A range of the schedule that overlapped it was refused at every tick, which erased nothing from then on."""
+    loop = made(store, reports={"every": 20, "epsilon": 0.5, "spare": 1.0})
+    play(store, loop, 12)
+    loop.release("fairness", first=0, stop=10, epsilon=0.5)
+    with monkeypatch.context() as late:
+        if raced:  # asked for after the schedule was made
+            late.setattr(reports, "_by_hand", lambda *given: [])
+        play(store, loop, 60, first=12)
+    play(store, loop, 8, first=72)
+    with store.reading() as tx:
+        scheduled = tx.execute("SELECT first, status FROM reports WHERE scheduled = 1 ORDER BY first")
+    assert scheduled == [(20, "released"), (40, "released"), (60, "released")]
+    assert loop.status().erased > 12, "rows of released blocks go, whatever is reported"
 
 
 def test_content_is_kept_no_longer_than_declared(store):

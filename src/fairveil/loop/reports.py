@@ -228,6 +228,8 @@ def tick(loop: Loop) -> int:
         except NoSupport as problem:  # no law is known of it, or not everybody was counted: the next range comes
             new, status = False, REFUSED if isinstance(problem, Uncounted) else "skipped"
             loop.writer.act(partial(_pass_over, asked=asked, status=status))
+        except Overlap:  # somebody asked for these places by hand a moment ago
+            new = False
         made += new
     stop = _through(loop, now)
     while loop.writer.act(lambda batch: erase_below(batch, loop.store.driver.dialect, stop)):
@@ -278,10 +280,19 @@ def _due(loop: Loop, now: Counters) -> list[Wanted]:
         with loop.store.reading() as tx:
             last = tx.execute(query, (loop.facts.id, kind))[0][0]
         start = max(last or 0, -(-max(now.first, now.erased) // declared.every) * declared.every)
+        taken, own = _by_hand(loop, kind, start), names if kind == "evaluation" else ()
         for first in range(start, now.settled - declared.every + 1, declared.every):
-            own = names if kind == "evaluation" else ()
-            found.append(Wanted(kind, first, first + declared.every, declared.price, own, declared.level, True))
+            stop = first + declared.every
+            if not any(begin < stop and first < end for begin, end in taken):
+                found.append(Wanted(kind, first, stop, declared.price, own, declared.level, True))
     return found
+
+
+def _by_hand(loop: Loop, kind: str, start: int) -> list[tuple[int, int]]:
+    """Ranges behind a place that were asked for by hand: a scheduled one that overlaps them is left out."""
+    query = "SELECT first, stop FROM reports WHERE loop = ? AND kind = ? AND scheduled = 0 AND stop > ?"
+    with loop.store.reading() as tx:
+        return tx.execute(query, (loop.facts.id, kind, start))
 
 
 def _through(loop: Loop, now: Counters) -> int:
