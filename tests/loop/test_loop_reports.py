@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 
 import numpy as np
 import pytest
@@ -370,6 +371,32 @@ def test_a_request_id_names_a_request_whose_range_is_left_open(store):
     assert bytes_of(loop.release("fairness", epsilon=0.5, request_id="r-1")) == bytes_of(found)
     assert (found["first"], found["stop"]) == (0, 30)
     assert loop.release("fairness", epsilon=0.5, request_id="r-2")["first"] == 30
+
+
+def test_processes_that_ask_for_one_range_at_once_pay_once_and_get_one_value(store_url, clock):
+    with Store.open(store_url, clock=clock, key=KEY) as store:
+        play(store, made(store), 20)
+    fork = multiprocessing.get_context("fork")
+    together, answers = fork.Barrier(4), fork.Queue()
+
+    def ask():
+        with Store.open(store_url, clock=clock, key=KEY) as store:
+            loop = store.loop("trial")
+            together.wait(30)
+            answers.put(bytes_of(loop.release("fairness", first=0, stop=20, epsilon=0.5)))
+
+    children = [fork.Process(target=ask) for _ in range(4)]
+    for child in children:
+        child.start()
+    found = [answers.get(timeout=60) for _ in children]
+    for child in children:
+        child.join(60)
+    assert len(set(found)) == 1
+    with Store.open(store_url, clock=clock, key=KEY) as store:
+        loop = store.loop("trial")
+        assert loop.ledger.spent.units == 1_500_000
+        asked = [entry["kind"] for entry in loop.ledger.entries() if entry["name"].endswith("report-fairness-0-20")]
+        assert asked == ["reserve", "publish"]
 
 
 def test_a_quote_says_what_it_costs_and_the_budget_that_a_half_width_needs(store):
