@@ -52,7 +52,7 @@ def test_people_and_events_under_a_lost_key_are_counted_again(store_url, clock, 
 
 
 def test_a_new_key_is_remembered_by_the_ledger_when_its_store_is_put_back(tmp_path, clock):
-    """With the old key somebody is learned in three lives; the store knows of two, and nothing in it names the third."""
+    """Under the old key somebody is learned in three lives, and the store that was put back knows of two."""
     data = tmp_path / "data"
     with opened(data, clock) as store:
         loop = store.create("trial", **TRIAL)

@@ -449,9 +449,12 @@ def test_a_person_is_told_learning_and_reports_together(store):
     loop.release("fairness", first=10, stop=15, epsilon=0.5)
     table = loop_table(loop)
     assert table["person_guarantee"]["epsilon"] == pytest.approx(2 * 1.75)
-    assert table["guarantee"]["epsilon"] == 1.0
+    assert table["guarantee"]["epsilon"] == 1.0, "learning alone"
+    assert table["total_guarantee"]["epsilon"] == pytest.approx(1.75)
+    assert table["total_guarantee"]["unit"] == table["guarantee"]["unit"]
     free = store.create("free", policy=POLICY)
     assert loop_table(free)["person_guarantee"] is None
+    assert loop_table(free)["total_guarantee"] is None, "learning is all"
     assert "max_events" in loop_table(free)["person_reason"]
 
 

@@ -275,7 +275,9 @@ def test_no_answer_is_kept_by_whoever_stands_between(trial):
     """Exports of raw rows, tables and metrics did not say that nobody may keep them."""
     trial.post("/v1/loops/trial/decisions", json={"event_id": "e"})
     names = {"loop": "trial", "ledger": "trial", "event": "e"}
-    paths = [re.sub(r"{(\w+)}", lambda name: names.get(name[1], "none"), one.path) for one in ROUTES if one.method == "GET"]
+    paths = [
+        re.sub(r"{(\w+)}", lambda name: names.get(name[1], "none"), one.path) for one in ROUTES if one.method == "GET"
+    ]
     answers = {path: trial.get(path) for path in paths} | {"gone": trial.request("DELETE", "/v1/loops/trial")}
     assert "/v1/loops/trial/events" in answers
     unsafe = {path for path, one in answers.items() if one.headers.get("cache-control") != "no-store"}

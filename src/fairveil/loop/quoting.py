@@ -12,7 +12,7 @@ from fairveil.loop.config import LoopSpec, new_spec
 from fairveil.loop.facts import Facts
 from fairveil.loop.lives import Lives, units_before
 from fairveil.loop.paying import limit_of
-from fairveil.loop.public import composed, person_guarantee, person_reason
+from fairveil.loop.public import composed, person_guarantee, person_reason, total_guarantee
 from fairveil.loop.waiting import TIME_TELLS, planned, read_plan
 from fairveil.privacy.charges import FREE, Charge
 from fairveil.privacy.events import NothingEvent
@@ -27,7 +27,10 @@ SHOWN = 12
 
 
 def quote(table: dict[str, Any], store: Store) -> dict[str, Any]:
-    """What a loop of this store would be: cost, guarantees, noise, when releases come, and what to think about; with ``plan``, what waiting does to it."""
+    """Cost, guarantees, noise, when releases come, and what to think about; with ``plan``, what waiting does to it.
+
+    ``store``: where it would be made, and where the loop is that it starts from.
+    """
     spec = new_spec({key: value for key, value in table.items() if key != "plan"})
     policy = policy_of(spec, by_arrival=True)
     facts = Facts(0, spec, policy, 0)
@@ -35,10 +38,12 @@ def quote(table: dict[str, Any], store: Store) -> dict[str, Any]:
     check_declared(facts)
     noise, useful = _noise(policy)
     lives = Lives(before=units_before(store, spec))
-    person = person_guarantee(facts, lives, _planned_total(facts, event))
+    total = _planned_total(facts, event)
+    person = person_guarantee(facts, lives, total)
     return {
         **_costs(facts, event),
         "guarantee": None if guarantee is None else guarantee.to_dict(),
+        "total_guarantee": total_guarantee(total, lives),
         "person_guarantee": person,
         "person_reason": person_reason(facts, lives, person),
         "noise": noise,

@@ -41,6 +41,10 @@ from fairveil.storage.faults import point
 if TYPE_CHECKING:
     from fairveil.loop.loop import Loop
 
+SUMMARISED = (
+    "mode", "rounds", "settled", "version", "epoch", "published", "guarantee", "total_guarantee", "person_guarantee",
+    "simulated",
+)  # fmt: skip
 STALE = 60 * SECOND
 """A range that was taken so long ago and is not through is finished by a tick."""
 
@@ -336,9 +340,7 @@ def release(
     price = {name: asked[name] for name in BUDGETS if asked.get(name) is not None}
     if not price:
         raise Invalid("a report has a budget", path="epsilon", allowed="epsilon, rho or mu of the whole release")
-    known = of_request(loop, request)
-    if known is None:
-        known = wanted(loop, kind, asked.get("first"), asked.get("stop"), price, settings)
+    known = of_request(loop, request) or wanted(loop, kind, asked.get("first"), asked.get("stop"), price, settings)
     if stored(loop, known.id) is None:
         _check_doubt(loop)
     return make(loop, replace(known, request=request), actor)
@@ -358,8 +360,7 @@ def _summary(loop: Loop, actor: str) -> tuple[Any, bool]:
     id = f"summary-{table['epoch']}-{table['version']}"
     if (known := stored(loop, id)) is not None:
         return known, False
-    keys = ("mode", "rounds", "settled", "version", "epoch", "published", "guarantee", "person_guarantee", "simulated")
-    value = {key: table[key] for key in keys}
+    value = {key: table[key] for key in SUMMARISED}
     now = loop.store.clock.now()
     with loop.store.writing() as tx:
         tx.execute(

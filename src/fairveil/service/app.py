@@ -191,7 +191,8 @@ class Service:
         status, value = await self.aside(lambda: self._call(route, call), max(route.deadline, self.settings.deadline))
         if isinstance(value, bytes | Attachment):
             kind = b"text/plain; version=0.0.4; charset=utf-8" if isinstance(value, bytes) else value.media
-            await answer(send, status, value if isinstance(value, bytes) else value.data, ((b"content-type", kind), *SAFE))
+            data = value if isinstance(value, bytes) else value.data
+            await answer(send, status, data, ((b"content-type", kind), *SAFE))
         elif value is None:
             await send({"type": "http.response.start", "status": status, "headers": SAFE})
             await send({"type": "http.response.body", "body": b""})

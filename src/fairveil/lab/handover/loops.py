@@ -87,7 +87,7 @@ def report_on_loop(
     for key in ("name", "policy", "guarantee", "rounds", "published", "open_blocks"):
         if key not in loop:
             raise InputError("this is not what a loop publishes", path=key, allowed="GET /v1/loops/{loop}")
-    promise = promise_of(loop["guarantee"])
+    promise = promise_of(loop.get("total_guarantee") or loop["guarantee"])
     family = _family(loop["policy"])
     own, stand = loop["rounds"] - loop.get("first_round", 0), standings(loop)
     learned = learned_rounds(loop) - (loop.get("first_round", 0) if stand is None else 0)
