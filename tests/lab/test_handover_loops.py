@@ -15,6 +15,7 @@ from fairveil.bandits.nash.stopping import separation
 from fairveil.cli import app
 from fairveil.errors import PrivacyError, SpecError
 from fairveil.lab.handover import report_on_ledger, report_on_loop, report_on_store
+from fairveil.lab.handover.document import STOOD_IN
 from fairveil.lab.handover.registry_entry import deployment_of, registry_entry
 from fairveil.lab.handover.write import to_markdown
 from fairveil.loop import ManualClock, Store
@@ -255,6 +256,15 @@ def test_the_stopping_rule_is_said_to_be_used(folder):
     names = {"arm 0": "usual care", "arm 1": "new drug"}
     ledger = lines(report_on_ledger(path, policy, names=names, loop="trial-7", anytime=True))
     assert "The stopping rule was used." in ledger
+    assert all(STOOD_IN in told for told in (text, ledger)), "no proof covers what stands in for an outcome"
+
+
+def test_estimates_of_a_loop_that_limits_people_say_what_stands_in_for_an_outcome(folder):
+    with Store.open(f"sqlite:///{folder}/store.db") as store:
+        view = public_view(store, "trial-7")
+    for person, said in (({"max_events": 2}, True), ({"sticky": True}, True), ({}, False)):
+        document = report_on_loop({**view.loops["trial-7"], "person": person}, view.budgets["trial-7"], source="tables")
+        assert (STOOD_IN in lines(document)) == said
 
 
 def test_candidates_over_the_published_tables():

@@ -15,7 +15,15 @@ from fairveil.bandits.nash.stopping import words as verdict
 from fairveil.bandits.protocol import Policy
 from fairveil.classify.spending import FIT, PLAN
 from fairveil.errors import SpecError
-from fairveil.lab.handover.document import Document, DocumentSection, TextGrid, briefly, estimates_section, number
+from fairveil.lab.handover.document import (
+    STOOD_IN,
+    Document,
+    DocumentSection,
+    TextGrid,
+    briefly,
+    estimates_section,
+    number,
+)
 from fairveil.lab.handover.registry_entry import Deployment
 from fairveil.lab.handover.stream_ledgers import StreamRecord, called, cost, stream_of, stream_sections
 from fairveil.lab.handover.words import promise_section, public_section, unprotected_section
@@ -95,7 +103,7 @@ def report_on_ledger(
         state = policy.restored([(name.rpartition("/")[2], value) for name, value in blocks])
         document.sections += [
             decided_section(policy, state, names or {}),
-            known_section(policy, state, names or {}, anytime),
+            known_section(policy, state, names or {}, anytime, stands_in=loop is not None),
             fairness_section(policy.family),
         ]
     unit = checked.unit or (ROW if fits else "")
@@ -222,8 +230,11 @@ def _account_of(policy: Policy, accounts: list[dict[str, Any]], loop: str | None
     )
 
 
-def known_section(policy: Policy, state: dict[str, Any], names: dict[str, str], anytime: bool) -> DocumentSection:
-    """Estimates with their usual intervals, or with those of the stopping rule and its verdict."""
+def known_section(
+    policy: Policy, state: dict[str, Any], names: dict[str, str], anytime: bool, stands_in: bool = False
+) -> DocumentSection:
+    """Estimates with their usual intervals, or with those of the stopping rule and its verdict; ``stands_in``: a loop
+    made it, which puts a public number in place of some outcomes."""
     if not anytime:
         known = policy.estimates(state)
         unknown = any(item.answers is not None for item in known.items)  # a ledger holds answers, not who is silent
@@ -237,6 +248,7 @@ def known_section(policy: Policy, state: dict[str, Any], names: dict[str, str], 
     section = estimates_section(found.estimates().to_dict(names))
     called = [names.get(f"arm {arm}", f"arm {arm}") for arm in range(policy.arms)]
     section.text.append(f"The stopping rule was used. {verdict(found, called)}")
+    section.text += [STOOD_IN] if stands_in else []
     return section
 
 

@@ -15,7 +15,15 @@ from fairveil.bandits.nash.base import MEAN_REWARD, NashPolicy
 from fairveil.bandits.nash.stopping import Separation, separation
 from fairveil.bandits.nash.stopping import words as verdict
 from fairveil.errors import FairveilError, InputError, SpecError
-from fairveil.lab.handover.document import Document, DocumentSection, TextGrid, briefly, estimates_section, number
+from fairveil.lab.handover.document import (
+    STOOD_IN,
+    Document,
+    DocumentSection,
+    TextGrid,
+    briefly,
+    estimates_section,
+    number,
+)
 from fairveil.lab.handover.ledgers import budget_section, fairness_section, how_often
 from fairveil.lab.handover.registry_entry import Deployment
 from fairveil.lab.handover.results import promise_of
@@ -242,6 +250,9 @@ def _known(loop: dict[str, Any], found: Separation | None) -> DocumentSection:
         section.grids[0] = TextGrid((head, *section.grids[0].head[1:]), section.grids[0].rows)
     if found is not None:
         section.text.append(f"The stopping rule was used. {verdict(found, names)}")
+    person = loop.get("person") or {}
+    if found is not None or person.get("max_events") is not None or person.get("sticky"):
+        section.text.append(STOOD_IN)
     return section
 
 
