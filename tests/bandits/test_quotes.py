@@ -33,6 +33,15 @@ def test_every_private_policy_quotes_its_noise_and_its_limit():
         assert json.dumps(found.to_dict(), allow_nan=False)
 
 
+def test_a_quote_says_how_much_outcomes_are_taken_to_vary(tmp_path):
+    world = {"name": "exposure", "agents": 1, "actions": 3, "dimension": 2}
+    policy = {"name": "batched-priv-fairx", "epsilon": 2.0, "delta": 1e-5, "reward_std": 0.25}
+    (tmp_path / "shop.json").write_text(json.dumps({**SPEC, "policy": policy, "environment": world}))
+    told = CliRunner().invoke(app, ["quote", str(tmp_path / "shop.json"), "--runs", "0"], env={"COLUMNS": "200"}).output
+    assert "assumes: outcomes are taken to vary by a standard deviation of 0.25 (reward_std)" in told
+    assert forecast(SPEC, runs=0).assumes == ()
+
+
 def test_noise_is_below_the_sampling_error_from_eight_over_epsilon_squared_on():
     policy = registry.build("policy", {"name": "private-nash", "arms": 2, "epsilon": 0.5}, "policy")
     [noise] = policy.quote().noise

@@ -3,6 +3,7 @@
 import pytest
 
 import fairveil
+from fairveil.bandits.task import APART, EVALUATION
 from fairveil.errors import SpecError
 
 SPEC = {
@@ -28,6 +29,9 @@ def test_exact_numbers_of_a_secure_run_stand_apart_from_its_promise():
     assert found["metrics"]["lab"]["evaluation"] is True
     assert found["metrics"]["lab"]["best_mean"] == pytest.approx(0.64)
     assert found["series"] == {}
+    assert "pull_share" in found["metrics"]  # every decision is in the transcript that the promise covers
+    assert APART in found["guarantee"]["notes"]
+    assert EVALUATION not in found["guarantee"]["notes"]
     assert "best_mean" in fairveil.run(SPEC)["metrics"]  # a study, which protects nobody
 
 

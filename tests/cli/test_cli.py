@@ -49,6 +49,7 @@ def spec(tmp_path):
 def all_commands():
     names = [[command.name] for command in app.registered_commands]
     for group in app.registered_groups:
+        names.append([group.name])
         names += [[group.name, c.name or c.callback.__name__] for c in group.typer_instance.registered_commands]
     return names
 

@@ -17,6 +17,7 @@ from contextlib import suppress
 import pytest
 
 from fairveil import run
+from fairveil.loop import Store
 from fairveil.running.progress import COMPILING
 
 TRIAL = """
@@ -86,6 +87,15 @@ def test_a_command_says_what_it_does_before_it_has_done_it(words, folder):
     assert doing in shown, shown
     assert result in shown, shown
     assert shown.index(doing) < shown.rindex(result)
+
+
+def test_a_report_says_that_it_compiles_what_reads_a_loop(folder):
+    policy = {"name": "batched-priv-fairx", "epsilon": 5.0, "delta": 1e-5, "horizon": 1000}
+    features = [{"name": "price", "low": -1.0, "high": 1.0}]
+    with Store.open(f"sqlite:///{folder}/shop/store.db") as store:
+        store.create("shop", policy=policy, features=features, reward={"wait": "60s"})
+    shown = typed("report shop --loop shop --out board.html", folder)
+    assert f"writing board.html, {COMPILING}" in shown, shown
 
 
 def test_nothing_is_drawn_into_a_log(folder):

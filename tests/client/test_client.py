@@ -119,7 +119,11 @@ def test_a_fallback_is_marked_and_its_reward_is_not_sent():
         loop.decide()
 
 
-def test_a_client_that_waits_says_so_once_and_names_serve_in_the_end(monkeypatch, caplog):
+@pytest.mark.parametrize(
+    ("slow", "problem", "seconds"),
+    [(False, httpx.ConnectError, 60), (True, httpx.ConnectError, 60), (True, httpx.ReadTimeout, 60 + verbs.SLOW)],
+)
+def test_a_client_that_waits_says_so_once_and_names_serve_in_the_end(monkeypatch, caplog, slow, problem, seconds):
     now, said_at = [0.0], []
     monkeypatch.setattr(verbs.time, "monotonic", lambda: now[0])
 
@@ -131,14 +135,15 @@ def test_a_client_that_waits_says_so_once_and_names_serve_in_the_end(monkeypatch
                 now[0] += step.seconds
                 step = next(steps)
             else:
-                step = steps.throw(httpx.ConnectError("refused"))
+                step = steps.throw(problem("no answer"))
 
     with pytest.raises(Unreachable) as end:
-        nobody(Client("http://127.0.0.1:9", patience=60).send(verbs.Call("GET", "/v1/loops")))
+        nobody(Client("http://127.0.0.1:9").send(verbs.Call("POST", "/v1/loops", slow=slow)))
     assert [record.getMessage() for record in caplog.records] == [
-        "waiting for http://127.0.0.1:9: no answer yet (ConnectError), tries for 60 s"
+        f"waiting for http://127.0.0.1:9: no answer yet ({problem.__name__}), tries for {seconds:.0f} s"
     ]
     assert said_at[0] <= 2
+    assert seconds - verbs.LONGEST <= now[0] <= seconds
     assert "http://127.0.0.1:9" in str(end.value)
     assert "fairveil serve" in str(end.value)
 

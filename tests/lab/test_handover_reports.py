@@ -16,6 +16,7 @@ from fairveil.errors import PrivacyError, SpecError
 from fairveil.lab.handover import report_on_ledger, report_on_result, write_document
 from fairveil.lab.handover.classifiers import LAB
 from fairveil.lab.handover.document import estimates_section
+from fairveil.lab.handover.results import banner_of_all
 from fairveil.lab.handover.write import to_html, to_markdown
 from fairveil.ledger.account import releases_into
 from fairveil.ledger.verify import releases
@@ -138,8 +139,15 @@ def test_simulated_results_are_marked_and_show_lab_numbers_apart():
     assert "invented" in document.banner
     [lab] = [section for section in document.sections if "simulated" in section.title]
     assert "Lab numbers" in lab.marked
-    bare = report_on_result(fairveil.run({**RECORDED, "policy": {"name": "ucb"}, "noise": "seeded"}))
-    assert "No privacy promise" in bare.banner
+    assert "the noise in this report are invented" in document.banner
+    drawn = fairveil.run({**RECORDED, "environment": world})
+    assert "only the noise is not" in report_on_result(drawn).banner
+    exact = fairveil.run({**RECORDED, "noise": "seeded", "environment": world, "policy": {"name": "ucb"}})
+    assert "no noise is added" in report_on_result(exact).banner
+    assert banner_of_all([result, drawn, exact]).startswith("Simulated: the people and the outcomes in these runs")
+    bare = fairveil.run({**RECORDED, "policy": {"name": "ucb"}, "noise": "seeded"})
+    assert "No privacy promise" in report_on_result(bare).banner
+    assert banner_of_all([bare, exact]) == f"{report_on_result(bare).banner} {report_on_result(exact).banner}"
 
 
 def test_groups_are_not_counted_in_other_families(tmp_path):

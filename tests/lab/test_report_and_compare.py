@@ -9,9 +9,10 @@ import vl_convert
 import fairveil
 from fairveil.errors import SpecError
 from fairveil.lab import compare
+from fairveil.lab import report as reports
 from fairveil.lab.artefact import Chart, Claim, Heatmap, Line, Table, readable, say, time_axis
 from fairveil.lab.plots import draw, draw_result, result_charts, write_picture
-from fairveil.lab.report import Section, write_report
+from fairveil.lab.report import Report, Section, write_report
 
 LINES = (
     Line("a", (1.0, 10.0, 100.0), (3.0, 2.0, 1.0), (2.5, 1.5, 0.5), (3.5, 2.5, 1.5)),
@@ -45,6 +46,23 @@ def test_report_is_one_offline_file(tmp_path):
     assert page.count("<svg") >= 3, "static figures for print and readers without script"
     assert "0.1235" in page
     assert "holds" in page
+
+
+def test_a_page_that_grows_draws_a_section_once_and_ends_as_one_that_was_written_at_once(tmp_path, monkeypatch):
+    sections = [
+        Section(f"p/{n}", f"Figure {n}", pictures=[Chart(f"Curves {n}", "round", "regret", (LINES[n % 2], LINES[1]))])
+        for n in range(3)
+    ]
+    drawn = []
+    monkeypatch.setattr(reports, "draw", lambda picture, **given: drawn.append(picture.title) or draw(picture, **given))
+    grown = Report(tmp_path / "grown.html", "Report")
+    for section in sections:
+        grown.add(section)
+        page = grown.write().read_text()
+        assert f"Curves {len(grown.parts) - 1}" in page
+    assert drawn == ["Curves 0", "Curves 1", "Curves 2"]
+    whole = write_report(sections, tmp_path / "whole.html", title="Report").read_text()
+    assert page.partition("finished ")[0] == whole.partition("finished ")[0]
 
 
 def test_the_axis_of_a_constant_shows_its_value():

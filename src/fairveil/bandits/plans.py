@@ -53,7 +53,7 @@ class Outlook:
 
 @dataclass(frozen=True)
 class TrialPlan:
-    """A plan on a declared guess; simulated, so it says nothing about anybody's data.
+    """A plan on a declared guess; simulated, so it says nothing about anybody's outcome.
 
     >>> chance(8, 10).value
     0.8
@@ -77,6 +77,8 @@ class TrialPlan:
     """How late answers are in it; nothing where all come at once."""
     release: str = "blocks"
     """By which rule rewards were released together in it."""
+    recorded: bool = False
+    """Whether its spec names people's rows: then arms and their names come from there, and no outcome does."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -279,6 +279,10 @@ class Policy(ABC):
         """The noise of each kind of release, from public numbers alone."""
         return ()
 
+    def assumptions(self) -> tuple[str, ...]:
+        """What its estimates rest on beside the data, in words: declared and never checked."""
+        return ()
+
     def quote(self, rounds: int | None = None, people: int | None = None) -> Quote:
         """What this policy costs and how noisy it is, before any data; `fairveil quote` adds a quick simulation.
 
@@ -290,7 +294,7 @@ class Policy(ABC):
         if rounds is not None and planned is not None and rounds > planned:
             found.append(f"it is built for {planned:,} rounds and refuses to decide after them")
         table = None if promise is None else promise.to_dict()
-        return Quote(self.name, table, smallest_limit(self), noise, tuple(found))
+        return Quote(self.name, table, smallest_limit(self), noise, tuple(found), assumes=self.assumptions())
 
     def plan(
         self,

@@ -33,7 +33,8 @@ class Noisy:
 class Quote:
     """Everything that is known before the first round.
 
-    ``expected`` holds what a quick simulation on a declared guess gave: regret, half-widths at the end.
+    ``expected`` holds what a quick simulation on a declared guess gave: regret, half-widths at the end. ``assumes``:
+    what estimates rest on and nobody checks.
     """
 
     policy: str
@@ -42,6 +43,7 @@ class Quote:
     noise: tuple[Noisy, ...]
     warnings: tuple[str, ...]
     expected: dict[str, Any] = field(default_factory=dict)
+    assumes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -61,6 +63,15 @@ def laplace_noise(on: str, epsilon: float, draws: int = 1) -> Noisy:
 def gaussian_noise(on: str, std: float, unit: str, sampling: float = 1.0) -> Noisy:
     """Gaussian noise on a sum whose terms have standard deviation ``sampling``."""
     return Noisy(on, "discrete Gaussian", std, unit, math.ceil((std / sampling) ** 2))
+
+
+def spread_in_words(std: float) -> str:
+    """How much outcomes are taken to vary around what a policy predicts.
+
+    >>> spread_in_words(0.5)
+    'outcomes are taken to vary by a standard deviation of 0.5 (reward_std): estimates rest on it'
+    """
+    return f"outcomes are taken to vary by a standard deviation of {std:g} (reward_std): estimates rest on it"
 
 
 def smallest_limit(policy: Promising) -> str:

@@ -27,11 +27,13 @@ DEFAULT_CHECKPOINTS = 20
 SHARED = 32
 """Policies and generated worlds that a process keeps, and as many prepared specs."""
 PUBLISHED = ("arms", "checkpoints", "estimates", "evaluation", "pull_share", "releases", "spent")
-"""Metrics of a private run that were decided, released or charged; of the others most are exact."""
+"""Metrics of a private run that were decided, released or charged, all of which its promise covers: arms are chosen by
+published numbers and coins. Of the others most are exact."""
 EVALUATION = (
     "the metrics of this result are computed on the recorded rows themselves and are not protected; the promise covers "
     "what the policy publishes"
 )
+APART = "numbers under lab are computed on the recorded rows and are not protected; the promise covers all others"
 
 
 _shared: dict[tuple[Any, str], Any] = {}
@@ -151,10 +153,11 @@ class BanditTask(Task):
         if case.environment.recorded:
             # Regret, means and shares are read off people's rows: only what the policy itself publishes is protected.
             metrics = {"evaluation": True, **metrics}
+            said = EVALUATION
             if guarantee is not None and case.spec["noise"] == "secure":
-                metrics, series = apart(metrics), {}
+                metrics, series, said = apart(metrics), {}, APART
             if guarantee is not None:
-                guarantee = replace(guarantee, notes=(*guarantee.notes, *case.environment.caveats, EVALUATION))
+                guarantee = replace(guarantee, notes=(*guarantee.notes, *case.environment.caveats, said))
         return Outcome(metrics, series, guarantee, simulated=case.spec["noise"] == "seeded")
 
 

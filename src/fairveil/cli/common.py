@@ -8,8 +8,8 @@ import errno
 import json
 import os
 import tomllib
-from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,19 @@ from fairveil import contents, registry
 from fairveil.errors import SpecError
 
 
-def doing(words: str) -> AbstractContextManager[object]:
-    """Says on a terminal what is done, for as long as that takes."""
-    return Console(stderr=True).status(escape(words))
+@contextmanager
+def doing(words: str) -> Iterator[None]:
+    """Says on a terminal what is done, for as long as that takes, and while code is compiled for it, that."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(escape(words)) as status:
+        from fairveil.compiling import told_of_compiling
+        from fairveil.running.progress import COMPILING
+
+        with told_of_compiling(lambda begins: status.update(escape(f"{words}, {COMPILING}" if begins else words))):
+            yield
 
 
 def loading(what: str) -> AbstractContextManager[object]:

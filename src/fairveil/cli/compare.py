@@ -78,7 +78,7 @@ def _page(results: dict[str, Any], metric: str | None, out: Path, of: int) -> Pa
     """The page of what is done; it is written again whenever one more is."""
     from fairveil.lab import compare
     from fairveil.lab.artefact import say
-    from fairveil.lab.handover.results import banner_of, run_in_words
+    from fairveil.lab.handover.results import banner_of_all, run_in_words
     from fairveil.lab.plain import words_of
     from fairveil.lab.report import Section, write_report
 
@@ -91,14 +91,13 @@ def _page(results: dict[str, Any], metric: str | None, out: Path, of: int) -> Pa
     ]
     promises = [(say(name, words), r["guarantee"]) for name, r in results.items() if r["guarantee"] is not None]
     done = f"{len(results)} of {of}" if len(results) < of else str(of)
-    banners = {banner_of(result) for result in results.values()}
     section = Section(
         "compare",
         f"{words.get(chosen, chosen)}: {done} runs",
         text=list(dict.fromkeys(run_in_words(result["spec"]) for result in results.values())),
         pictures=[say(picture, words) for picture in pictures],
         guarantees=promises,
-        warning=banners.pop() if len(banners) == 1 else "",
+        warning=banner_of_all(results.values()),
     )
     return write_report([section], out / "index.html", title="fairveil: comparison")
 

@@ -12,7 +12,10 @@ from rich.table import Table
 
 from fairveil.cli import common
 
-app = typer.Typer(help="Data sets: list them, fetch their files, verify checksums.", no_args_is_help=True)
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Data sets: list them, fetch their files, verify checksums.\n\nExample: fairveil data list",
+)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Names = Annotated[

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from fairveil.federated import Coordinator, PartyHost, Plan
     from fairveil.federated.flower.join import Joined
 
-app = typer.Typer(help="Parties that learn together without pooling rows.", no_args_is_help=True)
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Parties that learn together without pooling rows.\n\nExample: fairveil federate check plan.toml",
+)
 
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a TOML file that all parties have.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

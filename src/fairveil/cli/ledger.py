@@ -14,7 +14,9 @@ from rich.table import Table
 if TYPE_CHECKING:
     from fairveil.ledger.verify import Report
 
-app = typer.Typer(help="Show and check privacy ledgers.", no_args_is_help=True)
+app = typer.Typer(
+    no_args_is_help=True, help="Show and check privacy ledgers.\n\nExample: fairveil ledger verify trial.db"
+)
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="The ledger file, or postgresql://user@host/database.")]
 Name = Annotated[str | None, typer.Option("--ledger", help="Which ledger, when FILE is a database.")]

@@ -72,6 +72,7 @@ def show(
 
 def _show(state: dict[str, Any], budget: dict[str, Any], console: Console) -> None:
     """A loop as a person reads it."""
+    from fairveil.bandits.quotes import spread_in_words
     from fairveil.loop.waiting import stands_in_words
 
     learning = state["learning"]
@@ -84,6 +85,8 @@ def _show(state: dict[str, Any], budget: dict[str, Any], console: Console) -> No
         "ledger": state["ledger"],
         "created": state["created"],
     }
+    if "reward_std" in state["policy"]:
+        facts["assumes"] = spread_in_words(state["policy"]["reward_std"])
     table = Table(title=escape(state["name"]), box=box.SIMPLE_HEAD, show_header=False, pad_edge=False)
     for label, words in facts.items():
         table.add_row(label, escape(str(words)))

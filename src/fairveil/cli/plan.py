@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,7 +43,8 @@ def command(
 ) -> None:
     """People on each arm, who gets a worse one, how surely the best is found, how many are needed: by budget and size.
 
-    Simulated on a declared guess; nobody's data are read.
+    Simulated on a declared guess; of people's rows that the spec names, arms and their names are read and no outcome
+    is used.
 
     Example: fairveil plan trial.toml --people 2000 --arm 'usual care=0.4' --arm 'new drug=0.55' --out plan.html
     """
@@ -97,7 +99,7 @@ def planned(
         guess, runs, people=people or case.rounds, feedback=case.spec.get("feedback"), names=names, say=say,
         difference=asked["difference"], chance=asked["chance"], level=asked["level"],
     )  # fmt: skip
-    return made
+    return replace(made, recorded=case.environment.recorded)
 
 
 def _check_names(given: Mapping[str, float], named: Sequence[str] | None) -> None:

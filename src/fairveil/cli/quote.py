@@ -77,6 +77,8 @@ def show(found: Quote, console: Console) -> None:
             if name != "guess":
                 table.add_row(name.replace("_", " "), _words(value))
         console.print(table)
+    for words in found.assumes:
+        console.print(f"assumes: {words}", highlight=False)
     for warning in found.warnings:
         console.print(f"[yellow]warning[/]: {warning}", highlight=False)
 

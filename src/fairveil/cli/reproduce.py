@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -14,9 +14,6 @@ from fairveil import plugins
 from fairveil.cli import common
 from fairveil.cli.common import folder_to_write, table_of_two
 from fairveil.errors import DataError, SpecError
-
-if TYPE_CHECKING:
-    from fairveil.lab.report import Section
 
 LIST = "fairveil reproduce --list shows them"
 TITLE = "fairveil: papers reproduced"
@@ -48,7 +45,7 @@ def command(
     """
     console = Console()
     with common.loading("the papers"):
-        from fairveil.lab.report import section_of, write_report
+        from fairveil.lab.report import Report, section_of
         from fairveil.lab.reproduce import artefacts, reproduce_all
         from fairveil.running.engines import make_engine
         from fairveil.running.progress import Bar
@@ -64,7 +61,7 @@ def command(
         raise SpecError("nothing was named", path="names", allowed="all, a paper, artefacts", fix=LIST)
     folder_to_write(out)
     workforce = make_engine(engine, workers, address)
-    sections, lost = [], []
+    report, lost = Report(out / f"{scale}.html", TITLE), []
     try:
         with Bar("", console=Console(stderr=True)) as bar:
             for kind, made in reproduce_all(kinds, scale, out, engine=workforce, progress=bar.labelled):  # type: ignore[arg-type]
@@ -72,23 +69,23 @@ def command(
                     lost.append((kind.name, made))
                     console.print(f"[yellow]{kind.name}[/] not made: {escape(str(made))}")
                     continue
-                sections.append(section_of(made))
-                page = write_report(sections, out / f"{scale}.html", title=TITLE, lead=_lead(sections, kinds, scale))
+                report.add(section_of(made))
+                report.write(_lead(len(report.parts), len(kinds), scale))
                 counts = _counted(made.verdicts(), "  ")
                 stand_in = f"  [yellow]on generated data, not {', '.join(made.generated)}[/]" if made.generated else ""
                 console.print(f"{kind.name}  {made.wall_seconds:.1f} s  {counts}{stand_in}")
     finally:
         workforce.close()
-    if sections:
-        console.print(f"report: {page}")
+    if report.parts:
+        console.print(f"report: {report.file}")
     if lost:
         raise lost[0][1]
 
 
-def _lead(sections: list[Section], kinds: list[Any], scale: str) -> str:
+def _lead(done: int, asked: int, scale: str) -> str:
     """What a page holds so far: it is written again after every artefact."""
-    of = f" of {len(kinds)}" if len(sections) < len(kinds) else ""
-    counted = f"{len(sections)}{of} artefact{'s' * (len(kinds) > 1)}"
+    of = f" of {asked}" if done < asked else ""
+    counted = f"{done}{of} artefact{'s' * (asked > 1)}"
     return f"{counted} at {scale} scale. Published claims are tested, not assumed."
 
 

@@ -70,7 +70,8 @@ class Client(Sender):
     """A connection to the service. Repeats after connection errors, 429 and 503, with jitter, never another refusal.
 
     ``token``: else ``FAIRVEIL_TOKEN``. ``timeout``: seconds for one attempt. ``patience``: seconds in which new
-    attempts begin, 60 unless given; then it ends in one sentence. ``retries``: at most so many after the first.
+    attempts begin, 60 unless given, and 75 more where the service took a call that may take long (creating, quoting,
+    releasing); then it ends in one sentence. ``retries``: at most so many after the first.
     """
 
     connection = httpx.Client

@@ -87,7 +87,8 @@ class Sender:
     """A connection to the service. Repeats after connection errors, 429 and 503, with jitter, never another refusal.
 
     ``token``: else ``FAIRVEIL_TOKEN``. ``timeout``: seconds for one attempt. ``patience``: seconds in which new
-    attempts begin. ``retries``: at most so many after the first, None: as many as fit.
+    attempts begin; where the service took a call that may take long (creating, quoting, releasing), `SLOW` more.
+    ``retries``: at most so many after the first, None: as many as fit.
     """
 
     connection: ClassVar[Any]
@@ -109,24 +110,26 @@ class Sender:
     def send(self, call: Call) -> Steps[Any]:
         """Send a call until it is answered, and give the answer or raise its problem."""
         sent = replace(call, timeout=SLOW if call.slow else self.timeout)
-        patience = (self.patience if call.patience is None else call.patience) + (SLOW if call.slow else 0.0)
+        patience = self.patience if call.patience is None else call.patience
         began, attempt, said = time.monotonic(), 0, False
         while True:
             answer: httpx.Response | None = None
             last = asked = None
+            more = SLOW if call.slow else 0.0
             try:
                 answer = yield sent
             except httpx.TransportError as problem:
                 last = type(problem).__name__
+                more = 0.0 if isinstance(problem, httpx.ConnectError | httpx.ConnectTimeout) else more
             if answer is not None:
                 if answer.status_code not in AGAIN:
                     return self._answered(answer)
                 asked = answer.headers.get("retry-after")
             wait, spent = pause(attempt, asked), time.monotonic() - began
-            if attempt == self.retries or spent + wait > patience:
+            if attempt == self.retries or spent + wait > patience + more:
                 break
             if answer is None and not said and spent + wait >= SILENCE:
-                log.warning("waiting for %s: no answer yet (%s), tries for %.0f s", self.url, last, patience)
+                log.warning("waiting for %s: no answer yet (%s), tries for %.0f s", self.url, last, patience + more)
                 said = True
             yield Pause(wait)
             attempt += 1

@@ -63,11 +63,30 @@ def _distinct(promises: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dic
     return [(", ".join(labels), promise) for labels, promise in merged.values()]
 
 
+class Report:
+    """A page that grows and is written again and again: a section is drawn once, when it is added, because a name keeps
+    the colour in which it first appears."""
+
+    def __init__(self, file: Path, title: str) -> None:
+        self.file, self.title = file, title
+        self.pictures: list[Picture] = []
+        self.parts: list[dict[str, Any]] = []
+
+    def add(self, section: Section) -> None:
+        self.pictures += section.pictures
+        self.parts.append(_render(section, len(self.parts), page_colours(self.pictures)))
+
+    def write(self, lead: str = "") -> Path:
+        """One HTML file that opens without a network: interactive figures, static ones in print or without script."""
+        return write_page(self.parts, self.file, title=self.title, lead=lead)
+
+
 def write_report(sections: list[Section], file: Path, *, title: str, lead: str = "") -> Path:
-    """Write one HTML file that opens without a network: interactive figures, static ones in print or without script."""
-    colours = page_colours([picture for section in sections for picture in section.pictures])
-    parts = [_render(section, number, colours) for number, section in enumerate(sections)]
-    return write_page(parts, file, title=title, lead=lead)
+    """The report of these sections, written once."""
+    report = Report(file, title)
+    for section in sections:
+        report.add(section)
+    return report.write(lead)
 
 
 def _render(section: Section, number: int, colours: Colours) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairveil.bandits.protocol import Policy
+from fairveil.bandits.quotes import spread_in_words
+from fairveil.configuration import describe
 from fairveil.loop.accept import missing_of, policy_of
 from fairveil.loop.asked import check_declared, scheduled_events
 from fairveil.loop.clock import seconds_of
@@ -95,6 +97,9 @@ STANDS_IN = (
 
 def _warnings(spec: LoopSpec, policy: Policy) -> list[str]:
     found = []
+    half, std = (spec.reward.high - spec.reward.low) / 2, describe(policy).get("reward_std")
+    if std is not None and std < half:
+        found.append(f"{spread_in_words(std)}; {half:g}, half the range of an outcome, is enough for any")
     guarantee = policy.guarantee()
     if guarantee is not None and guarantee.delta and guarantee.delta > 1e-4:
         found.append(

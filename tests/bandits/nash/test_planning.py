@@ -208,3 +208,17 @@ def test_people_s_data_are_replaced_by_a_guess_with_their_names(tmp_path):
     arms = json.loads(told.stdout)["asked"]["arms"]
     assert [arm["name"] for arm in arms] == ["usual care", "new drug"]
     assert [arm["guess"] for arm in arms] == [0.4, 0.6]
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"name": "bernoulli", "means": [0.4, 0.6]}, "nobody's data were read"),
+        ({"name": "table", "rewards": [[0, 1], [1, 1]] * 100}, "the arms and their names were read and no outcome"),
+    ],
+)
+def test_the_page_of_a_plan_says_what_was_read(tmp_path, environment, said):
+    file = tmp_path / "trial.json"
+    file.write_text(json.dumps({**SPEC, "rounds": 200, "environment": environment}))
+    CliRunner().invoke(app, ["plan", str(file), "--runs", "10", "--out", str(tmp_path / "plan.md")])
+    assert (tmp_path / "plan.md").read_text().count(said) == 2

@@ -15,6 +15,7 @@ from fairveil.bandits.environments.exposure import check_agent_rounds, decisions
 from fairveil.bandits.exposure.belief import BeliefFacts, Beliefs, PersonalFacts, Radius
 from fairveil.bandits.exposure.kernel import LocalRules, Merits, Rows, Rules, Trigger
 from fairveil.bandits.protocol import Policy
+from fairveil.bandits.quotes import spread_in_words
 from fairveil.configuration import configuration
 from fairveil.fairness.exposure import Merit, merit_codes, merits_from, settled_merit
 from fairveil.federated.schedules import Schedule, schedule_from
@@ -46,7 +47,7 @@ class Setting(Policy):
     agent_rounds: Annotated[tuple[Count, ...], Strict(False)] | None = described(
         "rounds after which every agent stops", default=None
     )
-    reward_std: Positive = described("R, standard deviation of a reward", default=0.1)
+    reward_std: Positive = described("R, standard deviation of a reward, in its own units", default=0.1)
     regularisation: Positive = described("lambda of the ridge", default=1.0)
     parameter_bound: Positive = described("S, bound on the length of the parameter", default=1.0)
     failure: OpenUnit = described("chance that a confidence set may miss the parameter", default=0.1)
@@ -94,6 +95,9 @@ class Setting(Policy):
     @cached_property
     def lasts(self) -> Ints:
         return last_rounds(self.agents, self.horizon, self.agent_rounds)
+
+    def assumptions(self) -> tuple[str, ...]:
+        return (spread_in_words(self.reward_std),)
 
     def rows(self) -> Rows:
         """How rows are made; without privacy as they come."""

@@ -10,10 +10,12 @@ from fairveil.lab.handover.document import BandedLines, Document, DocumentSectio
 
 MILLION = 1_000_000
 GUESS = (
-    "Simulated on declared guesses: nobody's data were read, and the figures are as good as the guesses. In brackets: "
-    "the range of nine runs in ten behind numbers of people, a 95 % interval of the simulation behind chances. Best "
-    "named: its estimate is the largest at the end. Separated: the stopping rule was sure enough to stop by then."
+    "Simulated on declared guesses: {read}, and the figures are as good as the guesses. In brackets: the range of nine "
+    "runs in ten behind numbers of people, a 95 % interval of the simulation behind chances. Best named: its estimate "
+    "is the largest at the end. Separated: the stopping rule was sure enough to stop by then."
 )
+NOBODY = "nobody's data were read"
+ARMS_ONLY = "of the rows that the spec names the arms and their names were read and no outcome was used"
 RULES = {
     "blocks": "It was simulated in blocks, which wait for every answer of a stretch: a loop that releases by arrival "
     "waits less, so these numbers are on the careful side.",
@@ -112,11 +114,11 @@ def _lead(row: Outlook) -> float:
 
 def report_on_plan(plan: TrialPlan) -> Document:
     """The plan as a page."""
-    asked = plan.asked
+    asked, read = plan.asked, ARMS_ONLY if plan.recorded else NOBODY
     document = Document(
         title="Plan of a private trial",
         about=f"{plan.policy}, {plan.people:,} people, epsilon {asked.epsilon:g}; {in_words(plan)}.",
-        banner="Simulated: a plan on declared guesses, before any data.",
+        banner=f"Simulated: a plan on declared guesses; {read}.",
         made=f"fairveil {__version__}; {plan.runs:,} runs of each setting",
     )
     document.figures += [
@@ -126,7 +128,7 @@ def report_on_plan(plan: TrialPlan) -> Document:
         if asked.needed is not None
         else ("sure enough to stop by the end", f"{asked.separated.value:.0%} of runs"),
     ]
-    section = DocumentSection("What to expect", text=verdicts(plan), points=[GUESS])
+    section = DocumentSection("What to expect", text=verdicts(plan), points=[GUESS.format(read=read)])
     warned = DocumentSection("What to think about first", points=[f"{w[:1].upper()}{w[1:]}." for w in plan.warnings])
     document.sections += [section, *([warned] if plan.warnings else [])]
     for title, grid in grids(plan):

@@ -3,11 +3,12 @@ simulation knows."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
 from fairveil import registry
-from fairveil.bandits.task import EVALUATION
+from fairveil.bandits.task import APART, EVALUATION
 from fairveil.errors import SpecError
 from fairveil.lab.handover.classifiers import LAB, RAW, classified
 from fairveil.lab.handover.document import Bars, Document, DocumentSection, TextGrid, estimates_section, number
@@ -17,6 +18,9 @@ from fairveil.lab.plain import rule_in_words, task_in_words
 from fairveil.privacy.guarantee import Guarantee
 
 INVENTED = "Simulated: the people, the outcomes and the noise in this report are invented. It protects nobody."
+EXACT = "Simulated: the people and the outcomes in this report are invented, and no noise is added. It protects nobody."
+DRAWN = "Simulated: the people and the outcomes in this report are invented, only the noise is not. It protects nobody."
+TOGETHER = "Simulated: the people and the outcomes in these runs are invented. They protect nobody."
 GENERATED = (
     "On a generated data set: its people and their outcomes are invented, no row was recorded. It protects nobody."
 )
@@ -75,7 +79,7 @@ def promise_of(table: dict[str, Any] | None) -> Guarantee | None:
     if table is None:
         return None
     facts = {field.name: table[field.name] for field in fields(Guarantee) if field.name in table}
-    facts["notes"] = tuple(note for note in table["notes"] if note != EVALUATION)  # a report has no such numbers
+    facts["notes"] = tuple(note for note in table["notes"] if note not in (EVALUATION, APART))  # none is in a report
     return Guarantee(**facts)
 
 
@@ -101,12 +105,23 @@ def is_real(result: dict[str, Any]) -> bool:
 
 def banner_of(result: dict[str, Any]) -> str:
     """What has to stand above every number of a result: that it is simulated, or that nobody is protected."""
+    if is_generated(result):
+        return GENERATED
     if not is_real(result):
-        return GENERATED if is_generated(result) else INVENTED
+        noisy = INVENTED if result["meta"]["simulated"] else DRAWN
+        return EXACT if result["guarantee"] is None else noisy
     replay = REPLAY if result["spec"]["task"] == "bandit" else ""
     if result["guarantee"] is None:
         return f"{BARE} {replay}".strip()
     return f"{STUDY if result['meta']['simulated'] else ''} {replay}".strip()
+
+
+def banner_of_all(results: Iterable[dict[str, Any]]) -> str:
+    """What has to stand above results that are shown together."""
+    said = list(dict.fromkeys(map(banner_of, results)))
+    if len(said) > 1 and {INVENTED, EXACT, DRAWN}.issuperset(said):
+        return TOGETHER
+    return " ".join(said)
 
 
 def subject(spec: dict[str, Any]) -> str:

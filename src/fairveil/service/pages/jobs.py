@@ -173,6 +173,11 @@ HORIZON = Field(
 )  # fmt: skip
 GROUPS_TOO = Field("groups", "groups", "Groups", "one a line; for fairness reports", "lines", "a\nb")
 OPTIONAL_GROUPS = Field("groups", "groups", "Groups", "one a line; for fairness reports", "lines")
+SPREAD = Field(
+    "reward_std", "policy.reward_std", "How much an outcome varies",
+    "standard deviation; half the range is enough for any outcome, 0.5 for clicks", "number", "0.5",
+    warns="outcomes are",
+)  # fmt: skip
 JOBS = {
     "trial": JobForm(
         "trial",
@@ -197,6 +202,6 @@ JOBS = {
         "Several items, one is shown; each is shown in proportion to its merit, not all or nothing.",
         "batched-priv-fairx",
         (NAME, FEATURES, EPSILON, HORIZON, WAIT),
-        (DELTA, GROUPS_TOO, CANDIDATES, PEOPLE, MISSING, LOW, HIGH, *LAST),
+        (DELTA, GROUPS_TOO, CANDIDATES, PEOPLE, MISSING, LOW, HIGH, SPREAD, *LAST),
     ),
 }
