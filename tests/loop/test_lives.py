@@ -146,6 +146,8 @@ def test_a_quote_counts_what_the_loop_will_start_from(store):
     assert quote({"name": "next", **TRIAL, "start_from": "after-first"}, store)["person_guarantee"]["epsilon"] == 3.0
     with pytest.raises(UnknownLoop):
         quote({"name": "next", **TRIAL, "start_from": "nobody"}, store)
+    with pytest.raises(SpecError, match="where it is"):
+        quote({"name": "next", **TRIAL, "start_from": "first"})
 
 
 def opened(data, clock, key=KEY, **given):

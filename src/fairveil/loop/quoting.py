@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fairveil.bandits.protocol import Policy
 from fairveil.bandits.quotes import spread_in_words
 from fairveil.configuration import describe
+from fairveil.errors import SpecError
 from fairveil.loop.accept import missing_of, policy_of
 from fairveil.loop.asked import check_declared, scheduled_events
 from fairveil.loop.clock import seconds_of
@@ -28,10 +29,10 @@ SHOWN = 12
 """Releases of a fixed schedule that a quote names."""
 
 
-def quote(table: dict[str, Any], store: Store) -> dict[str, Any]:
+def quote(table: dict[str, Any], store: Store | None = None) -> dict[str, Any]:
     """Cost, guarantees, noise, when releases come, and what to think about; with ``plan``, what waiting does to it.
 
-    ``store``: where it would be made, and where the loop is that it starts from.
+    ``store``: where it would be made; one that starts from another loop is quoted nowhere else.
     """
     spec = new_spec({key: value for key, value in table.items() if key != "plan"})
     policy = policy_of(spec, by_arrival=True)
@@ -39,7 +40,7 @@ def quote(table: dict[str, Any], store: Store) -> dict[str, Any]:
     event, guarantee = policy.event(), facts.guarantee
     check_declared(facts)
     noise, useful = _noise(policy)
-    lives = Lives(before=units_before(store, spec))
+    lives = Lives(before=_units_before(store, spec))
     total = _planned_total(facts, event)
     person = person_guarantee(facts, lives, total)
     return {
@@ -54,6 +55,16 @@ def quote(table: dict[str, Any], store: Store) -> dict[str, Any]:
         "waiting": planned(facts, read_plan(table.get("plan"))),
         "warnings": _warnings(spec, policy),
     }
+
+
+def _units_before(store: Store | None, spec: LoopSpec) -> int | None:
+    if spec.start_from is None:
+        return 0
+    if store is None:
+        raise SpecError(
+            "what a loop starts from is known where it is", path="start_from", fix="quote it at its service"
+        )
+    return units_before(store, spec)
 
 
 def _costs(facts: Facts, event: Any) -> dict[str, Any]:
