@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import fairveil
+from fairveil import registry
 from fairveil.lab.artefact import Chart, Line, line
 from fairveil.lab.plots import allocation_charts, draw, write_picture
 
@@ -26,6 +27,17 @@ def spec(name: str, **changes: Any) -> dict[str, Any]:
 def curve(name: str, metric: str, words: str) -> Chart:
     result = fairveil.run(spec(name))
     return Chart(words, "round", words, (line(words, result, metric),), log_x=True)
+
+
+def trial() -> Chart:
+    """People who get a worse arm, by budget, with the range of nine runs in ten."""
+    asked = spec("first")
+    policy = registry.build("policy", {**asked["policy"], "arms": len(asked["environment"]["means"])}, "policy")
+    rows = policy.plan(asked["environment"], people=2_000).by_epsilon
+    budgets = tuple(row.epsilon for row in rows)
+    value, low, high = (tuple(getattr(row.worse, end) for row in rows) for end in ("value", "low", "high"))
+    words = "people on a worse arm"
+    return Chart(f"{words}, of 2,000", "epsilon", words, (Line(words, budgets, value, low, high),), log_x=True)
 
 
 def city() -> Chart:
@@ -56,6 +68,7 @@ def years() -> Chart:
 
 def main() -> None:
     pictures = {
+        "trial": trial(),
         "operate": allocation_charts(fairveil.run(spec("first")))[0],
         "screen": curve("screening", "parity_gap", "gap between groups"),
         "federation": curve("recommender", "theta_error", "error of what is learned"),

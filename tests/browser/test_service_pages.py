@@ -68,7 +68,7 @@ class Place:
 
     def stream(self, folder):
         """As `fairveil release` leaves one, with a column that means harm."""
-        rows = [f"{day},{3 + day % 4},{1 + day % 4},{6 + day % 4},released\n" for day in range(30)]
+        rows = [f"{day},{n},{n - 20},{n + 30},released\n" for day in range(30) for n in [300 + 100 * (day % 4)]]
         name = HOSTILE.replace(",", " ")
         (folder / "visits.csv").write_text("".join([f"day,{name},{name}_low,{name}_high,status\n", *rows]))
         promise = {"unit": "one person's window of 7 steps", "epsilon": 1.0, "delta": 1e-6, "notes": ["declared"]}
@@ -140,8 +140,15 @@ def tab(browser, url, script=True, width=WIDE, theme="light", refusals=False):
     assert not kept
 
 
-def fits(page):
-    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+BEYOND = """width => [...document.querySelectorAll("html, .scroll, .plot text")]
+    .filter((one) => (one instanceof HTMLElement && one.scrollWidth > one.clientWidth + 1)
+        || one.getBoundingClientRect().right > width + 1)
+    .map((one) => one.outerHTML.slice(0, 80))"""
+
+
+def beyond(page, width):
+    """What is moved sideways: the page, a table in it, a name in a chart."""
+    return page.evaluate(BEYOND, width)
 
 
 def log_in(page, url, token, onward="/"):
@@ -416,7 +423,7 @@ def look(page, what, width):
     page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
     found = serious(page)
     assert not found, (what, found)
-    assert fits(page), f"{what} is wider than {width}"
+    assert not beyond(page, width), (what, width)
 
 
 @LOOKS
@@ -486,6 +493,16 @@ def test_every_figure_is_drawn_and_series_have_a_line_at_each_release(place, bro
         told = json.loads(page.get_attribute("#chart-series-1", "data-figure"))
         assert lines == len(told["releases"]) >= 4
         assert len(page.query_selector_all("figure.chart")) == len(page.query_selector_all("figure.chart.drawn"))
+
+
+def test_the_axis_of_a_chart_has_the_numbers_of_its_data(place, browser):
+    with tab(browser, place.url) as page:
+        page.goto(f"{place.url}/streams/visits.csv")
+        page.wait_for_selector("#chart-stream.drawn svg")
+        ticks = page.eval_on_selector_all(
+            "#chart-stream [aria-label='y-axis tick label'] text", "all => all.map(one => one.textContent)"
+        )
+        assert {"300", "400", "500", "600"} <= set(ticks)
 
 
 def test_csp_without_unsafe_inline(place, browser):

@@ -99,10 +99,10 @@ def test_retries_repeat_the_event_and_stop_at_refusals():
 
     def refuse(request: httpx.Request) -> httpx.Response:
         seen.append(request.content)
-        return httpx.Response(409, json={"type": "/problems/budget", "detail": "no"})
+        return httpx.Response(409, json={"type": "/problems/budget", "detail": "no", "given": "'e-17'"})
 
     seen.clear()
-    with pytest.raises(Problem, match="no"):
+    with pytest.raises(Problem, match="no; given 'e-17'"):
         Client("http://service", transport=httpx.MockTransport(refuse)).loop("t").decide()
     assert len(seen) == 1
 

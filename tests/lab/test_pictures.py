@@ -17,8 +17,10 @@ from fairveil.lab.artefact import Chart, Line
 from fairveil.lab.demo import CHAPTERS
 from fairveil.lab.pictures import frame, plot
 from fairveil.lab.plots import PALETTE, allocation_charts, draw, page_colours, result_charts, write_picture
+from fairveil.frames import frame_of
 from fairveil.ledger import Ledger, Limit
 from fairveil.ledger.account import releases_into
+from fairveil.proof.engine.attack import Finding
 
 TRIAL = {
     "task": "bandit",
@@ -78,6 +80,28 @@ def test_every_table_and_chart_says_what_it_is(people):
         assert frame(one).attrs["title"].endswith(f"({kind})")
         assert all(title.endswith(f"({kind})") for title in titles(plot(one)))
     assert titles(estimates.plot()) == titles(plot(estimates))
+
+
+def test_numbers_of_recorded_people_are_raw_unless_noise_from_the_system_covers_each():
+    recorded = {**TRIAL, "runs": 1, "rounds": 60, "environment": {"name": "table", "rewards": [[0.2, 0.8]] * 60}}
+    secure = fairveil.run({**recorded, "noise": "secure"})
+    counted = {**secure, "meta": {**secure["meta"], "evaluation": True}}
+    exact = fairveil.run({**recorded, "policy": {"name": "ucb"}})
+    for kind, result in (("private", secure), ("raw", counted), ("raw", exact), ("raw", fairveil.run(recorded))):
+        assert frame(result).attrs["kind"] == kind
+    assert secure["metrics"]["lab"]["best_mean"] == pytest.approx(0.8)
+    assert not frame(secure)["metric"].str.startswith("lab").any()
+
+
+def test_a_table_keeps_its_mark_and_whatever_else_is_said_of_it():
+    assert frame_of([{"a": 1}], "numbers", "raw", seed=3).attrs == {"title": "numbers (raw)", "kind": "raw", "seed": 3}
+
+
+def test_an_audit_is_a_table():
+    found = Finding(0.7, "sum > 3", 1, 500, 200, 1000, 1000, 1.0, 0.0, 0.95)
+    [row] = frame(found).to_dict("records")
+    assert (row["verdict"], row["epsilon_lower"], row["claimed_epsilon"]) == ("consistent", 0.7, 1.0)
+    assert frame(found).attrs["kind"] == "simulated"
 
 
 def test_a_page_of_one_chart_says_its_title_once_and_speaks_of_curves_only_where_there_are_some(people, tmp_path):

@@ -36,6 +36,15 @@ FALLBACK = 2.0
 """Seconds in which attempts begin where a fallback is at hand."""
 
 
+class Repeated(str):
+    """What the service repeats of a request: it has quotes of its own where it needs them."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 class Problem(FairveilError):
     """The service refused; ``type`` is stable, ``status`` the HTTP status, ``table`` the whole answer."""
 
@@ -46,7 +55,8 @@ class Problem(FairveilError):
         self.type = str(table.get("type", "")).rpartition("/")[2]
         words = str(table.get("detail") or f"the service answered {status}")
         facts = {name: str(table.get(name) or "") for name in ("path", "allowed", "fix")}
-        super().__init__(words, given=table.get("given"), **facts)
+        given = table.get("given")
+        super().__init__(words, given=None if given is None else Repeated(given), **facts)
 
     def __reduce__(self) -> Any:
         return type(self), (self.status, self.table)

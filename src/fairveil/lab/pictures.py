@@ -16,16 +16,19 @@ from fairveil.fairness.reports import GroupReport
 from fairveil.frames import Kind, check_may_be_seen, frame_of
 from fairveil.lab import compare
 from fairveil.lab.artefact import Chart, Line
+from fairveil.lab.handover.results import is_real
 from fairveil.lab.plots import estimate_charts, one_page, result_charts
 
 Result = Mapping[str, Any]
 
 
 def kind_of(result: Result) -> Kind:
-    """Whether the numbers of a result are simulated, released under its guarantee, or people's own."""
-    if result["meta"]["simulated"]:
+    """Whether the numbers of a result are simulated, released under its guarantee, or those of people as they are:
+    without a guarantee, with noise that anybody can draw again, or counted beside it."""
+    if not is_real(dict(result)):
         return "simulated"
-    return "raw" if result["guarantee"] is None else "private"
+    bare = result["guarantee"] is None or result["meta"]["simulated"] or result["meta"].get("evaluation")
+    return "raw" if bare else "private"
 
 
 def frame(found: Any, metric: str | None = None) -> Any:
@@ -62,9 +65,11 @@ def _result_frame(result: Result) -> Any:
         for name, points in result["series"].items()
         for place, (at, value) in enumerate(zip(points["x"], points["y"]))
     ]
+    kind = kind_of(result)
     if not rows:
-        rows = [{"metric": name, "value": value} for name, value in _numbers(result["metrics"])]
-    return frame_of(rows, str(result["spec"]["task"]), kind_of(result), seed=result["spec"].get("seed"))
+        shown = {name: value for name, value in result["metrics"].items() if (name, kind) != ("lab", "private")}
+        rows = [{"metric": name, "value": value} for name, value in _numbers(shown)]
+    return frame_of(rows, str(result["spec"]["task"]), kind, seed=result["spec"].get("seed"))
 
 
 def _numbers(metrics: Mapping[str, Any], above: str = "") -> list[tuple[str, Any]]:

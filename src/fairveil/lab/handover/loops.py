@@ -339,7 +339,10 @@ def _check_ledger(path: str, inside: str | None, checked: Report, policy: str) -
     name = f"DATABASE --ledger {inside}" if inside is not None else Path(path).name
     return DocumentSection(
         "How to check this report",
-        text=["Numbers above were published through the ledger, which was checked before this was written:"],
+        text=[
+            "Numbers above were published through the ledger, which was checked before this was written. In the folder "
+            "of the ledger, or beside a copy of it:"
+        ],
         code=[f"fairveil ledger verify {name}", f"fairveil ledger show {name}", f"fairveil audit {policy}"],
         points=[
             f"Ledger {checked.ledger}, {checked.entries:,} entries, head {checked.head}.",

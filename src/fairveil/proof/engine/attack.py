@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from fairveil.arrays import Floats, Ints
 from fairveil.errors import InputError, SpecError
+from fairveil.frames import frame_of
 from fairveil.proof.engine.bounds import CurveClaim, FinerClaim, epsilon_lower
 
 CELLS = 512
@@ -59,6 +60,15 @@ class Finding:
     @property
     def verdict(self) -> str:
         return "violated" if self.violated else "consistent"
+
+    def to_frame(self) -> Any:
+        """One row: the verdict, what was claimed and what was measured, as a pandas table."""
+        row = {
+            "verdict": self.verdict, "claimed_epsilon": self.epsilon, "claimed_delta": self.delta,
+            "epsilon_lower": self.epsilon_lower, "confidence": self.confidence, "event": self.event,
+            "hits": self.hits, "trials": self.trials, "other_hits": self.other_hits, "other_trials": self.other_trials,
+        }  # fmt: skip
+        return frame_of([row], "audit", "simulated")
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class Drawing:
         )
         made.filters |= {
             "amount": words.amount, "count": words.count, "moment": words.moment, "day": words.day, "span": words.span,
-            "url": lambda text: quote(text, safe=""),
+            "url": lambda text: quote(text, safe=""), "labelled": words.labelled,
         }  # fmt: skip
         made.globals |= {
             "asset": lambda name: f"/static/{name}?v={STATICS[name].mark}",

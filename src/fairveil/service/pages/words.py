@@ -70,6 +70,31 @@ def listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
+COLUMN = re.compile(r'<th scope="col"[^>]*>(.*?)</th>')
+FEW = 2
+"""Columns that a phone shows side by side."""
+
+
+def labelled(table: str) -> str:
+    """A table of many columns whose cells say the name of theirs: on a phone each row is a block.
+
+    >>> head = "".join(f'<th scope="col">{name}</th>' for name in ("a", "b", "c", "d"))
+    >>> row = "<tr><th>1</th><td>2</td><td>3</td><td>4</td></tr>"
+    >>> labelled(f"<table><thead><tr>{head}</tr></thead>{row}</table>").partition("</thead>")[2]
+    '<tr><th>1</th><td data-label="b">2</td><td data-label="c">3</td><td data-label="d">4</td></tr></table>'
+    """
+    head, end, body = str(table).partition("</thead>")
+    names = COLUMN.findall(head)
+    if len(names) <= FEW:
+        return table
+    rows = []
+    for row in body.split("<tr>"):
+        first, *cells = row.split("<td")
+        said = [f'<td data-label="{name}"{cell}' for name, cell in zip(names[-len(cells) :], cells)]
+        rows.append("".join([first, *said]))
+    return head.replace("<table>", '<table class="blocks">') + end + "<tr>".join(rows)
+
+
 def guarantee(table: dict[str, Any] | None) -> str:
     """A promise in one sentence."""
     if table is None:

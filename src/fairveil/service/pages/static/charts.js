@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const few = 3;
-  const short = (value) => Number(value).toPrecision(few).replace(/\.?0+$/, "");
+  const short = (value) => Number(Number(value).toPrecision(few)).toLocaleString("en", {maximumSignificantDigits: few});
   const clip = (text, most = 28) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
 
   function intervals(spec, width) {
@@ -28,19 +28,20 @@
   }
 
   function series(spec, width) {
+    const most = width < 480 ? 14 : 28;
     const points = spec.series.flatMap((one) => one.points.map(([x, y]) => ({name: one.name, x, y})));
     const last = spec.series.filter((one) => one.points.length).map((one) => ({name: one.name, x: one.points.at(-1)[0], y: one.points.at(-1)[1]}));
     const ends = spec.domain ?? [Math.min(...points.map((one) => one.y)), Math.max(...points.map((one) => one.y))];
     const least = (ends[1] - ends[0]) * 16 / 212;  // a line of text, in units of the drawing
     last.sort((a, b) => a.y - b.y).forEach((one, at) => { one.at = at ? Math.max(one.y, last[at - 1].at + least) : one.y; });
-    const right = Math.min(160, 20 + Math.max(0, ...last.map((one) => clip(one.name).length * 7)));
+    const right = 20 + Math.max(0, ...last.map((one) => clip(one.name, most).length * 7.6));
     return {width, height: 260, marginLeft: 48, marginRight: right, marginTop: 14, marginBottom: 34,
       x: {label: spec.x, tickFormat: (value) => Number(value).toLocaleString("en"), ticks: width < 480 ? 3 : 5}, y: {label: null, grid: true, domain: spec.domain ?? undefined, tickFormat: short},
       color: {domain: spec.series.map((one) => one.name), range: ["#2f7fc1", "#c2571a", "#2c8a57", "#8d5bb8", "#a8892a", "#b8457c", "#4b8f9e", "#7a7f87"]},
       marks: [
         Plot.ruleX(spec.releases ?? [], {stroke: "currentColor", strokeOpacity: 0.25}),
         Plot.lineY(points, {x: "x", y: "y", stroke: "name", z: "name", strokeWidth: 2}),
-        Plot.text(last, {x: "x", y: "at", text: (one) => clip(one.name), textAnchor: "start", dx: 6, fill: "currentColor"}),
+        Plot.text(last, {x: "x", y: "at", text: (one) => clip(one.name, most), textAnchor: "start", dx: 6, fill: "currentColor"}),
       ]};
   }
 
