@@ -13,11 +13,11 @@ from fairveil.bandits.estimates import Estimate, Estimates
 from fairveil.errors import InputError, PrivacyError
 from fairveil.fairness.metrics import group_rates
 from fairveil.fairness.reports import GroupReport
+from fairveil.frames import frame_of
 from fairveil.lab.artefact import Chart, Line
 from fairveil.lab.demo import CHAPTERS
 from fairveil.lab.pictures import frame, plot
 from fairveil.lab.plots import PALETTE, allocation_charts, draw, page_colours, result_charts, write_picture
-from fairveil.frames import frame_of
 from fairveil.ledger import Ledger, Limit
 from fairveil.ledger.account import releases_into
 from fairveil.proof.engine.attack import Finding
