@@ -11,8 +11,10 @@ import logging
 import os
 import random
 import secrets
+import threading
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from urllib.parse import quote as quoted
@@ -63,7 +65,7 @@ class Problem(FairveilError):
 
 
 class Unreachable(FairveilError):
-    """No answer after all attempts; a repeat with the same event id is safe."""
+    """No answer after all attempts; every call may be repeated, a decision with the same event id."""
 
     code, exit_code = "unreachable", 7
 
@@ -127,7 +129,9 @@ class Sender:
             last = asked = None
             more = SLOW if call.slow else 0.0
             try:
-                answer = yield sent
+                quiet = SILENCE if said else max(began + SILENCE - time.monotonic(), SILENCE / 2)
+                with self._speaking(sent, quiet):
+                    answer = yield sent
             except httpx.TransportError as problem:
                 last = type(problem).__name__
                 more = 0.0 if isinstance(problem, httpx.ConnectError | httpx.ConnectTimeout) else more
@@ -139,7 +143,8 @@ class Sender:
             if attempt == self.retries or spent + wait > patience + more:
                 break
             if answer is None and not said and spent + wait >= SILENCE:
-                log.warning("waiting for %s: no answer yet (%s), tries for %.0f s", self.url, last, patience + more)
+                longest = patience + more
+                log.warning("waiting for %s: no answer yet (%s), tries for at most %.0f s", self.url, last, longest)
                 said = True
             yield Pause(wait)
             attempt += 1
@@ -149,8 +154,21 @@ class Sender:
             "the service cannot be reached",
             path=self.url,
             given=f"{last}, {attempt + 1} attempts in {spent:.0f} s",
-            fix="check the address and that `fairveil serve` runs there; a repeat with the same event id is safe",
+            fix=f"check the address and that `fairveil serve` runs there{_repeated(call)}",
         )
+
+    @contextmanager
+    def _speaking(self, call: Call, quiet: float) -> Iterator[None]:
+        """Say that a call that may take long is under way, once, when it has been so for so many seconds."""
+        words = "waiting for %s: it works on %s %s, which takes some seconds the first time (it compiles)"
+        later = threading.Timer(quiet, log.warning, (words, self.url, call.method, call.path))
+        later.daemon = True
+        if call.slow:
+            later.start()
+        try:
+            yield
+        finally:
+            later.cancel()
 
     def _answered(self, answer: httpx.Response) -> Any:
         """What was answered, or the problem that it is."""
@@ -384,6 +402,11 @@ def _fallback_reply(event: str, action: int) -> dict[str, Any]:
         "reason": "fallback",
         "source": "fallback",
     }
+
+
+def _repeated(call: Call) -> str:
+    """What to know before a call is made again by hand: a decision and its reward go by their event id."""
+    return "; a repeat with the same event id is safe" if call.method == "POST" and "/decisions" in call.path else ""
 
 
 def token_of(given: str | None) -> dict[str, str]:
