@@ -74,6 +74,16 @@ def test_without_script_and_in_print_the_static_figures_show(page, browser):
     context.close()
 
 
+def test_on_paper_no_table_is_cut(page, browser):
+    context = browser.new_context(viewport={"width": 660, "height": 900})
+    tab = context.new_page()
+    tab.emulate_media(media="print")
+    tab.goto(page.as_uri())
+    right = "all => Math.max(...all.map(one => one.getBoundingClientRect().right))"
+    assert tab.eval_on_selector_all("table", right) <= 660
+    context.close()
+
+
 def test_figures_speak_and_wide_tables_are_reached_by_keyboard(page, browser):
     context = browser.new_context(viewport={"width": 768, "height": 900})
     tab = context.new_page()

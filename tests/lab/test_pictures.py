@@ -103,7 +103,7 @@ def test_a_fitted_classifier_is_drawn_by_its_rates_and_intervals(tmp_path):
     draw_result(result, tmp_path / "rates.html")
     page = (tmp_path / "rates.html").read_text()
     assert "rates by group, held-out people, counted without noise" in page
-    assert all(words in page for words in ("true positive", "Female"))
+    assert all(words in page for words in ("true positive", "Female", "<h1>Result of a run: logistic</h1>"))
 
 
 def test_an_audit_is_a_table():
