@@ -266,8 +266,8 @@ def rates_chart(title: str, by_group: Mapping[str, Mapping[str, Any]]) -> Chart:
     lines = []
     for rate in RATES:
         known = {group: row for group, row in by_group.items() if row.get(rate) is not None}
-        ends = (tuple(row[f"{rate}{end}"] for row in known.values()) for end in ("", "_low", "_high"))
-        lines.append(Line(rate.replace("_", " "), tuple(known), *ends))
+        value, low, high = (tuple(row[rate + end] for row in known.values()) for end in ("", "_low", "_high"))
+        lines.append(Line(rate.replace("_", " "), tuple(known), value, low, high))
     return Chart(title, "group", "rate", tuple(lines), kind="bars", y_range=(0.0, 1.0))
 
 
