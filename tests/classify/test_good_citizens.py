@@ -30,6 +30,7 @@ from fairveil.classify import (
     RefitWarning,
     check_pipeline,
 )
+from fairveil.classify.learner import ONE_ROW
 from fairveil.data import Column
 from fairveil.errors import BudgetError, InputError, PrivacyError, SpecError
 from fairveil.ledger import Ledger
@@ -182,6 +183,9 @@ def test_an_ensemble_that_draws_a_row_several_times_is_named():
         assert "several times" in leak.why
         assert check_pipeline(BaggingClassifier(inner, bootstrap=False, max_samples=0.5)) == []
     assert check_pipeline(BaggingClassifier(LogisticRegression())) == []
+    x, y, _ = _people()
+    bagged = BaggingClassifier(PrivateLogisticRegression(random_state=0), n_estimators=1, random_state=0).fit(x, y)
+    assert ONE_ROW in bagged.estimators_[0].guarantee_.notes
 
 
 def test_transformers_that_learn_are_named_and_others_are_not() -> None:

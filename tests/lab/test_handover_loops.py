@@ -15,6 +15,7 @@ from fairveil.bandits.nash.stopping import separation
 from fairveil.cli import app
 from fairveil.errors import PrivacyError, SpecError
 from fairveil.lab.handover import report_on_ledger, report_on_loop, report_on_store
+from fairveil.lab.handover.document import STOOD_IN
 from fairveil.lab.handover.registry_entry import deployment_of, registry_entry
 from fairveil.lab.handover.write import to_markdown
 from fairveil.loop import ManualClock, Store
@@ -255,6 +256,15 @@ def test_the_stopping_rule_is_said_to_be_used(folder):
     names = {"arm 0": "usual care", "arm 1": "new drug"}
     ledger = lines(report_on_ledger(path, policy, names=names, loop="trial-7", anytime=True))
     assert "The stopping rule was used." in ledger
+    assert all(STOOD_IN in told for told in (text, ledger)), "no proof covers what stands in for an outcome"
+
+
+def test_estimates_of_a_loop_that_limits_people_say_what_stands_in_for_an_outcome(folder):
+    with Store.open(f"sqlite:///{folder}/store.db") as store:
+        view = public_view(store, "trial-7")
+    for person, said in (({"max_events": 2}, True), ({"sticky": True}, True), ({}, False)):
+        document = report_on_loop({**view.loops["trial-7"], "person": person}, view.budgets["trial-7"], source="tables")
+        assert (STOOD_IN in lines(document)) == said
 
 
 def test_candidates_over_the_published_tables():
@@ -329,6 +339,35 @@ def test_an_entry_of_the_registry_says_flavour_unit_parameters_and_what_is_not_p
         "implementation",
         "resources",
     }
+
+
+@pytest.mark.parametrize("source", ["store", "tables", "ledger"])
+def test_what_is_handed_over_counts_what_reports_have_cost(tmp_path, source):
+    """Everything that is published had cost an event 3, and a board and the registry were told epsilon 1."""
+    clock = ManualClock()
+    spec = {**TRIAL, "policy": {"name": "private-nash", "epsilon": 1.0}, "groups": ["a"], "person": {}}
+    with Store.open(f"sqlite:///{tmp_path}/data/store.db", clock=clock) as store:
+        loop = store.create(**spec, reports={"spare": 2.0})
+        for number in range(20):
+            loop.decide(f"e-{number}")
+            loop.reward(f"e-{number}", 1.0)
+        clock.advance(61)
+        store.tick()
+        loop.release("fairness", epsilon=2.0)
+        view = public_view(store, "trial-7")
+        if source == "store":
+            document = report_on_store(store, "trial-7")
+        elif source == "tables":
+            document = report_on_loop(view.loops["trial-7"], view.budgets["trial-7"], source="what is published")
+        else:
+            ledger = tmp_path / "data" / "ledgers" / "trial-7.db"
+            document = report_on_ledger(ledger, loop.facts.policy, loop="trial-7")
+    found = registry_entry(deployment_of(document))["deployment"]
+    assert found["privacy_loss"]["privacy_parameters"] == {"epsilon": 3.0}
+    assert found["dp_flavor"]["bound_on_output_distance"] == {"epsilon": 3.0}
+    text = lines(document)
+    assert "at most 20.1 times as likely" in text
+    assert "epsilon = 3" in text
 
 
 def test_what_protects_nobody_is_not_registered():

@@ -12,18 +12,19 @@ import pytest
 
 from fairveil.errors import SpecError
 from fairveil.loop import Person, Reward, Store
-from fairveil.loop.problems import NameTaken
+from fairveil.loop.problems import NameTaken, UnknownLoop
 from fairveil.loop.public import loop_table
+from fairveil.loop.quoting import quote
 from fairveil.loop.upkeep import accept_epoch, backup, restore
 
 POLICY = {"name": "even-blocks", "arms": 3, "epsilon": 1.0}
 TRIAL = {"policy": POLICY, "reward": Reward(0, 1, wait="60s"), "person": Person(max_events=1)}
-KEY = bytes(range(32))
+KEY, OTHER = bytes(range(32)), bytes(range(1, 33))
 
 
-def play(loop, clock, count=10):
+def play(loop, clock, count=10, name="e"):
     """The same events of the same people every time; how many of them are learned."""
-    replies = [loop.decide(f"e-{place}", subject=f"person {place}") for place in range(count)]
+    replies = [loop.decide(f"{name}-{place}", subject=f"person {place}") for place in range(count)]
     for reply in replies:
         loop.reward(reply.event_id, 1.0)
     clock.advance(61)
@@ -48,6 +49,27 @@ def test_people_and_events_under_a_lost_key_are_counted_again(store_url, clock, 
             assert (f"the key of ids was lost {life} time(s)" in notes) == (life > 0)
             later = store.create(f"later-{life}", **TRIAL)
             assert promised(later) == (1.0, 1.0), "a loop that was made under this key has forgotten nobody"
+
+
+def test_a_new_key_is_remembered_by_the_ledger_when_its_store_is_put_back(tmp_path, clock):
+    """Under the old key somebody is learned in three lives, and the store that was put back knows of two."""
+    data = tmp_path / "data"
+    with opened(data, clock) as store:
+        loop = store.create("trial", **TRIAL)
+        backup(store, tmp_path / "copy")
+        learned = play(loop, clock, name="first")
+    with opened(data, clock, OTHER, new_key=True) as store:
+        learned += play(store.loop("trial"), clock, name="second")
+        assert promised(store.loop("trial")) == (2.0, 2.0)
+    with put_back(data, clock) as loop:
+        accept_epoch(loop.store, "trial", uncharged=True)
+        loop.store.tick()
+        learned += play(loop, clock, name="third")
+        assert (learned, promised(loop)[1]) == (30, 3.0)
+    with opened(data, clock, bytes(32), new_key=True) as store:
+        assert promised(store.loop("trial"))[1] == 4.0, "a key that comes after it is one more"
+    with put_back(data, clock, key=OTHER, new_key=True) as loop:
+        assert promised(loop)[1] == 4.0, "two epochs, and one key under which anything was released"
 
 
 @pytest.mark.parametrize("charged", [True, False])
@@ -112,8 +134,24 @@ def test_a_loop_that_starts_from_another_one_counts_whoever_was_learned_there(st
     assert (free["person_guarantee"], "free" in free["person_reason"]) == (None, True)
 
 
-def opened(data, clock):
-    return Store.open(f"sqlite:///{data}/store.db", clock=clock, key=KEY)
+def test_a_quote_counts_what_the_loop_will_start_from(store):
+    """It promised epsilon 1 of a loop that promises 2, 3, ... once it is made."""
+    store.create("first", **TRIAL)
+    store.create("free", **TRIAL | {"person": Person()})
+    for start in ("first", "free"):
+        asked = {**TRIAL, "start_from": start}
+        told, made = quote({"name": "next", **asked}, store), loop_table(store.create(f"after-{start}", **asked))
+        keys = ("guarantee", "person_guarantee", "person_reason")
+        assert [told[key] for key in keys] == [made[key] for key in keys]
+    assert quote({"name": "next", **TRIAL, "start_from": "after-first"}, store)["person_guarantee"]["epsilon"] == 3.0
+    with pytest.raises(UnknownLoop):
+        quote({"name": "next", **TRIAL, "start_from": "nobody"}, store)
+    with pytest.raises(SpecError, match="where it is"):
+        quote({"name": "next", **TRIAL, "start_from": "first"})
+
+
+def opened(data, clock, key=KEY, **given):
+    return Store.open(f"sqlite:///{data}/store.db", clock=clock, key=key, **given)
 
 
 def forget_pages(data):
@@ -124,11 +162,18 @@ def forget_pages(data):
 @contextmanager
 def put_back_blind(data, clock):
     """The loop of a store that is put back, with the keys of its released events lost."""
+    with put_back(data, clock, blind=True) as loop:
+        yield loop
+
+
+@contextmanager
+def put_back(data, clock, blind=False, **given):
     for file in data.glob("store.db*"):
         file.unlink()
     restore(data.parent / "copy", data / "store.db")
-    forget_pages(data)
-    with opened(data, clock) as store:
+    if blind:
+        forget_pages(data)
+    with opened(data, clock, **given) as store:
         clock.advance(61)
         store.tick()
         yield store.loop("trial")

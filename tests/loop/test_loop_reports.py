@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 
 import numpy as np
 import pytest
 
 from fairveil.errors import BudgetError, SpecError
 from fairveil.ledger import Limit
-from fairveil.loop import ManualClock, Person, Reward, Store
+from fairveil.loop import ManualClock, Person, Reward, Store, reports
 from fairveil.loop.asked import Wanted, wanted
 from fairveil.loop.places import Placing
 from fairveil.loop.problems import Invalid, NoBudget, NoSupport, NotDue, NotKept, Overlap, SaysNothing
@@ -108,10 +109,44 @@ def test_a_report_sees_whoever_the_door_did_not(store, door, monkeypatch):
     store.clock.clock.advance(120)
     store.tick()
     with store.reading() as tx:
-        assert tx.execute("SELECT first, status FROM reports ORDER BY first") == [(0, "released"), (10, "skipped")]
+        assert tx.execute("SELECT first, status FROM reports ORDER BY first") == [(0, "released"), (10, "refused")]
+    [said] = [words for words in loop_table(loop)["warnings"] if "counted" in words]
+    assert said.startswith("1 scheduled report was refused")
     with pytest.raises(NoSupport, match="counted for the people"):
         loop.release("fairness", first=10, stop=20, epsilon=0.1)
     assert not [entry for entry in loop.ledger.entries() if "-10-20" in str(entry)]
+
+
+@pytest.mark.parametrize(
+    ("door", "refused"),
+    [
+        ("SELECT ?", False),
+        ("DELETE FROM place_appearances WHERE subject = ?", True),
+        ("UPDATE place_appearances SET places = 2 WHERE subject = ?", True),
+        ("UPDATE place_appearances SET places = NULL WHERE subject = ?", False),
+    ],
+    ids=["all there", "one of them nameless", "at more places", "by an older version"],
+)
+def test_a_report_sees_a_candidate_whom_nobody_knows_among_others(store, door, refused):
+    """A place with some of its people named was taken for one with all of them."""
+    policy = {"name": "batched-private-fair-greedy", "epsilon": 5.0, "delta": 1e-6, "first_batch": 20}
+    loop = store.create("queue", policy=policy, groups=["a", "b"], features=FEATURES[:1], reports={"spare": 2.0},
+                        reward=Reward(0, 1, wait="60s"), person=Person(max_events=2, candidates=2))  # fmt: skip
+    for number in range(10):
+        who = [f"p-{number}", f"p-{number}", f"q-{number}", f"r-{number}"]
+        shown = [{"group": "ab"[place % 2], "features": [0.1], "subject": one} for place, one in enumerate(who)]
+        loop.decide(f"e-{number}", candidates=shown, exclude=[3] if number == 5 else [])
+    with store.writing() as tx:
+        tx.execute(door, (store.keys.subject("q-5"),))
+    store.clock.clock.advance(120)
+    store.tick()
+    if not refused:
+        assert loop.release("fairness", epsilon=0.5)["value"]["places"] == 10
+        return
+    with pytest.raises(NoSupport, match="counted for the people"):
+        loop.release("fairness", epsilon=0.5)
+    loop.erase_subject("p-5")
+    assert loop.release("fairness", epsilon=0.5)["value"]["places"] == 9
 
 
 def test_who_somebody_is_moves_no_place_of_others(store):
@@ -237,6 +272,23 @@ def test_scheduled_reports_are_paid_in_advance_and_their_content_goes(store):
         loop.release("fairness", first=40, stop=50, epsilon=0.1)
 
 
+@pytest.mark.parametrize("raced", [False, True])
+def test_a_report_by_hand_stops_neither_the_schedule_nor_erasure(store, monkeypatch, raced):
+    """A range of the schedule that overlapped it was refused at every tick, which erased nothing from then on."""
+    loop = made(store, reports={"every": 20, "epsilon": 0.5, "spare": 1.0})
+    play(store, loop, 12)
+    loop.release("fairness", first=0, stop=10, epsilon=0.5)
+    with monkeypatch.context() as late:
+        if raced:  # asked for after the schedule was made
+            late.setattr(reports, "_by_hand", lambda *given: [])
+        play(store, loop, 60, first=12)
+    play(store, loop, 8, first=72)
+    with store.reading() as tx:
+        scheduled = tx.execute("SELECT first, status FROM reports WHERE scheduled = 1 ORDER BY first")
+    assert scheduled == [(20, "released"), (40, "released"), (60, "released")]
+    assert loop.status().erased > 12, "rows of released blocks go, whatever is reported"
+
+
 def test_content_is_kept_no_longer_than_declared(store):
     loop = made(store, reports={"spare": 1.0, "keep": "1h"})
     play(store, loop)
@@ -321,6 +373,32 @@ def test_a_request_id_names_a_request_whose_range_is_left_open(store):
     assert loop.release("fairness", epsilon=0.5, request_id="r-2")["first"] == 30
 
 
+def test_processes_that_ask_for_one_range_at_once_pay_once_and_get_one_value(store_url, clock):
+    with Store.open(store_url, clock=clock, key=KEY) as store:
+        play(store, made(store), 20)
+    fork = multiprocessing.get_context("fork")
+    together, answers = fork.Barrier(4), fork.Queue()
+
+    def ask():
+        with Store.open(store_url, clock=clock, key=KEY) as store:
+            loop = store.loop("trial")
+            together.wait(30)
+            answers.put(bytes_of(loop.release("fairness", first=0, stop=20, epsilon=0.5)))
+
+    children = [fork.Process(target=ask) for _ in range(4)]
+    for child in children:
+        child.start()
+    found = [answers.get(timeout=60) for _ in children]
+    for child in children:
+        child.join(60)
+    assert len(set(found)) == 1
+    with Store.open(store_url, clock=clock, key=KEY) as store:
+        loop = store.loop("trial")
+        assert loop.ledger.spent.units == 1_500_000
+        asked = [entry["kind"] for entry in loop.ledger.entries() if entry["name"].endswith("report-fairness-0-20")]
+        assert asked == ["reserve", "publish"]
+
+
 def test_a_quote_says_what_it_costs_and_the_budget_that_a_half_width_needs(store):
     loop = made(store)
     play(store, loop)
@@ -371,9 +449,12 @@ def test_a_person_is_told_learning_and_reports_together(store):
     loop.release("fairness", first=10, stop=15, epsilon=0.5)
     table = loop_table(loop)
     assert table["person_guarantee"]["epsilon"] == pytest.approx(2 * 1.75)
-    assert table["guarantee"]["epsilon"] == 1.0
+    assert table["guarantee"]["epsilon"] == 1.0, "learning alone"
+    assert table["total_guarantee"]["epsilon"] == pytest.approx(1.75)
+    assert table["total_guarantee"]["unit"] == table["guarantee"]["unit"]
     free = store.create("free", policy=POLICY)
     assert loop_table(free)["person_guarantee"] is None
+    assert loop_table(free)["total_guarantee"] is None, "learning is all"
     assert "max_events" in loop_table(free)["person_reason"]
 
 

@@ -118,6 +118,7 @@ def test_a_loop_that_had_started_from_another_counts_its_own_decisions_after_an_
         with store.writing() as tx:
             tx.execute("ALTER TABLE loops DROP COLUMN began")
             tx.execute("ALTER TABLE appearances DROP COLUMN places")
+            tx.execute("ALTER TABLE place_appearances DROP COLUMN places")
             tx.execute("DROP INDEX trail_by_action")
             tx.execute("UPDATE meta SET value = '8' WHERE key = 'version'")
     with Store.open(store_url, key=KEY, migrate=True) as store:
@@ -126,13 +127,13 @@ def test_a_loop_that_had_started_from_another_counts_its_own_decisions_after_an_
 
 
 @pytest.mark.parametrize("excluded", [[], [0]], ids=["all", "one excluded"])
-def test_rows_that_an_older_version_wrote_are_released_after_an_upgrade(store_url, excluded):
+def test_rows_that_an_older_version_wrote_are_released_and_reported_after_an_upgrade(store_url, excluded):
     """At how many places of a row somebody stood was not kept then."""
     policy = {"name": "batched-private-fair-greedy", "epsilon": 1.0, "delta": 1e-6, "first_batch": 8}
     features, clock = [{"name": "x", "low": -1.0, "high": 1.0}], ManualClock()
     about = {"policy": policy, "groups": ["a"], "features": features, "reward": Reward(0, 1, wait="60s")}
     with Store.open(store_url, key=KEY, clock=clock) as store:
-        loop = store.create("queue", **about, person=Person(max_events=1))
+        loop = store.create("queue", **about, person=Person(max_events=1), reports={"spare": 1.0})
         for number in range(8):
             who = ["ann" if excluded else f"p-{number}", f"q-{number}"]
             shown = [{"features": [0.1], "subject": one} for one in who]
@@ -140,9 +141,11 @@ def test_rows_that_an_older_version_wrote_are_released_after_an_upgrade(store_ur
             loop.reward(f"e-{number}", 1.0)
         with store.writing() as tx:
             tx.execute("ALTER TABLE appearances DROP COLUMN places")
+            tx.execute("ALTER TABLE place_appearances DROP COLUMN places")
             tx.execute("DROP INDEX trail_by_action")
             tx.execute("UPDATE meta SET value = '9' WHERE key = 'version'")
     with Store.open(store_url, key=KEY, clock=clock, migrate=True) as store:
         clock.advance(61)
         store.tick()
         assert store.loop("queue").status().version > 0
+        assert store.loop("queue").release("fairness", epsilon=0.5)["value"]["places"] == 8

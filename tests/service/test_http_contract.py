@@ -271,6 +271,20 @@ def test_a_report_over_http_with_its_quote_and_csv(service, trial, clock):
     assert said >= {"seq", "event", "round", "action", "propensity", "decided"}
 
 
+def test_no_answer_is_kept_by_whoever_stands_between(trial):
+    """Exports of raw rows, tables and metrics did not say that nobody may keep them."""
+    trial.post("/v1/loops/trial/decisions", json={"event_id": "e"})
+    names = {"loop": "trial", "ledger": "trial", "event": "e"}
+    paths = [
+        re.sub(r"{(\w+)}", lambda name: names.get(name[1], "none"), one.path) for one in ROUTES if one.method == "GET"
+    ]
+    answers = {path: trial.get(path) for path in paths} | {"gone": trial.request("DELETE", "/v1/loops/trial")}
+    assert "/v1/loops/trial/events" in answers
+    unsafe = {path for path, one in answers.items() if one.headers.get("cache-control") != "no-store"}
+    assert unsafe == set()
+    assert all(one.headers["x-content-type-options"] == "nosniff" for one in answers.values())
+
+
 def test_metrics_and_the_table_say_by_arm_what_waits(http, store):
     policy = {"name": "private-nash", "arms": 2, "epsilon": 1.0}
     reward = {"low": 0, "high": 1, "wait": "60s", "missing": "public"}

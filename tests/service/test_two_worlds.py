@@ -27,6 +27,7 @@ from fairveil.proof.adapters.replayed_service import (
     _conflicts_told,
     _counts_rewards,
     _logs_words,
+    _tagged,
     _without_places,
 )
 from fairveil.proof.adapters.served import BROKEN, Served, Step, equal_coins, waited
@@ -248,6 +249,7 @@ def test_random_scripts_say_the_same_in_two_worlds(url, count, first):
     [
         (lambda: function(loop_table, _told(loop_table)), "public /v1/loops/{loop}", range(6)),
         (lambda: method(Metrics, "page", _counts_rewards), "operate /metrics", range(6)),
+        (lambda: method(Service, "_cold", _tagged), "heads", range(6)),
         (lambda: method(Service, "note", _logs_words), "log", range(6)),
         (lambda: method(Placing, "decided", _without_places), "stored", [15]),
         (lambda: function(stands_in, lambda facts, row: False), "public /v1/loops/{loop}", [52, 66]),

@@ -25,6 +25,9 @@ from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 
+ONE_ROW = "a person stands in one row of a fit: an ensemble that repeats rows (bootstrap) is not covered"
+"""A note of every promise: who finds a row twice has looked at rows, so no fit refuses that."""
+
 
 @dataclass(frozen=True)
 class Public:

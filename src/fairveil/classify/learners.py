@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from fairveil.classify.fair.accounting import NeighboursName, zero_out_budget
-from fairveil.classify.learner import Learner, PlannedLearner, Public, estimator_class, scikit_learn
+from fairveil.classify.learner import ONE_ROW, Learner, PlannedLearner, Public, estimator_class, scikit_learn
 from fairveil.classify.perturbation import Perturbation
 from fairveil.configuration import configuration
 from fairveil.errors import DependencyError, SpecError
@@ -203,7 +203,8 @@ def _with_fairlearn(name: str) -> Any:
 
 def _notes(learner: PrivateLogistic) -> tuple[str, ...]:
     notes = [
-        "the fitted weights are protected; a decision shown to a person also depends on that person's own features"
+        "the fitted weights are protected; a decision shown to a person also depends on that person's own features",
+        ONE_ROW,
     ]
     if learner.fits > 1:
         notes.append("a person may be in every retraining, with the same row or another each time")

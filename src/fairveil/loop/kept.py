@@ -73,7 +73,12 @@ TABLE = (
         "groups shown and chosen, exposure given and owed, chances of the targets, the reward: for reports",
         "report",
     ),
-    Line("place_appearances", ("loop", "subject", "place"), "at which places a person stands, hashed", "report"),
+    Line(
+        "place_appearances",
+        ("loop", "subject", "place", "places"),
+        "at which places a person stands, hashed, as how many candidates",
+        "report",
+    ),
     Line(
         "places",
         ("loop", "place", "event", "decided", "until", "action", "propensity", "mode"),

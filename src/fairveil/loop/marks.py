@@ -59,4 +59,4 @@ def change_key(tx: Transaction, keys: Keys, what: str, now: int, actor: str) -> 
     """From now on ids go by this key; old ones, under which somebody may still be stored, are asked for too."""
     note(tx, "key", keys.name)
     note(tx, "old-keys", " ".join(one.name for one in keys.old))
-    trail.note(tx, now, actor, what, "store")
+    trail.note(tx, now, actor, what, "store", {"key": keys.name})

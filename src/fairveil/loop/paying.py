@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fairveil.errors import BudgetError
+from fairveil.errors import BudgetError, LedgerTampered
 from fairveil.ledger import Ledger, Limit
 from fairveil.loop.config import LoopSpec
 from fairveil.loop.problems import NameTaken
@@ -66,6 +66,17 @@ def note_budget(loop: Loop) -> None:
     if not found or json.loads(found[0][0]) != budget_words(loop.ledger):
         with loop.store.writing() as tx:
             write_budget(tx, loop.ledger_name, loop.ledger)
+
+
+def check_newest(tx: Transaction, name: str, ledger: Ledger) -> None:
+    """A ledger is at least as long as this store has seen it, whichever loop has charged it."""
+    found = tx.execute("SELECT sequence FROM budgets WHERE ledger = ?", (name,))
+    if found and ledger.sequence < found[0][0]:
+        raise LedgerTampered(
+            "the ledger is older than this store has seen it", path=str(ledger.place),
+            given=f"entry {ledger.sequence}", allowed=f"at least entry {found[0][0]}",
+            fix="restore the newest ledger; until then nothing is charged to it",
+        )  # fmt: skip
 
 
 def check_accounts(ledger: Ledger, holders: dict[str, str]) -> None:

@@ -20,8 +20,8 @@ import numpy as np
 
 from fairveil.arrays import Floats
 from fairveil.loop.play import ArmsPlay
-from fairveil.loop.problems import NoSupport
-from fairveil.loop.reporting import chances
+from fairveil.loop.problems import Uncounted
+from fairveil.loop.reporting import REFUSED, chances
 from fairveil.loop.storage import Driver, Transaction
 from fairveil.reports.rows import PlaceRows
 from fairveil.state import State
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fairveil.loop.batch import Batch
     from fairveil.loop.events import Event
     from fairveil.loop.facts import Facts
+    from fairveil.loop.loop import Loop
     from fairveil.loop.requests import Ask
 
 PAGE = 2000
@@ -88,7 +89,7 @@ class Placing:
         self._new: dict[bytes, list[Any]] = {}
         self._rewritten: dict[bytes, bytes] = {}
         self._people: dict[bytes, int] = {}
-        self._stands: list[tuple[int, bytes, int]] = []
+        self._stands: list[tuple[int, bytes, int, int]] = []
         self._counters: Counters | None = None
 
     @property
@@ -107,8 +108,9 @@ class Placing:
         content = self._content(ask, made, blank) + self._exposure(ask, made, blank)
         self._new[made.key] = [now.place, made.decided, made.until, made.action, made.propensity, made.mode, content]
         limit = self.facts.spec.person.max_events
+        stands = zip(ask.mentioned, ask.places, strict=True)
+        self._stands += [(self.facts.id, key, now.place, count) for key, count in stands if count]
         for key in ask.subjects:
-            self._stands.append((self.facts.id, key, now.place))
             if limit is not None and (not blank or self._people[key] < limit):
                 self._people[key] += 1
         now.place += 1
@@ -205,7 +207,7 @@ class Placing:
             changed = [(content, loop, key) for key, content in self._rewritten.items()]
             tx.many("UPDATE places SET content = ? WHERE loop = ? AND event = ?", changed)
         if self._stands:
-            tx.many("INSERT INTO place_appearances (loop, subject, place) VALUES (?, ?, ?)", self._stands)
+            tx.many("INSERT INTO place_appearances (loop, subject, place, places) VALUES (?, ?, ?, ?)", self._stands)
         if self._people:
             tx.many(
                 "INSERT INTO place_people (loop, key, places) VALUES (?, ?, ?) "
@@ -238,32 +240,59 @@ _ERASED = {"sqlite": "zeroblob(length(content))", "postgresql": "decode(repeat('
 
 LIVE = "p.loop = ? AND p.place >= ? AND p.place < ? AND substr(p.content, 1, 1) = ?"
 STOOD = (
-    "SELECT count(*) FROM (SELECT count(*) AS stood, coalesce(max(k.places), 0) AS counted FROM places p "
-    "JOIN place_appearances a ON a.loop = p.loop AND a.place = p.place "
+    "SELECT count(*) FROM (SELECT count(*) AS stood, max(a.places) AS places, coalesce(max(k.places), 0) AS counted "
+    "FROM places p JOIN place_appearances a ON a.loop = p.loop AND a.place = p.place "
     f"LEFT JOIN place_people k ON k.loop = a.loop AND k.key = a.subject WHERE {LIVE} GROUP BY a.subject) AS people "
-    "WHERE counted > ? OR stood > counted"
+    "WHERE counted > ? OR stood > counted OR places > ?"
 )
-NAMELESS = (
-    f"SELECT count(*) FROM places p WHERE {LIVE} "
-    "AND NOT EXISTS (SELECT 1 FROM place_appearances a WHERE a.loop = p.loop AND a.place = p.place)"
+"""People counted beyond the limit, at more places than were counted, or as too many candidates of one."""
+KNOWN = (
+    "SELECT p.content, count(a.subject), count(a.places), coalesce(sum(a.places), 0) FROM places p "
+    "LEFT JOIN place_appearances a ON a.loop = p.loop AND a.place = p.place "
+    f"WHERE {LIVE} GROUP BY p.loop, p.place"
 )
+"""Of every place its content, how many people are known at it, and as how many candidates."""
 
 
 def check_people(facts: Facts, driver: Driver, first: int, stop: int) -> None:
     """The limit a person, held against the places that are about to be reported, by whatever way they came."""
-    limit = facts.spec.person.max_events
-    if limit is None:
+    person = facts.spec.person
+    if person.max_events is None:
         return
-    places = facts.id, first, stop, bytes([COUNTS])
+    found = 0
     with driver.reading() as tx:
-        found = tx.execute(STOOD, (*places, limit))[0][0] + tx.execute(NAMELESS, places)[0][0]
+        for start in range(first, stop, PAGE):
+            page = facts.id, start, min(start + PAGE, stop), bytes([COUNTS])
+            found += sum(_somebody_unknown(facts, *row) for row in tx.execute(KNOWN, page))
+        found += tx.execute(STOOD, (facts.id, first, stop, bytes([COUNTS]), person.max_events, person.candidates))[0][0]
     if found:
-        raise NoSupport(
+        raise Uncounted(
             "a range has places beyond what was counted for the people in them",
             path="person.max_events",
-            allowed=f"{limit} places a person, each counted when it is decided",
+            allowed=f"{person.max_events} places a person, each counted when it is decided",
             fix="nothing was drawn; look at what writes to this store, or erase these people",
         )
+
+
+def _somebody_unknown(facts: Facts, content: bytes, people: int, told: int, standing: int) -> bool:
+    """Whether somebody stands at a place who is not known; an older version did not say as how many candidates."""
+    if told < people:
+        return False
+    arms = isinstance(facts.play, ArmsPlay)
+    shown = 1 if arms else int(np.frombuffer(bytes(content), np.uint16, facts.groups, _HEAD.size + 2).sum())
+    return shown != standing
+
+
+def refused_reports(loop: Loop) -> list[str]:
+    """Scheduled reports that `check_people` has refused, in words for who operates the loop."""
+    if loop.facts.spec.reports is None:
+        return []
+    query = "SELECT count(*), min(first), max(stop) FROM reports WHERE loop = ? AND status = ?"
+    with loop.store.reading() as tx:
+        [(count, first, stop)] = tx.execute(query, (loop.facts.id, REFUSED))
+    were = "report was" if count == 1 else "reports were"
+    words = f"refused among places {first} to {stop}: not everybody in them was counted; look at what writes here"
+    return [f"{count} scheduled {were} {words}"] if count else []
 
 
 def erase_person(batch: Batch, dialect: str, subject: bytes) -> int:

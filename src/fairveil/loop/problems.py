@@ -93,10 +93,20 @@ class NoSupport(LoopError):
     code = "no-support"
 
 
+class Uncounted(NoSupport):
+    """Places of a range are not those that were counted for the people in them."""
+
+
 class SaysNothing(LoopError):
     """The interval would be wider than the range of the rewards."""
 
     code = "says-nothing"
+
+
+class LedgerInDoubt(LoopError):
+    """The ledger does not continue what is stored, or an epoch waits to be accepted: nothing is drawn until then."""
+
+    code, exit_code, status = "ledger", 5, 409
 
 
 class OneAtATime(LoopError):

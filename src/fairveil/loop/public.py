@@ -27,7 +27,7 @@ from fairveil.loop.guards import serving_table
 from fairveil.loop.lives import Lives, lives_of, units_of_person
 from fairveil.loop.pages import without_page
 from fairveil.loop.paying import accounts, ledger_table
-from fairveil.loop.places import Counters, counters
+from fairveil.loop.places import Counters, counters, refused_reports
 from fairveil.loop.play import ArmsPlay
 from fairveil.loop.waiting import ends, lines, rounds_of_arms, waiting, warnings, who_answered
 from fairveil.privacy.charges import DELTA_UNITS, UNITS, Charge, Currency
@@ -68,14 +68,16 @@ def public_view(store: Store, name: str) -> PublicView:
 def loop_table(loop: Loop) -> dict[str, Any]:
     facts, status = loop.facts, loop.status()
     lives = lives_of(loop)
-    guarantee, person = event_guarantee(loop, lives), person_guarantee(facts, lives, everything(loop))
+    guarantee, total = event_guarantee(loop, lives), everything(loop)
+    person = person_guarantee(facts, lives, total)
     return {
         "guarantee": None if guarantee is None else guarantee.to_dict(),
+        "total_guarantee": total_guarantee(total, lives),
         "person_guarantee": person,
         "person_reason": person_reason(facts, lives, person),
         **stored_table(facts, status, beside(loop), places_table(loop), serving_table(loop)),
         "waiting": waiting(loop, status),
-        "warnings": warnings(loop, status),
+        "warnings": [*warnings(loop, status), *refused_reports(loop)],
     }
 
 
@@ -186,6 +188,17 @@ def event_guarantee(loop: Loop, lives: Lives) -> Guarantee | None:
     except FairveilError:
         counted = replace(promise, established=False)
     return replace(counted, unit=promise.unit, notes=(*counted.notes, *notes))
+
+
+def total_guarantee(total: Guarantee | None, lives: Lives) -> dict[str, Any] | None:
+    """The promise for one event over all that is published, once more for each life; None where learning is all."""
+    if total is None:
+        return None
+    try:
+        counted: Guarantee = total.for_units(lives.epoch + lives.keys + 1)
+    except FairveilError:
+        counted = replace(total, established=False)
+    return replace(counted, unit=total.unit).to_dict()
 
 
 def person_guarantee(facts: Facts, lives: Lives, total: Guarantee | None = None) -> dict[str, Any] | None:

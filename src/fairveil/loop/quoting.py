@@ -2,49 +2,69 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairveil.bandits.protocol import Policy
 from fairveil.bandits.quotes import spread_in_words
 from fairveil.configuration import describe
+from fairveil.errors import SpecError
 from fairveil.loop.accept import missing_of, policy_of
 from fairveil.loop.asked import check_declared, scheduled_events
 from fairveil.loop.clock import seconds_of
 from fairveil.loop.config import LoopSpec, new_spec
 from fairveil.loop.facts import Facts
-from fairveil.loop.lives import Lives
+from fairveil.loop.lives import Lives, units_before
 from fairveil.loop.paying import limit_of
-from fairveil.loop.public import composed, person_guarantee, person_reason
+from fairveil.loop.public import composed, person_guarantee, person_reason, total_guarantee
 from fairveil.loop.waiting import TIME_TELLS, planned, read_plan
 from fairveil.privacy.charges import FREE, Charge
 from fairveil.privacy.events import NothingEvent
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.limits import Limit
 
+if TYPE_CHECKING:
+    from fairveil.loop.store import Store
+
 SHOWN = 12
 """Releases of a fixed schedule that a quote names."""
 
 
-def quote(table: dict[str, Any]) -> dict[str, Any]:
-    """Cost, guarantees, noise, when releases come, and what to think about; with ``plan``, what waiting does to it."""
+def quote(table: dict[str, Any], store: Store | None = None) -> dict[str, Any]:
+    """Cost, guarantees, noise, when releases come, and what to think about; with ``plan``, what waiting does to it.
+
+    ``store``: where it would be made; one that starts from another loop is quoted nowhere else.
+    """
     spec = new_spec({key: value for key, value in table.items() if key != "plan"})
     policy = policy_of(spec, by_arrival=True)
     facts = Facts(0, spec, policy, 0)
     event, guarantee = policy.event(), facts.guarantee
     check_declared(facts)
     noise, useful = _noise(policy)
-    person = person_guarantee(facts, Lives(), _planned_total(facts, event))
+    lives = Lives(before=_units_before(store, spec))
+    total = _planned_total(facts, event)
+    person = person_guarantee(facts, lives, total)
     return {
         **_costs(facts, event),
         "guarantee": None if guarantee is None else guarantee.to_dict(),
+        "total_guarantee": total_guarantee(total, lives),
         "person_guarantee": person,
-        "person_reason": person_reason(facts, Lives(), person),
+        "person_reason": person_reason(facts, lives, person),
         "noise": noise,
         "releases_at": policy.releases_at(SHOWN),
         "rounds_to_useful": useful,
         "waiting": planned(facts, read_plan(table.get("plan"))),
         "warnings": _warnings(spec, policy),
     }
+
+
+def _units_before(store: Store | None, spec: LoopSpec) -> int | None:
+    if spec.start_from is None:
+        return 0
+    if store is None:
+        raise SpecError(
+            "what a loop starts from is known where it is", path="start_from", fix="quote it at its service"
+        )
+    return units_before(store, spec)
 
 
 def _costs(facts: Facts, event: Any) -> dict[str, Any]:

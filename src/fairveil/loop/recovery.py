@@ -32,7 +32,9 @@ from fairveil.loop.blocks import (
     note,
 )
 from fairveil.loop.facts import Status, first_tally
+from fairveil.loop.lives import remember_keys
 from fairveil.loop.pages import digest_of, without_page
+from fairveil.loop.paying import check_newest
 from fairveil.loop.seats import Seating
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ def check_ledger(loop: Loop) -> None:
     """Compare store and ledger once after a start; starts a new epoch where the store was set back."""
     _compare(loop)
     _check_pages(loop)
+    remember_keys(loop)
 
 
 def _check_pages(loop: Loop) -> None:
@@ -84,6 +87,8 @@ def _compare(loop: Loop) -> None:
     status, ledger = loop.status(), loop.ledger
     if ledger.sequence < status.ledger_sequence:
         raise _set_back(loop, f"entry {ledger.sequence}", f"at least entry {status.ledger_sequence}")
+    with loop.store.reading() as tx:
+        check_newest(tx, loop.ledger_name, ledger)
     _check_last(loop, status)
     unknown = _unknown(loop, status.ledger_sequence)
     if not unknown:

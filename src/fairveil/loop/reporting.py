@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["fairness", "evaluation"]
 KINDS: tuple[Kind, ...] = ("fairness", "evaluation")
+REFUSED = "refused"
+"""The status of a scheduled report in which not everybody was counted; others that cannot be made are ``skipped``."""
 MOST_TARGETS = 8
 Amount = Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)]
 

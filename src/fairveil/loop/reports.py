@@ -27,10 +27,10 @@ from fairveil.loop.blocks import block_name
 from fairveil.loop.clock import SECOND, seconds_of
 from fairveil.loop.paying import note_budget
 from fairveil.loop.places import Counters, check_people, erase_below, pages, settle
-from fairveil.loop.problems import Invalid, NoBudget, NoSupport, Overlap
+from fairveil.loop.problems import Invalid, LedgerInDoubt, NoBudget, NoSupport, Overlap, Uncounted
 from fairveil.loop.public import loop_table, release_tables
 from fairveil.loop.reporting import KINDS as REPORTS
-from fairveil.loop.reporting import Kind
+from fairveil.loop.reporting import REFUSED, Kind
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.vectors import Price
 from fairveil.reports.evaluation import Evaluation
@@ -41,6 +41,10 @@ from fairveil.storage.faults import point
 if TYPE_CHECKING:
     from fairveil.loop.loop import Loop
 
+SUMMARISED = (
+    "mode", "rounds", "settled", "version", "epoch", "published", "guarantee", "total_guarantee", "person_guarantee",
+    "simulated",
+)  # fmt: skip
 STALE = 60 * SECOND
 """A range that was taken so long ago and is not through is finished by a tick."""
 
@@ -122,12 +126,12 @@ def _take(batch: Batch, asked: Wanted) -> int:
     return batch.before.epoch
 
 
-def _pass_over(batch: Batch, asked: Wanted) -> None:
+def _pass_over(batch: Batch, asked: Wanted, status: str) -> None:
     """A scheduled range that cannot be reported is noted, so that the schedule goes on behind it."""
     _take(batch, asked)
     batch.tx.execute(
-        "UPDATE reports SET status = 'skipped' WHERE loop = ? AND kind = ? AND first = ? AND stop = ?",
-        (batch.facts.id, asked.kind, asked.first, asked.stop),
+        "UPDATE reports SET status = ? WHERE loop = ? AND kind = ? AND first = ? AND stop = ?",
+        (status, batch.facts.id, asked.kind, asked.first, asked.stop),
     )
 
 
@@ -225,9 +229,11 @@ def tick(loop: Loop) -> int:
     for asked in (*_begun(loop), *_due(loop, now)):
         try:
             _, new = make(loop, asked, "tick")
-        except NoSupport:  # no law is known of it, or not everybody was counted: the next range comes
+        except NoSupport as problem:  # no law is known of it, or not everybody was counted: the next range comes
+            new, status = False, REFUSED if isinstance(problem, Uncounted) else "skipped"
+            loop.writer.act(partial(_pass_over, asked=asked, status=status))
+        except Overlap:  # somebody asked for these places by hand a moment ago
             new = False
-            loop.writer.act(partial(_pass_over, asked=asked))
         made += new
     stop = _through(loop, now)
     while loop.writer.act(lambda batch: erase_below(batch, loop.store.driver.dialect, stop)):
@@ -278,10 +284,19 @@ def _due(loop: Loop, now: Counters) -> list[Wanted]:
         with loop.store.reading() as tx:
             last = tx.execute(query, (loop.facts.id, kind))[0][0]
         start = max(last or 0, -(-max(now.first, now.erased) // declared.every) * declared.every)
+        taken, own = _by_hand(loop, kind, start), names if kind == "evaluation" else ()
         for first in range(start, now.settled - declared.every + 1, declared.every):
-            own = names if kind == "evaluation" else ()
-            found.append(Wanted(kind, first, first + declared.every, declared.price, own, declared.level, True))
+            stop = first + declared.every
+            if not any(begin < stop and first < end for begin, end in taken):
+                found.append(Wanted(kind, first, stop, declared.price, own, declared.level, True))
     return found
+
+
+def _by_hand(loop: Loop, kind: str, start: int) -> list[tuple[int, int]]:
+    """Ranges behind a place that were asked for by hand: a scheduled one that overlaps them is left out."""
+    query = "SELECT first, stop FROM reports WHERE loop = ? AND kind = ? AND scheduled = 0 AND stop > ?"
+    with loop.store.reading() as tx:
+        return tx.execute(query, (loop.facts.id, kind, start))
 
 
 def _through(loop: Loop, now: Counters) -> int:
@@ -325,10 +340,19 @@ def release(
     price = {name: asked[name] for name in BUDGETS if asked.get(name) is not None}
     if not price:
         raise Invalid("a report has a budget", path="epsilon", allowed="epsilon, rho or mu of the whole release")
-    known = of_request(loop, request)
-    if known is None:
-        known = wanted(loop, kind, asked.get("first"), asked.get("stop"), price, settings)
+    known = of_request(loop, request) or wanted(loop, kind, asked.get("first"), asked.get("stop"), price, settings)
+    if stored(loop, known.id) is None:
+        _check_doubt(loop)
     return make(loop, replace(known, request=request), actor)
+
+
+def _check_doubt(loop: Loop) -> None:
+    """The ledger was compared with the store since the start, and continues it."""
+    if not (loop.checked or loop.verify()):
+        raise LedgerInDoubt(
+            "the ledger of this loop is in doubt: nothing is drawn until an operator has looked", path="ledger",
+            given=loop.status().stopped, fix="fairveil store check says more",
+        )  # fmt: skip
 
 
 def _summary(loop: Loop, actor: str) -> tuple[Any, bool]:
@@ -336,8 +360,7 @@ def _summary(loop: Loop, actor: str) -> tuple[Any, bool]:
     id = f"summary-{table['epoch']}-{table['version']}"
     if (known := stored(loop, id)) is not None:
         return known, False
-    keys = ("mode", "rounds", "settled", "version", "epoch", "published", "guarantee", "person_guarantee", "simulated")
-    value = {key: table[key] for key in keys}
+    value = {key: table[key] for key in SUMMARISED}
     now = loop.store.clock.now()
     with loop.store.writing() as tx:
         tx.execute(

@@ -26,7 +26,7 @@ from fairveil.loop.keys import Keys, find_secret
 from fairveil.loop.loop import Loop
 from fairveil.loop.marks import check_key, key_beside, latest_moment
 from fairveil.loop.memory import LoopMemory
-from fairveil.loop.paying import check_accounts, check_room, limit_of, write_budget
+from fairveil.loop.paying import check_accounts, check_newest, check_room, limit_of, write_budget
 from fairveil.loop.play import warm
 from fairveil.loop.problems import NameTaken, StorageFailed, UnknownLoop
 from fairveil.loop.settle import LONGEST_REST
@@ -139,6 +139,8 @@ class Store:
         scheduled = scheduled_events(facts)
         limit = limit_of(spec, event, list(scheduled.values()))
         ledger = self.ledger(paying, spec.simulated, limit, unit="" if promise is None else promise.unit)
+        with self.reading() as tx:
+            check_newest(tx, paying, ledger)
         check_room(ledger, [event, *scheduled.values()])
         holder = f"reports of {spec.name}"
         check_accounts(ledger, {spec.name: "", **dict.fromkeys(scheduled, holder)})

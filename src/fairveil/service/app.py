@@ -32,6 +32,7 @@ from fairveil.service.auditing import Auditor
 from fairveil.service.cold import Attachment, Request, encode_answer
 from fairveil.service.exchange import Exchange
 from fairveil.service.messages import (
+    SAFE,
     Answer,
     Receive,
     Refused,
@@ -190,11 +191,10 @@ class Service:
         status, value = await self.aside(lambda: self._call(route, call), max(route.deadline, self.settings.deadline))
         if isinstance(value, bytes | Attachment):
             kind = b"text/plain; version=0.0.4; charset=utf-8" if isinstance(value, bytes) else value.media
-            headers = [(b"content-type", kind)]
-            await send({"type": "http.response.start", "status": status, "headers": headers})
-            await send({"type": "http.response.body", "body": value if isinstance(value, bytes) else value.data})
+            data = value if isinstance(value, bytes) else value.data
+            await answer(send, status, data, ((b"content-type", kind), *SAFE))
         elif value is None:
-            await send({"type": "http.response.start", "status": status, "headers": []})
+            await send({"type": "http.response.start", "status": status, "headers": SAFE})
             await send({"type": "http.response.body", "body": b""})
         else:
             await answer(send, status, encode_answer(value))

@@ -220,7 +220,7 @@ def create_loop(service: Service, call: Request) -> Answer:
 
 @route("POST", "/v1/quote", "operate", "what a loop would cost", body=LoopBody, deadline=SLOW)
 def quote_loop(service: Service, call: Request) -> Answer:
-    return 200, quote(_given(call.body))
+    return 200, quote(_given(call.body), service.store)
 
 
 @route("PUT", f"{LOOP}/mode", "operate", "change the mode", body=ModeBody)

@@ -132,7 +132,7 @@ M = TypeVar("M", bound=BaseModel)
 MAX_BODY, MAX_DEPTH, PATIENCE = 2**20, 16, 30.0
 LATE = "the body did not arrive in time"
 _PROBLEM = (b"content-type", b"application/problem+json")
-_SAFE = (
+SAFE = (
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
 )
@@ -269,7 +269,7 @@ def _no_constant(name: str) -> Any:
 Headers = tuple[tuple[bytes, bytes], ...]
 Answer = tuple[int, bytes, Headers]
 """Status, body, and what stands in the head beside the length of the body."""
-JSON: Headers = ((b"content-type", b"application/json"), *_SAFE)
+JSON: Headers = ((b"content-type", b"application/json"), *SAFE)
 
 
 async def answer(send: Send, status: int, body: bytes, headers: Headers = JSON) -> None:
@@ -286,4 +286,4 @@ def refusal(error: Exception, request: str = "") -> Answer:
     status = int(table["status"])
     retry = ((b"retry-after", RETRY[status].encode()),) if status in RETRY else ()
     own = error.headers.items() if isinstance(error, Refused) else ()
-    return status, encode(table), (_PROBLEM, *_SAFE, *retry, *((name.encode(), value.encode()) for name, value in own))
+    return status, encode(table), (_PROBLEM, *SAFE, *retry, *((name.encode(), value.encode()) for name, value in own))

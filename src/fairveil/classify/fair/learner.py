@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, Strict
 
 from fairveil.classify.fair.accounting import NeighboursName, Plan
-from fairveil.classify.learner import PlannedLearner, Public, estimator_class
+from fairveil.classify.learner import ONE_ROW, PlannedLearner, Public, estimator_class
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fairness.notions import FairnessName, Notion
@@ -157,6 +157,7 @@ def _notes(learner: PrivateFair) -> tuple[str, ...]:
         "through noise only",
         "the rule is protected; a decision shown to a person also depends on that person's own features"
         + (" and group" if learner.reads_group else ""),
+        ONE_ROW,
     ]
     if learner.fits > 1:
         notes.append(f"the budget is split over {learner.fits} retrainings; a person may be in every one")

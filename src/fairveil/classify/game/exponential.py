@@ -23,6 +23,7 @@ import numpy as np
 
 from fairveil.arrays import Floats, Ints
 from fairveil.classify.game.hypotheses import PUBLIC, UNIT, errors
+from fairveil.classify.learner import ONE_ROW
 from fairveil.errors import PrivacyError
 from fairveil.privacy.events import ApproximateEvent, Event, PureEvent
 from fairveil.privacy.guarantee import Guarantee, Neighbours
@@ -91,7 +92,7 @@ class Sound:
 
     @staticmethod
     def guarantee(epsilon: float, delta: float, neighbours: Neighbours, *, over_score: bool) -> Guarantee:
-        facts: dict[str, Any] = {"model": "global", "unit": UNIT, "neighbours": neighbours, "notes": (PUBLIC,)}
+        facts: dict[str, Any] = {"model": "global", "unit": UNIT, "neighbours": neighbours, "notes": (PUBLIC, ONE_ROW)}
         return Guarantee.approximate(epsilon, delta, **facts) if over_score else Guarantee.pure(epsilon, **facts)
 
 
@@ -142,5 +143,5 @@ class Printed:
             unit=UNIT,
             neighbours=Neighbours.REPLACE_ROW,
             established=False,
-            notes=(WHY,),
+            notes=(WHY, ONE_ROW),
         )

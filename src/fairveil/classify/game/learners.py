@@ -12,7 +12,7 @@ from pydantic import Strict
 from fairveil.classify.fair.accounting import NeighboursName, Plan
 from fairveil.classify.game.exponential import Printed, Sound
 from fairveil.classify.game.hypotheses import PUBLIC, UNIT, HypothesesName
-from fairveil.classify.learner import BoundedLearner, Public, estimator_class
+from fairveil.classify.learner import ONE_ROW, BoundedLearner, Public, estimator_class
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fairness.subgroups import Kind
@@ -159,7 +159,7 @@ class PrivateGame(FiniteLearner):
         return ApproximateEvent(self.epsilon, self.delta) if self.over_score else ZcdpEvent(self.rho)
 
     def guarantee(self) -> Guarantee:
-        facts: dict[str, Any] = {"model": "global", "unit": UNIT, "notes": (PUBLIC,)}
+        facts: dict[str, Any] = {"model": "global", "unit": UNIT, "notes": (PUBLIC, ONE_ROW)}
         if self.over_score:
             return Guarantee.approximate(self.epsilon, self.delta, neighbours=Neighbours.ZERO_OUT_ROW, **facts)
         return Guarantee.zcdp(self.rho, self.delta, neighbours=Neighbours.REPLACE_ROW, **facts)
@@ -235,7 +235,7 @@ class PrivateFairNR(GameLearner):
         )
         return Guarantee.approximate(
             self.epsilon, self.delta, model="global", unit=UNIT, neighbours=Neighbours.REPLACE_ROW, established=False,
-            notes=(why,),
+            notes=(why, ONE_ROW),
         )  # fmt: skip
 
 

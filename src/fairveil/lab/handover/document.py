@@ -8,6 +8,11 @@ from typing import Any
 
 NOT_RELEASED = "not released"
 SILENCE = "bounds with the silent ones"
+STOOD_IN = (
+    "Where somebody takes part more often than the loop counts, keeps an option or excludes one, a published number "
+    "stands in for the outcome and counts as an answer: intervals are proven where nobody does, and are too narrow "
+    "where many do."
+)
 
 
 @dataclass(frozen=True)

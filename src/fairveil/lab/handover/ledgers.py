@@ -15,11 +15,22 @@ from fairveil.bandits.nash.stopping import words as verdict
 from fairveil.bandits.protocol import Policy
 from fairveil.classify.spending import FIT, PLAN
 from fairveil.errors import SpecError
-from fairveil.lab.handover.document import Document, DocumentSection, TextGrid, briefly, estimates_section, number
+from fairveil.lab.handover.document import (
+    STOOD_IN,
+    Document,
+    DocumentSection,
+    TextGrid,
+    briefly,
+    estimates_section,
+    number,
+)
 from fairveil.lab.handover.registry_entry import Deployment
 from fairveil.lab.handover.stream_ledgers import StreamRecord, called, cost, stream_of, stream_sections
 from fairveil.lab.handover.words import promise_section, public_section, unprotected_section
 from fairveil.ledger.verify import Report, entries, releases, verify
+from fairveil.loop.public import composed
+from fairveil.loop.recovery import reported_range
+from fairveil.privacy.charges import Charge, Currency
 from fairveil.privacy.guarantee import Guarantee
 
 SIMULATED = (
@@ -88,15 +99,16 @@ def report_on_ledger(
     else:
         account = _account_of(policy, accounts, loop)
         made = releases(path, account, ledger=ledger, key=key)
-        state = policy.restored([(name.rpartition("/")[2], value) for name, value in made])
+        blocks = [one for one in made if reported_range(f"{account}/{one[0]}") is None]
+        state = policy.restored([(name.rpartition("/")[2], value) for name, value in blocks])
         document.sections += [
             decided_section(policy, state, names or {}),
-            known_section(policy, state, names or {}, anytime),
+            known_section(policy, state, names or {}, anytime, stands_in=loop is not None),
             fairness_section(policy.family),
         ]
     unit = checked.unit or (ROW if fits else "")
     document.sections.append(budget_section(checked, [] if fits else accounts, unit))
-    promise = None if policy is None else policy.guarantee()
+    promise = None if policy is None else _over_all(policy.guarantee(), held)
     if policy is not None and promise is not None and promise.established and not checked.simulated:
         document.deployment = _deployment(policy, promise, checked, loop, accounts[0]["time"][:10])
     if policy is not None:
@@ -111,6 +123,14 @@ def report_on_ledger(
         _verifying(path, checked, policy),
     ]
     return document
+
+
+def _over_all(promise: Guarantee | None, held: list[dict[str, Any]]) -> Guarantee | None:
+    """The policy's promise, over everything that the ledger has charged beside it: one unit may be in all of it."""
+    charges = [charge for entry in held if (charge := Charge(*entry.get("charge", (0, 0)))) != Charge(0)]
+    if promise is None or len(charges) < 2:
+        return promise
+    return composed(promise, Currency(held[0]["limit"]["currency"]), charges)
 
 
 def _deployment(policy: Policy, promise: Guarantee, checked: Report, loop: str | None, since: str) -> Deployment:
@@ -210,8 +230,11 @@ def _account_of(policy: Policy, accounts: list[dict[str, Any]], loop: str | None
     )
 
 
-def known_section(policy: Policy, state: dict[str, Any], names: dict[str, str], anytime: bool) -> DocumentSection:
-    """Estimates with their usual intervals, or with those of the stopping rule and its verdict."""
+def known_section(
+    policy: Policy, state: dict[str, Any], names: dict[str, str], anytime: bool, stands_in: bool = False
+) -> DocumentSection:
+    """Estimates with their usual intervals, or with those of the stopping rule and its verdict; ``stands_in``: a loop
+    made it, which puts a public number in place of some outcomes."""
     if not anytime:
         known = policy.estimates(state)
         unknown = any(item.answers is not None for item in known.items)  # a ledger holds answers, not who is silent
@@ -225,6 +248,7 @@ def known_section(policy: Policy, state: dict[str, Any], names: dict[str, str], 
     section = estimates_section(found.estimates().to_dict(names))
     called = [names.get(f"arm {arm}", f"arm {arm}") for arm in range(policy.arms)]
     section.text.append(f"The stopping rule was used. {verdict(found, called)}")
+    section.text += [STOOD_IN] if stands_in else []
     return section
 
 

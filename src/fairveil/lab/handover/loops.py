@@ -15,7 +15,15 @@ from fairveil.bandits.nash.base import MEAN_REWARD, NashPolicy
 from fairveil.bandits.nash.stopping import Separation, separation
 from fairveil.bandits.nash.stopping import words as verdict
 from fairveil.errors import FairveilError, InputError, SpecError
-from fairveil.lab.handover.document import Document, DocumentSection, TextGrid, briefly, estimates_section, number
+from fairveil.lab.handover.document import (
+    STOOD_IN,
+    Document,
+    DocumentSection,
+    TextGrid,
+    briefly,
+    estimates_section,
+    number,
+)
 from fairveil.lab.handover.ledgers import budget_section, fairness_section, how_often
 from fairveil.lab.handover.registry_entry import Deployment
 from fairveil.lab.handover.results import promise_of
@@ -87,7 +95,7 @@ def report_on_loop(
     for key in ("name", "policy", "guarantee", "rounds", "published", "open_blocks"):
         if key not in loop:
             raise InputError("this is not what a loop publishes", path=key, allowed="GET /v1/loops/{loop}")
-    promise = promise_of(loop["guarantee"])
+    promise = promise_of(loop.get("total_guarantee") or loop["guarantee"])
     family = _family(loop["policy"])
     own, stand = loop["rounds"] - loop.get("first_round", 0), standings(loop)
     learned = learned_rounds(loop) - (loop.get("first_round", 0) if stand is None else 0)
@@ -242,6 +250,9 @@ def _known(loop: dict[str, Any], found: Separation | None) -> DocumentSection:
         section.grids[0] = TextGrid((head, *section.grids[0].head[1:]), section.grids[0].rows)
     if found is not None:
         section.text.append(f"The stopping rule was used. {verdict(found, names)}")
+    person = loop.get("person") or {}
+    if found is not None or person.get("max_events") is not None or person.get("sticky"):
+        section.text.append(STOOD_IN)
     return section
 
 

@@ -71,6 +71,18 @@ def a_new_key_is_counted(folder: Path) -> None:
             must(promised(loop) == (life + 1.0, life + 1.0), "a promise leaves out who was forgotten with a key")
 
 
+def a_new_key_is_remembered(folder: Path) -> None:
+    """A store that is put back has forgotten its new key; the ledger has not, and promises count that life."""
+    place = Trial(folder)
+    place.begin()
+    with place.opened(key=bytes(range(32)), new_key=True) as loop:
+        place.play(loop, 24)
+    place.put_back(everything=False)
+    with place.opened() as loop:
+        place.tick(loop)
+        must(promised(loop)[1] == 3.0, "a promise leaves out a life under a key that the store has forgotten")
+
+
 def accepted_epochs_are_counted(folder: Path) -> None:
     """Every epoch that was accepted is in the guarantee, and in the ledger, however often its pages are lost."""
     place = Trial(folder)
@@ -129,10 +141,18 @@ def _from_nothing(original: Method) -> Method:
 def lives_checks() -> Checks:
     """What a loop has forgotten: `fairveil.loop.lives`, and the promises of `fairveil.loop.public`."""
     return Checks(
-        (a_new_key_is_counted, accepted_epochs_are_counted, no_account_is_shared, what_it_started_from_is_counted),
+        (
+            a_new_key_is_counted,
+            a_new_key_is_remembered,
+            accepted_epochs_are_counted,
+            no_account_is_shared,
+            what_it_started_from_is_counted,
+        ),
         (
             Mutant("new-key-uncounted", "a new key makes strangers of everybody, and no promise says so",
-                   in_function(lives._new_keys, lambda tx, loop: 0)),
+                   in_function(lives._new_keys, lambda tx, loop: set())),
+            Mutant("keys-in-the-store-alone", "a new key is known to the store alone, which may be put back",
+                   in_function(lives._remembered, lambda ledger, loop: [])),
             Mutant("epochs-beside-alone", "accepted epochs are counted by the file that was lost",
                    in_function(lives._accepted, _beside_alone)),
             Mutant("uncharged-unrecorded", "an epoch that the ledger could not pay for is not in it",

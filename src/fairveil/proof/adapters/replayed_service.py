@@ -158,6 +158,20 @@ def _counts_rewards(original: Method) -> Method:
     return broken
 
 
+def _tagged(original: Method) -> Method:
+    async def broken(self: Service, route: Any, names: Any, token: Any, scope: Scope, receive: Any, send: Any) -> int:
+        with self.store.reading() as tx:
+            [(found,)] = tx.execute("SELECT coalesce(sum(reward), 0) FROM events")
+
+        async def tagged(message: Any) -> None:
+            tag = [(b"etag", f'"{found}"'.encode())] if "headers" in message else []
+            await send({**message, "headers": [*message.get("headers", ()), *tag]})
+
+        return int(await original(self, route, names, token, scope, receive, tagged))
+
+    return broken
+
+
 def _names_people(original: Method) -> Method:
     def broken(self: Loop, subject: str, actor: str = "local") -> int:
         found = int(original(self, subject, actor))
@@ -201,6 +215,8 @@ def service_checks() -> Checks:
                    in_function(loop_table, _told(loop_table))),
             Mutant("rewards-in-a-metric", "a metric adds up rewards that wait",
                    in_method(Metrics, "page", _counts_rewards)),
+            Mutant("rows-in-a-head", "the head of an answer tells whether rows that wait have changed",
+                   in_method(Service, "_cold", _tagged)),
             Mutant("words-of-an-error", "an answer holds the words of an error that nobody foresaw",
                    in_function(refusal, _says_words(refusal)), breaks="an_unforeseen_error"),
             Mutant("words-in-the-log", "a log holds the words of every error",

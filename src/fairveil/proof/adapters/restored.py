@@ -9,21 +9,24 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fairveil.errors import LedgerTampered
 from fairveil.ledger.anchor import FileAnchor, Mark
 from fairveil.ledger.book import Book
-from fairveil.loop import public, recovery, upkeep
+from fairveil.loop import paying, public, recovery, reports, upkeep
 from fairveil.loop.clock import ManualClock
 from fairveil.loop.config import Reward
 from fairveil.loop.loop import Loop
 from fairveil.loop.pages import Pages
+from fairveil.loop.problems import LedgerInDoubt
 from fairveil.loop.public import loop_table
 from fairveil.loop.store import Store
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.laws import must
-from fairveil.proof.mutants import Mutant, function, method
+from fairveil.proof.mutants import Mutant, function, in_function, method
 from fairveil.storage import faults
 
 Method = Callable[..., Any]
@@ -42,9 +45,9 @@ class Place:
         self.policy = {**POLICY, "release": rule}
 
     @contextmanager
-    def opened(self) -> Iterator[Loop]:
+    def opened(self, key: bytes = bytes(32), new_key: bool = False) -> Iterator[Loop]:
         url = f"sqlite:///{self.data}/store.db"
-        with Store.open(url, clock=self.clock, key=bytes(32), anchors=self.anchors) as store:
+        with Store.open(url, clock=self.clock, key=key, new_key=new_key, anchors=self.anchors) as store:
             yield store.loop("trial") if "trial" in store.names() else self.made(store)
 
     def made(self, store: Store) -> Loop:
@@ -82,6 +85,13 @@ class Place:
     def lose_pages(self) -> None:
         for file in (self.data / "ledgers").glob("*.events*"):
             file.unlink()
+
+
+class Reported(Place):
+    """A loop that keeps something for one report by hand."""
+
+    def made(self, store: Store) -> Loop:
+        return store.create("trial", policy=POLICY, reward=Reward(0, 1, wait=f"{WAIT}s"), reports={"spare": 1.0})
 
 
 def an_event_is_released_once(folder: Path) -> None:
@@ -162,6 +172,30 @@ def put_back_together_is_refused(folder: Path) -> None:
         must(loop.decide("later").reason == "ledger", "a ledger that was put back is learned into")
 
 
+def an_older_ledger_pays_nothing(folder: Path) -> None:
+    """On a ledger that is older than its store has seen it no report is drawn by hand, and no loop is charged to it."""
+    place = Reported(folder)
+    with place.opened() as loop:
+        place.play(loop, 0)
+        shutil.copytree(place.data / "ledgers", place.copy)
+        loop.release("fairness", first=0, stop=ROUNDS // 2, epsilon=1.0)
+    shutil.rmtree(place.data / "ledgers")
+    shutil.copytree(place.copy, place.data / "ledgers")
+    about: dict[str, Any] = {"policy": POLICY, "reward": Reward(0, 1, wait=f"{WAIT}s"), "budget": {"ledger": "trial"}}
+    with place.opened() as loop:
+        report = partial(loop.release, "fairness", first=ROUNDS // 2, stop=ROUNDS, epsilon=1.0)
+        must(_refused(report), "a report by hand is drawn on an older ledger")
+        must(_refused(partial(loop.store.create, "next", **about)), "a loop is charged to an older ledger")
+
+
+def _refused(act: Callable[[], Any]) -> bool:
+    try:
+        act()
+    except (LedgerInDoubt, LedgerTampered):
+        return True
+    return False
+
+
 def a_lost_mark_stops_learning(folder: Path) -> None:
     """Without its mark a loop decides and does not learn until somebody accepts it, which the ledger says for ever."""
     place = Place(folder, anchored=True)
@@ -236,6 +270,7 @@ def restored_checks() -> Checks:
             without_pages_learning_waits,
             pages_come_before_values,
             put_back_together_is_refused,
+            an_older_ledger_pays_nothing,
             a_lost_mark_stops_learning,
             a_mark_never_goes_back,
             a_backup_holds_no_mark,
@@ -249,6 +284,10 @@ def restored_checks() -> Checks:
                    lambda _: method(Pages, "missing", lambda _: lambda self, digests: [])),
             Mutant("epochs-not-named", "the guarantee of a restored loop is that of a new one",
                    lambda _: function(public.event_guarantee, lambda loop, epoch: loop.facts.guarantee)),
+            Mutant("older-ledger-pays", "a ledger that was set back behind a report is charged again",
+                   in_function(paying.check_newest, lambda tx, name, ledger: None)),
+            Mutant("report-in-doubt", "a report by hand does not ask whether the ledger continues what is stored",
+                   in_function(reports._check_doubt, lambda loop: None)),
             Mutant("anchor-begins-again", "a lost anchor is made anew and nobody is asked",
                    lambda _: method(Book, "adopt_anchor", _always_again)),
             Mutant("mark-goes-back", "the slower of two processes takes the anchor back",

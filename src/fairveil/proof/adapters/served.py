@@ -100,6 +100,7 @@ class Served:
         self.store = Store.open(url, clock=self.clock, key=bytes(32))
         self.service, self.server = Patient(self.store, Settings(deadline=60.0)), asyncio.new_event_loop()
         self.answers: list[str] = []
+        self.heads: list[str] = []
 
     @contextmanager
     def hearing(self) -> Iterator[None]:
@@ -141,6 +142,8 @@ class Served:
         async def send(message: Any) -> None:
             if message["type"] == "http.response.start":
                 status[0] = message["status"]
+                head = [pair for pair in message["headers"] if pair[0] != b"content-length"]  # that of the body
+                self.heads.append(f"{path} {head}")
             else:
                 parts.append(message.get("body", b""))
 
@@ -162,7 +165,9 @@ class Served:
                 told = self.call("POST", step.path, step.body)
         else:
             told = self.call(step.method, step.path, step.body)
-        if not step.own:
+        if step.own:
+            self.heads.pop()
+        else:
             words = _of_others(told[1], step.mine) if told[0] == 200 else told[1]
             self.answers.append(f"{step.method} {step.path} {told[0]} {words}")
 
@@ -186,7 +191,7 @@ class Served:
         said["event pages"] = [self.call("GET", f"/v1/loops/{loop}/decisions/{event}") for event in others]
         releases = json.loads(self.call("GET", f"/v1/loops/{loop}/releases")[1])["releases"]
         said["release pages"] = [self.call("GET", f"/loops/{loop}/releases/{one['id']}") for one in releases]
-        said["stored"] = self._stored(loop, keys)
+        said["stored"], said["heads"] = self._stored(loop, keys), self.heads
         return {name: SPENT.sub("*", without_chance(words)) for name, words in said.items()}
 
     def _numbers(self, own: Sequence[bytes]) -> set[int]:

@@ -77,7 +77,7 @@ def draw(visit: Visit, **more: Any) -> Page:
             for row in table["waiting"] or ()
             if row["action"] is not None
         ],
-        "promise": guarantee(table["guarantee"]),
+        "promise": guarantee(table["total_guarantee"] or table["guarantee"]),
         "person": table["person_guarantee"],
         "person_words": guarantee(table["person_guarantee"]) if table["person_guarantee"] else None,
         "budget": {**budget, **{key: rounded(budget[key]) for key in ("limit", "spent", "remaining", "words")}},

@@ -59,7 +59,7 @@ def _quoted(visit: Visit, job: JobForm, form: dict[str, str], strict: bool = Fal
         **found,
         "cost": rounded(found["cost"]),
         "parts": parts,
-        "promise": guarantee(found["guarantee"]),
+        "promise": guarantee(found["total_guarantee"] or found["guarantee"]),
         "person": guarantee(found["person_guarantee"]) if found["person_guarantee"] else None,
     }
 

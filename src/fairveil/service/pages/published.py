@@ -114,7 +114,7 @@ def told(made: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
         ("Covers", f"{count(made['stop'])} settled rounds, in {count(then['version'])} releases"),
         ("Cost", "nothing: it is made of published numbers"),
         ("Promise for one person", guarantee(then["person_guarantee"]) if then["person_guarantee"] else "none"),
-        ("Promise for one event", guarantee(then["guarantee"])),
+        ("Promise for one event", guarantee(then["total_guarantee"] or then["guarantee"])),
     ]
     return {"sentence": verdict(then), "more": [], "figure": figure(then), "tables": tables, "facts": facts}
 

@@ -1,0 +1,1 @@
+ALTER TABLE place_appearances ADD COLUMN places INTEGER
