@@ -74,6 +74,16 @@ def test_without_script_and_in_print_the_static_figures_show(page, browser):
     context.close()
 
 
+def test_on_paper_no_table_is_cut(page, browser):
+    context = browser.new_context(viewport={"width": 660, "height": 900})
+    tab = context.new_page()
+    tab.emulate_media(media="print")
+    tab.goto(page.as_uri())
+    right = "all => Math.max(...all.map(one => one.getBoundingClientRect().right))"
+    assert tab.eval_on_selector_all("table", right) <= 660
+    context.close()
+
+
 def test_figures_speak_and_wide_tables_are_reached_by_keyboard(page, browser):
     context = browser.new_context(viewport={"width": 768, "height": 900})
     tab = context.new_page()
@@ -204,11 +214,10 @@ def test_a_report_to_hand_over_fits_screens_and_paper_without_network_or_script(
 
 
 def test_the_report_on_a_loop_is_one_page_in_print_and_its_drawing_is_readable_on_a_phone(browser, tmp_path):
-    """A recommender's: the longest promise of all."""
-    from fairveil.lab.handover import report_on_loop
+    """A recommender's, from its store: the longest promise of all, and its ledger checked."""
+    from fairveil.lab.handover import report_on_store
     from fairveil.lab.handover.write import write_document
     from fairveil.loop import ManualClock, Store
-    from fairveil.loop.public import public_view
 
     clock = ManualClock()
     with Store.open(f"sqlite:///{tmp_path}/store.db", clock=clock) as store:
@@ -223,8 +232,7 @@ def test_the_report_on_a_loop_is_one_page_in_print_and_its_drawing_is_readable_o
             loop.reward(f"e-{number}", 1.0)
         clock.advance(120)
         loop.tick()
-        view = public_view(store, "window")
-        document = report_on_loop(view.loops["window"], view.budgets["window"], source="tables")
+        document = report_on_store(store, "window")
     file = write_document(document, tmp_path / "window.html")
     context = browser.new_context(viewport={"width": 360, "height": 800})
     tab = context.new_page()

@@ -329,6 +329,7 @@ SLIPS = {
     "function": ("math.sqrt(", "math.sqrrt(", "sqrrt", 18),
     "types": ("mean + math", "[mean] + math", "no such operation on these types", 18),
     "nought": ("log_now / n", "log_now / (n - n)", "division by zero", 16),
+    "root": ("sqrt(numbers", "sqrt(-numbers", "the index is not a number", 16),
     "arguments": ("log_now, draws)", "log_now)", "too many positional arguments", 16),
     "method": ("Numbers(self.width)", "Numbers(self.widht)", "no attribute 'widht'", 31),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import even_blocks  # noqa: F401 - registers the policy of these tests
@@ -140,12 +141,40 @@ def test_a_client_that_waits_says_so_once_and_names_serve_in_the_end(monkeypatch
     with pytest.raises(Unreachable) as end:
         nobody(Client("http://127.0.0.1:9").send(verbs.Call("POST", "/v1/loops", slow=slow)))
     assert [record.getMessage() for record in caplog.records] == [
-        f"waiting for http://127.0.0.1:9: no answer yet ({problem.__name__}), tries for {seconds:.0f} s"
+        f"waiting for http://127.0.0.1:9: no answer yet ({problem.__name__}), tries for at most {seconds:.0f} s"
     ]
     assert said_at[0] <= 2
     assert seconds - verbs.LONGEST <= now[0] <= seconds
     assert "http://127.0.0.1:9" in str(end.value)
     assert "fairveil serve" in str(end.value)
+
+
+def test_a_loop_that_is_long_in_the_making_is_spoken_of_before_it_is_there(monkeypatch, caplog):
+    """A first loop compiles on the service for six seconds, in which a script said nothing."""
+    monkeypatch.setattr(verbs, "SILENCE", 0.05)
+    begun = time.monotonic()
+
+    def slow(request: httpx.Request) -> httpx.Response:
+        while not caplog.records and time.monotonic() < begun + 5:
+            time.sleep(0.01)
+        return httpx.Response(201, json={"name": "trial", "said": len(caplog.records)})
+
+    client = Client("http://service", transport=httpx.MockTransport(slow))
+    assert client.create("trial")["said"] == 1
+    assert caplog.messages[0].startswith("waiting for http://service: it works on POST /v1/loops")
+    assert len(caplog.records) == 1
+
+
+def test_what_is_only_read_has_no_advice_on_event_ids():
+    def gone(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("no")
+
+    loop = Client("http://service", retries=0, transport=httpx.MockTransport(gone)).loop("t")
+    with pytest.raises(Unreachable, match="same event id is safe"):
+        loop.decide()
+    with pytest.raises(Unreachable) as read:
+        loop.state()
+    assert "event id" not in str(read.value)
 
 
 @pytest.mark.parametrize("status", [200, 404, 501])

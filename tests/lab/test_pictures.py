@@ -17,7 +17,7 @@ from fairveil.frames import frame_of
 from fairveil.lab.artefact import Chart, Line
 from fairveil.lab.demo import CHAPTERS
 from fairveil.lab.pictures import frame, plot
-from fairveil.lab.plots import PALETTE, allocation_charts, draw, page_colours, result_charts, write_picture
+from fairveil.lab.plots import PALETTE, allocation_charts, draw, draw_result, page_colours, result_charts, write_picture
 from fairveil.ledger import Ledger, Limit
 from fairveil.ledger.account import releases_into
 from fairveil.proof.engine.attack import Finding
@@ -95,6 +95,15 @@ def test_numbers_of_recorded_people_are_raw_unless_noise_from_the_system_covers_
 
 def test_a_table_keeps_its_mark_and_whatever_else_is_said_of_it():
     assert frame_of([{"a": 1}], "numbers", "raw", seed=3).attrs == {"title": "numbers (raw)", "kind": "raw", "seed": 3}
+
+
+def test_a_fitted_classifier_is_drawn_by_its_rates_and_intervals(tmp_path):
+    data = {"name": "synthetic-adult", "sensitive": ["sex"], "rows": 800}
+    result = fairveil.run({"task": "classify", "learner": {"name": "logistic"}, "data": data})
+    draw_result(result, tmp_path / "rates.html")
+    page = (tmp_path / "rates.html").read_text()
+    assert "rates by group, held-out people, counted without noise" in page
+    assert all(words in page for words in ("true positive", "Female", "<h1>Result of a run: logistic</h1>"))
 
 
 def test_an_audit_is_a_table():

@@ -22,6 +22,7 @@ PAYS = {"event", "account"}
 WHOLE_RUNS = {
     ("bandits", "ledgered.py"),
     ("consensus", "node.py"),
+    ("loop", "lives.py"),  # a new key of ids is remembered by an account that costs nothing and releases nothing
     ("loop", "store.py"),
     ("loop", "upkeep.py"),  # a put-back store that is accepted pays for its whole run once more
     ("streams", "journal.py"),

@@ -4,7 +4,7 @@ from fairveil.errors import DependencyError
 
 try:
     from fairveil.client.clients import AsyncClient, AsyncLoop, Client, LocalClient, RemoteLoop
-    from fairveil.client.verbs import Problem, Unreachable
+    from fairveil.client.problems import Problem, Unreachable
 except ModuleNotFoundError as problem:
     if problem.name != "httpx":
         raise

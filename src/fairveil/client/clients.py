@@ -19,7 +19,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import httpx
 
 from fairveil.client import verbs
-from fairveil.client.verbs import Call, LoopPath, Pause, Sender, Steps, Unreachable
+from fairveil.client.problems import Unreachable
+from fairveil.client.verbs import Call, LoopPath, Pause, Sender, Steps
 
 P = ParamSpec("P")
 T = TypeVar("T")

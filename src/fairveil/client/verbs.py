@@ -11,15 +11,18 @@ import logging
 import os
 import random
 import secrets
+import threading
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from urllib.parse import quote as quoted
 
 import httpx
 
-from fairveil.errors import FairveilError, SpecError
+from fairveil.client.problems import Problem, Unreachable
+from fairveil.errors import SpecError
 
 log = logging.getLogger("fairveil.client")
 
@@ -34,38 +37,6 @@ SILENCE = 2.0
 """Seconds of trying after which a client says that it waits."""
 FALLBACK = 2.0
 """Seconds in which attempts begin where a fallback is at hand."""
-
-
-class Repeated(str):
-    """What the service repeats of a request: it has quotes of its own where it needs them."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
-class Problem(FairveilError):
-    """The service refused; ``type`` is stable, ``status`` the HTTP status, ``table`` the whole answer."""
-
-    code, exit_code = "service", 2
-
-    def __init__(self, status: int, table: dict[str, Any]) -> None:
-        self.status, self.table = status, table
-        self.type = str(table.get("type", "")).rpartition("/")[2]
-        words = str(table.get("detail") or f"the service answered {status}")
-        facts = {name: str(table.get(name) or "") for name in ("path", "allowed", "fix")}
-        given = table.get("given")
-        super().__init__(words, given=None if given is None else Repeated(given), **facts)
-
-    def __reduce__(self) -> Any:
-        return type(self), (self.status, self.table)
-
-
-class Unreachable(FairveilError):
-    """No answer after all attempts; a repeat with the same event id is safe."""
-
-    code, exit_code = "unreachable", 7
 
 
 @dataclass(frozen=True)
@@ -127,7 +98,9 @@ class Sender:
             last = asked = None
             more = SLOW if call.slow else 0.0
             try:
-                answer = yield sent
+                quiet = SILENCE if said else max(began + SILENCE - time.monotonic(), SILENCE / 2)
+                with self._speaking(sent, quiet):
+                    answer = yield sent
             except httpx.TransportError as problem:
                 last = type(problem).__name__
                 more = 0.0 if isinstance(problem, httpx.ConnectError | httpx.ConnectTimeout) else more
@@ -139,7 +112,8 @@ class Sender:
             if attempt == self.retries or spent + wait > patience + more:
                 break
             if answer is None and not said and spent + wait >= SILENCE:
-                log.warning("waiting for %s: no answer yet (%s), tries for %.0f s", self.url, last, patience + more)
+                longest = patience + more
+                log.warning("waiting for %s: no answer yet (%s), tries for at most %.0f s", self.url, last, longest)
                 said = True
             yield Pause(wait)
             attempt += 1
@@ -149,8 +123,21 @@ class Sender:
             "the service cannot be reached",
             path=self.url,
             given=f"{last}, {attempt + 1} attempts in {spent:.0f} s",
-            fix="check the address and that `fairveil serve` runs there; a repeat with the same event id is safe",
+            fix=f"check the address and that `fairveil serve` runs there{_repeated(call)}",
         )
+
+    @contextmanager
+    def _speaking(self, call: Call, quiet: float) -> Iterator[None]:
+        """Say that a call that may take long is under way, once, when it has been so for so many seconds."""
+        words = "waiting for %s: it works on %s %s, which takes some seconds the first time (it compiles)"
+        later = threading.Timer(quiet, log.warning, (words, self.url, call.method, call.path))
+        later.daemon = True
+        if call.slow:
+            later.start()
+        try:
+            yield
+        finally:
+            later.cancel()
 
     def _answered(self, answer: httpx.Response) -> Any:
         """What was answered, or the problem that it is."""
@@ -384,6 +371,11 @@ def _fallback_reply(event: str, action: int) -> dict[str, Any]:
         "reason": "fallback",
         "source": "fallback",
     }
+
+
+def _repeated(call: Call) -> str:
+    """What to know before a call is made again by hand: a decision and its reward go by their event id."""
+    return "; a repeat with the same event id is safe" if call.method == "POST" and "/decisions" in call.path else ""
 
 
 def token_of(given: str | None) -> dict[str, str]:

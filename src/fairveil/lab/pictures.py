@@ -11,13 +11,13 @@ from typing import Any
 
 from fairveil.bandits.estimates import Estimates
 from fairveil.errors import InputError
-from fairveil.fairness.metrics import RATES, GroupRates
+from fairveil.fairness.metrics import GroupRates
 from fairveil.fairness.reports import GroupReport
 from fairveil.frames import Kind, check_may_be_seen, frame_of
 from fairveil.lab import compare
 from fairveil.lab.artefact import Chart, Line
 from fairveil.lab.handover.results import is_real
-from fairveil.lab.plots import estimate_charts, one_page, result_charts
+from fairveil.lab.plots import estimate_charts, one_page, rates_chart, result_charts
 
 Result = Mapping[str, Any]
 
@@ -119,12 +119,8 @@ def _rates(found: GroupReport | GroupRates) -> Chart:
     if "group" not in table:
         names, gaps = tuple(table["notion"]), tuple(table["gap"])
         return Chart("gaps by notion", "", "gap", (Line("gap", names, gaps),), kind="bars")
-    lines = []
-    for rate in RATES:
-        known = table[table[rate].notna()]
-        low, high = (tuple(known[f"{rate}_{end}"]) for end in ("low", "high"))
-        lines.append(Line(rate.replace("_", " "), tuple(known["group"]), tuple(known[rate]), low, high))
-    return Chart("rates by group, 95 % intervals", "group", "rate", tuple(lines), kind="bars", y_range=(0.0, 1.0))
+    rows = table.astype(object).where(table.notna(), None).set_index("group").to_dict("index")
+    return rates_chart("rates by group, 95 % intervals", rows)
 
 
 def _own(found: Any, method: str) -> Any:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairveil.errors import DependencyError, SpecError
+from fairveil.fairness.metrics import RATES
 from fairveil.lab.artefact import Chart, Heatmap, Line, line, readable, time_axis
 from fairveil.lab.page import write_charts
 from fairveil.lab.plain import stem_in_words
@@ -25,6 +26,7 @@ DOTTED_POINTS = 30
 """Curves of more points than this are drawn without a dot on each; so are dashed ones, whose dashes dots would hide."""
 MOST_ESTIMATES = 25
 """More estimates than this are not drawn side by side."""
+HELD_OUT = "rates by group, held-out people, counted without noise; 95 % intervals"
 MOST_ARMS = 10
 """Shares of more arms than this are not drawn over time."""
 LINE = 96
@@ -271,7 +273,8 @@ def _at(values: tuple[float, ...], index: int) -> float | None:
 
 
 def result_charts(result: dict[str, Any]) -> list[Chart]:
-    """One chart per series of a result, the groups of one series side by side; estimates; who got what over time."""
+    """One chart per series of a result, the groups of one series side by side; estimates; who got what over time;
+    rates by group."""
     axis, wide = time_axis(result)
     groups, curves = result["spec"].get("groups"), dict[str, list[Line]]()
     for name in result["series"]:
@@ -280,7 +283,19 @@ def result_charts(result: dict[str, Any]) -> list[Chart]:
         curves.setdefault(stem if of_group else name, []).append(line(group if of_group else name, result, name))
     words = {name: stem_in_words(name) for name in curves}
     charts = [Chart(words[name], axis, words[name], tuple(curves[name]), log_x=wide) for name in curves]
-    return charts[:1] + estimate_charts(result) + allocation_charts(result) + charts[1:]
+    counted = result["metrics"].get("by_group") if result["spec"]["task"] == "classify" else None
+    rates = [rates_chart(HELD_OUT, counted)] if counted else []
+    return charts[:1] + estimate_charts(result) + allocation_charts(result) + charts[1:] + rates
+
+
+def rates_chart(title: str, by_group: Mapping[str, Mapping[str, Any]]) -> Chart:
+    """Bars with intervals: a group on the axis, a colour a rate."""
+    lines = []
+    for rate in RATES:
+        known = {group: row for group, row in by_group.items() if row.get(rate) is not None}
+        value, low, high = (tuple(row[rate + end] for row in known.values()) for end in ("", "_low", "_high"))
+        lines.append(Line(rate.replace("_", " "), tuple(known), value, low, high))
+    return Chart(title, "group", "rate", tuple(lines), kind="bars", y_range=(0.0, 1.0))
 
 
 def allocation_charts(result: dict[str, Any]) -> list[Chart]:

@@ -157,12 +157,21 @@ def value_of(numbers, total, count, log_now):
     return index(numbers, total / n, n, log_now, 0)
 
 
+@njit(nogil=True)
+def number_of(numbers, total, count, log_now):
+    """The index of an arm, refused where it is no number: no comparison would ever find it smaller."""
+    value = value_of(numbers, total, count, log_now)
+    if math.isnan(value):
+        raise ValueError("the index is not a number (a root or a logarithm of a negative number, or 0/0)")
+    return value
+
+
 @Kernel
 def best_arm(numbers, totals, counts, log_now):
     """The lowest arm whose index is largest: the definition that faster searches must agree with."""
     arm, best = 0, -np.inf
     for i in range(counts.size):
-        value = value_of(numbers, totals[i], counts[i], log_now)
+        value = number_of(numbers, totals[i], counts[i], log_now)
         if value > best:
             arm, best = i, value
     return arm
@@ -209,7 +218,7 @@ def play(numbers, habits, laws, means, known, sources, start, out):
                 until = now + 1 + ahead if moving else stop
                 log_low, log_high = math.log(now + 1.0), math.log(until + 0.0)
                 for i in range(arms):
-                    tree[leaf + i] = value_of(numbers, sums[i], counts[i], log_high)
+                    tree[leaf + i] = number_of(numbers, sums[i], counts[i], log_high)
                 play_matches(tree)
             arm = top(tree)
             rival, end = runner_up(tree, arm), min(stop, until)
@@ -237,6 +246,8 @@ def play(numbers, habits, laws, means, known, sources, start, out):
         elif now >= end or value_of(numbers, sums[arm], counts[arm], log_low) <= rival:
             end = now  # overtaken, or a tie that the search must settle
             set_key(tree, arm, value_of(numbers, sums[arm], counts[arm], log_high))
+    for i in range(arms):
+        number_of(numbers, sums[i], counts[i], math.log(max(stop, 1.0)))
 
 
 @njit(nogil=True)

@@ -310,7 +310,7 @@ def _spent(budget: dict[str, Any], promise: Guarantee | None) -> DocumentSection
 def _promise(loop: dict[str, Any], promise: Any) -> DocumentSection:
     section = promise_section(promise)
     person, limit = promise_of(loop.get("person_guarantee")), (loop.get("person") or {}).get("max_events")
-    if person is not None and person.epsilon is not None:
+    if limit and person is not None and person.epsilon is not None:
         delta = f", delta {person.delta:.1g}" if person.delta else ""
         often = "once" if limit == 1 else f"{limit:,} times"
         section.points.insert(

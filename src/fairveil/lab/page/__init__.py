@@ -84,7 +84,7 @@ def write_charts(spec: dict[str, Any], file: Path) -> Path:
     names = [str(one.get("title", "")) for one in charts]
     heading = spec.get("title", "") if "vconcat" in spec else ""
     lead = [heading["text"], *heading.get("subtitle", ())] if isinstance(heading, dict) else [heading]
-    title = lead.pop(0) if len(charts) > 1 and lead[0] else next(filter(None, names), file.stem)
+    title = lead.pop(0) if lead[0] and len(charts) + len(lead) > 2 else next(filter(None, names), file.stem)
     if title == names[0] and len(charts) == 1:
         charts = [{key: value for key, value in charts[0].items() if key != "title"}]
     pictures = [figure(f"figure-{place}", one, names[place]) for place, one in enumerate(charts)]
