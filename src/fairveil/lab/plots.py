@@ -12,6 +12,7 @@ from typing import Any
 from fairveil.errors import DependencyError, SpecError
 from fairveil.fairness.metrics import RATES
 from fairveil.lab.artefact import Chart, Heatmap, Line, line, readable, time_axis
+from fairveil.lab.hidden import covering, on_the_frame
 from fairveil.lab.page import write_charts
 from fairveil.lab.plain import stem_in_words
 from fairveil.running.store import write_atomically, writing
@@ -34,8 +35,6 @@ LINE = 96
 ROW_HEIGHT = 34
 """Heat maps of few rows are no higher than their numbers need."""
 FONTS = {"labelFontSize": 12, "titleFontSize": 12}
-SAME = 0.004
-"""Share of an axis that an eye takes for nothing."""
 WIDER = 1.2
 """Pixels by which a letter of a reader's font may be wider than one of the font that lays out a still chart."""
 
@@ -158,7 +157,7 @@ def _y_axis(alt: Any, picture: Chart, rows: list[dict[str, Any]]) -> Any:
     ends = [row[key] for row in rows for key in ("y", "low", "high") if row[key] is not None]
     axis: dict[str, Any] = {**FONTS, "titlePadding": 12}
     pad = {"padding": 12} if picture.kind in ("points", "paths") else {}
-    if picture.kind == "lines" and _on_frame(picture.lines, ends):
+    if picture.kind == "lines" and on_the_frame(picture.lines, ends):
         pad = {"padding": 8}
     scale = alt.Scale(zero=False, nice=not pad, **pad)
     if picture.y_range is not None:
@@ -174,28 +173,6 @@ def _y_axis(alt: Any, picture: Chart, rows: list[dict[str, Any]]) -> Any:
     elif ends and max(ends) - min(ends) <= 1e-6 * max(map(abs, ends)):
         axis["format"] = ".4~g"  # the axis of a constant has one tick, which is rounded to a whole number otherwise
     return alt.Y("y:Q", title=picture.y_label, scale=scale, axis=alt.Axis(**axis))
-
-
-def covering(lines: Sequence[Line]) -> list[bool]:
-    """Which lines lie on an earlier one as far as an eye can tell, and would hide it."""
-    values = [y for item in lines for y in item.y if y is not None]
-    near = SAME * (max(values) - min(values)) if values else 0.0
-
-    def same(one: Line, other: Line) -> bool:
-        pairs = [(a, b) for a, b in zip(one.y, other.y) if a is not None and b is not None]
-        return one.x == other.x and len(pairs) > 1 and all(abs(a - b) <= near for a, b in pairs)
-
-    return [any(same(item, earlier) for earlier in lines[:i]) for i, item in enumerate(lines)]
-
-
-def _on_frame(lines: Sequence[Line], ends: Sequence[float]) -> bool:
-    """Whether a line lies on the upper or the lower edge of its chart from end to end."""
-    if not ends:
-        return False
-    low, high = min(ends), max(ends)
-    near = SAME * (high - low)
-    flat = [[y for y in item.y if y is not None] for item in lines]
-    return any(len(y) > 1 and (min(y) >= high - near or max(y) <= low + near) for y in flat) and near > 0
 
 
 def _legend(alt: Any, names: list[str]) -> Any:

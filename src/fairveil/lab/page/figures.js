@@ -7,7 +7,7 @@ const lines = (text, letters) => text.split(" ").reduce((made, word) => {
 const draw = (key) => {
   const place = document.getElementById(key);
   if (!place || place.classList.contains("drawn")) return;
-  const room = place.clientWidth - 22;
+  const room = place.querySelector(".live").clientWidth - 38; // beside it is the menu
   const legends = (name, value) => (name === "legend" && value?.columns ? Object.assign(value, {columns: Math.max(1, Math.floor(value.columns * Math.min(1, room / 560)))}) : value);
   const spec = Object.assign(JSON.parse(JSON.stringify(specs[key]), legends), {background: "white"});
   if (spec.width > room) {
