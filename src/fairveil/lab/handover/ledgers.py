@@ -167,9 +167,10 @@ def fitted_section(paid: list[dict[str, Any]]) -> DocumentSection:
         for entry in paid
     ]
     section = DocumentSection("What was fitted")
+    fitted = "One fit of a classifier was" if len(fits) == 1 else f"{len(fits):,} fits of a classifier were"
     section.text.append(
-        f"{len(fits):,} fit(s) of a classifier were charged before noise met the data. Everybody whose row was in "
-        "several of them paid for each; a search over parameters fits once for every candidate and fold."
+        f"{fitted} charged before noise met the data. Everybody whose row was in several fits paid for each; "
+        "a search over parameters fits once for every candidate and fold."
     )
     section.grids.append(TextGrid(("on", "what", "charge"), tuple(rows[-MOST_FITS:])))
     if len(rows) > MOST_FITS:
