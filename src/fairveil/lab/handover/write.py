@@ -13,8 +13,8 @@ from fairveil.lab.page import SHORT, STACKED, style_of
 from fairveil.running.store import write_atomically, writing
 
 KINDS = (".html", ".md")
-NUMBERS = re.compile(r"\b(?:(?:epsilon|delta|rho|mu\^2) [\de.+-]*\d|\d[\d.]*e[+-]\d+)")
-"""Small numbers, and budgets with their numbers."""
+NUMBERS = re.compile(r"\b(?:(?:epsilon|delta|rho|mu\^2)(?: =)? [\de.+-]{0,8}\d(?!\.?[\de])|\d[\d.]*e[+-]\d+)")
+"""Small numbers, and budgets with a number that a phone has room for."""
 
 
 def check_report_file(file: Path) -> None:
@@ -98,8 +98,8 @@ def _section(section: DocumentSection) -> str:
 
 
 def _cell(words: str) -> str:
-    """A cell of a table; no line ends inside a range, a date or a width."""
-    kept = re.sub(r"(?<=\d) to (?=-?\d)", "&nbsp;to&nbsp;", _text(words))
+    """A cell of a table; no line ends inside a date, a width, or a range that is all of it."""
+    kept = re.sub(r"^(-?[\d.]+) to (-?[\d.]+)$", r"\1&nbsp;to&nbsp;\2", _text(words))
     return re.sub(r"(?<=\d)-(?=\d)", "&#8209;", kept).replace("± ", "±&nbsp;")
 
 
