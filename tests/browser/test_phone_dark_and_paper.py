@@ -54,6 +54,25 @@ def test_a_long_cell_is_whole_on_paper_and_short_tables_are_not_torn(browser, tm
     tab.context.close()
 
 
+def test_on_a_phone_no_number_of_a_comparison_is_broken_and_no_name_of_a_legend_cut(browser, tmp_path):
+    rules = ("no constraint (none)", "one common threshold (simple)", "demographic parity (dp)")
+    table = Table(
+        "at the end", ("run", "share of group a", "minus the first"), tuple((r, 0.2, -0.05524) for r in rules)
+    )
+    lines = tuple(Line(rule, (1.0, 2.0), (100_000.0 * k, 4.0)) for k, rule in enumerate(rules))
+    pictures = [table, Chart("share of group a", "years", "share of group a", lines)]
+    file = write_report([Section("compare", "Runs", pictures=pictures)], tmp_path / "index.html", title="Comparison")
+    tab = opened(browser, file, viewport={"width": 360, "height": 740})
+    tab.wait_for_selector(".figure.drawn", timeout=20_000)
+    lengths = tab.locator("td", has_text="0.05524").evaluate_all("found => found.map(one => one.scrollWidth)")
+    assert min(lengths) > 60, "on one line"
+    edge = tab.locator(".live svg.marks").evaluate("place => place.getBoundingClientRect().right")
+    names = tab.locator(".live svg.marks .role-legend-label text")
+    assert names.all_text_contents() == list(rules)
+    assert max(names.evaluate_all("found => found.map(one => one.getBoundingClientRect().right)")) <= edge
+    tab.context.close()
+
+
 def test_every_chart_of_a_short_page_is_drawn_for_a_phone_before_anybody_scrolls(browser, tmp_path):
     charts = [Chart(f"chart {k}", "years", "people", (Line("a", (1.0, 2.0), (3.0, 4.0)),)) for k in range(6)]
     write_picture(one_page(charts), tmp_path / "six.html")
@@ -63,6 +82,7 @@ def test_every_chart_of_a_short_page_is_drawn_for_a_phone_before_anybody_scrolls
     assert last.evaluate("place => place.getBoundingClientRect().width / place.viewBox.baseVal.width") >= 0.99
     menu = tab.locator("#figure-5 summary")
     assert "invert" in menu.evaluate("place => getComputedStyle(place).filter")
+    assert float(menu.evaluate("place => getComputedStyle(place).opacity")) >= 0.5, "seen without a mouse over it"
     assert menu.locator("svg").evaluate("place => getComputedStyle(place).filter") == "none", "dots on their disc"
     tab.context.close()
 

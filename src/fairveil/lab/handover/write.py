@@ -104,8 +104,9 @@ def _cell(words: str) -> str:
 
 
 def _text(words: str) -> str:
-    """Words for a page; no line ends inside a small number, or between a budget and its number."""
-    return NUMBERS.sub(r'<span class="whole">\g<0></span>', escape(words))
+    """Words for a page; no line ends inside a small number, or between a budget or a percent sign and its number."""
+    kept = re.sub(r"(?<=\d) %", "&nbsp;%", escape(words))
+    return NUMBERS.sub(r'<span class="whole">\g<0></span>', kept)
 
 
 def _grid(grid: TextGrid) -> str:

@@ -26,8 +26,8 @@ STACKED = 4
 """Tables of so many columns are a block a row on a phone, each cell with its column's name."""
 SHORT = 14
 """Tables of no more rows are on one page in print."""
-LONG = 32
-"""Cells of more letters may go over several lines."""
+BRIEF, LONG = 10, 32
+"""Cells of no more letters are never broken; cells of more may go over several lines."""
 TOGETHER = ("vconcat", "resolve", "title")
 """What a Vega-Lite spec says of several charts and not of each."""
 
@@ -59,6 +59,7 @@ def write_page(parts: Sequence[Mapping[str, Any]], file: Path, *, title: str, le
         many=MANY_FIGURES,
         stacked=STACKED,
         short=SHORT,
+        brief=BRIEF,
         long=LONG,
         style=style_of(HERE / "style.css"),
         machine={"fairveil": __version__, **machine_facts()},

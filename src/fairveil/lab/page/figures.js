@@ -7,8 +7,8 @@ const lines = (text, letters) => text.split(" ").reduce((made, word) => {
 const draw = (key) => {
   const place = document.getElementById(key);
   if (!place || place.classList.contains("drawn")) return;
-  const room = place.querySelector(".live").clientWidth - 38; // beside it is the menu
-  const legends = (name, value) => (name === "legend" && value?.columns ? Object.assign(value, {columns: Math.max(1, Math.floor(value.columns * Math.min(1, room / 560)))}) : value);
+  const room = place.querySelector(".live").clientWidth - (matchMedia("(max-width: 40rem)").matches ? 0 : 38); // the menu is above it on a phone, and beside it elsewhere
+  const legends = (name, value) => (name === "legend" && value?.columns ? Object.assign(value, {columns: Math.max(1, Math.floor(value.columns * Math.min(1, room / 560))), labelLimit: room - 90}) : value);
   const spec = Object.assign(JSON.parse(JSON.stringify(specs[key]), legends), {background: "white"});
   if (spec.width > room) {
     spec.height = Math.min(spec.height, 240);
