@@ -15,6 +15,7 @@ from fairveil.running.store import write_atomically, writing
 KINDS = (".html", ".md")
 NUMBERS = re.compile(r"\b(?:(?:epsilon|delta|rho|mu\^2)(?: =)? [\de.+-]{0,8}\d(?!\.?[\de])|\d[\d.]*e[+-]\d+)")
 """Small numbers, and budgets with a number that a phone has room for."""
+RANGE = re.compile(r"-?[\d.]+ to -?[\d.]+")
 
 
 def check_report_file(file: Path) -> None:
@@ -97,10 +98,11 @@ def _section(section: DocumentSection) -> str:
     return "\n".join([*parts, "</section>"])
 
 
-def _cell(words: str) -> str:
+def _cell(name: str, words: str) -> str:
     """A cell of a table; no line ends inside a date, a width, or a range that is all of it."""
-    kept = re.sub(r"^(-?[\d.]+) to (-?[\d.]+)$", r"\1&nbsp;to&nbsp;\2", _text(words))
-    return re.sub(r"(?<=\d)-(?=\d)", "&#8209;", kept).replace("± ", "±&nbsp;")
+    kind = ' class="whole"' if RANGE.fullmatch(words) else ""
+    kept = re.sub(r"(?<=\d)-(?=\d)", "&#8209;", _text(words)).replace("± ", "±&nbsp;")
+    return f'<td{kind} data-name="{name}">{kept}</td>'
 
 
 def _text(words: str) -> str:
@@ -113,8 +115,7 @@ def _grid(grid: TextGrid) -> str:
     names = [escape(cell) for cell in grid.head]
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
     rows = "".join(
-        "<tr>" + "".join(f'<td data-name="{name}">{_cell(cell)}</td>' for name, cell in zip(names, cells)) + "</tr>"
-        for cells in grid.rows
+        "<tr>" + "".join(_cell(name, words) for name, words in zip(names, cells)) + "</tr>" for cells in grid.rows
     )
     kind = ' class="stacked"' if len(names) >= STACKED else ""
     table = f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
