@@ -145,7 +145,7 @@ def test_a_ledger_of_fits_speaks_of_fits(people, tmp_path):
     text = to_markdown(document)
     for word in ("--policy", "round", "treatment", "Protected is the unit"):
         assert word not in text
-    assert "2 fit(s)" in text
+    assert "2 fits" in text
     assert [row[1:] for row in section(document, "What was fitted").grids[0].rows] == [
         ("one fit", "epsilon 2, delta 0.00001"),
         ("a plan of 2 fits", "epsilon 0.5, delta 0.00001"),

@@ -73,7 +73,7 @@ def test_a_store_gives_decided_and_learned_rounds_names_person_and_checked_ledge
     assert "| usual care |" in text
     assert "arm 0" not in text
     assert "mean outcome, from 0 to 10" in text
-    assert "at most 2 time(s): epsilon 4" in text
+    assert "at most 2 times: epsilon 4" in text
     assert "fairveil ledger verify trial-7.db" in text
     assert "head " in text
 

@@ -195,6 +195,18 @@ def test_a_chart_of_many_names_never_shows_a_colour_twice():
     assert len(set(scale["range"])) == 2
 
 
+def test_a_line_that_covers_another_is_dashed_and_none_lies_on_the_frame():
+    years = (1.0, 2.0, 3.0)
+    lines = [Line("none", years, (0.5, 0.7, 1.0)), Line("dp", years, (0.5, 0.7, 1.0)), Line("half", years, (0.5,) * 3)]
+    encoding = draw(Chart("shares", "years", "share", tuple(lines))).to_dict()["encoding"]
+    assert encoding["strokeDash"]["scale"]["range"] == [[1, 0], [5, 3], [1, 0]]
+    assert encoding["y"]["scale"]["padding"] > 0, "half lies on the lower edge from end to end"
+    apart = [Line("a", years, (1.0, 2.0, 3.0)), Line("b", years, (3.0, 2.0, 1.0))]
+    encoding = draw(Chart("apart", "years", "share", tuple(apart))).to_dict()["encoding"]
+    assert "strokeDash" not in encoding
+    assert "padding" not in encoding["y"]["scale"]
+
+
 def test_time_is_in_the_unit_of_the_spec_and_groups_stand_side_by_side():
     groups = {name: {"arrivals": 100.0, "qualified": share, "features": {"0": ["truncnorm", 4.0, 5.0, -8.0, 19.0],
               "1": ["truncnorm", 20.0, 6.0, 5.0, 35.0]}} for name, share in (("a", 0.6), ("b", 0.4))}  # fmt: skip

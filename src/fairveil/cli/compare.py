@@ -91,15 +91,16 @@ def _page(results: dict[str, Any], metric: str | None, out: Path, of: int) -> Pa
     ]
     promises = [(say(name, words), r["guarantee"]) for name, r in results.items() if r["guarantee"] is not None]
     done = f"{len(results)} of {of}" if len(results) < of else str(of)
+    called = words.get(chosen, chosen)
     section = Section(
         "compare",
-        f"{words.get(chosen, chosen)}: {done} runs",
+        f"{called}: {done} runs",
         text=list(dict.fromkeys(run_in_words(result["spec"]) for result in results.values())),
         pictures=[say(picture, words) for picture in pictures],
         guarantees=promises,
         warning=banner_of_all(results.values()),
     )
-    return write_report([section], out / "index.html", title="fairveil: comparison")
+    return write_report([section], out / "index.html", title=f"Comparison of runs: {called}")
 
 
 def _tables(specs: list[Path], vary: list[str]) -> dict[str, dict[str, Any]]:

@@ -36,10 +36,12 @@ def stem_in_words(stem: str) -> str:
 
 
 def words_of(results: Mapping[str, Mapping[str, Any]], metric: str) -> dict[str, str]:
-    """What `fairveil.lab.artefact.say` puts for the names of a comparison: its rules, and a metric by group."""
+    """What `fairveil.lab.artefact.say` puts for the names of a comparison: its rules, and its metric."""
     specs = [result["spec"] for result in results.values()]
     words = {f"fairness={spec['fairness']}": said for spec in specs if (said := rule_in_words(spec))}
     stem, _, group = metric.partition(".")
     if group and all(group in spec.get("groups", ()) for spec in specs):
         words[metric] = f"{stem_in_words(stem)} of group {group}"
+    elif "_" in metric:
+        words[metric] = stem_in_words(metric)
     return words

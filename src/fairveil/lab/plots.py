@@ -12,6 +12,7 @@ from typing import Any
 from fairveil.errors import DependencyError, SpecError
 from fairveil.fairness.metrics import RATES
 from fairveil.lab.artefact import Chart, Heatmap, Line, line, readable, time_axis
+from fairveil.lab.hidden import covering, on_the_frame
 from fairveil.lab.page import write_charts
 from fairveil.lab.plain import stem_in_words
 from fairveil.running.store import write_atomically, writing
@@ -114,12 +115,13 @@ def _chart(picture: Chart, width: int, height: int, colours: Colours) -> Any:
     elif picture.kind == "points":
         mark = base.mark_point(filled=True, size=45).encode(y=y, tooltip=tips)
     else:
-        second = [item.dashed or i >= len(PALETTE) for i, item in enumerate(picture.lines)]
+        covers = covering(picture.lines)
+        second = [item.dashed or i >= len(PALETTE) or covers[i] for i, item in enumerate(picture.lines)]
         few = max((len(item.x) for item in picture.lines), default=0) <= DOTTED_POINTS
         dots = alt.OverlayMarkDef(size=18) if picture.kind == "paths" or (few and not any(second)) else False
         order = alt.Order("place:Q") if picture.kind == "paths" else alt.Order("x:Q")
         mark = base.mark_line(point=dots).encode(y=y, tooltip=tips, order=order)
-        if any(second):  # the second of a pair; and when colours come round again, the second round
+        if any(second):  # of a pair, or of two on one place; and when colours come round again, the second round
             dashes = alt.Scale(domain=names, range=[[5, 3] if dashed else [1, 0] for dashed in second])
             mark = mark.encode(strokeDash=alt.StrokeDash("name:N", sort=names, scale=dashes, legend=legend, title=None))
     banded = any(row["low"] is not None for row in rows)
@@ -155,6 +157,8 @@ def _y_axis(alt: Any, picture: Chart, rows: list[dict[str, Any]]) -> Any:
     ends = [row[key] for row in rows for key in ("y", "low", "high") if row[key] is not None]
     axis: dict[str, Any] = {**FONTS, "titlePadding": 12}
     pad = {"padding": 12} if picture.kind in ("points", "paths") else {}
+    if picture.kind == "lines" and on_the_frame(picture.lines, ends):
+        pad = {"padding": 8}
     scale = alt.Scale(zero=False, nice=not pad, **pad)
     if picture.y_range is not None:
         scale = alt.Scale(domain=list(picture.y_range), nice=False)
@@ -354,7 +358,7 @@ def write_picture(chart: Any, file: Path) -> None:
         write_charts(spec, file)
         return
     if file.suffix == ".svg":
-        data = vl_convert.vegalite_to_svg(spec).replace(">", f">{DARK_SVG}", 1).encode()
+        data = vl_convert.vegalite_to_svg(spec).replace(">", f">{ALONE}", 1).encode()
     elif file.suffix == ".pdf":
         data = vl_convert.vegalite_to_pdf(spec)
     else:
@@ -364,11 +368,12 @@ def write_picture(chart: Any, file: Path) -> None:
         write_atomically(file, data)
 
 
-DARK_SVG = (
-    "<style>@media screen and (prefers-color-scheme: dark) "
-    "{ :root { filter: invert(0.92) hue-rotate(180deg); } }</style>"
+ALONE = (
+    "<style>:root { max-width: 100%; height: auto; } @media screen and (prefers-color-scheme: dark) "
+    "{ :root { background: #141414; } :root > * { filter: invert(0.92) hue-rotate(180deg); } }</style>"
 )
-"""Charts are drawn on white; in the dark lightness is turned round and hues stay, also in a page's images."""
+"""An SVG that is opened alone is no wider than the window. Charts are drawn on white; in the dark lightness is turned
+round and hues stay, also in a page's images."""
 
 
 PICTURES = (".html", ".svg", ".png", ".pdf")

@@ -12,6 +12,8 @@ MOST = 180
 FEWEST = 8
 """Whole turns of a cycle that make a picture of their means."""
 DAY = timedelta(days=1)
+CALLED = {timedelta(minutes=1): "minutes", timedelta(hours=1): "hours", DAY: "days", 7 * DAY: "weeks"}
+"""What steps of these lengths are called."""
 
 
 class Cycle(NamedTuple):
@@ -20,6 +22,15 @@ class Cycle(NamedTuple):
     steps: int
     before: int = 0
     called: str = "cycles"
+
+
+def called(length: timedelta | None) -> str:
+    """What steps of a length are; None is one that nobody has said.
+
+    >>> called(timedelta(hours=1)), called(timedelta(minutes=15)), called(None)
+    ('hours', 'steps', 'steps')
+    """
+    return CALLED.get(length, "steps") if length else "steps"
 
 
 def days(start: datetime, length: timedelta) -> Cycle | None:

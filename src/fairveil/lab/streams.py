@@ -8,19 +8,20 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from fairveil.errors import InputError
 from fairveil.lab.plots import FONTS, PALETTE, charting, write_picture
-from fairveil.lab.series import MOST, RECENT, Cycle, days, stretches, thinned
+from fairveil.lab.series import MOST, RECENT, called, days, stretches, thinned
 
 GREY = "#8A8A8A"
 """Lost steps, on light and dark ground."""
 GROUND = "#DADADA"
 """Behind lost steps, from top to bottom."""
-WIDTH = 860
+WIDTH = 640
+"""As wide as keeps the words of a picture readable where a phone shrinks it."""
 
 
 def read_released(file: Path, *, as_json: bool) -> list[dict[str, Any]]:
@@ -66,10 +67,10 @@ def _dates(data: Sequence[dict[str, Any]]) -> str:
     return "%a %H:%M" if days <= 3 else "%d %b" if days <= 300 else "%b %Y"
 
 
-def _cycle(rows: Sequence[dict[str, Any]], label: str) -> Cycle | None:
-    """Days, where the first two labels are on a clock that divides them."""
+def _clock(rows: Sequence[dict[str, Any]], label: str) -> tuple[datetime, timedelta] | None:
+    """The first time and the length of a step, as the first two labels say; None where time does not go on."""
     first, second = (datetime.fromisoformat(str(row[label])) for row in rows[:2])
-    return days(first, second - first) if second > first else None
+    return (first, second - first) if second > first else None
 
 
 def stream_chart(rows: Sequence[dict[str, Any]], label: str, names: Sequence[str]) -> Any:
@@ -110,10 +111,12 @@ def stream_chart(rows: Sequence[dict[str, Any]], label: str, names: Sequence[str
     long = f"{_days(last):,.0f} days" if dated and _days(last) >= 2 else f"{steps:,} steps"
     large = part(last, 300, f"private: {', '.join(names)}, the last {long}; shaded: the interval", True)
     if steps >= len(rows):
-        return large
-    means, neighbours = thinned(every, MOST, _cycle(rows, label) if dated else None)
-    title = f"all {len(rows):,} steps, {neighbours}: means; shaded: all that their intervals hold"
-    return alt.vconcat(large, part(means, 90, title, False))
+        return large.configure_title(fontSize=12)
+    clock = _clock(rows, label) if dated else None
+    what = called(clock[1] if clock else None)
+    means, neighbours = thinned(every, MOST, days(*clock) if clock else None, what)
+    title = f"all {len(rows):,} {what}, {neighbours}: means; shaded: all that their intervals hold"
+    return alt.vconcat(large, part(means, 90, title, False)).configure_title(fontSize=12)
 
 
 def draw_stream(out: Path, label: str, names: Sequence[str], file: Path, *, as_json: bool = False) -> None:

@@ -204,7 +204,7 @@ def _banded(
     line, below, above = ([f"{across(a):.1f},{up(b):.1f}" for a, b in zip(x, values)] for values in (y, low, high))
     return (
         f'<polygon points="{" ".join([*above, *reversed(below)])}" fill="{colour}" class="band"/>'
-        f'<polyline points="{" ".join(line)}" fill="none" stroke="{colour}" stroke-width="2"/>'
+        f'<polyline points="{" ".join(line)}" class="curve" fill="none" stroke="{colour}" stroke-width="2"/>'
     )
 
 
@@ -215,9 +215,9 @@ def _legend(names: Sequence[str], left: float, top: float, width: int) -> tuple[
     left = left if 20 + room <= width - left else 2
     parts = []
     for place, name in enumerate(names):
-        x, y = left + room * (place % beside), top + 20 * (place // beside)
+        x, y, colour = left + room * (place % beside), top + 20 * (place // beside), COLOURS[place % len(COLOURS)]
         parts.append(
-            f'<rect x="{x:.1f}" y="{y - 9}" width="14" height="4" fill="{COLOURS[place % len(COLOURS)]}"/>'
+            f'<rect class="curve" x="{x:.1f}" y="{y - 9}" width="14" height="4" fill="{colour}"/>'
             f'<text x="{x + 20:.1f}" y="{y - 2}">{escape(name)}</text>'
         )
     return parts, top - 6 + 20 * math.ceil(len(names) / beside)

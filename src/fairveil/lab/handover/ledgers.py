@@ -26,7 +26,7 @@ from fairveil.lab.handover.document import (
 )
 from fairveil.lab.handover.registry_entry import Deployment
 from fairveil.lab.handover.stream_ledgers import StreamRecord, called, cost, stream_of, stream_sections
-from fairveil.lab.handover.words import promise_section, public_section, unprotected_section
+from fairveil.lab.handover.words import AUDIT, promise_section, public_section, unprotected_section
 from fairveil.ledger.verify import Report, entries, releases, verify
 from fairveil.loop.public import composed
 from fairveil.loop.recovery import reported_range
@@ -46,6 +46,11 @@ NO_POLICY = (
 REPLAY = (
     "A replay: the policy decided over rows that had been recorded before, and saw of each only the outcome of the "
     "option it chose. Nobody was given anything by these decisions."
+)
+SQUARES = (
+    "A ledger of Gaussian noise adds up mu^2: one person is as hard to see as a shift by mu of a bell curve of width "
+    "1. The delta beside it is what discrete noise may differ from that curve. The promise of the whole ledger, "
+    "{promise}, is what follows from both."
 )
 NOT_HERE = (
     "How many were given each option, wait, or never answered, and bounds that count them: a ledger holds published "
@@ -162,9 +167,10 @@ def fitted_section(paid: list[dict[str, Any]]) -> DocumentSection:
         for entry in paid
     ]
     section = DocumentSection("What was fitted")
+    fitted = "One fit of a classifier was" if len(fits) == 1 else f"{len(fits):,} fits of a classifier were"
     section.text.append(
-        f"{len(fits):,} fit(s) of a classifier were charged before noise met the data. Everybody whose row was in "
-        "several of them paid for each; a search over parameters fits once for every candidate and fold."
+        f"{fitted} charged before noise met the data. Everybody whose row was in several fits paid for each; "
+        "a search over parameters fits once for every candidate and fold."
     )
     section.grids.append(TextGrid(("on", "what", "charge"), tuple(rows[-MOST_FITS:])))
     if len(rows) > MOST_FITS:
@@ -321,6 +327,7 @@ def budget_section(
     if accounts:
         paid = [(entry["name"], entry["time"][:10], entry["charged"]) for entry in accounts]
         section.grids.append(TextGrid(("paid for", "on", "charge"), tuple(paid)))
+    section.points += [SQUARES.format(promise=checked.promise)] if checked.limit.startswith("mu^2") else []
     section.points += [note[0].upper() + note[1:] + "." for note in checked.notes]
     return section
 
@@ -338,6 +345,6 @@ def _verifying(path: str | os.PathLike[str], checked: Report, policy: Policy | N
     section.points += [
         f"Ledger {checked.ledger}, {checked.entries:,} entries, head {checked.head}.",
         f"Anchor: {checked.anchor}.",
-        "An audit attacks the noise of the served code and fails if it is smaller than promised.",
+        *([AUDIT] if policy is not None else []),
     ]
     return section

@@ -28,7 +28,7 @@ from fairveil.lab.handover.ledgers import budget_section, fairness_section, how_
 from fairveil.lab.handover.registry_entry import Deployment
 from fairveil.lab.handover.results import promise_of
 from fairveil.lab.handover.stream_ledgers import cost
-from fairveil.lab.handover.words import promise_section, public_section, unprotected_section
+from fairveil.lab.handover.words import AUDIT, promise_section, public_section, unprotected_section
 from fairveil.ledger.verify import Report, entries, verify
 from fairveil.loop.public import public_view
 from fairveil.loop.store import Store
@@ -313,10 +313,11 @@ def _spent(budget: dict[str, Any], promise: Guarantee | None) -> DocumentSection
 def _promise(loop: dict[str, Any], promise: Any) -> DocumentSection:
     section = promise_section(promise)
     person, limit = promise_of(loop.get("person_guarantee")), (loop.get("person") or {}).get("max_events")
-    if person is not None and person.epsilon is not None:
+    if limit and person is not None and person.epsilon is not None:
         delta = f", delta {person.delta:.1g}" if person.delta else ""
+        often = "once" if limit == 1 else f"{limit:,} times"
         section.points.insert(
-            0, f"For one person, who takes part at most {limit} time(s): epsilon {number(person.epsilon)}{delta}."
+            0, f"For one person, who takes part at most {often}: epsilon {number(person.epsilon)}{delta}."
         )
     elif promise is not None:
         section.points.insert(0, NOT_LIMITED)
@@ -352,6 +353,6 @@ def _check_ledger(path: str, inside: str | None, checked: Report, policy: str) -
         points=[
             f"Ledger {checked.ledger}, {checked.entries:,} entries, head {checked.head}.",
             f"Anchor: {checked.anchor}.",
-            "An audit attacks the noise of the served code and fails if it is smaller than promised.",
+            AUDIT,
         ],
     )

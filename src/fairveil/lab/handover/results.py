@@ -13,7 +13,7 @@ from fairveil.errors import SpecError
 from fairveil.lab.handover.classifiers import LAB, RAW, classified
 from fairveil.lab.handover.document import Bars, Document, DocumentSection, TextGrid, estimates_section, number
 from fairveil.lab.handover.ledgers import REPLAY, fairness_section, how_often
-from fairveil.lab.handover.words import BARE, promise_section, public_section, unprotected_section
+from fairveil.lab.handover.words import AUDIT, BARE, promise_section, public_section, unprotected_section
 from fairveil.lab.plain import rule_in_words, task_in_words
 from fairveil.privacy.guarantee import Guarantee
 
@@ -272,5 +272,5 @@ def _verifying(spec: dict[str, Any]) -> DocumentSection:
     if name == spec["task"]:
         return section
     section.code.append(f"fairveil audit {name}")
-    section.points.append("An audit attacks the noise of the served code and fails if it is smaller than promised.")
+    section.points.append(AUDIT)
     return section

@@ -13,6 +13,7 @@ import numpy as np
 
 from fairveil import registry
 from fairveil.arrays import Ints
+from fairveil.lab import series
 from fairveil.lab.handover.document import Course, DocumentSection, TextGrid, sentence
 from fairveil.lab.handover.drawings import round_ticks
 from fairveil.lab.handover.words import ALWAYS, belief
@@ -26,8 +27,6 @@ Settled = Iterable[tuple[str, Any]]
 HOLDER = "Whoever counts holds the raw data and has to be trusted with them."
 BEYOND = "Rows of one person beyond the bound that the promise names, where nothing enforces it."
 LOSS = STATUS[LOST]
-CALLED = {"1m": "minutes", "1h": "hours", "1d": "days", "1w": "weeks"}
-"""What steps of these lengths are called."""
 
 
 class StreamRecord(NamedTuple):
@@ -41,7 +40,8 @@ class StreamRecord(NamedTuple):
     @property
     def called(self) -> str:
         """What its steps are: hours, days."""
-        return CALLED.get(self.keys.get("step") or "", "steps")
+        length = self.keys.get("step")
+        return series.called(step_length(length) if length else None)
 
     @property
     def words(self) -> str:

@@ -29,6 +29,7 @@ NOT_PROTECTED = {
         "What a person was shown is seen by that person.",
     ),
 }
+AUDIT = "An audit attacks the noise of the served code and fails if it is smaller than promised."
 ALWAYS = (
     "What is true of everybody. What is found here also says something about people who never took part.",
     "What people tell others themselves, or what is known about them from elsewhere.",
@@ -87,12 +88,12 @@ def _several(promise: Guarantee) -> TextGrid:
         try:
             found = promise.for_units(count)
         except SpecError:
-            rows.append((str(count), "none", "nothing is promised any more"))
-            continue
+            rows.append((f"{count} or more", "none", "certain: nothing is promised"))
+            break
         epsilon, delta = found.epsilon or 0.0, found.delta or 0.0
         sure = belief(epsilon)
         numbers = f"epsilon {epsilon:.3g}" + (f", delta {delta:.1g}" if delta else "")
-        words = f"at most {sure:.1%}" if sure < CERTAIN and delta < 0.1 else "practically nothing is promised any more"
+        words = f"at most {sure:.1%}" if sure < CERTAIN and delta < 0.1 else "practically certain"
         rows.append((str(count), numbers, words))
     return TextGrid(("contributions of one person", "budget", "how sure an undecided reader can become"), tuple(rows))
 

@@ -9,10 +9,12 @@ from pathlib import Path
 from fairveil.errors import SpecError
 from fairveil.lab.handover.document import Document, DocumentSection, TextGrid
 from fairveil.lab.handover.drawings import drawn
-from fairveil.lab.page import STACKED, style_of
+from fairveil.lab.page import SHORT, STACKED, style_of
 from fairveil.running.store import write_atomically, writing
 
 KINDS = (".html", ".md")
+NUMBERS = re.compile(r"\b(?:(?:epsilon|delta|rho|mu\^2) [\de.+-]*\d|\d[\d.]*e[+-]\d+)")
+"""Small numbers, and budgets with their numbers."""
 
 
 def check_report_file(file: Path) -> None:
@@ -63,14 +65,14 @@ def _markdown_grid(grid: TextGrid) -> list[str]:
 def to_html(document: Document) -> str:
     """The report as one page."""
     style = style_of(Path(__file__).parent / "style.css")
-    figures = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in document.figures)
+    figures = "".join(f"<div><dt>{escape(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in document.figures)
     banner = f'<p class="banner" role="note">{escape(document.banner)}</p>' if document.banner else ""
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(document.title)}</title>\n"
         f"<style>\n{style}</style>\n</head>\n<body>\n<main>\n<header>\n<h1>{escape(document.title)}</h1>\n"
-        f'<p class="about">{escape(document.about)}</p>\n{banner}\n<dl class="figures">{figures}</dl>\n</header>\n'
+        f'<p class="about">{_text(document.about)}</p>\n{banner}\n<dl class="figures">{figures}</dl>\n</header>\n'
         + "\n".join(_section(section) for section in document.sections)
         + f"\n<footer>{escape(document.made)}</footer>\n</main>\n</body>\n</html>\n"
     )
@@ -80,7 +82,7 @@ def _section(section: DocumentSection) -> str:
     parts = [f"<section>\n<h2>{escape(section.title)}</h2>"]
     if section.marked:
         parts.append(f'<p class="marked">{escape(section.marked)}</p>')
-    parts += [f"<p>{escape(text)}</p>" for text in section.text]
+    parts += [f"<p>{_text(text)}</p>" for text in section.text]
     parts += [
         f'<figure class="{type(drawing).__name__.lower()}">{drawn(drawing)}'
         f"<figcaption>{escape(drawing.title)}</figcaption></figure>"
@@ -90,14 +92,20 @@ def _section(section: DocumentSection) -> str:
     if section.code:
         parts.append("<pre><code>" + escape("\n".join(section.code)) + "</code></pre>")
     if section.points:
-        parts.append("<ul>" + "".join(f"<li>{escape(point)}</li>" for point in section.points) + "</ul>")
-    parts += [f'<p class="withheld"><b>Not released.</b> {escape(words)}</p>' for words in section.withheld]
+        parts.append("<ul>" + "".join(f"<li>{_text(point)}</li>" for point in section.points) + "</ul>")
+    parts += [f'<p class="withheld"><b>Not released.</b> {_text(words)}</p>' for words in section.withheld]
     return "\n".join([*parts, "</section>"])
 
 
 def _cell(words: str) -> str:
     """A cell of a table; no line ends inside a range, a date or a width."""
-    return re.sub(r"(?<=\d)-(?=\d)", "&#8209;", escape(words)).replace("± ", "±&nbsp;")
+    kept = re.sub(r"(?<=\d) to (?=-?\d)", "&nbsp;to&nbsp;", _text(words))
+    return re.sub(r"(?<=\d)-(?=\d)", "&#8209;", kept).replace("± ", "±&nbsp;")
+
+
+def _text(words: str) -> str:
+    """Words for a page; no line ends inside a small number, or between a budget and its number."""
+    return NUMBERS.sub(r'<span class="whole">\g<0></span>', escape(words))
 
 
 def _grid(grid: TextGrid) -> str:
@@ -109,4 +117,5 @@ def _grid(grid: TextGrid) -> str:
     )
     kind = ' class="stacked"' if len(names) >= STACKED else ""
     table = f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-    return f'<div class="scroll" tabindex="0">{table}</div>'
+    short = " short" if len(grid.rows) <= SHORT else ""
+    return f'<div class="scroll{short}" tabindex="0">{table}</div>'

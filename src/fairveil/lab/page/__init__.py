@@ -24,6 +24,10 @@ STILL = 760
 """Width of a chart on paper and before the page's script has drawn it."""
 STACKED = 4
 """Tables of so many columns are a block a row on a phone, each cell with its column's name."""
+SHORT = 14
+"""Tables of no more rows are on one page in print."""
+LONG = 32
+"""Cells of more letters may go over several lines."""
 TOGETHER = ("vconcat", "resolve", "title")
 """What a Vega-Lite spec says of several charts and not of each."""
 
@@ -54,6 +58,8 @@ def write_page(parts: Sequence[Mapping[str, Any]], file: Path, *, title: str, le
         readable=readable,
         many=MANY_FIGURES,
         stacked=STACKED,
+        short=SHORT,
+        long=LONG,
         style=style_of(HERE / "style.css"),
         machine={"fairveil": __version__, **machine_facts()},
         script=_bundle(vl_convert) + "\n" + (HERE / "figures.js").read_text() if drawn else "",

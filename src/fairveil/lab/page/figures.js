@@ -7,7 +7,7 @@ const lines = (text, letters) => text.split(" ").reduce((made, word) => {
 const draw = (key) => {
   const place = document.getElementById(key);
   if (!place || place.classList.contains("drawn")) return;
-  const room = place.clientWidth - 22;
+  const room = place.querySelector(".live").clientWidth - 38; // beside it is the menu
   const legends = (name, value) => (name === "legend" && value?.columns ? Object.assign(value, {columns: Math.max(1, Math.floor(value.columns * Math.min(1, room / 560)))}) : value);
   const spec = Object.assign(JSON.parse(JSON.stringify(specs[key]), legends), {background: "white"});
   if (spec.width > room) {
@@ -21,5 +21,7 @@ const draw = (key) => {
     .then(() => place.classList.add("drawn")).catch(() => {});
 };
 const watcher = new IntersectionObserver((seen) => seen.forEach((item) => { if (item.isIntersecting) { draw(item.target.id); watcher.unobserve(item.target); } }), {rootMargin: "400px"});
-Object.keys(specs).forEach((key) => watcher.observe(document.getElementById(key)));
+const keys = Object.keys(specs);
+keys.forEach((key) => watcher.observe(document.getElementById(key)));
+if (keys.length <= 8) (window.requestIdleCallback ?? setTimeout)(() => keys.forEach(draw)); // a page of few figures is whole before anybody scrolls
 addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((part) => { part.open = true; }));

@@ -1,0 +1,123 @@
+"""What a reader meets on a phone, in the dark and on paper: nothing cut, torn, struck through or too small."""
+
+import re
+
+import pytest
+
+from fairveil.lab.artefact import Chart, Line, Table
+from fairveil.lab.handover.document import BandedLines, Bars, Document, DocumentSection, TextGrid
+from fairveil.lab.handover.write import write_document
+from fairveil.lab.plots import one_page, write_picture
+from fairveil.lab.report import Section, write_report
+from fairveil.lab.streams import stream_chart
+
+pytestmark = pytest.mark.browser
+PAPER = {"width": 711, "height": 1045}
+"""What the margins leave of A4."""
+
+
+def opened(browser, file, **options):
+    tab = browser.new_context(**options).new_page()
+    tab.goto(file.as_uri())
+    return tab
+
+
+def test_a_released_series_that_is_opened_alone_fits_a_phone_and_is_dark_all_over(browser, tmp_path):
+    hours = [f"2026-01-{1 + k // 24:02} {k % 24:02}:00:00" for k in range(600)]
+    rows = [{"ts": hour, "n": 5.0, "n_low": 1.0, "n_high": 9.0, "status": "released"} for hour in hours]
+    write_picture(stream_chart(rows, "ts", ["n"]), tmp_path / "series.svg")
+    tab = opened(browser, tmp_path / "series.svg", viewport={"width": 360, "height": 740}, color_scheme="dark")
+    root = tab.locator("svg").first
+    box = root.evaluate("root => root.getBoundingClientRect().toJSON()")
+    assert box["right"] <= 360
+    assert box["height"] < 400, "it keeps its shape"
+    assert 12 * box["width"] / root.evaluate("root => root.viewBox.baseVal.width") >= 6
+    assert root.evaluate("root => getComputedStyle(root).backgroundColor") == "rgb(20, 20, 20)"
+    assert "all 600 hours" in tab.content()
+    tab.context.close()
+
+
+def test_a_long_cell_is_whole_on_paper_and_short_tables_are_not_torn(browser, tmp_path):
+    places = str([k * k * k for k in range(40)])
+    tables = [
+        Table("all specs have", ("key", "value"), (("checkpoints", places),)),
+        Table("long", ("key", "value"), tuple((str(k), k) for k in range(30))),
+    ]
+    file = write_report([Section("compare", "Runs", pictures=tables)], tmp_path / "index.html", title="Comparison")
+    tab = opened(browser, file, viewport=PAPER)
+    tab.emulate_media(media="print")
+    for table in tab.locator("table").all():
+        assert table.bounding_box()["x"] + table.bounding_box()["width"] <= PAPER["width"]
+    torn = tab.locator(".scroll").evaluate_all("found => found.map(one => getComputedStyle(one).breakInside)")
+    assert torn == ["avoid", "auto"]
+    assert len(re.findall(rb"/Type\s*/Page\b", tab.pdf(prefer_css_page_size=True))) == 2
+    tab.context.close()
+
+
+def test_every_chart_of_a_short_page_is_drawn_for_a_phone_before_anybody_scrolls(browser, tmp_path):
+    charts = [Chart(f"chart {k}", "years", "people", (Line("a", (1.0, 2.0), (3.0, 4.0)),)) for k in range(6)]
+    write_picture(one_page(charts), tmp_path / "six.html")
+    tab = opened(browser, tmp_path / "six.html", viewport={"width": 360, "height": 740}, color_scheme="dark")
+    tab.wait_for_selector("#figure-5.drawn", timeout=20_000)
+    last = tab.locator("#figure-5 .live svg.marks")
+    assert last.evaluate("place => place.getBoundingClientRect().width / place.viewBox.baseVal.width") >= 0.99
+    menu = tab.locator("#figure-5 summary")
+    assert "invert" in menu.evaluate("place => getComputedStyle(place).filter")
+    assert menu.locator("svg").evaluate("place => getComputedStyle(place).filter") == "none", "dots on their disc"
+    tab.context.close()
+
+
+@pytest.fixture(scope="module")
+def handed_over(tmp_path_factory):
+    head = (
+        "option",
+        "given to",
+        "share",
+        "answered and published",
+        "answered, waiting",
+        "no answer yet",
+        "never answered",
+    )
+    wide = TextGrid(head, (("usual care", "171", "100.0%", "108", "22", "41", "0"),))
+    budget = TextGrid(
+        ("contributions", "budget", "how sure"), (("10", "epsilon 10, delta 1e-05", "practically certain"),)
+    )
+    bars = Bars("means", (("usual care", 0.1, 0.0, 0.9),))
+    lines = BandedLines("chance", "people", (("named", (1.0, 10.0), (0.2, 0.4), (0.1, 0.3), (0.3, 0.5)),))
+    sections = [
+        DocumentSection("Decided", grids=[wide], drawings=[bars, lines]),
+        DocumentSection("Promised", ["Hidden up to epsilon 1, delta 1e-07. Read that line:"], [budget]),
+    ]
+    document = Document("A report", "About.", figures=[("promise", "epsilon 5, delta 1e-05")], sections=sections)
+    return write_document(document, tmp_path_factory.mktemp("handed") / "report.html")
+
+
+def test_on_paper_no_table_leaves_its_column_or_its_sentence(handed_over, browser):
+    tab = opened(browser, handed_over, viewport=PAPER)
+    tab.emulate_media(media="print")
+    for place in tab.locator(".scroll").all():
+        assert place.evaluate("place => place.firstElementChild.offsetWidth <= place.clientWidth")
+        assert place.evaluate("place => getComputedStyle(place).breakInside") == "avoid"
+    sentence = tab.locator("p", has_text="Read that line")
+    assert sentence.evaluate("place => getComputedStyle(place).breakAfter") == "avoid"
+    tab.context.close()
+
+
+@pytest.mark.parametrize("width", [360, 320])
+def test_no_line_ends_inside_a_number_or_a_budget(handed_over, browser, width):
+    tab = opened(browser, handed_over, viewport={"width": width, "height": 740})
+    kept = tab.locator(".whole")
+    assert kept.all_inner_texts()[:2] == ["epsilon 5", "delta 1e-05"]
+    assert kept.evaluate_all("found => found.every(one => one.getClientRects().length === 1)")
+    tab.context.close()
+
+
+def test_in_the_dark_a_line_is_lighter_than_its_band_and_no_grid_strikes_a_name_through(handed_over, browser):
+    tab = opened(browser, handed_over, viewport={"width": 360, "height": 740}, color_scheme="dark")
+    lifted = tab.locator("svg:visible .curve").evaluate_all("found => found.map(one => getComputedStyle(one).filter)")
+    assert set(lifted) == {"brightness(1.7)"}
+    name = tab.locator("svg:visible text", has_text="usual care")
+    assert name.evaluate("one => getComputedStyle(one).paintOrder").startswith("stroke")
+    ground = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert name.evaluate("one => getComputedStyle(one).stroke") == ground
+    tab.context.close()
