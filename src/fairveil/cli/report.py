@@ -118,8 +118,10 @@ def _over_http(url: str, source: str | None, asked: ReportOptions) -> Document:
         raise SpecError("which loop?", path="loop", fix=f"--loop NAME; fairveil loop list --url {url} shows them")
     try:
         with Client(url, patience=5) as client, loop_by_name(client, asked.loop) as loop:
-            told = {"source": f"what {url} publishes", "url": url.rstrip("/")}
-            return report_on_loop(loop.state(), loop.budget(), token="FAIRVEIL_TOKEN" in os.environ, **told)
+            return report_on_loop(
+                loop.state(), loop.budget(), source=f"what {url} publishes", url=url.rstrip("/"),
+                token="FAIRVEIL_TOKEN" in os.environ,
+            )  # fmt: skip
     except Unreachable as problem:
         fix = f"{problem.fix}; a store is reported on without one: fairveil report store.db --loop {asked.loop}"
         raise Unreachable(problem.problem, path=problem.path, given=problem.given, fix=fix) from None
