@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -154,10 +154,27 @@ class ContractError(FairveilError):
     code, exit_code = "contract", 2
 
 
+NOT_REPEATED = "its value is not repeated here: it is private, and messages end up in logs"
+"""Why an error about somebody's row does not say what stands in it."""
+
+
 def did_you_mean(given: Any, known: Iterable[str]) -> str:
     """A question that names what the user probably meant; empty when nothing is near."""
     near = difflib.get_close_matches(str(given), sorted(known), n=3, cutoff=0.5)
     return f"did you mean {' or '.join(near)}?" if near else ""
+
+
+def undetermined_budget(path: str, allowed: str, **numbers: float | None) -> SpecError:
+    """A budget of too few or too many numbers, in words."""
+    given = ", ".join(f"{name} = {number:g}" for name, number in numbers.items() if number is not None)
+    alone = numbers.get("epsilon") is not None and numbers.get("delta") is None
+    return SpecError(
+        "the budget is not determined" + (": epsilon needs a delta" if alone else ""),
+        path=path,
+        given=given or "no budget",
+        allowed=allowed,
+        fix="add delta, well below one in the number of people (1e-7, say)" if alone else "give exactly one of these",
+    )
 
 
 def choices(known: Sequence[str], command: str) -> str:
@@ -193,26 +210,33 @@ def spec_error(
         return SpecError("this key is not known", path=where, allowed=", ".join(sorted(known)), fix=fix)
     if kind in ("missing", "missing_argument"):
         return SpecError("this key is required", path=where, fix="add it; fairveil explain NAME says what it may be")
-    given = first.get("input")
+    given, (words, allowed) = first.get("input"), complaint_in_words(first)
+    fix = "choose a value in this range"
+    if "expected" in context:
+        fix = did_you_mean(given, allowed.replace(" or ", ", ").split(", ")) or "choose one of them"
+    elif kind in _KINDS:
+        quoted = isinstance(given, str) and "number" in allowed and _is_number(given)
+        fix = "write it without quotes" if quoted else f"write {allowed}"
+    return SpecError(words, path=where, given=given, allowed=allowed, fix=fix)
+
+
+def complaint_in_words(complaint: Mapping[str, Any]) -> tuple[str, str]:
+    """What is wrong with a value that pydantic complains about, and what is allowed; the value is not repeated.
+
+    >>> complaint_in_words({"type": "greater_than", "ctx": {"gt": 0}})
+    ('the value is out of range', 'above 0')
+    """
+    kind, context = complaint["type"], complaint.get("ctx", {})
     limits = [f"{word} {context[key]}" for key, word in _WORDS.items() if key in context]
     if limits:
-        fix = "choose a value in this range"
-        return SpecError("the value is out of range", path=where, given=given, allowed=", ".join(limits), fix=fix)
+        return "the value is out of range", ", ".join(limits)
     if "expected" in context:
-        expected = str(context["expected"])
-        fix = did_you_mean(given, expected.replace("'", "").replace(" or ", ", ").split(", ")) or "choose one of them"
-        return SpecError("this is not one of the choices", path=where, given=given, allowed=expected, fix=fix)
+        return "this is not one of the choices", str(context["expected"]).replace("'", "")
     if kind in _KINDS:
-        quoted = isinstance(given, str) and "number" in _KINDS[kind] and _is_number(given)
-        fix = "write it without quotes" if quoted else f"write {_KINDS[kind]}"
-        return SpecError(
-            "the value is of the wrong kind",
-            path=where,
-            given=given,
-            allowed=_KINDS[kind],
-            fix=fix,
-        )
-    return SpecError("the value does not fit", path=where, given=given, allowed=first["msg"])
+        return "the value is of the wrong kind", _KINDS[kind]
+    if "pattern" in context:
+        return "the value does not fit", f"text of the form {context['pattern']}"
+    return "the value does not fit", str(context.get("error", "another kind of value"))
 
 
 def _is_number(text: str) -> bool:
@@ -237,10 +261,13 @@ _CHOICE = re.compile(r"int|float|str|bool|none|(constrained|lax-or-strict|functi
 _UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
 _KINDS = {
     "int_type": "a whole number",
+    "int_parsing": "a whole number",
     "int_from_float": "a whole number",
     "float_type": "a number",
+    "float_parsing": "a number",
     "finite_number": "a finite number",
     "bool_type": "true or false",
+    "bool_parsing": "true or false",
     "string_type": "text",
     "list_type": "a list",
     "tuple_type": "a list",

@@ -236,6 +236,19 @@ def test_the_public_encoder_learns_nothing_and_agrees_with_the_data_set() -> Non
         PublicEncoder(_schema()).transform([[1]])
 
 
+def test_a_table_that_does_not_fit_the_schema_is_told_which_column_it_lacks() -> None:
+    encoder = PublicEncoder(
+        [Column("income", "continuous", low=0, high=9), Column("years", "continuous", low=0, high=5)]
+    )
+    with pytest.raises(InputError) as refused:
+        encoder.transform(pd.DataFrame({"income": [1.0], "yeers": [2.0], "sex": ["f"]}))
+    assert "the table lacks what the schema names: years" in str(refused.value)
+    assert refused.value.given == ["income", "yeers", "sex"]
+    assert refused.value.fix == "did you mean yeers?"
+    with pytest.raises(SpecError, match="did you mean years"):
+        PublicEncoder(encoder.schema, columns=["yeers"]).fit()
+
+
 def test_bins_and_scales_are_public() -> None:
     column = Column("gain", "continuous", low=0, high=99, scale="log")
     values = np.array([0.0, 8.0, 9.0, 98.9, 99.0, 500.0, -3.0])

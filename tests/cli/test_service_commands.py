@@ -118,6 +118,11 @@ def test_loops_of_a_running_service(url, capsys):
         assert "even-blocks" in shown
         assert "paid in full" in shown
         assert "frozen" in run(cli.app, ["loop", "mode", "trial", "frozen", "--url", address]).output
+        for command in (["loop", "show", "trail"], ["loop", "mode", "trail", "frozen"], ["report", "--loop", "trail"]):
+            code, words = stopped(capsys, *command, "--url", address)
+            assert (code, "given 'trail'; allowed: trial; did you mean trial?" in words) == (2, True), words
+    code, words = stopped(capsys, "report", url, "--loop", "trail")
+    assert (code, "did you mean trial?" in words) == (2, True)
     code, words = stopped(capsys, "loop", "list", "--url", "http://127.0.0.1:1")
     assert (code, "reached" in words) == (7, True)
 
@@ -143,7 +148,7 @@ def test_serve_on_a_taken_port_says_what_to_do(url, capsys):
         code, words = stopped(capsys, "serve", "--store", url, "--port", str(port))
     assert code == 2
     assert f"127.0.0.1:{port}" in words
-    assert "choose another --port" in words
+    assert "a service that runs there can be used as it is; else choose another --port" in words
     assert "Traceback" not in words
 
 

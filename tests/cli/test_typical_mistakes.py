@@ -203,10 +203,14 @@ COMMANDS = [
     ("a ledger that is not there", ["ledger", "show", "ledger.db"], 5, "ledger"),
     ("a report on nothing", ["report", "nowhere.json"], 5, "check the path"),
     ("a report on a spec", ["report", "spec.json"], 2, "fairveil run --json"),
-    ("a draft of a table that is not there", ["schema", "nowhere.csv"], 3, "no such file"),
+    ("a draft of a table that is not there", ["schema", "nowhere.csv"], 3, "check the path"),
     ("a draft without an outcome", ["schema", "staff.csv", "--outcome", "grade"], 2, "rating"),
     ("a report on a table", ["report", "log.csv"], 2, "this is a CSV file"),
+    ("a report on a log", ["report", "log.csv"], 2, "[environment.log] file"),
+    ("a report on a stream's table", ["report", "log.csv"], 2, "fairveil release --in"),
     ("a table instead of a ledger", ["ledger", "show", "log.csv"], 5, "this is a CSV file"),
+    ("a log instead of a ledger", ["ledger", "show", "log.csv"], 5, "[environment.log] file"),
+    ("a stream's table instead of a ledger", ["ledger", "show", "log.csv"], 5, "fairveil release --in"),
     ("a table instead of a ledger to check", ["ledger", "verify", "log.csv"], 5, "this is a CSV file"),
     ("a report on a file of another kind", ["report", "model.joblib"], 5, "this is not a ledger"),
     ("a spec that is cut off", ["run", "broken.json"], 2, "cannot be read"),
@@ -243,10 +247,13 @@ COMMANDS = [
         2,
         ".svg",
     ),
-    ("a stream of nothing", [*STREAM, "--in", "nowhere.csv"], 2, "No such file"),
+    ("a stream of nothing", [*STREAM, "--in", "nowhere.csv"], 2, "check the path"),
+    ("a stream with half a budget", [*STREAM[:7], "--horizon", "20"], 2, "given 'epsilon = 1'"),
+    ("a stream without a budget", [*STREAM[:5], "--horizon", "20"], 2, "given 'no budget'"),
     ("a stream of another column", [*STREAM, "--column", "m"], 2, "allowed: n"),
     ("an arm without a mean", ["plan", "spec.json", "--arm", "x"], 2, "new drug=0.55"),
-    ("an arm too few", ["plan", "spec.json", "--arm", "a=0.3"], 2, "allowed: 2"),
+    ("an arm too few", ["plan", "spec.json", "--arm", "a=0.3"], 2, "allowed: 2 arms"),
+    ("an arm of the spec too few", ["plan", "replay.json", "--arm", "b=0.3"], 2, "--arm 'a=MEAN'"),
     ("means in percent in a plan", ["plan", "spec.json", "--arm", "a=70", "--arm", "b=20"], 2, "0.2 for 20 %"),
     ("a chance above one", ["plan", "spec.json", "--chance", "2"], 2, "between 0 and 1"),
     ("a guess that is not there", ["quote", "spec.json", "--guess", "nowhere.json"], 2, "check the path"),
@@ -272,13 +279,20 @@ COMMANDS = [
     ("a scale that does not exist", ["reproduce", "dp-ncb/b", "--scale", "huge"], 2, "quick, standard, paper"),
     ("a store of another kind", ["serve", "--store", "mysql://x"], 2, "postgresql://user@host/database"),
     ("a table as an anchor", ["ledger", "verify", "model.joblib", "--anchor", "log.csv"], 5, "one line of JSON"),
-    ("a service that does not run", ["report", "--url", "http://127.0.0.1:9", "--loop", "x"], 7, "check the address"),
+    (
+        "a service that does not run",
+        ["report", "--url", "http://127.0.0.1:9", "--loop", "x"],
+        7,
+        "`fairveil serve` starts one",
+    ),
+    ("a report without a service", ["report", "--url", "http://127.0.0.1:9", "--loop", "x"], 7, "store.db --loop x"),
 ]
 
 
 @pytest.mark.parametrize(("words", "arguments", "code", "help"), COMMANDS, ids=[row[0] for row in COMMANDS])
 def test_mistakes_on_the_command_line(words, arguments, code, help, folder, capsys):
     (folder / "spec.json").write_text(json.dumps(TRIAL))
+    (folder / "replay.json").write_text(json.dumps(REPLAY))
     (folder / "broken.json").write_text("{")
     (folder / "model.joblib").write_bytes(b"\x80\x04joblib" * 100)
     (folder / "n.csv").write_text("n\n12\n1e308\n")

@@ -14,6 +14,7 @@ import pytest
 from running_service import LOOP, listening
 
 from fairveil.client import AsyncClient, Client, LocalClient, Problem, Unreachable, verbs
+from fairveil.errors import InputError
 from fairveil.loop import Store
 from fairveil.service.app import Service
 from fairveil.service.settings import Settings
@@ -175,6 +176,14 @@ def test_what_is_only_read_has_no_advice_on_event_ids():
     with pytest.raises(Unreachable) as read:
         loop.state()
     assert "event id" not in str(read.value)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_reward_that_json_cannot_carry_is_refused_in_our_words(value):
+    loop = Client("http://service", transport=httpx.MockTransport(lambda request: httpx.Response(500))).loop("t")
+    for send in (lambda: loop.reward("e", value), lambda: loop.reward_many([("e", value)])):
+        with pytest.raises(InputError, match="a reward is a finite number"):
+            send()
 
 
 @pytest.mark.parametrize("status", [200, 404, 501])

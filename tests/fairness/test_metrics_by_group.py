@@ -87,6 +87,8 @@ def test_fixed_names_are_public_and_strangers_are_refused() -> None:
     with pytest.raises(InputError, match="no known group") as caught:
         Groups.of(["secret"], names=("a", "b"))
     assert "secret" not in str(caught.value)
+    assert "its value is not repeated here: it is private" in str(caught.value)
+    assert "groups=" in caught.value.fix
 
 
 @pytest.mark.parametrize(

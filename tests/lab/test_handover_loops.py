@@ -230,6 +230,11 @@ def test_the_same_numbers_from_the_store_the_ledger_and_the_routes(folder, tmp_p
     with Store.open(f"sqlite:///{folder}/store.db") as store, listening(Service(store, Settings())) as address:
         over = run(app, ["report", "--url", address, "--loop", "trial-7", "--out", "url.md"])
         assert over.exit_code == 0, over.output
+        view = public_view(store, "trial-7")
+        tables = view.loops["trial-7"], view.budgets["trial-7"]
+    assert f"curl {address}/v1/ledgers/trial-7/verify" in (tmp_path / "url.md").read_text()
+    asked = lines(report_on_loop(*tables, source="tables", url="http://s", token=True))
+    assert "curl -H 'Authorization: Bearer TOKEN' http://s/v1/ledgers/trial-7/verify" in asked
     pages = {name: (tmp_path / f"{name}.md").read_text() for name in ("store", "ledger", "copy", "url")}
     assert pages["store"] == pages["ledger"]
     rows = {name: [row for row in text.splitlines() if row.startswith("| new drug |")] for name, text in pages.items()}

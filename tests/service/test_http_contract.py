@@ -94,6 +94,21 @@ def test_bodies_that_are_refused(trial, content, status, code):
     refused(trial.post("/v1/loops/trial/decisions", content=content, headers=JSON), status, code)
 
 
+@pytest.mark.parametrize(
+    ("content", "allowed"),
+    [
+        (b'{"event_id": 5}', "text"),
+        (b'{"candidates": 3}', "a list"),
+        (b'{"baseline": 1.5}', "a whole number"),
+        (b'{"event_id": "' + b"x" * 201 + b'"}', "length at most 200"),
+        (b'{"event_id": "a\\u0000b"}', "printable characters"),
+        (b"[]", "a table"),
+    ],
+)
+def test_what_is_allowed_is_said_in_words_of_a_spec(trial, content, allowed):
+    assert trial.post("/v1/loops/trial/decisions", content=content, headers=JSON).json()["allowed"] == allowed
+
+
 @pytest.mark.parametrize("value", [b"NaN", b"1e400", b"-1e999", b"Infinity", b'"1"', b"null", b"true", b"[1]"])
 def test_rewards_that_are_no_numbers(trial, value):
     trial.post("/v1/loops/trial/decisions", json={"event_id": "e"})

@@ -42,7 +42,7 @@ def groups_of(sensitive: Any, names: Sequence[str] | None, rows: int, *, decidin
     try:
         found = Groups.of(given, None if names is None else tuple(str(name) for name in names))
     except InputError as problem:
-        raise InputProblem(problem.problem, path=problem.path, allowed=problem.allowed) from None
+        raise InputProblem(problem.problem, path=problem.path, allowed=problem.allowed, fix=problem.fix) from None
     if len(found.names) > MAX_GROUPS:
         raise InputProblem(
             "there are too many groups", path="sensitive_features", given=len(found.names),

@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 
 from fairveil.arrays import Floats
 from fairveil.data.schema import Column, Dataset, encode
-from fairveil.errors import InputError, SpecError
+from fairveil.errors import InputError, SpecError, did_you_mean
 
 
 class Leak(NamedTuple):
@@ -133,7 +133,13 @@ class PublicEncoder(TransformerMixin, BaseEstimator):
         )
         unknown = [name for name in names if name not in known]
         if unknown or not names:
-            raise SpecError("there is no such column", path="columns", given=unknown, allowed=", ".join(known))
+            raise SpecError(
+                "the schema has no such column" if unknown else "no column is chosen",
+                path="columns",
+                given=unknown,
+                allowed=", ".join(known),
+                fix=did_you_mean(unknown[0], known) if unknown else "name one, or leave columns out for all",
+            )
         return [known[name] for name in names]
 
     @property
@@ -153,9 +159,7 @@ class PublicEncoder(TransformerMixin, BaseEstimator):
             names = {str(name).strip(): name for name in X} | {name: name for name in X}
             missing = [column.name for column in chosen if column.name.strip() not in names]
             if missing:
-                raise InputError(
-                    "a column is missing", path="X", given=missing, allowed=", ".join(c.name for c in chosen)
-                )
+                raise _missing_columns(missing, list(map(str, X)))
             spelled = {c.name: names.get(c.name, names[c.name.strip()]) for c in chosen}
             values = {column.name: np.asarray(X[spelled[column.name]]) for column in chosen}
         else:
@@ -175,3 +179,15 @@ class PublicEncoder(TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
+
+
+def _missing_columns(missing: list[str], there: list[str]) -> InputError:
+    """Columns of the schema that a table does not have, beside those that it has."""
+    near = did_you_mean(missing[0], there)
+    return InputError(
+        f"the table lacks what the schema names: {', '.join(missing)}",
+        path="X",
+        given=there,
+        allowed="a table with every column of the schema",
+        fix=near or "correct the name in the schema or in the table",
+    )

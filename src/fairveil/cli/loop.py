@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from fairveil.errors import SpecError
+from fairveil.errors import SpecError, did_you_mean
 
 app = typer.Typer(no_args_is_help=True, help="Loops of a running service.\n\nExample: fairveil loop list")
 Url = Annotated[str, typer.Option("--url", envvar="FAIRVEIL_URL", help="Where the service is.")]
@@ -26,6 +28,27 @@ def _client(url: str, token: str | None) -> Any:
     from fairveil.client import Client
 
     return Client(url, token, patience=5)
+
+
+@contextmanager
+def loop_by_name(client: Any, name: str) -> Iterator[Any]:
+    """A loop of a service; an unknown name is refused with those that are near, where the caller may list loops."""
+    from fairveil.client.problems import Problem
+
+    try:
+        yield client.loop(name)
+    except Problem as problem:
+        if problem.type != "unknown-loop":
+            raise
+        try:
+            known = [loop["name"] for loop in client.loops()]
+        except Problem:
+            raise problem from None
+        fix = did_you_mean(name, known) or "fairveil loop list shows all"
+        allowed = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
+        raise Problem(
+            problem.status, {**problem.table, "given": repr(name), "allowed": allowed or "none is here", "fix": fix}
+        ) from None
 
 
 @app.command("list")
@@ -61,8 +84,7 @@ def show(
 
     Example: fairveil loop show trial-7
     """
-    with _client(url, token) as client:
-        loop = client.loop(name)
+    with _client(url, token) as client, loop_by_name(client, name) as loop:
         state, budget = loop.state(), loop.budget()
     if as_json:
         typer.echo(json.dumps({**state, "budget": budget}))
@@ -113,8 +135,8 @@ def mode(
 
     Example: fairveil loop mode trial-7 frozen
     """
-    with _client(url, token) as client:
-        found = client.loop(name).set_mode(mode)
+    with _client(url, token) as client, loop_by_name(client, name) as loop:
+        found = loop.set_mode(mode)
     typer.echo(f"{name} is {found['mode']}")
 
 
@@ -137,8 +159,8 @@ def report(
     """
     if as_csv and kind == "summary":
         raise SpecError("a summary has no table", path="--csv", allowed="fairness or evaluation", fix="leave it out")
-    with _client(url, token) as client:
-        made = client.loop(name).release(kind, epsilon=epsilon, rho=rho, first=first, stop=stop)
+    with _client(url, token) as client, loop_by_name(client, name) as loop:
+        made = loop.release(kind, epsilon=epsilon, rho=rho, first=first, stop=stop)
     if as_csv:
         from fairveil.reports.export import as_csv as written
 
@@ -159,8 +181,8 @@ def quote(
     Example: fairveil loop quote screening fairness --half-width 0.02
     """
     asked = _given(epsilon=epsilon, rho=rho, first=first, stop=stop, half_width=half_width, dry_run=dry_run or None)
-    with _client(url, token) as client:
-        typer.echo(json.dumps(client.loop(name).quote_release(kind, **asked)))
+    with _client(url, token) as client, loop_by_name(client, name) as loop:
+        typer.echo(json.dumps(loop.quote_release(kind, **asked)))
 
 
 def _given(**asked: Any) -> dict[str, Any]:

@@ -103,12 +103,19 @@ def planned(
 
 
 def _check_names(given: Mapping[str, float], named: Sequence[str] | None) -> None:
-    """Refuse an arm that the spec does not name, where it names them."""
+    """Refuse an arm that the spec does not name, and a guess that leaves one out, where the spec names them."""
     unknown = [name for name in given if named is not None and name not in named]
     if unknown and named is not None:
         raise SpecError(
             "the spec has no arm of this name", path="arm", given=unknown[0], allowed=", ".join(named),
             fix=did_you_mean(unknown[0], tuple(named)),
+        )  # fmt: skip
+    missing = [name for name in named or () if name not in given]
+    if given and missing:
+        raise SpecError(
+            f"the guess says nothing about {', '.join(missing)}", path="arm", given=", ".join(given),
+            allowed=f"all {len(named or ())} arms of the spec",
+            fix="add " + " ".join(f"--arm '{name}=MEAN'" for name in missing),
         )  # fmt: skip
 
 

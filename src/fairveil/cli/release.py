@@ -306,7 +306,13 @@ def _open(source: str) -> int:
     try:
         return os.open(source, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as problem:
-        raise InputError(f"the input cannot be read: {problem.strerror}", path="in", given=source) from None
+        raise InputError(
+            f"the input cannot be read: {problem.strerror}",
+            path="in",
+            given=source,
+            allowed="a CSV file with a header line, or - for standard input",
+            fix="check the path; it starts in the working directory",
+        ) from None
 
 
 def _announce(columns: Any, people: Any, options: dict[str, Any], known: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +14,7 @@ from rich.console import Console
 
 from fairveil import plugins, registry
 from fairveil.cli.common import doing, read_spec
-from fairveil.errors import SpecError
+from fairveil.errors import SpecError, did_you_mean
 from fairveil.running.store import write_atomically, writing
 
 if TYPE_CHECKING:
@@ -105,7 +106,9 @@ def _entry(document: Document, file: Path) -> str:
 
 
 def _over_http(url: str, source: str | None, asked: ReportOptions) -> Document:
+    from fairveil.cli.loop import loop_by_name
     from fairveil.client import Client
+    from fairveil.client.problems import Unreachable
     from fairveil.lab.handover.loops import report_on_loop
 
     if source is not None:
@@ -113,9 +116,15 @@ def _over_http(url: str, source: str | None, asked: ReportOptions) -> Document:
     asked.refuse("what a service publishes; report on its store for that", "loop")
     if asked.loop is None:
         raise SpecError("which loop?", path="loop", fix=f"--loop NAME; fairveil loop list --url {url} shows them")
-    with Client(url, patience=5) as client:
-        loop = client.loop(asked.loop)
-        return report_on_loop(loop.state(), loop.budget(), source=f"what {url} publishes")
+    try:
+        with Client(url, patience=5) as client, loop_by_name(client, asked.loop) as loop:
+            return report_on_loop(
+                loop.state(), loop.budget(), source=f"what {url} publishes", url=url.rstrip("/"),
+                token="FAIRVEIL_TOKEN" in os.environ,
+            )  # fmt: skip
+    except Unreachable as problem:
+        fix = f"{problem.fix}; a store is reported on without one: fairveil report store.db --loop {asked.loop}"
+        raise Unreachable(problem.problem, path=problem.path, given=problem.given, fix=fix) from None
 
 
 def _of_source(source: str | None, asked: ReportOptions) -> Document:
@@ -158,7 +167,7 @@ def _on_store(url: str, ledger: str | None, asked: ReportOptions) -> Document:
                 path="loop",
                 given=name,
                 allowed=", ".join(held[:20]) or "none is here",
-                fix="--loop NAME",
+                fix=(did_you_mean(name, held) if name is not None else "") or "--loop NAME",
             )
         return report_on_store(store, name, anchor=asked.anchor, anytime=asked.anytime, key=asked.key)
 
@@ -219,7 +228,7 @@ def _result_in(source: str) -> dict[str, Any] | None:
 
 def _refuse_table(path: Path) -> None:
     """A CSV or parquet file is people's rows: nothing may be reported from it as it is."""
-    from fairveil.ledger.sqlite import kind_of_table
+    from fairveil.ledger.sqlite import MAKING_A_LEDGER, kind_of_table
 
     kind = kind_of_table(path)
     if kind is None:
@@ -228,7 +237,7 @@ def _refuse_table(path: Path) -> None:
         f"this is {kind} file, not a ledger and not a result",
         path=str(path),
         allowed="a ledger, a store, or what fairveil run --json prints",
-        fix="fairveil run SPEC --ledger trial.db first, with environment.file = this file; then report on trial.db",
+        fix=f"{MAKING_A_LEDGER}; report on that",
     )
 
 

@@ -8,6 +8,7 @@ two clients (`fairveil.client.clients`) drive the same verbs, one blocking and o
 from __future__ import annotations
 
 import logging
+import math
 import os
 import random
 import secrets
@@ -22,7 +23,7 @@ from urllib.parse import quote as quoted
 import httpx
 
 from fairveil.client.problems import Problem, Unreachable
-from fairveil.errors import SpecError
+from fairveil.errors import InputError, SpecError
 
 log = logging.getLogger("fairveil.client")
 
@@ -123,7 +124,8 @@ class Sender:
             "the service cannot be reached",
             path=self.url,
             given=f"{last}, {attempt + 1} attempts in {spent:.0f} s",
-            fix=f"check the address and that `fairveil serve` runs there{_repeated(call)}",
+            fix=f"check the address; if none runs there, `fairveil serve` starts one and stays in its terminal"
+            f"{_repeated(call)}",
         )
 
     @contextmanager
@@ -236,7 +238,15 @@ def reward(place: LoopPath[Any], event: str, value: float) -> Steps[dict[str, An
     """What came of an event; that of a fallback is not sent."""
     if event in place.fallen:
         return {"event_id": event, "accepted": False, "learned": "never", "reason": "fallback"}
-    return dict((yield from place.send("POST", "decisions", event, "reward", body={"value": value})))
+    return dict((yield from place.send("POST", "decisions", event, "reward", body={"value": finite(value)})))
+
+
+def finite(value: float) -> float:
+    """A reward that JSON can carry."""
+    if isinstance(value, float) and not math.isfinite(value):
+        fix = "send nothing for an answer that is missing: its window closes by itself"
+        raise InputError("a reward is a finite number", path="value", allowed="no NaN, no infinity", fix=fix)
+    return value
 
 
 def activate(place: LoopPath[Any], event: str) -> Steps[dict[str, Any]]:
@@ -253,7 +263,7 @@ def decide_many(place: LoopPath[Any], requests: Iterable[dict[str, Any]]) -> Ste
 
 def reward_many(place: LoopPath[Any], rewards: Iterable[tuple[str, float]]) -> Steps[list[dict[str, Any]]]:
     """Many rewards at once; each is a reply or a problem."""
-    table = [{"event_id": event, "value": value} for event, value in rewards]
+    table = [{"event_id": event, "value": finite(value)} for event, value in rewards]
     return list((yield from place.send("POST", "rewards", "batch", body={"rewards": table}))["rewards"])
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.arrays import Bools, Floats, Ints
-from fairveil.errors import InputError, SpecError, did_you_mean
+from fairveil.errors import NOT_REPEATED, InputError, SpecError, did_you_mean
 
 MANY = 12
 """So many names of a column are listed in an error."""
@@ -114,7 +114,7 @@ class Frame:
             first, count = int(np.argmax(wrong)), int(wrong.sum())
             more = f" (and {count - 1} more)" if count > 1 else ""
             empty = as_text(self.raw(name)[first]) == ""
-            what = "empty" if empty else "not what the column holds"
+            what = "empty" if empty else f"not what the column holds ({NOT_REPEATED})"
             raise InputError(
                 f"{self.source}, {self.place(first)}{more}: a cell is {what}",
                 path=name,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fairveil.arrays import Floats
 from fairveil.data.frames import filled
 from fairveil.data.public_columns import check_missing
-from fairveil.errors import InputError, SpecError, at
+from fairveil.errors import NOT_REPEATED, InputError, SpecError, at
 
 Kind = Literal["continuous", "category", "text"]
 Scale = Literal["linear", "log"]
@@ -99,7 +99,7 @@ class Column:
         found = np.stack([values == category for category in self.categories], axis=1)
         if not found.any(axis=1).all():
             raise InputError(
-                "a column has a value that is missing or not among its public categories",
+                f"a column has a value that is missing or not among its public categories ({NOT_REPEATED})",
                 path=self.name,
                 allowed=", ".join(map(str, self.categories)),
                 fix=NOTHING_DECLARED,

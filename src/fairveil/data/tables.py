@@ -142,7 +142,7 @@ def _read_file(name: str, header: bool | None) -> Frame:
             path="file",
             given=name,
             allowed="a CSV or parquet file",
-            fix="a relative path starts in the folder of the spec file, in Python in the working directory",
+            fix="check the path: a relative one starts in the folder of the spec, without one in the working directory",
         ) from None
     except UnicodeDecodeError:
         raise DataError(

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairveil.arrays import Bools, Floats, Ints
-from fairveil.errors import InputError
+from fairveil.errors import NOT_REPEATED, InputError
 
 Sensitive = ArrayLike | Mapping[str, ArrayLike]
 
@@ -48,7 +48,12 @@ class Groups:
         position = {name: i for i, name in enumerate(names)}
         place = np.array([position.get(name, -1) for name in found], np.int64)
         if (place < 0).any():
-            raise InputError("a row belongs to no known group", path="sensitive_features", allowed=", ".join(names))
+            raise InputError(
+                f"a row belongs to no known group ({NOT_REPEATED})",
+                path="sensitive_features",
+                allowed=", ".join(names),
+                fix="name its group among the public ones (groups=...), or leave out whoever has none of them",
+            )
         return cls(tuple(names), place[index])
 
     def counts(self) -> Ints:

@@ -47,6 +47,12 @@ def kind_of_table(path: Path) -> str | None:
     return None if start.startswith(_MAGIC) else kind or text
 
 
+MAKING_A_LEDGER = (
+    "a ledger is made of a table by `fairveil run SPEC --ledger trial.db`, where SPEC names the table (a log in "
+    "[environment.log] file, people in [environment] file), or by `fairveil release --in TABLE --ledger stream.db` for "
+    "a stream of counts"
+)
+"""What to do with a table where a ledger is asked for."""
 _MAGIC = b"SQLite format 3"
 _SEARCHED = 65536
 _PRAGMAS = ("cell_size_check = ON",)
@@ -148,7 +154,7 @@ class SqlitePlace:
                 "this is not a ledger" if table is None else f"this is {table} file, not a ledger",
                 path=str(self),
                 allowed="a ledger: the SQLite file in which fairveil keeps what was released and what it cost",
-                fix="fairveil run SPEC --ledger trial.db makes one; environment.file names a table",
+                fix=MAKING_A_LEDGER,
             )
         if isinstance(problem, TimeoutError):
             fix = f"wait for it or end it; {effect}"

@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from fairveil.bandits.protocol import Candidate
+from fairveil.errors import complaint_in_words
 from fairveil.loop.config import MAX_CANDIDATES, MAX_FEATURES, MAX_MAGNITUDE, LoopSpec
 from fairveil.loop.events import PENDING, Event
 from fairveil.loop.keys import Keys
@@ -92,7 +93,8 @@ def invalid(problem: ValidationError, kind: type[BaseModel]) -> Invalid:
         return Invalid("this key is not known", path="".join(above).rstrip("."), allowed=known)
     if first["type"] == "missing":
         return Invalid("this key is required", path=where, fix="add it")
-    return Invalid("the value does not fit", path=where, allowed=first["msg"])
+    words, allowed = complaint_in_words(first)
+    return Invalid(words, path=where, allowed=allowed)
 
 
 def _order(complaint: Any) -> bool:

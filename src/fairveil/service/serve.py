@@ -111,7 +111,9 @@ def check_address(settings: Settings) -> None:
                 "another program listens there" if taken else f"it cannot listen there: {problem.strerror}",
                 path="--port" if taken else "--host, --port",
                 given=f"{settings.host}:{settings.port}",
-                fix="choose another --port, or end that program" if taken else "choose another --host or --port",
+                fix="a service that runs there can be used as it is; else choose another --port, or end that program"
+                if taken
+                else "choose another --host or --port",
             ) from None
 
 

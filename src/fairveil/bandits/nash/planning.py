@@ -250,7 +250,13 @@ def guessed_world(guess: Any, arms: int | None = None) -> tuple[ArmEnvironment, 
             allowed='means by name, such as {"usual care": 0.4, "new drug": 0.55}, or bernoulli, mixed, extreme',
         )
     if arms is not None and world.arms != arms:
-        raise SpecError("the guess has another number of arms", path="guess", given=world.arms, allowed=str(arms))
+        raise SpecError(
+            "the guess has another number of arms",
+            path="guess",
+            given=world.arms if names is None else ", ".join(names),
+            allowed=f"{arms} arms",
+            fix="give one mean for each arm of the policy",
+        )
     return world, names or world.arm_names or tuple(f"arm {arm}" for arm in range(world.arms))
 
 

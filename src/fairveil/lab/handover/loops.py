@@ -89,9 +89,12 @@ def _rule(policy: Any, state: Any) -> Separation:
 
 
 def report_on_loop(
-    loop: dict[str, Any], budget: dict[str, Any], *, source: str, found: Separation | None = None
-) -> Document:
-    """What the published tables of a loop say. ``found``: the stopping rule, where it was used."""
+    loop: dict[str, Any], budget: dict[str, Any], *, source: str, found: Separation | None = None,
+    url: str = "URL", token: bool = False,
+) -> Document:  # fmt: skip
+    """What the published tables of a loop say. ``found``: the stopping rule, where it was used; ``url``: where the
+    service is, for whoever checks; ``token``: whether it was asked with one.
+    """
     for key in ("name", "policy", "guarantee", "rounds", "published", "open_blocks"):
         if key not in loop:
             raise InputError("this is not what a loop publishes", path=key, allowed="GET /v1/loops/{loop}")
@@ -131,7 +134,7 @@ def report_on_loop(
         _promise(loop, promise),
         public_section(promise),
         unprotected_section(promise),
-        _verifying(loop),
+        _verifying(loop, url, token),
     ]
     return document
 
@@ -321,15 +324,17 @@ def _promise(loop: dict[str, Any], promise: Any) -> DocumentSection:
     return section
 
 
-def _verifying(loop: dict[str, Any]) -> DocumentSection:
+def _verifying(loop: dict[str, Any], url: str, token: bool) -> DocumentSection:
+    shown = "-H 'Authorization: Bearer TOKEN' " if token else ""
+    needed = "TOKEN is one" if token else "a service that has tokens wants -H 'Authorization: Bearer TOKEN', one"
     return DocumentSection(
         "How to check this report",
         text=[
-            "Everything above is what the service publishes. Its ledger can be checked over HTTP by whoever has a "
-            "token with the role audit, or from a copy of the ledger file:"
+            "Everything above is what the service publishes. Its ledger can be checked over HTTP while it runs "
+            f"({needed} with the role audit), or in the folder of its store and of every copy of it:"
         ],
         code=[
-            f"curl -H 'Authorization: Bearer TOKEN' URL/v1/ledgers/{loop['ledger']}/verify",
+            f"curl {shown}{url}/v1/ledgers/{loop['ledger']}/verify",
             f"fairveil ledger verify ledgers/{loop['ledger']}.db",
             f"fairveil audit {loop['policy']['name']}",
         ],

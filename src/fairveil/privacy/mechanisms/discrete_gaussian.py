@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
-from fairveil.errors import SpecError
+from fairveil.errors import SpecError, undetermined_budget
 from fairveil.fields import Count, Delta, Epsilon, Positive, described
 from fairveil.privacy.conversions import zcdp_rho
 from fairveil.privacy.events import Event, ZcdpEvent
@@ -47,11 +47,8 @@ class DiscreteGaussian(Mechanism):
     def __post_init__(self) -> None:
         given = (self.rho is not None, self.epsilon is not None, self.delta is not None)
         if given not in ((True, False, False), (False, True, True)):
-            raise SpecError(
-                "the budget is not determined",
-                path="rho",
-                given={"rho": self.rho, "epsilon": self.epsilon, "delta": self.delta},
-                allowed="rho, or epsilon and delta",
+            raise undetermined_budget(
+                "rho", "rho, or epsilon and delta", rho=self.rho, epsilon=self.epsilon, delta=self.delta
             )
         if not 2.0**-20 <= self.sigma <= MAX_SCALE:
             raise SpecError(

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from fairveil.arrays import Floats
 from fairveil.configuration import configuration
-from fairveil.errors import SpecError
+from fairveil.errors import SpecError, undetermined_budget
 from fairveil.fields import Count, Delta, Epsilon, Positive, described
 from fairveil.privacy.conversions import GRID_CONSTANT, gdp_epsilon, gdp_mu, zcdp_epsilon
 from fairveil.privacy.events import Event, GaussianEvent
@@ -65,11 +65,8 @@ class Gaussian(Mechanism):
     def __post_init__(self) -> None:
         given = (self.epsilon is not None, self.delta is not None, self.mu is not None)
         if given not in ((True, True, False), (False, False, True)):
-            raise SpecError(
-                "the budget is not determined",
-                path="epsilon",
-                given={"epsilon": self.epsilon, "delta": self.delta, "mu": self.mu},
-                allowed="epsilon and delta, or mu",
+            raise undetermined_budget(
+                "epsilon", "epsilon and delta, or mu", epsilon=self.epsilon, delta=self.delta, mu=self.mu
             )
         if not self.plan.sigma_units <= MAX_SCALE:
             raise SpecError(

@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from fairveil.arrays import Floats, Ints
 from fairveil.compiling import njit
 from fairveil.configuration import configuration
-from fairveil.errors import PrivacyError, SpecError
+from fairveil.errors import PrivacyError, SpecError, undetermined_budget
 from fairveil.fields import described
 from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Guarantee
@@ -106,12 +106,11 @@ class PlainReleaser(StreamKeys):
         if self.law == "binomial":
             ways = ways[:1]
         if given not in ways:
-            raise SpecError(
-                "the budget is not determined",
-                path="delta" if given[0] and not given[1] else "epsilon",
-                given={"epsilon": self.epsilon, "delta": self.delta, "mu": self.mu, "rho": self.rho},
-                allowed="epsilon and delta" + ("" if self.law == "binomial" else ", or mu, or rho"),
-            )
+            raise undetermined_budget(
+                "delta" if given[0] and not given[1] else "epsilon",
+                "epsilon and delta" + ("" if self.law == "binomial" else ", or mu, or rho"),
+                epsilon=self.epsilon, delta=self.delta, mu=self.mu, rho=self.rho,
+            )  # fmt: skip
 
     @cached_property
     def shares(self) -> Shares:
