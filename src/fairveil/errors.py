@@ -211,6 +211,8 @@ def spec_error(
     if kind in ("missing", "missing_argument"):
         return SpecError("this key is required", path=where, fix="add it; fairveil explain NAME says what it may be")
     given, (words, allowed) = first.get("input"), complaint_in_words(first)
+    if kind == "unexpected_positional_argument":
+        return SpecError("one value too many", path=where, given=given, allowed=", ".join(order), fix="take it out")
     fix = "choose a value in this range"
     if "expected" in context:
         fix = did_you_mean(given, allowed.replace(" or ", ", ").split(", ")) or "choose one of them"

@@ -333,7 +333,11 @@ def test_what_can_be_written_is_written_before_an_error_says_what_can_be_drawn(r
 
 
 def test_a_stored_result_shows_its_budget(run, spec, tmp_path):
-    run("run", spec, "--store", tmp_path)
+    said = run("run", spec, "--store", tmp_path).stdout
+    [folder] = (tmp_path / "bandit").iterdir()
+    assert f"result: {folder}" in said
+    assert f"fairveil results export {folder.name} --store {tmp_path}" in said
+    assert f"result: {folder}" in run("run", spec, "--store", tmp_path, "--json").stderr
     assert "epsilon 1" in run("results", "list", "--store", tmp_path).stdout
 
 

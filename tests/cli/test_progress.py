@@ -1,23 +1,28 @@
 """Nobody waits in silence: on a terminal every long command says what it does before it has a result.
 
-The commands run on a pseudo-terminal in a process without compiled code. Elsewhere (a log, a pipe) nothing is drawn.
+The commands run on a pseudo-terminal in a process without compiled code. Elsewhere (a log, a pipe) nothing is drawn,
+and what takes long says every half a minute how far it is.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
 import re
 import subprocess
 import sys
+import time
 import tomllib
 from contextlib import suppress
 
 import pytest
+from rich.console import Console
 
 from fairveil import run
 from fairveil.loop import Store
+from fairveil.running import progress
 from fairveil.running.progress import COMPILING
 
 TRIAL = """
@@ -96,6 +101,27 @@ def test_a_report_says_that_it_compiles_what_reads_a_loop(folder):
         store.create("shop", policy=policy, features=features, reward={"wait": "60s"})
     shown = typed("report shop --loop shop --out board.html", folder)
     assert f"writing board.html, {COMPILING}" in shown, shown
+
+
+def test_long_work_speaks_now_and_then_into_a_log(monkeypatch):
+    monkeypatch.setattr(progress, "EVERY", 0.02)
+    log = io.StringIO()
+    with progress.Bar("compare", Console(file=log)) as bar:
+        bar.start(20, 3)
+        bar.advance()
+        wait_for(lambda: re.search(r"^compare: 4 of 20 after \d+ s$", log.getvalue(), re.MULTILINE))
+        bar.say("run 2 of 9")
+        wait_for(lambda: re.search(r"^compare, run 2 of 9: 4 of 20 after \d+ s$", log.getvalue(), re.MULTILINE))
+    told = io.StringIO()
+    with progress.murmuring(lambda: "writing board.html", Console(file=told)):
+        wait_for(lambda: re.search(r"^writing board.html after \d+ s$", told.getvalue(), re.MULTILINE))
+
+
+def wait_for(ready):
+    began = time.monotonic()
+    while not ready():
+        assert time.monotonic() < began + 60, "nothing was said"
+        time.sleep(0.005)
 
 
 def test_nothing_is_drawn_into_a_log(folder):

@@ -19,6 +19,15 @@ class Likely:
     high: float
 
 
+def in_millions(number: int) -> str:
+    """A number of people as a person says it.
+
+    >>> in_millions(2_097_152), in_millions(4096)
+    ('2 million', '4,096')
+    """
+    return f"{number // 1_000_000} million" if number >= 1_000_000 else f"{number:,}"
+
+
 @dataclass(frozen=True)
 class ArmOutlook:
     """One arm at the end of a plan: its people, and the half-width of its 95 % interval (mean over runs)."""

@@ -24,10 +24,16 @@ from fairveil.errors import SpecError
 
 @contextmanager
 def doing(words: str) -> Iterator[None]:
-    """Says on a terminal what is done, for as long as that takes, and while code is compiled for it, that."""
+    """Says on a terminal what is done, for as long as that takes, and while code is compiled for it, that.
+
+    A log gets a line now and then.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield
+        from fairveil.running.progress import murmuring
+
+        with murmuring(lambda: words, console):
+            yield
         return
     with console.status(escape(words)) as status:
         from fairveil.compiling import told_of_compiling

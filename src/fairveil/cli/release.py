@@ -248,11 +248,12 @@ def _interrupted_by(run: Any) -> Iterator[None]:
 def _telling(run: Any, out: Path | None) -> Iterator[None]:
     """How many lines are out, once a second, where lines do not go to the same terminal; and what is compiled."""
     from fairveil.compiling import told_of_compiling
-    from fairveil.running.progress import COMPILING
+    from fairveil.running.progress import COMPILING, murmuring
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield
+        with murmuring(lambda: f"releasing: {run.lines:,} lines", console):
+            yield
         return
     over, compiling = threading.Event(), threading.Event()
 

@@ -55,10 +55,10 @@ def command(
         table["seed"] = seed
     if ledger is not None:
         _check_alone(engine, store)
-    workforce = make_engine(engine, workers, address)
+    workforce, kept = make_engine(engine, workers, address), ResultStore(store) if store else None
     try:
         with _releasing(table, ledger), Bar(spec.stem) as bar:
-            result = run(table, engine=workforce, store=ResultStore(store) if store else None, progress=bar)
+            result = run(table, engine=workforce, store=kept, progress=bar)
     finally:
         workforce.close()
     if plot is not None:
@@ -70,6 +70,14 @@ def command(
         show(result, Console())
         if plot is not None:
             Console().print(f"plot: {plot}")
+    if kept is not None:
+        _say_kept(kept.folder(result["spec"]), kept.root, Console(stderr=as_json))
+
+
+def _say_kept(folder: Path, store: Path, console: Console) -> None:
+    """Where a result lies, and what reads it."""
+    export = f"fairveil results export {folder.name} --store {store}"
+    console.print(f"result: {folder} ({export})", markup=False, highlight=False, soft_wrap=True)
 
 
 def _check_alone(engine: str, store: Path | None) -> None:

@@ -1,9 +1,11 @@
-"""Progress of long work: silent by default, a rich bar in the terminal."""
+"""Progress of long work: silent by default, a rich bar in the terminal, a line now and then in a log."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 
 from rich.console import Console
@@ -23,6 +25,29 @@ from fairveil.task import hearing
 
 COMPILING = "compiling once, about 10 s"
 """Code that a run needs for the first time; the next run finds it in its cache."""
+
+
+EVERY = 30.0
+"""Seconds between two lines about long work where nothing can be drawn."""
+
+
+@contextmanager
+def murmuring(words: Callable[[], str], console: Console) -> Iterator[None]:
+    """Say now and then what is done and for how long: a line in a log, for work that would be silent otherwise."""
+    over, began = threading.Event(), time.monotonic()
+
+    def tell() -> None:
+        while not over.wait(EVERY):
+            said = f"{words()} after {time.monotonic() - began:.0f} s"
+            console.print(said, markup=False, highlight=False, soft_wrap=True)
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        over.set()
+        teller.join()
 
 
 class Progress:
@@ -53,12 +78,12 @@ class _Doing(TextColumn):
 class Bar(Progress):
     """One line per piece of work with count, elapsed and remaining time; use as a context manager.
 
-    Nothing is drawn where standard error is not a terminal: logs stay clean.
+    Where standard error is not a terminal nothing is drawn; work that takes long says now and then how far it is.
     """
 
     def __init__(self, label: str = "", console: Console | None = None) -> None:
         self.label = label
-        console = console or Console(stderr=True)
+        self.console = console = console or Console(stderr=True)
         self.doing = _Doing()
         self.bars = RichProgress(
             self.doing,
@@ -83,6 +108,8 @@ class Bar(Progress):
         from fairveil.compiling import told_of_compiling
 
         self.bars.start()
+        if self.bars.disable:
+            self.around.enter_context(murmuring(self.in_words, self.console))
         self.around.enter_context(told_of_compiling(self.show_compiling))
         hearing.append(self.say)
         self.around.callback(hearing.remove, self.say)
@@ -93,6 +120,13 @@ class Bar(Progress):
     ) -> None:
         self.around.close()
         self.bars.stop()
+
+    def in_words(self) -> str:
+        """How far everything is that is under way."""
+        known = [task for task in self.bars.tasks if task.total is not None]
+        far = [f"{task.description}: {task.completed:,.0f} of {task.total:,.0f}" for task in known]
+        busy = [COMPILING] if self.compiling is not None or self.doing.compiling() else []
+        return ", ".join([*far, *busy]) or self.label
 
     def show_compiling(self, begins: bool) -> None:
         """A line of its own while a first run compiles what it will use."""

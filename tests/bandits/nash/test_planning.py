@@ -112,6 +112,9 @@ def test_a_lead_that_is_not_reached_is_no_number_of_people():
     assert "asked for a lead of 0.15 over every other arm (option --difference; the guess has a lead of 0.3)" in text
     assert "A lead of 0.15 is not separated with chance 0.8 within 2 million people." in text
     assert ">2" not in text
+    assert "not reached within 2 million people" in text
+    assert "2,097,152" not in text
+    assert "Behind ±: half the width of the 95 % interval" in text
     assert "with 15% silent the rule separates no lead below 0.18" in text
     reached = PrivateNash(arms=2, epsilon=1.0, exploration=16.0).plan([0.4, 0.7], 20, people=100, difference=0.3)
     assert report_on_plan(reached).figures[-1] == ("people for a lead of 0.3", f"{reached.asked.needed:,}")

@@ -23,7 +23,7 @@ from fairveil.bandits.nash.episodes import EpisodePolicy
 from fairveil.bandits.nash.following import NEVER, Followed, follow
 from fairveil.bandits.nash.late import compiled_waits
 from fairveil.bandits.nash.stopping import Silence
-from fairveil.bandits.plans import ArmOutlook, Likely, Outlook, TrialPlan, chance
+from fairveil.bandits.plans import ArmOutlook, Likely, Outlook, TrialPlan, chance, in_millions
 from fairveil.bandits.simulate import Case
 from fairveil.configuration import describe
 from fairveil.errors import SpecError
@@ -330,7 +330,7 @@ def cautions(
     apart = f"with {people:,} people a difference of {difference:g} is not separated with chance {wanted:g}"
     if main.needed is not None:
         return [*found, f"{apart}: that needs {main.needed:,} people"]
-    reached = f"{apart}: that is not reached within {question.longest:,} people"
+    reached = f"{apart}: that is not reached within {in_millions(question.longest)} people"
     least = silence_hides(late) if question.silence == "any" and question.policy.shape().keep else 0.0
     reaching = [step for step in steps[1:] if step.needed is not None]
     better = min(reaching, key=lambda step: step.needed or 0, default=None)

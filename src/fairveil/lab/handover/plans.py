@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairveil._version import __version__
-from fairveil.bandits.plans import Likely, Outlook, TrialPlan
+from fairveil.bandits.plans import Likely, Outlook, TrialPlan, in_millions
 from fairveil.lab.handover.document import BandedLines, Document, DocumentSection, Stretch, TextGrid
 
-MILLION = 1_000_000
 GUESS = (
     "Simulated on declared guesses: {read}, and the figures are as good as the guesses. In brackets: the range of nine "
     "runs in ten behind numbers of people, a 95 % interval of the simulation behind chances. Best named: its estimate "
     "is the largest at the end. Separated: the stopping rule was sure enough to stop by then."
+)
+WIDTHS = (
+    "Behind ±: half the width of the 95 % interval around an arm's published mean at the end, sampling and noise "
+    "together, on average over the runs; an arm that few people get has a wide one."
 )
 NOBODY = "nobody's data were read"
 ARMS_ONLY = "of the rows that the spec names the arms and their names were read and no outcome was used"
@@ -40,11 +43,7 @@ def in_words(plan: TrialPlan) -> str:
 
 
 def how_many(plan: TrialPlan, row: Outlook) -> str:
-    if row.needed is not None:
-        return f"{row.needed:,}"
-    return (
-        f"not within {plan.longest // MILLION} million" if plan.longest >= MILLION else f"not within {plan.longest:,}"
-    )
+    return f"not within {in_millions(plan.longest)}" if row.needed is None else f"{row.needed:,}"
 
 
 def grids(plan: TrialPlan) -> list[tuple[str, TextGrid]]:
@@ -102,6 +101,7 @@ def verdicts(plan: TrialPlan) -> list[str]:
         f"How many people are enough is asked for a lead of {plan.difference:g} over every other arm (option "
         f"--difference; the guess has a lead of {_lead(asked):.3g}). "
         f"A lead of {plan.difference:g} is {reached} people.",
+        WIDTHS,
         *([f"All of this is with {plan.waiting}. {RULES[plan.release]}"] if plan.waiting else []),
     ]
 
