@@ -60,7 +60,8 @@ def test_on_a_phone_no_number_of_a_comparison_is_broken_and_no_name_of_a_legend_
         "at the end", ("run", "share of group a", "minus the first"), tuple((r, 0.2, -0.05524) for r in rules)
     )
     lines = tuple(Line(rule, (1.0, 2.0), (100_000.0 * k, 4.0)) for k, rule in enumerate(rules))
-    pictures = [table, Chart("share of group a", "years", "share of group a", lines)]
+    title = "(a) share of group a, a arrives three times as often"
+    pictures = [table, Chart(title, "years", "share of group a", lines)]
     file = write_report([Section("compare", "Runs", pictures=pictures)], tmp_path / "index.html", title="Comparison")
     tab = opened(browser, file, viewport={"width": 360, "height": 740})
     tab.wait_for_selector(".figure.drawn", timeout=20_000)
@@ -69,7 +70,9 @@ def test_on_a_phone_no_number_of_a_comparison_is_broken_and_no_name_of_a_legend_
     edge = tab.locator(".live svg.marks").evaluate("place => place.getBoundingClientRect().right")
     names = tab.locator(".live svg.marks .role-legend-label text")
     assert names.all_text_contents() == list(rules)
-    assert max(names.evaluate_all("found => found.map(one => one.getBoundingClientRect().right)")) <= edge
+    words = tab.locator(".live svg.marks :is(.role-legend-label, .role-title-text) text")
+    assert words.count() == len(rules) + 1
+    assert max(words.evaluate_all("found => found.map(one => one.getBoundingClientRect().right)")) <= edge
     tab.context.close()
 
 

@@ -12,7 +12,7 @@ const draw = (key) => {
   const spec = Object.assign(JSON.parse(JSON.stringify(specs[key]), legends), {background: "white"});
   if (spec.width > room) {
     spec.height = Math.min(spec.height, 240);
-    if (typeof spec.title === "string") spec.title = {text: lines(spec.title, Math.floor(room / 6.8)), fontSize: 11};
+    if (typeof spec.title === "string") spec.title = {text: lines(spec.title, Math.floor(room / 6.8)), fontSize: 11, frame: "bounds"}; // over all that is drawn, axis included
   }
   spec.width = Math.max(240, room);
   const columns = new Set((spec.data?.values ?? []).map((row) => row.x)).size;
