@@ -8,11 +8,12 @@ const draw = (key) => {
   const place = document.getElementById(key);
   if (!place || place.classList.contains("drawn")) return;
   const room = place.querySelector(".live").clientWidth - (matchMedia("(max-width: 40rem)").matches ? 0 : 38); // the menu is above it on a phone, and beside it elsewhere
-  const legends = (name, value) => (name === "legend" && value?.columns ? Object.assign(value, {columns: Math.max(1, Math.floor(value.columns * Math.min(1, room / 560))), labelLimit: room - 90}) : value);
+  const titled = (value) => (value?.legend?.titleLimit && typeof value.title === "string" ? Object.assign(value, {title: lines(value.title, Math.floor((room - 60) / 7.6))}) : value); // 60: what is left of the axis
+  const legends = (name, value) => (name === "legend" && value?.columns ? Object.assign(value, {columns: Math.max(1, Math.floor(value.columns * Math.min(1, room / 560))), labelLimit: room - 90}) : titled(value));
   const spec = Object.assign(JSON.parse(JSON.stringify(specs[key]), legends), {background: "white"});
   if (spec.width > room) {
     spec.height = Math.min(spec.height, 240);
-    if (typeof spec.title === "string") spec.title = {text: lines(spec.title, Math.floor(room / 6.8)), fontSize: 11};
+    if (typeof spec.title === "string") spec.title = {text: lines(spec.title, Math.floor(room / 7.6)), fontSize: 11, frame: "bounds"};
   }
   spec.width = Math.max(240, room);
   const columns = new Set((spec.data?.values ?? []).map((row) => row.x)).size;
