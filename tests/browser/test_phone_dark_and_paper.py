@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from fairveil.lab.artefact import Chart, Line, Table
+from fairveil.lab.artefact import Chart, Claim, Heatmap, Line, Table
 from fairveil.lab.handover.document import BandedLines, Bars, Document, DocumentSection, TextGrid
 from fairveil.lab.handover.write import write_document
 from fairveil.lab.plots import one_page, write_picture
@@ -87,6 +87,37 @@ def test_every_chart_of_a_short_page_is_drawn_for_a_phone_before_anybody_scrolls
     assert "invert" in menu.evaluate("place => getComputedStyle(place).filter")
     assert float(menu.evaluate("place => getComputedStyle(place).opacity")) >= 0.5, "seen without a mouse over it"
     assert menu.locator("svg").evaluate("place => getComputedStyle(place).filter") == "none", "dots on their disc"
+    tab.context.close()
+
+
+def test_no_title_of_a_chart_or_legend_is_cut_on_a_phone(browser, tmp_path):
+    words = "(b) average loss, a arrives a third as often"
+    legend = "share of the regret saved (negative: lost; colours end at 1)"
+    pictures = [
+        Chart(words, "time", "average loss", (Line("a", (1.0, 2.0), (3.0, 4.0)),)),
+        Heatmap("Agents", "epsilon", "noise", legend, (1.0, 2.0), (3.0, 4.0), ((-1.0, 1.0), (0.5, 2.0))),
+    ]
+    file = write_report([Section("p/1", "Figure", pictures=pictures)], tmp_path / "index.html", title="Report")
+    tab = opened(browser, file, viewport={"width": 360, "height": 740})
+    tab.wait_for_selector("#figure-0-1.drawn", timeout=20_000)
+    for key, role, said in (("figure-0-0", "title", words), ("figure-0-1", "legend-title", legend)):
+        place = tab.locator(f"#{key} .live svg.marks")
+        right = place.evaluate("place => place.getBoundingClientRect().right")
+        pieces = place.locator(f".role-{role}-text tspan, .role-{role} tspan")
+        assert " ".join(dict.fromkeys(pieces.all_text_contents())) == said
+        assert max(pieces.evaluate_all("found => found.map(one => one.getBoundingClientRect().right)")) <= right
+    tab.context.close()
+
+
+def test_on_paper_a_verdict_has_its_mark_and_no_heading_is_torn(browser, tmp_path):
+    claims = [Claim.exact("a is below b", "section 1", -1.0)]
+    file = write_report([Section("p/1", "Figure", claims=claims)], tmp_path / "index.html", title="Report")
+    tab = opened(browser, file, viewport=PAPER)
+    tab.emulate_media(media="print")
+    mark = tab.locator("td .light")
+    assert mark.evaluate("one => getComputedStyle(one).printColorAdjust") == "exact"
+    assert tab.locator("td.verdict").evaluate("one => getComputedStyle(one).whiteSpace") == "nowrap"
+    assert tab.locator("h2").evaluate("one => getComputedStyle(one).breakInside") == "avoid"
     tab.context.close()
 
 
