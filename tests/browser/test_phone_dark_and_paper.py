@@ -92,15 +92,20 @@ def test_every_chart_of_a_short_page_is_drawn_for_a_phone_before_anybody_scrolls
 
 def test_no_title_of_a_chart_or_legend_is_cut_on_a_phone(browser, tmp_path):
     words = "(b) average loss, a arrives a third as often"
+    axis = "repayment rate of people in the larger group"
     legend = "share of the regret saved (negative: lost; colours end at 1)"
     pictures = [
-        Chart(words, "time", "average loss", (Line("a", (1.0, 2.0), (3.0, 4.0)),)),
+        Chart(words, axis, "average loss", (Line("a", (1.0, 2.0), (3.0, 4.0)),)),
         Heatmap("Agents", "epsilon", "noise", legend, (1.0, 2.0), (3.0, 4.0), ((-1.0, 1.0), (0.5, 2.0))),
     ]
     file = write_report([Section("p/1", "Figure", pictures=pictures)], tmp_path / "index.html", title="Report")
     tab = opened(browser, file, viewport={"width": 360, "height": 740})
     tab.wait_for_selector("#figure-0-1.drawn", timeout=20_000)
-    for key, role, said in (("figure-0-0", "title", words), ("figure-0-1", "legend-title", legend)):
+    for key, role, said in (
+        ("figure-0-0", "title", words),
+        ("figure-0-0", "axis-title", axis),
+        ("figure-0-1", "legend-title", legend),
+    ):
         place = tab.locator(f"#{key} .live svg.marks")
         right = place.evaluate("place => place.getBoundingClientRect().right")
         pieces = place.locator(f".role-{role}-text tspan, .role-{role} tspan")

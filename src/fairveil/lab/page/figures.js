@@ -8,8 +8,8 @@ const draw = (key) => {
   const place = document.getElementById(key);
   if (!place || place.classList.contains("drawn")) return;
   const room = place.querySelector(".live").clientWidth - (matchMedia("(max-width: 40rem)").matches ? 0 : 38); // the menu is above it on a phone, and beside it elsewhere
-  const titled = (value) => (value?.legend?.titleLimit && typeof value.title === "string" ? Object.assign(value, {title: lines(value.title, Math.floor((room - 60) / 7.6))}) : value); // 60: what is left of the axis
-  const legends = (name, value) => (name === "legend" && value?.columns ? Object.assign(value, {columns: Math.max(1, Math.floor(value.columns * Math.min(1, room / 560))), labelLimit: room - 90}) : titled(value));
+  const titled = (name, value) => ((name === "x" || value?.legend?.titleLimit) && typeof value?.title === "string" ? Object.assign(value, {title: lines(value.title, Math.floor((room - 60) / 7.6))}) : value); // 60: what is left of the axis
+  const legends = (name, value) => (name === "legend" && value?.columns ? Object.assign(value, {columns: Math.max(1, Math.floor(value.columns * Math.min(1, room / 560))), labelLimit: room - 90}) : titled(name, value));
   const spec = Object.assign(JSON.parse(JSON.stringify(specs[key]), legends), {background: "white"});
   if (spec.width > room) {
     spec.height = Math.min(spec.height, 240);
