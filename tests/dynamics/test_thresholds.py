@@ -302,3 +302,23 @@ def test_one_threshold_for_groups_on_very_different_scales_is_the_best_one():
     found = optimal_thresholds(people, "simple")
     assert found[0] == pytest.approx([0.424] * 2, abs=2e-3)
     assert float(measure(people, found).loss[0] @ [0.2, 0.8]) == pytest.approx(0.377275, abs=2e-6)
+
+
+def test_a_level_is_found_from_a_guess_beside_a_pole():
+    """Group b's own threshold is at 1e-60, where the density is so large that far steps are tiny."""
+    groups = {
+        "a": {
+            "share": 0.9165385, "qualified": 0.44189176,
+            "features": {"0": ["beta", 1.7000142, 12.6204495], "1": ["beta", 4.2670468, 3.7591625]},
+        },
+        "b": {
+            "share": 0.0834615, "qualified": 0.89099844,
+            "features": {"0": ["beta", 0.6079461, 2.8556883], "1": ["beta", 0.6114169, 0.9517764]},
+        },
+    }  # fmt: skip
+    people = population(groups, {"gain": 2.8852103, "loss": 1.4273964})
+    found = optimal_thresholds(people, "dp")
+    assert found[0] == pytest.approx([0.24126, 0.32834], abs=2e-5)
+    seen = measure(people, found)
+    assert np.ptp(seen.accepted[0]) < 1e-12
+    assert float((people.share * seen.utility).sum()) >= brute_force(people, "dp") - 1e-6

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fairveil.dynamics import Scene
+from fairveil.dynamics.participation.model import Participation
 from fairveil.dynamics.participation.model import model as participation_model
 from fairveil.dynamics.qualification import equilibria, model, uniqueness
 from fairveil.lab.papers import thesis_theorems
@@ -106,6 +107,43 @@ def test_lemma_18_misses_a_group_that_starts_below_its_new_optimum():
         x, y, before, own = (np.array(seen.numbers[key]) for key in ("x", "y", "before", "own"))
         behind = int(np.argmax(y - own))
         assert before[behind] < x[behind] < own[behind] < y[behind]
+
+
+def test_lemma_19_fails_under_demographic_parity():
+    """One group's threshold falls: its proof asks for equal ratios in each group, and the constraint moved too."""
+    lows = (
+        ["truncnorm", -1.761104716, 2.81114685, -16.761104716, 0.4371498996],
+        ["truncnorm", -3.668948388, 2.306898036, -18.668948388, 1.6407235579],
+    )
+    highs = (
+        ["truncnorm", 3.113591468, 5.15328611, 0.1302537805, 18.113591468],
+        ["truncnorm", 6.206505741, 7.580595044, -3.5912008023, 21.206505741],
+    )
+    rates, arrivals = (0.5928803611, 0.6431333257), (4739.219244, 5166.712407)
+    groups = {
+        name: {"qualified": rates[k], "arrivals": arrivals[k], "features": {"0": lows[k], "1": highs[k]}}
+        for k, name in enumerate("ab")
+    }
+    system = participation_model(groups, "dp")
+    changed = lemmas.tempered(system, np.array([0.661904938511616, 0.34731591161449676]))
+    seen = lemmas.thresholds_rise("lemma 19", system, changed)
+    assert seen.counterexample
+    assert seen.numbers["before"] == pytest.approx(by_trying_every_level(system), abs=1e-3)
+    assert seen.numbers["after"] == pytest.approx(by_trying_every_level(changed), abs=1e-3)
+    assert seen.numbers["after"][0] < seen.numbers["before"][0] - 0.007
+
+
+def by_trying_every_level(system: Participation) -> list[float]:
+    """The thresholds of equal acceptance with the least loss, without any of our searches."""
+    people, x, levels = system.people, np.linspace(-8.0, 8.0, 200_001), np.linspace(0.01, 0.99, 40_001)
+    theta, loss = [], np.zeros(levels.size)
+    for s in (0, 1):
+        low, high = (np.asarray(people.feature(0, s, y).sf(x)) for y in (0, 1))
+        rate = people.qualified[0, s]
+        theta.append(np.interp(-levels, -(rate * high + (1 - rate) * low), x))
+        loss += people.share[0, s] * np.interp(theta[s], x, rate * (1 - high) + (1 - rate) * low)
+    best = int(loss.argmin())
+    return [float(one[best]) for one in theta]
 
 
 def test_groups_that_change_places_are_no_counterexample_to_lemma_20():

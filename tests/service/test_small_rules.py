@@ -16,6 +16,7 @@ from fairveil.client import Client, Problem, Unreachable
 from fairveil.loop import Store
 from fairveil.loop.upkeep import check
 from fairveil.service.app import Service
+from fairveil.service.pages.verdicts import series_of
 from fairveil.service.settings import Settings
 from fairveil.storage import faults
 
@@ -366,3 +367,12 @@ def test_ledger_files_are_for_their_owner_alone(tmp_path, clock):
             assert {oct(path.stat().st_mode & 0o777) for path in files} == {"0o600"}, files
     finally:
         os.umask(before)
+
+
+@pytest.mark.parametrize(("rounds", "charts"), [([301, 301, 301], 0), ([301, 301, 402], 3), ([301], 0)])
+def test_nothing_is_drawn_over_rounds_while_all_releases_are_of_one_round(rounds, charts):
+    """It would be one upright line."""
+    table = {"published": {"arms": [{"action_id": "old"}, {"action_id": "new"}]}, "reward": {"low": 0.0, "high": 1.0}}
+    arms = [[0.2, 0.1, 0.3], [0.6, 0.5, 0.7]]
+    releases = [{"rounds": at, "arms": arms, "shares": [0.5, 0.5]} for at in rounds]
+    assert len(series_of(table, releases)) == charts

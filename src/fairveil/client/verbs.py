@@ -333,7 +333,10 @@ def wait_release(
     deadline = time.monotonic() + timeout
     while (found := (yield from state(place)))["version"] < version:
         if time.monotonic() > deadline:
-            raise Unreachable("no release came in time", given=found["version"], allowed=f"version {version}")
+            raise Unreachable(
+                "no release came in time", given=found["version"], allowed=f"version {version}",
+                fix="send more outcomes, or wait longer (timeout=); the loop's page says what it is waiting for",
+            )  # fmt: skip
         yield Pause(every)
     return found
 

@@ -46,10 +46,11 @@ class Column:
     missing: Any = None
 
     def __post_init__(self) -> None:
-        if self.kind == "continuous" and not (
-            math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high
-        ):
-            raise SpecError("a continuous column needs finite bounds", path=self.name, allowed="low < high")
+        if self.kind == "continuous" and not -math.inf < self.low < self.high < math.inf:
+            raise SpecError(
+                "a continuous column needs finite bounds, the lower one first",
+                path=self.name, given=f"{self.low:g} to {self.high:g}", allowed="low < high",
+            )  # fmt: skip
         if self.kind == "category" and len(set(self.categories)) != len(self.categories):
             raise SpecError("the categories of a column repeat themselves", path=self.name)
         if self.scale not in ("linear", "log"):

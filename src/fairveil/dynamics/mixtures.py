@@ -73,11 +73,13 @@ def mixture_quantile(
 
     Newton steps from a guess inside a shrinking bracket. A step that leaves the bracket, or is more than half as long
     as the one before, is replaced by a halving: flat stretches and jumps of the density cost at most about sixty steps.
-    Newton's error is squared by each step, so a step below 1e-9 of the value is the last one.
+    Newton's error is squared by each step once it is near, so there a step below 1e-9 of the value is the last one; far
+    away, where a density has a pole, such steps are only small.
     """
     if level <= 0.0 or tail <= 0.0:
         return left if level <= 0.0 else right
     by_tail = tail < level
+    near = 1e-6 * min(level, tail)
     x = guess if left < guess < right else 0.5 * (left + right)
     scale = max(abs(left), abs(right))
     move = right - left
@@ -93,7 +95,7 @@ def mixture_quantile(
         density = mixture_pdf(w, pair, x)
         step = x - gap / density if 0.0 < density < math.inf else math.nan
         if left < step < right and abs(step - x) <= 0.5 * move:
-            if abs(step - x) <= 1e-9 * max(abs(x), 1e-12 * scale):
+            if abs(gap) <= near and abs(step - x) <= 1e-9 * max(abs(x), 1e-12 * scale):
                 return step
         else:
             step = 0.5 * (left + right)

@@ -346,4 +346,6 @@ class Store:
 
 
 def _taken(name: str) -> NameTaken:
-    return NameTaken("there is a loop of this name", path="name", given=name, fix="names are never used again")
+    return NameTaken(
+        "there is a loop of this name", path="name", given=name, fix="choose another name; names are never used again"
+    )

@@ -82,3 +82,9 @@ def test_a_column_that_is_not_there_and_times_that_go_back(place):
             place.release(file, "--time", "ts", "--step", "1h", ledger=False)
         place.out.unlink()
         os.unlink(f"{place.out}.guarantee.json")
+
+
+def test_a_row_before_the_declared_start_is_said_to_be_so(place):
+    file = place.rows(["2023-12-31T23:00,1"], header="ts,n")
+    with pytest.raises(InputError, match="before --start"):
+        place.release(file, "--time", "ts", "--step", "1h", "--start", "2024-01-01T00:00")

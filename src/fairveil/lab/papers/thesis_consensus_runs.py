@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
+from fairveil.errors import SpecError
 from fairveil.lab.artefact import Artefact, Claim, Line, Results, Scale, Spec, have, line
+from fairveil.running.runner import complete
 
 GRAPH = {"name": "random", "seed": 1}
 ALPHAS = (0.5, 1.0, 2.0)
@@ -81,3 +83,15 @@ class Consensus(Artefact):
 def own_tolerance(made: Spec) -> Spec:
     """With the algorithm's own tolerance."""
     return {**made, "algorithm": {k: v for k, v in made["algorithm"].items() if k != "tolerance"}}
+
+
+def affordable(made: Spec) -> bool:
+    """Whether epsilon pays for this many iterations: the sound bound of the thesis' algorithms has a part that no noise
+    lowers, the change of the Jacobian, and it is larger where a node has fewer rows."""
+    try:
+        complete(made)
+    except SpecError as problem:
+        if problem.path != "algorithm.epsilon":
+            raise
+        return False
+    return True

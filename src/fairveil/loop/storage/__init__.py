@@ -35,6 +35,7 @@ def driver_of(url: str) -> Driver:
         path="store",
         given=f"{kind}://..." if mark else "a path without ://",
         allowed="sqlite:///folder/store.db or postgresql://user@host/database",
+        fix="" if mark else "write sqlite:/// before the path of a file",
     )
 
 

@@ -204,9 +204,9 @@ def figure(table: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def series_of(table: dict[str, Any], releases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Means, chances and shares over rounds, with a line at every release; empty before the second one."""
+    """Means, chances and shares over rounds, a line at every release; empty while all releases are of one round."""
     arms = table["published"].get("arms", [])
-    if len(releases) < 2 or not arms:
+    if len({one["rounds"] for one in releases}) < 2 or not arms:
         return []
     at, names = [one["rounds"] for one in releases], [arm_name(row) for row in arms]
     known = [

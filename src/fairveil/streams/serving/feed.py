@@ -256,6 +256,8 @@ class Feed:
                 return [Step(self._next - 1, text, values)]
             self._clock = Clock(read_time(text), step_length(self.reading.step))
         number = self._clock.step(text)
+        if number < 0 and self.reading.start is not None:
+            raise InputError("a time is before --start", allowed=f"from {self.reading.start} on", fix="leave it out")
         if number < self._next:
             raise InputError(
                 "a time comes again or goes back",

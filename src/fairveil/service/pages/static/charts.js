@@ -7,7 +7,7 @@
 
   function intervals(spec, width) {
     const most = width < 480 ? 16 : 28;
-    const left = Math.min(230, Math.max(60, ...spec.rows.map((row) => clip(row.name, most).length * 7.8)));
+    const left = Math.min(236, Math.max(60, ...spec.rows.map((row) => 14 + clip(row.name, most).length * 7.8)));
     const marks = [
       Plot.ruleX(spec.lines ?? [], {x: "at", stroke: "currentColor", strokeDasharray: "4,3"}),
       Plot.ruleY(spec.rows, {y: "name", x1: "low", x2: "high", stroke: "var(--accent)", strokeWidth: 6, strokeOpacity: 0.4, strokeLinecap: "round"}),
