@@ -197,6 +197,12 @@ def test_watch_decisions_settlement_and_a_release(place, browser, script):
                 page.reload()
             assert page.text_content(f"#{id}") == words
 
+        def drawn(why, charts):
+            if script:
+                done = "count => document.querySelectorAll('figure.chart.drawn svg').length === count"
+                page.wait_for_function(done, arg=charts)
+            assert page.locator("figure.chart.drawn svg").count() == (charts if script else 0), why
+
         place.decide(loop, 50)
         seen("decided", "50")
         assert page.text_content("#open") == "50"
@@ -204,7 +210,12 @@ def test_watch_decisions_settlement_and_a_release(place, browser, script):
         seen("open", "0")
         assert int(page.text_content("#version")) >= 1
         assert "looks best" in page.text_content("#verdict") or "is best" in page.text_content("#verdict")
-        assert page.locator("figure.chart.drawn svg").count() == (4 if script else 0)
+        drawn("one of the last release: nothing is drawn over a single round", 1)
+        place.decide(loop, 50, start=50)
+        seen("decided", "100")
+        place.settle()
+        seen("open", "0")
+        drawn("and three over rounds", 4)
         assert page.locator("table tbody tr").first.is_visible()
         assert page.locator("figcaption").first.is_visible() == script, "captions stand beside charts alone"
 
