@@ -23,6 +23,7 @@ SECTIONS = {
 NUMBERED = re.compile(
     r"\b(Theorem|Lemma|Proposition|Corollary|Remark|Algorithm|Figure|Table) (\d+(?:\.\d+)?|A\.\d)(?!\w|\.\d)"
 )
+PANEL = re.compile(r"\b(\d\.\d+)([a-f])(?![a-z_])")
 LEMMAS = re.compile(r"\b[Ll]emmas ([^.]*)")
 ELSEWHERE = {
     "fairx-federated": {"Lemma 22", "Proposition 2", "Remark 3", "Theorem 2"},
@@ -59,6 +60,20 @@ def test_every_numbered_item_of_the_text_has_a_row(title):
     numbered -= ELSEWHERE.get(SECTIONS[title], set())
     panels = {item.split(" (")[0] for item in listed(title)}
     assert numbered - panels == set()
+
+
+def test_every_lettered_panel_stands_in_the_row_of_its_figure():
+    text = TEXTS / "thesis.txt"
+    if not text.exists():
+        pytest.skip("the papers' texts are not beside the repository")
+    shown = dict(
+        re.match(r"Figure ([\d.]+)(?: \((.*)\))?$", item).groups("") for item in listed("Thesis") if "Figure" in item
+    )
+    named = {(figure, letter) for figure, letter in PANEL.findall(text.read_text()) if figure in shown}
+    assert {figure for figure, _ in named} > {"2.6", "4.5", "6.13"}
+    for figure, letter in named:
+        first, *others = re.findall(r"\b[a-f]\b", shown[figure]) or [""]
+        assert first <= letter <= (others or [""])[-1], (figure, letter)
 
 
 @pytest.mark.parametrize("title", SECTIONS)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import fairveil
+from fairveil.federated import schedules
 from fairveil.lab.artefact import SCALES, Chart, Heatmap, Table
 from fairveil.lab.papers import fairx, fairx_map, fairx_readings, fairx_secure
 from fairveil.running.runner import complete, run_many
@@ -146,6 +147,14 @@ def _regret(policy, rounds, runs, noise=0.1):
     found = fairveil.run({**fairx.spec(policy, rounds, runs, 10, noise), "seed": 5})
     runs_of = np.array(found["metrics"]["fairness_regret_runs"])
     return float(runs_of.mean()), float(runs_of.std(ddof=1) / math.sqrt(runs))
+
+
+def test_growing_batches_beat_a_tree_over_batches_of_one_length(monkeypatch):
+    """Batches of sqrt(T/m) rounds and a tree, the form of Zhou and Chowdhury's local protocol: 4,399 against 2,571."""
+    growing, error = _regret(fairx.batched(reward_bound=1.2), 8_000, 3)
+    monkeypatch.setattr(schedules.EveryRound, "times", lambda _, rounds, *given: list(range(28, rounds + 1, 28)))
+    tree, other = _regret(fairx.sound(reward_bound=1.2, schedule="every-round"), 8_000, 3)
+    assert tree - growing > 1_000 + 3 * math.hypot(error, other)
 
 
 def test_with_the_literal_lemma_7_the_regret_falls_with_epsilon():

@@ -43,6 +43,17 @@ def test_the_stationary_error_is_what_simulation_finds(rho, weight):
     assert gap == pytest.approx(0.0, abs=1e-12) if weight == 1 else gap < 0
 
 
+def test_theorem_10_is_never_too_high():
+    for rho in np.linspace(-0.99, 0.99, 23):
+        for noise in np.geomspace(0.05, 20, 15):
+            for weight in np.linspace(0.01, 1, 20):
+                exact, stated = theory.exact_error(rho, weight, noise), theory.theorem10_error(rho, weight, noise)
+                if weight == 1 or abs(rho) < 1e-12:
+                    assert stated == pytest.approx(exact, rel=1e-12)
+                else:
+                    assert stated < exact
+
+
 def test_theorem_11_holds_under_the_exact_error():
     for rho in np.linspace(-0.99, 0.99, 25):
         for noise in np.geomspace(0.05, 20, 25):

@@ -177,7 +177,7 @@ def exact_error(correlation: float, weight: float, noise: float, std: float = 1.
 
 
 def theorem10_error(correlation: float, weight: float, noise: float, std: float = 1.0) -> float:
-    """What Theorem 10 states for the same (too low unless w = 1).
+    """What Theorem 10 states for the same (too low unless w = 1 or the correlation is 0).
 
     >>> round(theorem10_error(0.95, 0.05, 3.0), 3)
     0.128

@@ -59,7 +59,7 @@ class Figure21(Consensus):
             Claim.exact(
                 "M-ADMM with the printed growing penalties converges to the optimum", "section 2.9.1",
                 2 * base - gap(results["fixed dual step"]),
-                "it stops moving: the penalties are unbounded, which Theorem 1 excludes",
+                "it stops moving: the penalties are unbounded, which the proof of Theorem 1 excludes (errata)",
             ),
             Claim.exact(
                 "a larger growth is slower", "figure 2.1b", min(b - a for a, b in zip([base, *grown], grown))
