@@ -126,6 +126,17 @@ def test_a_deferred_decision_has_its_seat_when_it_was_shown_and_answered(store, 
     check(store)
 
 
+@pytest.mark.parametrize("missing", ["public", "default"])
+def test_a_reward_of_a_decision_that_was_never_shown_is_said_to_be_unused(store, clock, missing):
+    loop = create(store, missing)
+    loop.decide("e-0", defer=True)
+    loop.reward("e-0", 1.0)
+    assert loop.event("e-0")["reward"] == "pending"
+    clock.advance(61)
+    store.tick()
+    assert loop.event("e-0")["reward"] == "never"
+
+
 def test_an_apprentice_closes_the_rounds_of_another_arm(store, clock):
     loop = create(store, mode="apprentice")
     own = loop.decide("e-0", baseline=0)
