@@ -38,6 +38,13 @@ assert audit is fairveil.proof.audit and Ledger is fairveil.ledger.Ledger
     assert "<string>:2: DeprecationWarning: fairveil.privacy.audit has moved to fairveil.proof" in found.stderr
 
 
+@pytest.mark.parametrize("name", ["Account", "Released", "release_once"])
+def test_what_a_party_charges_is_still_found_among_parties(name):
+    with pytest.warns(DeprecationWarning, match=f"{name} has moved to fairveil.ledger"):
+        found = getattr(importlib.import_module("fairveil.federated"), name)
+    assert found is getattr(importlib.import_module("fairveil.ledger"), name)
+
+
 def test_an_old_path_leaves_the_names_of_the_new_package_alone():
     code = """
 import fairveil.privacy.ledger.verify

@@ -69,6 +69,7 @@ MOVED = {
     "fairveil.dynamics.utility": "fairveil.dynamics.search",
     "fairveil.fairness.counting": "fairveil.fairness.groups",
     "fairveil.federated.inbox": "fairveil.federated.party",
+    "fairveil.federated.outbox": "fairveil.ledger.account",
     "fairveil.laws": "fairveil.proof.laws",
     "fairveil.privacy.audit": "fairveil.proof",
     "fairveil.privacy.audit.attack": "fairveil.proof.engine.attack",

@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from fairveil.bandits.nash.arrivals import candidates
 from fairveil.bandits.nash.private_nash import PrivateNash
 from fairveil.bandits.protocol import HEADER
 from fairveil.ledger.verify import verify
@@ -56,6 +57,17 @@ def test_a_new_loop_has_tried_a_release_before_anybody_asks(store, monkeypatch):
     assert "sum" in vars(loop.facts.policy)
     assert loop.status().version == 0
     assert not loop.ledger.known.filter.reserved.units
+
+
+@pytest.mark.parametrize("missing", ["public", "default"])
+def test_no_mode_compiles_anything_while_somebody_waits(store, missing):
+    """The writer of a loop stands still meanwhile: seconds on a cold machine, and 503 for everybody."""
+    loop, known = create(store, missing), len(candidates.shared.signatures)
+    decide(loop, 0, 4)
+    for mode in ("frozen", "apprentice", "shadow"):
+        loop.set_mode(mode)
+        loop.decide(mode)
+    assert len(candidates.shared.signatures) == known
 
 
 def test_rewards_get_seats_in_the_order_in_which_they_come(store, clock):
@@ -112,6 +124,17 @@ def test_a_deferred_decision_has_its_seat_when_it_was_shown_and_answered(store, 
     assert seats(store) == {0: 1, 1: None, 2: 0}
     assert loop.status().state["closed"].sum() == 1
     check(store)
+
+
+@pytest.mark.parametrize("missing", ["public", "default"])
+def test_a_reward_of_a_decision_that_was_never_shown_is_said_to_be_unused(store, clock, missing):
+    loop = create(store, missing)
+    loop.decide("e-0", defer=True)
+    loop.reward("e-0", 1.0)
+    assert loop.event("e-0")["reward"] == "pending"
+    clock.advance(61)
+    store.tick()
+    assert loop.event("e-0")["reward"] == "never"
 
 
 def test_an_apprentice_closes_the_rounds_of_another_arm(store, clock):

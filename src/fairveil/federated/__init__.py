@@ -7,6 +7,8 @@ A `Plan` is what parties agree on, a `Coordinator` keeps the log of what they sa
 a `Carrier` takes bytes from one to the other.
 """
 
+from typing import Any
+
 from fairveil.federated.carrier import Carrier, Inline, drive
 from fairveil.federated.coordinator import Coordinator
 from fairveil.federated.host import PartyHost
@@ -41,3 +43,16 @@ __all__ = [
     "drive",
     "exchange",
 ]
+MOVED = ("Account", "Released", "release_once")
+"""Names of `fairveil.ledger` that were found here."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in MOVED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import warnings
+
+    import fairveil.ledger
+
+    warnings.warn(f"{name} has moved to fairveil.ledger", DeprecationWarning, stacklevel=2)
+    return getattr(fairveil.ledger, name)

@@ -58,12 +58,14 @@ class Event(NamedTuple):
         """What became of its reward: none, never, pending, released or late.
 
         ``through``: its block is released, lost or abandoned. Of those, and of what is not learned, it does not say
-        whether one came.
+        whether one came. A decision whose window closed before it was shown is not learned.
         """
         if self.learn != PENDING or self.round is None:
             return "never"
         if through:
             return "released"
+        if self.activated == 0 and self.erased is not None:
+            return "never"
         if self.rewarded is None:
             return "none"
         return "late" if self.reward is None else "pending"

@@ -233,10 +233,13 @@ class Facts:
 
 
 def counters(facts: Facts, status: Status) -> tuple[Ints, Ints]:
-    """Of every line the seats that were given and the rounds that closed without one."""
+    """Of every line the seats that were given and the rounds that closed without one.
+
+    Arrays of their own: numba compiles a function once more for one that cannot be written.
+    """
     if status.tally is None:
         return np.zeros(facts.lines, np.int64), np.zeros(facts.lines, np.int64)
-    came, closed = np.frombuffer(status.tally, "<i8").reshape(2, facts.lines)
+    came, closed = np.frombuffer(status.tally, "<i8").reshape(2, facts.lines).copy()
     return came, closed
 
 

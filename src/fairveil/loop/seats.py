@@ -35,7 +35,7 @@ class Seating:
 
     def __init__(self, facts: Facts, status: Status) -> None:
         self.facts, self.first = facts, status.epoch * facts.lines
-        self.came, self.closed = (numbers.copy() for numbers in counters(facts, status))
+        self.came, self.closed = counters(facts, status)
         self._taken = _taken(facts, status.state)
         self._base = status.state.get("base", np.zeros(facts.lines, np.int64))
         self.given: dict[bytes, int] = {}
