@@ -215,7 +215,7 @@ def _heatmap(picture: Heatmap, width: int, height: int) -> Any:
     axis = {"format": ",.3~f", "labelOverlap": "greedy", "labelSeparation": 6, **FONTS}
     base = alt.Chart(alt.Data(values=rows)).encode(
         x=alt.X("x:O", title=picture.x_label, axis=alt.Axis(**axis, labelAngle=0)),
-        y=alt.Y("y:O", title=picture.y_label, sort="descending", axis=alt.Axis(**axis)),
+        y=alt.Y("y:O", title=picture.y_label, sort="descending", axis=alt.Axis(**axis, titlePadding=12)),
         tooltip=[alt.Tooltip("x:Q", title=picture.x_label), alt.Tooltip("y:Q", title=picture.y_label), tip],
     )
     chart = base.mark_rect().encode(color=colour)
