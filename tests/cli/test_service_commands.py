@@ -127,18 +127,20 @@ def test_loops_of_a_running_service(url, capsys):
     assert (code, "reached" in words) == (7, True)
 
 
-def test_a_loop_says_how_much_outcomes_are_taken_to_vary(url):
+def test_outcomes_of_a_new_loop_are_taken_to_vary_by_half_their_range(url):
     policy = {"name": "batched-priv-fairx", "epsilon": 5.0, "delta": 1e-5, "horizon": 400}
     table = {"policy": policy, "features": [{"name": "price", "low": 0.0, "high": 1.0}], "reward": {"high": 10.0}}
-    said = "outcomes are taken to vary by a standard deviation of 0.1 (reward_std)"
+    smaller = {**table, "policy": {**policy, "reward_std": 0.1}}
     with Store.open(url) as store, listening(Service(store, Settings())) as address, Client(address) as client:
-        [warning] = [words for words in client.quote("shop", **table)["warnings"] if words.startswith(said)]
+        said = "outcomes are taken to vary by a standard deviation of 0.1 (reward_std)"
+        [warning] = [words for words in client.quote("shop", **smaller)["warnings"] if words.startswith(said)]
         assert "5, half the range of an outcome, is enough for any" in warning
-        enough = {**table, "policy": {**policy, "reward_std": 5.0}}
-        assert not any("reward_std" in words for words in client.quote("shop", **enough)["warnings"])
+        assert not any("reward_std" in words for words in client.quote("shop", **table)["warnings"])
         client.create("shop", **table)
-        shown = run(cli.app, ["loop", "show", "shop", "--url", address], env={"COLUMNS": "200"}).output
-        assert said in shown
+        client.create("shelf", **smaller)
+        for loop, std in (("shop", "5"), ("shelf", "0.1")):
+            shown = run(cli.app, ["loop", "show", loop, "--url", address], env={"COLUMNS": "200"}).output
+            assert f"outcomes are taken to vary by a standard deviation of {std} (reward_std)" in shown
 
 
 def test_serve_on_a_taken_port_says_what_to_do(url, capsys):

@@ -150,12 +150,39 @@ def test_ctrl_c_in_a_run_on_a_ledger_says_that_it_does_not_go_on(tmp_path, monke
         (["compare", "a.toml"], "goes on from there"),
         (["run", "a.toml", "--store=kept"], "goes on from there"),
         (["release", "--ledger", "trips.db"], "goes on from there"),
+        (["release", "--column", "trips"], "pays again for the same people; with --ledger FILE it would go on"),
+        (["release", "--column", "trips", "--quote"], "give the same command again"),
+        (["data", "fetch", "adult"], "goes on from there"),
+        (["data", "verify"], "give the same command again"),
+        (["federate", "join", "plan.toml"], "goes on from there"),
+        (["federate", "check", "plan.toml"], "give the same command again"),
+        (["results", "list", "--store", "kept"], "give the same command again"),
         (["plan", "a.toml", "--out", "plan.html"], "give the same command again"),
         ([], "give the same command again"),
     ],
 )
 def test_what_is_kept_is_said_of_the_command_that_was_given(words, said):
     assert said in after_interruption(words)
+
+
+LOADING = """
+import sys
+from fairveil.__main__ import main
+
+class Stop:
+    def find_spec(self, name, *rest):
+        if name == "typer":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Stop())
+main()
+"""
+
+
+def test_ctrl_c_while_the_commands_are_loaded_is_a_sentence(tmp_path):
+    done = subprocess.run([sys.executable, "-c", LOADING], cwd=tmp_path, capture_output=True, text=True)
+    told = "interrupted before anything began; give the same command again\n"
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", told)
 
 
 def started(words, folder):

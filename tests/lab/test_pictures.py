@@ -220,6 +220,27 @@ def test_time_is_in_the_unit_of_the_spec_and_groups_stand_side_by_side():
     assert {(chart.x_label, chart.log_x) for chart in result_charts(plain)} == {("step", False)}
 
 
+def test_a_simulated_stream_shows_its_last_two_weeks_large_beside_the_truth_and_all_of_it_in_means():
+    stream = {"task": "stream", "data": {"name": "seasonal", "rows": 2000},
+              "releaser": {"name": "private-kalman", "epsilon": 1.0, "delta": 1e-7, "seasons": [24, 168]}}  # fmt: skip
+    result = fairveil.run(stream)
+    recent, whole, error = result_charts(result)
+    assert recent.title == "released and true: the last 336 steps; shaded: the interval"
+    assert [(one.name, len(one.x), one.x[-1], bool(one.low)) for one in recent.lines] == [
+        ("released", 336, 1999, True),
+        ("true", 336, 1999, False),
+    ]
+    assert whole.title == "all 2,000 steps, in whole cycles of 24 steps: means"
+    assert {(one.name, len(one.x)) for one in whole.lines} == {("released", 83), ("true", 83)}
+    assert {one.name for one in error.lines} == {"released", "plain"}
+    assert error.lines[1].y[-1] == pytest.approx(result["series"]["error"]["y"][-1])
+    short = {**stream, "data": {"name": "seasonal", "rows": 200}}
+    assert [chart.title.partition(";")[0] for chart in result_charts(fairveil.run(short))] == [
+        "released and true: all 200 steps",
+        "error, released and without a filter (plain): all 200 steps",
+    ]
+
+
 def test_allocation_over_time_is_drawn_where_it_was_simulated():
     spec = {"task": "bandit", "rounds": 500, "policy": {"name": "private-nash", "epsilon": 5.0},
             "environment": {"name": "bernoulli", "means": [0.2, 0.8]}}  # fmt: skip

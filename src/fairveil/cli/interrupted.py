@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-KEEPING = ("compare", "data", "demo", "federate", "reproduce")
+KEEPING = ("compare", "demo", "reproduce", "data fetch", "federate local", "federate coordinate", "federate join")
 """Commands that keep what is done without being told to."""
 ON_A_LEDGER = (
     "what was released is paid for and stays in the ledger: fairveil report LEDGER --policy SPEC shows it. A run on a "
@@ -12,14 +12,22 @@ ON_A_LEDGER = (
 )
 
 
+PAYS_AGAIN = (
+    "without --ledger nothing is kept: the same command begins anew and pays again for the same people; with "
+    "--ledger FILE it would go on"
+)
+
+
 def after_interruption(given: Sequence[str]) -> str:
     """What is kept, and what the same command does next."""
-    command = given[0] if given else ""
+    command, both = " ".join(given[:1]), " ".join(given[:2])
     options = {word.partition("=")[0] for word in given}
     if command == "run" and "--ledger" in options:
         return ON_A_LEDGER
-    if command in KEEPING or options & {"--store", "--ledger"}:
+    if command in KEEPING or both in KEEPING or (command in ("run", "release") and options & {"--store", "--ledger"}):
         return "what was stored is kept: the same command goes on from there"
     if command == "run":
         return "nothing is kept: the same command begins anew; with --store FOLDER it would go on"
+    if command == "release" and not options & {"--quote", "--simulate"}:
+        return PAYS_AGAIN
     return "give the same command again"

@@ -261,7 +261,7 @@ def _policy_in(file: Path) -> PolicyTold:
         loop = loop_spec(spec)
         called = {f"arm {place}": name for place, name in enumerate(loop.actions or ())}
         called |= {f"group {place}": name for place, name in enumerate(loop.groups or ())}
-        return PolicyTold(policy_of(loop, by_arrival=True), called, loop.name)
+        return PolicyTold(policy_of(loop, new=True), called, loop.name)
     if "environment" not in spec:
         return PolicyTold(registry.build("policy", spec.get("policy", spec), "policy"))
     from fairveil.bandits.task import case_of

@@ -15,6 +15,7 @@ from fairveil.lab.artefact import Chart, Heatmap, Line, line, readable, time_axi
 from fairveil.lab.hidden import covering, on_the_frame
 from fairveil.lab.page import write_charts
 from fairveil.lab.plain import stem_in_words
+from fairveil.lab.stream_results import stream_charts
 from fairveil.running.store import write_atomically, writing
 
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#5F5F5F", "#8C510A", "#7B3294", "#B8A500"]
@@ -214,7 +215,7 @@ def _heatmap(picture: Heatmap, width: int, height: int) -> Any:
     axis = {"format": ",.3~f", "labelOverlap": "greedy", "labelSeparation": 6, **FONTS}
     base = alt.Chart(alt.Data(values=rows)).encode(
         x=alt.X("x:O", title=picture.x_label, axis=alt.Axis(**axis, labelAngle=0)),
-        y=alt.Y("y:O", title=picture.y_label, sort="descending", axis=alt.Axis(**axis)),
+        y=alt.Y("y:O", title=picture.y_label, sort="descending", axis=alt.Axis(**axis, titlePadding=12)),
         tooltip=[alt.Tooltip("x:Q", title=picture.x_label), alt.Tooltip("y:Q", title=picture.y_label), tip],
     )
     chart = base.mark_rect().encode(color=colour)
@@ -251,7 +252,9 @@ def _at(values: tuple[float, ...], index: int) -> float | None:
 
 def result_charts(result: dict[str, Any]) -> list[Chart]:
     """One chart per series of a result, the groups of one series side by side; estimates; who got what over time;
-    rates by group."""
+    rates by group. Streams have charts of their own."""
+    if result["spec"]["task"] == "stream":
+        return stream_charts(result)
     axis, wide = time_axis(result)
     groups, curves = result["spec"].get("groups"), dict[str, list[Line]]()
     for name in result["series"]:

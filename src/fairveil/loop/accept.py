@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 INSTEAD = {"nash": "private-nash", "meritocratic": "batched-private-fair-greedy", "exposure": "batched-priv-fairx"}
 
 
-def policy_of(spec: LoopSpec, by_arrival: bool = False) -> Policy:
+def policy_of(spec: LoopSpec, new: bool = False) -> Policy:
     """The policy of a loop, complete, or a refusal that names one to use instead.
 
-    ``by_arrival``: of a new loop, which releases by arrival unless it says otherwise; what is stored without a word is
-    of an earlier version and releases blocks.
+    ``new``: of a new loop, which releases by arrival and takes outcomes to vary by half their range unless it says
+    otherwise; what is stored without a word is of an earlier version, releases blocks and has the policy's default.
     """
     table = dict(spec.policy)
     target = registry.target_of("policy", table, "policy")
@@ -35,13 +35,15 @@ def policy_of(spec: LoopSpec, by_arrival: bool = False) -> Policy:
         table = {**_meritocratic(spec), **table}
     if target.family == "exposure" and "dimension" in names:
         table = {**_exposure(spec), **table}
-    if "release" in names and by_arrival:
+        if new and "reward_std" in names:
+            table.setdefault("reward_std", (spec.reward.high - spec.reward.low) / 2)
+    if "release" in names and new:
         table.setdefault("release", "arrivals")
     if "arms" in names and "arms" not in table and spec.actions is not None:
         table["arms"] = len(spec.actions)
     policy: Policy = registry.build("policy", table, "policy")
     _check(policy, spec)
-    if by_arrival and spec.person.max_events is not None and policy.totals == "public":
+    if new and spec.person.max_events is not None and policy.totals == "public":
         raise SpecError(
             "the candidates of an event over somebody's limit are in no total", path="policy.totals", given="public",
             allowed="noisy, as it is when left out, where person.max_events limits candidates",

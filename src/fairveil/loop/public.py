@@ -132,7 +132,7 @@ def stored_table(
 def same_spec(facts: Facts, table: dict[str, Any]) -> bool:
     """Whether this description, defaults filled, is the one that a loop was made of."""
     spec = read_spec(table) if facts.spec.retention.raw is None else new_spec(table)  # none: a loop of release 0.1
-    pairs = (spec, policy_of(spec, by_arrival=facts.by_seat)), (facts.spec, facts.policy)
+    pairs = (spec, policy_of(spec, new=facts.by_seat)), (facts.spec, facts.policy)
     asked, made = (json.dumps(spec_table(one, describe(policy)), sort_keys=True) for one, policy in pairs)
     return asked == made
 

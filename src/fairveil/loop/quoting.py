@@ -35,7 +35,7 @@ def quote(table: dict[str, Any], store: Store | None = None) -> dict[str, Any]:
     ``store``: where it would be made; one that starts from another loop is quoted nowhere else.
     """
     spec = new_spec({key: value for key, value in table.items() if key != "plan"})
-    policy = policy_of(spec, by_arrival=True)
+    policy = policy_of(spec, new=True)
     facts = Facts(0, spec, policy, 0)
     event, guarantee = policy.event(), facts.guarantee
     check_declared(facts)

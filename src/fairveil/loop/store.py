@@ -129,7 +129,7 @@ class Store:
     def create(self, name: str, *, actor: str = "local", **table: Any) -> Loop:
         """A new loop, charged to its ledger at once or refused: it never collects what it cannot pay to learn from."""
         spec = new_spec({"name": name, **table})
-        policy = policy_of(spec, by_arrival=True)
+        policy = policy_of(spec, new=True)
         facts = Facts(0, spec, policy, 0)
         self._check_free(spec.name)
         facts.check_mode(spec.mode)

@@ -38,7 +38,7 @@ def murmuring(words: Callable[[], str], console: Console) -> Iterator[None]:
 
     def tell() -> None:
         while not over.wait(EVERY):
-            said = f"{words()} after {time.monotonic() - began:.0f} s"
+            said = f"{words()}; {time.monotonic() - began:.0f} s so far"
             console.print(said, markup=False, highlight=False, soft_wrap=True)
 
     teller = threading.Thread(target=tell, daemon=True)
