@@ -38,6 +38,9 @@ STANDS_IN = (
     "an event over its person's limit, or of somebody who keeps an arm or excludes one, counts as any other with a "
     "public number in place of its reward; to give one event to another person moves at most one row of each of the two"
 )
+OF_RELEASE_0_1 = (
+    "made by release 0.1: in what it released before the upgrade, who somebody is may have moved the rows of others"
+)
 _COLUMNS = STATUS.split(", ")
 
 
@@ -195,6 +198,7 @@ class Facts:
             return replace(promise, notes=(*promise.notes, *refused))
         kept = with_arrivals(promise, self.missing)
         stands = (STANDS_IN,) if self.looks_at_persons else ()
+        stands += (OF_RELEASE_0_1,) if self.spec.of_release_0_1 else ()
         return replace(kept, notes=(*kept.notes, *refused, *stands, ERASED, SENDERS, STORED))
 
     def mapped(self, value: float) -> float:
