@@ -1,13 +1,15 @@
 """MABWiser's four verbs on top of the step API, with the policy's guarantee."""
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
 
 from fairveil import Ledger
-from fairveil.bandits.facade import Bandit
-from fairveil.errors import InputError, SpecError
+from fairveil.bandits.facade import SIMULATED, Bandit
+from fairveil.errors import FairveilError, InputError, SpecError
 from fairveil.privacy.limits import Limit
 
 HISTORY = (["a", "b", "a", "c", "b", "c"], [1, 0, 1, 0, 1, 0])
@@ -94,3 +96,48 @@ def test_what_is_refused():
     own = Bandit(["a", "b"], {"name": "gdp-ncb", "epsilon": 1.0, "horizon": 100}, seed=1)
     with pytest.raises(InputError, match="own decisions only"):
         own.fit(["a"], [1.0])
+
+
+PRIVATE = [{"name": name, "epsilon": 1.0} for name in ("private-nash", "adap-ucb", "local-nash")]
+LONG = (["x"] * 60 + ["y"] * 60, [0.5] * 60 + [1.0] * 60)
+
+
+@pytest.mark.filterwarnings("ignore::fairveil.privacy.tally.RefitWarning")
+@pytest.mark.parametrize("table", PRIVATE, ids=lambda table: table["name"])
+def test_history_that_is_released_again_is_counted_again(table):
+    """A nightly fit on all that there is drew every reward once more, and said "epsilon 1, established"."""
+    bandit = Bandit(["x", "y"], table)
+    seen = []
+    for _ in range(3):
+        seen.append(tuple(bandit.fit(*LONG).predict_expectations().values()))
+        told = bandit.guarantee()
+        assert (told.epsilon, told.established) == (float(len(seen)), len(seen) == 1)
+    assert len(set(seen)) > 1, "each is drawn for itself"
+    bandit.partial_fit(["x"] * 5, [1.0] * 5)
+    assert bandit.guarantee().epsilon == 3.0, "results of the same life are in releases of their own"
+
+
+@pytest.mark.filterwarnings("ignore::fairveil.privacy.tally.RefitWarning")
+def test_a_copy_that_goes_on_is_counted():
+    """Rewards that wait for their release are in both, and are drawn by both."""
+    bandit = Bandit(["x", "y"], PRIVATE[0])
+    bandit.partial_fit([bandit.predict() for _ in range(2)], [1.0, 1.0])
+    other = copy.copy(bandit)
+    other.outstanding = copy.deepcopy(bandit.outstanding)
+    for one in (bandit, other):
+        while one.state["released"][0] == 0:
+            one.partial_fit([one.predict()], [1.0])
+    assert {(one.guarantee().epsilon, one.guarantee().established) for one in (bandit, other)} == {(2.0, False)}
+    for copied in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(FairveilError, match="noise cannot be pickled"):
+            copied(bandit)
+
+
+def test_a_ledger_refuses_history_again_and_seeded_noise_is_said(tmp_path):
+    with Ledger.create(tmp_path / "b.db", limit=Limit.pure(1.0)) as ledger:
+        bandit = Bandit(["x", "y"], PRIVATE[0], ledger=ledger).fit(*LONG)
+        with pytest.raises(FairveilError, match="released its first block"):
+            bandit.fit(*LONG)
+        assert (bandit.guarantee().epsilon, bandit.guarantee().established) == (1.0, True)
+        assert SIMULATED not in bandit.guarantee().notes
+    assert SIMULATED in Bandit(["x", "y"], PRIVATE[0], seed=1).guarantee().notes

@@ -64,6 +64,9 @@ class Slowly(Lines):
         made, self._all = self._all[: self.chunk], self._all[self.chunk :]
         return made
 
+    def can_be_read_again(self) -> bool:
+        return False
+
 
 def attempt(case: Case, hook, after: float | None = None) -> bool:
     """One process; killed by its hook or after a time. True when it came to its end."""

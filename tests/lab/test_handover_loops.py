@@ -375,6 +375,31 @@ def test_what_is_handed_over_counts_what_reports_have_cost(tmp_path, source):
     assert "epsilon = 3" in text
 
 
+@pytest.mark.parametrize("reports", [False, True])
+def test_a_report_on_a_ledger_counts_the_lives_of_its_loop(tmp_path, reports):
+    """Under a new key of ids every event was learned (and reported) once more; a board was told epsilon 1, not 3."""
+    clock, url, keyed = ManualClock(), f"sqlite:///{tmp_path}/data/store.db", tmp_path / "key-"
+    spec = {**TRIAL, "policy": {"name": "private-nash", "epsilon": 1.0}, "person": {}}
+    spec |= {"groups": ["a"], "reports": {"spare": 1.0}} if reports else {}
+    for life in range(3):
+        with Store.open(url, clock=clock, key_file=f"{keyed}{life}", new_key=life > 0) as store:
+            loop = store.loop("trial-7") if life else store.create(**spec)
+            for number in range(20):
+                loop.decide(f"e-{number}")
+                loop.reward(f"e-{number}", 1.0)
+            clock.advance(61)
+            store.tick()
+            if reports and life == 0:
+                loop.release("fairness", epsilon=1.0)
+            policy, table = loop.facts.policy, public_view(store, "trial-7").loops["trial-7"]
+    document = report_on_ledger(tmp_path / "data" / "ledgers" / "trial-7.db", policy, loop="trial-7")
+    told = (table["total_guarantee"] or table["guarantee"])["epsilon"]
+    assert told == (6.0 if reports else 3.0)
+    found = registry_entry(deployment_of(document))["deployment"]
+    assert found["privacy_loss"]["privacy_parameters"] == {"epsilon": told}
+    assert "key of ids was lost 2 time(s)" in lines(document)
+
+
 def test_what_protects_nobody_is_not_registered():
     loop = {
         "name": "x", "policy": {"name": "private-nash", "arms": 2, "epsilon": 1.0}, "guarantee": None, "rounds": 0,

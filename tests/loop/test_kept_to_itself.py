@@ -123,6 +123,24 @@ def test_what_is_missing_or_never_shown_enters_a_block_as_declared(store, clock,
     assert found[1] == (0.25 if missing == "default" else None)
 
 
+@pytest.mark.parametrize("missing", ["default", "public"])
+def test_what_was_never_shown_is_counted_exactly_and_said_to_be_public(store, clock, missing):
+    policy, closed = {"name": "private-nash", "arms": 2, "epsilon": 1.0}, []
+    for shown in (True, False):
+        loop = store.create(f"shown-{shown}".lower(), policy=policy, reward=Reward(0, 1, wait="60s", missing=missing))
+        for number in range(8):
+            loop.decide(f"e-{number}", defer=number == 2)
+            loop.reward(f"e-{number}", 1.0)
+        if shown:
+            loop.activate("e-2")
+        clock.advance(61)
+        store.tick()
+        table = loop_table(loop)
+        closed.append(sum(row["closed"] for row in table["waiting"]))
+        assert any("shown in time is public" in note for note in table["guarantee"]["notes"])
+    assert closed == [0, 1]
+
+
 def test_numbers_of_another_epoch_are_not_adopted(store, clock):
     loop = store.create("one", policy=POLICY, reward=Reward(0, 1, wait="60s"))
     for number in range(5):

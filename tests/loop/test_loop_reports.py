@@ -648,3 +648,21 @@ def test_all_candidates_of_a_place_may_be_others_where_who_was_shown_is_private(
     found = compare(served)
     assert found.within(mu=0.5)
     assert found.mu == pytest.approx(0.5, rel=1e-6)
+
+
+def test_a_quote_of_one_place_does_not_tell_who_stands_there(store_url, clock):
+    """On a public route a quote of a range of one place had a width of its own where that place was erased."""
+    policy = {"name": "batched-private-fair-greedy", "epsilon": 1.0, "delta": 1e-6, "first_batch": 8}
+    about = {"policy": policy, "groups": ["a", "b"], "features": [{"name": "x", "low": -1.0, "high": 1.0}]}
+    with Store.open(store_url, clock=clock, key=bytes(32)) as store:
+        loop = store.create("queue", **about, reward=Reward(0, 1, wait="60s"), reports={"spare": 1.0})
+        for event in range(8):
+            shown = [{"features": [0.1], "group": group, "subject": f"{group}-{event}"} for group in "ab"]
+            loop.decide(f"e-{event}", candidates=shown[: 2 - event % 2], defer=event == 6)
+        loop.erase_subject("a-5")
+        clock.advance(61)
+        store.tick()
+        quotes = [loop.quote_release("fairness", first=one, stop=one + 1, rho=1000.0) for one in range(8)]
+        assert len({json.dumps(one["half_widths"]) for one in quotes}) == 1
+        of_all = loop.quote_release("fairness", rho=1000.0)["half_widths"]
+        assert of_all[0]["at"] != of_all[1]["at"], "how many of each group wait is public"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 
 import pytest
 
 from fairveil.loop import ManualClock, Person, Reward, Store
 from fairveil.loop.listing import page
+from fairveil.loop.public import loop_table
 from fairveil.loop.storage import NOTED, bring_up_to_date, driver_of, steps, version_of
 
 KEY = bytes(range(32))
@@ -149,3 +151,31 @@ def test_rows_that_an_older_version_wrote_are_released_and_reported_after_an_upg
         store.tick()
         assert store.loop("queue").status().version > 0
         assert store.loop("queue").release("fairness", epsilon=0.5)["value"]["places"] == 8
+
+
+def test_a_loop_of_release_0_1_counts_every_candidate_as_one_person(store_url):
+    """Nobody looked who they are: ten candidates with one subject were one event, and "epsilon 1" was 3.8."""
+    policy = {"name": "batched-private-fair-greedy", "epsilon": 1.0, "delta": 1e-6, "first_batch": 8}
+    features, clock = [{"name": "x", "low": -1.0, "high": 1.0}], ManualClock()
+    about = {"policy": policy, "groups": ["a"], "features": features, "reward": Reward(0, 1, wait="60s")}
+    with Store.open(store_url, key=KEY, clock=clock) as store:
+        loop = store.create("queue", **about, person=Person(max_events=1, candidates=10), max_candidates=10)
+        ten = loop_table(loop)["person_guarantee"]
+        for number in range(8):
+            loop.decide(f"e-{number}", candidates=[{"features": [0.1], "subject": f"p-{number}"}] * 10)
+            loop.reward(f"e-{number}", 1.0)
+        with store.writing() as tx:
+            [(stored,)] = tx.execute("SELECT config FROM loops")
+            spec = json.loads(stored)
+            spec["person"].pop("candidates")
+            spec["retention"]["raw"] = None
+            tx.execute("UPDATE loops SET config = ?", (json.dumps(spec),))
+            tx.execute("UPDATE appearances SET places = NULL")
+    with Store.open(store_url, key=KEY, clock=clock, migrate=True) as store:
+        clock.advance(61)
+        store.tick()
+        loop = store.loop("queue")
+        assert loop.status().version > 0, "one person stands at ten places of a row that is released"
+        told = loop_table(loop)["person_guarantee"]
+        assert (told["epsilon"], told["delta"]) == (ten["epsilon"], ten["delta"])
+        assert any("all 10 places" in note for note in told["notes"])

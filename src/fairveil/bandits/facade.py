@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,12 @@ from fairveil.errors import InputError, SpecError
 from fairveil.ledger import Ledger
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise, SecureNoise, SeededNoise
+from fairveil.privacy.tally import Tally
 from fairveil.randomness import generator
 from fairveil.state import State
 
 WINDOW = 10_000
+SIMULATED = "the noise is seeded: this is a simulation and protects nobody"
 
 
 class Bandit:
@@ -39,9 +42,9 @@ class Bandit:
     after so many further predictions is given up.
 
     Guarantee: that of the policy, `guarantee()`. History in `fit` is released once an arm, with the policy's own noise:
-    each reward is in one release, as in play.
-    Cost: `ledger` charges the policy's event once. Time of the policy's steps; memory O(arms + predictions without a
-    result).
+    each reward is in one release, as in play. A further `fit`, or a copy that goes on, releases again, and is counted.
+    Cost: `ledger` charges the policy's event once, and refuses a further `fit`. Time of the policy's steps; memory
+    O(arms + predictions without a result).
 
     >>> bandit = Bandit(["old", "new"], {"name": "ucb"}, seed=1).fit(["old", "new", "new"], [0, 1, 1])
     >>> bandit.predict(), bandit.predict_expectations()
@@ -69,15 +72,34 @@ class Bandit:
         self.policy, self.ledger, self.window = built, ledger, window
         self.noise: Noise = SecureNoise() if seed is None else SeededNoise(seed, "facade")
         self.rng = generator(secrets.randbits(62) if seed is None else seed, "facade")
+        self._tally = Tally()
         self._reset()
 
     def _reset(self) -> None:
         self.outstanding = Outstanding(self.policy, Lateness(window=self.window))
         self.state: State = self.policy.start()
+        self._counted = False  # whether this life is among those that have released
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy that goes on holds the same rewards, and releases them once more."""
+        return {**self.__dict__, "_counted": False}
 
     def guarantee(self) -> Guarantee | None:
-        """What is promised about one reward, None where nothing is."""
-        return self.policy.guarantee()
+        """What is promised about one reward over everything that this bandit and its copies released so far, None
+        where nothing is."""
+        promise = self.policy.guarantee()
+        if promise is None:
+            return None
+        if self.noise.simulated:
+            promise = replace(promise, notes=(*promise.notes, SIMULATED))
+        return promise if self.ledger is not None else self._tally.stated(promise, 1)
+
+    def _count(self) -> None:
+        """Count this life before its first draw, where no ledger does."""
+        promise = self.policy.guarantee()
+        if not self._counted and self.ledger is None and promise is not None:
+            self._counted = True
+            self._tally.count(self.policy, promise, 1)
 
     def fit(self, decisions: Sequence[Hashable], rewards: ArrayLike) -> Bandit:
         """Start anew from history: which arm was played, and what came of it."""
@@ -93,7 +115,7 @@ class Bandit:
             if index is None:
                 spare.append(place)
                 continue
-            self.outstanding.arrive(self.policy.report(Feedback(index, int(arm), float(value)), self.noise))
+            self._arrive(Feedback(index, int(arm), float(value)))
         self._hand_over()
         return self._take_over(arms[spare], values[spare]) if spare else self
 
@@ -141,10 +163,18 @@ class Bandit:
 
     def _release(self, settled: int) -> None:
         if self.ledger is None:
+            if self.policy.due(self.state, settled) is not None:
+                self._count()
             self.state = settle(self.policy, self.state, settled, self.noise)
         else:
             noise = self.noise if self.noise.simulated else None
             self.state = drive(self.policy, self.state, settled, self.ledger, noise=noise)
+
+    def _arrive(self, feedback: Feedback) -> None:
+        """A result; a local policy draws here, on behalf of whose it is."""
+        if self.policy.local:
+            self._count()
+        self.outstanding.arrive(self.policy.report(feedback, self.noise))
 
     def _hand_over(self) -> None:
         settled = self.policy.clock == "settled"
@@ -178,7 +208,7 @@ class Bandit:
         """A round that is decided and settled at once."""
         index = self.outstanding.now
         self.outstanding.decided(arm, Round(index))
-        self.outstanding.arrive(self.policy.report(Feedback(index, arm, reward, Round(index)), self.noise))
+        self._arrive(Feedback(index, arm, reward, Round(index)))
 
     def _skip_open_rounds(self) -> None:
         """Rounds of an open block that nobody has asked for yet will not be: they settle without an answer."""

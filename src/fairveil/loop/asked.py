@@ -310,7 +310,7 @@ def quoted(loop: Loop, kind: str, first: int | None, stop: int | None, price: di
     facts, count = loop.facts, asked.stop - asked.first
     if kind == "evaluation":
         check_explored(facts, count, asked.price)
-    sizes = _public_sizes(loop, asked)
+    sizes = _public_sizes(loop, wanted(loop, kind, None, None, given, settings), count)
     if half_width is not None:
         found = budget_for(asked.mechanism(facts), half_width, max(count, 1), sizes)
         asked = wanted(loop, kind, first, stop, found.to_dict(), settings)
@@ -331,15 +331,17 @@ def quoted(loop: Loop, kind: str, first: int | None, stop: int | None, price: di
     }  # fmt: skip
 
 
-def _public_sizes(loop: Loop, asked: Wanted) -> dict[str, float] | None:
-    """How many of each group stand in a range, where that is public; None where it is not, or nothing is settled."""
-    report, facts = asked.mechanism(loop.facts), loop.facts
-    if not isinstance(report, FairnessReport) or report.private_groups or asked.stop <= asked.first:
+def _public_sizes(loop: Loop, waiting: Wanted, count: int) -> dict[str, float] | None:
+    """How many of each group stand in so many places, where that is public: as in all that wait for a report, so that
+    a quote of one place does not tell who stands there, or that it was erased. None where nothing is known."""
+    report, facts = waiting.mechanism(loop.facts), loop.facts
+    places = waiting.stop - waiting.first
+    if not isinstance(report, FairnessReport) or report.private_groups or count <= 0 or places <= 0:
         return None
     public = PublicCounts()
-    for page in pages(facts, loop.store.driver, asked.first, asked.stop):
+    for page in pages(facts, loop.store.driver, waiting.first, waiting.stop):
         public = public + report.public(page.rows)
     sizes = public.shown
     if public.cells is not None:
         sizes = public.cells.reshape(-1, len(report.names)).sum(axis=0)
-    return None if sizes is None else dict(zip(report.names, sizes.astype(float).tolist(), strict=True))
+    return None if sizes is None else dict(zip(report.names, (sizes * (count / places)).tolist(), strict=True))

@@ -149,6 +149,11 @@ class LoopSpec(BaseModel):
     mode: Mode = "online"
     simulated: bool = False
 
+    @property
+    def of_release_0_1(self) -> bool:
+        """Made by release 0.1, which settled no retention."""
+        return self.retention.raw is None
+
 
 PARTS: dict[str, type] = {"reward": Reward, "person": Person, "budget": Budget, "retention": Retention}
 OPTIONAL: dict[str, type] = {"reports": Reports, "allocation": Allocation}

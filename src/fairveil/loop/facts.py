@@ -38,6 +38,12 @@ STANDS_IN = (
     "an event over its person's limit, or of somebody who keeps an arm or excludes one, counts as any other with a "
     "public number in place of its reward; to give one event to another person moves at most one row of each of the two"
 )
+SHOWN = (
+    "which deferred decisions were shown in time is public: one that was not is in no release and is counted exactly"
+)
+OF_RELEASE_0_1 = (
+    "made by release 0.1: in what it released before the upgrade, who somebody is may have moved the rows of others"
+)
 _COLUMNS = STATUS.split(", ")
 
 
@@ -192,10 +198,11 @@ class Facts:
             return None
         refused = (REFUSED,) if self.spec.reward.strict else ()
         if self.policy.local:
-            return replace(promise, notes=(*promise.notes, *refused))
+            return replace(promise, notes=(*promise.notes, *refused, SHOWN))
         kept = with_arrivals(promise, self.missing)
         stands = (STANDS_IN,) if self.looks_at_persons else ()
-        return replace(kept, notes=(*kept.notes, *refused, *stands, ERASED, SENDERS, STORED))
+        stands += (OF_RELEASE_0_1,) if self.spec.of_release_0_1 else ()
+        return replace(kept, notes=(*kept.notes, *refused, *stands, SHOWN, ERASED, SENDERS, STORED))
 
     def mapped(self, value: float) -> float:
         """A reward of the declared range in the policy's: arms take [0, 1], the others read declared bounds."""

@@ -16,7 +16,7 @@ from fairveil.privacy.events import NothingEvent
 from fairveil.privacy.stability import PERSON, AtMost, Chain, Clip, FanOut
 
 if TYPE_CHECKING:
-    from fairveil.loop.config import LoopSpec, Person
+    from fairveil.loop.config import LoopSpec
     from fairveil.loop.loop import Loop
     from fairveil.loop.storage import Transaction
     from fairveil.loop.store import Store
@@ -50,15 +50,21 @@ def units_before(store: Store, spec: LoopSpec) -> int | None:
     if spec.start_from is None:
         return 0
     other = store.loop(spec.start_from)
-    return units_of_person(other.facts.spec.person, lives_of(other))
+    return units_of_person(other.facts.spec, lives_of(other))
 
 
-def units_of_person(person: Person, lives: Lives) -> int | None:
+def units_of_person(spec: LoopSpec, lives: Lives) -> int | None:
     """Places in a request times events, once more for each life; None where events per person are not limited."""
-    if person.max_events is None or lives.before is None:
+    if spec.person.max_events is None or lives.before is None:
         return None
-    learned = Chain(PERSON, AtMost(person.max_events), FanOut(person.candidates), Clip(0.0, 1.0))
+    learned = Chain(PERSON, AtMost(spec.person.max_events), FanOut(places_of_person(spec)), Clip(0.0, 1.0))
     return int(learned.sensitivity.l1) * (lives.epoch + lives.keys + 1) + lives.before
+
+
+def places_of_person(spec: LoopSpec) -> int:
+    """At how many places of one request somebody may have been learned: in a loop of release 0.1, which did not look
+    who they are, at all of them."""
+    return spec.max_candidates if spec.of_release_0_1 and spec.features is not None else spec.person.candidates
 
 
 def epoch_account(loop: str, epoch: int) -> str:

@@ -24,7 +24,7 @@ from fairveil.loop.clock import in_words
 from fairveil.loop.config import new_spec, read_spec, spec_table
 from fairveil.loop.facts import Facts, Status
 from fairveil.loop.guards import serving_table
-from fairveil.loop.lives import Lives, lives_of, units_of_person
+from fairveil.loop.lives import Lives, lives_of, places_of_person, units_of_person
 from fairveil.loop.pages import without_page
 from fairveil.loop.paying import accounts, ledger_table
 from fairveil.loop.places import Counters, counters, refused_reports
@@ -42,6 +42,10 @@ if TYPE_CHECKING:
 LOST_KEY = (
     "the key of ids was lost {} time(s): an event or a person of before may have been learned once more each time, and "
     "the numbers count that; the ledger was not charged for it"
+)
+UNLOOKED = (
+    "made by release 0.1, which did not look whether the candidates of a request are one person: the numbers count all "
+    "{} places of a request"
 )
 
 
@@ -131,8 +135,9 @@ def stored_table(
 
 def same_spec(facts: Facts, table: dict[str, Any]) -> bool:
     """Whether this description, defaults filled, is the one that a loop was made of."""
-    spec = read_spec(table) if facts.spec.retention.raw is None else new_spec(table)  # none: a loop of release 0.1
-    pairs = (spec, policy_of(spec, new=facts.by_seat)), (facts.spec, facts.policy)
+    new = not facts.spec.of_release_0_1
+    spec = new_spec(table) if new else read_spec(table)
+    pairs = (spec, policy_of(spec, new=new)), (facts.spec, facts.policy)
     asked, made = (json.dumps(spec_table(one, describe(policy)), sort_keys=True) for one, policy in pairs)
     return asked == made
 
@@ -208,7 +213,7 @@ def person_guarantee(facts: Facts, lives: Lives, total: Guarantee | None = None)
     reports and every release by hand.
     """
     guarantee = facts.guarantee if total is None else total
-    units = units_of_person(facts.spec.person, lives)
+    units = units_of_person(facts.spec, lives)
     if guarantee is None or units is None:
         return None
     try:
@@ -222,6 +227,8 @@ def person_guarantee(facts: Facts, lives: Lives, total: Guarantee | None = None)
         )
     if lives.keys:
         table["notes"].append(LOST_KEY.format(lives.keys))
+    if (places := places_of_person(facts.spec)) > facts.spec.person.candidates:
+        table["notes"].append(UNLOOKED.format(places))
     if lives.before:
         table["notes"].append(
             f"it started from {facts.spec.start_from}: what a person had there is in what it publishes, and is counted"

@@ -101,26 +101,37 @@ class Tally:
         with _LOCK:
             self.copied |= os.getpid() != self._process
             self._add(Fit(_digest(key), planned, promise.epsilon or 0.0, promise.delta or 0.0))
-            plans = [fit for fit, times in Counter(self.fits).items() for _ in range(-(-times // fit.planned))]
-            warned, self.warned = self.warned, self.warned or len(plans) > 1
-        copied = (COPIED,) if self.copied else ()
-        if len(plans) == 1:
-            return replace(promise, established=False, notes=(*promise.notes, *copied)) if copied else promise
-        epsilon, delta = math.fsum(plan.epsilon for plan in plans), math.fsum(plan.delta for plan in plans)
-        if not warned:
+            plans, warned = self._plans(), self.warned
+            self.warned |= len(plans) > 1
+        if len(plans) > 1 and not warned:
             warnings.warn(
                 f"this private estimator and its clones were fitted {len(self.fits)} times, but the budget was planned "
-                f"for {planned}: on the same people that costs epsilon {epsilon:g}, and held-out scores of a search "
-                "are not protected. Where it has them, ledger= has every fit charged and retrainings plans them",
+                f"for {planned}: on the same people that costs epsilon {math.fsum(plan.epsilon for plan in plans):g}, "
+                "and held-out scores of a search are not protected. Where it has them, ledger= has every fit charged "
+                "and retrainings plans them",
                 RefitWarning,
                 stacklevel=4,
             )
+        return self.stated(promise, planned)
+
+    def stated(self, promise: Guarantee, planned: int) -> Guarantee:
+        """What all fits so far cost together, as the promise of one of them."""
+        with _LOCK:
+            plans = self._plans()
+        copied = (COPIED,) if self.copied else ()
+        if len(plans) < 2:
+            return replace(promise, established=False, notes=(*promise.notes, *copied)) if copied else promise
+        epsilon, delta = math.fsum(plan.epsilon for plan in plans), math.fsum(plan.delta for plan in plans)
         excess = (
             f"fitted {len(self.fits)} times by this estimator and its clones, but the budget was split over {planned}; "
             f"the numbers are the sums over all fits, for the same people in every one"
         )
         notes = (*promise.notes, excess, *copied)
         return replace(promise, epsilon=epsilon, delta=min(delta, LARGEST_DELTA), established=False, notes=notes)
+
+    def _plans(self) -> list[Fit]:
+        """Every plan that was begun, as its first fit."""
+        return [fit for fit, times in Counter(self.fits).items() for _ in range(-(-times // fit.planned))]
 
     def _add(self, fit: Fit) -> None:
         if self.file is not None:

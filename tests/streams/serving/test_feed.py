@@ -3,11 +3,13 @@
 import json
 import os
 import traceback
+from itertools import pairwise
 
 import pytest
 from release_place import SECRET, run
 
 from fairveil.errors import InputError
+from fairveil.ledger.verify import entries
 
 BAD_ROWS = {
     "text": (["1", f"x{SECRET}"], [], InputError),
@@ -88,3 +90,26 @@ def test_a_row_before_the_declared_start_is_said_to_be_so(place):
     file = place.rows(["2023-12-31T23:00,1"], header="ts,n")
     with pytest.raises(InputError, match="before --start"):
         place.release(file, "--time", "ts", "--step", "1h", "--start", "2024-01-01T00:00")
+
+
+def blocks_of(file, *words):
+    """What a ledger names together, of a new stream of this file."""
+    ledger = file.parent / f"{file.stem}.db"
+    run("release", "--in", file, *words, "--epsilon", 1, "--delta", 1e-6, "--ledger", ledger, "--out", f"{file}.out")
+    return [entry["name"] for entry in entries(ledger)][1:]
+
+
+@pytest.mark.parametrize("people", [False, True])
+def test_how_long_a_cell_is_shows_in_no_name_of_a_ledger(place, people):
+    """Reads end after so many bytes, and a ledger named together what one held: a digit more moved its names."""
+    words, header, rows = ["--column", "n"], "n", ["3.14159265358979"] * 8000
+    if people:
+        words, header = ["--person", "n", "--time", "ts", "--start", "2024-01-01", "--watermark"], "ts,n"
+        hours = [f"2024-01-{1 + hour // 24:02}T{hour % 24:02}:00" for hour in range(300)]
+        rows = [f"{now},{who}{'x' * 200}\n{then}," for now, then in pairwise(hours) for who in ("ann", "bob")]
+    found = []
+    for name, cell in (("one", rows[0]), ("other", rows[0].replace("1415", "1415" * 20).replace("ann", "ann" * 200))):
+        file = place.folder / f"{name}.csv"
+        file.write_text("\n".join([header, cell, *rows[1:]]) + "\n")
+        found.append(blocks_of(file, *words, "--horizon", 8000))
+    assert found[0] == found[1]

@@ -14,7 +14,7 @@ from fairveil.bandits.nash.stopping import separation
 from fairveil.bandits.nash.stopping import words as verdict
 from fairveil.bandits.protocol import Policy
 from fairveil.classify.spending import FIT, PLAN
-from fairveil.errors import SpecError
+from fairveil.errors import FairveilError, SpecError
 from fairveil.lab.handover.document import (
     STOOD_IN,
     Document,
@@ -51,6 +51,10 @@ SQUARES = (
     "A ledger of Gaussian noise adds up mu^2: one person is as hard to see as a shift by mu of a bell curve of width "
     "1. The delta beside it is what discrete noise may differ from that curve. The promise of the whole ledger, "
     "{promise}, is what follows from both."
+)
+LIVES = (
+    "the key of ids was lost {keys} time(s) and the store put back {epochs} time(s) without a charge: an event may "
+    "have been learned or reported once more each time, and the numbers count that"
 )
 NOT_HERE = (
     "How many were given each option, wait, or never answered, and bounds that count them: a ledger holds published "
@@ -113,7 +117,7 @@ def report_on_ledger(
         ]
     unit = checked.unit or (ROW if fits else "")
     document.sections.append(budget_section(checked, [] if fits else accounts, unit))
-    promise = None if policy is None else _over_all(policy.guarantee(), held)
+    promise = None if policy is None else _over_lives(_over_all(policy.guarantee(), held), held, loop)
     if policy is not None and promise is not None and promise.established and not checked.simulated:
         document.deployment = _deployment(policy, promise, checked, loop, accounts[0]["time"][:10])
     if policy is not None:
@@ -136,6 +140,25 @@ def _over_all(promise: Guarantee | None, held: list[dict[str, Any]]) -> Guarante
     if promise is None or len(charges) < 2:
         return promise
     return composed(promise, Currency(held[0]["limit"]["currency"]), charges)
+
+
+def _over_lives(promise: Guarantee | None, held: list[dict[str, Any]], loop: str | None) -> Guarantee | None:
+    """The same once more for each life of a loop that its ledger knows of and has charged nothing for: new keys of ids,
+    epochs that were accepted so, and with reports every epoch (`fairveil.loop.lives`)."""
+    free = [e["name"] for e in held if e["kind"] == ACCOUNT and Charge(*e["charge"]) == Charge(0)]
+    keys = sum(name.startswith(f"{loop}/key-") for name in free)
+    uncharged = sum(name.startswith(f"{loop}/epoch-") for name in free)
+    taken = [e["name"] for e in held if e["kind"] == "reserve" and e["name"].startswith(f"{loop}/")]
+    reported = any(reported_range(name) for name in taken)
+    again = max((int(name.split("/")[1]) for name in taken), default=0) if reported else 0
+    lives = 1 + keys + max(uncharged, again)
+    if promise is None or loop is None or lives == 1:
+        return promise
+    notes = (*promise.notes, LIVES.format(keys=keys, epochs=max(uncharged, again)))
+    try:
+        return replace(promise.for_units(lives), unit=promise.unit, notes=notes)
+    except FairveilError:
+        return replace(promise, established=False, notes=notes)
 
 
 def _deployment(policy: Policy, promise: Guarantee, checked: Report, loop: str | None, since: str) -> Deployment:

@@ -28,7 +28,7 @@ from fairveil.streams.serving.read_again import ReadAgain
 from fairveil.streams.serving.release_run import ReleaseRun
 
 Rows = list[tuple[str, str]]
-HOURS, PEOPLE, OFTEN, MU = 5, 4, 2, 0.5
+HOURS, PEOPLE, OFTEN, MU, CROWD = 5, 4, 2, 0.5, 150
 RELEASER = {"name": "baseline-gaussian", "mu": MU, "horizon": HOURS}
 NEIGHBOURS = {"replace": MU, "add-remove": 2 * MU}
 """What it costs that somebody's rows become others: they are replaced, or taken out and others put in."""
@@ -136,6 +136,16 @@ def rotated(folder: Path) -> None:
     must(compare(parts).within(mu=MU), "a person is counted anew because the run went on with other rows")
 
 
+def a_longer_name(folder: Path) -> None:
+    """Rows were read so many bytes at a time, and the ledger named together the steps that these closed: how long one
+    name is moved its names."""
+    given = [(time, f"{who}-{copy}") for copy in range(CROWD) for time, who in rows()]
+    marks = [(f"2024-01-01T{hour:02}:00", "") for hour in range(1, HOURS + 1)]
+    whole = sorted([*given, *marks], key=lambda row: (row[0][:13], row[1] != "", row))
+    longer = [(time, "x" * 9000 if who == "p0-0" else who) for time, who in whole]
+    must(between(whole, longer, watermark=True) == Compared(0.0, 0.0, ()), "how long a name is shows")
+
+
 def _counted_again(original: Callable[..., Any]) -> Callable[..., Any]:
     """Who was counted before a watermark is forgotten with the steps that it closes."""
 
@@ -169,11 +179,16 @@ def _sorted_only(original: Callable[..., Any]) -> Callable[..., Any]:
     return broken
 
 
+def _by_bytes(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The rule of before: what one read holds is handed out together."""
+    return lambda self: None
+
+
 @adapter("release-replayed")
 def stream_checks() -> Checks:
     """`fairveil release --person`, recorded and replayed: `fairveil.streams.serving`."""
     return Checks(
-        (another_order, another_time, one_person, two_names, after_a_watermark, gone_on, rotated),
+        (another_order, another_time, one_person, two_names, after_a_watermark, gone_on, rotated, a_longer_name),
         (
             *OF_ROWS,
             Mutant("first-come", "a step holds so many rows and drops the others",
@@ -182,6 +197,8 @@ def stream_checks() -> Checks:
                    in_method(Feed, "_person", _sorted_only)),
             Mutant("counted-again", "a watermark forgets who was counted",
                    in_method(Feed, "_person", _counted_again)),
+            Mutant("bytes-in-names", "what one read holds is a block of the ledger",
+                   in_method(Feed, "_at_once", _by_bytes), breaks="a_longer_name"),
             Mutant("other-rows-taken", "a stream goes on with rows that do not begin with those that were read",
                    in_method(ReadAgain, "check", lambda _: lambda self: None)),
         ),

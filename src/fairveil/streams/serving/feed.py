@@ -23,6 +23,8 @@ from fairveil.errors import HorizonError, InputError, SpecError
 from fairveil.streams.serving.people import PersonCounts
 
 CHUNK = 1 << 16
+GROUP = 256
+"""Steps of a file that are handed out together."""
 NUMBER = "a finite number, or nothing if missing"
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
@@ -197,13 +199,10 @@ class Feed:
 
     def steps(self) -> Iterator[list[Step]]:
         """Groups of steps, in order. A mistake in a row is raised after the steps before it were handed out."""
-        while True:
-            lines = self._waiting or self.lines.waiting()
+        group: list[Step] = []
+        most = self._at_once()
+        while lines := self._waiting or self.lines.waiting():
             self._waiting = []
-            if not lines:
-                break
-            group: list[Step] = []
-            problem: InputError | HorizonError | None = None
             for line in lines:
                 self._row += 1
                 if not line.strip() and len(self.header) > 1:
@@ -211,20 +210,29 @@ class Feed:
                 try:
                     group += self._steps_of(line)
                 except (InputError, HorizonError) as found:
-                    problem = type(found)(
-                        found.problem,
-                        path=self._where(found.path) if self.reading.person is None else found.path,
-                        given=found.given,
-                        allowed=found.allowed,
-                        fix=found.fix,
-                    )
-                    break
-            if group:
+                    if group:
+                        yield group
+                    path = self._where(found.path) if self.reading.person is None else found.path
+                    raise type(found)(
+                        found.problem, path=path, given=found.given, allowed=found.allowed, fix=found.fix
+                    ) from None
+                if most is not None and len(group) >= most:
+                    yield group
+                    group = []
+            if most is None and group:
                 yield group
-            if problem is not None:
-                raise problem
+                group = []
+        if group:
+            yield group
         if self.reading.person is not None:
             yield from self._remaining()
+
+    def _at_once(self) -> int | None:
+        """Steps of a group, which a ledger names together: of a file so many, of people's rows in a pipe what one
+        watermark closes, so that it shows nowhere how long a cell is. None: of a pipe what waits."""
+        if self.lines.can_be_read_again():
+            return GROUP
+        return None if self.reading.person is None else 1
 
     def _where(self, path: str) -> str:
         """File, line and column of a mistake in a row that is nobody's."""
@@ -301,7 +309,7 @@ class Feed:
         """All steps that are left when the input ends; watermarks alone leave them open unless there is a time."""
         last = self._next if self.reading.watermark and self.reading.until is None else int(self._last)
         while self._next < last:
-            yield [self._count() for _ in range(min(256, last - self._next))]
+            yield [self._count() for _ in range(min(GROUP, last - self._next))]
 
 
 def _number(cell: str, column: str) -> float:
