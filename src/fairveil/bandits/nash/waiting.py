@@ -41,6 +41,7 @@ from fairveil.bandits.nash.tally import Stretch
 from fairveil.bandits.protocol import HEADER, Block, Clock, Decision, Feedback, Report, Round
 from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.errors import InputError, PrivacyError
+from fairveil.privacy.grid import scalar_units
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 from fairveil.state import State, copy_state
@@ -206,8 +207,11 @@ class WaitingPolicy(EpisodePolicy):
             )
         state["came" if reward is not None or self.hides_arrivals else "closed"][arm] += 1
         if reward is not None:
-            state["here"][arm] += 1
-            state["raw"][arm] += self.sum.add(self.sum.start(), [reward])["open"][0]
+            self._add(state, arm, reward)
+
+    def _add(self, state: State, arm: int, reward: float) -> None:
+        state["here"][arm] += 1
+        state["raw"][arm] += scalar_units(reward, self.sum.bound, self.sum.grid.bits)
 
     @_or_blocks
     def counted(self, state: State, came: Ints, closed: Ints, rounds: int) -> State:
@@ -251,8 +255,7 @@ class WaitingPolicy(EpisodePolicy):
         for feedback in feedbacks:
             reward = self._reward(feedback)
             if reward is not None:
-                after["here"][feedback.arm] += 1
-                after["raw"][feedback.arm] += self.sum.add(self.sum.start(), [reward])["open"][0]
+                self._add(after, feedback.arm, reward)
         return after
 
     @_or_blocks
@@ -284,9 +287,8 @@ class WaitingPolicy(EpisodePolicy):
     def draw(self, state: State, noise: Noise) -> State:
         """The noisy sum of the pool that is due and the number of answers in it, noisy too where it is private."""
         block = self._oldest(state)
-        full = self.sum.start() | {"open": state["raw"][block.arm : block.arm + 1].copy()}
-        count = state["here"][block.arm : block.arm + 1].astype(np.float64)
-        total = full["open"] if self.local else self.sum.release(full, noise)[0]["last"]
+        raw, here = (state[name][block.arm : block.arm + 1] for name in ("raw", "here"))
+        total, count = raw.copy() if self.local else raw + self.sum.draws(noise)[0], here.astype(np.float64)
         if self.hides_arrivals:
             count = count + noise.laplace(self.sum.sigma, self.sum.grid.width) / UNIT
         return {HEADER: block.header, "total": total, "count": count}
