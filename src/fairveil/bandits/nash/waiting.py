@@ -96,10 +96,9 @@ class WaitingPolicy(EpisodePolicy):
 
     State by arrival, all of it public but ``raw`` and ``here``: the arrays of `Turns` and `Pools`, the turn that is
     being decided, the arms among which a coin chose it, where the seats of every arm begin (``base``, above 0 after
-    `begun_again`), and the number of releases. ``raw`` and ``here`` are the sum of
-    every pool and the number of answers in it. Sensitivity as in `EpisodePolicy`: one user moves one pool's sum by one
-    unit, whatever comes before or after. Seats are part of the state: whoever restarts from a saved state needs the
-    one that knew the seats of all releases, as a loop does.
+    `begun_again`), and the number of releases. ``raw`` and ``here`` are sum and number of the answers in every pool.
+    Sensitivity as in `EpisodePolicy`: one user moves one pool's sum by one unit, whatever comes before or after. Who
+    restarts from a saved state needs the one that knew the seats of all releases, as a loop does.
     """
 
     @property
