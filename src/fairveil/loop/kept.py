@@ -10,6 +10,7 @@ erased leaves as many zeros behind, until no row near it has content (`fairveil.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ TABLE = (
 )
 
 
+@cache
 def columns(table: str, until: str) -> tuple[str, ...]:
     """The columns of a table that go on a condition.
 
@@ -112,6 +114,7 @@ def columns(table: str, until: str) -> tuple[str, ...]:
     return tuple(name for one in TABLE if (one.table, one.until) == (table, until) for name in one.columns)
 
 
+@cache
 def without_content(dialect: str) -> str:
     """What an UPDATE of events sets when the content goes."""
     made = [f"{name} = NULL" for name in columns("events", "block")] + [f"erased = '{CONTENT}'"]
@@ -121,6 +124,7 @@ def without_content(dialect: str) -> str:
     return ", ".join(made)
 
 
+@cache
 def without_anything() -> str:
     """The same when an event is forgotten: its key and its round stay."""
     gone = (*columns("events", "block"), *columns("events", "events"))

@@ -11,7 +11,7 @@ from fairveil.bandits.nash.closing import left_of, without
 from fairveil.errors import FairveilError, LedgerError, PrivacyError, SpecError
 from fairveil.ledger import Ledger
 from fairveil.loop import settle, trail
-from fairveil.loop.aliases import NO_ALIASES, Aliases, aliases_of_event, aliases_of_person, renamed
+from fairveil.loop.aliases import NO_ALIASES, Aliases, aliases_of, aliases_of_event, aliases_of_person, renamed
 from fairveil.loop.batch import Batch
 from fairveil.loop.blocks import adopt, draw, take_due
 from fairveil.loop.clock import SECOND
@@ -27,7 +27,7 @@ from fairveil.loop.reports import quote_release, release
 from fairveil.loop.reports import tick as report_tick
 from fairveil.loop.requests import DecisionRequest, Preparer, checked
 from fairveil.loop.seats import through
-from fairveil.loop.writer import Item, Writer, decision
+from fairveil.loop.writer import Item, Writer
 from fairveil.storage.faults import point
 
 if TYPE_CHECKING:
@@ -47,11 +47,12 @@ class Loop:
 
     def __init__(self, store: Store, facts: Facts, ledger: Ledger | None = None) -> None:
         """``ledger``: its own, where that is open already."""
-        self.store, self.facts = store, facts
+        self.store, self.facts, self.name = store, facts, facts.spec.name
+        self.ledger_name = facts.spec.budget.ledger or self.name
         self.writer = Writer(
             facts, store.driver, store.clock, store.started, store.due, store.rng if facts.spec.simulated else None
         )
-        self.pages = self.writer.pages = _pages(store, facts)
+        self.pages = self.writer.pages = _pages(store, facts, self.ledger_name)
         self._ticking = threading.Lock()
         self.reports_lock = threading.Lock()
         self._ledger = ledger
@@ -59,10 +60,6 @@ class Loop:
         self._forgot = store.upkeep_from - FORGET_EVERY
         self.used = True
         """Since `fairveil.loop.memory` looked last."""
-
-    @property
-    def name(self) -> str:
-        return self.facts.spec.name
 
     @cached_property
     def prepare(self) -> Preparer:
@@ -98,7 +95,10 @@ class Loop:
 
     def decision(self, request: DecisionRequest) -> Item:
         """A request as an item for the writer."""
-        return decision(self.prepare(request), self.facts.looks_at_persons)
+        ask = self.prepare(request)
+        aliases = aliases_of(ask) if ask.older else NO_ALIASES
+        subjects = ask.subjects if self.facts.looks_at_persons else ()
+        return Item(lambda batch: batch.decide(ask), (ask.key,), subjects, aliases=aliases, decides=True)
 
     def item(self, request: DecisionRequest) -> Item:
         """The same, where a refusal is the item's own."""
@@ -235,10 +235,6 @@ class Loop:
     # Releases --------------------------------------------------------------------------------------------------------
 
     @property
-    def ledger_name(self) -> str:
-        return self.facts.spec.budget.ledger or self.name
-
-    @property
     def ledger(self) -> Ledger:
         if self._ledger is None:
             self._ledger = self.store.ledger(self.ledger_name, self.facts.spec.simulated)
@@ -339,11 +335,11 @@ class Loop:
                 self.store.erased()
 
 
-def _pages(store: Store, facts: Facts) -> Pages | None:
+def _pages(store: Store, facts: Facts, ledger: str) -> Pages | None:
     """Where the keys of released events go; a simulation and reports that people have noised keep none."""
     if facts.spec.simulated or facts.policy.local:
         return None
-    return Pages(store.driver, facts.spec.budget.ledger or facts.spec.name, facts.spec.name, lambda: store.keys)
+    return Pages(store.driver, ledger, facts.spec.name, lambda: store.keys)
 
 
 def _id(given: str) -> str:

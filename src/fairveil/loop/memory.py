@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from time import monotonic
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from fairveil.ledger import Ledger
     from fairveil.ledger.chain import State
     from fairveil.loop.loop import Loop
+
+
+MOST = 1000
+"""Loops beyond which those that nobody uses leave memory at once."""
 
 
 class LoopMemory:
@@ -26,6 +31,7 @@ class LoopMemory:
         self._loops: dict[str, Loop] = {}
         self._left: WeakValueDictionary[str, Loop] = WeakValueDictionary()
         self.ledgers: WeakValueDictionary[str, Ledger] = WeakValueDictionary()
+        self._rested = monotonic()
         self.entries: dict[str, State] = {}
         """What was checked last of ledgers that are closed."""
         self.checked: set[str] = set()
@@ -63,8 +69,11 @@ class LoopMemory:
                 self.entries[loop.ledger_name] = ledger.known
             self._left[name] = self._loops.pop(name)
 
-    def rest(self) -> None:
-        """Let go of all that were not used since this was asked last."""
+    def rest(self, after: float = 0.0) -> None:
+        """Let go of all that were not used since the last time, where that is so long ago or there are too many."""
+        if monotonic() - self._rested < after and len(self._loops) <= MOST:
+            return
+        self._rested = monotonic()
         with self.guard:
             for name, loop in list(self._loops.items()):
                 if not loop.used:

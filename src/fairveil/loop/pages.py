@@ -14,7 +14,6 @@ store it tells nothing about the events of a block.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 from fairveil.loop.keys import SIZE, Keys
@@ -36,18 +35,15 @@ class Pages:
 
     def __init__(self, driver: Driver, ledger: str, loop: str, keys: Callable[[], Keys]) -> None:
         """``keys``: asked when a page is written or checked; a store for upkeep has none."""
-        self.loop, self._keys = loop, keys
+        self.loop, self.keys = loop, keys
         self._store, self._driver = driver, driver.beside(ledger)
         self._there = False
 
-    @property
-    def keys(self) -> Keys:
-        return self._keys()
-
     def write(self, blocks: Mapping[str, Sequence[bytes]]) -> dict[str, str]:
         """Store the keys of blocks that are drawn now, durably; the digest of each. A page is written once."""
-        digests = {block: self.keys.page(block, events) for block, events in blocks.items()}
-        with self._writing() as tx:
+        keys = self.keys()
+        digests = {block: keys.page(block, events) for block, events in blocks.items()}
+        with self._ready().writing() as tx:
             tx.many(
                 "INSERT INTO released_pages (block, loop, digest, keys, listed) VALUES (?, ?, ?, ?, 0) "
                 "ON CONFLICT (block) DO NOTHING",
@@ -57,18 +53,18 @@ class Pages:
 
     def missing(self, digests: Mapping[str, str | None]) -> list[str]:
         """Blocks that the ledger has published and whose page is not there, or is another one."""
-        with self._reading() as tx:
+        with self._ready().reading() as tx:
             rows = tx.execute("SELECT block, digest, keys FROM released_pages WHERE loop = ?", (self.loop,))
         found = {
             block: digest
             for block, digest, keys in rows
-            if any(one.page(block, _split(keys)) == digest for one in self.keys)
+            if any(one.page(block, _split(keys)) == digest for one in self.keys())
         }
         return sorted(block for block, digest in digests.items() if digest is None or found.get(block) != digest)
 
     def list_events(self) -> None:
         """Make all pages so far answer `among`."""
-        with self._writing() as tx:
+        with self._ready().writing() as tx:
             query = "SELECT block, keys FROM released_pages WHERE loop = ? AND listed = 0"
             for block, keys in tx.execute(query, (self.loop,)):
                 tx.many(
@@ -81,18 +77,18 @@ class Pages:
         """Which of these events were released. ``tx``: of the loop's own store, used where the pages are in it."""
         if self._driver is self._store:
             return self._listed(tx, keys)
-        with self._reading() as beside:
+        with self._ready().reading() as beside:
             return self._listed(beside, keys)
 
     def accept(self, epoch: int) -> None:
         """Remember beside the ledger that an operator took an epoch as it is."""
-        with self._writing() as tx:
+        with self._ready().writing() as tx:
             statement = "INSERT INTO accepted_epochs (loop, epoch) VALUES (?, ?) ON CONFLICT (loop, epoch) DO NOTHING"
             tx.execute(statement, (self.loop, epoch))
 
     def accepted(self) -> frozenset[int]:
         """Epochs that began without all pages."""
-        with self._reading() as tx:
+        with self._ready().reading() as tx:
             rows = tx.execute("SELECT epoch FROM accepted_epochs WHERE loop = ?", (self.loop,))
         return frozenset(int(epoch) for (epoch,) in rows)
 
@@ -104,12 +100,6 @@ class Pages:
     def _listed(self, tx: Transaction, keys: Iterable[bytes]) -> frozenset[bytes]:
         query = "SELECT 1 FROM released_events WHERE loop = ? AND key = ?"
         return frozenset(key for key in keys if tx.execute(query, (self.loop, key)))
-
-    def _writing(self) -> AbstractContextManager[Transaction]:
-        return self._ready().writing()
-
-    def _reading(self) -> AbstractContextManager[Transaction]:
-        return self._ready().reading()
 
     def _ready(self) -> Driver:
         """The pages' own store, made when it is first needed."""

@@ -164,15 +164,12 @@ class Preparer:
         self.names = tuple(spec.actions) if spec.actions is not None else ()
         self.older = [Preparer(spec, arms, old) for old in keys.old]
 
-    def __call__(self, request: DecisionRequest) -> Ask:
-        event = request.event_id or new_event_id()
-        made = self._made(request, event)
+    def __call__(self, request: DecisionRequest, event: str = "") -> Ask:
+        event = event or request.event_id or new_event_id()
+        made = self._arms(request, event) if self.arms is not None else self._candidates(request, event)
         if self.older:
-            made.older = tuple(one._made(request, event) for one in self.older)
+            made.older = tuple(one(request, event) for one in self.older)
         return made
-
-    def _made(self, request: DecisionRequest, event: str) -> Ask:
-        return self._arms(request, event) if self.arms is not None else self._candidates(request, event)
 
     def _arms(self, request: DecisionRequest, event: str) -> Ask:
         assert self.arms is not None

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 AT_LEAST, BACKGROUND = 50, 0.1
 """Loops that a tick looks at for the first time since the start: so many, and more for so many seconds."""
-REST, MOST = 30.0, 1000
-"""Seconds for which a loop that nobody uses stays in memory at least, unless there are so many."""
+REST = 30.0
+"""Seconds for which a loop that nobody uses stays in memory at least."""
 
 
 class Ticks:
@@ -30,7 +30,6 @@ class Ticks:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._unseen: deque[str] | None = None
-        self._rested = monotonic()
         self._noted = False
         self.confirmed: str | None = None
         """Which confirmation of the clock was the last (`fairveil.loop.upkeep.believe_clock`)."""
@@ -54,7 +53,7 @@ class Ticks:
                 failed.append(problem)
         if only is None:
             failed += self._look_on()
-            self._rest()
+            self._store.memory.rest(REST)
         if failed:
             raise failed[0]
         return made
@@ -93,11 +92,6 @@ class Ticks:
             if fresh:
                 store.memory.leave(name)
         return failed
-
-    def _rest(self) -> None:
-        if monotonic() - self._rested >= REST or len(self._store.memory.loops()) > MOST:
-            self._rested = monotonic()
-            self._store.memory.rest()
 
     def _look_at_clock(self) -> None:
         """Note at a start by how much time has passed unseen; while the clock is in doubt, ask for a confirmation."""

@@ -9,7 +9,6 @@ import json
 import os
 import secrets
 import shutil
-import sqlite3
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -34,6 +33,7 @@ from fairveil.loop.seats import check_lines
 from fairveil.loop.storage import note, noted, version_of
 from fairveil.loop.store import Store
 from fairveil.privacy.events import NothingEvent
+from fairveil.storage import postgres, sqlite
 
 MANIFEST = "manifest.json"
 LIVELY = 10 * SECOND
@@ -311,7 +311,7 @@ def forget(store: Store) -> None:
 def _copy(source: Path, target: Path) -> None:
     """A copy of a database that nobody else on the machine can read."""
     os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o600))
-    with contextlib.closing(sqlite3.connect(source)) as old, contextlib.closing(sqlite3.connect(target)) as new:
+    with contextlib.closing(sqlite.connect(str(source))) as old, contextlib.closing(sqlite.connect(str(target))) as new:
         old.backup(new)
 
 
@@ -336,14 +336,12 @@ def dump(url: str, folder: Path) -> str:
 
 def load(url: str, folder: Path, schema: str) -> None:
     """Put a dump back, all of it or nothing."""
-    import psycopg
-
     here = _schema(url)
     if here != schema:
         raise SpecError(
             "the copy is of another schema", path="--store", given=here, allowed=schema, fix="set its search_path"
         )
-    with psycopg.connect(url, autocommit=True) as connection:
+    with postgres.connect(url) as connection:
         if connection.execute("SELECT to_regclass('meta')").fetchone() != (None,):
             raise SpecError("there is a store already", path="store", given=schema, fix="drop the schema first")
     listed = subprocess.run([_program("pg_restore"), "--list", str(folder / DUMP)], capture_output=True, text=True)
@@ -358,9 +356,7 @@ def load(url: str, folder: Path, schema: str) -> None:
 
 
 def _schema(url: str) -> str:
-    import psycopg
-
-    with psycopg.connect(url, autocommit=True) as connection:
+    with postgres.connect(url) as connection:
         found = connection.execute("SELECT current_schema()").fetchone()
     if found is None or found[0] is None:
         raise SpecError("there is no schema to work in", path="--store", fix="CREATE SCHEMA, as its search_path says")

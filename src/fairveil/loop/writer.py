@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 
 from fairveil.errors import FairveilError
-from fairveil.loop.aliases import NO_ALIASES, Aliases, aliases_of, released, renamed
+from fairveil.loop.aliases import NO_ALIASES, Aliases, released, renamed
 from fairveil.loop.batch import FOREVER, Batch
 from fairveil.loop.clock import SECOND, Time
 from fairveil.loop.facts import Facts, Status
 from fairveil.loop.pages import Pages
 from fairveil.loop.problems import Overloaded, UnknownEvent, UnknownLoop
-from fairveil.loop.requests import Ask
 from fairveil.loop.storage import Driver, Transaction
 from fairveil.randomness import Generator
 from fairveil.storage.faults import point
@@ -66,12 +65,6 @@ class Item:
         if self.error is not None:
             raise self.error
         return self.result
-
-
-def decision(ask: Ask, looks_at_persons: bool) -> Item:
-    aliases = aliases_of(ask) if ask.older else NO_ALIASES
-    subjects = ask.subjects if looks_at_persons else ()
-    return Item(lambda batch: batch.decide(ask), (ask.key,), subjects, aliases=aliases, decides=True)
 
 
 class Due:

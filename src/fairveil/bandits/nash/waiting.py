@@ -41,6 +41,7 @@ from fairveil.bandits.nash.tally import Stretch
 from fairveil.bandits.protocol import HEADER, Block, Clock, Decision, Feedback, Report, Round
 from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.errors import InputError, PrivacyError
+from fairveil.privacy.grid import scalar_units
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 from fairveil.state import State, copy_state
@@ -95,10 +96,9 @@ class WaitingPolicy(EpisodePolicy):
 
     State by arrival, all of it public but ``raw`` and ``here``: the arrays of `Turns` and `Pools`, the turn that is
     being decided, the arms among which a coin chose it, where the seats of every arm begin (``base``, above 0 after
-    `begun_again`), and the number of releases. ``raw`` and ``here`` are the sum of
-    every pool and the number of answers in it. Sensitivity as in `EpisodePolicy`: one user moves one pool's sum by one
-    unit, whatever comes before or after. Seats are part of the state: whoever restarts from a saved state needs the
-    one that knew the seats of all releases, as a loop does.
+    `begun_again`), and the number of releases. ``raw`` and ``here`` are sum and number of the answers in every pool.
+    Sensitivity as in `EpisodePolicy`: one user moves one pool's sum by one unit, whatever comes before or after. Who
+    restarts from a saved state needs the one that knew the seats of all releases, as a loop does.
     """
 
     @property
@@ -206,8 +206,11 @@ class WaitingPolicy(EpisodePolicy):
             )
         state["came" if reward is not None or self.hides_arrivals else "closed"][arm] += 1
         if reward is not None:
-            state["here"][arm] += 1
-            state["raw"][arm] += self.sum.add(self.sum.start(), [reward])["open"][0]
+            self._add(state, arm, reward)
+
+    def _add(self, state: State, arm: int, reward: float) -> None:
+        state["here"][arm] += 1
+        state["raw"][arm] += scalar_units(reward, self.sum.bound, self.sum.grid.bits)
 
     @_or_blocks
     def counted(self, state: State, came: Ints, closed: Ints, rounds: int) -> State:
@@ -251,8 +254,7 @@ class WaitingPolicy(EpisodePolicy):
         for feedback in feedbacks:
             reward = self._reward(feedback)
             if reward is not None:
-                after["here"][feedback.arm] += 1
-                after["raw"][feedback.arm] += self.sum.add(self.sum.start(), [reward])["open"][0]
+                self._add(after, feedback.arm, reward)
         return after
 
     @_or_blocks
@@ -284,9 +286,8 @@ class WaitingPolicy(EpisodePolicy):
     def draw(self, state: State, noise: Noise) -> State:
         """The noisy sum of the pool that is due and the number of answers in it, noisy too where it is private."""
         block = self._oldest(state)
-        full = self.sum.start() | {"open": state["raw"][block.arm : block.arm + 1].copy()}
-        count = state["here"][block.arm : block.arm + 1].astype(np.float64)
-        total = full["open"] if self.local else self.sum.release(full, noise)[0]["last"]
+        raw, here = (state[name][block.arm : block.arm + 1] for name in ("raw", "here"))
+        total, count = raw.copy() if self.local else raw + self.sum.draws(noise)[0], here.astype(np.float64)
         if self.hides_arrivals:
             count = count + noise.laplace(self.sum.sigma, self.sum.grid.width) / UNIT
         return {HEADER: block.header, "total": total, "count": count}

@@ -256,7 +256,7 @@ def _marks_too(original: Method) -> Method:
 
 def _written_later(original: Method) -> Method:
     def broken(self: Pages, blocks: Any) -> dict[str, str]:
-        return {block: self.keys.page(block, events) for block, events in blocks.items()}
+        return {block: self.keys().page(block, events) for block, events in blocks.items()}
 
     return broken
 
