@@ -195,6 +195,8 @@ FAIR: dict[type, tuple[dict[str, Any], ...]] = {
         {"retrainings": 2},
         {"count_share": 0.8},
         {"slack": 0.1, "epsilon": 4.0},
+        {"awareness": "blind"},
+        {"awareness": "blind", "fairness": "equalized-odds", "epsilon": 4.0},
     ),
 }
 ALWAYS: dict[type, dict[str, Any]] = {
