@@ -56,6 +56,7 @@ def test_losses_of_known_laws():
     assert epsilon_at([coin] * 3, 0.0) == pytest.approx(3 * math.log(3), rel=1e-3)
     assert epsilon_at([binomial_loss(1000, 1)], 1e-5) == pytest.approx(0.20735, rel=1e-3)
     assert epsilon_at([choice_loss(np.array([0.9, 0.1]), np.array([1.0, 0.0]))], 0.01) == math.inf
+    assert epsilon_at([coin, (np.full(1, math.inf), np.ones(1))], 0.01) == math.inf
 
 
 def less_for_the_test(original):

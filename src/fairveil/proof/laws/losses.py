@@ -69,6 +69,8 @@ def stopping_cost(one: Floats, other: Floats, stops: bool) -> float:
 
 def epsilon_at(parts: Sequence[Loss], delta: float) -> float:
     """The least epsilon at which independent losses together keep this delta; a grid that keeps the means."""
+    if not all(np.isfinite(values).any() for values, _ in parts):
+        return math.inf
     spread = sum(float(np.ptp(values[np.isfinite(values)])) for values, _ in parts)
     step, kept = max(spread, 1e-9) / POINTS, 1.0
     total, low = np.ones(1), 0.0
