@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from fairveil import registry
+from fairveil.bandits.nash.gdp_ncb import GdpNcb
 from fairveil.bandits.nash.private_nash import PrivateNash
+from fairveil.classify.fair.learner import PrivateFair
 from fairveil.classify.game.learners import ExponentialFair
 from fairveil.classify.learners import PrivateLogistic
 from fairveil.classify.perturbation import Perturbation
@@ -54,6 +56,11 @@ def test_losses_of_known_laws():
     assert epsilon_at([coin] * 3, 0.0) == pytest.approx(3 * math.log(3), rel=1e-3)
     assert epsilon_at([binomial_loss(1000, 1)], 1e-5) == pytest.approx(0.20735, rel=1e-3)
     assert epsilon_at([choice_loss(np.array([0.9, 0.1]), np.array([1.0, 0.0]))], 0.01) == math.inf
+    assert epsilon_at([coin, (np.full(1, math.inf), np.ones(1))], 0.01) == math.inf
+
+
+def less_for_the_test(original):
+    return lambda self: (rule := original(self))._replace(scale=rule.scale / 2)
 
 
 def halved(original):
@@ -69,6 +76,17 @@ def weakened(original):
 
 
 TAKEN_OUT = PrivateLogistic(epsilon=1.0, neighbours="zero-out-row")
+TESTED = GdpNcb(arms=2, horizon=40, epsilon=1.0, phase1="threshold", tau=3.0)
+BLIND = PrivateFair(epsilon=1.0, delta=1e-5, awareness="blind")
+
+
+@pytest.mark.parametrize(
+    ("costs", "thing", "words"),
+    [(policy_costs, TESTED, "phase1 threshold, tau 3.0"), (learner_costs, BLIND, "awareness blind")],
+)
+def test_what_is_not_linear_in_its_draws_is_priced_too(costs, thing, words):
+    [(cost, claim)] = [(cost, claim) for found, cost, claim in costs(thing) if found == words]
+    assert 0.5 * claim < cost <= claim
 
 
 @pytest.mark.parametrize(
@@ -78,6 +96,8 @@ TAKEN_OUT = PrivateLogistic(epsilon=1.0, neighbours="zero-out-row")
         (BudgetAbsorption, "scale_of", halved, releaser_costs, BudgetAbsorption.example()),
         (Exponential, "probabilities", sharper, learner_costs, ExponentialFair(epsilon=1.0)),
         (PrivateNash, "draw", weakened, policy_costs, PrivateNash(arms=3, epsilon=1.0)),
+        (GdpNcb, "exploration", less_for_the_test, policy_costs, TESTED),
+        (Perturbation, "_main_scale", halved, learner_costs, BLIND),
     ],
 )
 def test_too_little_noise_costs_more(owner, name, change, costs, thing):

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from fairveil import registry
+from fairveil.classify.fair.learner import PrivateFair
 from fairveil.classify.learner import ONE_ROW, Learner
 from fairveil.classify.learners import PrivateLogistic
+from fairveil.classify.perturbation import Perturbation
 from fairveil.errors import ContractError
-from fairveil.proof.laws.learners import check_learner, long_rows_are_clipped, nothing_exact_is_handed_out
-from fairveil.proof.mutants import mutants_of
+from fairveil.fairness.groups import Counter
+from fairveil.proof.laws.learners import (
+    check_learner,
+    long_rows_are_clipped,
+    nothing_exact_is_handed_out,
+    order_moves_nothing,
+)
+from fairveil.proof.mutants import method, mutants_of
 
 PRIVATE = [
     entry.name
@@ -25,6 +34,7 @@ def test_a_private_learner_keeps_its_laws(name) -> None:
         "long_rows_are_clipped",
         "nothing_exact_is_handed_out",
         "draws_fit_the_budget",
+        "order_moves_nothing",
         "exact_cost",
     ]
 
@@ -39,6 +49,26 @@ def test_planted_mistakes_break_a_law(name) -> None:
             check_learner(learner)
     for law in (long_rows_are_clipped, nothing_exact_is_handed_out):  # what broke holds again
         law(learner)
+
+
+def first_rows(original):
+    """Only the first rows count."""
+
+    def broken(self, rows, *given, **named):
+        first = (np.arange(len(rows)) < len(rows) // 5).reshape(-1, *[1] * (rows.ndim - 1))
+        return original(self, rows * first, *given, **named)
+
+    return broken
+
+
+@pytest.mark.parametrize(
+    ("learner", "owner", "name"), [(PrivateFair, Counter, "__init__"), (PrivateLogistic, Perturbation, "release")]
+)
+def test_a_mistake_that_reads_the_order_of_rows_breaks_a_law(learner, owner, name) -> None:
+    """No law of learners had another order of the same rows in it: a count of the first rows kept all of them."""
+    with method(owner, name, first_rows), pytest.raises(ContractError, match="order of rows"):
+        order_moves_nothing(registry.example(learner))
+    order_moves_nothing(registry.example(learner))
 
 
 @pytest.mark.parametrize("entry", registry.entries("learner"), ids=lambda entry: entry.name)

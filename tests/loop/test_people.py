@@ -9,12 +9,13 @@ from __future__ import annotations
 import pytest
 
 from fairveil.errors import SpecError
-from fairveil.loop import Person, Reward
+from fairveil.loop import Person, Reward, Store
 from fairveil.loop.batch import Batch
 from fairveil.loop.problems import LoopError, NameTaken
 from fairveil.loop.public import loop_table
 from fairveil.loop.quoting import quote
 from fairveil.loop.requests import Preparer
+from fairveil.loop.upkeep import backup, restore
 from fairveil.proof.adapters.served import equal_coins
 
 QUEUE = {
@@ -231,6 +232,41 @@ def test_a_release_sees_whoever_the_door_did_not(store, clock, kind, broken, mon
     clock.advance(61)
     loop.tick()
     assert (loop.status().stopped, loop.status().version) == ("ledger", 0)
+
+
+@pytest.mark.parametrize("broken", [False, True], ids=["counted", "uncounted"])
+@pytest.mark.parametrize("way", ["single", "batch", "apprentice", "asked again", "put back"])
+def test_a_release_holds_the_limit_whatever_way_rows_came(tmp_path, clock, way, broken, monkeypatch):
+    data, asked = tmp_path / "data", [{"event_id": f"e-{number}", "subject": f"p-{number}"} for number in range(12)]
+    with Store.open(f"sqlite:///{data}/store.db", clock=clock, key=bytes(32)) as store:
+        mode = "apprentice" if way == "apprentice" else "online"
+        reward, person = Reward(0, 1, wait="60s"), Person(max_events=1)
+        loop = store.create("trial", policy=ARMS, reward=reward, person=person, mode=mode)
+        backup(store, tmp_path / "copy")
+        if way == "put back":
+            loop.decide_many([{"event_id": f"lost-{number}", "subject": f"q-{number}"} for number in range(12)])
+            clock.advance(61)
+            loop.tick()
+    if way == "put back":
+        (data / "store.db").unlink()
+        restore(tmp_path / "copy", data / "store.db")
+    with Store.open(f"sqlite:///{data}/store.db", clock=clock, key=bytes(32)) as store:
+        loop = store.loop("trial")
+        loop.tick()
+        with monkeypatch.context() as door:
+            if broken:
+                _uncounted(door)
+            for part in [asked] if way == "batch" else [[one] for one in asked]:
+                assert [reply.learning for reply in loop.decide_many(part)] == ["pending"] * len(part)
+            if way == "asked again":
+                loop.decide_many(asked)
+        for one in asked:
+            loop.reward(one["event_id"], 1.0)
+        clock.advance(61)
+        loop.tick()
+        assert loop.status().epoch == (way == "put back")
+        assert loop.status().stopped == ("ledger" if broken else None)
+        assert (f"/{loop.status().epoch}/block" in str(list(loop.ledger.entries()))) == (not broken)
 
 
 def test_whoever_is_excluded_is_found_by_an_erasure_and_counted_nowhere(store, clock):

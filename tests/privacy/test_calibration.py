@@ -168,29 +168,40 @@ def test_fits_of_learners(count):
     for epsilon, delta, _, _ in settings("fits", count):
         if epsilon > 8:
             continue  # a grid leaves no delta there
-        fits, jacobian = int(rng.integers(1, 10)), 0.01 * epsilon
+        fits, jacobian = int(rng.integers(1, 10)), 0.001 * epsilon
         left = ideal_delta(epsilon, delta, fits)
         together = mpf(fit_mu(epsilon, delta, fits)) * mp.sqrt(fits)
         assert sound(spare_mu(together, epsilon, left))
-        root = objective_root(epsilon, delta, 1, jacobian)
-        far = mpf(epsilon) - mpf(jacobian)
-        order = _objective_order(root, jacobian, delta)
-        by_delta = far >= mpf(root) ** 2 / 2 and 2 * exact_delta(root, far) <= delta
-        assert by_delta or _objective_curve(root, jacobian, delta, order) <= epsilon
+        for count in (1, fits):
+            assert sound(
+                spare_objective(objective_root(epsilon, delta, count, jacobian), jacobian, delta, count, epsilon)
+            )
 
 
-def _objective_curve(root, jacobian, delta, a):
-    """Epsilon of one Gaussian objective perturbation at order 1 + a, in 50 digits."""
-    v, a = mpf(root) ** 2, mpf(a)
-    curve = mpf(jacobian) + (1 + a) * v / 2 + (mp.log(2) + mp.log(mp.ncdf(a * mpf(root)))) / a
+def spare_objective(root, jacobian, delta, fits, epsilon):
+    """By how much the root of objective perturbations could grow: by the curve, or for one fit by its delta, which is
+    known where epsilon without the determinant is at least half the root's square."""
+    r, a, far = mpf(root), mpf(_objective_order(root, jacobian, delta, fits)), mpf(epsilon) - mpf(jacobian)
+    slope = fits * ((1 + a) * r**2 + mp.npdf(a * r) / mp.ncdf(a * r) * r)
+    found = (mpf(epsilon) - _objective_curve(root, jacobian, delta, fits, a)) / slope
+    if fits > 1 or far < r**2 / 2:
+        return found
+    by_delta = (mpf(delta) - 2 * exact_delta(root, far)) / (2 * r * mp.npdf(r / 2 - far / r))
+    return max(found, min(by_delta, mp.sqrt(2 * far) / r - 1))
+
+
+def _objective_curve(root, jacobian, delta, fits, a):
+    """Epsilon of so many Gaussian objective perturbations at order 1 + a, in 50 digits."""
+    v = mpf(root) ** 2
+    curve = fits * (mpf(jacobian) + (1 + a) * v / 2 + (mp.log(2) + mp.log(mp.ncdf(a * mpf(root)))) / a)
     return curve - mp.log1p(1 / a) - (mp.log(mpf(delta)) + mp.log1p(a)) / a
 
 
-def _objective_order(root, jacobian, delta) -> float:
+def _objective_order(root, jacobian, delta, fits) -> float:
     """The best order of the curve, in floats: between the neighbours of the best one of a grid."""
 
     def curve(a):
-        part = jacobian + (1 + a) * root**2 / 2 + (math.log(2) + log_ndtr(a * root)) / a
+        part = fits * (jacobian + (1 + a) * root**2 / 2 + (math.log(2) + log_ndtr(a * root)) / a)
         return part - np.log1p(1 / a) - (math.log(delta) + np.log1p(a)) / a
 
     orders = np.geomspace(1e-2, 1e5, 60)

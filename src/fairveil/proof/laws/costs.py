@@ -47,15 +47,11 @@ WHERE = {
 }
 """The law of each kind that computes exact costs."""
 BESIDE = {
-    "mechanism": "one draw for one number: the claim of its event",
+    "mechanism": "the exact law of its output, in tests/privacy/mechanisms",
     "adapter": "draws nothing; its paths are recorded and replayed",
 }
 """Kinds without such a law, and what stands in its place."""
 NO_EXACT_COST = {
-    "gdp-ncb, phase1 threshold": "a sparse vector: its threshold is one draw against any number of queries, so the "
-    "loss of a transcript is an integral over that draw that grows with the run; its audits hold it",
-    "private-fair, awareness blind": "its block models are fits of three columns and more: no closed form, and a grid "
-    "of the noise grows with its power; each is a fit of private-logistic, which is priced in one and two columns",
     "sums secure": "masks hide the parts computationally, not by a loss; the sum that is opened is priced",
     "local_raw": "own decisions read raw rows, which its neighbours take as fixed; its messages are priced",
 }

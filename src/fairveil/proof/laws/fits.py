@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from fairveil.arrays import Floats
+from fairveil.arrays import Floats, Ints
 from fairveil.classify.fair.auditor import release_audit
 from fairveil.classify.fair.learner import PrivateFair
 from fairveil.classify.fair.report import release_report
@@ -97,12 +97,25 @@ def listening(found: list[Meeting], frozen: list[Meeting] | None) -> Iterator[No
         yield
 
 
+class OwnUniforms(SeededNoise):
+    """Uniform draws from a source of their own: a choice that no row is in is the same whatever else was drawn."""
+
+    __slots__ = ("uniforms",)
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.uniforms = SeededNoise(seed)
+
+    def uniform_integers(self, high: int, size: int = 1) -> Ints:
+        return self.uniforms.uniform_integers(high, size)
+
+
 def fitted(learner: Any, people: tuple[Any, Any, Any], frozen: list[Meeting] | None = None) -> list[Meeting]:
     """All meetings of one fit."""
     found: list[Meeting] = []
     rows, labels, groups = people
     named = {} if isinstance(learner, PrivateLogistic) else {"sensitive_features": groups}
-    model = learner.estimator(SeededNoise(3), generator(1))  # imports what is listened to
+    model = learner.estimator(OwnUniforms(3), generator(1))  # imports what is listened to
     with listening(found, frozen), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(rows, labels, **named)
@@ -195,6 +208,8 @@ FAIR: dict[type, tuple[dict[str, Any], ...]] = {
         {"retrainings": 2},
         {"count_share": 0.8},
         {"slack": 0.1, "epsilon": 4.0},
+        {"awareness": "blind"},
+        {"awareness": "blind", "fairness": "equalized-odds", "epsilon": 4.0},
     ),
 }
 ALWAYS: dict[type, dict[str, Any]] = {
@@ -204,15 +219,20 @@ ALWAYS: dict[type, dict[str, Any]] = {
 }
 
 
+def for_crowd(learner: Any, **keys: Any) -> Any:
+    """The learner with a short fit, for the people of this module."""
+    known = {"groups": ("a", "b")} if isinstance(learner, PrivateFair) else {}
+    return replace(learner, **{"norm_bound": 1.0, **ALWAYS.get(type(learner), {}), **known, **keys})
+
+
 def fit_costs(learner: Any) -> Costs:
     """Exact costs of fits that are not linear in their draws, by configuration."""
     if isinstance(learner, PrivateLogistic):
-        table, more = OBJECTIVES, {}
+        table = OBJECTIVES
     else:
-        table, more = FAIR.get(type(learner), ()), ALWAYS.get(type(learner), {})
+        table = FAIR.get(type(learner), ())
     for keys in table:
-        known = {"groups": ("a", "b")} if isinstance(learner, PrivateFair) else {}
-        made = replace(learner, **{"norm_bound": 1.0, **more, **known, **keys})
+        made = for_crowd(learner, **keys)
         replaced = made.guarantee().neighbours.value == "replace-row"
         fits = keys.get("retrainings", 1)
         words = ", ".join(f"{key} {value}" for key, value in keys.items())

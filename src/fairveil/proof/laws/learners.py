@@ -1,8 +1,9 @@
-"""Laws of a private learner: what a fit does with a row that is too long, what it hands out, and what it draws.
+"""Laws of a private learner: what a fit does with a row that is too long, what it hands out, what it draws, and that
+the order of rows moves nothing.
 
 >>> from fairveil.classify.learners import PrivateLogistic
 >>> check_learner(PrivateLogistic(epsilon=1.0))
-['long_rows_are_clipped', 'nothing_exact_is_handed_out', 'draws_fit_the_budget', 'exact_cost']
+['long_rows_are_clipped', 'nothing_exact_is_handed_out', 'draws_fit_the_budget', 'order_moves_nothing', 'exact_cost']
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from fairveil.privacy.mechanisms import DiscreteLaplace, Exponential
 from fairveil.privacy.noise import Noise, SeededNoise
 from fairveil.proof.laws import Asked, check_laws, must
 from fairveil.proof.laws.costs import learner_costs
+from fairveil.proof.laws.fits import crowd, fitted, for_crowd, total
 from fairveil.proof.mutants import Weakened, method, together
 from fairveil.proof.pairs.classify import EXCESS
 from fairveil.randomness import generator
@@ -173,6 +175,14 @@ def _picks_fit(learner: ExponentialFair | PrivateGame) -> None:
     must(score + spent <= learner.epsilon * ROUNDED, "what is picked costs more than was promised")
 
 
+def order_moves_nothing(learner: Learner) -> None:
+    """The same rows in another order ask mechanisms for the same, whatever they have answered before."""
+    made = for_crowd(learner)
+    here = fitted(made, crowd())
+    there = fitted(made, tuple(part[::-1] for part in crowd()), here)  # type: ignore[arg-type]
+    must(total(made, here, there) <= total(made, here, here) + CLOSE, "the order of rows reaches the noise")
+
+
 def exact_cost(learner: Learner) -> None:
     """No row costs a fit more than is promised: the first configurations; a test prices all."""
     for words, cost, claim in itertools.islice(learner_costs(learner), FEW_FORMS):
@@ -180,7 +190,14 @@ def exact_cost(learner: Learner) -> None:
 
 
 LAWS: dict[str, Law] = {
-    law.__name__: law for law in (long_rows_are_clipped, nothing_exact_is_handed_out, draws_fit_the_budget, exact_cost)
+    law.__name__: law
+    for law in (
+        long_rows_are_clipped,
+        nothing_exact_is_handed_out,
+        draws_fit_the_budget,
+        order_moves_nothing,
+        exact_cost,
+    )
 }
 
 

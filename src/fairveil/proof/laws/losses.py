@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.signal import fftconvolve
 from scipy.special import expit
-from scipy.stats import binom, norm
+from scipy.stats import binom, laplace, norm
 
 from fairveil.arrays import Floats, Ints
 from fairveil.classify.perturbation import Perturbation
@@ -29,7 +29,7 @@ POINTS = 2**15
 """Points of the grid on which losses are added up."""
 REACH = 9.0
 """Standard deviations to each side that a law is written down for: what lies beyond is below 1e-18."""
-BY_WIDTH = {1: 4001, 2: 91}
+BY_WIDTH = {1: 4001, 2: 91, 3: 21}
 """Points a coordinate of the noise in an objective."""
 
 
@@ -53,8 +53,24 @@ def choice_loss(first: Floats, second: Floats) -> Loss:
         return np.log(first) - np.log(second), first
 
 
+def stopping_cost(one: Floats, other: Floats, stops: bool) -> float:
+    """Queries without noise, from the threshold and in numbers of their level: what the answers of an above-threshold
+    test cost that says "no" to all of them, or to all but the last. One draw of the threshold meets all queries, so
+    their chances are added up over it."""
+    at = np.linspace(-40.0, 40.0, 20_001)
+
+    def chance(queries: Floats) -> float:
+        over = laplace.sf(at[:, None] - queries)
+        over[:, -1] = 1 - over[:, -1] if stops else over[:, -1]
+        return float((laplace.pdf(at) * (1 - over).prod(axis=1)).sum())
+
+    return abs(math.log(chance(one) / chance(other)))
+
+
 def epsilon_at(parts: Sequence[Loss], delta: float) -> float:
     """The least epsilon at which independent losses together keep this delta; a grid that keeps the means."""
+    if not all(np.isfinite(values).any() for values, _ in parts):
+        return math.inf
     spread = sum(float(np.ptp(values[np.isfinite(values)])) for values, _ in parts)
     step, kept = max(spread, 1e-9) / POINTS, 1.0
     total, low = np.ones(1), 0.0

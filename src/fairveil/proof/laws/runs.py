@@ -4,7 +4,8 @@ A run is played once. Then it is played again with one round's answer changed an
 was; so decisions are the same, and what reaches the noise of each release is all that differs. Sums are linear in their
 draws and priced by them (`fairveil.proof.laws.sums`), local reports by the chances of their coins. A policy that keeps
 one tree over its run publishes numbers that share draws: they are priced together. Batches of candidates are counted
-under a direction that was just published, so sum and histograms are listened to one by one.
+under a direction that was just published, so sum and histograms are listened to one by one. A uniform phase that a test
+ends is told when to end, and its answers are priced by their chances.
 
 >>> from fairveil.bandits.nash.private_nash import PrivateNash
 >>> max(cost / claim for _, cost, claim in policy_costs(PrivateNash(arms=3, epsilon=1.0))) <= 1 + 1e-4
@@ -25,18 +26,22 @@ from typing import Any
 import numpy as np
 
 from fairveil import registry
-from fairveil.arrays import Floats, Ints
+from fairveil.arrays import Floats
 from fairveil.bandits.exposure.private import PrivatePolicy
 from fairveil.bandits.meritocratic.batched import BatchedPrivateFairGreedy
 from fairveil.bandits.meritocratic.halved_history import estimated_rank
 from fairveil.bandits.meritocratic.noisy_history import NoisyHistory
+from fairveil.bandits.nash.gdp_ncb import GdpNcb
+from fairveil.bandits.nash.two_phases import ABOVE
 from fairveil.bandits.protocol import Feedback, Policy
 from fairveil.configuration import describe
 from fairveil.errors import SpecError
 from fairveil.privacy.events import ComposedEvent
 from fairveil.privacy.histograms.histogram import Histogram
-from fairveil.privacy.noise import Noise, SeededNoise, ZeroNoise
+from fairveil.privacy.noise import Noise, SeededNoise
 from fairveil.privacy.sums.batch import BatchSum
+from fairveil.proof.laws.local_reports import report_cost
+from fairveil.proof.laws.losses import stopping_cost
 from fairveil.proof.laws.playing import placed
 from fairveil.proof.laws.releases import in_other_worlds
 from fairveil.proof.laws.sums import MOVE, Probe, draw_effects, exact_cost, priced, promised
@@ -47,6 +52,8 @@ from fairveil.state import State
 Costs = Iterator[tuple[str, float, float]]
 ROUNDS, CHANGED = 40, (0, 5, 11)
 """Rounds of a run, and those whose answer is another one."""
+STOPS = (0, 6, 15, ROUNDS)
+"""Tests whose answer ends a uniform phase; the last one never comes."""
 NOISY = ("sums", "counts", "total", "count")
 """What a release adds noise to; which arm comes next, and for how long, is read off it."""
 FORMS: tuple[dict[str, Any], ...] = (
@@ -54,7 +61,7 @@ FORMS: tuple[dict[str, Any], ...] = (
     {"arrivals": "private", "release": "arrivals"}, {"growth": 0.1}, {"growth": 1.5}, {"exploration": 0.3},
     {"alpha": 4.0}, {"c": 1.0}, {"episodes": "discard"}, {"rank_share": 0.5}, {"first_batch": 4}, {"bins": 4},
     {"reward_weight": 0.3}, {"reward_bound": 2.0}, {"context_bound": 3.0}, {"agents": 1}, {"dimension": 3},
-    {"alpha_eps": 0.5}, {"bound": 1.0}, {"delta": 1e-8},
+    {"alpha_eps": 0.5}, {"bound": 1.0}, {"delta": 1e-8}, {"phase1": "threshold", "tau": 3.0},
 )  # fmt: skip
 
 
@@ -107,8 +114,11 @@ def run_cost(policy: Policy, world: Any) -> float:
         return report_cost(policy)
     answers = answers_of(policy, world)
     price = next((price for kind, price in PRICES if isinstance(policy, kind)), released)
-    others = [(at, other) for at in CHANGED for other in in_other_worlds(policy, answers[at])]
-    return price(policy, world, answers, others)
+    return price(policy, world, answers, others_of(policy, answers))
+
+
+def others_of(policy: Policy, answers: list[Feedback]) -> list[tuple[int, Feedback]]:
+    return [(at, other) for at in CHANGED for other in in_other_worlds(policy, answers[at])]
 
 
 def can_be_priced(policy: Policy) -> bool:
@@ -203,6 +213,37 @@ def released(policy: Policy, world: Any, answers: list[Feedback], others: list[t
 def promised_purely(policy: Policy) -> bool:
     promise = policy.guarantee()
     return promise is not None and promise.definition == "pure"
+
+
+# A uniform phase that a test ends -------------------------------------------------------------------------------------
+
+
+def tested(policy: GdpNcb, world: Any, answers: list[Feedback], others: list[tuple[int, Feedback]]) -> float:
+    """The answers of the tests, wherever they end the phase, by their chances, beside the sums that follow."""
+    rule, worst = policy.exploration(), 0.0
+    if rule.kind != ABOVE:
+        return released(policy, world, answers, others)
+    for last in STOPS:
+        queries: dict[int, int] = {}
+
+        def told(self: GdpNcb, after: State, arm: int, noise: Noise, last: int = last, queries: Any = queries) -> bool:
+            number = int(after["released"][0])
+            queries[number] = int(after["raw_sums"][arm])
+            return number == last
+
+        def asked(given: list[Feedback], queries: Any = queries) -> Floats:
+            queries.clear()
+            played(policy, given, lambda state, block, noise: policy.release(state, noise))
+            return np.array([queries[number] for number in sorted(queries)], np.float64) - rule.tau
+
+        with method(GdpNcb, "test", lambda _: told):
+            answers = answers_of(policy, world)
+            here = asked(answers)
+            for at, other in others_of(policy, answers):
+                there = asked(changed(answers, at, other))
+                spent = stopping_cost(here / rule.scale, there / rule.scale, last < ROUNDS)
+                worst = max(worst, spent + released(policy, world, answers, [(at, other)]))
+    return worst
 
 
 # Sums over a whole run ------------------------------------------------------------------------------------------------
@@ -342,59 +383,6 @@ PRICES: tuple[tuple[type, Callable[..., float]], ...] = (
     (BatchedPrivateFairGreedy, listened),
     (NoisyHistory, asked_ranks),
     (PrivatePolicy, together_priced),
+    (GdpNcb, tested),
 )
 """How the releases of a policy are priced; one by one, linear in their draws, where nothing is said."""
-
-# Local reports --------------------------------------------------------------------------------------------------------
-
-
-def told(policy: Policy, reward: float, noise: Noise) -> float:
-    """What a device reports of a reward."""
-    return float(policy.report(Feedback(0, 0, reward), noise).value)  # type: ignore[union-attr, arg-type]
-
-
-def sends_bits(policy: Policy) -> bool:
-    """Whether its reports are bits; the others are the reward with noise."""
-    return policy.local and told(policy, 0.3, ZeroNoise()) in (0.0, 1.0)
-
-
-def report_cost(policy: Policy) -> float:
-    """What a reward's report says of it: a number with Laplace noise, or a bit of two coins."""
-    rewards = (0.0, 0.3, 1.0, 40.0, -3.0)
-    if not sends_bits(policy):
-        base, effects = draw_effects(lambda noise: np.array([told(policy, 0.0, noise)]))
-        return max(priced(effects, base - told(policy, reward, ZeroNoise()), True) for reward in rewards)
-    chances = np.array([chance_of_one(partial(told, policy, reward)) for reward in rewards])
-    both = np.log([chances, 1 - chances])
-    return float(np.ptp(both, axis=1).max())
-
-
-class Coin(ZeroNoise):
-    """Hands out thought-of coins."""
-
-    __slots__ = ("coins", "highs")
-
-    def __init__(self, coins: tuple[float, ...]) -> None:
-        self.coins, self.highs = coins, list[int]()
-
-    def uniform_integers(self, high: int, size: int = 1) -> Ints:
-        self.highs.append(high)
-        return np.full(size, int(self.coins[len(self.highs) - 1] * high), np.int64)
-
-
-def chance_of_one(told: Callable[[Noise], float]) -> float:
-    """The chance of a bit that two uniform draws decide, each by a threshold: the thresholds are looked for."""
-
-    def threshold(at: int) -> float:
-        low, high = 0.0, 1.0
-        first = told(Coin((0.0, 0.0)))
-        for _ in range(60):
-            middle = (low + high) / 2
-            same = told(Coin((middle, 0.0) if at == 0 else (0.0, middle))) == first
-            low, high = (middle, high) if same else (low, middle)
-        return high
-
-    first, second = threshold(0), threshold(1)
-    near = 1 - 2.0**-40
-    corners = itertools.product(((0.0, first), (near, 1 - first)), ((0.0, second), (near, 1 - second)))
-    return sum(one * two * told(Coin((a, b))) for (a, one), (b, two) in corners)

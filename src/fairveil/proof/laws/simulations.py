@@ -25,8 +25,9 @@ from fairveil.bandits.steps import UniformSimulator
 from fairveil.configuration import describe
 from fairveil.errors import SpecError
 from fairveil.proof.laws import must
+from fairveil.proof.laws.local_reports import chance_of_one, sends_bits, told
 from fairveil.proof.laws.propensities import COINS, inside
-from fairveil.proof.laws.runs import NOISY, chance_of_one, sends_bits, told
+from fairveil.proof.laws.runs import NOISY
 from fairveil.state import State
 
 ROUNDS = 200
