@@ -192,6 +192,28 @@ def test_candidates_over_http(http, clock, service):
     assert problem["type"] == "/problems/subject-twice"
 
 
+MADE_AGAIN = {
+    "arms": {"policy": {"name": "private-nash", "arms": 2, "epsilon": 1.0}},
+    "queue": {
+        "policy": {"name": "batched-private-fair-greedy", "epsilon": 1.0, "delta": 1e-6, "first_batch": 4, "bins": 8},
+        "groups": ["a", "b"], "features": [{"name": "x", "low": -1.0, "high": 1.0}],
+    },
+    "shop": {
+        "policy": {"name": "batched-priv-fairx", "epsilon": 5.0, "delta": 1e-5, "horizon": 100},
+        "features": [{"name": "price", "low": -1.0, "high": 1.0}],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MADE_AGAIN)
+def test_a_loop_that_is_asked_for_again_is_found_whatever_was_filled_in(http, name):
+    table = {"name": name, "reward": {"wait": "60s"}, **MADE_AGAIN[name]}
+    first, again = (http.post("/v1/loops", json=table) for _ in range(2))
+    assert (first.status_code, again.status_code) == (201, 200), again.text
+    other = {**table, "reward": {"wait": "61s"}}
+    refused(http.post("/v1/loops", json=other), 409, "name-taken")
+
+
 def test_modes_budgets_releases_ledgers_and_the_trail(trial, clock, service):
     for index in range(5):
         trial.post("/v1/loops/trial/decisions", json={"event_id": f"e-{index}"})
