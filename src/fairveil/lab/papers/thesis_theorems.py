@@ -41,8 +41,8 @@ class Theorems(ThesisArtefact):
         "premises, which are computed by brute force and not by the solvers that the conclusions are found with",
         f"a planted false variant of each statement (a premise left out, or the conclusion turned) is tested on the "
         f"first {COUNTS['quick']} instances of the same draw at every scale: what they refute, more would refute too",
-        "theorem 16 with label rates that react and lemmas 17 and 19, all under demographic parity, lemma 18, theorem 19 "
-        "as printed and 'weaker' in section 5.7 have counterexamples: see the errata",
+        "theorem 16 with label rates that react and lemmas 17 and 19, all under demographic parity, lemma 18, theorem "
+        "19 as printed and 'weaker' in section 5.7 have counterexamples: see the errata",
     )
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
