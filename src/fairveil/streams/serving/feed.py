@@ -167,7 +167,9 @@ class Reading:
 def _check_in(header: list[str], name: str) -> None:
     found, fix = header.count(name), ""
     if found > 1:
-        raise InputError("a column is there twice", path="column", given=name, allowed="each name once", fix="rename one")
+        raise InputError(
+            "a column is there twice", path="column", given=name, allowed="each name once", fix="rename one"
+        )
     if not found:
         if len(header) == 1 and name in header[0].replace("\t", ";").split(";"):
             fix = "separate cells by commas"
