@@ -23,7 +23,7 @@ import httpx
 
 from fairveil.client.problems import Problem, Unreachable
 from fairveil.client.sendable import check_sendable, finite
-from fairveil.errors import InputError, SpecError
+from fairveil.errors import SpecError
 
 log = logging.getLogger("fairveil.client")
 
