@@ -259,6 +259,10 @@ COMMANDS = [
     ("a guess that is not there", ["quote", "spec.json", "--guess", "nowhere.json"], 2, "check the path"),
     ("a report as a letter", ["report", "spec.json", "--out", "x.docx"], 2, ".html, .md"),
     ("a report on which loop", ["report", "--url", "http://127.0.0.1:9"], 2, "fairveil loop list"),
+    ("a spec of brackets alone", ["run", "deep.json"], 2, "cannot be read"),
+    ("semicolons instead of commas", [*STREAM, "--in", "semi.csv"], 2, "separate cells by commas"),
+    ("a column that is there twice", [*STREAM, "--in", "twice.csv"], 2, "rename one"),
+    ("a table instead of a store of results", ["results", "list", "--store", "log.csv"], 2, "name a folder"),
     ("results of another name", ["results", "diff", "a", "b", "--store", "."], 2, "fairveil results list"),
     ("an export of nothing", ["results", "export", "nothing", "--store", "."], 2, "fairveil results list"),
     ("a data set of another name", ["data", "fetch", "nothing"], 2, "adult"),
@@ -296,6 +300,9 @@ def test_mistakes_on_the_command_line(words, arguments, code, help, folder, caps
     (folder / "broken.json").write_text("{")
     (folder / "model.joblib").write_bytes(b"\x80\x04joblib" * 100)
     (folder / "n.csv").write_text("n\n12\n1e308\n")
+    (folder / "semi.csv").write_text("t;n\n1;12\n")
+    (folder / "twice.csv").write_text("n,n\n12,13\n")
+    (folder / "deep.json").write_text("[" * 5000 + "]" * 5000)
     before = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
     assert help in command(arguments, capsys, code).err
     assert {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()} == before

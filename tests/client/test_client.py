@@ -10,6 +10,7 @@ from pathlib import Path
 
 import even_blocks  # noqa: F401 - registers the policy of these tests
 import httpx
+import numpy as np
 import pytest
 from running_service import LOOP, listening
 
@@ -184,6 +185,19 @@ def test_a_reward_that_json_cannot_carry_is_refused_in_our_words(value):
     for send in (lambda: loop.reward("e", value), lambda: loop.reward_many([("e", value)])):
         with pytest.raises(InputError, match="a reward is a finite number"):
             send()
+
+
+def test_what_json_cannot_carry_is_refused_by_its_place_before_anything_is_sent():
+    sent = []
+    client = Client("http://service", transport=httpx.MockTransport(sent.append))
+    table = {"name": "t", "policy": {"name": "private-nash", "epsilon": float("nan")}}
+    with pytest.raises(InputError, match=r"policy\.epsilon: this is not a finite number; allowed: no NaN"):
+        client.create(**table)
+    for features, said in (([0.5, float("nan")], "not a finite number"), (np.ones(2), "given 'ndarray'"),
+                           ([0.5, np.int64(7)], "given 'int64'")):  # fmt: skip
+        with pytest.raises(InputError, match=r"candidates\.0\.features.*" + said):
+            client.loop("t").decide("e", candidates=[{"features": features}])
+    assert sent == []
 
 
 @pytest.mark.parametrize("status", [200, 404, 501])

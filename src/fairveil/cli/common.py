@@ -62,7 +62,7 @@ def read_spec(file: Path) -> dict[str, Any]:
         raise SpecError(
             f"the spec file cannot be opened: {problem.strerror}", path=str(file), allowed=allowed
         ) from None
-    except ValueError as problem:  # not UTF-8, not TOML, not JSON
+    except (ValueError, RecursionError) as problem:  # not UTF-8, not TOML, not JSON, or too deep
         fix = "compare it with examples/first.toml"
         raise SpecError(f"the spec file cannot be read: {problem}", path=str(file), allowed=allowed, fix=fix) from None
     if not isinstance(table, dict):

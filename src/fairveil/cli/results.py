@@ -29,6 +29,8 @@ def listing(store: Folder = DEFAULT) -> None:
     """
     from fairveil.running.store import ResultStore
 
+    if store.is_file():
+        raise SpecError("this is a file", path="--store", given=str(store), allowed="a folder", fix="name a folder")
     rows = []
     for folder, result in ResultStore(store).all():
         spec = result["spec"]

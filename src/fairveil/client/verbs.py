@@ -8,7 +8,6 @@ two clients (`fairveil.client.clients`) drive the same verbs, one blocking and o
 from __future__ import annotations
 
 import logging
-import math
 import os
 import random
 import secrets
@@ -23,7 +22,8 @@ from urllib.parse import quote as quoted
 import httpx
 
 from fairveil.client.problems import Problem, Unreachable
-from fairveil.errors import InputError, SpecError
+from fairveil.client.sendable import check_sendable, finite
+from fairveil.errors import SpecError
 
 log = logging.getLogger("fairveil.client")
 
@@ -91,6 +91,7 @@ class Sender:
 
     def send(self, call: Call) -> Steps[Any]:
         """Send a call until it is answered, and give the answer or raise its problem."""
+        check_sendable(call.body)
         sent = replace(call, timeout=SLOW if call.slow else self.timeout)
         patience = self.patience if call.patience is None else call.patience
         began, attempt, said = time.monotonic(), 0, False
@@ -239,14 +240,6 @@ def reward(place: LoopPath[Any], event: str, value: float) -> Steps[dict[str, An
     if event in place.fallen:
         return {"event_id": event, "accepted": False, "learned": "never", "reason": "fallback"}
     return dict((yield from place.send("POST", "decisions", event, "reward", body={"value": finite(value)})))
-
-
-def finite(value: float) -> float:
-    """A reward that JSON can carry."""
-    if isinstance(value, float) and not math.isfinite(value):
-        fix = "send nothing for an answer that is missing: its window closes by itself"
-        raise InputError("a reward is a finite number", path="value", allowed="no NaN, no infinity", fix=fix)
-    return value
 
 
 def activate(place: LoopPath[Any], event: str) -> Steps[dict[str, Any]]:

@@ -166,6 +166,19 @@ class Reading:
             )  # fmt: skip
 
 
+def _check_in(header: list[str], name: str) -> None:
+    found, fix = header.count(name), ""
+    if found > 1:
+        raise InputError(
+            "a column is there twice", path="column", given=name, allowed="each name once", fix="rename one"
+        )
+    if not found:
+        if len(header) == 1 and name in header[0].replace("\t", ";").split(";"):
+            fix = "separate cells by commas"
+        allowed = ", ".join(header)
+        raise InputError("a column is not in the header", path="column", given=name, allowed=allowed, fix=fix)
+
+
 class Feed:
     """Steps of a CSV, in groups that wait together. The header is read at once."""
 
@@ -177,13 +190,7 @@ class Feed:
         self.header = next(csv.reader([self._waiting.pop(0).removeprefix("\ufeff")]))
         needed = [*(() if reading.person else reading.columns), *filter(None, (reading.time, reading.person))]
         for name in needed:
-            if self.header.count(name) != 1:
-                raise InputError(
-                    "a column is not in the header" if name not in self.header else "a column is there twice",
-                    path="column",
-                    given=name,
-                    allowed=", ".join(self.header),
-                )
+            _check_in(self.header, name)
         self._places = [self.header.index(name) for name in needed]
         self._clock = self._fixed_clock()
         self._next = 0
