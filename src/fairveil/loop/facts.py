@@ -201,8 +201,8 @@ class Facts:
             return replace(promise, notes=(*promise.notes, *refused, SHOWN))
         kept = with_arrivals(promise, self.missing)
         stands = (STANDS_IN,) if self.looks_at_persons else ()
-        stands += (OF_RELEASE_0_1,) if self.spec.of_release_0_1 else ()
-        return replace(kept, notes=(*kept.notes, *refused, *stands, SHOWN, ERASED, SENDERS, STORED))
+        made = (OF_RELEASE_0_1,) if self.spec.of_release_0_1 else ()
+        return replace(kept, notes=(*kept.notes, *refused, *stands, *made, SHOWN, ERASED, SENDERS, STORED))
 
     def mapped(self, value: float) -> float:
         """A reward of the declared range in the policy's: arms take [0, 1], the others read declared bounds."""
