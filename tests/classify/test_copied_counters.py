@@ -152,3 +152,18 @@ def test_the_file_that_copies_count_in_is_its_owners_alone():
     counter = Tally()
     counter._share()
     assert os.stat(counter.file).st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["leaves", "comes later"])
+def test_fits_on_both_sides_of_a_ledger_are_added_up(tmp_path, kept):
+    """`set_params(ledger=None)` after three fits said "epsilon 1, established", and so did a ledger after three."""
+    x, y = _people()
+    with Ledger.create(tmp_path / "ledger.db", limit=Limit.approximate(9.0, 1e-3, currency="epsilon")) as ledger:
+        model = PrivateLogisticRegression(1.0, ledger=ledger if kept else None)
+        for _ in range(3):
+            model.fit(x, y)
+        if kept:
+            assert (model.guarantee_.epsilon, model.guarantee_.established) == (1.0, True), "the ledger has the sum"
+        for one in (clone(model.set_params(ledger=None if kept else ledger)), model):
+            promise = one.fit(x, y).guarantee_
+        assert (promise.epsilon, promise.established) == (5.0, False)

@@ -3,7 +3,7 @@
 A search over parameters clones an estimator and fits every clone on the same people. With ``ledger=`` every fit is
 charged there before noise meets data, so the search is counted and stops at the limit. Without one, an estimator, its
 clones and its copies share a counter (`fairveil.privacy.tally`): fits beyond the plan are said so in ``guarantee_`` and
-warned about once.
+warned about once. An estimator that leaves its ledger, or came to it later, counts what was fitted on the other side.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Spending(Counted):
             stated = self._counter().count(key, promise, planned)
             published = draw(noise)
         else:
-            stated = promise
+            stated = self._counter().count_paid(key, promise, planned)
             with _opened(self.ledger) as ledger:
                 published = self._through(ledger, key, event, planned, noise, draw)
         self.guarantee_, self.simulated_ = stated, noise.simulated

@@ -1,4 +1,4 @@
-"""Fits that no ledger pays for: one count for an estimator, its clones and its copies.
+"""Fits of an estimator, its clones and its copies: one count, which is told where no ledger pays for them all.
 
 Clones and copies of this process share the count itself. A pickled one carries the way to a file of this machine in
 which all of them count, so a search with several processes costs what it costs with one. Copies that the file does not
@@ -44,12 +44,13 @@ class RefitWarning(UserWarning):
 
 
 class Fit(NamedTuple):
-    """One fit: the plan it belongs to, for how many fits that is, and what the whole plan costs."""
+    """One fit: the plan it belongs to, for how many fits that is, what the whole plan costs, whether a ledger paid."""
 
     plan: str
     planned: int
     epsilon: float
     delta: float
+    paid: bool = False
 
 
 _LOCK = threading.RLock()
@@ -113,6 +114,12 @@ class Tally:
                 stacklevel=4,
             )
         return self.stated(promise, planned)
+
+    def count_paid(self, key: Any, promise: Guarantee, planned: int) -> Guarantee:
+        """One more fit, which a ledger charges. Its promise is its own as long as one has charged them all."""
+        with _LOCK:
+            self._add(Fit(_digest(key), planned, promise.epsilon or 0.0, promise.delta or 0.0, paid=True))
+            return promise if all(fit.paid for fit in self.fits) else self.stated(promise, planned)
 
     def stated(self, promise: Guarantee, planned: int) -> Guarantee:
         """What all fits so far cost together, as the promise of one of them."""

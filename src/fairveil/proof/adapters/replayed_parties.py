@@ -59,9 +59,15 @@ def fit_on(world: str, **keys: Any) -> ServedPath:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 model.fit(*_people(world if number else ""))
-        return {name: value for name, value in vars(model).items() if name != "ledger"}
+        return held(model)
 
     return path
+
+
+def held(model: Any) -> dict[str, Any]:
+    """All that a model holds beside its ledger; of its counter, which has a random name, the fits."""
+    found = {name: value for name, value in vars(model).items() if name != "ledger"}
+    return found | {"_tally": found["_tally"].fits}
 
 
 def a_fit(folder: Path) -> None:
@@ -120,7 +126,7 @@ def rare_fit(make: Callable[..., Any], world: str) -> ServedPath:
                 except (FairveilError, LookupError, ValueError) as problem:  # what a broken fit stumbles over
                     said["refused"] = str(problem)
             said["heard"] = [str(one.message) for one in heard]
-        return said | {name: value for name, value in vars(model).items() if name != "ledger"}
+        return said | held(model)
 
     return path
 

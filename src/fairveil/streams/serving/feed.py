@@ -219,9 +219,12 @@ class Feed:
                 except (InputError, HorizonError) as found:
                     if group:
                         yield group
-                    path = self._where(found.path) if self.reading.person is None else found.path
                     raise type(found)(
-                        found.problem, path=path, given=found.given, allowed=found.allowed, fix=found.fix
+                        found.problem,
+                        path=self._where(found.path) if self.reading.person is None else found.path,
+                        given=found.given,
+                        allowed=found.allowed,
+                        fix=found.fix,
                     ) from None
                 if most is not None and len(group) >= most:
                     yield group
