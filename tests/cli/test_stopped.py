@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 from release_place import run as command
 
-from fairveil.cli import main
-from fairveil.cli.interrupted import after_interruption
+from fairveil.cli import after_interruption, main
 from fairveil.lab import plots
 from fairveil.running import runner
 from fairveil.running.store import ResultStore

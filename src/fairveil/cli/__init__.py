@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, NoReturn
 
@@ -34,7 +35,6 @@ from fairveil.cli import (
     stores,
     token,
 )
-from fairveil.cli.interrupted import after_interruption
 from fairveil.errors import FairveilError, StoreError
 
 app = typer.Typer(
@@ -109,6 +109,27 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         Console(stderr=True).print(f"interrupted; {after_interruption(given)}", highlight=False, soft_wrap=True)
         sys.exit(INTERRUPTED)
+
+
+KEEPING = ("compare", "data", "demo", "federate", "reproduce")
+"""Commands that keep what is done without being told to."""
+ON_A_LEDGER = (
+    "what was released is paid for and stays in the ledger: fairveil report LEDGER --policy SPEC shows it. A run on a "
+    "ledger does not go on: once it has released, the next one takes a new ledger and pays again for the same people"
+)
+
+
+def after_interruption(given: Sequence[str]) -> str:
+    """What Ctrl-C leaves behind of a command, and what the same command does next."""
+    command = given[0] if given else ""
+    options = {word.partition("=")[0] for word in given}
+    if command == "run" and "--ledger" in options:
+        return ON_A_LEDGER
+    if command in KEEPING or options & {"--store", "--ledger"}:
+        return "what was stored is kept: the same command goes on from there"
+    if command == "run":
+        return "nothing is kept: the same command begins anew; with --store FOLDER it would go on"
+    return "give the same command again"
 
 
 def _stop(problem: FairveilError, as_json: bool) -> NoReturn:
