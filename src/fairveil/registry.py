@@ -238,4 +238,5 @@ def build(kind: str, table: Mapping[str, Any], path: str) -> Any:
 
 def example(target: Any) -> Any | None:
     """An instance of what is registered, for listings; None for what is not a configuration."""
-    return getattr(target, "example")() if dataclasses.is_dataclass(target) else None  # noqa: B009
+    make: Any = target
+    return make.example() if dataclasses.is_dataclass(target) else None

@@ -58,6 +58,11 @@ class Learner(ABC):
         """Whether the rule reads a person's group when it decides."""
         return False
 
+    @property
+    def clips_rows(self) -> bool:
+        """Whether rows are clipped to a public norm; a game over categories alone has none to clip."""
+        return False
+
     def with_public(self, public: Public) -> Learner:
         """The same learner told what is public about its data, where it was not told before."""
         return self
@@ -87,6 +92,10 @@ class BoundedLearner(Learner):
     """A learner on rows of a public norm, whose estimator has the same parameters."""
 
     norm_bound: float | None
+
+    @property
+    def clips_rows(self) -> bool:
+        return True
 
     @property
     def bound_of_features(self) -> float:

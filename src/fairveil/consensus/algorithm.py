@@ -168,6 +168,8 @@ class Algorithm(ABC):
     """Whether messages travel to all nodes (flooding) instead of to neighbours only."""
     gapless: ClassVar[bool] = False
     """Whether it solves another problem than the regularised one of the thesis: no gap is measured."""
+    recycles: ClassVar[bool] = False
+    """Whether every second iteration reads no data."""
 
     @property
     def secure_sums(self) -> bool:

@@ -50,7 +50,6 @@ TOLERANCE = 1e-9
 class AdmmFamily(Algorithm):
     """Base of all ADMM variants: how penalties grow, which iterations read data, how a step is solved."""
 
-    recycles: ClassVar[bool] = False
     own_dual: ClassVar[bool] = True
     """Printed form: the dual step is each node's own penalty."""
     fixed_dual: ClassVar[bool] = False

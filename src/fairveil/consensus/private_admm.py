@@ -77,9 +77,10 @@ class PrivateAdmm(Algorithm):
 
     def __post_init__(self) -> None:
         if self.secure_sums and (self.definition == "pure" or self.exchange == "admm"):
-            key, allowed = ("definition", "gaussian") if self.definition == "pure" else ("exchange", "flood")
+            wrong = ("definition", "pure", "gaussian") if self.definition == "pure" else ("exchange", "admm", "flood")
+            key, given, allowed = wrong
             raise SpecError(
-                "secure sums are sums of Gaussian shares over all nodes", path=key, given=getattr(self, key),
+                "secure sums are sums of Gaussian shares over all nodes", path=key, given=given,
                 allowed=allowed, fix="use sums = own",
             )  # fmt: skip
 

@@ -76,8 +76,8 @@ class EvaluateTask(Task):
             if (largest := _largest_weight(model, table, target)) is not None:
                 spec["largest_weight"] = largest
         else:
-            for key in ("delta", "largest_weight"):
-                if (given := getattr(model, key)) is not None:
+            for key, given in (("delta", model.delta), ("largest_weight", model.largest_weight)):
+                if given is not None:
                     raise SpecError(f"{key} goes with epsilon", path=key, given=given, fix="add epsilon")
             spec["estimators"] = list(model.estimators) if model.estimators is not None else list(ESTIMATORS)
         if table.propensity is None:

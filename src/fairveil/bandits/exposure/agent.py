@@ -247,8 +247,7 @@ class Agent(Party):
 
     def _time_of(self, message: Any) -> int | None:
         """The round that a message must name; a later one may depend on releases that are not made yet."""
-        sync = getattr(message, "sync", None)
-        times = self.policy.times
+        sync, times = message.sync if isinstance(message, Message) else None, self.policy.times
         if times is not None and isinstance(sync, int) and 0 <= sync < len(times):
             return times[sync]
         return int(self.state["next"]) if sync == self.syncs else None

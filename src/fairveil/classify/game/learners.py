@@ -61,6 +61,10 @@ class FiniteLearner(GameLearner):
     def reads_group(self) -> bool:
         return self.over_score
 
+    @property
+    def clips_rows(self) -> bool:
+        return self.over_score
+
     def spent(self, fits: int) -> float:
         return fits * self.epsilon
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from fairveil._version import __version__
+from fairveil.configuration import describe
 from fairveil.errors import SpecError
 from fairveil.fairness.metrics import ACCEPTED, CONSTRAINED, RATES
 from fairveil.fairness.notions import Notion
@@ -84,7 +85,7 @@ def report_on_classifier(model: Any) -> Document:
     else:
         document.figures.insert(0, ("accuracy", f"{1 - report['error']:.1%}"))
         mark = RAW if report.kind == "raw" else PRIVATE
-        document.sections += classified(report, learner.fairness, mark, getattr(learner, "slack", 0.0))
+        document.sections += classified(report, learner.fairness, mark, describe(learner).get("slack", 0.0))
     document.sections += [
         _cost(fitted, promise),
         promise_section(promise),
@@ -108,8 +109,8 @@ def _fitted(fitted: Any, learner: Any) -> DocumentSection:
         rows.append(("groups", ", ".join(map(str, fitted.group_names_))))
     if learner.fairness:
         rows.append(("to be equal between groups", Notion.of(learner.fairness).words))
-    if getattr(learner, "awareness", ""):
-        blind = learner.awareness == "blind"
+    if awareness := describe(learner).get("awareness"):
+        blind = awareness == "blind"
         rows.append(("the rule, when it decides", "does not read the group" if blind else "reads the group"))
     return DocumentSection("What was fitted", grids=[TextGrid(("", ""), tuple(rows))] if rows else [])
 

@@ -107,9 +107,6 @@ class Algorithm2(Artefact):
     )
     ROUNDS: ClassVar[tuple[int, ...]] = (1, 2, 5, 10, 20, 50, 100)
 
-    def specs(self, scale: Scale) -> dict[str, Spec]:
-        return {}
-
     def _deltas(self) -> list[float]:
         from fairveil.classify.game.ftpl import FollowPerturbedLeader
 

@@ -76,9 +76,6 @@ class Lemma2(Artefact):
     source = "section 4 and appendix B, Lemma 2"
     notes = ("the bound depends on the data set: that is what the noisy sizes of the sound algorithm remove",)
 
-    def specs(self, scale: Scale) -> dict[str, Spec]:
-        return {}
-
     def pictures(self, results: Results) -> list[Picture]:
         found = local_sensitivities()
         sizes = sorted(found)
@@ -143,9 +140,6 @@ class Theorem2(Artefact):
     notes = ("the last condition reads n > 4/(k eps)^2, not 2/(k eps)^2", "390 hypotheses, alpha 0.1, beta 0.05")
     SHARES: ClassVar[tuple[float, ...]] = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
 
-    def specs(self, scale: Scale) -> dict[str, Spec]:
-        return {}
-
     def _sizes(self, epsilon: float) -> list[float]:
         from fairveil.classify.game.theory import required_samples
 
@@ -178,9 +172,6 @@ class Theorem3(Artefact):
     source = "appendix C.2, Theorem 3 and condition (2)"
     notes = ("alpha 0.1, beta 0.05, VC dimension 5, c_0 = 1, C = 1/alpha; epsilon 1, delta 1e-5",)
     ROWS: ClassVar[tuple[int, ...]] = (1_000, 10_000, 100_000, 10**6, 10**9, 10**12)
-
-    def specs(self, scale: Scale) -> dict[str, Spec]:
-        return {}
 
     def pictures(self, results: Results) -> list[Picture]:
         from fairveil.classify.game.theory import theory_rounds

@@ -26,9 +26,6 @@ class Figure610(ThesisArtefact):
         "the score tables are drawn with the pooled cells that the models use; the claim is about the raw ones",
     )
 
-    def specs(self, scale: Scale) -> dict[str, Spec]:
-        return {}
-
     def pictures(self, results: Results) -> list[Picture]:
         return [picture for source in sources() for picture in self._panels(source)]
 
@@ -73,9 +70,6 @@ class Figure611(ThesisArtefact):
     source = "section 6.7"
     data = ("fico",)
     notes = ("without the score tables only the betas are drawn",)
-
-    def specs(self, scale: Scale) -> dict[str, Spec]:
-        return {}
 
     def pictures(self, results: Results) -> list[Picture]:
         x = np.linspace(0.0125, 0.9875, 79)

@@ -166,9 +166,6 @@ class Figure64(ThesisArtefact):
     title = "Figure 6.4: densities of beta costs and scaled marginal gain"
     source = "section 6.7"
 
-    def specs(self, scale: Scale) -> dict[str, Spec]:
-        return {}
-
     def pictures(self, results: Results) -> list[Picture]:
         z = np.linspace(0.005, 0.995, 199)
         densities, gains = [], []

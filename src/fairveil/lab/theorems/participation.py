@@ -12,7 +12,7 @@ from fairveil.dynamics.assumptions import assumption_7, feature_violations
 from fairveil.dynamics.distributions import pair
 from fairveil.dynamics.mixtures import log_ratio
 from fairveil.dynamics.participation.limits import limit
-from fairveil.dynamics.participation.model import Composition, History, Participation, simulate
+from fairveil.dynamics.participation.model import Composition, History, Participation, Response, simulate
 from fairveil.dynamics.population import Population, measure, optimal_thresholds
 from fairveil.lab.theorems.checks import Check, check
 from fairveil.lab.theorems.premises import Two, of_model
@@ -146,7 +146,7 @@ def theorem_13(system: Participation, share: float, other: float) -> Check:
         return bool(stays[1][0] > stays[0][0] and stays[1][1] < stays[0][1])
 
     premises = {
-        FALLING: getattr(system.stay, "driver", "") == "accuracy",
+        FALLING: isinstance(system.stay, Response) and system.stay.driver == "accuracy",
         "losses differ between the two shares": differ,
     }
     return check(f"theorem 13 ({system.fairness})", premises, holds)
@@ -178,8 +178,8 @@ def theorem_15_batch(system: Participation, steps: int = 20000) -> list[Check]:
             {
                 "features rise and fall on the overlap (assumption 7)": all(assumption_7(system.people, k).values()),
                 "simple, eqopt or dp": system.fairness in ("simple", "eqopt", "dp"),
-                "retention driven by loss or disparity": getattr(system.stay, "driver", "")
-                in ("accuracy", "disparity"),
+                "retention driven by loss or disparity": isinstance(system.stay, Response)
+                and system.stay.driver in ("accuracy", "disparity"),
             },
             lambda: held[k],
             lambda: turned[k],

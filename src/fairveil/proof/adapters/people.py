@@ -12,6 +12,7 @@ from fairveil.loop import blocks, kept, public
 from fairveil.loop.batch import Batch
 from fairveil.loop.clock import ManualClock
 from fairveil.loop.config import Person, Reward
+from fairveil.loop.events import Reply
 from fairveil.loop.facts import Facts
 from fairveil.loop.lives import Lives
 from fairveil.loop.loop import Loop
@@ -63,7 +64,7 @@ def learned_within_the_promise(folder: Path) -> None:
             stands = [places + 1, places, 1, places, places + 2, places]
             asked = [standing(f"e-{number}", stand) for number, stand in enumerate(stands)]
             replies = [*loop.decide_many(asked[:3]), *(loop.decide_many([one])[0] for one in asked[3:])]
-            pending = [getattr(reply, "learning", "never") == "pending" for reply in replies]
+            pending = [isinstance(reply, Reply) and reply.learning == "pending" for reply in replies]
             learned = sum(stand for stand, taken in zip(stands, pending, strict=True) if taken)
             must(0 < learned <= units, "a person is learned at more places than the promise counts")
 
@@ -125,7 +126,7 @@ def refused_without_a_trace(folder: Path) -> None:
             [(events,)] = tx.execute("SELECT count(*) FROM events")
             [(people,)] = tx.execute("SELECT count(*) FROM subjects")
         must((events, people) == (1, 2), "a refused request is in the store")
-        must(getattr(fine, "learning", "") == "pending", "another request of the batch is refused with it")
+        must(isinstance(fine, Reply) and fine.learning == "pending", "another request of the batch is refused with it")
 
 
 def erased_at_any_seat(folder: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from fairveil.errors import FairveilError
 from fairveil.ledger import Ledger
@@ -170,10 +171,13 @@ def _first_come(original: Callable[..., Any]) -> Callable[..., Any]:
 def _sorted_only(original: Callable[..., Any]) -> Callable[..., Any]:
     """A row that goes back in time is dropped."""
 
-    def broken(self: Any, picked: list[str]) -> Any:
-        if picked[1].strip() and picked[0] < getattr(self, "_newest", ""):
+    newest: WeakKeyDictionary[Feed, str] = WeakKeyDictionary()
+
+    def broken(self: Feed, picked: list[str]) -> Any:
+        last = newest.get(self, "")
+        if picked[1].strip() and picked[0] < last:
             return []
-        self._newest = max(picked[0], getattr(self, "_newest", ""))
+        newest[self] = max(picked[0], last)
         return original(self, picked)
 
     return broken

@@ -35,6 +35,7 @@ from fairveil.proof.laws.sums import draw_effects, priced, promised
 from fairveil.randomness import generator
 from fairveil.streams.protocol import SEEN, Releaser
 from fairveil.streams.releasers.budget_absorption import Publishing
+from fairveil.streams.releasers.plain_release import PlainReleaser
 
 WHERE = {
     "sum": "noise_is_enough",
@@ -124,8 +125,8 @@ def releaser_costs(releaser: Releaser) -> Costs:
     for words, made in built(releaser):
         if isinstance(made, Publishing):
             yield words, dearest_decisions(made), promised(made)
-        elif getattr(made, "law", "") == "binomial":
-            yield words, coins_cost(made), float(made.epsilon)
+        elif isinstance(made, PlainReleaser) and made.law == "binomial":
+            yield words, coins_cost(made), float(made.epsilon or 0.0)
         else:
             yield words, linear_cost(made), promised(made)
 

@@ -20,7 +20,7 @@ from scipy.special import log_ndtr
 
 from fairveil.arrays import Floats, Ints
 from fairveil.classify.fair.learner import PrivateFair
-from fairveil.classify.game.learners import ExponentialFair, PrivateGame
+from fairveil.classify.game.learners import ExponentialFair, FiniteLearner, PrivateGame
 from fairveil.classify.learner import Learner
 from fairveil.privacy.conversions import zcdp_epsilon
 from fairveil.privacy.mechanisms import DiscreteLaplace, Exponential
@@ -76,7 +76,7 @@ def _neighbours(table: Crowd) -> list[Crowd]:
 
 def _short(learner: Any) -> Any:
     """The same learner with a short fit and everything public fixed."""
-    given = FEW if getattr(learner, "over_score", False) else FEW | STUMPS
+    given = FEW if isinstance(learner, FiniteLearner) and learner.over_score else FEW | STUMPS
     return replace(learner, **{name: value for name, value in given.items() if name in learner.__dataclass_fields__})
 
 

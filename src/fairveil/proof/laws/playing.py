@@ -37,7 +37,7 @@ WORLDS: dict[str, dict[str, Any]] = {
 
 def world_of(policy: Policy) -> Environment:
     """An environment that fits a policy: as many arms, agents or features as it has, where it has a number of them."""
-    table, arms = WORLDS[policy.family], getattr(policy, "arms", None)
+    table, arms = WORLDS[policy.family], policy.arms
     if table["name"] == "bernoulli":
         table = {**table, "means": np.linspace(0.2, 0.8, 3 if arms is None else arms).tolist()}
     if table["name"] == "exposure":
@@ -52,7 +52,7 @@ def placed(policy: Policy) -> tuple[Policy, Environment]:
         policy.start()
     except SpecError:
         defaults = {field.name: field.default for field in dataclasses.fields(policy)}  # type: ignore[arg-type]
-        own = {key: getattr(policy, key) for key in describe(policy) if key in defaults}
+        own = {key: value for key, value in describe(policy).items() if key in defaults}
         own = {key: value for key, value in own.items() if value is not None and value != defaults[key]}
         table = WORLDS[policy.family]
         spec = {"task": "bandit", "rounds": 1000, "policy": {"name": policy.name, **own}, "environment": table}

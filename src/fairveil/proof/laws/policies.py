@@ -224,8 +224,8 @@ def fitting(name: str) -> tuple[Policy, Environment]:
     target = registry.get("policy", name)
     table = WORLDS[target.family] if target.family not in ("", "nash") else ARMS
     world: Environment = registry.build("environment", table, "environment")
-    example = target.example()
-    own = {key: getattr(example, key) for key in required(target) if key not in world.facts(1000)}
+    example = describe(target.example())
+    own = {key: example[key] for key in required(target) if key not in world.facts(1000)}
     spec = {"task": "bandit", "rounds": 1000, "policy": {"name": name, **own}, "environment": table}
     full = BanditTask().complete(spec)
     return registry.build("policy", full["policy"], "policy"), registry.build(

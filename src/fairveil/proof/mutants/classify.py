@@ -110,7 +110,7 @@ def learner_mutants(kind: str, thing: Any) -> list[Mutant]:
     if kind != "learner" or not thing.guarantee().established:
         return []
     found = [Mutant("exact-count", "the exact number of positives beside the model", exact_count, by_law=True)]
-    if getattr(thing, "over_score", hasattr(thing, "bound_of_features")):
+    if thing.clips_rows:
         found.append(Mutant("no-clip", "rows enter as long as they come", no_clip, by_law=True))
         found.append(Mutant("data-bound", "a bound that is the longest row there is", data_bound, by_law=True))
     return found

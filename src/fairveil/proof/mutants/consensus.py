@@ -101,7 +101,7 @@ def consensus_mutants(kind: str, thing: Any) -> list[Mutant]:
     if thing.everybody:
         found.append(Mutant("steeper", "a pull without its bound", steeper))
         found.append(Mutant("bare-curvature", "curvature without noise", bare_curvature))
-    elif getattr(thing, "recycles", False):
+    elif thing.recycles:
         found.append(Mutant("read-again", "a recycled step that reads the rows", read_again))
     return found
 

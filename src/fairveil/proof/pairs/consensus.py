@@ -22,6 +22,7 @@ from fairveil.arrays import Floats, Ints
 from fairveil.consensus.algorithm import Algorithm, Local, Payload, Setting
 from fairveil.consensus.family import AdmmLocal
 from fairveil.consensus.graphs import make_graph
+from fairveil.consensus.perturbation import Objective, PrintedObjective
 from fairveil.consensus.private import PrivateFamily
 from fairveil.consensus.private_admm import GradientLocal, PrivateAdmm
 from fairveil.consensus.release_plan import ReleasePlan
@@ -161,7 +162,8 @@ def _of_solution(local: AdmmLocal, iteration: int, payload: Payload, known: tupl
     eta = local.schedule.penalty[iteration - 1, local.node]
     dual, reach = local.used
     kappa = local.ridge + 2 * eta * len(local.neighbours)
-    rate = getattr(local.perturbation, "rates", (0.0,) * iteration)[iteration - 1]
+    held = local.perturbation
+    rate = held.rates[iteration - 1] if isinstance(held, Objective | PrintedObjective) else 0.0
     found = np.asarray(payload["f"])
     logs = []
     for rows in known:

@@ -26,6 +26,7 @@ from fairveil.streams.protocol import Releaser
 from fairveil.streams.releasers.budget_absorption import BudgetAbsorption, Publishing
 from fairveil.streams.releasers.common_fields import StreamKeys
 from fairveil.streams.releasers.dft import Dft
+from fairveil.streams.releasers.fast import Fast
 from fairveil.streams.releasers.plain_release import PlainReleaser
 from fairveil.streams.releasers.predictive import Predictive
 
@@ -46,7 +47,8 @@ def worlds_of(releaser: StreamKeys) -> tuple[Floats, Floats]:
     if releaser.unit in ("window", "event"):
         width = 1 if releaser.unit == "event" else int(releaser.window or 1)
         after = AROUND if not releaser.memory else 30
-        before = 0 if getattr(releaser, "weight", 1.0) != 1.0 else AROUND  # weights begin with two ones
+        weighted = isinstance(releaser, Predictive) and releaser.weight != 1.0
+        before = 0 if weighted else AROUND  # weights begin with two ones
         zero = np.zeros(before + width + after)
         one = zero.copy()
         one[before : before + width] = step
@@ -122,7 +124,8 @@ def shown_pair(releaser: StreamKeys) -> AuditPair:
 
 def plain_pair(releaser: PlainReleaser) -> AuditPair:
     """The plain releases of a stream when one unit is there or not: far more trials than `shown_pair`."""
-    watched = getattr(releaser, "samples", None) is not None or fraction_pair(releaser) is not None
+    samples = isinstance(releaser, Fast) and releaser.samples is not None
+    watched = samples or fraction_pair(releaser) is not None
     return shown_pair(releaser) if watched else _pair(releaser, run_plain, "plain releases")
 
 
