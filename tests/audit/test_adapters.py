@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -84,6 +85,12 @@ def test_the_law_that_a_mutant_names_is_asked_first_and_the_others_where_it_hold
         mutant = Mutant("one", "one mistake", breaks=breaks)
         assert checks.caught_by(mutant) == f"law {by}"
         assert asked == seen
+
+
+def test_the_guide_says_of_every_adapter_what_it_serves():
+    guide = Path(__file__).parents[2] / "docs" / "guides" / "audit.md"
+    rows = [line.split(" | ")[0] for line in guide.read_text().splitlines() if line.startswith("| `")]
+    assert {name for row in rows for name in row.strip("| ").replace("`", "").split(", ")} == set(NAMES)
 
 
 #: Kinds that make promises and have no laws of their kind, and what holds them instead.

@@ -126,6 +126,7 @@ def restore(
 
     made = put_back(source, store)
     typer.echo(f"restored the copy of {made['made']}")
+    typer.echo("tokens revoked and people erased since then are back: revoke and erase again")
 
 
 @app.command("reanchor")
