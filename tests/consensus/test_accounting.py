@@ -18,6 +18,7 @@ from fairveil.consensus import (
 )
 from fairveil.errors import SpecError
 from fairveil.privacy.accounting import Accountant
+from fairveil.privacy.charges import Currency, charge
 
 GRAPH = {"adjacency": [[0, 1, 1, 0, 1], [1, 0, 0, 0, 1], [1, 0, 0, 0, 1], [0, 0, 0, 0, 1], [1, 1, 1, 1, 0]]}
 
@@ -110,6 +111,18 @@ def test_a_total_epsilon_is_met_node_by_node(kind):
     printed = kind(epsilon=3.0, penalty=1.0, calibrate="printed").complete(place)
     assert len(set(printed.alphas(place))) == 1
     assert printed.guarantee(place).epsilon == 3.0
+
+
+@pytest.mark.parametrize("calibrate", ["tight", "printed"])
+@pytest.mark.parametrize("kind", [PrivateMAdmm, PrivateRAdmm, PrivateMrAdmm])
+def test_a_total_epsilon_is_never_passed_by_rounding(kind, calibrate):
+    for epsilon in range(10, 40):
+        place = setting(6)
+        full = kind(epsilon=float(epsilon), penalty=1.0, calibrate=calibrate).complete(place)
+        assert full.totals(place).max() <= epsilon
+        assert full.guarantee(place).epsilon == epsilon
+        assert full.privacy_loss(place)[0][-1] <= epsilon
+        assert max(charge(full.event(place, node), Currency.EPSILON).units for node in range(5)) <= epsilon * 10**6
 
 
 def test_an_epsilon_below_the_jacobian_says_the_least_and_how_many_iterations_fit():

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fairveil.errors import SpecError
 from fairveil.privacy.conversions import (
     GRID_CONSTANT,
+    LEAST,
     gdp_delta,
     gdp_epsilon,
     gdp_mu,
@@ -130,12 +131,13 @@ def test_grid_correction_covers_the_discrete_gaussian(sigma, shift):
         assert max(excess) > 0
 
 
-@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, "1", True, None])
+@pytest.mark.parametrize("bad", [0.0, -1.0, 5e-324, 1e-306, math.nan, math.inf, "1", True, None])
 def test_bad_numbers_fail_closed(bad):
     for call in (
         lambda: gdp_mu(bad, 1e-5),
         lambda: gdp_mu(1.0, bad),
         lambda: gdp_epsilon(bad, 1e-5),
+        lambda: zcdp_rho(bad, 1e-5),
         lambda: zcdp_rho(1.0, bad),
         lambda: zcdp_epsilon(bad, 1e-5),
         lambda: zcdp_delta(bad, 1.0),
@@ -145,6 +147,14 @@ def test_bad_numbers_fail_closed(bad):
     ):
         with pytest.raises(SpecError):
             call()
+
+
+@pytest.mark.parametrize("small", [LEAST, 1e-200])
+def test_tiny_numbers_are_converted(small):
+    assert 0 <= zcdp_epsilon(small, small) <= 1e-90
+    assert 0 <= zcdp_delta(small, 1e300) <= 1
+    assert 0 < zcdp_rho(small, 1e-5) < 1e-9
+    assert 0 < gdp_mu(small, 1e-5) < 1e-4
 
 
 def test_delta_of_one_or_more_is_refused():

@@ -28,7 +28,7 @@ from fairveil.consensus.family import AdmmFamily
 from fairveil.consensus.losses import Loss
 from fairveil.consensus.perturbation import TAIL, GaussianPrimal, Perturbation, block_sizes, gaussian_mu
 from fairveil.errors import SpecError
-from fairveil.fields import Delta, Epsilon, Positive, described
+from fairveil.fields import Delta, Epsilon, described
 from fairveil.privacy.conversions import gdp_epsilon
 from fairveil.privacy.events import Event, GaussianEvent, PureEvent, RepeatedEvent
 from fairveil.privacy.guarantee import Guarantee
@@ -37,6 +37,8 @@ from fairveil.privacy.limits import ADDED_SHARE
 Family = Literal["m", "r", "primal"]
 PRIMAL_DRAWS_SIGMA = 2.0**26
 """`Gaussian` draws on a grid of at least so many units a standard deviation."""
+_DOWN = 1 - 2.0**-40
+"""alpha is solved for a budget smaller by this factor: more than the rounding errors of its total."""
 
 
 @dataclass(frozen=True)
@@ -105,9 +107,9 @@ class Costs:
             raise SpecError(
                 "no bound is printed for primal perturbation", path="calibrate", given="printed", allowed="tight"
             )
-        if (fixed >= epsilon * share).any():
+        if (fixed >= epsilon * share * _DOWN).any():
             raise self._too_small(epsilon, calibrate, share)
-        found = (epsilon * share - fixed) / weight
+        found = (epsilon * share * _DOWN - fixed) / weight
         return found if calibrate == "tight" else np.full(len(found), found.min())
 
     def _too_small(self, epsilon: float, calibrate: str, share: float) -> SpecError:
@@ -140,7 +142,7 @@ class PrivateFamily(AdmmFamily):
     printed_only: ClassVar[bool] = False
 
     epsilon: Epsilon | None = described("total budget of one row", default=None, example=1.0)
-    alpha: Positive | None = described("noise density exp(-alpha |e|), as in the thesis", default=None)
+    alpha: Epsilon | None = described("noise density exp(-alpha |e|), as in the thesis", default=None)
     calibrate: Literal["tight", "printed"] = described("which bound turns epsilon into alpha", default="tight")
     perturb: Literal["objective", "gaussian-primal"] = described("where the noise goes", default="objective")
     delta: Delta | None = described("with gaussian-primal", default=None)
@@ -229,9 +231,8 @@ class PrivateFamily(AdmmFamily):
 
     def guarantee(self, setting: Setting | None = None) -> Guarantee | None:
         epsilon = self.epsilon
-        if setting is not None and self.perturb == "objective":
-            stated = float(self.totals(setting)[-1].max())
-            epsilon = stated if epsilon is None or stated > epsilon else epsilon
+        if epsilon is None and setting is not None:
+            epsilon = float(self.totals(setting)[-1].max())
         facts: dict[str, Any] = {
             "model": "federated",
             "unit": UNIT,
@@ -243,9 +244,7 @@ class PrivateFamily(AdmmFamily):
             assert self.epsilon is not None
             assert self.delta is not None
             return Guarantee.approximate(self.epsilon, self.delta, **facts)
-        if epsilon is None:
-            return None if setting is None else Guarantee.pure(math.inf, **{**facts, "established": False})
-        return Guarantee.pure(epsilon, **facts)
+        return None if epsilon is None else Guarantee.pure(epsilon, **facts)
 
     def promise_notes(self, setting: Setting | None) -> tuple[str, ...]:
         covered = "all messages of all nodes in all iterations are covered; each node spends its own"

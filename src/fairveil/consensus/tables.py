@@ -167,8 +167,8 @@ def split_table(split: Any) -> Any:
         return "even"
     if isinstance(split, Mapping):
         keys = set(split)
-        if keys == {"sizes"} and split["sizes"] and all(_counts(size) for size in split["sizes"]):
-            return {"sizes": list(split["sizes"])}
+        if keys == {"sizes"}:
+            return {"sizes": _sizes(split["sizes"])}
         if keys == {"by", "skew"} and split["by"] == "label" and _is_share(split["skew"]):
             return {"by": "label", "skew": float(split["skew"])}
         if keys == {"by"} and isinstance(split["by"], str) and split["by"] != "label":
@@ -177,6 +177,14 @@ def split_table(split: Any) -> Any:
         "there is no such split", path="data.split", given=split,
         allowed='even, {"sizes": [...]}, {"by": "label", "skew": 0 to 1}, {"by": "<column>"}',
     )  # fmt: skip
+
+
+def _sizes(given: Any) -> list[int]:
+    if isinstance(given, list | tuple) and given and all(_counts(size) for size in given):
+        return list(given)
+    raise SpecError(
+        "sizes are rows by node", path="data.split.sizes", given=given, allowed="a list of whole numbers from 1 on"
+    )
 
 
 def _is_share(value: Any) -> bool:

@@ -22,20 +22,22 @@ GRID_CONSTANT = 0.021
 """One discrete Gaussian draw is within total variation 0.021 / sigma^2 of a rounded Gaussian (sigma in grid units)."""
 
 
+LEAST = 1e-305
+"""Numbers below are refused: they are nearly subnormal, and quotients of them overflow."""
 ROUNDING = 2.0**-50
 """A few rounding errors of a function's value, relative to the terms of the sum that it is computed from."""
 
 
 def _finite_positive(name: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
-        raise SpecError(f"{name} must be a positive finite number", path=name, given=value, allowed="above 0")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not LEAST <= value < math.inf:
+        raise SpecError(f"{name} must be a positive finite number", path=name, given=value, allowed=f"at least {LEAST}")
     return float(value)
 
 
 def _probability(name: str, value: float) -> float:
     value = _finite_positive(name, value)
     if value >= 1:
-        raise SpecError(f"{name} must lie in (0, 1)", path=name, given=value, allowed="above 0, below 1")
+        raise SpecError(f"{name} must lie in (0, 1)", path=name, given=value, allowed=f"at least {LEAST}, below 1")
     return value
 
 
@@ -147,7 +149,7 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
         above = math.exp(log_order_minus_one)
         return _sum_up(above * rho * (1 + above), -above * epsilon, -above * math.log1p(1 / above), -math.log1p(above))
 
-    highest = math.log(max((epsilon - rho) / (2 * rho), 1.0)) + 8
+    highest = math.log(min(max((epsilon - rho) / (2 * rho), 1.0), 1 / LEAST)) + 8
     found = minimize_scalar(log_delta, bounds=(-20.0, highest), method="bounded", options={"xatol": 1e-12})
     return min(1.0, math.exp(min(float(found.fun), 0.0)) * (1 + ROUNDING))
 

@@ -143,7 +143,7 @@ def test_gaussian_needs_one_budget(budget):
 
 
 def test_gaussian_refuses_what_no_grid_can_hold():
-    for budget in ({"epsilon": 400.0, "delta": 1e-5}, {"mu": 1e-15}):
+    for budget in ({"epsilon": 400.0, "delta": 1e-5}, {"mu": 1e-15}, {"mu": 5e-324}):
         with pytest.raises(SpecError, match="grid"):
             Gaussian(sensitivity=1.0, **budget)
 

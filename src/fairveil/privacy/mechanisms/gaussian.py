@@ -68,7 +68,11 @@ class Gaussian(Mechanism):
             raise undetermined_budget(
                 "epsilon", "epsilon and delta, or mu", epsilon=self.epsilon, delta=self.delta, mu=self.mu
             )
-        if not self.plan.sigma_units <= MAX_SCALE:
+        try:
+            fits = self.plan.sigma_units <= MAX_SCALE
+        except OverflowError:  # noise wider than any number
+            fits = False
+        if not fits:
             raise SpecError(
                 "no 64-bit grid is fine enough for this budget",
                 path="epsilon" if self.mu is None else "mu",
