@@ -255,6 +255,10 @@ def test_compare_and_results(run, spec, tmp_path):
     exported = run("results", "export", names[0], "--store", out / "results").stdout
     assert exported.splitlines()[0] == "series,x,y,low,high"
     assert len(exported.splitlines()) > 10
+    slip = run(
+        "compare", spec, "--vary", "policy.epsilon=0.5,2", "--metric", "nash_regert", "--engine", "serial", code=2
+    ).stderr
+    assert "did you mean nash_regret" in slip
     assert "no result" in run("results", "diff", "zz", "zz", "--store", out / "results", code=2).stderr
 
 

@@ -82,9 +82,11 @@ def test_people_with_empty_cells(tmp_path):
         with pytest.raises(InputError, match="a cell is empty") as refused:
             people(tmp_path / "people.csv", without(COLUMNS, name))
         assert "missing = " in refused.value.fix
-    (tmp_path / "people.csv").write_text(ROWS.replace("20,,", "twenty,,"))
-    with pytest.raises(InputError, match="not what the column holds"):
-        people(tmp_path / "people.csv", COLUMNS)
+    for written in ("twenty", "NaN", "NA"):
+        (tmp_path / "people.csv").write_text(ROWS.replace("20,,", f"{written},,"))
+        with pytest.raises(InputError, match="not what the column holds") as refused:
+            people(tmp_path / "people.csv", COLUMNS)
+        assert "leave the cell of a missing value empty" in refused.value.fix
 
 
 def test_a_schema_that_declares_nothing_keeps_its_fingerprint(tmp_path):

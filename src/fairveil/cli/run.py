@@ -190,12 +190,14 @@ def estimates_table(found: dict[str, Any]) -> Table:
     table = Table("what", Column("name", overflow="fold"), "estimate", *bounds.values(), title=title)
     for item in found["items"][:MOST_ESTIMATES]:
         numbers = ("" if item[key] is None else f"{item[key]:.4g}" for key in ("value", *bounds))
-        table.add_row(item["what"], item["name"], *numbers)
+        table.add_row(SCALED.get(item["what"], item["what"]), item["name"], *numbers)
     if len(found["items"]) > MOST_ESTIMATES:
         table.caption = f"and {len(found['items']) - MOST_ESTIMATES} more: --json"
     return table
 
 
+SCALED = {"mean reward": "mean reward, 0 to 1"}
+"""What policies of arms learn: outcomes of any range, scaled; 1 is the best."""
 MOST_ESTIMATES = 30
 SHOWN = 8
 """A list that is not a course over time is shown up to this length."""

@@ -119,7 +119,7 @@ class Frame:
                 f"{self.source}, {self.place(first)}{more}: a cell is {what}",
                 path=name,
                 allowed=allowed,
-                fix=fix if empty else "correct or remove those rows",
+                fix=fix if empty else "correct or remove those rows; leave the cell of a missing value empty",
             )
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from scipy.stats import t as student
 
-from fairveil.errors import SpecError
+from fairveil.errors import SpecError, did_you_mean
 from fairveil.fairness.notions import Notion
 from fairveil.lab.artefact import Chart, Line, Table, is_course, line, time_axis
 from fairveil.lab.plots import PICTURES, check_picture_file, one_page, write_picture
@@ -148,8 +148,11 @@ def differences(results: Mapping[str, dict[str, Any]], metric: str) -> list[Diff
     if base is None:
         metrics = shared_metrics(results)
         named = {_series_of(name) for name in metrics}
-        known = ", ".join([*metrics, *(name for name in shared_series(results) if name not in named)])
-        raise SpecError("the runs do not share this metric", path="metric", given=metric, allowed=known)
+        known = [*metrics, *(name for name in shared_series(results) if name not in named)]
+        near = did_you_mean(metric, known)
+        raise SpecError(
+            "the runs do not share this metric", path="metric", given=metric, allowed=", ".join(known), fix=near
+        )
     found = []
     for name in names:
         value = _number(results[name], metric)

@@ -23,7 +23,7 @@ from rich.text import Text
 
 from fairveil.task import hearing
 
-COMPILING = "compiling once, about 10 s"
+COMPILING = "compiling (once, about 10 s)"
 """Code that a run needs for the first time; the next run finds it in its cache."""
 
 

@@ -38,8 +38,11 @@ def test_other_options_on_an_old_ledger_are_refused(place, change):
     rows = range(12) if "header" not in change else [f"{n},1" for n in range(12)]
     file = place.rows(rows, header=change.get("header", "n"))
     keys = {key: change[key] for key in ("budget", "horizon") if key in change}
-    with pytest.raises(LedgerError, match="other options"):
+    with pytest.raises(LedgerError, match="other options") as refused:
         place.release(file, *change.get("more", []), **keys)
+    assert {"budget": "epsilon = 1.0, not 2.0", "horizon": "horizon = 40, not 41"}.get(next(iter(change)), "") in str(
+        refused.value
+    )
     assert place.out.read_bytes() == before
 
 

@@ -88,8 +88,7 @@ class Journal:
         raise LedgerError(
             "this stream was begun with other options",
             path=other[0],
-            given=other,
-            allowed="the options it was begun with",
+            allowed=", ".join(f"{key.split('.')[-1]} = {was.get(key)}, not {now.get(key)}" for key in other),
             fix="give the same options, or begin another stream with another ledger and output",
         )
 
