@@ -67,7 +67,7 @@ def fit_on(world: str, **keys: Any) -> ServedPath:
 def held(model: Any) -> dict[str, Any]:
     """All that a model holds beside its ledger; of its counter, which has a random name, the fits."""
     found = {name: value for name, value in vars(model).items() if name != "ledger"}
-    return found | {"_tally": found["_tally"].fits}
+    return found | {"_tally": model._counter().fits}
 
 
 def a_fit(folder: Path) -> None:
