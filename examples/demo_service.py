@@ -32,7 +32,7 @@ from fairveil.client import Client
 TREATMENTS = {"standard": 0.45, "new": 0.6, "placebo": 0.3}
 LATE = 2
 """Batches until a reward comes, at most."""
-BATCH = 200
+BATCH, LEAST = 200, 2000
 NEVER = 0.1
 PACE = 0.3
 """Seconds between batches of the trial: its window of three seconds is then about six batches long."""
@@ -233,9 +233,16 @@ def board(url: str, folder: Path) -> Path:
     return page
 
 
+def enough(given: str) -> int:
+    """So many decisions that every report says something."""
+    if not given.isdecimal() or int(given) < LEAST:
+        raise argparse.ArgumentTypeError(f"{given}; a whole number from {LEAST:,} on: with fewer a report says nothing")
+    return int(given)
+
+
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    asked.add_argument("--decisions", type=int, default=20_000)
+    asked.add_argument("--decisions", type=enough, default=20_000)
     asked.add_argument("--out", type=Path, default=Path("out/demo-service"))
     asked.add_argument("--keep", action="store_true", help="leave the service running")
     options = asked.parse_args()
@@ -245,7 +252,7 @@ def main() -> None:
     process, url = serve(options.out)
     kept = False
     try:
-        with Client(url) as client:
+        with Client(url, patience=600) as client:  # the first report compiles, on a busy machine for minutes
             wait_until_ready(process, url, options.out)
             jobs = {trial: 0.4, queue: 0.3, window: 0.3}
             with Progress(console=console, transient=False) as bar:

@@ -100,5 +100,7 @@ class Watch:
 
 
 def no_answer(waited: float | None = None) -> StorageFailed:
-    words = "the store does not answer" if waited is None else f"the store did not answer within {waited:g} s"
-    return StorageFailed(words, fix="repeat with the same event id: what was begun is finished once")
+    words = "the store does not answer"
+    if waited is not None:
+        words = f"no answer within {waited:g} s: the store is slow, or code is compiled for the first time"
+    return StorageFailed(words, fix="repeat the same request with its id: what was begun is finished once")
