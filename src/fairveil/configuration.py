@@ -32,7 +32,8 @@ def configuration(cls: C) -> C:
         try:
             checked(self, *args, **{called.get(key, key): value for key, value in kwargs.items()})
         except pydantic.ValidationError as problem:
-            raise _named(spec_error(problem, "", field_names(made), order), called) from None
+            more = str(getattr(made, "name", ""))  # registered by now
+            raise _named(spec_error(problem, "", field_names(made), order, more), called) from None
 
     __init__.__wrapped__ = checked  # type: ignore[attr-defined]
     __init__.__signature__ = inspect.signature(made)  # type: ignore[attr-defined]

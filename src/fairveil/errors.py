@@ -189,11 +189,15 @@ def at(problem: SpecError, path: str) -> SpecError:
 
 
 def spec_error(
-    problem: ValidationError, path: str = "", known: frozenset[str] = frozenset(), order: tuple[str, ...] = ()
+    problem: ValidationError,
+    path: str = "",
+    known: frozenset[str] = frozenset(),
+    order: tuple[str, ...] = (),
+    explained: str = "",
 ) -> SpecError:
     """Turn pydantic's most telling complaint into our error shape: an unknown key first, it explains a missing one.
 
-    ``order`` names arguments that were given by position.
+    ``order`` names arguments that were given by position, ``explained`` what `fairveil explain` says more about.
     """
     complaints = problem.errors()
     first = min(complaints, key=lambda complaint: complaint["type"] not in _UNKNOWN)
@@ -209,7 +213,8 @@ def spec_error(
         fix = did_you_mean(first["loc"][-1], known) or "take it out, or use one of these keys"
         return SpecError("this key is not known", path=where, allowed=", ".join(sorted(known)), fix=fix)
     if kind in ("missing", "missing_argument"):
-        return SpecError("this key is required", path=where, fix="add it; fairveil explain NAME says what it may be")
+        more = f"; fairveil explain {explained} says what it may be" if explained else ""
+        return SpecError("this key is required", path=where, fix=f"add it{more}")
     given, (words, allowed) = first.get("input"), complaint_in_words(first)
     if kind == "unexpected_positional_argument":
         return SpecError("one value too many", path=where, given=given, allowed=", ".join(order), fix="take it out")

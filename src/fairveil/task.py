@@ -83,7 +83,7 @@ class Task(ABC):
         try:
             model = self.Spec.model_validate(spec)
         except ValidationError as problem:
-            raise spec_error(problem, "", frozenset(self.Spec.model_fields)) from None
+            raise spec_error(problem, "", frozenset(self.Spec.model_fields), explained=self.name) from None
         if model.seed > MAX_SEED:
             raise SpecError("the seed is too large", path="seed", given=model.seed, allowed=f"at most {MAX_SEED}")
         return self.build(model)

@@ -191,6 +191,17 @@ def test_nothing_empty_is_shown(capsys):
     assert not [word for word in ("gap", "lost", "by_group", " from ", " to ") if word in shown], shown
 
 
+def test_a_key_that_is_missing_names_what_explains_it(run, tmp_path):
+    spec = tmp_path / "q.toml"
+    spec.write_text('task = "qualification"\nsteps = 5\n[groups.a]\nshare = 0.5\n[groups.b]\nshare = 0.5\n')
+    assert "fairveil explain qualification says" in run("run", spec, code=2).stderr
+    told = " ".join(run("explain", "task:qualification").stdout.split())
+    assert "keys of groups.NAME" in told
+    assert "[[unqualified rejected, accepted], [qualified rejected, accepted]]" in told
+    spec.write_text('task = "bandit"\nrounds = 5\npolicy.name = "adap-ucb"\nenvironment.name = "bernoulli"\n')
+    assert "fairveil explain adap-ucb says" in run("run", spec, code=2).stderr
+
+
 def test_list_and_explain(run):
     listed = json.loads(run("list", "policy", "--json").stdout)
     by_name = {row["name"]: row for row in listed}

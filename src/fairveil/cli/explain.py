@@ -130,6 +130,16 @@ def _example(entry: registry.Entry) -> Any:
     return None
 
 
+def _keys(of: Any, title: str, console: Console) -> None:
+    """A table of what may be given."""
+    rows = parameters(of)
+    if rows:
+        lines = [
+            (row.name, row.words or row.kind, ("" if not row.words else f"{row.kind}; ") + row.default) for row in rows
+        ]
+        console.print(table_of_two("parameter", "what it is, its type and range, its default", lines, title))
+
+
 def _explain(entry: registry.Entry, console: Console) -> None:
     target = entry.target
     console.rule(f"{entry.kind} {entry.name}")
@@ -138,13 +148,10 @@ def _explain(entry: registry.Entry, console: Console) -> None:
     console.print(flowing(inspect.getdoc(target) or ""), markup=False, highlight=False)
     for note in getattr(target, "notes", ()) if entry.kind == "artefact" else ():
         console.print(f"note: {note}", markup=False, highlight=False)
-    rows = parameters(target.Spec if entry.kind == "task" else target)
-    if rows:
-        title = "keys of the spec" if entry.kind == "task" else "parameters"
-        lines = [
-            (row.name, row.words or row.kind, ("" if not row.words else f"{row.kind}; ") + row.default) for row in rows
-        ]
-        console.print(table_of_two("parameter", "what it is, its type and range, its default", lines, title))
+    task = entry.kind == "task"
+    _keys(target.Spec if task else target, "keys of the spec" if task else "parameters", console)
+    if task and hasattr(target, "Group"):
+        _keys(target.Group, "keys of groups.NAME", console)
     thing = _example(entry)
     promise = thing.guarantee() if hasattr(thing, "guarantee") else None
     if promise is not None:

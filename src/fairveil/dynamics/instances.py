@@ -97,7 +97,7 @@ class ModelTask(Task):
         try:
             self.Spec.model_validate(instance)
         except ValidationError as problem:
-            raise spec_error(problem, "", frozenset(self.Spec.model_fields)) from None
+            raise spec_error(problem, "", frozenset(self.Spec.model_fields), explained=self.name) from None
         self._groups(instance["groups"])
 
     def _groups(self, groups: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class ModelTask(Task):
             try:
                 group = self.Group.model_validate(table)
             except ValidationError as problem:
-                raise spec_error(problem, path, frozenset(self.Group.model_fields)) from None
+                raise spec_error(problem, path, frozenset(self.Group.model_fields), explained=self.name) from None
             if sorted(group.features) != ["0", "1"]:
                 allowed = 'a table with "0" (unqualified) and "1" (qualified)'
                 raise SpecError(

@@ -33,13 +33,15 @@ class OwnTable(SpecTable):
 
 
 class LongtermGroup(SpecTable):
-    """One group. ``arrivals``: people a step (participation). ``share``: of the people (qualification)."""
+    """One group."""
 
-    qualified: OpenUnit
-    features: dict[str, list[Any]]
-    arrivals: Annotated[int, Field(ge=1, le=10**7)] | None = None
-    share: NonNegative | None = None
-    transitions: Chances | None = None
+    qualified: OpenUnit = Field(description="share of the group that is qualified, at the start")
+    features: dict[str, list[Any]] = Field(description="distribution of the features of label 0 and of label 1")
+    arrivals: Annotated[int, Field(ge=1, le=10**7)] | None = Field(None, description="people a step (participation)")
+    share: NonNegative | None = Field(None, description="share of the people (qualification)")
+    transitions: Chances | None = Field(
+        None, description="its own chances to be qualified next, where groups differ (qualification)"
+    )
 
 
 class LongtermSpec(SteppedSpec):
@@ -75,6 +77,7 @@ class LongtermTask(Task):
     """
 
     Spec = LongtermSpec
+    Group = LongtermGroup
 
     def fill(self, model: Any) -> dict[str, Any]:
         spec = dumped(model)
@@ -225,7 +228,7 @@ def _complete_groups(spec: dict[str, Any]) -> dict[str, Any]:
         try:
             group = LongtermGroup.model_validate(table)
         except ValidationError as problem:
-            raise spec_error(problem, path, frozenset(LongtermGroup.model_fields)) from None
+            raise spec_error(problem, path, frozenset(LongtermGroup.model_fields), explained="longterm") from None
         if sorted(group.features) != ["0", "1"]:
             raise SpecError(
                 "features need one entry per label",

@@ -28,7 +28,7 @@ SHOWN = 1000
 class ParticipationGroup(FeatureTable):
     """A group of the participation model: new users per step, label rate and features."""
 
-    arrivals: Positive
+    arrivals: Positive = Field(description="people who come in a step")
 
 
 class Reshape(SpecTable):

@@ -25,7 +25,9 @@ SHOWN = 1000
 class QualificationGroup(GroupTable):
     """A group of the qualification model; ``qualified`` is its rate at the start."""
 
-    transitions: list[list[float]]
+    transitions: list[list[float]] = Field(
+        description="chances to be qualified next: [[unqualified rejected, accepted], [qualified rejected, accepted]]"
+    )
 
 
 class QualificationSpec(ModelSpec):

@@ -25,7 +25,7 @@ CURVE = 301
 class StrategicGroup(GroupTable):
     """A group of the strategic model: features and the cost of manipulating them (on [0, infinity))."""
 
-    cost: list[Any]
+    cost: list[Any] = Field(description="distribution of what it costs to move a feature by one")
 
 
 class StrategicSpec(ModelSpec):
