@@ -103,6 +103,16 @@ def test_the_scale_of_a_row_is_the_largest_that_all_its_artefacts_were_run_at(ti
         assert scale == (min(largest, key=SCALES.index) if largest else "-"), item
 
 
+def test_every_artefact_has_one_row_with_what_it_cost_at_paper_scale():
+    part = (ROOT / "docs/reproduce.md").read_text().split("\n## What was run at paper scale")[1].split("\n## ")[0]
+    found = re.findall(r"^\| `([^`]+)` \| (\d+) \| (\d+) \| \d+ \w", part, re.M)
+    papers.load()
+    assert sorted(name for name, _, _ in found) == sorted(entry.name for entry in registry.entries("artefact"))
+    seconds, peak = re.search(r"All of them together: ([\d,]+) CPU seconds.* at most ([\d,]+) MB", part).groups()
+    assert abs(sum(int(cpu) for _, cpu, _ in found) - int(seconds.replace(",", ""))) <= 50
+    assert max(int(memory) for _, _, memory in found) == int(peak.replace(",", ""))
+
+
 def test_every_artefact_is_named():
     papers.load()
     named = set(re.findall(r"`([a-z0-9-]+/[a-z0-9.-]+)`", PAGE))

@@ -90,6 +90,19 @@ def test_small_maps_show_their_numbers_and_large_ones_do_not():
     assert texts(20) is None
 
 
+def test_a_map_of_many_cells_draws_as_many_as_a_page_shows():
+    def drawn(rows, columns):
+        values = tuple(tuple(i + j / 1000 for j in range(columns)) for i in range(rows))
+        ends = tuple(map(float, range(columns))), tuple(map(float, range(rows)))
+        return draw(Heatmap("Map", "x", "y", "gap", *ends, values)).to_dict()["data"]["values"]
+
+    cells = drawn(401, 3)
+    assert [cell["y"] for cell in cells[::3]] == list(range(0, 401, 4))
+    assert all(cell["value"] == cell["y"] + cell["x"] / 1000 for cell in cells)
+    assert [len(drawn(size, size)) for size in (1, 12, 13)] == [1, 144, 169]
+    assert [len(drawn(2, size)) for size in (0, 120, 121, 241)] == [0, 240, 122, 162]
+
+
 def test_numbers_are_written_for_people():
     said = [readable(x) for x in (15432.1, -1023.0, 0.0, -0.0, 0.012345678, 8.39e-6, -3e-11, 2.5e12, 1234567, 999.96)]
     minus = "\N{MINUS SIGN}"

@@ -24,6 +24,8 @@ ROLES = ("ours", "as published")
 """Of "ours: private-nash" the role has the colour: ours is ours in every chart of a page."""
 READABLE_CELLS = 120
 """Heat maps up to this size show the number in every cell."""
+MOST_CELLS = 120
+"""Heat maps of more rows or columns draw every second (third, fourth): a page shows no more, and takes minutes."""
 DOTTED_POINTS = 30
 """Curves of more points than this are drawn without a dot on each; so are dashed ones, whose dashes dots would hide."""
 MOST_ESTIMATES = 25
@@ -189,9 +191,9 @@ def _legend(alt: Any, names: list[str]) -> Any:
 def _heatmap(picture: Heatmap, width: int, height: int) -> Any:
     alt = charting()
     rows: list[dict[str, Any]] = [
-        {"x": x, "y": y, "value": picture.values[i][j]}
-        for i, y in enumerate(picture.y)
-        for j, x in enumerate(picture.x)
+        {"x": picture.x[j], "y": picture.y[i], "value": picture.values[i][j]}
+        for i in _drawn(picture.y)
+        for j in _drawn(picture.x)
     ]
     values = [row["value"] for row in rows if row["value"] is not None]
     ends = list(picture.value_range or (min(values, default=0.0), max(values, default=1.0)))
@@ -226,6 +228,11 @@ def _heatmap(picture: Heatmap, width: int, height: int) -> Any:
         chart = (chart + numbers).resolve_scale(color="independent")
         height = min(height, max(3 * ROW_HEIGHT, ROW_HEIGHT * len(picture.y)))
     return chart.properties(title=picture.title, width=width, height=height)
+
+
+def _drawn(axis: Sequence[object]) -> range:
+    """Places of a heat map's rows or columns that are drawn."""
+    return range(0, len(axis), -(-len(axis) // MOST_CELLS) or 1)
 
 
 def _number(value: float | str | None) -> str:
