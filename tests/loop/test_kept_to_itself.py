@@ -196,6 +196,20 @@ def test_every_column_of_the_trail_is_linked(store, column):
         trail.check(tx)
 
 
+def test_a_trail_whose_end_was_cut_has_not_the_hash_that_somebody_kept(store):
+    """The chain alone does not show it: the threat model says so, and what does."""
+    loop = store.create("one", policy=POLICY, reward=Reward(0, 1, wait="60s"))
+    loop.set_mode("frozen")
+    with store.writing() as tx:
+        kept = trail.entries(tx)[-1]
+        tx.execute("DELETE FROM trail WHERE seq = ?", (kept["seq"],))
+        assert trail.check(tx) == kept["seq"] - 1
+    loop.set_mode("shadow")
+    with store.reading() as tx:
+        assert trail.check(tx) == kept["seq"]
+        assert kept["hash"] not in [entry["hash"] for entry in trail.entries(tx)]
+
+
 def test_a_plug_in_that_breaks_a_law_is_not_served(tmp_path, clock):
     class Bare(PrivateNash):
         def draw(self, state, noise):

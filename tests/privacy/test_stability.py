@@ -34,7 +34,6 @@ from fairveil.privacy.stability import (
     household,
 )
 from fairveil.streams import PersonCounts
-from fairveil.streams.columns import _weights
 
 STEPS, COLUMNS = 4, 3
 SMALL = {"steps": STEPS, "columns": COLUMNS}
@@ -150,22 +149,13 @@ def test_no_composition_moves_further_than_its_bound(count):
 
 
 def test_what_the_product_serves_is_what_follows():
-    """Counts of people, sums and bins: the numbers that they use, reached."""
+    """Counts of people; everything else that is served: `test_served_sensitivity`."""
     counts = PersonCounts(per_step=2, participation=3)
     assert counts.keys() == {"sensitivity": 2.0, "participation": 3}
     assert counts.chain.sensitivity.l2 == pytest.approx(2 * math.sqrt(3))
     assert "computed for one person" in PersonCounts().words
     found = largest(Chain(PERSON, *counts.chain.parts, steps=STEPS, columns=COLUMNS), 3000, seed=1)
     assert found == pytest.approx([2.0, 6.0, 2 * math.sqrt(3)])
-    sums = Chain(ROW, FanOut(2), Clip(0.0, 1.0), replaced=True, steps=1, columns=1)  # of an evaluation
-    assert (sums.sensitivity.l1, sums.sensitivity.l2) == (2.0, math.sqrt(2))
-    bins = Chain(ROW, Clip(0.0, 1.0), replaced=True, columns=10)
-    assert (bins.sensitivity.l1, bins.sensitivity.l2) == (2.0, math.sqrt(2))
-
-
-@pytest.mark.parametrize(("per_person", "neighbours", "values"), [(1, "replace", 2), (2, "replace", 3), (2, "add", 2)])
-def test_columns_of_a_stream_take_their_factor_from_here(per_person, neighbours, values):
-    assert _weights(["a", "b", "c"], None, per_person, neighbours) == [1 / values] * 3
 
 
 def test_what_has_no_bound_is_refused():

@@ -16,12 +16,12 @@ from typing import Any
 from fairveil.errors import LedgerTampered
 from fairveil.ledger.anchor import FileAnchor, Mark
 from fairveil.ledger.book import Book
-from fairveil.loop import paying, public, recovery, reports, upkeep
+from fairveil.loop import paying, public, recovery, reports, trail, upkeep
 from fairveil.loop.clock import ManualClock
 from fairveil.loop.config import Reward
 from fairveil.loop.loop import Loop
 from fairveil.loop.pages import Pages
-from fairveil.loop.problems import LedgerInDoubt
+from fairveil.loop.problems import LedgerInDoubt, StorageFailed
 from fairveil.loop.public import loop_table
 from fairveil.loop.store import Store
 from fairveil.proof.engine.adapter import Checks, adapter
@@ -118,6 +118,23 @@ def _released_once(place: Place) -> None:
             must(f"put back {epoch} time" in notes, "the guarantee does not name the epochs")
 
 
+def the_trail_says_that_it_was_put_back(folder: Path) -> None:
+    """The trail of a store that was put back names the epoch, and `store check` sees an entry that was taken out."""
+    place = Place(folder)
+    place.begin()
+    place.put_back(everything=False)
+    with place.opened() as loop:
+        place.tick(loop)
+        with loop.store.reading() as tx:
+            entries = trail.entries(tx)
+        epochs = [entry["facts"]["epoch"] for entry in entries if entry["action"] == "epoch"]
+        must(epochs == [loop.status().epoch], "the trail of a store that was put back does not say so")
+        must(upkeep.check(loop.store)["trail"] == len(entries), "an unchanged trail is not what was written")
+        with loop.store.writing() as tx:
+            tx.execute("DELETE FROM trail WHERE seq = 1")
+        must(_refused(partial(upkeep.check, loop.store)), "an entry that was taken out of the trail is not missed")
+
+
 def without_pages_learning_waits(folder: Path) -> None:
     """Keys of released events that are lost stop learning, not decisions; the guarantee counts what is accepted."""
     for rule in RULES:
@@ -191,7 +208,7 @@ def an_older_ledger_pays_nothing(folder: Path) -> None:
 def _refused(act: Callable[[], Any]) -> bool:
     try:
         act()
-    except (LedgerInDoubt, LedgerTampered):
+    except (LedgerInDoubt, LedgerTampered, StorageFailed):
         return True
     return False
 
@@ -236,6 +253,15 @@ def a_backup_holds_no_mark(folder: Path) -> None:
     must(mark is not None and not any(mark.head.encode() in text for text in texts), "a backup holds a mark")
 
 
+def _silent(what: str) -> Method:
+    original = trail.note
+    return lambda tx, now, actor, action, *about: None if action == what else original(tx, now, actor, action, *about)
+
+
+def _counted(tx: Any) -> int:
+    return len(trail.entries(tx))
+
+
 def _always_again(original: Method) -> Method:
     return lambda self, again: original(self, True)
 
@@ -263,10 +289,11 @@ def _written_later(original: Method) -> Method:
 
 @adapter("restored")
 def restored_checks() -> Checks:
-    """A store that was put back: `fairveil.loop.recovery`, `.pages`, `.upkeep` and `fairveil.ledger.anchor`."""
+    """A store that was put back: `fairveil.loop.recovery`, `.pages`, `.trail`, `.upkeep`, `fairveil.ledger.anchor`."""
     return Checks(
         (
             an_event_is_released_once,
+            the_trail_says_that_it_was_put_back,
             without_pages_learning_waits,
             pages_come_before_values,
             put_back_together_is_refused,
@@ -284,6 +311,10 @@ def restored_checks() -> Checks:
                    lambda _: method(Pages, "missing", lambda _: lambda self, digests: [])),
             Mutant("epochs-not-named", "the guarantee of a restored loop is that of a new one",
                    lambda _: function(public.event_guarantee, lambda loop, epoch: loop.facts.guarantee)),
+            Mutant("epoch-not-in-the-trail", "the trail of a store that was put back goes on as if it was not",
+                   in_function(trail.note, _silent("epoch")), breaks=the_trail_says_that_it_was_put_back.__name__),
+            Mutant("trail-only-counted", "an entry that was taken out of the trail is not missed",
+                   in_function(trail.check, _counted), breaks=the_trail_says_that_it_was_put_back.__name__),
             Mutant("older-ledger-pays", "a ledger that was set back behind a report is charged again",
                    in_function(paying.check_newest, lambda tx, name, ledger: None)),
             Mutant("report-in-doubt", "a report by hand does not ask whether the ledger continues what is stored",
