@@ -122,9 +122,12 @@ class Form:
         return ""
 
 
-def _promise(guarantee: Mapping[str, Any]) -> dict[str, Any]:
-    """What is promised; notes are words, and a party with a newer version may have more of them."""
-    return {name: value for name, value in guarantee.items() if name != "notes"}
+def _promise(stated: Any) -> Any:
+    """What is promised: notes are words, of which a party with a newer version may have more, and numbers are compared
+    to twelve digits, because the last ones depend on version and machine."""
+    if isinstance(stated, Mapping):
+        return {name: _promise(value) for name, value in stated.items() if name != "notes"}
+    return float(f"{stated:.12g}") if isinstance(stated, float) else stated
 
 
 def _is_count(value: Any) -> bool:
