@@ -92,7 +92,7 @@ def test_a_close_without_the_party_from_a_backup_does_not_put_its_rows_into_a_se
     made.restore()
     host = made.hosts[2]
     log = (*[entry for entry in said if entry.sync == 0], lie)[host.position :]
-    part = LogPart(made.plan.fingerprint, host.position, host.position + len(log), log)
+    part = LogPart(made.plan.fingerprint(), host.position, host.position + len(log), log)
     answer = Answer.from_bytes(host.answer(part.to_bytes()))
     assert answer.word == "refused: privacy"
     assert answer.says == ()
@@ -221,7 +221,7 @@ def test_a_ready_of_another_run_under_the_same_plan_gives_the_coordinator_nothin
     if fresh:  # the party has said its own ready, and is shown the old one instead
         hosts[1].answer(coordinator.ask(1))
     old = next(entry for entry in known.journal.entries if entry.purpose == READY and entry.by == 1)
-    assert coordinator.take(1, Answer(plan.fingerprint, 3, (old,)).to_bytes(), 0.0)
+    assert coordinator.take(1, Answer(plan.fingerprint(), 3, (old,)).to_bytes(), 0.0)
     for _ in range(6):
         for host in hosts:
             coordinator.take(host.index, host.answer(coordinator.ask(host.index)), 0.0)
@@ -246,7 +246,7 @@ def test_a_plan_is_what_it_says_and_not_how_it_is_written(tmp_path):
 
     def fingerprint(*parts):
         (tmp_path / "plan.toml").write_text("\n".join(parts) + "\n")
-        return read_plan(tmp_path / "plan.toml").fingerprint
+        return read_plan(tmp_path / "plan.toml").fingerprint()
 
     first = fingerprint(*lines, *parties)
     assert fingerprint("# agreed on Monday", *reversed(lines), "", *parties, "# epsilon = 200.0") == first
@@ -310,9 +310,9 @@ def test_nothing_said_under_one_plan_counts_under_another(sums, tmp_path):
     coordinator = Coordinator(other, tmp_path / "second" / "coordinator")
     for entry in known.journal.entries:
         if entry.by >= 0:
-            again = Answer(other.fingerprint, 0, (entry,)).to_bytes()
+            again = Answer(other.fingerprint(), 0, (entry,)).to_bytes()
             assert coordinator.take(entry.by, again, 0.0).reason == "not signed by its sender"
-            part = LogPart(other.fingerprint, 0, 1, (entry,)).to_bytes()
+            part = LogPart(other.fingerprint(), 0, 1, (entry,)).to_bytes()
             assert Answer.from_bytes(hosts[0].answer(part)).word == "refused: privacy"
     assert coordinator.journal.entries == []
     for one in (*hosts, coordinator):
@@ -365,8 +365,8 @@ def met(tmp_path):
 
 
 def said_by_a_liar(coordinator, purpose, content, sync=0, union=""):
-    statement = Statement(purpose, 2, sync, content, union).signed(keys(3)[2], coordinator.plan.fingerprint)
-    return coordinator.take(2, Answer(coordinator.plan.fingerprint, 3, (statement,)).to_bytes(), 0.0)
+    statement = Statement(purpose, 2, sync, content, union).signed(keys(3)[2], coordinator.plan.fingerprint())
+    return coordinator.take(2, Answer(coordinator.plan.fingerprint(), 3, (statement,)).to_bytes(), 0.0)
 
 
 @pytest.mark.parametrize(
@@ -423,7 +423,7 @@ def test_a_message_has_one_spelling(met):
 )
 def test_no_answer_ends_the_coordinator(change, met):
     coordinator, hosts = met()
-    table = {"version": 1, "plan": coordinator.plan.fingerprint, "have": 3, "word": "", "progress": {}, **change}
+    table = {"version": 1, "plan": coordinator.plan.fingerprint(), "have": 3, "word": "", "progress": {}, **change}
     header = json.dumps(table).encode()
     coordinator.take(2, len(header).to_bytes(4, "big") + header, 0.0)
     assert len(json.dumps(coordinator.status())) < 5000
@@ -449,7 +449,7 @@ def test_frames_that_are_none_are_refused_on_both_sides(data, met):
     assert "cannot be read" in coordinator.take(2, data, 0.0).reason
     assert Answer.from_bytes(hosts[0].answer(data)).word == "refused: input"
     for first, total in (("x", 0), (None, 0), (0, "x")):
-        header = {"version": 1, "plan": coordinator.plan.fingerprint, "first": first, "total": total}
+        header = {"version": 1, "plan": coordinator.plan.fingerprint(), "first": first, "total": total}
         frame = json.dumps(header).encode()
         answer = hosts[0].answer(len(frame).to_bytes(4, "big") + frame)
         assert Answer.from_bytes(answer).word == "refused: input"

@@ -107,7 +107,7 @@ class Place:
         (self.folder / "east" / "signing.key").unlink()
         keys(1)[0].write(self.folder / "east" / "signing.key")
         facts = {**json.loads((self.folder / "east" / "federation.json").read_text())}
-        facts["plan"] = read_plan(self.plan()).fingerprint
+        facts["plan"] = read_plan(self.plan()).fingerprint()
         (self.folder / "east" / "federation.json").write_text(json.dumps(facts))
         return self.join(folder="east")
 

@@ -59,7 +59,7 @@ def door(tmp_path):
 def test_a_door_answers_its_owner_alone(door):
     file = door.host.folder / "pipe"
     assert file.stat().st_mode & 0o777 == 0o600
-    request = LogPart(door.host.plan.fingerprint, 0, 0, ()).to_bytes()
+    request = LogPart(door.host.plan.fingerprint(), 0, 0, ()).to_bytes()
     for _ in range(2):
         kind, found = through(file.parent, request)
         assert kind == 0

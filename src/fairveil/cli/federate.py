@@ -38,7 +38,7 @@ def read_plan(file: Path) -> Plan:
     from fairveil.federated import Plan
 
     plan = Plan.from_table(read_spec(file))
-    plan.fingerprint  # noqa: B018  builds what is learned, and refuses what cannot be
+    plan.fingerprint()  # builds what is learned, and refuses what cannot be
     return plan
 
 
@@ -54,7 +54,7 @@ def check(file: PlanFile, as_json: AsJson = False) -> None:
     kind, promise = plan.made, plan.made.guarantee()
     limit = Limit.covering(kind.event())
     facts: dict[str, Any] = {
-        "fingerprint": plan.fingerprint,
+        "fingerprint": plan.fingerprint(),
         "parties": ", ".join(member.name for member in plan.party),
         "quorum": plan.least,
         "sums": f"secure, up to {plan.colluding} may collude" if plan.sums == "secure" else "own",
@@ -130,7 +130,7 @@ def local(
         with console.status(_Hosts(coordinator, hosts)):
             drive(coordinator, Inline({host.index: host.answer for host in hosts}))
         result = {
-            "fingerprint": plan.fingerprint,
+            "fingerprint": plan.fingerprint(),
             "synchronisations": coordinator.sync,
             "statements": len(coordinator.journal.entries),
             "bytes": sum(len(entry.to_bytes()) for entry in coordinator.journal.entries),

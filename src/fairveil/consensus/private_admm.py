@@ -23,7 +23,7 @@ from pydantic import Field, Strict
 from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
 from fairveil.consensus.algorithm import MEASURED, PUBLIC, UNIT, Algorithm, Local, Payload, Setting
-from fairveil.consensus.public_path import InnerAdmm, PublicPath
+from fairveil.consensus.public_path import TRIMMED, InnerAdmm, PublicPath
 from fairveil.consensus.release_plan import ReleasePlan
 from fairveil.consensus.rows import Rows, UnitRows
 from fairveil.errors import SpecError
@@ -35,6 +35,13 @@ from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.limits import ADDED_SHARE
 from fairveil.privacy.noise import Noise
 from fairveil.registry import register
+
+
+def _only(reason: str, fix: str, *choices: tuple[str, object, object]) -> None:
+    """Refuse the first choice (name, given, allowed) that is another than the allowed one."""
+    for key, given, allowed in choices:
+        if given != allowed:
+            raise SpecError(reason, path=key, given=given, allowed=str(allowed).lower(), fix=fix)
 
 
 @register("algorithm", "private-admm")
@@ -74,15 +81,18 @@ class PrivateAdmm(Algorithm):
         "who sees the noisy sums of one node: all, or nobody", default="own", later=True
     )
     colluding: Count = described("t, nodes that may pool what they know (secure sums)", default=1, later=True)
+    trim: Annotated[bool, Strict()] = described(
+        "medians over nodes instead of sums: a single liar moves little (docs/guides/federation.md has the cost)",
+        default=False, later=True,
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
-        if self.secure_sums and (self.definition == "pure" or self.exchange == "admm"):
-            wrong = ("definition", "pure", "gaussian") if self.definition == "pure" else ("exchange", "admm", "flood")
-            key, given, allowed = wrong
-            raise SpecError(
-                "secure sums are sums of Gaussian shares over all nodes", path=key, given=given,
-                allowed=allowed, fix="use sums = own",
-            )  # fmt: skip
+        exchange = ("exchange", self.exchange, "flood")
+        if self.secure_sums:
+            wrong = (("definition", self.definition, "gaussian"), exchange, ("trim", self.trim, False))
+            _only("secure sums are sums of Gaussian shares over all nodes", "use sums = own", *wrong)
+        if self.trim:
+            _only("a median needs the sums of all nodes at one place", "use trim = false", exchange)
 
     @property
     def secure_sums(self) -> bool:
@@ -109,7 +119,7 @@ class PrivateAdmm(Algorithm):
             return setting.iterations
         if self.rounds is not None:
             return self.rounds
-        spread = math.sqrt(setting.nodes / self.honest(setting.nodes) * setting.width)
+        spread = math.sqrt(setting.nodes / self.honest(setting.nodes) * setting.width * (TRIMMED if self.trim else 1))
         if self.definition == "gaussian":
             mu = gdp_mu(self.epsilon, self.delta)
             return int(np.clip(round(mu * setting.rows / (15 * spread)), 8, 32))
@@ -133,7 +143,7 @@ class PrivateAdmm(Algorithm):
     def local(self, setting: Setting, node: int) -> Local:
         inner = InnerAdmm(setting.graph) if self.exchange == "admm" else None
         plan = self.plan(setting)
-        return GradientLocal(plan, PublicPath(plan, setting, inner), node, self.colluding)
+        return GradientLocal(plan, PublicPath(plan, setting, inner, trim=self.trim), node, self.colluding)
 
     def event(self, setting: Setting | None = None, node: int = 0) -> Event:
         if setting is not None:

@@ -6,6 +6,8 @@
 
 and the answer is the mean of the last quarter of the iterates. Everybody who has the releases gets the same numbers.
 Every sum is over the nodes that are present, times n/n_present; a node whose message was lost counts with its last one.
+With ``trim`` a sum is n times the coordinate-wise median of the nodes' sums a row (Yin, Chen, Ramchandran and Bartlett
+2018): one lie moves it no further than to the next honest node, and its noise has pi/2 times the variance.
 Safeguard: where the released gradient's size g'H^-1 g exceeds 1.2 times the last one plus what noise explains, kappa
 doubles (at most to 64) and u = 0.
 """
@@ -26,6 +28,8 @@ from fairveil.consensus.release_plan import ReleasePlan
 TARGET = 1e-9
 """Every node ends within this factor of the spread of the h_i."""
 MOST = 5000
+TRIMMED = math.pi / 2
+"""Variance of a median of many Gaussians over that of their mean."""
 
 
 class InnerAdmm:
@@ -104,9 +108,14 @@ class PublicPath:
     """The sequence of public classifiers. ``points`` has one row a node (equal rows when messages are flooded)."""
 
     def __init__(
-        self, plan: ReleasePlan, setting: Setting, inner: InnerAdmm | None, constants: Constants = CONSTANTS
+        self,
+        plan: ReleasePlan,
+        setting: Setting,
+        inner: InnerAdmm | None,
+        constants: Constants = CONSTANTS,
+        trim: bool = False,
     ) -> None:
-        self.plan, self.setting, self.inner, self.constants = plan, setting, inner, constants
+        self.plan, self.setting, self.inner, self.constants, self.trim = plan, setting, inner, constants, trim
         shape = (setting.nodes, setting.width) if inner is not None else (1, setting.width)
         self.point = np.zeros(shape)
         self.speed = np.zeros(shape)
@@ -151,10 +160,22 @@ class PublicPath:
         """Nodes without a curvature release are left out."""
         self.gone |= {node for node in range(self.setting.nodes) if node not in releases}
         self.curved = set(self.present)
-        zero = np.zeros(self.setting.width)
-        first = self.lift * sum((np.asarray(releases[node]["m"]) for node in self.present), zero)
-        second = self.lift * sum((np.asarray(releases[node]["v"]) for node in self.present), zero)
-        self._bend(first, second, self.setting.nodes / self.plan.honest)
+        first, second = (
+            self._total({node: np.asarray(releases[node][name]) for node in self.present}) for name in ("m", "v")
+        )
+        self._bend(first, second, self._noise)
+
+    @property
+    def _noise(self) -> float:
+        """Variance of a total's noise over that of one node's."""
+        return self.setting.nodes / self.plan.honest * (TRIMMED if self.trim else 1)
+
+    def _total(self, parts: Mapping[int, Floats]) -> Floats:
+        """What all rows would sum to, from the sums of the nodes that are present."""
+        if self.trim and parts:
+            each = [part / self.setting.sizes[node] for node, part in parts.items()]
+            return self.setting.rows * np.median(each, axis=0)
+        return self.lift * sum(parts.values(), np.zeros(self.setting.width))
 
     def _bend(self, first: Floats, second: Floats, noise: float) -> None:
         """The metric from sums whose noise has ``noise`` times the variance of one node's."""
@@ -188,8 +209,7 @@ class PublicPath:
             elif node not in self.last:
                 self.gone.add(node)
         self.last = {node: value for node, value in self.last.items() if node not in self.gone}
-        total = self.lift * sum((self.last[node] for node in self.present), np.zeros(self.setting.width))
-        self._step(total, self.setting.nodes / self.plan.honest)
+        self._step(self._total(self.last), self._noise)
 
     def _step(self, total: Floats, noise: float) -> None:
         """One step by a gradient sum whose noise has ``noise`` times the variance of one node's."""

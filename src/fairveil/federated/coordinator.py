@@ -58,7 +58,7 @@ class Coordinator:
         self.plan, self.folder, self.kind = plan, Path(folder).resolve(), plan.made
         self._lock = FolderLock(self.folder)
         try:
-            check_folder(self.folder, {"plan": plan.fingerprint, "party": None})
+            check_folder(self.folder, {"plan": plan.fingerprint(), "party": None})
             replace_file(self.folder / NAMES, json.dumps([member.name for member in plan.party]).encode())
             self.journal = StatementLog(self.folder / "log")
         except BaseException:
@@ -123,7 +123,7 @@ class Coordinator:
         """Round, who is awaited, the last refusal: public facts for people."""
         names = [member.name for member in self.plan.party]
         missing = [names[party] for party in self.awaited]
-        facts = {"plan": self.plan.fingerprint, "run": self.plan.run, "sync": self.sync, "of": self.kind.syncs}
+        facts = {"plan": self.plan.fingerprint(), "run": self.plan.run, "sync": self.sync, "of": self.kind.syncs}
         done = {"complete": self.complete, "awaited": missing, "retired": [names[p] for p in sorted(self.retired)]}
         words = {names[party]: word for party, word in sorted(self.words.items()) if word}
         last = self.refused[-1] if self.refused else ""
@@ -141,7 +141,7 @@ class Coordinator:
                 break
             entries.append(entry)
         self._shown[party] = range(first, first + len(entries))
-        return LogPart(self.plan.fingerprint, first, len(self.journal.entries), tuple(entries)).to_bytes()
+        return LogPart(self.plan.fingerprint(), first, len(self.journal.entries), tuple(entries)).to_bytes()
 
     def up_to_date(self, party: int) -> bool:
         """Whether a party knows what the last request showed it; or so little that it has to be asked anew."""
@@ -153,7 +153,7 @@ class Coordinator:
             answer = Answer.from_bytes(within(data, self.plan.most_bytes, "answer"))
         except FairveilError as problem:
             return self._refuse(problem.problem)
-        if answer.plan != self.plan.fingerprint:
+        if answer.plan != self.plan.fingerprint():
             return self._refuse("under another plan")
         if not 0 <= answer.have <= len(self.journal.entries):
             return self._refuse("from a party that knows another log")
@@ -204,7 +204,7 @@ class Coordinator:
         """Why a statement is not taken; empty where it is, or was before."""
         if statement.by != party or statement.purpose not in BY_PARTIES:
             return "from a stranger"
-        if not statement.is_by(self.plan.party[party].signing_key, self.plan.fingerprint):
+        if not statement.is_by(self.plan.party[party].signing_key, self.plan.fingerprint()):
             return "not signed by its sender"
         known = self._said.get(statement.place)
         if known is not None:

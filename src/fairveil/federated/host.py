@@ -68,7 +68,7 @@ class PartyHost:
         self._lock = FolderLock(self.folder)
         self.ledger: Ledger | None = None
         try:
-            check_folder(self.folder, {"plan": plan.fingerprint, "party": name})
+            check_folder(self.folder, {"plan": plan.fingerprint(), "party": name})
             self._open(source)
         except BaseException:
             self.close()
@@ -111,7 +111,7 @@ class PartyHost:
 
     def answer(self, data: bytes) -> bytes:
         """What this party says to a request. Whatever goes wrong leaves as a fixed word."""
-        fingerprint = self.plan.fingerprint
+        fingerprint = self.plan.fingerprint()
         try:
             request = LogPart.from_bytes(within(data, self.plan.most_bytes, "request"))
             if request.plan != fingerprint:
@@ -155,7 +155,7 @@ class PartyHost:
         if entry.purpose in wire.BY_COORDINATOR or (entry.purpose == wire.RETIRE and entry.signature == OPERATOR):
             return
         known = 0 <= entry.by < len(self.plan.party)
-        if not known or not entry.is_by(self.plan.party[entry.by].signing_key, self.plan.fingerprint):
+        if not known or not entry.is_by(self.plan.party[entry.by].signing_key, self.plan.fingerprint()):
             raise PrivacyError("the log holds a statement that its sender did not sign", path="log")
         if entry.by == self.index:
             self._check_own(entry)
@@ -283,7 +283,7 @@ class PartyHost:
 
     def _statement(self, purpose: str, content: bytes, sync: int | None = None, union: str = "") -> Statement:
         made = Statement(purpose, self.index, self.sync if sync is None else sync, content, union)
-        return made.signed(self.key, self.plan.fingerprint)
+        return made.signed(self.key, self.plan.fingerprint())
 
     # Files --------------------------------------------------------------------------------------------------------
 

@@ -58,7 +58,7 @@ class Plan:
 
     >>> plan = Plan("trial", "exposure", (Member("a"), Member("b")), policy={"name": "batched-priv-fairx",
     ...     "dimension": 2, "horizon": 64, "epsilon": 1.0, "delta": 1e-5})
-    >>> plan.made.syncs, len(plan.fingerprint)
+    >>> plan.made.syncs, len(plan.fingerprint())
     (3, 64)
     """
 
@@ -131,9 +131,12 @@ class Plan:
         built: Kind = registry.get("federation", self.kind, "kind")(self)
         return built
 
-    @cached_property
     def fingerprint(self) -> str:
         """Of every public fact, defaults filled: another plan has another one."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
         facts = {field.name: getattr(self, field.name) for field in fields(self)}
         facts["party"] = [describe(member) for member in self.party]
         facts |= {"version": VERSION, "learned": self.made.table()}

@@ -116,7 +116,7 @@ class SecureBlock:
             key = self._stored(sync)
             if key is None or key.public != ready_key(self.ready[self.index]):
                 raise KeyGone("the key of this block is gone", path="ephemeral", given=f"synchronisation {sync}")
-            return key.masks(self.index, statements, self.plan.fingerprint, count)
+            return key.masks(self.index, statements, self.plan.fingerprint(), count)
 
         return Union(digest, tuple(self.union), masks)
 
