@@ -11,10 +11,11 @@ from pathlib import Path
 from rich.console import Console
 
 from fairveil.cli import common
-from fairveil.cli.audit_all import BEGIN, spread_over
 from fairveil.errors import AuditViolation, SpecError
+from fairveil.proof.engine.audit_all import BEGIN, spread_over
 from fairveil.proof.engine.everything import AuditEffort, Thing, examine, things
 from fairveil.proof.engine.signature import Signature, difference, read, sign
+from fairveil.registry import register
 
 FOLDER = Path("docs/guarantees")
 SIGNING = AuditEffort("signing", 1.0, (), mutants=True)
@@ -22,6 +23,7 @@ SIGNING = AuditEffort("signing", 1.0, (), mutants=True)
 SHORTEST = 20
 
 
+@register("command", "audit-sign")
 def audit_sign(page: str, why: str | None, folder: Path | None, seed: int, workers: int) -> None:
     """Sign one page by name, or with ``all`` those whose functions are not what was signed."""
     console = Console(soft_wrap=True)
