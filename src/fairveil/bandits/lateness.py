@@ -336,13 +336,13 @@ def _share(missing: Any, *, below_one: bool) -> float:
 
 def _by_arm(model: FeedbackSpec) -> tuple[Wait, ...]:
     """The law of every arm, where delays or shares are listed; a silent arm has a share of 1."""
-    listed = isinstance(model.delay, list) and not (model.delay and isinstance(model.delay[0], str))
-    delays: list[Any] | None = list(model.delay) if listed else None  # type: ignore[arg-type]
-    shares: list[Any] | None = model.missing if isinstance(model.missing, list) else None
+    delay, missing = model.delay, model.missing
+    delays: list[Any] | None = delay if isinstance(delay, list) and not (delay and isinstance(delay[0], str)) else None
+    shares: list[Any] | None = missing if isinstance(missing, list) else None
     if delays is None and shares is None:
         return ()
     count = len(delays if delays is not None else shares or [])
-    delays, shares = delays or [model.delay] * count, shares or [model.missing] * count
+    delays, shares = delays or [delay] * count, shares or [missing] * count
     if len(delays) != len(shares) or not count:
         given = f"{len(delays)} delays, {len(shares)} shares"
         raise SpecError("there is not one law per arm", path="feedback.missing", given=given, allowed="as many")

@@ -140,7 +140,7 @@ class BatchedPrivFairx(PrivatePolicy):
         return self.personal
 
     @property
-    def released(self) -> tuple[str, ...]:  # type: ignore[override]
+    def released(self) -> tuple[str, ...]:
         return (*super().released, "own") if self.personal and not self.secure else super().released
 
     @cached_property

@@ -82,7 +82,6 @@ class PrivatePolicy(ExposurePolicy):
         raise NotImplementedError
 
     def noise_variance(self, release: int) -> float:
-        """Variance of the off-diagonal numbers of one agent's estimate at a release (from 1)."""
         if release not in self._variances:
             self._variances[release] = self.running.expected_std(release) ** 2
         return self._variances[release]
@@ -139,7 +138,7 @@ class PrivatePolicy(ExposurePolicy):
         )
 
     @property
-    def released(self) -> tuple[str, ...]:  # type: ignore[override]
+    def released(self) -> tuple[str, ...]:
         """State that is a function of releases and the schedule; beliefs are not where they use own raw rows."""
         known = ["syncs", "last", "next", "trigger", "released", "variance", "counted", "prior", "target"]
         known += RADIUS_NAMES

@@ -103,7 +103,7 @@ class WholeRun(CompiledRun):
         noisy[planned.first, planned.second] += planned.noise[made - 1]
         noisy[planned.second, planned.first] = noisy[planned.first, planned.second]
         last = np.asarray(planned.times[made - 1])
-        variance = np.full(self.policy.agents, self.policy.noise_variance(made))  # type: ignore[attr-defined]
+        variance = np.full(self.policy.agents, self.policy.noise_variance(made))
         known = {"released": noisy, "variance": variance, "counted": np.full(2, float(last)), "last": last}
         return {**self.state, **known}
 

@@ -69,7 +69,7 @@ class Anytime(NashPolicy):
         return _window(json.dumps(self.inner, sort_keys=True), self.arms, size)
 
     @property
-    def released(self) -> tuple[str, ...]:  # type: ignore[override]
+    def released(self) -> tuple[str, ...]:
         inner = self.window(2).released
         return ("window", "released", *nest(INNER, dict.fromkeys(inner, np.zeros(0)))) if inner else ()
 

@@ -46,7 +46,7 @@ class SequentialPolicy(NashPolicy):
     epsilon: Any = unless(0.0)
 
     @property
-    def released(self) -> tuple[str, ...]:  # type: ignore[override]
+    def released(self) -> tuple[str, ...]:
         """A local policy has nothing but reports; the others publish nothing."""
         return ("counts", "sums", "phase") if self.local else ()
 
