@@ -276,6 +276,12 @@ class Lateness:
         """How many more decisions the rewards of ``count`` rounds take, `NEVER` for those that miss the window."""
         return self._inside(Wait(self.law, self.numbers).draw(count, rng), self.missing, rng)
 
+    def each_wait(self, count: int, rng: Generator) -> Ints:
+        """The same waits, drawn for one round after the other, as steps draw them."""
+        if self.missing == 0 or self.law == "fixed":  # one kind of draw: a long one is many short ones
+            return self.waits(count, rng)
+        return np.concatenate([self.waits(1, rng) for _ in range(count)])
+
     def _inside(self, drawn: Ints, missing: float, rng: Generator) -> Ints:
         lost = drawn > self.window
         if missing > 0:

@@ -352,6 +352,12 @@ class Policy(ABC):
         return None
 
 
+def drawn_evenly(arms: int, rng: Generator) -> Decision:
+    """Any of the arms with the same chance."""
+    law = np.full(arms, 1.0 / arms)
+    return Decision(int(rng.integers(0, arms)), 1.0 / arms, law, symmetric=True)
+
+
 def raw_feedback(feedback: Feedback | Report) -> Feedback:
     """What a policy with a curator learns; a report of a local policy is refused."""
     if isinstance(feedback, Feedback):

@@ -210,10 +210,6 @@ class People(PoolEnvironment):
         return self._members.groups
 
     @property
-    def drafted(self) -> bool:
-        return self.declared == "drafted"
-
-    @property
     def caveats(self) -> tuple[str, ...]:
         declared = math.prod(len(self.columns[name].values or ()) for name in self.groups_by)
         read = (GROUPS_READ,) if len(self.group_names) < declared else ()

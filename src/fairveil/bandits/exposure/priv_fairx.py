@@ -169,11 +169,4 @@ class PrivFairx(PrivFairxForm):
         )
 
     def guarantee(self) -> Guarantee:
-        return Guarantee.approximate(
-            self.epsilon,
-            self.delta,
-            model="federated",
-            unit="one interaction of one agent",
-            neighbours=self.neighbours,
-            notes=(*self.notes(), self.definite_note()),
-        )
+        return self.promised(self.definite_note())
