@@ -45,6 +45,11 @@ class Column:
     scale: Scale = "linear"
     missing: Any = None
 
+    @classmethod
+    def codes(cls, name: str, first: int, last: int, about: str = "") -> Column:
+        """A category of whole numbers, the last one included."""
+        return cls(name, "category", categories=tuple(range(first, last + 1)), about=about)
+
     def __post_init__(self) -> None:
         if self.kind == "continuous" and not -math.inf < self.low < self.high < math.inf:
             raise SpecError(
