@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field, Strict
 
 from fairveil.configuration import configuration
-from fairveil.data.schema import Column, Dataset
-from fairveil.data.source import Synthesis
+from fairveil.data.schema import Column, Dataset, Synthesis
 from fairveil.errors import SpecError
 from fairveil.fields import Count, NonNegative, OpenUnit, Positive, described
 from fairveil.randomness import Generator

@@ -122,4 +122,5 @@ def simulate_learned(
         stay = system.stay(seen)
         rows.append((now, theta, seen.loss, stay, people.qualified))
         now = system.growth.step(now, stay, system.attracted(seen), system.arrivals)
-    return History(*map(np.array, zip(*rows, strict=True)))
+    numbers, thresholds, loss, stays, qualified = map(np.array, zip(*rows, strict=True))
+    return History(numbers, thresholds, loss, stays, qualified)

@@ -344,4 +344,5 @@ def simulate(system: Participation, steps: int, start: np.ndarray | None = None)
         if system.drift is not None and before is not None:
             people = system.drift(first, people, before, seen)
         before = seen
-    return History(*map(np.array, zip(*rows, strict=True)), people=tuple(present))
+    numbers, thresholds, loss, stays, qualified = map(np.array, zip(*rows, strict=True))
+    return History(numbers, thresholds, loss, stays, qualified, tuple(present))
