@@ -56,7 +56,7 @@ def command(
         registry.get("task", "audit")  # says so where a deployment was made without fairveil.proof
         load_plugins(plugin)
     if sign is not None:
-        from fairveil.cli.audit_sign import audit_sign
+        from fairveil.cli.audit_all import audit_sign
 
         audit_sign(sign, why, pages, seed or 0, workers or os.cpu_count() or 1)
         return
