@@ -32,6 +32,7 @@ from fairveil.cli import (
     schema,
     serve,
     stores,
+    token,
 )
 from fairveil.cli.common import plain
 from fairveil.cli.interrupted import after_interruption, heard
@@ -86,7 +87,7 @@ app.add_typer(data.app, name="data")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(federate.app, name="federate")
 app.command("serve")(serve.command)
-app.add_typer(serve.token_app, name="token")
+app.add_typer(token.app, name="token")
 app.add_typer(stores.app, name="store")
 app.add_typer(loop.app, name="loop")
 

@@ -31,8 +31,6 @@ LOCK = ".lock"
 """Ends the name of the file beside a database whose writers take turns by `locked`."""
 FORK = 5.0
 """Seconds that a fork waits for transactions of other threads: SQLite's connections must not cross it."""
-HEADER = b"SQLite format 3"
-"""How every database file begins."""
 FULL = 2
 """What SQLite calls synchronous = FULL."""
 _PRAGMAS = ("synchronous = FULL", "fullfsync = ON", "trusted_schema = OFF")
@@ -54,9 +52,6 @@ def tables_in(path: Path) -> frozenset[str]:
     """Names of the tables in a file, read without a word to whoever works on it; none where it is no database."""
     if not path.is_file():
         return frozenset()
-    with path.open("rb") as file:
-        if not file.read(len(HEADER)).startswith(HEADER):
-            return frozenset()
     try:
         with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as found:
             return frozenset(name for (name,) in found.execute("SELECT name FROM sqlite_master WHERE type = 'table'"))
