@@ -26,6 +26,7 @@ MOVED = {
     "fairveil.bandits.laws.lateness": "fairveil.proof.laws.policies",
     "fairveil.bandits.meritocratic.schema": "fairveil.bandits.meritocratic.scaling",
     "fairveil.bandits.mutants": "fairveil.proof.mutants.bandits",
+    "fairveil.bandits.nash.ncb_printed": "fairveil.bandits.nash.ncb",
     "fairveil.classify.checks": "fairveil.classify.people",
     "fairveil.classify.fair.blocks": "fairveil.classify.fair.zones",
     "fairveil.classify.fair.margin": "fairveil.classify.fair.auditor",
