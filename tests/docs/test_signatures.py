@@ -23,7 +23,7 @@ from fairveil.proof.adapters import agent, estimator, evaluate
 from fairveil.proof.adapters.journal import PLAIN
 from fairveil.proof.adapters.node import ALGORITHM, SETTING
 from fairveil.proof.adapters.policies import POLICY
-from fairveil.proof.engine.audit_sign import audited, signed_pages
+from fairveil.proof.engine.audit_all import audited, signed_pages
 from fairveil.proof.engine.everything import things
 from fairveil.proof.engine.signature import BEGIN, COMMAND, END, difference, digest, digest_of, place_of, read
 
