@@ -238,7 +238,7 @@ def test_a_name_loads_its_own_module_and_no_plotting_or_noise_library():
 
 def test_the_command_line_starts_without_audits_and_numerical_libraries():
     heavy = {"opendp", "numba", "scipy.special", "scipy.stats", "scipy.optimize", "sklearn", "pandas"}
-    rooms = {"fairveil.proof", "fairveil.lab", "fairveil.service"}
+    rooms = {"fairveil.proof", "fairveil.lab", "fairveil.service", "fairveil.running", "fairveil.task"}
     assert loaded_by("import fairveil.cli", heavy | rooms) == "[]"
 
 

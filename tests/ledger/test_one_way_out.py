@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import fairveil
+from fairveil.proof.engine.adapter import adapters
 
 HOME = Path(fairveil.__file__).parent
 ROOMS = ("ledger", "proof")
@@ -98,3 +99,35 @@ def test_who_says_that_an_event_is_for_a_whole_run():
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "RunCost":
                 said.add((file.relative_to(HOME).parts[0], file.name))
     assert said == WHOLE_RUNS
+
+
+SHOWN = {
+    "bandits/ledgered.py": "drive",
+    "bandits/exposure/agent.py": "agent",
+    "classify/spending.py": "estimator",
+    "consensus/node.py": "node",
+    "evaluate/private.py": "evaluate",
+    "loop/blocks.py": "loop",
+    "loop/reports.py": "report",
+    "streams/serving/journal.py": "journal",
+}
+"""Who asks for blocks, and the adapter by which the laws of the one way out are shown it."""
+ASKING = ("release_once", "release_many")
+BESIDE = {
+    "bandits/exposure/secure_agent.py": "stores shares of noise under the names of its agent: test_secure_sums.py",
+    "consensus/secure_node.py": "stores shares of noise under the names of its node: test_secure_sums.py",
+    "lab/demo.py": "a demonstration",
+    "reports/evaluation.py": "one call that keeps nothing: test_evaluation_report.py",
+    "reports/fairness.py": "one call that keeps nothing: test_fairness_report.py",
+}
+
+
+def test_whoever_asks_for_a_block_is_shown_the_laws():
+    asking = {
+        str(file.relative_to(HOME))
+        for file in others()
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ASKING
+    }
+    assert asking == set(SHOWN) | set(BESIDE)
+    assert set(SHOWN.values()) <= set(adapters())

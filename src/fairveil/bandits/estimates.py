@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from fairveil.arrays import Floats
 from fairveil.errors import InputError, PrivacyError
@@ -23,8 +23,7 @@ MANY = 0.1
 """The share of rounds without an answer from which a note says so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
+class Answers(NamedTuple):
     """Who stands behind a number: rounds ``answered`` in it, ``open`` (no answer, window not closed) and ``closed``
     (never answered); ``lowest`` and ``highest``: bounds for all of them, whatever the silent ones would say."""
 
@@ -101,7 +100,7 @@ class Estimates(Drawable):
                     "value": item.value,
                     "low": item.low,
                     "high": item.high,
-                    **({} if item.answers is None else asdict(item.answers)),
+                    **({} if item.answers is None else item.answers._asdict()),
                 }
                 for item in self.items
             ],

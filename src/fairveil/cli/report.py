@@ -13,7 +13,6 @@ from rich.console import Console
 from fairveil import registry
 from fairveil.cli.common import PluginFiles, doing, load_plugins, read_spec
 from fairveil.errors import SpecError, did_you_mean
-from fairveil.running.store import write_atomically, writing
 
 if TYPE_CHECKING:
     from fairveil.bandits.protocol import Policy
@@ -68,6 +67,8 @@ def command(
         write_document(document, out)
     Console().print(f"report: {out}", highlight=False)
     if entry is not None and registry_file is not None:
+        from fairveil.running.store import write_atomically, writing
+
         with writing(registry_file):
             write_atomically(registry_file, entry.encode())
         Console().print(f"registry entry: {registry_file}", highlight=False)

@@ -13,7 +13,7 @@ mu (code ``arms``): the expectation over the policy's own coin, which has the sa
 from __future__ import annotations
 
 import math
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -179,7 +179,7 @@ def published(policy: Policy, simulators: list[Simulator[Stretch]]) -> Part:
             silent.append(policy.answers(state))
             used.append(float(sum(array.sum() for name, array in state.items() if name.split("/")[-1] == "counts")))
     found = {"estimates": np.array(rows), "used": np.array(used)}
-    known = [[astuple(arm) for arm in run] for run in silent if run is not None]
+    known = [run for run in silent if run is not None]
     return {**found, "answers": np.array(known)} if len(known) == len(rows) else found
 
 

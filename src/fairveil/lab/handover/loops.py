@@ -271,7 +271,7 @@ def _weighed(loop: dict[str, Any]) -> DocumentSection:
 
 
 def _silent(arm: dict[str, Any]) -> bool:
-    return "lowest" in arm and Answers(*(arm[key] for key in Answers.__slots__)).many_silent
+    return "lowest" in arm and Answers(*(arm[key] for key in Answers._fields)).many_silent
 
 
 def _restored(loop: dict[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ MODULES = (
     "replayed_parties",
     "replayed_service",
     "replayed_stream",
+    "report",
     "restored",
 )
 """Where adapters are made, in `fairveil.proof.adapters`."""
