@@ -173,8 +173,7 @@ def _check_support(loop: Loop, asked: Wanted) -> None:
         "SELECT count(*) FROM places WHERE loop = ? AND place >= ? AND place < ? "
         f"AND mode NOT IN ({', '.join('?' for _ in modes)})"
     )
-    with loop.store.reading() as tx:
-        others = tx.execute(query, (facts.id, asked.first, asked.stop, *modes))[0][0]
+    others = loop.store.read(query, (facts.id, asked.first, asked.stop, *modes))[0][0]
     if others:
         raise NoSupport(
             "in this range the caller decided, or a fallback that leaves other arms no chance", path="first",

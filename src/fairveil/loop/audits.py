@@ -77,8 +77,7 @@ def end(store: Store, id: str, status: str, value: dict[str, Any]) -> None:
 def audit_tables(loop: Loop) -> list[dict[str, Any]]:
     """All audits of a loop, the latest last; public."""
     now = loop.store.clock.now()
-    with loop.store.reading() as tx:
-        rows = tx.execute(f"SELECT {_COLUMNS} FROM audits WHERE loop = ? ORDER BY created, id", (loop.facts.id,))
+    rows = loop.store.read(f"SELECT {_COLUMNS} FROM audits WHERE loop = ? ORDER BY created, id", (loop.facts.id,))
     return [_table(row, now) for row in rows]
 
 

@@ -211,6 +211,5 @@ def served(facts: Facts, now: Serving) -> dict[str, Any]:
 def shares_fit(store: Store) -> list[tuple[str, bool]]:
     """Of every loop whether shares served fit those declared; one query."""
     query = "SELECT l.name, s.decided, s.counts FROM loops l LEFT JOIN serving s ON s.loop = l.id"
-    with store.reading() as tx:
-        rows = tx.execute(query)
+    rows = store.read(query)
     return [(name, counts is None or Serving.of(decided, counts).evidence < SURE) for name, decided, counts in rows]

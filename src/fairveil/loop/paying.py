@@ -61,8 +61,7 @@ def write_budget(tx: Transaction, name: str, ledger: Ledger) -> None:
 
 def note_budget(loop: Loop) -> None:
     """Write it where it differs from what is there."""
-    with loop.store.reading() as tx:
-        found = tx.execute("SELECT words FROM budgets WHERE ledger = ?", (loop.ledger_name,))
+    found = loop.store.read("SELECT words FROM budgets WHERE ledger = ?", (loop.ledger_name,))
     if not found or json.loads(found[0][0]) != budget_words(loop.ledger):
         with loop.store.writing() as tx:
             write_budget(tx, loop.ledger_name, loop.ledger)

@@ -288,8 +288,7 @@ def refused_reports(loop: Loop) -> list[str]:
     if loop.facts.spec.reports is None:
         return []
     query = "SELECT count(*), min(first), max(stop) FROM reports WHERE loop = ? AND status = ?"
-    with loop.store.reading() as tx:
-        [(count, first, stop)] = tx.execute(query, (loop.facts.id, REFUSED))
+    [(count, first, stop)] = loop.store.read(query, (loop.facts.id, REFUSED))
     were = "report was" if count == 1 else "reports were"
     words = f"refused among places {first} to {stop}: not everybody in them was counted; look at what writes here"
     return [f"{count} scheduled {were} {words}"] if count else []

@@ -87,8 +87,7 @@ def loop_table(loop: Loop) -> dict[str, Any]:
 
 def beside(loop: Loop) -> int:
     """Decisions that are no rounds: by coin, or in a mode that does not learn; a public count."""
-    with loop.store.reading() as tx:
-        return int(tx.execute("SELECT beside FROM loops WHERE id = ?", (loop.facts.id,))[0][0])
+    return int(loop.store.read("SELECT beside FROM loops WHERE id = ?", (loop.facts.id,))[0][0])
 
 
 def stored_table(
@@ -333,12 +332,11 @@ def budget_table(loop: Loop) -> dict[str, Any]:
 
 
 def release_tables(loop: Loop) -> list[dict[str, Any]]:
-    with loop.store.reading() as tx:
-        rows = tx.execute(
-            "SELECT id, kind, first, stop, settings, block, value, created FROM releases WHERE loop = ? "
-            "ORDER BY created, id",
-            (loop.facts.id,),
-        )
+    rows = loop.store.read(
+        "SELECT id, kind, first, stop, settings, block, value, created FROM releases WHERE loop = ? "
+        "ORDER BY created, id",
+        (loop.facts.id,),
+    )
     return [
         {
             "id": id,
@@ -376,8 +374,7 @@ def history(loop: Loop) -> list[dict[str, Any]]:
     query = (
         "SELECT epoch, name, released_at FROM blocks WHERE loop = ? AND status = 'released' ORDER BY released_at, first"
     )
-    with loop.store.reading() as tx:
-        rows = tx.execute(query, (loop.facts.id,))
+    rows = loop.store.read(query, (loop.facts.id,))
     values = [without_page(loop.ledger.value(block_name(loop.facts, epoch, name))) for epoch, name, _ in rows]
     releases = [(name, value) for (_, name, _), value in zip(rows, values, strict=True)]
     low, width, made = spec.reward.low, spec.reward.high - spec.reward.low, list[dict[str, Any]]()

@@ -54,8 +54,7 @@ def of_request(loop: Loop, request: str | None) -> Wanted | None:
     if request is None:
         return None
     query = "SELECT kind, first, stop, settings, scheduled FROM reports WHERE loop = ? AND request = ?"
-    with loop.store.reading() as tx:
-        found = tx.execute(query, (loop.facts.id, request))
+    found = loop.store.read(query, (loop.facts.id, request))
     return _again(*found[0]) if found else None
 
 
@@ -100,8 +99,7 @@ def _same(loop: Loop, asked: Wanted, known: dict[str, Any]) -> dict[str, Any]:
 def _taken(loop: Loop, asked: Wanted) -> bool:
     """Whether this very report was begun before and is not through."""
     query = "SELECT settings FROM reports WHERE loop = ? AND kind = ? AND first = ? AND stop = ?"
-    with loop.store.reading() as tx:
-        found = tx.execute(query, (loop.facts.id, asked.kind, asked.first, asked.stop))
+    found = loop.store.read(query, (loop.facts.id, asked.kind, asked.first, asked.stop))
     return bool(found) and json.loads(found[0][0]) == asked.settings
 
 
@@ -262,8 +260,7 @@ def _begun(loop: Loop) -> list[Wanted]:
     query = (
         "SELECT kind, first, stop, settings, scheduled FROM reports WHERE loop = ? AND status = 'taken' AND created < ?"
     )
-    with loop.store.reading() as tx:
-        found = tx.execute(query, (loop.facts.id, loop.store.clock.now() - STALE))
+    found = loop.store.read(query, (loop.facts.id, loop.store.clock.now() - STALE))
     return [_again(*row) for row in found]
 
 
@@ -281,8 +278,7 @@ def _due(loop: Loop, now: Counters) -> list[Wanted]:
     names = tuple(rule.name for rule in loop.facts.rules)
     for kind in declared.kinds:
         query = "SELECT max(stop) FROM reports WHERE loop = ? AND kind = ? AND scheduled = 1"
-        with loop.store.reading() as tx:
-            last = tx.execute(query, (loop.facts.id, kind))[0][0]
+        last = loop.store.read(query, (loop.facts.id, kind))[0][0]
         start = max(last or 0, -(-max(now.first, now.erased) // declared.every) * declared.every)
         taken, own = _by_hand(loop, kind, start), names if kind == "evaluation" else ()
         for first in range(start, now.settled - declared.every + 1, declared.every):
@@ -295,8 +291,7 @@ def _due(loop: Loop, now: Counters) -> list[Wanted]:
 def _by_hand(loop: Loop, kind: str, start: int) -> list[tuple[int, int]]:
     """Ranges behind a place that were asked for by hand: a scheduled one that overlaps them is left out."""
     query = "SELECT first, stop FROM reports WHERE loop = ? AND kind = ? AND scheduled = 0 AND stop > ?"
-    with loop.store.reading() as tx:
-        return tx.execute(query, (loop.facts.id, kind, start))
+    return loop.store.read(query, (loop.facts.id, kind, start))
 
 
 def _through(loop: Loop, now: Counters) -> int:
@@ -308,13 +303,11 @@ def _through(loop: Loop, now: Counters) -> int:
         query = (
             "SELECT kind, max(stop) FROM reports WHERE loop = ? AND scheduled = 1 AND status != 'taken' GROUP BY kind"
         )
-        with loop.store.reading() as tx:
-            stops: dict[str, int] = dict(tx.execute(query, (facts.id,)))
+        stops: dict[str, int] = dict(loop.store.read(query, (facts.id,)))
         reached = min((int(stops.get(kind) or 0) for kind in declared.kinds), default=0)
     old = loop.store.clock.now() - seconds_of(declared.keep, "reports.keep") * SECOND
     query = "SELECT max(place) FROM places WHERE loop = ? AND place < ? AND decided < ?"
-    with loop.store.reading() as tx:
-        last = tx.execute(query, (facts.id, now.settled, old))[0][0]
+    last = loop.store.read(query, (facts.id, now.settled, old))[0][0]
     return max(reached, 0 if last is None else last + 1)
 
 

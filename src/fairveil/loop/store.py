@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from time import monotonic
@@ -31,7 +31,7 @@ from fairveil.loop.play import warm
 from fairveil.loop.problems import NameTaken, StorageFailed, UnknownLoop
 from fairveil.loop.settle import LONGEST_REST
 from fairveil.loop.storage import Driver, Transaction, bring_up_to_date, driver_of, noted
-from fairveil.loop.storage.driver import STATUS
+from fairveil.loop.storage.driver import STATUS, Row
 from fairveil.loop.waiting import first_rounds
 from fairveil.loop.writer import Due, coins
 from fairveil.privacy.noise import Noise
@@ -172,19 +172,16 @@ class Store:
     def kinds(self) -> list[str]:
         """One loop of each policy."""
         policy = self.driver.json("config", "policy", "name")
-        with self.reading() as tx:
-            return [name for (name,) in tx.execute(f"SELECT min(name) FROM loops GROUP BY {policy}")]
+        return [name for (name,) in self.read(f"SELECT min(name) FROM loops GROUP BY {policy}")]
 
     def names(self) -> list[str]:
-        with self.reading() as tx:
-            return [row[0] for row in tx.execute("SELECT name FROM loops ORDER BY name")]
+        return [row[0] for row in self.read("SELECT name FROM loops ORDER BY name")]
 
     def loops(self) -> list[Loop]:
         return [self.loop(name) for name in self.names()]
 
     def _load(self, name: str) -> Loop:
-        with self.reading() as tx:
-            found = tx.execute("SELECT id, config, created, began FROM loops WHERE name = ?", (name,))
+        found = self.read("SELECT id, config, created, began FROM loops WHERE name = ?", (name,))
         if not found:
             raise UnknownLoop("there is no loop of this name", path="loop", fix="see GET /v1/loops")
         id, config, created, began = found[0]
@@ -192,9 +189,8 @@ class Store:
         return Loop(self, Facts(id, spec, policy_of(spec), created, tuple(json.loads(began))))
 
     def _check_free(self, name: str) -> None:
-        with self.reading() as tx:
-            if tx.execute("SELECT 1 FROM loops WHERE name = ?", (name,)):
-                raise _taken(name)
+        if self.read("SELECT 1 FROM loops WHERE name = ?", (name,)):
+            raise _taken(name)
 
     def _start(self, facts: Facts) -> tuple[State, int]:
         """The first state: a fresh one, or what another loop of the same shape has published."""
@@ -323,6 +319,11 @@ class Store:
     def reading(self) -> AbstractContextManager[Transaction]:
         """A transaction that sees one moment and writes nothing."""
         return self.driver.reading()
+
+    def read(self, query: str, values: Sequence[Any] = ()) -> list[Row]:
+        """The rows of one query, as they are stored now."""
+        with self.reading() as tx:
+            return tx.execute(query, values)
 
     def status_of(self, tx: Transaction, facts: Facts) -> Status:
         found = tx.execute(f"SELECT {STATUS}, state FROM loops WHERE id = ?", (facts.id,))

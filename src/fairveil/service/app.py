@@ -237,8 +237,7 @@ class Service:
 
     def ledger(self, name: str) -> Ledger:
         """A ledger for looking at, whoever it belongs to."""
-        with self.store.reading() as tx:
-            found = tx.execute("SELECT name FROM loops WHERE ledger = ? LIMIT 1", (name,))
+        found = self.store.read("SELECT name FROM loops WHERE ledger = ? LIMIT 1", (name,))
         return self.store.loop(found[0][0]).ledger if found else self.store.ledger(name)
 
     def _look(self) -> dict[str, Any]:

@@ -128,8 +128,7 @@ def ledger(visit: Visit) -> Page:
 
 @route("GET", "/trail", "audit", "what operators did", page=True)
 def what_was_done(visit: Visit) -> Page:
-    with visit.service.store.reading() as tx:
-        [(newest,)] = tx.execute("SELECT coalesce(max(seq), 0) FROM trail")
+    [(newest,)] = visit.service.store.read("SELECT coalesce(max(seq), 0) FROM trail")
     after = _after(visit, max(newest - ROWS, 0))
     rows = visit.ask("GET", f"/v1/trail?after={after}")["entries"][:ROWS]
     last = rows[-1]["seq"] if rows else after
