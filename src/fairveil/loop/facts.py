@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairveil.arrays import Floats, Ints
+from fairveil.arrays import Ints
 from fairveil.bandits.feedback import with_arrivals
-from fairveil.bandits.protocol import Block, Feedback, Policy, Report
+from fairveil.bandits.protocol import Policy
 from fairveil.errors import SpecError
 from fairveil.loop.accept import missing_of
 from fairveil.loop.clock import SECOND, seconds_of
 from fairveil.loop.config import LoopSpec
 from fairveil.loop.guards import Guards, guards_of
-from fairveil.loop.play import ArmsPlay, CandidatesPlay, play_of
+from fairveil.loop.play import ArmsPlay, ByArrival, ByMerit, CandidatesPlay, play_of
 from fairveil.loop.reporting import TargetRule, rules_of
 from fairveil.loop.storage import Transaction
 from fairveil.loop.storage.driver import STATUS
@@ -45,28 +44,6 @@ OF_RELEASE_0_1 = (
     "made by release 0.1: in what it released before the upgrade, who somebody is may have moved the rows of others"
 )
 _COLUMNS = STATUS.split(", ")
-
-
-@runtime_checkable
-class ByArrival(Protocol):
-    """What a policy on the clock of arrivals can do for whoever keeps its rewards (`fairveil.bandits.nash.waiting`)."""
-
-    def counted(self, state: State, came: Ints, closed: Ints, rounds: int) -> State: ...
-
-    def alone(self, state: State, block: Block) -> State: ...
-
-    def gather(self, state: State, feedbacks: Iterable[Feedback | Report]) -> State: ...
-
-    def released_behind(self, state: State, block: Block, value: State | None) -> State: ...
-
-    def begun_again(self, state: State, at: int) -> State: ...
-
-
-@runtime_checkable
-class ByMerit(Protocol):
-    """A policy that shows in proportion to merit (`fairveil.bandits.exposure`): what it owes by what is published."""
-
-    def deserved(self, state: State, agent: int, contexts: Floats) -> Floats: ...
 
 
 class Status(NamedTuple):

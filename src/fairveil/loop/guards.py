@@ -17,13 +17,13 @@ from pydantic import Field
 from fairveil.arrays import Floats
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
+from fairveil.loop.storage import Transaction, saving
 from fairveil.randomness import Generator
 
 if TYPE_CHECKING:
     from fairveil.loop.facts import Facts
     from fairveil.loop.loop import Loop
     from fairveil.loop.requests import Ask
-    from fairveil.loop.storage import Transaction
     from fairveil.loop.store import Store
 
 UNIFORM, BASELINE = "uniform", "baseline"
@@ -163,11 +163,7 @@ class Serving:
             self.counts[2] += drawn.chances * (1.0 - drawn.chances)
 
     def save(self, tx: Transaction, loop: int) -> None:
-        tx.execute(
-            "INSERT INTO serving (loop, decided, counts) VALUES (?, ?, ?) "
-            "ON CONFLICT (loop) DO UPDATE SET decided = excluded.decided, counts = excluded.counts",
-            (loop, self.decided, self.counts.tobytes()),
-        )
+        tx.execute(saving("serving", "loop", "loop, decided, counts"), (loop, self.decided, self.counts.tobytes()))
 
     @property
     def evidence(self) -> float:

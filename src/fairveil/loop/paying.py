@@ -11,7 +11,7 @@ from fairveil.errors import BudgetError, LedgerTampered
 from fairveil.ledger import Ledger, Limit
 from fairveil.loop.config import LoopSpec
 from fairveil.loop.problems import NameTaken
-from fairveil.loop.storage import Transaction
+from fairveil.loop.storage import Transaction, saving
 from fairveil.privacy.charges import DELTA_UNITS, UNITS, Charge, Currency, exactly
 from fairveil.privacy.conversions import gdp_epsilon, zcdp_epsilon
 from fairveil.privacy.events import Event, NothingEvent
@@ -53,8 +53,7 @@ def budget_words(ledger: Ledger) -> dict[str, str]:
 def write_budget(tx: Transaction, name: str, ledger: Ledger) -> None:
     """Put what a ledger holds beside the loops, for lists; the ledger itself is what counts."""
     tx.execute(
-        "INSERT INTO budgets (ledger, sequence, words) VALUES (?, ?, ?) ON CONFLICT (ledger) DO UPDATE SET "
-        "sequence = excluded.sequence, words = excluded.words WHERE excluded.sequence >= budgets.sequence",
+        saving("budgets", "ledger", "ledger, sequence, words") + " WHERE excluded.sequence >= budgets.sequence",
         (name, ledger.seen, json.dumps(budget_words(ledger))),
     )
 

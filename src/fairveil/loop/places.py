@@ -22,7 +22,7 @@ from fairveil.arrays import Floats
 from fairveil.loop.play import ArmsPlay
 from fairveil.loop.problems import Uncounted
 from fairveil.loop.reporting import REFUSED, chances
-from fairveil.loop.storage import Driver, Transaction
+from fairveil.loop.storage import Driver, Transaction, adding, saving
 from fairveil.reports.rows import PlaceRows
 from fairveil.state import State
 
@@ -66,12 +66,7 @@ def counters(tx: Transaction, loop: int) -> Counters:
 
 def save(tx: Transaction, loop: int, now: Counters) -> None:
     values = tuple(getattr(now, field.name) for field in fields(Counters))
-    marks = ", ".join("?" for _ in values)
-    changed = ", ".join(f"{field.name} = excluded.{field.name}" for field in fields(Counters))
-    tx.execute(
-        f"INSERT INTO reporting (loop, {_COLUMNS}) VALUES (?, {marks}) ON CONFLICT (loop) DO UPDATE SET {changed}",
-        (loop, *values),
-    )
+    tx.execute(saving("reporting", "loop", f"loop, {_COLUMNS}"), (loop, *values))
 
 
 class Placing:
@@ -198,22 +193,15 @@ class Placing:
         loop, tx = self.facts.id, self.tx
         rows = [(loop, key, *values) for key, values in self._new.items()]
         if rows:
-            tx.many(
-                "INSERT INTO places (loop, event, place, decided, until, action, propensity, mode, content) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                rows,
-            )
+            tx.many(adding("places", "loop, event, place, decided, until, action, propensity, mode, content"), rows)
         if self._rewritten:
             changed = [(content, loop, key) for key, content in self._rewritten.items()]
             tx.many("UPDATE places SET content = ? WHERE loop = ? AND event = ?", changed)
         if self._stands:
-            tx.many("INSERT INTO place_appearances (loop, subject, place, places) VALUES (?, ?, ?, ?)", self._stands)
+            tx.many(adding("place_appearances", "loop, subject, place, places"), self._stands)
         if self._people:
-            tx.many(
-                "INSERT INTO place_people (loop, key, places) VALUES (?, ?, ?) "
-                "ON CONFLICT (loop, key) DO UPDATE SET places = excluded.places",
-                [(loop, key, count) for key, count in self._people.items()],
-            )
+            counted = [(loop, key, count) for key, count in self._people.items()]
+            tx.many(saving("place_people", "loop, key", "loop, key, places"), counted)
         if self._counters is not None:
             save(tx, loop, self._counters)
         self._new, self._rewritten, self._people, self._stands, self.changed = {}, {}, {}, [], False
@@ -294,17 +282,17 @@ def refused_reports(loop: Loop) -> list[str]:
     return [f"{count} scheduled {were} {words}"] if count else []
 
 
-def erase_person(batch: Batch, dialect: str, subject: bytes) -> int:
+def erase_person(batch: Batch, subject: bytes) -> int:
     """Take the content out of all places at which a person stands: no later report reads them. Gives how many."""
     loop = batch.facts.id
     found = batch.tx.execute("SELECT place FROM place_appearances WHERE loop = ? AND subject = ?", (loop, subject))
-    query = f"UPDATE places SET content = {_ERASED[dialect]} WHERE loop = ? AND place = ?"
+    query = f"UPDATE places SET content = {_ERASED[batch.tx.dialect]} WHERE loop = ? AND place = ?"
     batch.tx.many(query, [(loop, place) for (place,) in found])
     batch.tx.execute("DELETE FROM place_appearances WHERE loop = ? AND subject = ?", (loop, subject))
     return len(found)
 
 
-def erase_below(batch: Batch, dialect: str, stop: int) -> bool:
+def erase_below(batch: Batch, stop: int) -> bool:
     """Erase the content of places below ``stop``, one page; whether more is left."""
     placing = batch.places
     assert placing is not None, "a loop that reports has places"
@@ -312,7 +300,7 @@ def erase_below(batch: Batch, dialect: str, stop: int) -> bool:
     last = min(first + PAGE, stop)
     if first >= last:
         return False
-    query = f"UPDATE places SET content = {_ERASED[dialect]} WHERE loop = ? AND place >= ? AND place < ?"
+    query = f"UPDATE places SET content = {_ERASED[batch.tx.dialect]} WHERE loop = ? AND place >= ? AND place < ?"
     batch.tx.execute(query, (batch.facts.id, first, last))
     gone = "DELETE FROM place_appearances WHERE loop = ? AND place >= ? AND place < ?"
     batch.tx.execute(gone, (batch.facts.id, first, last))

@@ -31,6 +31,7 @@ from fairveil.loop.problems import Invalid, LedgerInDoubt, NoBudget, NoSupport, 
 from fairveil.loop.public import loop_table, release_tables
 from fairveil.loop.reporting import KINDS as REPORTS
 from fairveil.loop.reporting import REFUSED, Kind
+from fairveil.loop.storage import adding
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.vectors import Price
 from fairveil.reports.evaluation import Evaluation
@@ -45,6 +46,12 @@ SUMMARISED = (
     "mode", "rounds", "settled", "version", "epoch", "published", "guarantee", "total_guarantee", "person_guarantee",
     "simulated",
 )  # fmt: skip
+RANGE = "loop = ? AND kind = ? AND first = ? AND stop = ?"
+"""Which row of ``reports`` a report has: `Wanted.row`."""
+RELEASED = (
+    adding("releases", "loop, id, kind, first, stop, settings, block, value, created")
+    + " ON CONFLICT (loop, id) DO NOTHING"
+)
 STALE = 60 * SECOND
 """A range that was taken so long ago and is not through is finished by a tick."""
 
@@ -98,8 +105,7 @@ def _same(loop: Loop, asked: Wanted, known: dict[str, Any]) -> dict[str, Any]:
 
 def _taken(loop: Loop, asked: Wanted) -> bool:
     """Whether this very report was begun before and is not through."""
-    query = "SELECT settings FROM reports WHERE loop = ? AND kind = ? AND first = ? AND stop = ?"
-    found = loop.store.read(query, (loop.facts.id, asked.kind, asked.first, asked.stop))
+    found = loop.store.read(f"SELECT settings FROM reports WHERE {RANGE}", asked.row(loop.facts))
     return bool(found) and json.loads(found[0][0]) == asked.settings
 
 
@@ -115,30 +121,28 @@ def _take(batch: Batch, asked: Wanted) -> int:
             allowed=f"places outside [{first}, {stop})", fix="a place is in one report of a kind",
         )  # fmt: skip
     batch.change(due=min(batch.before.due, now + STALE + 1))
-    values = (loop, asked.kind, asked.first, asked.stop, batch.before.epoch, int(asked.scheduled))
     batch.tx.execute(
-        "INSERT INTO reports (loop, kind, first, stop, epoch, status, scheduled, settings, request, created) "
-        "VALUES (?, ?, ?, ?, ?, 'taken', ?, ?, ?, ?)",
-        (*values, json.dumps(asked.settings), asked.request, now),
-    )
+        adding("reports", "loop, kind, first, stop, epoch, status, scheduled, settings, request, created"),
+        (*asked.row(batch.facts), batch.before.epoch, "taken", int(asked.scheduled), json.dumps(asked.settings),
+         asked.request, now),
+    )  # fmt: skip
     return batch.before.epoch
+
+
+def _mark(batch: Batch, asked: Wanted, status: str) -> None:
+    """What became of a range that was taken."""
+    batch.tx.execute(f"UPDATE reports SET status = ? WHERE {RANGE}", (status, *asked.row(batch.facts)))
 
 
 def _pass_over(batch: Batch, asked: Wanted, status: str) -> None:
     """A scheduled range that cannot be reported is noted, so that the schedule goes on behind it."""
     _take(batch, asked)
-    batch.tx.execute(
-        "UPDATE reports SET status = ? WHERE loop = ? AND kind = ? AND first = ? AND stop = ?",
-        (status, batch.facts.id, asked.kind, asked.first, asked.stop),
-    )
+    _mark(batch, asked, status)
 
 
 def _untake(batch: Batch, asked: Wanted) -> None:
     """Nothing was charged: the range is free again. What a ledger has refused it refuses for ever."""
-    batch.tx.execute(
-        "DELETE FROM reports WHERE loop = ? AND kind = ? AND first = ? AND stop = ? AND status = 'taken'",
-        (batch.facts.id, asked.kind, asked.first, asked.stop),
-    )
+    batch.tx.execute(f"DELETE FROM reports WHERE {RANGE} AND status = 'taken'", asked.row(batch.facts))
 
 
 def _finish(loop: Loop, asked: Wanted, epoch: int, actor: str) -> None:
@@ -200,13 +204,9 @@ def _store(batch: Batch, asked: Wanted, epoch: int, document: Any, actor: str) -
         ]
         document = {"kind": asked.kind, "status": "lost", "charge": asked.price.to_dict(), "words": words}
     value = {**document, "range": places, "outside": {"shadow": now.shadow}, "simulated": facts.spec.simulated}
+    _mark(batch, asked, status)
     batch.tx.execute(
-        "UPDATE reports SET status = ? WHERE loop = ? AND kind = ? AND first = ? AND stop = ?",
-        (status, facts.id, asked.kind, asked.first, asked.stop),
-    )
-    batch.tx.execute(
-        "INSERT INTO releases (loop, id, kind, first, stop, settings, block, value, created) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (loop, id) DO NOTHING",
+        RELEASED,
         (facts.id, asked.id, asked.kind, asked.first, asked.stop, json.dumps(asked.settings),
          block_name(facts, epoch, asked.id), as_json(value), batch.now),
     )  # fmt: skip
@@ -219,9 +219,6 @@ def _store(batch: Batch, asked: Wanted, epoch: int, document: Any, actor: str) -
 
 def tick(loop: Loop) -> int:
     """Settle places, make the reports that are due, finish what was begun, erase what is through. Gives how many."""
-    declared = loop.facts.spec.reports
-    if declared is None:
-        return 0
     now: Counters = loop.writer.act(settle)
     made = 0
     for asked in (*_begun(loop), *_due(loop, now)):
@@ -233,19 +230,18 @@ def tick(loop: Loop) -> int:
         except Overlap:  # somebody asked for these places by hand a moment ago
             new = False
         made += new
-    stop = _through(loop, now)
-    while loop.writer.act(lambda batch: erase_below(batch, loop.store.driver.dialect, stop)):
+    through = partial(erase_below, stop=_through(loop, now))
+    while loop.writer.act(through):
         pass
     return made
 
 
 def moments(batch: Batch) -> list[int]:
     """When places need their next tick: a window closes, content is old, or a range was taken and left."""
-    declared, placing = batch.facts.spec.reports, batch.places
-    if declared is None or placing is None:
-        return []
+    declared, placing, found = batch.facts.spec.reports, batch.places, list[int]()
+    assert declared is not None, "only loops that report have places"
+    assert placing is not None, "a loop that reports has places"
     tx, loop, now = batch.tx, batch.facts.id, placing.counters
-    found = []
     if now.settled < now.place:
         rows = tx.execute("SELECT until FROM places WHERE loop = ? AND place = ?", (loop, now.settled))
         found.append(batch.after_grace(rows[0][0] if rows else None))
@@ -356,11 +352,7 @@ def _summary(loop: Loop, actor: str) -> tuple[Any, bool]:
     value = {key: table[key] for key in SUMMARISED}
     now = loop.store.clock.now()
     with loop.store.writing() as tx:
-        tx.execute(
-            "INSERT INTO releases (loop, id, kind, first, stop, settings, value, created) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (loop, id) DO NOTHING",
-            (loop.facts.id, id, "summary", 0, table["settled"], "{}", json.dumps(value), now),
-        )
+        tx.execute(RELEASED, (loop.facts.id, id, "summary", 0, table["settled"], "{}", None, json.dumps(value), now))
         trail.note(tx, now, actor, "release", loop.name, {"id": id})
     return stored(loop, id), True
 

@@ -22,15 +22,14 @@ from fairveil.loop.blocks import abandon, begun_again
 from fairveil.loop.clock import SECOND, Clock, SystemClock, Time, seconds_of
 from fairveil.loop.config import new_spec, read_spec, spec_table
 from fairveil.loop.facts import Facts, Status, first_tally
-from fairveil.loop.keys import Keys, find_secret
+from fairveil.loop.keys import Keys, check_key, find_secret, key_beside
 from fairveil.loop.loop import Loop
-from fairveil.loop.marks import check_key, key_beside, latest_moment
 from fairveil.loop.memory import LoopMemory, Ticks
 from fairveil.loop.paying import check_accounts, check_newest, check_room, limit_of, write_budget
 from fairveil.loop.play import warm
 from fairveil.loop.problems import NameTaken, StorageFailed, UnknownLoop
 from fairveil.loop.settle import LONGEST_REST
-from fairveil.loop.storage import Driver, Transaction, bring_up_to_date, driver_of, noted
+from fairveil.loop.storage import Driver, Transaction, adding, bring_up_to_date, driver_of, latest_moment, noted
 from fairveil.loop.storage.driver import STATUS, Row
 from fairveil.loop.waiting import first_rounds
 from fairveil.loop.writer import Due, coins
@@ -39,6 +38,10 @@ from fairveil.randomness import Generator
 from fairveil.state import State, load_state, save_state
 
 CLOCK_GAP = "7d"
+_FIRST = (
+    "name, config, mode, round, settled, released, erased, clock, created, version, revision, epoch, aged, "
+    "ledger_sequence, state, tally, ledger, due, began"
+)
 TIDY_EVERY = 20
 """Seconds from one emptying of the log to the next, while content is erased: what is erased is gone within a minute."""
 SOON = 5
@@ -154,11 +157,10 @@ class Store:
             if tx.execute("SELECT 1 FROM loops WHERE name = ?", (spec.name,)):
                 raise _taken(spec.name)
             tx.execute(
-                "INSERT INTO loops (name, config, mode, round, settled, released, erased, clock, created, version, "
-                "revision, epoch, aged, ledger_sequence, state, tally, ledger, due, began) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?, ?, ?, ?, ?)",
-                (*values, ledger.sequence, save_state(state), tally, paying, now + LONGEST_REST, json.dumps(began)),
-            )
+                adding("loops", _FIRST),
+                (*values, 0, 0, 0, 0, ledger.sequence, save_state(state), tally, paying, now + LONGEST_REST,
+                 json.dumps(began)),
+            )  # fmt: skip
             write_budget(tx, paying, ledger)
             [(id,)] = tx.execute("SELECT id FROM loops WHERE name = ?", (spec.name,))
             trail.note(tx, now, actor, "create", spec.name, {"policy": policy.name, "mode": spec.mode})

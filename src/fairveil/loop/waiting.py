@@ -306,6 +306,7 @@ def _mode(facts: Facts, plan: Planned, missing: str, people: int) -> dict[str, A
     table: dict[str, Any] = {"missing": missing, "people": people, "becomes_public": told}
     if isinstance(facts.policy, EpisodePolicy):
         hides = "private" if missing == "private" else "public"
-        policy = {**describe(facts.policy), **({"arrivals": hides} if hasattr(facts.policy, "arrivals") else {})}
+        policy = describe(facts.policy)
+        policy |= {"arrivals": hides} if "arrivals" in policy else {}
         table["average_regret"] = regret_after(policy, plan.people, people, missing)
     return table

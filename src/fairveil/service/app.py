@@ -21,10 +21,9 @@ from fairveil.errors import FairveilError, LedgerError
 from fairveil.ledger import Ledger
 from fairveil.loop.audits import Auditor
 from fairveil.loop.loop import Loop
-from fairveil.loop.marks import ready_mark
 from fairveil.loop.play import warm, warm_noise
 from fairveil.loop.problems import EventReused, RewardDiffers, StorageFailed
-from fairveil.loop.storage import Transaction, note
+from fairveil.loop.storage import Transaction, note, ready_mark
 from fairveil.loop.store import Store
 from fairveil.loop.tokens import Token
 from fairveil.service import cold, hot
