@@ -88,6 +88,10 @@ class Sender:
         self.url, self.timeout, self.retries, self.patience = url, timeout, retries, patience
         self._http = self.connection(base_url=url, timeout=timeout, headers=token_of(token), **options)
 
+    def _do(self, step: Call | Pause) -> Any:
+        """One step of a verb: an attempt, or a pause; awaited where its client is."""
+        raise NotImplementedError
+
     def send(self, call: Call) -> Steps[Any]:
         """Send a call until it is answered, and give the answer or raise its problem."""
         check_sendable(call.body)
@@ -165,6 +169,7 @@ class LoopPath(Generic[C]):
 
     def __init__(self, client: C, name: str) -> None:
         self.client, self.name = client, name
+        self._do = client._do
         self.fallen: set[str] = set()
         """Events that a fallback has answered: the service never heard of them."""
 

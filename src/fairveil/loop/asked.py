@@ -73,12 +73,11 @@ def mechanism(
     low, high, blanks = spec.reward.low, spec.reward.high, facts.looks_at_persons
     if kind == "fairness":
         arms = isinstance(facts.play, ArmsPlay)
-        actions = tuple(spec.actions or [str(arm) for arm in range(facts.policy.arms or 0)]) if arms else ()
         about: dict[str, Any] = {"missing": facts.missing, "group_privacy": group_privacy(facts), **price.to_dict()}
         about |= {} if arms else {"most_shown": spec.max_candidates}
         return FairnessReport(
-            spec.crossings or tuple(spec.groups or ["all"]), level=level, family=family_of(facts), actions=actions,
-            low=low, high=high, blanks=blanks, **about,
+            spec.crossings or tuple(spec.groups or ["all"]), level=level, family=family_of(facts),
+            actions=tuple(facts.arm_names) if arms else (), low=low, high=high, blanks=blanks, **about,
         )  # fmt: skip
     rules = [rule for rule in facts.rules if rule.name in targets]
     weights = tuple(rule.largest_weight(facts.guards.least, facts.most_actions) for rule in rules)

@@ -14,7 +14,7 @@ from fairveil.errors import SpecError
 from fairveil.loop.accept import missing_of
 from fairveil.loop.clock import SECOND, seconds_of
 from fairveil.loop.config import LoopSpec
-from fairveil.loop.guards import Guards, guards_of
+from fairveil.loop.guards import Guards, guards_of, names_of_arms
 from fairveil.loop.play import ArmsPlay, ByArrival, ByMerit, CandidatesPlay, play_of
 from fairveil.loop.reporting import TargetRule, rules_of
 from fairveil.loop.storage import Transaction
@@ -165,7 +165,7 @@ class Facts:
     @property
     def arm_names(self) -> list[str]:
         """The ids of its arms, numbers where none were given; of candidates none."""
-        return self.spec.actions or [str(arm) for arm in range(self.policy.arms or 0)]
+        return names_of_arms(self.spec.actions, self.policy.arms)
 
     @property
     def guarantee(self) -> Guarantee | None:

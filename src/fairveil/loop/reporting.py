@@ -13,6 +13,7 @@ from fairveil.arrays import Floats
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.loop.clock import seconds_of
+from fairveil.loop.guards import names_of_arms, unknown_arm
 from fairveil.privacy.vectors import Price
 
 if TYPE_CHECKING:
@@ -114,10 +115,9 @@ def _rule(table: Mapping[str, Any], path: str, arms: int | None, actions: list[s
         raise SpecError("this key is not known", path=f"{path}.{min(unknown)}", allowed=", ".join(sorted(allowed)))
     label = str(table.get("label", kind))
     if kind == "arm":
-        names = actions or [str(arm) for arm in range(arms or 0)]
+        names = names_of_arms(actions, arms)
         if str(table.get("arm")) not in names:
-            words = "there is no arm of this name"
-            raise SpecError(words, path=f"{path}.arm", given=table.get("arm"), allowed=", ".join(names[:20]))
+            raise unknown_arm(f"{path}.arm", table.get("arm"), names)
         return TargetRule(str(table.get("label", f"arm {table['arm']}")), kind, names.index(str(table["arm"])))
     if kind in ("mixture", "linear"):
         key, wanted = ("shares", arms or 0) if kind == "mixture" else ("weights", width)
