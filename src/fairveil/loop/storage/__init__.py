@@ -7,6 +7,7 @@ what else a store knows of itself.
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib import resources
 from pathlib import Path
 
@@ -52,6 +53,7 @@ def driver_of(url: str) -> Driver:
     )
 
 
+@cache
 def steps(dialect: str) -> dict[int, str]:
     """The statements of every version, for one database."""
     found = {}
