@@ -13,7 +13,7 @@ import logging
 from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl
 
 import jinja2
 
@@ -63,7 +63,7 @@ class Drawing:
         )
         made.filters |= {
             "amount": words.amount, "count": words.count, "moment": words.moment, "day": words.day, "span": words.span,
-            "url": lambda text: quote(text, safe=""), "labelled": words.labelled,
+            "url": words.url, "labelled": words.labelled,
         }  # fmt: skip
         made.globals |= {
             "asset": lambda name: f"/static/{name}?v={STATICS[name].mark}",
