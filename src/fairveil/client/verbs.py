@@ -65,12 +65,7 @@ Steps = Generator[Call | Pause, Any, T]
 
 
 class Sender:
-    """A connection to the service. Repeats after connection errors, 429 and 503, with jitter, never another refusal.
-
-    ``token``: else ``FAIRVEIL_TOKEN``. ``timeout``: seconds for one attempt. ``patience``: seconds in which new
-    attempts begin; where the service took a call that may take long (creating, quoting, releasing), `SLOW` more.
-    ``retries``: at most so many after the first, None: as many as fit.
-    """
+    """What the clients have in common: an address, a token, and how often a call is tried."""
 
     connection: ClassVar[Any]
 
