@@ -127,9 +127,11 @@ class Placing:
         if isinstance(facts.play, ArmsPlay):
             numbers, actions = [0 if blank else ask.group or 0], facts.play.arms
         else:
-            pick = made.action if ask.allowed is None else ask.allowed.index(made.action)
             counts = np.bincount([one.group for one in ask.shown], minlength=facts.groups)
-            numbers, actions = [0 if blank else ask.shown[pick].group, *counts.tolist()], len(ask.names)
+            numbers, actions = (
+                [0 if blank else ask.shown[ask.place(made.action)].group, *counts.tolist()],
+                len(ask.names),
+            )
         law = np.zeros(len(facts.rules)) if blank else chances(facts.rules, ask, made.action, actions)
         head = _HEAD.pack(BLANK if blank else COUNTS, 0 if ask.defer else 1, float("nan"))
         return head + np.array(numbers, np.uint16).tobytes() + law.tobytes()
@@ -146,8 +148,7 @@ class Placing:
         if law is None:  # somebody else decided, or the fallback of a pause
             law = np.full(count, 1.0 / count)
             if made.propensity == 1.0:
-                pick = made.action if ask.allowed is None else ask.allowed.index(made.action)
-                law = np.eye(count)[pick]
+                law = np.eye(count)[ask.place(made.action)]
         owed = merit.deserved(self.state, 0, np.array([one.features for one in ask.shown]))
         of = [one.group for one in ask.shown]
         return b"".join(np.bincount(of, weights=one, minlength=groups).tobytes() for one in (law, owed))

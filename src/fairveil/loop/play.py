@@ -160,7 +160,7 @@ class CandidatesPlay:
         return Choice(action, 1.0, place if ask.allowed is None else ask.allowed[place])
 
     def context(self, ask: Ask, action: int) -> bytes | None:
-        return self.context_of(ask.shown, action if ask.allowed is None else ask.allowed.index(action))
+        return self.context_of(ask.shown, ask.place(action))
 
     def context_of(self, shown: tuple[Candidate, ...], pick: int) -> bytes:
         groups = np.array([one.group for one in shown], np.int16)

@@ -82,7 +82,7 @@ class TargetRule:
         if self.kind == "linear":
             scores = np.array([float(one.features @ np.array(self.numbers)) for one in ask.shown])
             best = scores == scores.max()
-            return float(best[list(allowed).index(action)] / best.sum())
+            return float(best[ask.place(action)] / best.sum())
         weights = self.numbers or tuple(float(arm == self.arm) for arm in range(actions))
         total = sum(weights[one] for one in allowed)
         return weights[action] / total if total > 0 else 1.0 / len(allowed)
