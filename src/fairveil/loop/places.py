@@ -128,10 +128,8 @@ class Placing:
             numbers, actions = [0 if blank else ask.group or 0], facts.play.arms
         else:
             counts = np.bincount([one.group for one in ask.shown], minlength=facts.groups)
-            numbers, actions = (
-                [0 if blank else ask.shown[ask.place(made.action)].group, *counts.tolist()],
-                len(ask.names),
-            )
+            group = 0 if blank else ask.shown[ask.place(made.action)].group
+            numbers, actions = [group, *counts.tolist()], len(ask.names)
         law = np.zeros(len(facts.rules)) if blank else chances(facts.rules, ask, made.action, actions)
         head = _HEAD.pack(BLANK if blank else COUNTS, 0 if ask.defer else 1, float("nan"))
         return head + np.array(numbers, np.uint16).tobytes() + law.tobytes()
