@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import numpy as np
 from pydantic import Field, Strict
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fairveil.loop.requests import Ask
 
 Kind = Literal["fairness", "evaluation"]
-KINDS: tuple[Kind, ...] = ("fairness", "evaluation")
+KINDS: tuple[Kind, ...] = get_args(Kind)
 REFUSED = "refused"
 """The status of a scheduled report in which not everybody was counted; others that cannot be made are ``skipped``."""
 MOST_TARGETS = 8
