@@ -99,15 +99,7 @@ class Gaussian(Mechanism):
         epsilon = gdp_epsilon(plan.mu, delta * (1 - RESERVE)) if self.epsilon is None else self.epsilon
         if _log_loss(epsilon, self.dimension) - 2 * math.log(plan.sigma_units) > math.log(RESERVE * delta):
             epsilon = zcdp_epsilon(plan.mu**2 / 2, delta)
-        return Guarantee.gaussian(
-            plan.mu,
-            delta,
-            epsilon=epsilon,
-            model="global",
-            unit="one person's contribution to the value",
-            neighbours="replace-row",
-            notes=("holds for every neighbouring relation under which the stated sensitivity is a bound",),
-        )
+        return Guarantee.gaussian(plan.mu, delta, epsilon=epsilon, **self.facts)
 
     def releases(self, value: ArrayLike, noise: Noise, count: int) -> Floats:
         vector = as_vector(value, self.dimension)
