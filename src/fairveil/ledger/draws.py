@@ -26,7 +26,7 @@ from fairveil.ledger.checks import (
     settlement,
     stored_text,
 )
-from fairveil.ledger.rows import LedgerStore
+from fairveil.ledger.places import LedgerStore
 from fairveil.ledger.values import decode, encode
 from fairveil.privacy.charges import Charge
 from fairveil.privacy.events import Event

@@ -11,7 +11,7 @@ from typing import Any
 
 from fairveil.errors import LedgerError, LedgerTampered
 from fairveil.ledger.chain import LedgerGone, Row
-from fairveil.ledger.rows import LedgerStore
+from fairveil.ledger.places import LedgerStore
 from fairveil.storage.alive import Session
 from fairveil.storage.faults import point
 from fairveil.storage.postgres import (

@@ -2,11 +2,19 @@
 
 After a stop the same command goes on: stored releases are replayed through the filter, the output is cut back to its
 last whole line and completed, rows that were released already are matched by their time, and nothing is drawn twice.
+
+In how many steps somebody was counted is raw data and lives as long as a process; a stream that goes on counts again
+from the beginning of its input. On another input, as the next file of a rotated log, everybody would be new. So a
+salted digest of what was read lies beside the ledger, its owner's alone, on disk before the release of these rows.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
+import os
+import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,14 +24,62 @@ import numpy as np
 
 from fairveil.arrays import Floats
 from fairveil.errors import HorizonError, InputError, LedgerError
+from fairveil.federated.journal import replace_file
 from fairveil.ledger import Ledger
 from fairveil.privacy.noise import Noise, SecureNoise, SeededNoise
 from fairveil.streams.columns import Columns, exact_limit
 from fairveil.streams.protocol import LOST, TIME, State, Track, join_tracks, single_track
-from fairveil.streams.serving.feed import Feed, Step
+from fairveil.streams.serving.feed import CHUNK, Feed, Lines, Step
 from fairveil.streams.serving.journal import MOST, Journal, check_real_time
 from fairveil.streams.serving.output import Layout, Output
-from fairveil.streams.serving.read_again import ReadAgain
+
+UNKNOWN = (
+    "not established: what was read before is not known any more, so somebody may have been counted in as many steps "
+    "again"
+)
+
+
+class ReadAgain:
+    """Rows of people that were read before, of one stream: the same when it goes on, or it does not go on.
+
+    ``known`` is False where a part of the stream was released without this record.
+    """
+
+    def __init__(self, ledger: Path, lines: Lines) -> None:
+        self.path, self.lines = Path(f"{ledger}.rows"), lines
+        self._salt, self.known = secrets.token_hex(16), True
+
+    def check(self) -> None:
+        """Refuse an input that does not begin as the one that was read."""
+        if not self.path.exists():
+            self.known = False
+            return
+        table: dict[str, Any] = json.loads(self.path.read_text())
+        self._salt, self.known = table["salt"], table["known"]
+        if self._salted(_beginning(self.lines.descriptor, table["bytes"])) != table["digest"]:
+            raise InputError(
+                "these are not the rows that were read before", path="in",
+                allowed="the same input, longer or as it was",
+                fix="put the parts of a rotated log together: who was counted before is known from the rows alone",
+            )  # fmt: skip
+
+    def keep(self) -> None:
+        """Put what was read so far on disk."""
+        table = {"salt": self._salt, "bytes": self.lines.read, "digest": self._salted(self.lines.digest())}
+        replace_file(self.path, json.dumps({**table, "known": self.known}).encode())
+
+    def _salted(self, digest: bytes) -> str:
+        return hashlib.blake2b(digest, key=bytes.fromhex(self._salt), digest_size=16).hexdigest()
+
+
+def _beginning(descriptor: int, size: int) -> bytes:
+    """The digest of so many bytes of a file; of all of it where it is shorter."""
+    found, place = hashlib.sha256(), 0
+    while place < size and (data := os.pread(descriptor, min(CHUNK, size - place), place)):
+        found.update(data)
+        place += len(data)
+    return found.digest()
+
 
 Hook = Callable[[str], None]
 
