@@ -114,7 +114,8 @@ class ReleaseRun:
         self._output = Output(self.out, self.layout)
         limited = self.feed.people is not None and self.feed.people.participation is not None
         self._again = ReadAgain(self.ledger, self.feed.lines) if limited and self.ledger is not None else None
-        self._printed = 0
+        self.lines = 0
+        """Lines that stand in the output."""
         self.lost = 0
         self.clipped = 0
         self.opened = False
@@ -125,11 +126,6 @@ class ReleaseRun:
     def known(self) -> bool:
         """Whether everybody who was counted before is counted still."""
         return self._again is None or self._again.known
-
-    @property
-    def lines(self) -> int:
-        """Lines that stand in the output."""
-        return self._printed
 
     def interrupt(self) -> None:
         """Stop now, or, while steps are charged and not printed yet, as soon as they are."""
@@ -208,8 +204,8 @@ class ReleaseRun:
             if self._journal.step and self._again is not None:
                 self._again.check()
         self._old = self._stored_rows()
-        self._printed = len(written)
-        self.lost = _lost(self._old, [place for place in self._shown_places() if self._shown(place) < self._printed])
+        self.lines = len(written)
+        self.lost = _lost(self._old, [place for place in self._shown_places() if self._shown(place) < self.lines])
         if len(written) > self._step:
             raise LedgerError(
                 "the output has more lines than the ledger has steps",
@@ -247,8 +243,9 @@ class ReleaseRun:
         self._labels += [step.label for step in known]
         if known and len(self._labels) == self._known:
             self._repair()
-        for chunk in _chunks(fresh, min(self.batch, self._journal.most if self._journal is not None else MOST)):
-            self._release(chunk)
+        size = min(self.batch, self._journal.most if self._journal is not None else MOST)
+        for first in range(0, len(fresh), size):
+            self._release(fresh[first : first + size])
 
     @property
     def _known(self) -> int:
@@ -276,9 +273,9 @@ class ReleaseRun:
     def _print(self, tracks: list[Track]) -> None:
         """Print the steps that tracks are about, unless they are printed (a lag begins with none)."""
         steps = tracks[0].step.tolist()
-        fresh = [place for place, step in enumerate(steps) if step >= self._printed]
+        fresh = [place for place, step in enumerate(steps) if step >= self.lines]
         self._output.write([self._line(tracks, place) for place in fresh])
-        self._printed += len(fresh)
+        self.lines += len(fresh)
         self.lost += _lost(tracks, fresh)
 
     def _release(self, chunk: list[Step]) -> None:
@@ -340,8 +337,3 @@ def _values(steps: list[Step]) -> Floats:
 def _lost(tracks: list[Track], places: list[int]) -> int:
     """How many of these steps were charged and never stored."""
     return sum(any(track.status[place] == LOST for track in tracks) for place in places)
-
-
-def _chunks(steps: list[Step], size: int) -> Iterator[list[Step]]:
-    for first in range(0, len(steps), size):
-        yield steps[first : first + size]
