@@ -87,6 +87,7 @@ MOVED = {
     "fairveil.privacy.audit.scores": "fairveil.proof.engine.attack",
     "fairveil.privacy.audit.task": "fairveil.proof.engine.audit",
     "fairveil.privacy.audit.twins": "fairveil.proof.mutants.mechanisms",
+    "fairveil.privacy.calibration.budget": "fairveil.privacy.calibration",
     "fairveil.privacy.histograms.prefix": "fairveil.privacy.histograms.codes",
     "fairveil.privacy.histograms.result": "fairveil.privacy.histograms.histogram",
     "fairveil.privacy.histograms.tree": "fairveil.privacy.histograms.codes",
