@@ -83,10 +83,13 @@ class PublicColumn:
         if self.values is not None:
             codes, known = frame.codes(name, self.values)
             return (codes[:, None] == np.arange(len(known))).astype(np.float64)
+        return self.on_scale(frame.numbers(name))[:, None]
+
+    def on_scale(self, numbers: Floats) -> Floats:
+        """Numbers clipped to the range and moved to [-1, 1]."""
         assert self.low is not None
         assert self.high is not None
-        inside = np.clip(frame.numbers(name), self.low, self.high)
-        return (2 * (inside - self.low) / (self.high - self.low) - 1)[:, None]
+        return 2 * (np.clip(numbers, self.low, self.high) - self.low) / (self.high - self.low) - 1
 
     def facts(self) -> tuple[list[float], list[float], list[float], list[float]]:
         """Public low, high, centre and spread of each encoded column."""
