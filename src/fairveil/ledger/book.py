@@ -13,8 +13,20 @@ from typing import Any
 
 from fairveil.errors import LedgerError, LedgerTampered
 from fairveil.ledger.anchor import Anchor, FileAnchor, Mark
-from fairveil.ledger.chain import ANCHOR, GENESIS, START, LedgerGone, Row, State, advance, make_row, replay, totals
-from fairveil.ledger.places import LedgerStore, Place
+from fairveil.ledger.chain import (
+    ANCHOR,
+    GENESIS,
+    START,
+    LedgerGone,
+    LedgerStore,
+    Row,
+    State,
+    advance,
+    make_row,
+    replay,
+    totals,
+)
+from fairveil.ledger.places import Place
 from fairveil.privacy.filters import Filter
 from fairveil.storage.alive import Guarded
 

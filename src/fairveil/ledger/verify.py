@@ -13,8 +13,8 @@ from typing import Any
 from fairveil.errors import LedgerTampered
 from fairveil.ledger.anchor import Anchor, FileAnchor
 from fairveil.ledger.book import anchor_just_started, check_mark
-from fairveil.ledger.chain import ANCHOR, LOST, PUBLISH, RESERVE, State, replay
-from fairveil.ledger.places import LedgerStore, Place, place_of
+from fairveil.ledger.chain import ANCHOR, LOST, PUBLISH, RESERVE, LedgerStore, State, replay
+from fairveil.ledger.places import Place, place_of
 from fairveil.ledger.values import decode
 from fairveil.privacy.charges import Charge
 
