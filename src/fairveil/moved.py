@@ -57,6 +57,7 @@ MOVED = {
     "fairveil.data.reading": "fairveil.data.files",
     "fairveil.data.sequences": "fairveil.data.series",
     "fairveil.data.shelf": "fairveil.data.tables",
+    "fairveil.data.source": "fairveil.data.schema",
     "fairveil.dynamics.levels": "fairveil.dynamics.problem",
     "fairveil.dynamics.longterm.world": "fairveil.dynamics.longterm.loop",
     "fairveil.dynamics.measures": "fairveil.dynamics.population",
