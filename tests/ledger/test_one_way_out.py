@@ -114,10 +114,9 @@ SHOWN = {
 """Who asks for blocks, and the adapter by which the laws of the one way out are shown it."""
 ASKING = ("release_once", "release_many")
 BESIDE = {
-    "bandits/exposure/secure_agent.py": "stores shares of noise under the names of its agent: test_secure_sums.py",
-    "consensus/secure_node.py": "stores shares of noise under the names of its node: test_secure_sums.py",
+    "federated/secure_sum.py": "stores shares of noise under the names of its party: test_secure_sums.py",
     "lab/demo.py": "a demonstration",
-    "reports/evaluation.py": "one call that keeps nothing: test_evaluation_report.py",
+    "reports/evaluation.py": "one call that keeps nothing: test_fairness_report.py",
     "reports/fairness.py": "one call that keeps nothing: test_fairness_report.py",
 }
 
