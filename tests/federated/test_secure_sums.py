@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from federations import EXPOSURE, host_of, keys, plan_of, run
 
-from fairveil.bandits.exposure import BatchedPrivFairx, secure_agent
-from fairveil.bandits.exposure.secure_agent import SecureAgent
+from fairveil.bandits.exposure import BatchedPrivFairx, federation
+from fairveil.bandits.exposure.federation import SecureAgent
 from fairveil.consensus import secure_node
 from fairveil.consensus.private_admm import GradientLocal, PrivateAdmm
 from fairveil.errors import PrivacyError, SpecError
@@ -532,12 +532,12 @@ MUTANTS = {
     "a second union accepted": (
         [
             (secure_block.SecureBlock, "hear_union", _forgetful_hearing),
-            (secure_agent, "check_union", lambda *facts: None),
+            (federation, "check_union", lambda *facts: None),
         ],
         lambda folder, patch: _attacked(test_a_second_union_for_a_block_is_refused, folder),
     ),
     "a second union accepted after a restart": (
-        [(secure_agent, "check_union", lambda *facts: None)],
+        [(federation, "check_union", lambda *facts: None)],
         lambda folder, patch: _attacked(
             test_a_union_minus_one_after_a_restart_is_refused_by_the_ledger, folder, folder
         ),
@@ -577,7 +577,7 @@ MUTANTS = {
         lambda folder, patch: _attacked(test_an_old_ready_and_a_strangers_key_are_refused, folder),
     ),
     "the contribution stored": (
-        [(secure_agent, "release_once", _stored_beside(secure_agent.release_once))],
+        [(federation, "release_once", _stored_beside(federation.release_once))],
         lambda folder, patch: test_the_ledger_holds_masked_numbers_and_a_digest_and_nothing_else("exposure", folder),
     ),
     "the contribution subtracted": (

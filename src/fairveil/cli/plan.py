@@ -19,7 +19,7 @@ from fairveil.cli.common import folder_to_write, read_spec
 from fairveil.errors import SpecError, did_you_mean
 
 if TYPE_CHECKING:
-    from fairveil.bandits.plans import TrialPlan
+    from fairveil.bandits.quotes import TrialPlan
 
 FILES = (".html", ".md", ".json")
 

@@ -2,13 +2,13 @@
 
 Where rounds come from (``source``): ``environment`` (the simulated world of the plan, to try it out), ``replay:FILE``
 (a log of decisions with known propensities), or ``python:module.attribute``, an object with ``contexts()`` and
-``reward(action)``.
+``reward(action)``. With secure sums an agent shows masked numbers, each block in one union for ever.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,24 +17,91 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairveil import registry
+from fairveil.arrays import Ints
 from fairveil.bandits.environments.exposure import ExposureWorld
 from fairveil.bandits.exposure.agent import Agent
 from fairveil.bandits.exposure.batched_priv_fairx import BatchedPrivFairx
 from fairveil.bandits.exposure.private import PrivatePolicy, form_of
-from fairveil.bandits.exposure.secure_agent import SecureAgent
 from fairveil.bandits.protocol import Round
 from fairveil.configuration import describe
 from fairveil.data.logs import Log, LogTable
 from fairveil.data.tables import read_frame
-from fairveil.errors import DataError, InputError, SpecError
+from fairveil.errors import DataError, InputError, PrivacyError, SpecError
 from fairveil.federated import Form, Kind, Plan, Worker
+from fairveil.federated.party import MaskedNumbers, Union, check_union
 from fairveil.federated.schedules import NEVER
-from fairveil.ledger import Ledger
+from fairveil.federated.secure_sum import as_words
+from fairveil.ledger import Ledger, ReleaseLost, release_once
 from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator, generator
 from fairveil.registry import register
+from fairveil.state import State, copy_state
+
+
+class SecureAgent(Agent):
+    """An agent whose numbers nobody sees: they leave with a share of the noise, behind masks that cancel in the sum.
+
+    Guarantee: the policy's, against everybody but more than ``colluding`` agents who pool what they know. The ledger
+    holds the masked numbers and the digest of their union; noise is drawn once the union is fixed, for its size, and
+    what is under the mask is never stored. A personal agent takes its own exact rows off the sum, never its numbers.
+    Cost: as `Agent`, and one key agreement a party and synchronisation.
+    """
+
+    policy: BatchedPrivFairx
+
+    def contribute(self, union: Union, noise: Noise | None = None) -> MaskedNumbers | None:
+        policy, sync = self.policy, self.syncs
+        if self.index not in union.parties or len(union.parties) <= policy.colluding:
+            raise PrivacyError(
+                "this agent has no part in this union", path="union", given=list(union.parties),
+                allowed="itself among more parties than may collude",
+            )  # fmt: skip
+        rows, exact = int(self.state["rows"][self.index]), self.state["leaf"][self.index].copy()
+
+        def draw(source: Noise) -> dict[str, Any]:
+            self._known = True
+            units = policy.exact_units(self.state, self.index)
+            shares = policy.share(len(union.parties)).draws(source)[0]
+            return {"masked": as_words(units + shares) + union.masks(len(units)), "union": union.digest, "rows": rows}
+
+        def drawn(_: Any) -> State:
+            """The rows are in the sum now; a personal agent remembers them, to take them off again."""
+            after = self._dropped()
+            if policy.personal:
+                after["block"][self.index] += exact
+            return after
+
+        found = release_once(self.account, self.account.block(f"sync-{sync}"), draw, noise, resume=self._known)
+        self._known = True
+        lost = isinstance(found.value, ReleaseLost)
+        if not lost:
+            check_union(found.value["union"], union, f"synchronisation {sync}")
+        if self._contributed <= sync:
+            self.state = found.answer(drawn=drawn, stored=lambda _: self._dropped(), lost=lambda _: self._dropped())
+            self._contributed = sync + 1
+        return None if lost else MaskedNumbers(found.value["masked"], int(found.value["rows"]))
+
+    def take_sum(self, parties: Sequence[int], total: Ints, rows: int) -> None:
+        after = self._settled(parties)
+        self.policy.publish_sum(after, total, parties, rows)
+        self.state = after
+        self._learn()
+
+    def void(self, parties: Sequence[int]) -> None:
+        after = self._settled(parties)
+        if "block" in after:
+            after["block"][:] = 0.0
+        self.policy.close(after, parties)
+        self.state = after
+        self._learn()
+
+    def _settled(self, parties: Sequence[int]) -> State:
+        """The state in which this agent's rows of the block are gone if it was in the union, and kept if not."""
+        if self.index in parties and self._contributed <= self.syncs:
+            self.state = self._dropped()
+        return copy_state(self.state)
 
 
 class RoundSource(Protocol):

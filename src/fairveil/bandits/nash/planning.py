@@ -20,10 +20,9 @@ from fairveil.bandits.environments.arms import BERNOULLI, ArmEnvironment
 from fairveil.bandits.facts import settled_table
 from fairveil.bandits.lateness import AT_ONCE, Lateness
 from fairveil.bandits.nash.episodes import EpisodePolicy
-from fairveil.bandits.nash.following import NEVER, Followed, follow
 from fairveil.bandits.nash.late import compiled_waits
-from fairveil.bandits.nash.stopping import Silence
-from fairveil.bandits.plans import ArmOutlook, Likely, Outlook, TrialPlan, chance, in_millions
+from fairveil.bandits.nash.stopping import NEVER, Followed, Silence, follow
+from fairveil.bandits.quotes import ArmOutlook, Likely, Outlook, TrialPlan, chance, in_millions
 from fairveil.bandits.simulate import Case
 from fairveil.configuration import describe
 from fairveil.errors import SpecError

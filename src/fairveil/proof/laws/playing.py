@@ -13,8 +13,7 @@ from fairveil import registry
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round
-from fairveil.bandits.simulate import Streams
-from fairveil.bandits.steps import Step, walk
+from fairveil.bandits.simulate import Step, Streams, walk
 from fairveil.bandits.task import BanditTask
 from fairveil.configuration import describe
 from fairveil.errors import SpecError
