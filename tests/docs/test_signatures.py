@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from fairveil import registry
 from fairveil.cli import app
-from fairveil.cli.audit_sign import audited, signed_pages
+from fairveil.cli.audit_all import audited, signed_pages
 from fairveil.configuration import describe
 from fairveil.loop.clock import ManualClock
 from fairveil.loop.config import Person, Reward

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from fairveil import plugins, registry
+from fairveil import registry
 from fairveil.cli import common
-from fairveil.cli.common import read_spec
+from fairveil.cli.common import EngineName, PluginFiles, Workers, load_plugins, read_spec, working
 from fairveil.errors import AuditViolation, SpecError, choices, did_you_mean
 
 
@@ -28,8 +28,8 @@ def command(
     confidence: Annotated[float | None, typer.Option(help="Confidence of the lower bound.")] = None,
     secure: Annotated[bool, typer.Option("--secure", help="Draw noise from OS entropy.")] = False,
     seed: Annotated[int | None, typer.Option(help="Replace the seed.")] = None,
-    engine: Annotated[str, typer.Option(help="serial, processes or ray.")] = "serial",
-    workers: Annotated[int | None, typer.Option(help="Workers of the engine; all cores by default.")] = None,
+    engine: EngineName = "serial",
+    workers: Workers = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="With all: bounds and power; mutants only in copies.")] = False,
     deep: Annotated[bool, typer.Option("--deep", help="With all: ten times the trials, OS entropy.")] = False,
@@ -43,7 +43,7 @@ def command(
         str | None, typer.Option(help="Sign a page of proofs, or all whose code changed, when its audits stand.")
     ] = None,
     why: Annotated[str | None, typer.Option(help="With --sign: one sentence why the proof still holds.")] = None,
-    plugin: Annotated[list[Path] | None, typer.Option(help="A Python file that registers names of its own.")] = None,
+    plugin: PluginFiles = None,
 ) -> None:
     """Tell two neighbouring worlds apart and bound epsilon from below; exit code 6 when the claim is broken.
 
@@ -54,10 +54,9 @@ def command(
     """
     with common.loading("what attacks"):
         registry.get("task", "audit")  # says so where a deployment was made without fairveil.proof
-        for file in plugin or []:
-            plugins.load_file(file)
+        load_plugins(plugin)
     if sign is not None:
-        from fairveil.cli.audit_sign import audit_sign
+        from fairveil.cli.audit_all import audit_sign
 
         audit_sign(sign, why, pages, seed or 0, workers or os.cpu_count() or 1)
         return
@@ -83,16 +82,11 @@ def command(
 
 
 def _run(spec: dict[str, Any], target: str, engine: str, workers: int | None) -> dict[str, Any]:
-    from fairveil.running.engines import make_engine
     from fairveil.running.progress import Bar
     from fairveil.running.runner import run
 
-    workforce = make_engine(engine, workers)
-    try:
-        with Bar(f"audit {target}") as bar:
-            return run(spec, engine=workforce, progress=bar)
-    finally:
-        workforce.close()
+    with working(engine, workers) as workforce, Bar(f"audit {target}") as bar:
+        return run(spec, engine=workforce, progress=bar)
 
 
 def _violation(metrics: dict[str, Any]) -> AuditViolation:
