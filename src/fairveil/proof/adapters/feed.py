@@ -17,7 +17,7 @@ import numpy as np
 from fairveil.errors import HorizonError, InputError, SpecError
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.laws import must
-from fairveil.proof.mutants import Mutant, in_function, in_method
+from fairveil.proof.mutants import Method, Mutant, in_function, in_method, twin
 from fairveil.streams import columns as columns_module
 from fairveil.streams.columns import Columns
 from fairveil.streams.protocol import Floats, Releaser
@@ -136,33 +136,26 @@ def columns_cost_what_is_claimed(folder: Path) -> None:
                 must(within, "a person who moves from column to column meets more than the budget")
 
 
-def _closes_what_is_before(original: Callable[..., Any]) -> Callable[..., list[Step]]:
+@twin
+def _closes_what_is_before(original: Method, self: Any, picked: list[str]) -> list[Step]:
     """The rule of 0.1.0: a row of a later step closes every step before it."""
-
-    def broken(self: Any, picked: list[str]) -> list[Step]:
-        number = min(self._clock.step(picked[0]), self._last)
-        made = [self._count() for _ in range(self._next, int(number))]
-        return [*made, *original(self, picked)]
-
-    return broken
+    number = min(self._clock.step(picked[0]), self._last)
+    made = [self._count() for _ in range(self._next, int(number))]
+    return [*made, *original(self, picked)]
 
 
-def _refuses_late_rows(original: Callable[..., Any]) -> Callable[..., list[Step]]:
-    def broken(self: Any, picked: list[str]) -> list[Step]:
-        if not self._next <= self._clock.step(picked[0]) < self._last:
-            raise InputError("a row belongs to a step that is over", path="time")
-        made: list[Step] = original(self, picked)
-        return made
-
-    return broken
+@twin
+def _refuses_late_rows(original: Method, self: Any, picked: list[str]) -> list[Step]:
+    if not self._next <= self._clock.step(picked[0]) < self._last:
+        raise InputError("a row belongs to a step that is over", path="time")
+    made: list[Step] = original(self, picked)
+    return made
 
 
-def _only_own_counters(original: Callable[..., None]) -> Callable[..., None]:
-    def broken(self: Columns, states: Any, values: Floats) -> None:
-        for place, one in enumerate(self.releasers):
-            one.check(states[place], values[:, place])
-
-    return broken
+@twin
+def _only_own_counters(original: Method, self: Columns, states: Any, values: Floats) -> None:
+    for place, one in enumerate(self.releasers):
+        one.check(states[place], values[:, place])
 
 
 def _everybody_counts(original: Callable[..., int]) -> Callable[..., int]:

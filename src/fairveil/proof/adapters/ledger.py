@@ -25,7 +25,7 @@ from fairveil.privacy.noise import Noise, SeededNoise
 from fairveil.proof.adapters import SAID_LOST, Adapter, checks_of, laws_of
 from fairveil.proof.engine.adapter import Checks, Law, adapter
 from fairveil.proof.laws import must
-from fairveil.proof.mutants import Method, Mutant, function, method
+from fairveil.proof.mutants import Method, Mutant, function, method, twin
 from fairveil.storage import sqlite
 
 
@@ -59,14 +59,12 @@ def account_without_end(ledger: Any) -> AbstractContextManager[None]:
 def lost_given_back(ledger: Any) -> AbstractContextManager[None]:
     """What a lost draw has cost can be spent again."""
 
-    def change(original: Method) -> Method:
-        def broken(self: Draws, store: Any, kind: str, block: str, *more: Any) -> None:
-            with method(Filter, "settle", lambda _: _released) if kind == LOST else nullcontext():
-                original(self, store, kind, block, *more)
+    @twin
+    def broken(original: Method, self: Draws, store: Any, kind: str, block: str, *more: Any) -> None:
+        with method(Filter, "settle", lambda _: _released) if kind == LOST else nullcontext():
+            original(self, store, kind, block, *more)
 
-        return broken
-
-    return method(Draws, "_append_settled", change)
+    return method(Draws, "_append_settled", broken)
 
 
 def _released(held: Filter, charge: Charge) -> Filter:

@@ -23,7 +23,7 @@ from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.laws import algorithms as laws
 from fairveil.proof.laws import must
 from fairveil.proof.laws.algorithms import SETTING
-from fairveil.proof.mutants import Method, Mutant, in_function, in_method, method
+from fairveil.proof.mutants import Method, Mutant, in_function, in_method, method, twin
 
 ALGORITHM = PrivateAdmm(epsilon=1.0, rounds=2)
 
@@ -114,30 +114,23 @@ def another_question_is_refused(folder: Path) -> None:
             _refused(again.send, "a stored message answers another question")
 
 
-def _met_already(original: Method) -> Method:
-    def broken(self: Node, noise: Any = None) -> Any:
-        self._met = True
-        return original(self, noise)
-
-    return broken
+@twin
+def _met_already(original: Method, self: Node, noise: Any = None) -> Any:
+    self._met = True
+    return original(self, noise)
 
 
-def _any_plan(original: Method) -> Method:
-    def broken(self: Node, introductions: Any) -> None:
-        self._met = True
-
-    return broken
+@twin
+def _any_plan(original: Method, self: Node, introductions: Any) -> None:
+    self._met = True
 
 
-def _unasked(original: Method) -> Method:
+@twin
+def _unasked(original: Method, self: Released, *, drawn: Method, stored: Method, lost: Method) -> Any:
     """The node is told that what was stored is what it asks for."""
-
-    def broken(self: Released, *, drawn: Method, stored: Method, lost: Method) -> Any:
-        cells = zip(stored.__code__.co_freevars, stored.__closure__ or (), strict=True)
-        asked = next(cell.cell_contents for name, cell in cells if name == "asked")
-        return original(self, drawn=drawn, stored=lambda value: stored({**value, "asked": asked}), lost=lost)
-
-    return broken
+    cells = zip(stored.__code__.co_freevars, stored.__closure__ or (), strict=True)
+    asked = next(cell.cell_contents for name, cell in cells if name == "asked")
+    return original(self, drawn=drawn, stored=lambda value: stored({**value, "asked": asked}), lost=lost)
 
 
 @adapter("node")

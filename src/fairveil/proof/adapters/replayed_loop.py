@@ -31,7 +31,7 @@ from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.engine.replay import Compared, compare, frozen, without_chance
 from fairveil.proof.laws import must
 from fairveil.proof.laws.sums import promised
-from fairveil.proof.mutants import Method, Mutant, function, in_function, in_method
+from fairveil.proof.mutants import Method, Mutant, function, in_function, in_method, twin
 from fairveil.randomness import generator
 
 Script = list[tuple[str, Any]]
@@ -314,13 +314,11 @@ def _if_learned(original: Method) -> Method:
     return lambda self, ask, learned: original(self, ask, learned) if self._blocked(ask) is None else None
 
 
-def _open_for_known(original: Method) -> Method:
-    def broken(self: Batch, ask: Any) -> Any:
-        choice, learn = original(self, ask)
-        known = self._kept_arm(ask) is not None or self._blocked(ask) == "limit"
-        return choice._replace(reason="limit") if known and choice.reason == "baseline" else choice, learn
-
-    return broken
+@twin
+def _open_for_known(original: Method, self: Batch, ask: Any) -> Any:
+    choice, learn = original(self, ask)
+    known = self._kept_arm(ask) is not None or self._blocked(ask) == "limit"
+    return choice._replace(reason="limit") if known and choice.reason == "baseline" else choice, learn
 
 
 def _learned_alone(facts: Any, driver: Any, epoch: int, block: Any) -> list[bytes]:
@@ -339,13 +337,11 @@ def _of_the_learned(tx: Any, loop: int, low: int, high: int) -> int:
     return int(found[0][0]) if found else high
 
 
-def _told(original: Method) -> Method:
-    def broken(loop: Loop) -> Any:
-        with loop.store.reading() as tx:
-            rows = tx.execute("SELECT count(*) FROM events WHERE loop = ? AND reward > 0", (loop.facts.id,))
-        return {**original(loop), "answered": rows[0][0]}
-
-    return broken
+@twin
+def _told(original: Method, loop: Loop) -> Any:
+    with loop.store.reading() as tx:
+        rows = tx.execute("SELECT count(*) FROM events WHERE loop = ? AND reward > 0", (loop.facts.id,))
+    return {**original(loop), "answered": rows[0][0]}
 
 
 @adapter("loop-replayed")

@@ -20,7 +20,7 @@ from fairveil.proof.adapters.feed import OF_ROWS
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.engine.replay import Compared, compare, without_chance
 from fairveil.proof.laws import must
-from fairveil.proof.mutants import Mutant, in_method
+from fairveil.proof.mutants import Method, Mutant, in_method, twin
 from fairveil.streams.columns import Columns
 from fairveil.streams.serving.feed import Feed, Lines, Reading
 from fairveil.streams.serving.output import Layout
@@ -147,25 +147,19 @@ def a_longer_name(folder: Path) -> None:
     must(between(whole, longer, watermark=True) == Compared(0.0, 0.0, ()), "how long a name is shows")
 
 
-def _counted_again(original: Callable[..., Any]) -> Callable[..., Any]:
+@twin
+def _counted_again(original: Method, self: Feed, picked: list[str]) -> Any:
     """Who was counted before a watermark is forgotten with the steps that it closes."""
-
-    def broken(self: Feed, picked: list[str]) -> Any:
-        made = original(self, picked)
-        if not picked[1].strip() and self.people is not None:
-            self.people._steps.clear()
-        return made
-
-    return broken
+    made = original(self, picked)
+    if not picked[1].strip() and self.people is not None:
+        self.people._steps.clear()
+    return made
 
 
-def _first_come(original: Callable[..., Any]) -> Callable[..., Any]:
+@twin
+def _first_come(original: Method, self: PersonCounts, people: Any) -> int:
     """Only so many rows of a step are counted, whoever comes first."""
-
-    def broken(self: PersonCounts, people: Any) -> int:
-        return int(original(self, list(people)[: PEOPLE - 1]))
-
-    return broken
+    return int(original(self, list(people)[: PEOPLE - 1]))
 
 
 def _sorted_only(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -28,7 +28,7 @@ from fairveil.privacy.noise import Noise, SeededNoise
 from fairveil.proof.laws import Asked, check_laws, must
 from fairveil.proof.laws.costs import learner_costs
 from fairveil.proof.laws.fits import crowd, fitted, for_crowd, total
-from fairveil.proof.mutants import Weakened, method, together
+from fairveil.proof.mutants import Method, Weakened, method, together, twin
 from fairveil.proof.pairs.classify import EXCESS
 from fairveil.randomness import generator
 from fairveil.registry import register
@@ -157,12 +157,10 @@ def _picks_fit(learner: ExponentialFair | PrivateGame) -> None:
     """Picks and noisy sizes by their own budgets; over a private score, beside that of the score."""
     paid = list[float]()
 
-    def watched(original: Callable[..., Any]) -> Callable[..., Any]:
-        def release(self: Any, *given: Any, **named: Any) -> Any:
-            paid.append(self.epsilon)
-            return original(self, *given, **named)
-
-        return release
+    @twin
+    def watched(original: Method, self: Any, *given: Any, **named: Any) -> Any:
+        paid.append(self.epsilon)
+        return original(self, *given, **named)
 
     with together(method(Exponential, "release", watched), method(DiscreteLaplace, "release", watched)):
         _fitted(learner, _people(), SeededNoise(1))

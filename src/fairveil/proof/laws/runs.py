@@ -45,7 +45,7 @@ from fairveil.proof.laws.losses import stopping_cost
 from fairveil.proof.laws.playing import placed
 from fairveil.proof.laws.releases import in_other_worlds
 from fairveil.proof.laws.sums import MOVE, Probe, draw_effects, exact_cost, priced, promised
-from fairveil.proof.mutants import function, method, together
+from fairveil.proof.mutants import Method, function, method, together, twin
 from fairveil.randomness import generator
 from fairveil.state import State
 
@@ -291,15 +291,13 @@ def together_priced(policy: Any, world: Any, answers: list[Feedback], others: li
 def listening(met: list[tuple[Any, ...]], frozen: list[tuple[Any, ...]] | None) -> Iterator[None]:
     """Inside, releases of sums and histograms are noted; with ``frozen`` they answer as they did."""
 
-    def twin(original: Callable[..., Any]) -> Callable[..., Any]:
-        def answered(self: Any, state: State, noise: Noise, *more: Any) -> Any:
-            answer = original(self, state, noise, *more) if frozen is None else frozen[len(met)][-1]
-            met.append((original, self, state, answer))
-            return answer
+    @twin
+    def answered(original: Method, self: Any, state: State, noise: Noise, *more: Any) -> Any:
+        answer = original(self, state, noise, *more) if frozen is None else frozen[len(met)][-1]
+        met.append((original, self, state, answer))
+        return answer
 
-        return answered
-
-    with together(method(BatchSum, "release", twin), method(Histogram, "measure", twin)):
+    with together(method(BatchSum, "release", answered), method(Histogram, "measure", answered)):
         yield
 
 

@@ -14,7 +14,7 @@ from fairveil.ledger.values import decode, encode
 from fairveil.privacy.charges import Charge
 from fairveil.privacy.filters import Filter
 from fairveil.privacy.noise import Noise
-from fairveil.proof.mutants import Mutant, Plant, function, method, together
+from fairveil.proof.mutants import Mutant, Plant, function, method, together, twin
 
 Release = Callable[..., list[Released]]
 
@@ -34,40 +34,38 @@ def charge_left_out() -> AbstractContextManager[None]:
     return together(free, function(open_account, lambda book, store, name, facts: Charge()))
 
 
-def charged_later(original: Release) -> Release:
+@twin
+def charged_later(
+    original: Release, self: Draws, blocks: Any, draw: Any, noise: Any, payment: Payment
+) -> list[Released]:
     """The first block is drawn before it is reserved."""
+    with self._book.reading() as store:
+        known = not blocks or store.find(RESERVE, blocks[0]) is not None
+    if known:
+        return original(self, blocks, draw, noise, payment)
+    first = [draw(_source(self, noise), ())]
 
-    def broken(self: Draws, blocks: Any, draw: Any, noise: Any, payment: Payment) -> list[Released]:
-        with self._book.reading() as store:
-            known = not blocks or store.find(RESERVE, blocks[0]) is not None
-        if known:
-            return original(self, blocks, draw, noise, payment)
-        first = [draw(_source(self, noise), ())]
+    def drawn(source: Any, earlier: Any) -> Any:
+        return first.pop() if first else draw(source, earlier)
 
-        def drawn(source: Any, earlier: Any) -> Any:
-            return first.pop() if first else draw(source, earlier)
-
-        return original(self, blocks, drawn, noise, payment)
-
-    return broken
+    return original(self, blocks, drawn, noise, payment)
 
 
-def never_stored(original: Release) -> Release:
+@twin
+def never_stored(
+    original: Release, self: Draws, blocks: Any, draw: Any, noise: Any, payment: Payment
+) -> list[Released]:
     """What is drawn is shown and never written."""
-
-    def broken(self: Draws, blocks: Any, draw: Any, noise: Any, payment: Payment) -> list[Released]:
-        found: list[Released] = []
-        for stored in self.reserve(blocks, payment):
-            if isinstance(stored, str):
-                found.append(Released(decode(stored), "stored"))
-            elif stored is None:
-                found.append(Released(decode(encode(draw(_source(self, noise), tuple(found)))), "drawn"))
-            else:
-                found.append(Released(stored, "lost"))
-        self._under_way.clear()
-        return found
-
-    return broken
+    found: list[Released] = []
+    for stored in self.reserve(blocks, payment):
+        if isinstance(stored, str):
+            found.append(Released(decode(stored), "stored"))
+        elif stored is None:
+            found.append(Released(decode(encode(draw(_source(self, noise), tuple(found)))), "drawn"))
+        else:
+            found.append(Released(stored, "lost"))
+    self._under_way.clear()
+    return found
 
 
 def drawn_again(fate: str) -> Callable[[Release], Release]:
