@@ -26,7 +26,7 @@ from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import SeededNoise
 from fairveil.proof.adapters import SAID_LOST, Adapter, checks_of
 from fairveil.proof.engine.adapter import Checks, adapter
-from fairveil.proof.laws import must
+from fairveil.proof.laws import must, refused
 from fairveil.proof.mutants import Method, Mutant, in_function, in_method, method, twin, with_noise
 from fairveil.proof.mutants import mutant as noises
 from fairveil.randomness import generator
@@ -183,12 +183,8 @@ def every_message_has_noise(folder: Path) -> None:
 
 def weaker_promises_are_named(folder: Path) -> None:
     """A policy that uses own raw rows is refused unless its neighbours are named."""
-    with agent_in(folder) as agent:
-        try:
-            Agent(PERSONAL, 0, agent.ledger)
-        except PrivacyError:
-            return
-        must(False, "a weaker promise passes for the usual one")
+    with agent_in(folder) as agent, refused("a weaker promise passes for the usual one", PrivacyError):
+        Agent(PERSONAL, 0, agent.ledger)
 
 
 @twin

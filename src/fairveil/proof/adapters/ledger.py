@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fairveil.errors import BudgetError, ContractError
+from fairveil.errors import BudgetError
 from fairveil.ledger import Account, Ledger, OneEvent, ReleaseLost, checks, release_once
 from fairveil.ledger.account import adopt
 from fairveil.ledger.chain import LOST
@@ -24,7 +24,7 @@ from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import Noise, SeededNoise
 from fairveil.proof.adapters import SAID_LOST, Adapter, checks_of, laws_of
 from fairveil.proof.engine.adapter import Checks, Law, adapter
-from fairveil.proof.laws import must
+from fairveil.proof.laws import must, refused
 from fairveil.proof.mutants import Method, Mutant, function, method, twin
 from fairveil.storage import sqlite
 
@@ -108,11 +108,8 @@ def dead_is_lost(folder: Path) -> None:
         dying.draws.reserve(["dead"], Payment(COST))
         dying.draws.session.forget()
         dying._book.close()
-        try:
+        with refused("a block of a process that died is drawn again", ReleaseLost):
             ledger.release("dead", lambda noise: 1, event=COST)
-        except ReleaseLost:
-            return
-    raise ContractError("a block of a process that died is drawn again")
 
 
 def lost_stays_charged(folder: Path) -> None:
@@ -136,14 +133,10 @@ def overdraft_refused(folder: Path) -> None:
         drawn.append(1)
         return 1
 
-    with ledger_in(folder) as ledger:
-        try:
-            for number in range(8):
-                ledger.release(f"over-{number}", draw, event=COST)
-        except BudgetError:
-            must(len(drawn) <= 1 / COST.epsilon, "more is drawn than the limit allows")
-            return
-    raise ContractError("the limit can be overdrawn")
+    with ledger_in(folder) as ledger, refused("the limit can be overdrawn", BudgetError):
+        for number in range(8):
+            ledger.release(f"over-{number}", draw, event=COST)
+    must(len(drawn) <= 1 / COST.epsilon, "more is drawn than the limit allows")
 
 
 def synced(folder: Path) -> None:

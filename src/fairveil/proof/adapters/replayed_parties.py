@@ -33,6 +33,7 @@ from fairveil.proof.adapters import node as nodes
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.engine.replay import Compared, ServedPath, compare, frozen
 from fairveil.proof.laws import must
+from fairveil.proof.laws.algorithms import met
 from fairveil.proof.laws.sums import promised
 from fairveil.proof.mutants import Method, Mutant, in_function, in_method, method, twin, with_noise
 from fairveil.proof.mutants import mutant as noises
@@ -189,7 +190,7 @@ def node_with(world: str) -> ServedPath:
         rows, labels = _people(world if number else "")
         held = Rows.dense(rows[:20], np.where(labels[:20] == 1, 1.0, -1.0))
         with nodes._ledger(folder) as ledger:
-            sent = nodes.met(nodes.node_in(folder, ledger, rows=held)).send()
+            sent = met(nodes.node_in(folder, ledger, rows=held)).send()
         return {"message": sent.payload}
 
     return path

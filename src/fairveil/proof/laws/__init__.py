@@ -9,11 +9,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from fairveil.arrays import Ints
 from fairveil.errors import ContractError, FairveilError
+from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import SeededNoise
 
 
@@ -21,6 +23,30 @@ def must(holds: object, problem: str, fix: str = "") -> None:
     """What a law asks for."""
     if not holds:
         raise ContractError(problem, fix=fix)
+
+
+@contextmanager
+def refused(problem: str, *errors: type[Exception], fix: str = "") -> Iterator[None]:
+    """What is tried inside must be refused with one of these errors: ``problem`` says what is wrong where it is not."""
+    try:
+        yield
+    except errors:
+        return
+    raise ContractError(problem, fix=fix)
+
+
+Costs = Iterator[tuple[str, float, float]]
+"""What the worst unit costs, and what is promised, by configuration: ``(words, cost, claim)``."""
+
+
+def in_words(keys: Mapping[str, Any]) -> str:
+    """What is special about a configuration."""
+    return ", ".join(f"{key} {value}" for key, value in keys.items() if value is not None)
+
+
+def established(promise: Guarantee | None) -> bool:
+    """Whether a thing promises something that is proven."""
+    return promise is not None and promise.established
 
 
 def check_laws(laws: Mapping[str, Callable[..., Any]], thing: Any, *more: Any) -> list[str]:

@@ -32,12 +32,12 @@ from fairveil.classify.learners import PrivateLogistic
 from fairveil.classify.perturbation import Perturbation
 from fairveil.privacy.mechanisms import DiscreteLaplace, Exponential
 from fairveil.privacy.noise import Noise, SeededNoise
+from fairveil.proof.laws import Costs, in_words
 from fairveil.proof.laws.losses import Loss, choice_loss, epsilon_at, gaussian_loss, objective_loss
 from fairveil.proof.laws.sums import Probe, draw_effects, priced
 from fairveil.proof.mutants import Method, function, method, together, twin
 from fairveil.randomness import generator
 
-Costs = Iterator[tuple[str, float, float]]
 PEOPLE = 24
 COUNTS = (release_zones, release_audit, release_report)
 """Functions that add Gaussian noise to counts."""
@@ -223,13 +223,8 @@ def for_crowd(learner: Any, **keys: Any) -> Any:
 
 def fit_costs(learner: Any) -> Costs:
     """Exact costs of fits that are not linear in their draws, by configuration."""
-    if isinstance(learner, PrivateLogistic):
-        table = OBJECTIVES
-    else:
-        table = FAIR.get(type(learner), ())
-    for keys in table:
+    for keys in OBJECTIVES if isinstance(learner, PrivateLogistic) else FAIR.get(type(learner), ()):
         made = for_crowd(learner, **keys)
         replaced = made.guarantee().neighbours.value == "replace-row"
         fits = keys.get("retrainings", 1)
-        words = ", ".join(f"{key} {value}" for key, value in keys.items())
-        yield words, worst(made, REPLACED if replaced else TAKEN, fits), made.epsilon
+        yield in_words(keys), worst(made, REPLACED if replaced else TAKEN, fits), made.epsilon

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from fairveil.classify.learner import Learner
 from fairveil.privacy.conversions import zcdp_epsilon
 from fairveil.privacy.mechanisms import DiscreteLaplace, Exponential
 from fairveil.privacy.noise import Noise, SeededNoise
+from fairveil.proof.engine.replay import leaves
 from fairveil.proof.laws import Asked, check_laws, must
 from fairveil.proof.laws.costs import learner_costs
 from fairveil.proof.laws.fits import crowd, fitted, for_crowd, total
@@ -86,18 +87,7 @@ def _fitted(learner: Any, table: Crowd, noise: Noise) -> dict[str, float]:
     groups = {} if learner.name == "private-logistic" else {"sensitive_features": table.groups}
     model.fit(table.features, table.labels, **groups)
     shown = {name: value for name, value in vars(model).items() if name.endswith("_") and not name.startswith("_")}
-    return dict(_numbers(shown, ""))
-
-
-def _numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _numbers(item, f"{path}.{key}")
-    elif isinstance(value, np.ndarray | list | tuple):
-        for place, item in enumerate(value):
-            yield from _numbers(item, f"{path}[{place}]")
-    elif isinstance(value, int | float | np.number):
-        yield path, float(value)
+    return {path: float(value) for path, value in leaves(shown) if isinstance(value, int | float | np.number)}
 
 
 def long_rows_are_clipped(learner: Learner) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from fairveil.arrays import Floats, Ints
 from fairveil.privacy.noise import Noise, ZeroNoise
 from fairveil.privacy.vectors import ONE
+from fairveil.proof.engine.everything import check_audited
 from fairveil.proof.laws import check_laws, must
 from fairveil.proof.laws.sums import SLACK, cost_of, promised
 from fairveil.proof.pairs.reports import winner
@@ -197,8 +198,6 @@ def _many(report: FairnessReport, world: int) -> PlaceRows:
 
 def audited(report: Report) -> None:
     """It has pairs of worlds that call its served methods, and mutants."""
-    from fairveil.proof.engine.everything import check_audited
-
     check_audited("report", report)
 
 

@@ -40,6 +40,7 @@ from fairveil.privacy.events import ComposedEvent
 from fairveil.privacy.histograms.histogram import Histogram
 from fairveil.privacy.noise import Noise, SeededNoise
 from fairveil.privacy.sums.batch import BatchSum
+from fairveil.proof.laws import Costs, established, in_words
 from fairveil.proof.laws.local_reports import report_cost
 from fairveil.proof.laws.losses import stopping_cost
 from fairveil.proof.laws.playing import placed
@@ -49,7 +50,6 @@ from fairveil.proof.mutants import Method, function, method, together, twin
 from fairveil.randomness import generator
 from fairveil.state import State
 
-Costs = Iterator[tuple[str, float, float]]
 ROUNDS, CHANGED = 40, (0, 5, 11)
 """Rounds of a run, and those whose answer is another one."""
 STOPS = (0, 6, 15, ROUNDS)
@@ -91,9 +91,8 @@ def built(policy: Policy) -> Iterator[tuple[str, Policy, Any]]:
             made, world = placed(registry.build("policy", {**table, **in_short(table), **form}, "policy"))
         except SpecError:
             continue
-        promise = made.guarantee()
-        if promise is not None and promise.established:
-            yield ", ".join(f"{key} {value}" for key, value in form.items()), made, world
+        if established(made.guarantee()):
+            yield in_words(form), made, world
 
 
 def in_short(table: dict[str, Any]) -> dict[str, Any]:

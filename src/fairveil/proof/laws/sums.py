@@ -13,7 +13,7 @@ Laplace noise, to many digits: a sensitivity that is wrong by a root of two, or 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -87,8 +87,14 @@ def exact_cost(sums: Any) -> float:
 
 def cost_of(shown: Callable[[int, Noise], Floats], pure: bool) -> float:
     """The same for anything whose output in two worlds is linear in its draws."""
-    base, effects = draw_effects(lambda noise: shown(0, noise))
-    return priced(effects, base - shown(1, Probe()), pure)
+    [cost] = prices(lambda noise: shown(0, noise), [shown(1, Probe())], pure)
+    return cost
+
+
+def prices(shown: Callable[[Noise], Floats], others: Iterable[Floats], pure: bool) -> list[float]:
+    """The same for each of several other worlds, by what they show without noise."""
+    base, effects = draw_effects(shown)
+    return [priced(effects, base - other, pure) for other in others]
 
 
 def draw_effects(shown: Callable[[Noise], Floats]) -> tuple[Floats, Floats]:
