@@ -20,7 +20,7 @@ from fairveil.privacy.noise import Noise, ZeroNoise
 from fairveil.proof.engine.everything import check_audited
 from fairveil.proof.laws import check_laws, must
 from fairveil.proof.laws.sums import SLACK, cost_of, promised
-from fairveil.proof.pairs.evaluate import logs
+from fairveil.proof.pairs.reports import logs
 from fairveil.registry import register
 
 GOLDEN = (math.sqrt(5) - 1) / 2

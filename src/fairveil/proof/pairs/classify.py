@@ -28,6 +28,7 @@ from fairveil.privacy.conversions import GRID_CONSTANT, zcdp_epsilon
 from fairveil.privacy.noise import Noise
 from fairveil.proof import AuditPair
 from fairveil.proof.engine.bounds import CurveClaim, FinerClaim
+from fairveil.proof.pairs import each
 from fairveil.randomness import Generator
 from fairveil.registry import register
 
@@ -91,19 +92,17 @@ def private_logistic_pair(learner: PrivateLogistic) -> AuditPair:
 def fit_pair(learner: PrivateLogistic) -> AuditPair:
     """Whole fits of the estimator that people use; the row in question comes far longer than its bound."""
     crowd = CROWD["objective"]
+    known = [worlds(learner, world, crowd) for world in (0, 1)]
 
-    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-        rows, signs = worlds(learner, world, crowd)
-        rows[crowd] *= EXCESS
-        found = []
-        for _ in range(trials):
-            model = learner.estimator(noise, rng).fit(rows[:, :2], (signs > 0).astype(int))
-            found.append([*model.coef_[0], *model.intercept_])
-        return np.array(found)
+    def weights(world: int, noise: Noise, rng: Generator) -> list[float]:
+        rows, signs = known[world]
+        longer = np.where(np.arange(len(rows))[:, None] == crowd, EXCESS, 1.0) * rows
+        model = learner.estimator(noise, rng).fit(longer[:, :2], (signs > 0).astype(int))
+        return [*model.coef_[0], *model.intercept_]
 
     delta = 0.0 if learner.definition == "pure" else learner.delta
     words = f"one of {crowd + 1} rows, {EXCESS:g} times too long, points one way or the other (or is zero)"
-    return AuditPair(run, words, "weights", learner.spent(1), delta, trials=120)
+    return AuditPair(each(weights), words, "weights", learner.spent(1), delta, trials=120)
 
 
 @register("audit-pair", "learner:private-logistic/group")
@@ -179,9 +178,7 @@ def released_counts(plan: Plan, replaced: bool, delta: float) -> AuditPair:
             np.asarray(audits).reshape(shape) / plan.audit_sigma**2,
             np.asarray(report).reshape(shape) * plays / plan.report_sigma(plays) ** 2,
         ]
-        where = [((0, 1, 1), (1, 0, 0)), ((0, 1, 1), (1, 0, 0)), ((0, 1, 1), (1, 0, 0))]
-        here = np.stack([part[:, *place[0]] for part, place in zip(parts, where, strict=True)], axis=1)
-        there = np.stack([part[:, *place[1]] for part, place in zip(parts, where, strict=True)], axis=1)
+        here, there = (np.stack([part[:, *cell] for part in parts], axis=1) for cell in ((0, 1, 1), (1, 0, 0)))
         loss = here - there if replaced else here
         return np.concatenate([loss.sum(axis=1, keepdims=True), loss], axis=1)
 
@@ -235,14 +232,12 @@ def fair_fit_pair(learner: PrivateFair) -> AuditPair:
         norm_bound=learner.bound_of_features,
     )  # fmt: skip
 
-    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-        features, labels, groups = fitted_crowd(fixed, world)
-        found = [handed_out(fixed.estimator(noise, rng), features, labels, groups) for _ in range(trials)]
-        return np.array(found)
+    def shown(world: int, noise: Noise, rng: Generator) -> Floats:
+        return handed_out(fixed.estimator(noise, rng), *fitted_crowd(fixed, world))
 
     replaced = learner.neighbours == "replace-row"
     worlds = f"one of {PEOPLE + 1} people is {'another' if replaced else 'there or not'}"
-    return AuditPair(run, worlds, "weights, multipliers and report", learner.epsilon, learner.delta, trials=120)
+    return AuditPair(each(shown), worlds, "weights, multipliers and report", learner.epsilon, learner.delta, trials=120)
 
 
 def fitted_crowd(learner: PrivateFair, world: int) -> tuple[Floats, Ints, NDArray[Any]]:

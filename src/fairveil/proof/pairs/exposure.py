@@ -37,7 +37,7 @@ from fairveil.errors import ContractError, SpecError
 from fairveil.privacy.guarantee import Neighbours
 from fairveil.privacy.noise import Noise
 from fairveil.proof import AuditPair
-from fairveil.proof.pairs import finer_claim
+from fairveil.proof.pairs import Run, finer_claim
 from fairveil.randomness import Generator
 from fairveil.registry import register
 from fairveil.state import State
@@ -195,32 +195,23 @@ def run_late(
     return np.concatenate([federation() for _ in range(-(-trials // CROWD))])[:trials]
 
 
+def _pair(policy: PrivatePolicy, run: Run, worlds: str, statistic: str, trials: int = 20_000) -> AuditPair:
+    return AuditPair(run, worlds, statistic, policy.epsilon, policy.delta, finer_claim(policy.event()), trials)
+
+
 def messages_pair(policy: PrivatePolicy) -> AuditPair:
     """All messages of one agent when its first interaction is replaced."""
-    return AuditPair(
-        partial(run_messages, policy),
-        "the first interaction of agent 0 is exchanged for the one that moves its sum most",
-        "messages along the difference",
-        policy.epsilon,
-        policy.delta,
-        finer_claim(policy.event()),
-    )
+    worlds = "the first interaction of agent 0 is exchanged for the one that moves its sum most"
+    return _pair(policy, partial(run_messages, policy), worlds, "messages along the difference")
 
 
 def reaction_pair(policy: PrivatePolicy) -> AuditPair:
     """The first message of one agent when its first reward is flipped and the agent reacts to it."""
     if policy.dimension < 2:
         raise SpecError("this pair needs two directions", path="target.dimension", given=policy.dimension, allowed="2")
-    return AuditPair(
-        partial(run_reaction, policy),
-        "the first reward of agent 0 is +1 or -1; its later choices react to it as the policy does",
-        "messages along e1 e1^T - e2 e2^T",
-        policy.epsilon,
-        policy.delta,
-        finer_claim(policy.event()),
-        FEW_REACTIONS,
-        covers=policy.neighbours is not Neighbours.REPLACE_INTERACTION_ROWS_FIXED,
-    )
+    worlds = "the first reward of agent 0 is +1 or -1; its later choices react to it as the policy does"
+    pair = _pair(policy, partial(run_reaction, policy), worlds, "messages along e1 e1^T - e2 e2^T", FEW_REACTIONS)
+    return replace(pair, covers=policy.neighbours is not Neighbours.REPLACE_INTERACTION_ROWS_FIXED)
 
 
 def late_pair(
@@ -229,15 +220,9 @@ def late_pair(
     """The driver of late rewards, with arrivals hidden unless told otherwise; ``made``: what holds rounds under way."""
     late = late_feedback(policy, True) if lateness is None else lateness
     comes = "the largest and comes at once, or never comes" if late.hidden else "the largest or the smallest, and late"
-    return AuditPair(
-        partial(run_late, policy, late, made),
-        f"the first interaction of agent 0 is exchanged; its reward is {comes}",
-        "time of messages, rows that count, and messages along the difference",
-        policy.epsilon,
-        policy.delta,
-        finer_claim(policy.event()),
-        LATE_TRIALS,
-    )
+    worlds = f"the first interaction of agent 0 is exchanged; its reward is {comes}"
+    statistic = "time of messages, rows that count, and messages along the difference"
+    return _pair(policy, partial(run_late, policy, late, made), worlds, statistic, LATE_TRIALS)
 
 
 def seats_pair(policy: BatchedPrivFairx) -> AuditPair:
@@ -264,14 +249,8 @@ def secure_pair(policy: BatchedPrivFairx) -> AuditPair:
     agents = max(policy.agents, 3)
     merit = policy.merits[0].to_list()
     shared = replace(policy, agents=agents, merit=merit, sums="secure", colluding=1)
-    return AuditPair(
-        partial(run_secure, shared),
-        "the first interaction of agent 0 is exchanged; all but its own and the honest agents' shares is known",
-        "the sum of a block along the difference",
-        shared.epsilon,
-        shared.delta,
-        finer_claim(shared.event()),
-    )
+    worlds = "the first interaction of agent 0 is exchanged; all but its own and the honest agents' shares is known"
+    return _pair(shared, partial(run_secure, shared), worlds, "the sum of a block along the difference")
 
 
 register("audit-pair", "policy:batched-priv-fairx/secure")(secure_pair)
