@@ -167,7 +167,8 @@ def order_moves_nothing(learner: Learner) -> None:
     """The same rows in another order ask mechanisms for the same, whatever they have answered before."""
     made = for_crowd(learner)
     here = fitted(made, crowd())
-    there = fitted(made, tuple(part[::-1] for part in crowd()), here)  # type: ignore[arg-type]
+    rows, labels, groups = crowd()
+    there = fitted(made, (rows[::-1], labels[::-1], groups[::-1]), here)
     must(total(made, here, there) <= total(made, here, here) + CLOSE, "the order of rows reaches the noise")
 
 
