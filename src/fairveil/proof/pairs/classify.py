@@ -46,19 +46,31 @@ MANY = 100_000
 """Trials of the group, all solved at once."""
 
 
+def agreeing(crowd: int, others: int, reach: float) -> tuple[Floats, Floats]:
+    """Features and signs of a crowd whose first weight is large, with room for others at the end."""
+    signs = np.where(np.arange(crowd + others) % 2, -1.0, 1.0)
+    features = np.zeros((crowd + others, 2))
+    features[:crowd, 0] = reach * signs[:crowd]
+    return features, signs
+
+
+def leaning(reach: float, side: float = 1.0) -> list[float]:
+    """A row as long as rows may be that disagrees with the crowd, and points up or down."""
+    return [-reach * float(np.sin(TILT)), side * reach * float(np.cos(TILT))]
+
+
+def with_intercept(features: Floats) -> Floats:
+    return np.concatenate([features, np.ones((len(features), 1))], axis=1)
+
+
 def worlds(learner: PrivateLogistic, world: int, crowd: int) -> tuple[Floats, Floats]:
     """Rows (clipped, with intercept) and signs. The last row disagrees with the crowd and points up or down.
 
     World 1 replaces it by its mirror image, or leaves a zero row where the guarantee is for rows added or removed.
     """
-    reach = learner.bound_of_features
-    features = np.zeros((crowd + 1, 2))
-    features[:crowd, 0] = reach * np.where(np.arange(crowd) % 2, -1.0, 1.0)
-    signs = np.where(np.arange(crowd + 1) % 2, -1.0, 1.0)
-    signs[crowd] = 1.0
-    side = -1.0 if world else 1.0
-    features[crowd] = [-reach * np.sin(TILT), side * reach * np.cos(TILT)]
-    rows = np.concatenate([features, np.ones((crowd + 1, 1))], axis=1) if learner.intercept else features
+    features, signs = agreeing(crowd, 1, learner.bound_of_features)
+    features[crowd], signs[crowd] = leaning(learner.bound_of_features, -1.0 if world else 1.0), 1.0
+    rows = with_intercept(features) if learner.intercept else features
     if world and removes(learner):
         rows[crowd] = 0.0
     return rows, signs
@@ -116,12 +128,9 @@ def group_pair(learner: PrivateLogistic) -> AuditPair:
     if (learner.method, learner.definition) != ("objective", "gaussian"):
         return private_logistic_pair(learner)
     crowd = CROWD["objective"]
-    features = np.zeros((crowd + GROUP, 2))
-    features[:crowd, 0] = learner.bound_of_features * np.where(np.arange(crowd) % 2, -1.0, 1.0)
-    features[crowd:, 0] = -learner.bound_of_features  # against the crowd
-    signs = np.where(np.arange(crowd + GROUP) % 2, -1.0, 1.0)
-    signs[crowd:] = 1.0
-    rows = np.concatenate([features, np.ones((crowd + GROUP, 1))], axis=1) if learner.intercept else features
+    features, signs = agreeing(crowd, GROUP, learner.bound_of_features)
+    features[crowd:, 0], signs[crowd:] = -learner.bound_of_features, 1.0  # against the crowd
+    rows = with_intercept(features) if learner.intercept else features
     known = [rows, np.where(np.arange(crowd + GROUP)[:, None] < crowd, rows, 0.0)]
     made = learner.perturbation(*rows.shape)
     scale = made.noise_std(rows.shape[1]) * made.strength
@@ -216,11 +225,9 @@ def score_pair(learner: PrivateFair) -> AuditPair:
 
 
 def _turned(reach: float, world: int) -> tuple[Floats, Floats]:
-    features = np.zeros((PEOPLE + 1, 2))
-    features[:PEOPLE, 0] = reach * np.where(np.arange(PEOPLE) % 2, -1.0, 1.0)
-    signs = np.where(np.arange(PEOPLE + 1) % 2, -1.0, 1.0)
-    features[PEOPLE], signs[PEOPLE] = [-reach * np.sin(TILT), reach * np.cos(TILT)], 1.0
-    rows = np.concatenate([features, np.ones((PEOPLE + 1, 1))], axis=1)
+    features, signs = agreeing(PEOPLE, 1, reach)
+    features[PEOPLE], signs[PEOPLE] = leaning(reach), 1.0
+    rows = with_intercept(features)
     return (rows, signs) if world == 0 else (rows[:PEOPLE], signs[:PEOPLE])
 
 
@@ -242,13 +249,11 @@ def fair_fit_pair(learner: PrivateFair) -> AuditPair:
 
 def fitted_crowd(learner: PrivateFair, world: int) -> tuple[Floats, Ints, NDArray[Any]]:
     """The person is the only positive of their group and turned against the crowd; world 1 leaves them out."""
-    reach = learner.bound_of_features
-    features = np.zeros((PEOPLE + 1, 2))
-    features[:PEOPLE, 0] = reach * np.where(np.arange(PEOPLE) % 2, -1.0, 1.0)
-    labels = (np.arange(PEOPLE + 1) % 2 == 0).astype(np.int64)
+    features, signs = agreeing(PEOPLE, 1, learner.bound_of_features)
+    labels = (signs > 0).astype(np.int64)
     groups = np.where(np.arange(PEOPLE + 1) < 3 * PEOPLE // 4, GROUPS[0], GROUPS[1])
     labels[groups == GROUPS[1]] = 0
-    features[PEOPLE], labels[PEOPLE] = [-reach * np.sin(TILT), reach * np.cos(TILT)], 1
+    features[PEOPLE], labels[PEOPLE] = leaning(learner.bound_of_features), 1
     if world == 0:
         return features, labels, groups
     if learner.neighbours == "replace-row":

@@ -114,7 +114,7 @@ def run_messages(policy: PrivatePolicy, world: int, trials: int, noise: Noise, r
     # Longer than allowed, unless that is refused or a full reward is not the worst: clipping makes the worst rows.
     excess = 1.0 if policy.strict or policy.reward_weight > 1 else EXCESS
     context = rows[world][None, :-1] * policy.context_bound * excess
-    reward = float(rows[world][-1] / policy.reward_weight * policy.reward_bound) * excess**2
+    reward = _largest(policy) * excess**2
     twin = side_by_side(policy, trials)
     state = learned(twin, twin.start(), 0, context, np.zeros(trials, np.int64), reward)
     return messages(twin, state, watched(policy), noise, projection)
@@ -236,8 +236,7 @@ def run_secure(policy: BatchedPrivFairx, world: int, trials: int, noise: Noise, 
     twin = side_by_side(policy, policy.agents)
     assert isinstance(twin, BatchedPrivFairx)
     context = rows[world][None, :-1] * policy.context_bound
-    reward = float(rows[world][-1] / policy.reward_weight * policy.reward_bound)
-    state = learned(twin, twin.start(), 0, context, np.zeros(twin.agents, np.int64), reward)
+    state = learned(twin, twin.start(), 0, context, np.zeros(twin.agents, np.int64), _largest(policy))
     units = np.tile(twin.exact_units(state, 0), (trials, 1))
     for _ in range(twin.agents - twin.colluding):
         units += twin.share(twin.agents).draws(noise, trials)
