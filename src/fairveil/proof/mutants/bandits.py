@@ -315,5 +315,8 @@ for _policy in ("priv-fairx", "batched-priv-fairx"):
 @register("mutant", "policy:batched-priv-fairx/raw-belief")
 @register("mutant", "policy:priv-fairx/raw-belief")
 def frozen_belief(policy: PrivatePolicy) -> Mutant | None:
-    """Decisions that read unreleased rows; a policy that uses them by its own promise cannot be broken that way."""
+    """Decisions that read unreleased rows.
+
+    A policy that uses them by its own promise cannot be broken that way.
+    """
     return None if policy.uses_local else Mutant("raw-belief", "decisions that read unreleased rows", raw_belief)

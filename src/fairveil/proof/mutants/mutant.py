@@ -79,7 +79,8 @@ def planted(name: str, mutant: Mutant, doc: str | None = None) -> None:
     def registered(thing: Any) -> Mutant:
         return mutant
 
-    registered.__qualname__, registered.__doc__ = f"mutant[{name}]", doc or f"{mutant.words.capitalize()}."
+    thing = name.partition(":")[2].partition("/")[0]
+    registered.__qualname__, registered.__doc__ = f"mutant[{name}]", doc or f"{mutant.words.capitalize()}, in {thing}."
     registry.register(KIND, name)(registered)
 
 
