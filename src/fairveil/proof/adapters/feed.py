@@ -8,7 +8,8 @@ from __future__ import annotations
 import bisect
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,25 +37,34 @@ STAGGERED: tuple[dict[str, Any], ...] = (
 )
 
 
-def counted(folder: Path, rows: Rows, participation: int | None = None) -> Floats:
-    """What reaches the noise of people's rows: one count a step."""
+@contextmanager
+def fed(folder: Path, rows: Rows, people: PersonCounts, horizon: int, watermark: bool = False) -> Iterator[Feed]:
+    """The counts of people's rows, hour by hour, as `fairveil release` reads them from a file."""
     (folder / "in.csv").write_text("ts,id\n" + "".join(f"{time},{who}\n" for time, who in rows))
-    reading = Reading(("count",), time="ts", step="1h", start="2024-01-01", person="id", horizon=HOURS)
+    reading = Reading(
+        ("count",), time="ts", step="1h", start="2024-01-01", person="id", horizon=horizon, watermark=watermark
+    )
     reader = os.open(folder / "in.csv", os.O_RDONLY)
     try:
-        feed = Feed(Lines(reader), reading, PersonCounts(1, participation))
-        return np.array([step.values[0] for group in feed.steps() for step in group])
+        yield Feed(Lines(reader), reading, people)
     finally:
         os.close(reader)
 
 
-def _rows() -> Rows:
-    return [(f"2024-01-01T{hour:02}:{5 * who:02}", f"p{who}") for hour in range(HOURS) for who in range(PEOPLE)]
+def counted(folder: Path, rows: Rows, participation: int | None = None, hours: int = HOURS) -> Floats:
+    """What reaches the noise of people's rows: one count a step."""
+    with fed(folder, rows, PersonCounts(1, participation), hours) as feed:
+        return np.array([step.values[0] for group in feed.steps() for step in group])
+
+
+def hourly(hours: int = HOURS, people: int = PEOPLE) -> Rows:
+    """Everybody once an hour, in the order of time."""
+    return [(f"2024-01-01T{hour:02}:{5 * who:02}", f"p{who}") for hour in range(hours) for who in range(people)]
 
 
 def a_row_moves_its_own_step(folder: Path) -> None:
     """Another time on one row moves one count here and one there, and no row stops the others."""
-    rows = _rows()
+    rows = hourly()
     before = counted(folder, rows)
     for place in (0, len(rows) // 2, len(rows) - 1):
         for time in ("2024-01-01T11:30", "2024-01-01T00:00", "2023-01-01", "2999-01-01"):
@@ -66,7 +76,7 @@ def a_row_moves_its_own_step(folder: Path) -> None:
 
 def order_moves_nothing(folder: Path) -> None:
     """The same rows in another order give the same counts."""
-    rows, rng = _rows(), np.random.default_rng(1)
+    rows, rng = hourly(), np.random.default_rng(1)
     before = counted(folder, rows, 3)
     for _ in range(3):
         mixed = [rows[place] for place in rng.permutation(len(rows))]
@@ -75,7 +85,7 @@ def order_moves_nothing(folder: Path) -> None:
 
 def a_person_stays_within_the_bounds(folder: Path) -> None:
     """All rows of one person under another name, or gone, move at most so many counts by at most one."""
-    rows = _rows()
+    rows = hourly()
     for bound in (1, 4):
         before = counted(folder, rows, bound)
         for other in ("new", "p1", ""):

@@ -13,10 +13,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from fairveil.arrays import Ints
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fairveil.arrays import Floats, Ints
 from fairveil.errors import ContractError, FairveilError
 from fairveil.privacy.guarantee import Guarantee
-from fairveil.privacy.noise import SeededNoise
+from fairveil.privacy.noise import Noise, SeededNoise, ZeroNoise
 
 
 def must(holds: object, problem: str, fix: str = "") -> None:
@@ -57,6 +60,27 @@ def check_laws(laws: Mapping[str, Callable[..., Any]], thing: Any, *more: Any) -
         except FairveilError as problem:  # a thing that refuses what the law asks of it keeps that law no more
             raise ContractError(f"{name}: {problem.problem}", path=thing.name, fix=problem.fix) from problem
     return list(laws)
+
+
+class ThoughtOf(Noise):
+    """Noise that a law thinks of: draws of both laws come out of one method, which is told their levels."""
+
+    __slots__ = ()
+
+    def drawn(self, levels: Floats) -> Ints:
+        raise NotImplementedError
+
+    def gaussian(self, sigma: float, size: int = 1) -> Ints:
+        return self.drawn(np.full(size, sigma))
+
+    def gaussians(self, sigmas: ArrayLike) -> Ints:
+        return self.drawn(np.asarray(sigmas, np.float64))
+
+    def laplace(self, scale: float, size: int = 1) -> Ints:
+        return self.drawn(np.full(size, scale))
+
+    def uniform_integers(self, high: int, size: int = 1) -> Ints:
+        return ZeroNoise().uniform_integers(high, size)
 
 
 class Asked(SeededNoise):
